@@ -14,7 +14,7 @@ import { join } from "node:path";
 import { EventStoreDBClient, jsonEvent, START } from "@eventstore/db-client";
 import { convertGrpcEvent } from "@eventstore/db-client/dist/utils/convertGrpcEvent.js";
 import streams from "@eventstore/db-client/generated/streams_pb.js";
-import { encodeRecord, wireOf } from "../../deploy/local/eventstore/model/record.ts";
+import { encodeRecord, readWireBytes } from "../../deploy/local/eventstore/model/record.ts";
 
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
@@ -71,7 +71,7 @@ async function diskRate(dir: string, batchSize: number): Promise<number> {
 function decodeRate(): number {
   const data = Buffer.from(JSON.stringify(DATA));
   const proposed = { ...event(), metadata: new Uint8Array(0), data };
-  const wire = wireOf(
+  const wire = readWireBytes(
     encodeRecord(proposed, { stream: "bench-64-1", revision: 5, position: 5000, created: 1 }),
   );
   const began = performance.now();

@@ -8,7 +8,14 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import { collect, event, events, LogUnderTest, newStream, rejection } from "./log-under-test.ts";
+import {
+  collect,
+  createEvent,
+  createEvents,
+  createStreamName,
+  getRejection,
+  LogUnderTest,
+} from "./log-under-test.ts";
 
 const CREDENTIALS = { username: "admin", password: "changeit" };
 
@@ -19,19 +26,19 @@ describe("append", function () {
 
   before(async () => {
     log = await LogUnderTest.start();
-    client = log.client();
+    client = log.createClient();
   });
   after(() => log.stop());
 
-  async function wrongVersion(promise: Promise<unknown>): Promise<WrongExpectedVersionError> {
-    const error = await rejection(promise);
+  async function getWrongVersionError(promise: Promise<unknown>): Promise<WrongExpectedVersionError> {
+    const error = await getRejection(promise);
     expect(error).to.be.instanceOf(WrongExpectedVersionError);
     return error as WrongExpectedVersionError;
   }
 
   it("an append to a new stream returns revision 0 and a position", async () => {
-    const stream = newStream();
-    const result = await client.appendToStream(stream, event(0), { expectedRevision: NO_STREAM });
+    const stream = createStreamName();
+    const result = await client.appendToStream(stream, createEvent(0), { expectedRevision: NO_STREAM });
     expect(result.success).to.equal(true);
     expect(result.nextExpectedRevision).to.equal(0n);
     const [read] = await collect(client.readAll({ fromPosition: result.position!, maxCount: 1 }));
@@ -39,17 +46,19 @@ describe("append", function () {
   });
 
   it("an append at the exact revision is accepted and increases the revision", async () => {
-    const stream = newStream();
-    await client.appendToStream(stream, event(0), { expectedRevision: NO_STREAM });
-    const result = await client.appendToStream(stream, [event(1), event(2)], { expectedRevision: 0n });
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvent(0), { expectedRevision: NO_STREAM });
+    const result = await client.appendToStream(stream, [createEvent(1), createEvent(2)], {
+      expectedRevision: 0n,
+    });
     expect(result.nextExpectedRevision).to.equal(2n);
   });
 
   it("an append that expects no stream is refused with the current revision if the stream exists", async () => {
-    const stream = newStream();
-    await client.appendToStream(stream, event(0));
-    const error = await wrongVersion(
-      client.appendToStream(stream, event(1), { expectedRevision: NO_STREAM }),
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvent(0));
+    const error = await getWrongVersionError(
+      client.appendToStream(stream, createEvent(1), { expectedRevision: NO_STREAM }),
     );
     expect(error.actualVersion).to.equal(0n);
     expect(error.expectedVersion).to.equal(NO_STREAM);
@@ -57,43 +66,47 @@ describe("append", function () {
   });
 
   it("an append that expects a later revision is refused", async () => {
-    const stream = newStream();
-    await client.appendToStream(stream, events(3));
-    const error = await wrongVersion(client.appendToStream(stream, event(9), { expectedRevision: 7n }));
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvents(3));
+    const error = await getWrongVersionError(
+      client.appendToStream(stream, createEvent(9), { expectedRevision: 7n }),
+    );
     expect(error.actualVersion).to.equal(2n);
     expect(error.expectedVersion).to.equal(7n);
   });
 
   it("an append that expects an earlier revision is refused", async () => {
-    const stream = newStream();
-    await client.appendToStream(stream, events(3));
-    const error = await wrongVersion(client.appendToStream(stream, event(9), { expectedRevision: 1n }));
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvents(3));
+    const error = await getWrongVersionError(
+      client.appendToStream(stream, createEvent(9), { expectedRevision: 1n }),
+    );
     expect(error.actualVersion).to.equal(2n);
   });
 
   it("an append that expects an existing stream is accepted only if the stream exists", async () => {
-    const stream = newStream();
-    const error = await wrongVersion(
-      client.appendToStream(stream, event(0), { expectedRevision: STREAM_EXISTS }),
+    const stream = createStreamName();
+    const error = await getWrongVersionError(
+      client.appendToStream(stream, createEvent(0), { expectedRevision: STREAM_EXISTS }),
     );
     expect(error.actualVersion).to.equal(NO_STREAM);
-    await client.appendToStream(stream, event(0));
-    const result = await client.appendToStream(stream, event(1), { expectedRevision: STREAM_EXISTS });
+    await client.appendToStream(stream, createEvent(0));
+    const result = await client.appendToStream(stream, createEvent(1), { expectedRevision: STREAM_EXISTS });
     expect(result.nextExpectedRevision).to.equal(1n);
   });
 
   it("a refused append writes no event", async () => {
-    const stream = newStream();
-    await client.appendToStream(stream, event(0));
-    await wrongVersion(client.appendToStream(stream, events(5), { expectedRevision: 3n }));
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvent(0));
+    await getWrongVersionError(client.appendToStream(stream, createEvents(5), { expectedRevision: 3n }));
     expect(await collect(client.readStream(stream))).to.have.length(1);
   });
 
   it("exactly one of many concurrent appends at the same revision succeeds", async () => {
-    const stream = newStream();
-    await client.appendToStream(stream, event(0));
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvent(0));
     const results = await Promise.allSettled(
-      events(32).map((one) => client.appendToStream(stream, one, { expectedRevision: 0n })),
+      createEvents(32).map((one) => client.appendToStream(stream, one, { expectedRevision: 0n })),
     );
     const lost = results.filter((result) => result.status === "rejected");
     expect(lost).to.have.length(31);
@@ -102,17 +115,17 @@ describe("append", function () {
   });
 
   it("all concurrent appends that expect any revision are written with consecutive revisions", async () => {
-    const stream = newStream();
+    const stream = createStreamName();
     const results = await Promise.all(
-      events(64).map((one) => client.appendToStream(stream, one, { expectedRevision: ANY })),
+      createEvents(64).map((one) => client.appendToStream(stream, one, { expectedRevision: ANY })),
     );
     const revisions = results.map((result) => Number(result.nextExpectedRevision));
     expect(revisions.toSorted((a, b) => a - b)).to.deep.equal(Array.from({ length: 64 }, (_, n) => n));
   });
 
   it("a read returns 1,000 events of one append in order", async () => {
-    const stream = newStream();
-    const result = await client.appendToStream(stream, events(1000), { expectedRevision: NO_STREAM });
+    const stream = createStreamName();
+    const result = await client.appendToStream(stream, createEvents(1000), { expectedRevision: NO_STREAM });
     expect(result.nextExpectedRevision).to.equal(999n);
     const read = await collect(client.readStream(stream));
     expect(read.map(({ event }) => Number(event?.revision))).to.deep.equal(
@@ -124,22 +137,22 @@ describe("append", function () {
   });
 
   it("an append that is sent in several messages is written completely", async () => {
-    const stream = newStream();
-    const result = await client.appendToStream(stream, events(100), { batchAppendSize: 1024 });
+    const stream = createStreamName();
+    const result = await client.appendToStream(stream, createEvents(100), { batchAppendSize: 1024 });
     expect(result.nextExpectedRevision).to.equal(99n);
     expect(await collect(client.readStream(stream))).to.have.length(100);
   });
 
   it("an empty append is accepted and changes nothing", async () => {
-    const stream = newStream();
-    await client.appendToStream(stream, event(0));
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvent(0));
     const result = await client.appendToStream(stream, [], { expectedRevision: 0n });
     expect(result.nextExpectedRevision).to.equal(0n);
     expect(await collect(client.readStream(stream))).to.have.length(1);
   });
 
   it("a read returns an event of almost 1 MiB unchanged", async () => {
-    const stream = newStream();
+    const stream = createStreamName();
     const text = "x".repeat(1_000_000);
     await client.appendToStream(stream, jsonEvent({ type: "Big", data: { text } }));
     const [read] = await collect(client.readStream(stream));
@@ -147,44 +160,46 @@ describe("append", function () {
   });
 
   it("an append above the maximum size is refused, whether sent in one message or several, and later appends succeed", async () => {
-    const stream = newStream();
+    const stream = createStreamName();
     const big = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
-    const error = await rejection(client.appendToStream(stream, big));
+    const error = await getRejection(client.appendToStream(stream, big));
     expect(error).to.be.instanceOf(MaxAppendSizeExceededError);
     const parts = Array.from({ length: 3 }, () =>
       jsonEvent({ type: "Big", data: { text: "x".repeat(500_000) } }),
     );
-    const second = await rejection(client.appendToStream(stream, parts, { batchAppendSize: 600_000 }));
+    const second = await getRejection(client.appendToStream(stream, parts, { batchAppendSize: 600_000 }));
     expect(second).to.be.instanceOf(MaxAppendSizeExceededError);
-    const result = await client.appendToStream(stream, event(0), { expectedRevision: NO_STREAM });
+    const result = await client.appendToStream(stream, createEvent(0), { expectedRevision: NO_STREAM });
     expect(result.nextExpectedRevision).to.equal(0n);
   });
 
   it("an append with credentials, which the client sends through Streams.Append, is written", async () => {
-    const stream = newStream();
-    const result = await client.appendToStream(stream, [event(0), event(1)], { credentials: CREDENTIALS });
+    const stream = createStreamName();
+    const result = await client.appendToStream(stream, [createEvent(0), createEvent(1)], {
+      credentials: CREDENTIALS,
+    });
     expect(result.nextExpectedRevision).to.equal(1n);
     expect(await collect(client.readStream(stream))).to.have.length(2);
   });
 
   it("Streams.Append refuses an append with a wrong revision or above the maximum size", async () => {
-    const stream = newStream();
-    await client.appendToStream(stream, event(0));
-    const error = await wrongVersion(
-      client.appendToStream(stream, event(1), { expectedRevision: 5n, credentials: CREDENTIALS }),
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvent(0));
+    const error = await getWrongVersionError(
+      client.appendToStream(stream, createEvent(1), { expectedRevision: 5n, credentials: CREDENTIALS }),
     );
     expect(error.actualVersion).to.equal(0n);
     expect(error.expectedVersion).to.equal(5n);
     const big = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
-    const tooLarge = await rejection(client.appendToStream(stream, big, { credentials: CREDENTIALS }));
+    const tooLarge = await getRejection(client.appendToStream(stream, big, { credentials: CREDENTIALS }));
     expect(tooLarge).to.be.instanceOf(MaxAppendSizeExceededError);
   });
 
   it("a client that disables exceptions gets a failed result for a refused append", async () => {
-    const stream = newStream();
-    await client.appendToStream(stream, event(0));
-    const lenient = log.client("throwOnAppendFailure=false");
-    const result = await lenient.appendToStream(stream, event(1), { expectedRevision: 77n });
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvent(0));
+    const lenient = log.createClient("throwOnAppendFailure=false");
+    const result = await lenient.appendToStream(stream, createEvent(1), { expectedRevision: 77n });
     expect(result.success).to.equal(false);
   });
 });

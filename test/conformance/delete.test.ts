@@ -10,7 +10,14 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import { collect, event, events, LogUnderTest, newStream, rejection } from "./log-under-test.ts";
+import {
+  collect,
+  createEvent,
+  createEvents,
+  createStreamName,
+  getRejection,
+  LogUnderTest,
+} from "./log-under-test.ts";
 
 describe("delete", function () {
   this.timeout(30_000);
@@ -19,61 +26,61 @@ describe("delete", function () {
 
   before(async () => {
     log = await LogUnderTest.start();
-    client = log.client();
+    client = log.createClient();
   });
   after(() => log.stop());
 
-  async function written(): Promise<string> {
-    const stream = newStream();
-    await client.appendToStream(stream, events(2));
+  async function createStream(): Promise<string> {
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvents(2));
     return stream;
   }
 
-  const revisions = async (stream: string) =>
+  const readRevisions = async (stream: string) =>
     (await collect(client.readStream(stream))).map(({ event }) => Number(event?.revision));
 
   describe("softly", () => {
     it("reads do not find a soft-deleted stream", async () => {
-      const stream = await written();
+      const stream = await createStream();
       const result = await client.deleteStream(stream);
       expect(result.position?.commit).to.be.a("bigint");
-      expect(await rejection(collect(client.readStream(stream)))).to.be.instanceOf(StreamNotFoundError);
+      expect(await getRejection(collect(client.readStream(stream)))).to.be.instanceOf(StreamNotFoundError);
       const backwards = client.readStream(stream, { direction: BACKWARDS, fromRevision: END });
-      expect(await rejection(collect(backwards))).to.be.instanceOf(StreamNotFoundError);
+      expect(await getRejection(collect(backwards))).to.be.instanceOf(StreamNotFoundError);
     });
 
     it("a soft deletion with an expected revision succeeds only at that revision", async () => {
-      const stream = await written();
-      const error = await rejection(client.deleteStream(stream, { expectedRevision: 5n }));
+      const stream = await createStream();
+      const error = await getRejection(client.deleteStream(stream, { expectedRevision: 5n }));
       expect(error).to.be.instanceOf(WrongExpectedVersionError);
       expect((error as WrongExpectedVersionError).actualVersion).to.equal(1n);
       await client.deleteStream(stream, { expectedRevision: 1n });
     });
 
     it("a soft deletion of a stream without events is refused", async () => {
-      const error = await rejection(client.deleteStream(newStream()));
+      const error = await getRejection(client.deleteStream(createStreamName()));
       expect(error).to.be.instanceOf(WrongExpectedVersionError);
     });
 
     for (const expectedRevision of [NO_STREAM, ANY, 1n] as const) {
       it(`a soft-deleted stream is restored by an append that expects ${expectedRevision}`, async () => {
-        const stream = await written();
+        const stream = await createStream();
         await client.deleteStream(stream);
-        const result = await client.appendToStream(stream, event(2), { expectedRevision });
+        const result = await client.appendToStream(stream, createEvent(2), { expectedRevision });
         expect(result.nextExpectedRevision).to.equal(2n);
-        expect(await revisions(stream)).to.deep.equal([2]);
-        await client.appendToStream(stream, event(3), { expectedRevision: 2n });
-        expect(await revisions(stream)).to.deep.equal([2, 3]);
+        expect(await readRevisions(stream)).to.deep.equal([2]);
+        await client.appendToStream(stream, createEvent(3), { expectedRevision: 2n });
+        expect(await readRevisions(stream)).to.deep.equal([2, 3]);
         const { metadata } = await client.getStreamMetadata(stream);
         expect(metadata?.truncateBefore).to.equal(2);
       });
     }
 
     it("an append to a soft-deleted stream is refused if it expects an existing stream", async () => {
-      const stream = await written();
+      const stream = await createStream();
       await client.deleteStream(stream);
-      const error = await rejection(
-        client.appendToStream(stream, event(2), { expectedRevision: STREAM_EXISTS }),
+      const error = await getRejection(
+        client.appendToStream(stream, createEvent(2), { expectedRevision: STREAM_EXISTS }),
       );
       expect(error).to.be.instanceOf(StreamDeletedError);
     });
@@ -81,35 +88,37 @@ describe("delete", function () {
 
   describe("by tombstone", () => {
     it("reads, appends and deletions of a tombstoned stream are refused", async () => {
-      const stream = await written();
+      const stream = await createStream();
       const result = await client.tombstoneStream(stream, { expectedRevision: 1n });
       expect(result.position?.commit).to.be.a("bigint");
       const credentials = { username: "admin", password: "changeit" };
       for (const attempt of [
         () => collect(client.readStream(stream)),
-        () => client.appendToStream(stream, event(2)),
-        () => client.appendToStream(stream, event(2), { credentials }),
+        () => client.appendToStream(stream, createEvent(2)),
+        () => client.appendToStream(stream, createEvent(2), { credentials }),
         () => client.deleteStream(stream),
         () => client.tombstoneStream(stream),
       ]) {
-        expect(await rejection(attempt())).to.be.instanceOf(StreamDeletedError);
+        expect(await getRejection(attempt())).to.be.instanceOf(StreamDeletedError);
       }
     });
 
     it("a tombstone that expects an earlier revision is refused", async () => {
-      const stream = await written();
-      const error = await rejection(client.tombstoneStream(stream, { expectedRevision: 0n }));
+      const stream = await createStream();
+      const error = await getRejection(client.tombstoneStream(stream, { expectedRevision: 0n }));
       expect(error).to.be.instanceOf(WrongExpectedVersionError);
-      expect(await revisions(stream)).to.deep.equal([0, 1]);
+      expect(await readRevisions(stream)).to.deep.equal([0, 1]);
     });
 
     it("a soft-deleted stream and a stream without events can be tombstoned", async () => {
-      const stream = await written();
+      const stream = await createStream();
       await client.deleteStream(stream);
-      const missing = newStream();
+      const missing = createStreamName();
       for (const name of [stream, missing]) {
         await client.tombstoneStream(name);
-        expect(await rejection(client.appendToStream(name, event(0)))).to.be.instanceOf(StreamDeletedError);
+        expect(await getRejection(client.appendToStream(name, createEvent(0)))).to.be.instanceOf(
+          StreamDeletedError,
+        );
       }
     });
   });

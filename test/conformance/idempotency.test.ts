@@ -6,7 +6,7 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import { collect, event, LogUnderTest, newStream, rejection } from "./log-under-test.ts";
+import { collect, createEvent, createStreamName, getRejection, LogUnderTest } from "./log-under-test.ts";
 
 describe("idempotent retries", function () {
   this.timeout(30_000);
@@ -15,18 +15,18 @@ describe("idempotent retries", function () {
 
   before(async () => {
     log = await LogUnderTest.start();
-    client = log.client();
+    client = log.createClient();
   });
   after(() => log.stop());
 
   const [a, b, c] = [0, 1, 2].map((n) => n) as [number, number, number];
 
   it("a retry at an exact revision gets the result of the first append, even after later appends", async () => {
-    const stream = newStream();
-    await client.appendToStream(stream, event(a), { expectedRevision: NO_STREAM });
-    const pair = [event(b), event(c)];
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvent(a), { expectedRevision: NO_STREAM });
+    const pair = [createEvent(b), createEvent(c)];
     const first = await client.appendToStream(stream, pair, { expectedRevision: 0n });
-    await client.appendToStream(stream, event(9), { expectedRevision: 2n });
+    await client.appendToStream(stream, createEvent(9), { expectedRevision: 2n });
     const retry = await client.appendToStream(stream, pair, { expectedRevision: 0n });
     expect(retry.nextExpectedRevision).to.equal(2n);
     expect(retry.position).to.deep.equal(first.position);
@@ -34,10 +34,10 @@ describe("idempotent retries", function () {
   });
 
   it("a retry that expects no stream gets the result of the first append", async () => {
-    const stream = newStream();
-    const one = event(a);
+    const stream = createStreamName();
+    const one = createEvent(a);
     const first = await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });
-    await client.appendToStream(stream, event(b), { expectedRevision: 0n });
+    await client.appendToStream(stream, createEvent(b), { expectedRevision: 0n });
     const retry = await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });
     expect(retry.nextExpectedRevision).to.equal(0n);
     expect(retry.position).to.deep.equal(first.position);
@@ -45,11 +45,11 @@ describe("idempotent retries", function () {
 
   for (const expectedRevision of [ANY, STREAM_EXISTS] as const) {
     it(`a retry that expects ${expectedRevision} gets the result of the first append`, async () => {
-      const stream = newStream();
-      await client.appendToStream(stream, event(a));
-      const pair = [event(b), event(c)];
+      const stream = createStreamName();
+      await client.appendToStream(stream, createEvent(a));
+      const pair = [createEvent(b), createEvent(c)];
       const first = await client.appendToStream(stream, pair, { expectedRevision });
-      await client.appendToStream(stream, event(9));
+      await client.appendToStream(stream, createEvent(9));
       const retry = await client.appendToStream(stream, pair, { expectedRevision });
       expect(retry.nextExpectedRevision).to.equal(2n);
       expect(retry.position).to.deep.equal(first.position);
@@ -57,33 +57,35 @@ describe("idempotent retries", function () {
     });
 
     it(`a retry that adds a new event and expects ${expectedRevision} is refused`, async () => {
-      const stream = newStream();
-      const one = event(a);
+      const stream = createStreamName();
+      const one = createEvent(a);
       await client.appendToStream(stream, one);
-      const error = await rejection(client.appendToStream(stream, [one, event(b)], { expectedRevision }));
+      const error = await getRejection(
+        client.appendToStream(stream, [one, createEvent(b)], { expectedRevision }),
+      );
       expect(error).to.be.instanceOf(WrongExpectedVersionError);
     });
   }
 
   it("a retry at an exact revision is refused if only its first events are stored", async () => {
-    const stream = newStream();
-    const one = event(a);
+    const stream = createStreamName();
+    const one = createEvent(a);
     await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });
-    const longer = client.appendToStream(stream, [one, event(b)], { expectedRevision: NO_STREAM });
-    expect(await rejection(longer)).to.be.instanceOf(WrongExpectedVersionError);
+    const longer = client.appendToStream(stream, [one, createEvent(b)], { expectedRevision: NO_STREAM });
+    expect(await getRejection(longer)).to.be.instanceOf(WrongExpectedVersionError);
   });
 
   it("an append at the current revision is written even if its ids are already stored", async () => {
-    const stream = newStream();
-    const one = event(a);
+    const stream = createStreamName();
+    const one = createEvent(a);
     await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });
     const result = await client.appendToStream(stream, one, { expectedRevision: 0n });
     expect(result.nextExpectedRevision).to.equal(1n);
   });
 
   it("two streams can contain the same event id", async () => {
-    const one = event(a);
-    const [first, second] = [newStream(), newStream()];
+    const one = createEvent(a);
+    const [first, second] = [createStreamName(), createStreamName()];
     await client.appendToStream(first, one, { expectedRevision: ANY });
     const result = await client.appendToStream(second, one, { expectedRevision: ANY });
     expect(result.nextExpectedRevision).to.equal(0n);
@@ -91,8 +93,8 @@ describe("idempotent retries", function () {
   });
 
   it("an append that a client sends many times concurrently is written once", async () => {
-    const stream = newStream();
-    const pair = [event(a), event(b)];
+    const stream = createStreamName();
+    const pair = [createEvent(a), createEvent(b)];
     const results = await Promise.all(
       Array.from({ length: 16 }, () => client.appendToStream(stream, pair, { expectedRevision: NO_STREAM })),
     );

@@ -29,13 +29,13 @@ export class LogUnderTest {
     const dir = await mkdtemp(join(tmpdir(), "conformance-log-"));
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     return new LogUnderTest(`esdb://127.0.0.1:${server.port}?tls=false`, async () => {
-      await server.stop();
+      await server.stopServer();
       await rm(dir, { recursive: true });
     });
   }
 
   /** Returns a client with its own connection. `parameter` is appended to the connection string. */
-  client(parameter = ""): EventStoreDBClient {
+  createClient(parameter = ""): EventStoreDBClient {
     const separator = this.url.includes("?") ? "&" : "?";
     const client = EventStoreDBClient.connectionString(
       parameter === "" ? this.url : `${this.url}${separator}${parameter}`,
@@ -51,22 +51,22 @@ export class LogUnderTest {
 }
 
 /** Returns a stream name that no other test or run uses. */
-export function newStream(category = "conformance"): string {
+export function createStreamName(category = "conformance"): string {
   return `${category}-${randomUUID()}`;
 }
 
 /** Creates a small event with the number `n` in its data. */
-export function event(n: number, type = "Counted") {
+export function createEvent(n: number, type = "Counted") {
   return jsonEvent({ type, data: { n }, metadata: { meta: n } });
 }
 
 /** Creates events with the numbers from 0 to below `count`. */
-export function events(count: number, type = "Counted") {
-  return Array.from({ length: count }, (_, n) => event(n, type));
+export function createEvents(count: number, type = "Counted") {
+  return Array.from({ length: count }, (_, n) => createEvent(n, type));
 }
 
 /** Returns the error of a promise. Throws if the promise resolves. */
-export async function rejection(promise: Promise<unknown>): Promise<Error> {
+export async function getRejection(promise: Promise<unknown>): Promise<Error> {
   let value: unknown;
   try {
     value = await promise;
@@ -94,7 +94,7 @@ export async function eventually(what: string, condition: () => boolean | Promis
 }
 
 /** Returns the position of the last event of the log. */
-export async function endOfLog(client: EventStoreDBClient) {
+export async function findLogEnd(client: EventStoreDBClient) {
   const [last] = await collect(client.readAll({ direction: "backwards", fromPosition: END, maxCount: 1 }));
   return last?.event?.position ?? START;
 }

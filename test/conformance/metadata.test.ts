@@ -6,7 +6,15 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import { collect, event, events, eventually, LogUnderTest, newStream, rejection } from "./log-under-test.ts";
+import {
+  collect,
+  createEvent,
+  createEvents,
+  createStreamName,
+  eventually,
+  getRejection,
+  LogUnderTest,
+} from "./log-under-test.ts";
 import { RecordedSubscription } from "./recorded-subscription.ts";
 
 describe("stream metadata", function () {
@@ -16,15 +24,15 @@ describe("stream metadata", function () {
 
   before(async () => {
     log = await LogUnderTest.start();
-    client = log.client();
+    client = log.createClient();
   });
   after(() => log.stop());
 
-  const revisions = async (reading: AsyncIterable<{ event?: { revision: bigint } }>) =>
+  const readRevisions = async (reading: AsyncIterable<{ event?: { revision: bigint } }>) =>
     (await collect(reading)).map(({ event }) => Number(event?.revision));
 
   it("a read of stream metadata returns all keys as they were set, including custom keys", async () => {
-    const stream = newStream();
+    const stream = createStreamName();
     expect((await client.getStreamMetadata(stream)).metadata).to.equal(undefined);
     await client.setStreamMetadata(stream, { maxCount: 3, owner: "me" });
     expect((await client.getStreamMetadata(stream)).metadata).to.deep.equal({ maxCount: 3, owner: "me" });
@@ -33,9 +41,9 @@ describe("stream metadata", function () {
   });
 
   it("a metadata write with a wrong expected revision is refused", async () => {
-    const stream = newStream();
+    const stream = createStreamName();
     await client.setStreamMetadata(stream, { owner: "me" }, { expectedRevision: "no_stream" });
-    const error = await rejection(
+    const error = await getRejection(
       client.setStreamMetadata(stream, { owner: "you" }, { expectedRevision: "no_stream" }),
     );
     expect(error).to.be.instanceOf(WrongExpectedVersionError);
@@ -43,50 +51,52 @@ describe("stream metadata", function () {
   });
 
   it("with the metadata $maxCount, forward and backward reads return only the newest events", async () => {
-    const stream = newStream();
-    await client.appendToStream(stream, events(10));
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvents(10));
     await client.setStreamMetadata(stream, { maxCount: 3 });
-    expect(await revisions(client.readStream(stream))).to.deep.equal([7, 8, 9]);
+    expect(await readRevisions(client.readStream(stream))).to.deep.equal([7, 8, 9]);
     const backwards = { direction: BACKWARDS, fromRevision: END } as const;
-    expect(await revisions(client.readStream(stream, backwards))).to.deep.equal([9, 8, 7]);
-    await client.appendToStream(stream, event(10));
-    expect(await revisions(client.readStream(stream))).to.deep.equal([8, 9, 10]);
+    expect(await readRevisions(client.readStream(stream, backwards))).to.deep.equal([9, 8, 7]);
+    await client.appendToStream(stream, createEvent(10));
+    expect(await readRevisions(client.readStream(stream))).to.deep.equal([8, 9, 10]);
     await client.setStreamMetadata(stream, {});
-    expect(await revisions(client.readStream(stream))).to.have.length(11);
+    expect(await readRevisions(client.readStream(stream))).to.have.length(11);
   });
 
   it("with the metadata $tb, forward and backward reads skip earlier events", async () => {
-    const stream = newStream();
-    await client.appendToStream(stream, events(6));
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvents(6));
     await client.setStreamMetadata(stream, { truncateBefore: 4 });
-    expect(await revisions(client.readStream(stream))).to.deep.equal([4, 5]);
+    expect(await readRevisions(client.readStream(stream))).to.deep.equal([4, 5]);
     const backwards = { direction: BACKWARDS, fromRevision: END } as const;
-    expect(await revisions(client.readStream(stream, backwards))).to.deep.equal([5, 4]);
-    expect(await revisions(client.readStream(stream, { fromRevision: 1n, maxCount: 1 }))).to.deep.equal([4]);
+    expect(await readRevisions(client.readStream(stream, backwards))).to.deep.equal([5, 4]);
+    expect(await readRevisions(client.readStream(stream, { fromRevision: 1n, maxCount: 1 }))).to.deep.equal([
+      4,
+    ]);
   });
 
   it("a subscription to a truncated stream starts with the first visible event", async () => {
-    const stream = newStream();
-    await client.appendToStream(stream, events(6));
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvents(6));
     await client.setStreamMetadata(stream, { truncateBefore: 4 });
     const seen = new RecordedSubscription(client.subscribeToStream(stream, { fromRevision: START }));
-    await eventually("caught up", () => seen.caughtUp);
+    await eventually("caught up", () => seen.hasCaughtUp);
     expect(seen.numbers).to.deep.equal([4, 5]);
     await seen.stop();
   });
 
   it("truncating a stream does not change its revision", async () => {
-    const stream = newStream();
-    await client.appendToStream(stream, events(6));
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvents(6));
     await client.setStreamMetadata(stream, { maxCount: 1 });
-    const result = await client.appendToStream(stream, event(6), { expectedRevision: 5n });
+    const result = await client.appendToStream(stream, createEvent(6), { expectedRevision: 5n });
     expect(result.nextExpectedRevision).to.equal(6n);
   });
 
   it("metadata can be set before the first event of a stream is written", async () => {
-    const stream = newStream();
+    const stream = createStreamName();
     await client.setStreamMetadata(stream, { maxCount: 2 });
-    await client.appendToStream(stream, events(4), { expectedRevision: "no_stream" });
-    expect(await revisions(client.readStream(stream))).to.deep.equal([2, 3]);
+    await client.appendToStream(stream, createEvents(4), { expectedRevision: "no_stream" });
+    expect(await readRevisions(client.readStream(stream))).to.deep.equal([2, 3]);
   });
 });

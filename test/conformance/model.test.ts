@@ -10,29 +10,34 @@ import {
 } from "@eventstore/db-client";
 import { expect } from "chai";
 import fc from "fast-check";
-import { collect, event, LogUnderTest, newStream } from "./log-under-test.ts";
+import { collect, createEvent, createStreamName, LogUnderTest } from "./log-under-test.ts";
 
-type Expected = typeof ANY | typeof NO_STREAM | typeof STREAM_EXISTS | "current" | "behind" | "ahead";
+type ExpectedKind = typeof ANY | typeof NO_STREAM | typeof STREAM_EXISTS | "current" | "behind" | "ahead";
 
 type Step =
-  | { readonly do: "append"; readonly stream: number; readonly count: number; readonly expected: Expected }
+  | {
+      readonly do: "append";
+      readonly stream: number;
+      readonly count: number;
+      readonly expected: ExpectedKind;
+    }
   | { readonly do: "retry"; readonly stream: number }
   | { readonly do: "read"; readonly stream: number; readonly backwards: boolean; readonly from: number }
   | { readonly do: "delete" | "tombstone"; readonly stream: number };
 
 /** Expected state of a stream. `ids` contains the event ids by revision. */
-interface Model {
+interface StreamModel {
   readonly name: string;
   readonly ids: string[];
   hiddenBefore: number;
   softDeleted: boolean;
   tombstoned: boolean;
-  lastAppend: { readonly events: ReturnType<typeof event>[]; readonly expected: bigint } | undefined;
+  lastAppend: { readonly events: ReturnType<typeof createEvent>[]; readonly expected: bigint } | undefined;
 }
 
-const STREAMS = 3;
-const stream = fc.nat({ max: STREAMS - 1 });
-const expectedRevision = fc.constantFrom<Expected>(
+const STREAM_COUNT = 3;
+const stream = fc.nat({ max: STREAM_COUNT - 1 });
+const expectedRevision = fc.constantFrom<ExpectedKind>(
   ANY,
   NO_STREAM,
   STREAM_EXISTS,
@@ -66,7 +71,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 );
 
 /** Returns the value of a promise, or the name of its error. */
-async function outcome<T>(promise: Promise<T>): Promise<T | string> {
+async function getOutcome<T>(promise: Promise<T>): Promise<T | string> {
   try {
     return await promise;
   } catch (error) {
@@ -77,15 +82,15 @@ async function outcome<T>(promise: Promise<T>): Promise<T | string> {
   }
 }
 
-class Run {
+class SequenceRun {
   readonly #client: EventStoreDBClient;
-  readonly #models: Model[];
+  readonly #models: StreamModel[];
   #counter = 0;
 
   constructor(client: EventStoreDBClient) {
     this.#client = client;
-    this.#models = Array.from({ length: STREAMS }, () => ({
-      name: newStream("model"),
+    this.#models = Array.from({ length: STREAM_COUNT }, () => ({
+      name: createStreamName("model"),
       ids: [],
       hiddenBefore: 0,
       softDeleted: false,
@@ -107,12 +112,12 @@ class Run {
     for (const model of this.#models) await this.#read(model, false, 0);
   }
 
-  async #append(model: Model, count: number, expected: Expected): Promise<void> {
+  async #append(model: StreamModel, count: number, expected: ExpectedKind): Promise<void> {
     const last = model.ids.length - 1;
-    const revision = revisionFor(expected, last);
-    const proposed = Array.from({ length: count }, () => event(this.#counter++));
-    const wanted = expectedAppend(model, revision, last, count);
-    const got = await outcome(
+    const revision = toRevision(expected, last);
+    const proposed = Array.from({ length: count }, () => createEvent(this.#counter++));
+    const wanted = predictAppend(model, revision, last, count);
+    const got = await getOutcome(
       this.#client
         .appendToStream(model.name, proposed, { expectedRevision: revision })
         .then((result) => result.nextExpectedRevision),
@@ -125,12 +130,12 @@ class Run {
     model.ids.push(...proposed.map(({ id }) => id));
   }
 
-  async #retry(model: Model): Promise<void> {
+  async #retry(model: StreamModel): Promise<void> {
     const { lastAppend } = model;
     if (lastAppend === undefined) return;
     const { events: proposed, expected } = lastAppend;
     const expectedRevision = expected < 0n ? NO_STREAM : expected;
-    const got = await outcome(
+    const got = await getOutcome(
       this.#client
         .appendToStream(model.name, proposed, { expectedRevision })
         .then((result) => result.nextExpectedRevision),
@@ -139,21 +144,21 @@ class Run {
     expect(got, "retry").to.equal(wanted);
   }
 
-  async #read(model: Model, backwards: boolean, from: number): Promise<void> {
+  async #read(model: StreamModel, backwards: boolean, from: number): Promise<void> {
     const reading = this.#client.readStream(model.name, {
       direction: backwards ? "backwards" : "forwards",
       fromRevision: BigInt(from),
     });
-    const got = await outcome(collect(reading).then((all) => all.map(({ event }) => event!.id)));
+    const got = await getOutcome(collect(reading).then((all) => all.map(({ event }) => event!.id)));
     expect(got, `read ${backwards ? "backwards" : "forwards"} from ${from}`).to.deep.equal(
-      expectedRead(model, backwards, from),
+      predictRead(model, backwards, from),
     );
   }
 
-  async #remove(model: Model, how: "delete" | "tombstone"): Promise<void> {
+  async #remove(model: StreamModel, how: "delete" | "tombstone"): Promise<void> {
     const done =
       how === "delete" ? this.#client.deleteStream(model.name) : this.#client.tombstoneStream(model.name);
-    const got = await outcome(done.then(() => "done"));
+    const got = await getOutcome(done.then(() => "done"));
     const missing = how === "delete" && model.ids.length === 0;
     const refused = missing ? WrongExpectedVersionError.name : "done";
     expect(got, how).to.equal(model.tombstoned ? StreamDeletedError.name : refused);
@@ -163,14 +168,14 @@ class Run {
   }
 }
 
-function revisionFor(expected: Expected, last: number) {
+function toRevision(expected: ExpectedKind, last: number) {
   if (expected === "current") return last < 0 ? NO_STREAM : BigInt(last);
   if (expected === "behind") return last < 1 ? NO_STREAM : BigInt(last - 1);
   return expected === "ahead" ? BigInt(last + 3) : expected;
 }
 
-function expectedAppend(
-  model: Model,
+function predictAppend(
+  model: StreamModel,
   revision: bigint | typeof ANY | typeof NO_STREAM | typeof STREAM_EXISTS,
   last: number,
   count: number,
@@ -186,7 +191,7 @@ function expectedAppend(
   return revision === BigInt(last) ? written : WrongExpectedVersionError.name;
 }
 
-function expectedRead(model: Model, backwards: boolean, from: number): string[] | string {
+function predictRead(model: StreamModel, backwards: boolean, from: number): string[] | string {
   if (model.tombstoned) return StreamDeletedError.name;
   if (model.ids.length === 0 || model.softDeleted) return StreamNotFoundError.name;
   const visible = model.ids.map((id, revision) => ({ id, revision })).slice(model.hiddenBefore);
@@ -206,10 +211,10 @@ describe("random sequences", function () {
   after(() => log.stop());
 
   it("random sequences of appends, deletions and reads have the results that a model of the log predicts", async () => {
-    const client = log.client();
+    const client = log.createClient();
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
-        const run = new Run(client);
+        const run = new SequenceRun(client);
         for (const one of steps) await run.step(one);
         await run.finish();
       }),

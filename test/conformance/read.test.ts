@@ -10,7 +10,14 @@ import {
   StreamNotFoundError,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import { collect, event, events, LogUnderTest, newStream, rejection } from "./log-under-test.ts";
+import {
+  collect,
+  createEvent,
+  createEvents,
+  createStreamName,
+  getRejection,
+  LogUnderTest,
+} from "./log-under-test.ts";
 
 describe("read", function () {
   this.timeout(30_000);
@@ -19,24 +26,24 @@ describe("read", function () {
 
   before(async () => {
     log = await LogUnderTest.start();
-    client = log.client();
+    client = log.createClient();
   });
   after(() => log.stop());
 
-  const revisions = async (reading: AsyncIterable<{ event?: { revision: bigint } }>) =>
+  const readRevisions = async (reading: AsyncIterable<{ event?: { revision: bigint } }>) =>
     (await collect(reading)).map(({ event }) => Number(event?.revision));
 
   describe("a stream", () => {
     let stream: string;
 
     before(async () => {
-      stream = newStream();
-      await client.appendToStream(stream, events(5));
+      stream = createStreamName();
+      await client.appendToStream(stream, createEvents(5));
     });
 
     it("a stream read returns the appended events", async () => {
       const one = jsonEvent({ type: "Whole", data: { text: "ä €" }, metadata: { by: "me" } });
-      const name = newStream();
+      const name = createStreamName();
       const started = Date.now();
       const { position } = await client.appendToStream(name, one);
       const [read] = await collect(client.readStream(name));
@@ -54,7 +61,7 @@ describe("read", function () {
     });
 
     it("a stream read returns binary data and metadata", async () => {
-      const name = newStream();
+      const name = createStreamName();
       const data = Buffer.from([0, 1, 2, 255]);
       await client.appendToStream(name, binaryEvent({ type: "Bytes", data, metadata: Buffer.from([9, 0]) }));
       const [read] = await collect(client.readStream(name));
@@ -64,7 +71,7 @@ describe("read", function () {
     });
 
     it("a stream read returns an event with empty data and no metadata", async () => {
-      const name = newStream();
+      const name = createStreamName();
       await client.appendToStream(name, binaryEvent({ type: "Empty", data: Buffer.alloc(0) }));
       const [read] = await collect(client.readStream(name));
       expect(read?.event?.metadata).to.equal(undefined);
@@ -72,9 +79,9 @@ describe("read", function () {
     });
 
     it("streams with similar, unusual and non-ASCII names are distinct", async () => {
-      const base = newStream("ünï-日本 / %00 ~");
+      const base = createStreamName("ünï-日本 / %00 ~");
       const names = [base, `${base} `, `${base}\u{10000}`, `${base}ÿ`, `${base}-0`];
-      for (const [n, name] of names.entries()) await client.appendToStream(name, event(n));
+      for (const [n, name] of names.entries()) await client.appendToStream(name, createEvent(n));
       for (const [n, name] of names.entries()) {
         const read = await collect(client.readStream(name));
         expect(read.map(({ event }) => event?.data)).to.deep.equal([{ n }]);
@@ -83,49 +90,51 @@ describe("read", function () {
     });
 
     it("a forward read of a stream starts at the start or a revision and returns at most the maximum count", async () => {
-      expect(await revisions(client.readStream(stream))).to.deep.equal([0, 1, 2, 3, 4]);
-      expect(await revisions(client.readStream(stream, { fromRevision: 3n }))).to.deep.equal([3, 4]);
-      expect(await revisions(client.readStream(stream, { fromRevision: 1n, maxCount: 2 }))).to.deep.equal([
-        1, 2,
-      ]);
-      expect(await revisions(client.readStream(stream, { fromRevision: 9n }))).to.deep.equal([]);
+      expect(await readRevisions(client.readStream(stream))).to.deep.equal([0, 1, 2, 3, 4]);
+      expect(await readRevisions(client.readStream(stream, { fromRevision: 3n }))).to.deep.equal([3, 4]);
+      expect(await readRevisions(client.readStream(stream, { fromRevision: 1n, maxCount: 2 }))).to.deep.equal(
+        [1, 2],
+      );
+      expect(await readRevisions(client.readStream(stream, { fromRevision: 9n }))).to.deep.equal([]);
     });
 
     it("a backward read of a stream starts at the end or a revision and returns at most the maximum count", async () => {
       const backwards = { direction: BACKWARDS } as const;
-      expect(await revisions(client.readStream(stream, { ...backwards, fromRevision: END }))).to.deep.equal([
-        4, 3, 2, 1, 0,
-      ]);
       expect(
-        await revisions(client.readStream(stream, { ...backwards, fromRevision: END, maxCount: 2 })),
+        await readRevisions(client.readStream(stream, { ...backwards, fromRevision: END })),
+      ).to.deep.equal([4, 3, 2, 1, 0]);
+      expect(
+        await readRevisions(client.readStream(stream, { ...backwards, fromRevision: END, maxCount: 2 })),
       ).to.deep.equal([4, 3]);
-      expect(await revisions(client.readStream(stream, { ...backwards, fromRevision: 1n }))).to.deep.equal([
-        1, 0,
-      ]);
+      expect(
+        await readRevisions(client.readStream(stream, { ...backwards, fromRevision: 1n })),
+      ).to.deep.equal([1, 0]);
     });
 
     it("a forward or backward read of a stream without events fails as not found", async () => {
-      const missing = newStream();
-      const error = await rejection(collect(client.readStream(missing)));
+      const missing = createStreamName();
+      const error = await getRejection(collect(client.readStream(missing)));
       expect(error).to.be.instanceOf(StreamNotFoundError);
       expect((error as StreamNotFoundError).streamName).to.equal(missing);
       const backwards = client.readStream(missing, { direction: BACKWARDS, fromRevision: END, maxCount: 1 });
-      expect(await rejection(collect(backwards))).to.be.instanceOf(StreamNotFoundError);
+      expect(await getRejection(collect(backwards))).to.be.instanceOf(StreamNotFoundError);
     });
 
     it("a read sees the client's own append immediately", async () => {
-      const name = newStream();
+      const name = createStreamName();
       for (let n = 0; n < 20; n += 1) {
-        await client.appendToStream(name, event(n));
-        expect(await revisions(client.readStream(name, { fromRevision: BigInt(n) }))).to.deep.equal([n]);
+        await client.appendToStream(name, createEvent(n));
+        expect(await readRevisions(client.readStream(name, { fromRevision: BigInt(n) }))).to.deep.equal([n]);
       }
     });
 
     it("a stream read returns all large events of the stream", async () => {
-      const name = newStream();
+      const name = createStreamName();
       const big = (n: number) => jsonEvent({ type: "Big", data: { n, text: "y".repeat(300_000) } });
       for (let n = 0; n < 12; n += 1) await client.appendToStream(name, big(n));
-      expect(await revisions(client.readStream(name))).to.deep.equal(Array.from({ length: 12 }, (_, n) => n));
+      expect(await readRevisions(client.readStream(name))).to.deep.equal(
+        Array.from({ length: 12 }, (_, n) => n),
+      );
     });
   });
 
@@ -134,15 +143,17 @@ describe("read", function () {
     let positions: Position[];
 
     before(async () => {
-      stream = newStream();
+      stream = createStreamName();
       positions = [];
       for (let n = 0; n < 6; n += 1) {
-        const { position } = await client.appendToStream(stream, event(n));
+        const { position } = await client.appendToStream(stream, createEvent(n));
         positions.push(position!);
       }
     });
 
-    const own = async (reading: AsyncIterable<{ event?: { streamId: string; revision: bigint } }>) =>
+    const readOwnRevisions = async (
+      reading: AsyncIterable<{ event?: { streamId: string; revision: bigint } }>,
+    ) =>
       (await collect(reading))
         .filter(({ event }) => event?.streamId === stream)
         .map(({ event }) => Number(event?.revision));
@@ -155,12 +166,14 @@ describe("read", function () {
       expect(read[0]?.event?.streamId).to.equal(stream);
       const commits = read.map(({ event }) => event!.position.commit);
       expect(commits).to.deep.equal(commits.toSorted((x, y) => (x < y ? -1 : 1)));
-      expect(await own(client.readAll({ fromPosition: positions[2]! }))).to.deep.equal([2, 3, 4, 5]);
+      expect(await readOwnRevisions(client.readAll({ fromPosition: positions[2]! }))).to.deep.equal([
+        2, 3, 4, 5,
+      ]);
     });
 
     it("a backward read of all streams excludes the event at the start position", async () => {
       const reading = client.readAll({ direction: BACKWARDS, fromPosition: positions[3]!, maxCount: 500 });
-      expect(await own(reading)).to.deep.equal([2, 1, 0]);
+      expect(await readOwnRevisions(reading)).to.deep.equal([2, 1, 0]);
     });
 
     it("a backward read of all streams can start at the end of the log", async () => {
@@ -191,7 +204,7 @@ describe("read", function () {
         }
         expect(seen).to.equal(2);
       }
-      expect(await own(client.readAll({ fromPosition: positions[5]! }))).to.deep.equal([5]);
+      expect(await readOwnRevisions(client.readAll({ fromPosition: positions[5]! }))).to.deep.equal([5]);
     });
   });
 });

@@ -6,13 +6,13 @@ import type {
   StreamSubscription,
 } from "@eventstore/db-client";
 
-type Seen = ResolvedEvent<EventType> | AllStreamResolvedEvent;
+type ReceivedEvent = ResolvedEvent<EventType> | AllStreamResolvedEvent;
 
 /** Records the events and signals of a subscription. */
 export class RecordedSubscription {
-  readonly events: Seen[] = [];
+  readonly events: ReceivedEvent[] = [];
   /** Names of the received signals and events in order, for example "confirmation" or "event". */
-  readonly order: string[] = [];
+  readonly received: string[] = [];
   readonly errors: Error[] = [];
   readonly #subscription: AllStreamSubscription | StreamSubscription;
 
@@ -20,21 +20,21 @@ export class RecordedSubscription {
     this.#subscription = subscription;
     // Both kinds of subscriptions differ only in the type of their events.
     const stream = subscription as AllStreamSubscription;
-    stream.on("confirmation", () => this.order.push("confirmation"));
-    stream.on("caughtUp", () => this.order.push("caughtUp"));
+    stream.on("confirmation", () => this.received.push("confirmation"));
+    stream.on("caughtUp", () => this.received.push("caughtUp"));
     stream.on("data", (event) => {
-      this.order.push("event");
+      this.received.push("event");
       this.events.push(event);
     });
     stream.on("error", (error: Error) => {
-      this.order.push("error");
+      this.received.push("error");
       this.errors.push(error);
     });
-    stream.on("end", () => this.order.push("end"));
+    stream.on("end", () => this.received.push("end"));
   }
 
-  get caughtUp(): boolean {
-    return this.order.includes("caughtUp");
+  get hasCaughtUp(): boolean {
+    return this.received.includes("caughtUp");
   }
 
   /** The number `n` from the data of each received event. */

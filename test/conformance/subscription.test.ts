@@ -9,73 +9,82 @@ import {
   streamNameFilter,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import { endOfLog, event, events, eventually, LogUnderTest, newStream } from "./log-under-test.ts";
+import {
+  createEvent,
+  createEvents,
+  createStreamName,
+  eventually,
+  findLogEnd,
+  LogUnderTest,
+} from "./log-under-test.ts";
 import { RecordedSubscription } from "./recorded-subscription.ts";
 
 describe("subscription", function () {
   this.timeout(60_000);
   let log: LogUnderTest;
   let client: EventStoreDBClient;
-  const open: RecordedSubscription[] = [];
+  const openSubscriptions: RecordedSubscription[] = [];
 
   before(async () => {
     log = await LogUnderTest.start();
-    client = log.client();
+    client = log.createClient();
   });
   afterEach(async () => {
-    for (const subscription of open.splice(0)) await subscription.stop();
+    for (const subscription of openSubscriptions.splice(0)) await subscription.stop();
   });
   after(() => log.stop());
 
-  function record(subscription: ConstructorParameters<typeof RecordedSubscription>[0]): RecordedSubscription {
+  function recordSubscription(
+    subscription: ConstructorParameters<typeof RecordedSubscription>[0],
+  ): RecordedSubscription {
     const recorded = new RecordedSubscription(subscription);
-    open.push(recorded);
+    openSubscriptions.push(recorded);
     return recorded;
   }
 
   describe("to a stream", () => {
     it("a stream subscription sends existing events, reports that it caught up, then sends new events", async () => {
-      const stream = newStream();
-      await client.appendToStream(stream, events(3));
-      const seen = record(client.subscribeToStream(stream, { fromRevision: START }));
-      await eventually("caught up", () => seen.caughtUp);
-      expect(seen.order).to.deep.equal(["confirmation", "event", "event", "event", "caughtUp"]);
-      await client.appendToStream(stream, event(3));
+      const stream = createStreamName();
+      await client.appendToStream(stream, createEvents(3));
+      const seen = recordSubscription(client.subscribeToStream(stream, { fromRevision: START }));
+      await eventually("caught up", () => seen.hasCaughtUp);
+      expect(seen.received).to.deep.equal(["confirmation", "event", "event", "event", "caughtUp"]);
+      await client.appendToStream(stream, createEvent(3));
       await eventually("the live event", () => seen.events.length === 4);
       expect(seen.numbers).to.deep.equal([0, 1, 2, 3]);
     });
 
     it("a subscription can start before the stream exists", async () => {
-      const stream = newStream();
-      const seen = record(client.subscribeToStream(stream));
-      await eventually("caught up", () => seen.caughtUp);
-      await client.appendToStream(stream, events(2));
+      const stream = createStreamName();
+      const seen = recordSubscription(client.subscribeToStream(stream));
+      await eventually("caught up", () => seen.hasCaughtUp);
+      await client.appendToStream(stream, createEvents(2));
       await eventually("both events", () => seen.events.length === 2);
     });
 
     it("a stream subscription from a revision sends only events after that revision", async () => {
-      const stream = newStream();
-      await client.appendToStream(stream, events(5));
-      const seen = record(client.subscribeToStream(stream, { fromRevision: 2n }));
-      await eventually("caught up", () => seen.caughtUp);
+      const stream = createStreamName();
+      await client.appendToStream(stream, createEvents(5));
+      const seen = recordSubscription(client.subscribeToStream(stream, { fromRevision: 2n }));
+      await eventually("caught up", () => seen.hasCaughtUp);
       expect(seen.numbers).to.deep.equal([3, 4]);
     });
 
     it("a stream subscription from the end sends only new events", async () => {
-      const stream = newStream();
-      await client.appendToStream(stream, events(5));
-      const seen = record(client.subscribeToStream(stream, { fromRevision: END }));
-      await eventually("caught up", () => seen.caughtUp);
-      await client.appendToStream(stream, event(5));
+      const stream = createStreamName();
+      await client.appendToStream(stream, createEvents(5));
+      const seen = recordSubscription(client.subscribeToStream(stream, { fromRevision: END }));
+      await eventually("caught up", () => seen.hasCaughtUp);
+      await client.appendToStream(stream, createEvent(5));
       await eventually("the live event", () => seen.events.length > 0);
       expect(seen.numbers).to.deep.equal([5]);
     });
 
     it("a subscription fails if the stream is tombstoned", async () => {
-      const stream = newStream();
-      await client.appendToStream(stream, event(0));
-      const seen = record(client.subscribeToStream(stream));
-      await eventually("caught up", () => seen.caughtUp);
+      const stream = createStreamName();
+      await client.appendToStream(stream, createEvent(0));
+      const seen = recordSubscription(client.subscribeToStream(stream));
+      await eventually("caught up", () => seen.hasCaughtUp);
       await client.tombstoneStream(stream);
       await eventually("the error", () => seen.errors.length > 0);
       expect(seen.errors[0]).to.be.instanceOf(StreamDeletedError);
@@ -84,11 +93,11 @@ describe("subscription", function () {
 
   describe("to all streams", () => {
     it("a subscription to all streams from a position sends all events after that position in order", async () => {
-      const stream = newStream();
-      const { position } = await client.appendToStream(stream, event(0));
-      await client.appendToStream(stream, events(3));
-      const seen = record(client.subscribeToAll({ fromPosition: position! }));
-      await eventually("caught up", () => seen.caughtUp);
+      const stream = createStreamName();
+      const { position } = await client.appendToStream(stream, createEvent(0));
+      await client.appendToStream(stream, createEvents(3));
+      const seen = recordSubscription(client.subscribeToAll({ fromPosition: position! }));
+      await eventually("caught up", () => seen.hasCaughtUp);
       const commits = seen.events.map(({ event }) => event!.position!.commit);
       expect(commits.every((commit) => commit > position!.commit)).to.equal(true);
       expect(commits).to.deep.equal(commits.toSorted((x, y) => (x < y ? -1 : 1)));
@@ -96,24 +105,25 @@ describe("subscription", function () {
     });
 
     it("a subscription to all streams from the end sends only new events", async () => {
-      const stream = newStream();
-      await client.appendToStream(stream, event(0));
+      const stream = createStreamName();
+      await client.appendToStream(stream, createEvent(0));
       const filter = streamNameFilter({ prefixes: [stream] });
-      const seen = record(client.subscribeToAll({ fromPosition: END, filter }));
-      await eventually("caught up", () => seen.caughtUp);
-      await client.appendToStream(stream, event(1));
+      const seen = recordSubscription(client.subscribeToAll({ fromPosition: END, filter }));
+      await eventually("caught up", () => seen.hasCaughtUp);
+      await client.appendToStream(stream, createEvent(1));
       await eventually("the live event", () => seen.events.length > 0);
       expect(seen.numbers).to.deep.equal([1]);
     });
 
     it("a subscription that becomes live while 16 writers append sends every event exactly once", async () => {
-      const category = newStream("racing");
-      const start = await endOfLog(client);
+      const category = createStreamName("racing");
+      const start = await findLogEnd(client);
       const perWriter = 150;
       let stopped = 0;
       const writers = Array.from({ length: 16 }, async (_, writer) => {
-        const own = log.client();
-        for (let n = 0; n < perWriter; n += 1) await own.appendToStream(`${category}-${writer}`, event(n));
+        const own = log.createClient();
+        for (let n = 0; n < perWriter; n += 1)
+          await own.appendToStream(`${category}-${writer}`, createEvent(n));
         stopped += 1;
       });
       const filter = streamNameFilter({ prefixes: [category] });
@@ -121,9 +131,9 @@ describe("subscription", function () {
       const subscriptions: RecordedSubscription[] = [];
       while (stopped < 16) {
         const fromPosition = start;
-        const seen = record(client.subscribeToAll({ fromPosition, filter }));
+        const seen = recordSubscription(client.subscribeToAll({ fromPosition, filter }));
         subscriptions.push(seen);
-        await eventually("caught up", () => seen.caughtUp || seen.events.length >= 16 * perWriter);
+        await eventually("caught up", () => seen.hasCaughtUp || seen.events.length >= 16 * perWriter);
         if (subscriptions.length >= 8) break;
       }
       await Promise.all(writers);
@@ -142,9 +152,9 @@ describe("subscription", function () {
     });
 
     it("a subscription that is resumed many times after its last event sends every event exactly once", async () => {
-      const category = newStream("resumed");
-      let fromPosition: Position | typeof START = await endOfLog(client);
-      for (let n = 0; n < 40; n += 1) await client.appendToStream(`${category}-${n % 3}`, event(n));
+      const category = createStreamName("resumed");
+      let fromPosition: Position | typeof START = await findLogEnd(client);
+      for (let n = 0; n < 40; n += 1) await client.appendToStream(`${category}-${n % 3}`, createEvent(n));
       const filter = streamNameFilter({ prefixes: [category] });
       const numbers: number[] = [];
       while (numbers.length < 40) {
@@ -161,56 +171,62 @@ describe("subscription", function () {
     });
 
     it("each of several concurrent subscriptions gets all matching events", async () => {
-      const stream = newStream();
+      const stream = createStreamName();
       const filter = streamNameFilter({ prefixes: [stream] });
-      const fromPosition = await endOfLog(client);
-      const all = Array.from({ length: 10 }, () => record(client.subscribeToAll({ fromPosition, filter })));
-      for (const seen of all) await eventually("caught up", () => seen.caughtUp);
-      await client.appendToStream(stream, events(20));
+      const fromPosition = await findLogEnd(client);
+      const all = Array.from({ length: 10 }, () =>
+        recordSubscription(client.subscribeToAll({ fromPosition, filter })),
+      );
+      for (const seen of all) await eventually("caught up", () => seen.hasCaughtUp);
+      await client.appendToStream(stream, createEvents(20));
       for (const seen of all) await eventually("all events", () => seen.events.length === 20);
     });
   });
 
   describe("with a filter", () => {
     let category: string;
-    let before_: Position | typeof START;
+    let positionBefore: Position | typeof START;
 
     before(async () => {
-      category = newStream("filtered");
-      before_ = await endOfLog(client);
+      category = createStreamName("filtered");
+      positionBefore = await findLogEnd(client);
       for (let n = 0; n < 200; n += 1) {
         const type = n % 50 === 0 ? `Rare-${category}` : "Common";
-        await client.appendToStream(`${category}-${n % 5}`, event(n, type));
+        await client.appendToStream(`${category}-${n % 5}`, createEvent(n, type));
       }
     });
 
-    async function numbersOf(filter: Filter): Promise<number[]> {
-      const seen = record(client.subscribeToAll({ fromPosition: before_, filter }));
-      await eventually("caught up", () => seen.caughtUp);
+    async function readNumbers(filter: Filter): Promise<number[]> {
+      const seen = recordSubscription(client.subscribeToAll({ fromPosition: positionBefore, filter }));
+      await eventually("caught up", () => seen.hasCaughtUp);
       return seen.numbers;
     }
 
-    const every = (step: number, offset = 0) =>
+    const listEvery = (step: number, offset = 0) =>
       Array.from({ length: 200 }, (_, n) => n).filter((n) => n % step === offset);
 
     it("a subscription filters streams by prefix", async () => {
-      expect(await numbersOf(streamNameFilter({ prefixes: [`${category}-3`] }))).to.deep.equal(every(5, 3));
-      const two = await numbersOf(streamNameFilter({ prefixes: [`${category}-0`, `${category}-4`] }));
-      expect(two).to.deep.equal([...every(5), ...every(5, 4)].toSorted((x, y) => x - y));
+      expect(await readNumbers(streamNameFilter({ prefixes: [`${category}-3`] }))).to.deep.equal(
+        listEvery(5, 3),
+      );
+      const two = await readNumbers(streamNameFilter({ prefixes: [`${category}-0`, `${category}-4`] }));
+      expect(two).to.deep.equal([...listEvery(5), ...listEvery(5, 4)].toSorted((x, y) => x - y));
     });
 
     it("a subscription filters streams by regular expression", async () => {
       const filter = streamNameFilter({ regex: `^${category}-[12]$` });
-      expect(await numbersOf(filter)).to.have.length(80);
+      expect(await readNumbers(filter)).to.have.length(80);
     });
 
     it("a subscription filters event types by prefix", async () => {
-      expect(await numbersOf(eventTypeFilter({ prefixes: [`Rare-${category}`] }))).to.deep.equal(every(50));
+      expect(await readNumbers(eventTypeFilter({ prefixes: [`Rare-${category}`] }))).to.deep.equal(
+        listEvery(50),
+      );
     });
 
     it("a subscription filters event types by regular expression", async () => {
       const filter = eventTypeFilter({ regex: `^Rare-${category}$` });
-      expect(await numbersOf(filter)).to.deep.equal(every(50));
+      expect(await readNumbers(filter)).to.deep.equal(listEvery(50));
     });
 
     it("a filtered subscription without a match reports checkpoints, and a new subscription can start from a checkpoint", async () => {
@@ -223,16 +239,16 @@ describe("subscription", function () {
           checkpoints.push(position);
         },
       });
-      const seen = record(client.subscribeToAll({ fromPosition: before_, filter }));
-      await eventually("caught up", () => seen.caughtUp);
+      const seen = recordSubscription(client.subscribeToAll({ fromPosition: positionBefore, filter }));
+      await eventually("caught up", () => seen.hasCaughtUp);
       await eventually("checkpoints", () => checkpoints.length >= 5);
       expect(seen.events).to.deep.equal([]);
       const commits = checkpoints.map(({ commit }) => commit);
       expect(commits).to.deep.equal(commits.toSorted((x, y) => (x < y ? -1 : 1)));
 
       const stream = `${category}-none-1`;
-      await client.appendToStream(stream, event(1000));
-      const resumed = record(
+      await client.appendToStream(stream, createEvent(1000));
+      const resumed = recordSubscription(
         client.subscribeToAll({
           fromPosition: checkpoints.at(-1)!,
           filter: streamNameFilter({ prefixes: [`${category}-none`] }),
@@ -244,18 +260,18 @@ describe("subscription", function () {
 
     it("a live filtered subscription without a match reports checkpoints", async () => {
       const checkpoints: Position[] = [];
-      const stream = newStream();
+      const stream = createStreamName();
       const filter = streamNameFilter({
-        prefixes: [newStream("never")],
+        prefixes: [createStreamName("never")],
         checkpointInterval: 1,
         maxSearchWindow: 10,
         checkpointReached: (_, position) => {
           checkpoints.push(position);
         },
       });
-      const seen = record(client.subscribeToAll({ fromPosition: END, filter }));
-      await eventually("caught up", () => seen.caughtUp);
-      for (let n = 0; n < 400; n += 1) await client.appendToStream(stream, event(n));
+      const seen = recordSubscription(client.subscribeToAll({ fromPosition: END, filter }));
+      await eventually("caught up", () => seen.hasCaughtUp);
+      for (let n = 0; n < 400; n += 1) await client.appendToStream(stream, createEvent(n));
       await eventually("a live checkpoint", () => checkpoints.length > 0);
     });
   });

@@ -9,7 +9,7 @@ import { DIFFERENT_LOG } from "../../projection/checkpoints/same-log.ts";
 import { tablesDdl } from "../../projection/engine/ddl.ts";
 import { NEXT_SCHEMA } from "../../projection/engine/swap.ts";
 import { readModels } from "../../projection/read-models/all.ts";
-import { freePort, LogProcess, temporaryDir } from "../deploy/eventstore/log-process.ts";
+import { createTemporaryDir, findFreePort, LogProcess } from "../deploy/eventstore/log-process.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
@@ -32,8 +32,8 @@ describe("a projection whose database was built from another log", function () {
   let endpoint: Endpoint;
 
   beforeEach(async () => {
-    ({ dir, remove } = await temporaryDir());
-    port = await freePort();
+    ({ dir, remove } = await createTemporaryDir());
+    port = await findFreePort();
     log = await LogProcess.start(join(dir, "log"), port);
     database = await createTestDatabase();
     const { natsUrl } = await testServers();
@@ -48,7 +48,7 @@ describe("a projection whose database was built from another log", function () {
     await service.kill();
     await world.close();
     await receiver.close();
-    await log.end("SIGKILL");
+    await log.kill("SIGKILL");
     await database.drop();
     await remove();
   });
@@ -57,7 +57,7 @@ describe("a projection whose database was built from another log", function () {
   const cli = (...args: string[]) => runCli(world, args);
   /** Ends the log's process, works on its files, and starts it at the same port. */
   const exchange = async (work: (files: string) => Promise<void>) => {
-    await log.end();
+    await log.kill();
     await work(join(dir, "log"));
     log = await LogProcess.start(join(dir, "log"), port);
   };

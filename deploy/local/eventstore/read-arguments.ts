@@ -21,11 +21,11 @@ const argumentsSchema = z.object({
  */
 export function readArguments(args: string[]): z.infer<typeof argumentsSchema> {
   const text = { type: "string" } as const;
-  const result = argumentsSchema.safeParse(given());
+  const result = argumentsSchema.safeParse(parseOptions());
   if (result.success) return result.data;
   throw new LogStartError(result.error.issues.map((issue) => issue.message).join("; "));
 
-  function given() {
+  function parseOptions() {
     try {
       return parseArgs({ args, options: { dir: text, port: text, host: text } }).values;
     } catch (error) {

@@ -3,7 +3,7 @@
  * guarantees, limits and unsupported features.
  */
 import { Server, ServerCredentials } from "@grpc/grpc-js";
-import { type LogBounds, MAX_MESSAGE_BYTES } from "./model/limits.ts";
+import { type LogLimits, MAX_MESSAGE_BYTES } from "./model/limits.ts";
 import { LogStartError } from "./model/log-errors.ts";
 import { OpenCalls } from "./protocol/calls.ts";
 import { unavailable } from "./protocol/errors.ts";
@@ -21,15 +21,15 @@ export interface LogServerOptions {
   /** Receives lines for the operator, including internal error details that clients do not get. */
   readonly log?: (line: string) => void;
   /** Limits of the whole log. Tests use small limits. */
-  readonly bounds?: LogBounds;
+  readonly limits?: LogLimits;
 }
 
 export interface LogServer {
   readonly port: number;
   /** Resolves with the error if the disk fails. The log then refuses all writes and must be stopped. */
-  readonly failed: Promise<Error>;
+  readonly failure: Promise<Error>;
   /** Writes the queued appends, ends all calls with UNAVAILABLE and closes the log. */
-  stop(): Promise<void>;
+  stopServer(): Promise<void>;
 }
 
 /** Maximum time for sending the remaining data of ended calls during a shutdown. */
@@ -46,9 +46,9 @@ export async function startLogServer(options: LogServerOptions): Promise<LogServ
   const server = new Server({ "grpc.max_receive_message_length": MAX_MESSAGE_BYTES });
   const calls = new OpenCalls();
   let port = options.port;
-  addServices(server, { store, calls, log: options.log ?? (() => undefined), port: () => port });
+  addServices(server, { store, calls, log: options.log ?? (() => undefined), getPort: () => port });
   try {
-    port = await bind(server, options.host, options.port);
+    port = await bindPort(server, options.host, options.port);
   } catch (error) {
     await store.close();
     throw error;
@@ -56,8 +56,8 @@ export async function startLogServer(options: LogServerOptions): Promise<LogServ
   let stopping: Promise<void> | undefined;
   return {
     port,
-    failed: store.failed,
-    stop: () => {
+    failure: store.failure,
+    stopServer: () => {
       stopping ??= stop(server, store, calls);
       return stopping;
     },
@@ -82,7 +82,7 @@ async function stop(server: Server, store: Store, calls: OpenCalls): Promise<voi
   await store.close();
 }
 
-function bind(server: Server, host: string, port: number): Promise<number> {
+function bindPort(server: Server, host: string, port: number): Promise<number> {
   const address = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
   return new Promise((resolve, reject) => {
     server.bindAsync(address, ServerCredentials.createInsecure(), (error, bound) => {

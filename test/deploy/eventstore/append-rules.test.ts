@@ -1,41 +1,44 @@
 import { expect } from "chai";
 import {
   ANY,
+  type AppendTarget,
   decideAppend,
-  type History,
   NO_STREAM,
   STREAM_EXISTS,
-  type StreamEnd,
+  type StreamHistory,
 } from "../../../deploy/local/eventstore/model/append-rules.ts";
 
-const EMPTY: StreamEnd = { last: NO_STREAM, tombstoned: false, softDeleted: false };
+const EMPTY_STREAM: AppendTarget = { lastRevision: NO_STREAM, isTombstoned: false, isSoftDeleted: false };
 
 /** Creates the state and history of a stream with these event ids. `remembered` says if the ids are known as recent. */
-function holding(ids: readonly string[], remembered = true): { state: StreamEnd; history: History } {
+function createStream(
+  ids: readonly string[],
+  remembered = true,
+): { state: AppendTarget; history: StreamHistory } {
   return {
-    state: { ...EMPTY, last: ids.length - 1 },
+    state: { ...EMPTY_STREAM, lastRevision: ids.length - 1 },
     history: {
-      recent: (id) => (remembered && ids.includes(id) ? ids.indexOf(id) : undefined),
-      idAt: (revision) => ids[revision],
+      findRecentRevision: (id) => (remembered && ids.includes(id) ? ids.indexOf(id) : undefined),
+      findEventId: (revision) => ids[revision],
       hasMetadata: () => false,
     },
   };
 }
 
 describe("append rules", () => {
-  const { state, history } = holding(["a", "b", "c"]);
-  const decide = (expected: number, ids: string[], at: StreamEnd = state) =>
+  const { state, history } = createStream(["a", "b", "c"]);
+  const decide = (expected: number, ids: string[], at: AppendTarget = state) =>
     decideAppend(expected, ids, at, history);
-  const WRONG = { kind: "wrong-revision", current: 2 };
+  const WRONG_REVISION = { kind: "wrong-revision", current: 2 };
 
   it("an append at the current revision is written without a check of its ids", () => {
     expect(decide(2, ["a"])).to.deep.equal({ kind: "write" });
   });
 
   it("an append of new ids at an earlier or a later revision is refused", () => {
-    expect(decide(3, ["x"])).to.deep.equal(WRONG);
-    expect(decide(1, ["x"])).to.deep.equal(WRONG);
-    expect(decide(NO_STREAM, ["x"])).to.deep.equal(WRONG);
+    expect(decide(3, ["x"])).to.deep.equal(WRONG_REVISION);
+    expect(decide(1, ["x"])).to.deep.equal(WRONG_REVISION);
+    expect(decide(NO_STREAM, ["x"])).to.deep.equal(WRONG_REVISION);
   });
 
   it("an append whose ids are stored after its expected revision is a retry", () => {
@@ -44,12 +47,12 @@ describe("append rules", () => {
   });
 
   it("an append at an earlier revision is refused if not all of its ids are stored in the same order", () => {
-    expect(decide(1, ["c", "d"])).to.deep.equal(WRONG);
-    expect(decide(0, ["c", "b"])).to.deep.equal(WRONG);
+    expect(decide(1, ["c", "d"])).to.deep.equal(WRONG_REVISION);
+    expect(decide(0, ["c", "b"])).to.deep.equal(WRONG_REVISION);
   });
 
   it("an empty append is refused at an earlier revision and accepted at the current revision", () => {
-    expect(decide(0, [])).to.deep.equal(WRONG);
+    expect(decide(0, [])).to.deep.equal(WRONG_REVISION);
     expect(decide(2, [])).to.deep.equal({ kind: "write" });
     expect(decide(ANY, [])).to.deep.equal({ kind: "write" });
   });
@@ -58,31 +61,31 @@ describe("append rules", () => {
     for (const expected of [ANY, STREAM_EXISTS]) {
       expect(decide(expected, ["x", "a"])).to.deep.equal({ kind: "write" });
       expect(decide(expected, ["b", "c"])).to.deep.equal({ kind: "already-written", revision: 2 });
-      expect(decide(expected, ["c", "x"])).to.deep.equal(WRONG);
+      expect(decide(expected, ["c", "x"])).to.deep.equal(WRONG_REVISION);
     }
-    const forgotten = holding(["a"], false);
+    const forgotten = createStream(["a"], false);
     expect(decideAppend(ANY, ["a"], forgotten.state, forgotten.history)).to.deep.equal({ kind: "write" });
   });
 
   it("an append that expects an existing stream is written if the stream has only metadata", () => {
     const described = { ...history, hasMetadata: () => true };
-    expect(decideAppend(STREAM_EXISTS, ["x"], EMPTY, described)).to.deep.equal({ kind: "write" });
+    expect(decideAppend(STREAM_EXISTS, ["x"], EMPTY_STREAM, described)).to.deep.equal({ kind: "write" });
     const missing = { kind: "wrong-revision", current: NO_STREAM };
-    expect(decide(STREAM_EXISTS, ["x"], EMPTY)).to.deep.equal(missing);
+    expect(decide(STREAM_EXISTS, ["x"], EMPTY_STREAM)).to.deep.equal(missing);
   });
 
   it("an append restores a soft-deleted stream unless it expects an existing stream or an earlier revision", () => {
-    const deleted = { ...state, softDeleted: true };
+    const deleted = { ...state, isSoftDeleted: true };
     expect(decide(NO_STREAM, ["x"], deleted)).to.deep.equal({ kind: "write" });
     expect(decide(2, ["x"], deleted)).to.deep.equal({ kind: "write" });
     expect(decide(ANY, ["x"], deleted)).to.deep.equal({ kind: "write" });
-    expect(decide(1, ["x"], deleted)).to.deep.equal(WRONG);
+    expect(decide(1, ["x"], deleted)).to.deep.equal(WRONG_REVISION);
     expect(decide(STREAM_EXISTS, ["x"], deleted)).to.deep.equal({ kind: "deleted" });
   });
 
   it("every append to a tombstoned stream is refused", () => {
     for (const expected of [ANY, NO_STREAM, STREAM_EXISTS, 2]) {
-      expect(decide(expected, ["a"], { ...state, tombstoned: true })).to.deep.equal({ kind: "deleted" });
+      expect(decide(expected, ["a"], { ...state, isTombstoned: true })).to.deep.equal({ kind: "deleted" });
     }
   });
 });

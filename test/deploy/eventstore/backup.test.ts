@@ -4,13 +4,13 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
-import { temporaryDir } from "./log-process.ts";
-import { appendOf, openStore, readContent, submit } from "./stored-log.ts";
+import { createTemporaryDir } from "./log-process.ts";
+import { createAppend, openStore, readContent, submit } from "./stored-log.ts";
 
 const README = join(import.meta.dirname, "../../../deploy/local/eventstore/README.md");
 
 /** Returns the commands from the README section about backups, with the given directories. */
-async function backupScript(log: string, backup: string): Promise<string> {
+async function readBackupScript(log: string, backup: string): Promise<string> {
   const text = await readFile(README, "utf8");
   const [, script] = /## Backups\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(text) ?? [];
   if (script === undefined) throw new Error("the README does not contain commands for a backup");
@@ -21,13 +21,13 @@ describe("a backup of the running embedded log", function () {
   this.timeout(120_000);
 
   it("a backup of a running log opens and contains all events that were acknowledged before the backup began", async () => {
-    const { dir, remove } = await temporaryDir();
+    const { dir, remove } = await createTemporaryDir();
     const store = await openStore(join(dir, "log"));
     let isWriting = true;
     let acknowledged = 0;
     const write = async (writer: number) => {
       while (isWriting) {
-        const { outcome } = await submit(store, appendOf(`note-${writer}`, ["x".repeat(1_000)]));
+        const { outcome } = await submit(store, createAppend(`note-${writer}`, ["x".repeat(1_000)]));
         expect(outcome).to.equal("written");
         acknowledged += 1;
       }
@@ -36,7 +36,7 @@ describe("a backup of the running embedded log", function () {
     for (let round = 0; round < 5; round += 1) {
       const before = acknowledged;
       const copy = join(dir, `copy-${round}`);
-      await promisify(execFile)("sh", ["-ec", await backupScript(join(dir, "log"), copy)]);
+      await promisify(execFile)("sh", ["-ec", await readBackupScript(join(dir, "log"), copy)]);
       const restored = await openStore(copy);
       const { forwards } = await readContent(restored);
       await restored.close();

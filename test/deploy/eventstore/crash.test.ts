@@ -3,12 +3,12 @@ import { type EventStoreDBClient, jsonEvent, NO_STREAM } from "@eventstore/db-cl
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { collect } from "../../conformance/log-under-test.ts";
-import { clientOf, freePort, LogProcess, temporaryDir } from "./log-process.ts";
+import { createClient, createTemporaryDir, findFreePort, LogProcess } from "./log-process.ts";
 
-const APPENDERS = 24;
-const ROUNDS = 4;
+const APPENDER_COUNT = 24;
+const ROUND_COUNT = 4;
 
-interface Acknowledged {
+interface AcknowledgedEvent {
   readonly id: string;
   readonly position: bigint;
 }
@@ -16,7 +16,7 @@ interface Acknowledged {
 /** Appends to one stream. Retries each event at the same revision until it is acknowledged. */
 class Appender {
   readonly stream: string;
-  readonly acknowledged: Acknowledged[] = [];
+  readonly acknowledged: AcknowledgedEvent[] = [];
   #pending: ReturnType<typeof jsonEvent> | undefined;
 
   constructor(stream: string) {
@@ -47,29 +47,29 @@ describe("the embedded log under SIGKILL", function () {
   this.timeout(120_000);
 
   it("after SIGKILL under load, the log contains every acknowledged event exactly once and in order, and accepts retries", async () => {
-    const { dir, remove } = await temporaryDir();
-    const port = await freePort();
-    const appenders = Array.from({ length: APPENDERS }, (_, n) => new Appender(`crash-${n}`));
-    for (let round = 0; round < ROUNDS; round += 1) {
-      const before = total(appenders);
+    const { dir, remove } = await createTemporaryDir();
+    const port = await findFreePort();
+    const appenders = Array.from({ length: APPENDER_COUNT }, (_, n) => new Appender(`crash-${n}`));
+    for (let round = 0; round < ROUND_COUNT; round += 1) {
+      const before = countAcknowledged(appenders);
       const log = await LogProcess.start(dir, port);
-      const client = log.client();
+      const client = log.createClient();
       const running = appenders.map((appender) => appender.run(client));
       // Kills the log after a random number of appends, so that every round makes progress.
       const wanted = before + 100 + Math.floor(Math.random() * 900);
-      await waitFor(() => total(appenders) >= wanted);
-      const { signal } = await log.end("SIGKILL");
+      await waitFor(() => countAcknowledged(appenders) >= wanted);
+      const { signal } = await log.kill("SIGKILL");
       expect(signal).to.equal("SIGKILL");
       await Promise.all(running);
       await client.dispose();
       await verify(dir, appenders);
     }
-    expect(total(appenders)).to.be.at.least(100 * ROUNDS);
+    expect(countAcknowledged(appenders)).to.be.at.least(100 * ROUND_COUNT);
     await remove();
   });
 });
 
-function total(appenders: readonly Appender[]): number {
+function countAcknowledged(appenders: readonly Appender[]): number {
   return appenders.reduce((sum, appender) => sum + appender.acknowledged.length, 0);
 }
 
@@ -84,7 +84,7 @@ async function waitFor(condition: () => boolean): Promise<void> {
 /** Opens the files of the killed log and compares the stored events with the acknowledged events. */
 async function verify(dir: string, appenders: readonly Appender[]): Promise<void> {
   const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-  const client = clientOf(log.port);
+  const client = createClient(log.port);
   const all = await collect(client.readAll());
   const commits = all.map(({ event }) => event!.position.commit);
   expect(commits.every((commit, index) => index === 0 || commit > commits[index - 1]!)).to.equal(true);
@@ -105,5 +105,5 @@ async function verify(dir: string, appenders: readonly Appender[]): Promise<void
     expect(byRevision.map(({ event }) => event!.id)).to.deep.equal(stored.map(({ id }) => id));
   }
   await client.dispose();
-  await log.stop();
+  await log.stopServer();
 }

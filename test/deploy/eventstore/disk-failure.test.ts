@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { collect } from "../../conformance/log-under-test.ts";
-import { LogProcess, temporaryDir } from "./log-process.ts";
+import { createTemporaryDir, LogProcess } from "./log-process.ts";
 
 const MAX_FILE_KIB = 1024;
 
@@ -12,9 +12,9 @@ describe("the embedded log on a failing disk", function () {
   this.timeout(60_000);
 
   it("after a disk failure, the log stops with one line, and the next start has all acknowledged events", async () => {
-    const { dir, remove } = await temporaryDir();
+    const { dir, remove } = await createTemporaryDir();
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
-    const client = log.client();
+    const client = log.createClient();
     const text = "x".repeat(20_000);
     let acknowledged = 0;
     let failed = false;
@@ -31,33 +31,33 @@ describe("the embedded log on a failing disk", function () {
       );
     }
     expect(failed).to.equal(true);
-    const { code, stderr } = await log.ended;
+    const { code, stderr } = await log.exit;
     expect(code).to.equal(1);
     expect(stderr).to.match(/^The embedded log stopped: .+\n$/);
     await client.dispose();
 
     const again = await LogProcess.start(dir);
-    const reader = again.client();
+    const reader = again.createClient();
     const stored = await collect(reader.readStream("full"));
     expect(stored.length).to.be.within(acknowledged, acknowledged + 1);
     expect(stored.map(({ event }) => (event!.data as { n: number }).n)).to.deep.equal(
       stored.map((_, n) => n),
     );
     await reader.dispose();
-    await again.end();
+    await again.kill();
     await remove();
   });
 
   it("the log prints a disk failure even if it cannot be closed after the failure", async () => {
-    const { dir, remove } = await temporaryDir();
+    const { dir, remove } = await createTemporaryDir();
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
     // Makes the release of the lock fail, as on a file system that became read-only.
     await rm(join(dir, "lock"));
     await mkdir(join(dir, "lock"));
-    const client = log.client();
+    const client = log.createClient();
     const event = () => jsonEvent({ type: "Large", data: { text: "x".repeat(500_000) } });
     for (let n = 0; n < 4; n += 1) await client.appendToStream("full", event()).catch(() => undefined);
-    const { code, stderr } = await log.ended;
+    const { code, stderr } = await log.exit;
     expect(code).to.equal(1);
     expect(stderr).to.match(/^The embedded log stopped: EFBIG.+\n$/);
     await client.dispose();

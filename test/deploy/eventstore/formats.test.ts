@@ -2,8 +2,13 @@
 import streams from "@eventstore/db-client/generated/streams_pb.js";
 import { expect } from "chai";
 import fc from "fast-check";
-import { readNumber, writeNumber } from "../../../deploy/local/eventstore/model/bytes.ts";
-import { encodeRecord, streamOf, typeOf, wireOf } from "../../../deploy/local/eventstore/model/record.ts";
+import { readSafeInteger, writeSafeInteger } from "../../../deploy/local/eventstore/model/bytes.ts";
+import {
+  encodeRecord,
+  readEventType,
+  readStreamName,
+  readWireBytes,
+} from "../../../deploy/local/eventstore/model/record.ts";
 import {
   decodeFrameHeader,
   decodeSegmentHeader,
@@ -14,10 +19,10 @@ import {
   FRAME_HEADER_BYTES,
 } from "../../../deploy/local/eventstore/storage/segment-format.ts";
 
-const name = fc.string({ unit: "binary", minLength: 1, maxLength: 12 });
-const safe = fc.maxSafeNat();
+const arbitraryName = fc.string({ unit: "binary", minLength: 1, maxLength: 12 });
+const arbitrarySafeInteger = fc.maxSafeNat();
 
-const record = (revision: number | undefined, body: Uint8Array) => ({
+const createRecord = (revision: number | undefined, body: Uint8Array) => ({
   ordinal: 7,
   position: 1_234,
   revision,
@@ -28,12 +33,12 @@ describe("the stored formats of the embedded log", () => {
   it("the byte order of encoded safe integers equals their numeric order", () => {
     const bytes = (value: number) => {
       const buffer = Buffer.alloc(8);
-      writeNumber(buffer, value, 0);
+      writeSafeInteger(buffer, value, 0);
       return buffer;
     };
     fc.assert(
-      fc.property(safe, safe, (a, b) => {
-        expect(readNumber(bytes(a), 0)).to.equal(a);
+      fc.property(arbitrarySafeInteger, arbitrarySafeInteger, (a, b) => {
+        expect(readSafeInteger(bytes(a), 0)).to.equal(a);
         expect(Math.sign(Buffer.compare(bytes(a), bytes(b)))).to.equal(Math.sign(a - b));
       }),
     );
@@ -46,20 +51,20 @@ describe("the stored formats of the embedded log", () => {
     fc.assert(
       fc.property(
         id,
-        name,
-        name,
+        arbitraryName,
+        arbitraryName,
         json,
         bytes,
         bytes,
-        safe,
-        safe,
+        arbitrarySafeInteger,
+        arbitrarySafeInteger,
         (id, type, stream, contentType, data, metadata, revision, position) => {
           const created = 1_700_000_000_123;
           const event = { id, type, contentType, data, metadata };
           const record = encodeRecord(event, { stream, revision, position, created });
-          expect(streamOf(record)).to.equal(stream);
-          expect(typeOf(record)).to.equal(type);
-          const read = streams.ReadResp.deserializeBinary(wireOf(record)).getEvent()!;
+          expect(readStreamName(record)).to.equal(stream);
+          expect(readEventType(record)).to.equal(type);
+          const read = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()!;
           const recorded = read.getEvent()!;
           expect(read.getCommitPosition()).to.equal(String(position));
           expect(recorded.getCommitPosition()).to.equal(String(position));
@@ -90,22 +95,22 @@ describe("the stored formats of the embedded log", () => {
     };
     const revision = 9_223_372_036_854_775_807n;
     const record = encodeRecord(event, { stream: "s", revision, position: 1, created: 0 });
-    const read = streams.ReadResp.deserializeBinary(wireOf(record)).getEvent()?.getEvent();
+    const read = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()?.getEvent();
     expect(read?.getStreamRevision()).to.equal("9223372036854775807");
   });
 
   it("decoding an encoded record returns the record unchanged, including tombstones", () => {
     fc.assert(
       fc.property(fc.option(fc.nat(), { nil: undefined }), fc.uint8Array(), (revision, body) => {
-        const encoded = encodeStoredRecord(record(revision, body), 5);
+        const encoded = encodeStoredRecord(createRecord(revision, body), 5);
         const padded = Buffer.concat([Buffer.from("xy"), encoded, Buffer.from("z")]);
-        expect(decodeStoredRecord(padded, 2, 5)).to.deep.equal(record(revision, body));
+        expect(decodeStoredRecord(padded, 2, 5)).to.deep.equal(createRecord(revision, body));
       }),
     );
   });
 
   it("a record or header with a flipped bit, a truncated record and a record of another log are not decoded", () => {
-    const encoded = encodeStoredRecord(record(3, Buffer.from("some content")), 5);
+    const encoded = encodeStoredRecord(createRecord(3, Buffer.from("some content")), 5);
     for (let bit = 0; bit < 8 * encoded.length; bit += 1) {
       const flipped = Buffer.from(encoded);
       flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
@@ -118,8 +123,8 @@ describe("the stored formats of the embedded log", () => {
     const before = { events: 3, position: 99, checksum: 4 };
     const frame = encodeFrame([encoded], before).bytes.subarray(0, FRAME_HEADER_BYTES);
     const segment = encodeSegmentHeader("00112233445566778899aabbccddeeff", 2, before);
-    expect(decodeFrameHeader(frame)?.before).to.deep.equal(before);
-    expect(decodeSegmentHeader(segment)?.before).to.deep.equal(before);
+    expect(decodeFrameHeader(frame)?.previous).to.deep.equal(before);
+    expect(decodeSegmentHeader(segment)?.previous).to.deep.equal(before);
     for (const [header, decode] of [
       [frame, decodeFrameHeader],
       [segment, decodeSegmentHeader],

@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { type EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { isUnavailable } from "../../../shared/eventstore/log.ts";
-import { collect, event, rejection } from "../../conformance/log-under-test.ts";
+import { collect, createEvent, getRejection } from "../../conformance/log-under-test.ts";
 import { LogProcess } from "./log-process.ts";
 import { mountSmallDisk, type SmallDisk } from "./small-disk.ts";
-import { appendOf, fill, openStore, readContent, submit } from "./stored-log.ts";
+import { appendEvents, createAppend, openStore, readContent, submit } from "./stored-log.ts";
 
 const DISK_BYTES = 16 * 1024 * 1024;
 const PAGE_BYTES = 4096;
@@ -18,7 +18,7 @@ class Writer {
   readonly acknowledged: string[] = [];
 
   /** Appends events of 20 kB until an append fails. Returns the error. */
-  async failure(client: EventStoreDBClient): Promise<Error> {
+  async appendUntilFailure(client: EventStoreDBClient): Promise<Error> {
     for (;;) {
       try {
         await this.append(client);
@@ -62,16 +62,18 @@ describe("the embedded log on a full disk", function () {
   it("on a full disk, appends fail as unavailable, reads work, and acknowledged events survive SIGKILL", async () => {
     const writer = new Writer();
     let log = await LogProcess.start(dir);
-    let client = log.client();
+    let client = log.createClient();
     for (let n = 0; n < 20; n += 1) await writer.append(client);
 
     for (let round = 0; round < 2; round += 1) {
       // In the second round, the disk has space for a part of a frame.
       await disk.fill(round * PAGE_BYTES);
-      expect(isUnavailable(await writer.failure(client)), "the services answer 503").to.equal(true);
+      expect(isUnavailable(await writer.appendUntilFailure(client)), "the services answer 503").to.equal(
+        true,
+      );
       const credentials = { credentials: { username: "any", password: "any" } };
       const large = jsonEvent({ type: "Large", data: { text: "x".repeat(20_000) } });
-      expect(isUnavailable(await rejection(client.appendToStream("other", large, credentials)))).to.equal(
+      expect(isUnavailable(await getRejection(client.appendToStream("other", large, credentials)))).to.equal(
         true,
       );
       await writer.verify(client);
@@ -80,40 +82,40 @@ describe("the embedded log on a full disk", function () {
       await writer.verify(client);
     }
     await disk.fill(PAGE_BYTES);
-    await writer.failure(client);
+    await writer.appendUntilFailure(client);
     await client.dispose();
-    const { stderr } = await log.end("SIGKILL");
+    const { stderr } = await log.kill("SIGKILL");
     expect(stderr.match(/The disk is full/g)).to.have.length(3);
     expect(stderr.match(/The disk has space again/g)).to.have.length(2);
 
     log = await LogProcess.start(dir);
-    client = log.client();
+    client = log.createClient();
     await writer.verify(client);
-    expect(isUnavailable(await writer.failure(client))).to.equal(true);
+    expect(isUnavailable(await writer.appendUntilFailure(client))).to.equal(true);
     await disk.free();
     await writer.append(client);
     await client.dispose();
-    await log.end("SIGKILL");
+    await log.kill("SIGKILL");
 
     log = await LogProcess.start(dir);
-    client = log.client();
+    client = log.createClient();
     await writer.verify(client);
-    await client.appendToStream("other", event(0));
+    await client.appendToStream("other", createEvent(0));
     await client.dispose();
-    expect((await log.end()).stderr).to.equal("");
+    expect((await log.kill()).stderr).to.equal("");
   });
 
   it("retries of a group of appends that failed on a full disk are written exactly once", async () => {
     const store = await openStore(dir);
-    const stored = { ...appendOf("note-0", ["stored"]), expected: -1 };
+    const stored = { ...createAppend("note-0", ["stored"]), expected: -1 };
     await submit(store, stored);
-    await fill(store, 99);
+    await appendEvents(store, 99);
     await disk.fill();
-    const writes = Array.from({ length: 50 }, (_, n) => appendOf(`waiting-${n}`, ["x".repeat(1_000)]));
+    const writes = Array.from({ length: 50 }, (_, n) => createAppend(`waiting-${n}`, ["x".repeat(1_000)]));
     const failed = await Promise.all(writes.map((write) => submit(store, write)));
     expect(failed.map(({ outcome }) => outcome)).to.include("disk-full");
     const retried = await Promise.all(
-      [stored, appendOf("new", ["x".repeat(5_000)])].map((w) => submit(store, w)),
+      [stored, createAppend("new", ["x".repeat(5_000)])].map((w) => submit(store, w)),
     );
     expect(retried.map(({ outcome }) => outcome)).to.deep.equal(["written", "disk-full"]);
     expect(retried[0]).to.include({ revision: 0 });
@@ -130,14 +132,14 @@ describe("the embedded log on a full disk", function () {
 
   it("an append that needs a new segment fails on a full disk and succeeds when the disk has space", async () => {
     const store = await openStore(dir, { segmentBytes: 1 });
-    await fill(store, 100);
+    await appendEvents(store, 100);
     const segments = store.log.segments.count;
     await disk.fill();
     for (let n = 0; n < 3; n += 1) {
-      expect((await submit(store, appendOf("late", ["one"]))).outcome).to.equal("disk-full");
+      expect((await submit(store, createAppend("late", ["one"]))).outcome).to.equal("disk-full");
     }
     await disk.free();
-    expect((await submit(store, appendOf("late", ["one"]))).outcome).to.equal("written");
+    expect((await submit(store, createAppend("late", ["one"]))).outcome).to.equal("written");
     expect(store.log.segments.count).to.equal(segments + 1);
     const content = await readContent(store);
     await store.close();
@@ -149,9 +151,9 @@ describe("the embedded log on a full disk", function () {
   it("an append is undone and can be retried if the disk has no space to record its acknowledgement", async () => {
     const lines: string[] = [];
     const store = await openStore(dir, { log: (line) => lines.push(line) });
-    await fill(store, 30);
+    await appendEvents(store, 30);
     const before = await readContent(store);
-    const [refused, late] = [appendOf("late", ["one"]), appendOf("late", ["two"])];
+    const [refused, late] = [createAppend("late", ["one"]), createAppend("late", ["two"])];
     const writeSync = fs.writeSync;
     // A copy-on-write file system needs space even to overwrite a file.
     const noSpace = () => {
@@ -181,7 +183,7 @@ describe("the embedded log on a full disk", function () {
 
   it("a log that could not be created on a full disk can be created when the disk has space", async () => {
     await disk.fill();
-    const { message } = await rejection(openStore(dir));
+    const { message } = await getRejection(openStore(dir));
     expect(message)
       .to.match(/cannot be opened: ENOSPC/)
       .and.not.to.include("\n");

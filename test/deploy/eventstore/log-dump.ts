@@ -9,30 +9,30 @@ export async function dumpLog(client: EventStoreDBClient, streams: readonly stri
   for (const stream of streams) {
     byStream[stream] = {
       events: await collect(client.readStream(stream)).then(
-        (read) => read.map(({ event }) => place(event)),
-        nameOf,
+        (read) => read.map(({ event }) => dumpPlace(event)),
+        getErrorName,
       ),
-      metadata: await client.getStreamMetadata(stream).then(({ metadata }) => metadata ?? null, nameOf),
+      metadata: await client.getStreamMetadata(stream).then(({ metadata }) => metadata ?? null, getErrorName),
     };
   }
   return {
-    all: all.map(({ event }) => full(event)),
-    backwards: backwards.map(({ event }) => place(event)),
+    all: all.map(({ event }) => dumpEvent(event)),
+    backwards: backwards.map(({ event }) => dumpPlace(event)),
     byStream,
   };
 }
 
 type ReadEvent = NonNullable<Awaited<ReturnType<typeof collect<{ event?: unknown }>>>[number]["event"]>;
 
-function full(event: ReadEvent | undefined) {
+function dumpEvent(event: ReadEvent | undefined) {
   const { id, type, isJson, created, data, metadata } = event as Record<string, unknown>;
   const content = [data, metadata].map((part) =>
     part instanceof Uint8Array ? Buffer.from(part).toString("hex") : part,
   );
-  return [place(event), id, type, isJson, (created as Date).toISOString(), ...content];
+  return [dumpPlace(event), id, type, isJson, (created as Date).toISOString(), ...content];
 }
 
-function place(event: ReadEvent | undefined): string {
+function dumpPlace(event: ReadEvent | undefined): string {
   const { streamId, revision, position } = event as {
     streamId: string;
     revision: bigint;
@@ -41,6 +41,6 @@ function place(event: ReadEvent | undefined): string {
   return `${position.commit}/${position.prepare} ${streamId} ${revision}`;
 }
 
-function nameOf(error: unknown): string {
+function getErrorName(error: unknown): string {
   return error instanceof Error ? error.constructor.name : String(error);
 }

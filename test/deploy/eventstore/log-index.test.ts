@@ -1,12 +1,12 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { Column } from "../../../deploy/local/eventstore/storage/column.ts";
+import { ChunkedArray } from "../../../deploy/local/eventstore/storage/chunked-array.ts";
 import { LogIndex } from "../../../deploy/local/eventstore/storage/log-index.ts";
 
 const body = Buffer.alloc(0);
 
 /** Creates an index with one event for each stream name, at positions 10, 20, 30 … */
-function indexOf(streams: readonly string[], eventsPerSegment = 7): LogIndex {
+function createIndex(streams: readonly string[], eventsPerSegment = 7): LogIndex {
   const index = new LogIndex();
   const revisions = new Map<string, number>();
   for (const [ordinal, stream] of streams.entries()) {
@@ -25,31 +25,31 @@ describe("the index of the embedded log", () => {
     const streams = fc.array(fc.constantFrom("a", "b", "c", "toString", "__proto__"), { maxLength: 400 });
     fc.assert(
       fc.property(streams, (names) => {
-        const index = indexOf(names);
+        const index = createIndex(names);
         for (const stream of new Set(names)) {
           const ordinals = [...names.keys()].filter((at) => names[at] === stream);
-          expect(ordinals.map((_, revision) => index.ordinalOf(stream, revision))).to.deep.equal(ordinals);
-          expect(index.ordinalsBetween(stream, 0, ordinals.length - 1)).to.deep.equal(ordinals);
-          expect(index.ordinalOf(stream, ordinals.length)).to.equal(undefined);
-          expect(index.stateOf(stream).last).to.equal(ordinals.length - 1);
+          expect(ordinals.map((_, revision) => index.findOrdinal(stream, revision))).to.deep.equal(ordinals);
+          expect(index.findOrdinals(stream, 0, ordinals.length - 1)).to.deep.equal(ordinals);
+          expect(index.findOrdinal(stream, ordinals.length)).to.equal(undefined);
+          expect(index.getStreamState(stream).lastRevision).to.equal(ordinals.length - 1);
         }
-        expect(index.ordinalOf("unknown", 0)).to.equal(undefined);
+        expect(index.findOrdinal("unknown", 0)).to.equal(undefined);
       }),
     );
   });
 
   it("the index finds the first event at or after a position, and the segment of each event", () => {
-    const index = indexOf(Array.from({ length: 30 }, () => "a"));
-    expect([0, 10, 11, 300, 301].map((position) => index.firstFrom(position))).to.deep.equal([
+    const index = createIndex(Array.from({ length: 30 }, () => "a"));
+    expect([0, 10, 11, 300, 301].map((position) => index.findOrdinalFrom(position))).to.deep.equal([
       0, 0, 1, 29, 30,
     ]);
-    expect([0, 6, 7, 29].map((ordinal) => index.segmentOf(ordinal))).to.deep.equal([0, 0, 1, 4]);
-    expect(index.ordinalsOf(1)).to.deep.equal({ first: 7, end: 14 });
-    expect([0, 6, 29].map((ordinal) => index.endOffsetOf(ordinal))).to.deep.equal([200, 10_000, 10_000]);
+    expect([0, 6, 7, 29].map((ordinal) => index.findSegment(ordinal))).to.deep.equal([0, 0, 1, 4]);
+    expect(index.getSegmentOrdinals(1)).to.deep.equal({ first: 7, end: 14 });
+    expect([0, 6, 29].map((ordinal) => index.getEndOffset(ordinal))).to.deep.equal([200, 10_000, 10_000]);
   });
 
   it("the index refuses an event that does not follow the previous event", () => {
-    const index = indexOf(["a", "a"]);
+    const index = createIndex(["a", "a"]);
     expect(index.add("a", { ordinal: 3, position: 40, revision: 2, body }, 0)).to.match(
       /next event has the ordinal 3, expected 2/,
     );
@@ -60,12 +60,12 @@ describe("the index of the embedded log", () => {
     expect(index.add("b", { ordinal: 2, position: 30, revision: 1, body }, 0)).to.match(
       /next event of the stream has the revision 1, expected 0/,
     );
-    expect(index.events).to.equal(2);
+    expect(index.eventCount).to.equal(2);
   });
 
   it("a chunked array stores 32-bit integers and safe integers across many chunks", () => {
-    const positions = Column.ofSafeIntegers();
-    const offsets = Column.ofUint32();
+    const positions = ChunkedArray.forSafeIntegers();
+    const offsets = ChunkedArray.forUint32();
     for (let n = 0; n < 200_000; n += 1) {
       positions.push(Number.MAX_SAFE_INTEGER - n);
       offsets.push(0xffff_ffff - n);

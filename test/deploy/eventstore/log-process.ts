@@ -10,7 +10,7 @@ import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
-export interface Ended {
+export interface ProcessExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
   readonly stdout: string;
@@ -19,7 +19,7 @@ export interface Ended {
 
 export class LogProcess {
   readonly #child: ChildProcess;
-  readonly ended: Promise<Ended>;
+  readonly exit: Promise<ProcessExit>;
   #stdout = "";
   #stderr = "";
 
@@ -39,7 +39,7 @@ export class LogProcess {
     // A failed test must not leave its log running.
     const killAtExit = () => this.#child.kill("SIGKILL");
     process.once("exit", killAtExit);
-    this.ended = once(this.#child, "close").then(([code, signal]) => {
+    this.exit = once(this.#child, "close").then(([code, signal]) => {
       process.off("exit", killAtExit);
       return {
         code: code as number | null,
@@ -54,24 +54,24 @@ export class LogProcess {
   static async start(dir: string, port = 0, limit?: number): Promise<LogProcess> {
     const log = new LogProcess(["--dir", dir, "--port", String(port)], limit);
     await Promise.race([
-      log.listening(),
-      log.ended.then(({ stderr }) => {
+      log.waitUntilListening(),
+      log.exit.then(({ stderr }) => {
         throw new Error(`the log exited before it listened: ${stderr}`);
       }),
     ]);
     return log;
   }
 
-  async listening(): Promise<void> {
+  async waitUntilListening(): Promise<void> {
     while (!this.#stdout.includes("\n") && this.#child.stdout !== null)
       await once(this.#child.stdout, "data");
   }
 
   /** Waits until standard error matches a pattern. Throws if the log exits first. */
-  async printed(pattern: RegExp): Promise<void> {
+  async waitForOutput(pattern: RegExp): Promise<void> {
     while (!pattern.test(this.#stderr) && this.#child.stderr !== null) {
       if (this.#child.exitCode !== null) throw new Error(`the log exited: ${this.#stderr}`);
-      await Promise.race([once(this.#child.stderr, "data"), this.ended]);
+      await Promise.race([once(this.#child.stderr, "data"), this.exit]);
     }
   }
 
@@ -83,28 +83,28 @@ export class LogProcess {
     return this.#child.pid ?? 0;
   }
 
-  client(parameter = ""): EventStoreDBClient {
-    return clientOf(this.port, parameter);
+  createClient(parameter = ""): EventStoreDBClient {
+    return createClient(this.port, parameter);
   }
 
-  async end(signal: NodeJS.Signals = "SIGTERM"): Promise<Ended> {
+  async kill(signal: NodeJS.Signals = "SIGTERM"): Promise<ProcessExit> {
     this.#child.kill(signal);
-    return this.ended;
+    return this.exit;
   }
 }
 
-export function clientOf(port: number, parameter = ""): EventStoreDBClient {
+export function createClient(port: number, parameter = ""): EventStoreDBClient {
   return EventStoreDBClient.connectionString(`esdb://127.0.0.1:${port}?tls=false${parameter}`);
 }
 
 /** Creates a temporary directory. `remove` deletes the directory. */
-export async function temporaryDir(): Promise<{ dir: string; remove: () => Promise<void> }> {
+export async function createTemporaryDir(): Promise<{ dir: string; remove: () => Promise<void> }> {
   const dir = await mkdtemp(join(tmpdir(), "embedded-log-"));
   return { dir, remove: () => rm(dir, { recursive: true, force: true }) };
 }
 
 /** Returns a port that is currently free. */
-export async function freePort(): Promise<number> {
+export async function findFreePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();

@@ -4,16 +4,16 @@ import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { ClassicLevel } from "classic-level";
-import { writeNumber } from "../../../deploy/local/eventstore/model/bytes.ts";
-import { encodeRecord, positionAfter } from "../../../deploy/local/eventstore/model/record.ts";
+import { writeSafeInteger } from "../../../deploy/local/eventstore/model/bytes.ts";
+import { computePosition, encodeRecord } from "../../../deploy/local/eventstore/model/record.ts";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { rejection } from "../../conformance/log-under-test.ts";
+import { getRejection } from "../../conformance/log-under-test.ts";
 import { dumpLog } from "./log-dump.ts";
-import { clientOf, LogProcess, temporaryDir } from "./log-process.ts";
-import { openStore, proposed, readContent } from "./stored-log.ts";
+import { createClient, createTemporaryDir, LogProcess } from "./log-process.ts";
+import { createProposedEvent, openStore, readContent } from "./stored-log.ts";
 
 /** Log directory of the last release with LevelDB, and a dump of its data as clients read it. */
-const FIXTURE = join(import.meta.dirname, "leveldb-fixture");
+const FIXTURE_DIR = join(import.meta.dirname, "leveldb-fixture");
 
 type Dump = Awaited<ReturnType<typeof dumpLog>>;
 type Database = ClassicLevel<Buffer, Buffer>;
@@ -23,25 +23,25 @@ function openDatabase(dir: string): Database {
 }
 
 /** Encodes a key of the earlier format: a letter, an optional stream name with its length, and a number. */
-function keyOf(letter: string, number: number, name = ""): Buffer {
+function encodeKey(letter: string, number: number, name = ""): Buffer {
   const key = Buffer.alloc(letter === "r" ? 11 + Buffer.byteLength(name) : 9);
   key.write(letter, 0);
   if (letter === "r") key.writeUInt16BE(Buffer.byteLength(name), 1);
   key.write(name, letter === "r" ? 3 : 1);
-  writeNumber(key, number, key.length - 8);
+  writeSafeInteger(key, number, key.length - 8);
   return key;
 }
 
 /** Creates a database with events of one stream in the format of the last release with LevelDB. */
-async function writeDatabase(dir: string, events: number): Promise<void> {
+async function createDatabase(dir: string, events: number): Promise<void> {
   const database = openDatabase(dir);
   await database.put(Buffer.from("v"), Buffer.from("1"));
   let position = 0;
   for (let revision = 0; revision < events; ) {
     const batch = database.batch();
     for (const end = Math.min(events, revision + 1_000); revision < end; revision += 1) {
-      const event = proposed(`number ${revision}`);
-      position = positionAfter(position, "note-1", event);
+      const event = createProposedEvent(`number ${revision}`);
+      position = computePosition(position, "note-1", event);
       const record = encodeRecord(event, {
         stream: "note-1",
         revision,
@@ -49,10 +49,10 @@ async function writeDatabase(dir: string, events: number): Promise<void> {
         created: 1_700_000_000_000,
       });
       const entry = Buffer.alloc(28);
-      writeNumber(entry, position, 0);
+      writeSafeInteger(entry, position, 0);
       entry.writeUInt32BE(record.length, 8);
       entry.write(event.id.replaceAll("-", ""), 12, "hex");
-      batch.put(keyOf("e", position), record).put(keyOf("r", revision, "note-1"), entry);
+      batch.put(encodeKey("e", position), record).put(encodeKey("r", revision, "note-1"), entry);
     }
     await batch.write();
   }
@@ -67,21 +67,21 @@ describe("a log directory of an earlier release", function () {
   let expected: Dump;
 
   before(async () => {
-    expected = JSON.parse(await readFile(join(FIXTURE, "expected.json"), "utf8")) as Dump;
+    expected = JSON.parse(await readFile(join(FIXTURE_DIR, "expected.json"), "utf8")) as Dump;
   });
   beforeEach(async () => {
-    ({ dir, remove } = await temporaryDir());
-    await cp(join(FIXTURE, "log"), dir, { recursive: true });
+    ({ dir, remove } = await createTemporaryDir());
+    await cp(join(FIXTURE_DIR, "log"), dir, { recursive: true });
   });
   afterEach(() => remove());
 
   /** Starts the log, which migrates the database, and dumps all data. */
-  async function dumpAfterStart(lines: string[] = []): Promise<Dump> {
+  async function startAndDump(lines: string[] = []): Promise<Dump> {
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, log: (line) => lines.push(line) });
-    const client = clientOf(server.port);
+    const client = createClient(server.port);
     const dump = await dumpLog(client, Object.keys(expected.byStream));
     await client.dispose();
-    await server.stop();
+    await server.stopServer();
     return JSON.parse(JSON.stringify(dump)) as Dump;
   }
 
@@ -92,43 +92,43 @@ describe("a log directory of an earlier release", function () {
   }
 
   /** Returns key and value of an event by its number in the log. */
-  async function entryAt(database: Database, number: number): Promise<[Buffer, Buffer]> {
+  async function getEventEntry(database: Database, number: number): Promise<[Buffer, Buffer]> {
     const entries = await database.iterator({ gt: Buffer.from("e"), lt: Buffer.from("f") }).all();
     return entries.at(number)!;
   }
 
   it("migration keeps positions, ids, revisions, metadata, truncation and deletions", async () => {
     const lines: string[] = [];
-    expect(await dumpAfterStart(lines)).to.deep.equal(expected);
+    expect(await startAndDump(lines)).to.deep.equal(expected);
     expect(lines[0]).to.include(`Migrating the log in ${dir}`);
     expect(lines.at(-1)).to.include(`Migrated ${expected.all.length} events`);
     const again: string[] = [];
-    expect(await dumpAfterStart(again)).to.deep.equal(expected);
+    expect(await startAndDump(again)).to.deep.equal(expected);
     expect(again, "migrated once").to.deep.equal([]);
   });
 
   it("a migrated log recognises retries and deleted streams", async () => {
-    await dumpAfterStart();
+    await startAndDump();
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    const client = clientOf(server.port);
+    const client = createClient(server.port);
     const first = expected.all.filter((event) => String(event[0]).includes(" plain ")).slice(0, 3);
     const retry = first.map((event) => jsonEvent({ id: String(event[1]), type: "Noted", data: {} }));
     const { position } = await client.appendToStream("plain", retry, { expectedRevision: "no_stream" });
     expect(`${position?.commit}/`).to.equal(
       String(first[2]?.[0]).slice(0, String(position?.commit).length + 1),
     );
-    await rejection(client.appendToStream("tombstoned", jsonEvent({ type: "Noted", data: {} })));
+    await getRejection(client.appendToStream("tombstoned", jsonEvent({ type: "Noted", data: {} })));
     const added = jsonEvent({ type: "Noted", data: {} });
     const revived = await client.appendToStream("soft-deleted", added, { expectedRevision: "no_stream" });
     expect(revived.nextExpectedRevision).to.equal(2n);
     await client.dispose();
-    await server.stop();
+    await server.stopServer();
   });
 
   it("migration moves the LevelDB files and prevents earlier releases from starting with an empty log", async () => {
-    await dumpAfterStart();
+    await startAndDump();
     expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
-    const { cause } = await rejection(openDatabase(dir).open());
+    const { cause } = await getRejection(openDatabase(dir).open());
     expect(String(cause)).to.include("this-log-is-kept-in-segment-files-which-need-a-newer-release");
     const former = openDatabase(join(dir, "leveldb"));
     expect((await former.keys({ gt: Buffer.from("e"), lt: Buffer.from("f") }).all()).length).to.equal(
@@ -140,14 +140,14 @@ describe("a log directory of an earlier release", function () {
   it("a database with a missing event is not migrated, and the error contains the position", async () => {
     for (const number of [0, 7, -1]) {
       await rm(dir, { recursive: true });
-      await cp(join(FIXTURE, "log"), dir, { recursive: true });
+      await cp(join(FIXTURE_DIR, "log"), dir, { recursive: true });
       let position = 0;
       await changeDatabase(async (database) => {
-        const [key] = await entryAt(database, number);
+        const [key] = await getEventEntry(database, number);
         position = key.readUIntBE(3, 6);
         await database.del(key);
       });
-      const { message } = await rejection(openStore(dir));
+      const { message } = await getRejection(openStore(dir));
       expect(message).to.match(
         number === -1 ? new RegExp(`Position ${position}: `) : /Events are missing between/,
       );
@@ -155,24 +155,24 @@ describe("a log directory of an earlier release", function () {
         .to.match(/Position \d+: .+ backup\.$/)
         .and.not.to.include("\n");
       expect(await readdir(dir)).not.to.include.members(["events"]);
-      await changeDatabase(async (database) => expect((await entryAt(database, 3)).length).to.equal(2));
+      await changeDatabase(async (database) => expect((await getEventEntry(database, 3)).length).to.equal(2));
     }
   });
 
   it("a database in which an event does not match its key is not migrated", async () => {
     await changeDatabase(async (database) => {
-      const [key, value] = await entryAt(database, 5);
+      const [key, value] = await getEventEntry(database, 5);
       value[4] = (value[4] ?? 0) ^ 1;
       await database.put(key, value);
     });
-    expect((await rejection(openStore(dir))).message).to.match(
+    expect((await getRejection(openStore(dir))).message).to.match(
       /Position \d+: The event does not match its key/,
     );
   });
 
   it("a LevelDB database without its file CURRENT is not migrated", async () => {
     await rm(join(dir, "CURRENT"));
-    expect((await rejection(openStore(dir))).message).to.include(
+    expect((await getRejection(openStore(dir))).message).to.include(
       `${join(dir, "CURRENT")}: The file is missing`,
     );
   });
@@ -180,7 +180,7 @@ describe("a log directory of an earlier release", function () {
   it("a LevelDB database whose file CURRENT is damaged is not treated as migrated", async () => {
     for (const content of ["", "MANIFES", "this-log-is-kept"]) {
       await writeFile(join(dir, "CURRENT"), content);
-      expect((await rejection(openStore(dir))).message).to.include(
+      expect((await getRejection(openStore(dir))).message).to.include(
         `${join(dir, "CURRENT")}: The file refers to`,
       );
     }
@@ -191,65 +191,65 @@ describe("a log directory of an earlier release", function () {
     for (const limit of [{ events: 5 }, { streams: 2 }, { segments: 0 }]) {
       const lines: string[] = [];
       const options = { bounds: { ...bounds, ...limit }, log: (line: string) => lines.push(line) };
-      expect((await rejection(openStore(dir, options))).message).to.match(/limit/);
+      expect((await getRejection(openStore(dir, options))).message).to.match(/limit/);
       expect(await readdir(dir)).not.to.include.members(["events"]);
       expect(lines.join("\n")).not.to.include("Migrated");
     }
-    expect(await dumpAfterStart()).to.deep.equal(expected);
+    expect(await startAndDump()).to.deep.equal(expected);
   });
 
   it("a database that an earlier release has open is not migrated", async () => {
     const database = openDatabase(dir);
     await database.open();
-    expect((await rejection(openStore(dir))).message).to.include("is in use by another process");
+    expect((await getRejection(openStore(dir))).message).to.include("is in use by another process");
     await database.close();
-    expect(await dumpAfterStart()).to.deep.equal(expected);
+    expect(await startAndDump()).to.deep.equal(expected);
   });
 
   it("a start completes a migration that crashed between two of its steps", async () => {
     // Simulates a crash during the copy.
     await mkdir(join(dir, "events.new"));
     await writeFile(join(dir, "events.new", "00000001.segment"), "EVENTLOG");
-    expect(await dumpAfterStart()).to.deep.equal(expected);
+    expect(await startAndDump()).to.deep.equal(expected);
 
     // Simulates a crash after the copy was complete and before the database was marked as migrated.
     for (const name of await readdir(join(dir, "leveldb")))
       await rename(join(dir, "leveldb", name), join(dir, name));
     await rm(join(dir, "leveldb"), { recursive: true });
-    expect(await dumpAfterStart()).to.deep.equal(expected);
+    expect(await startAndDump()).to.deep.equal(expected);
 
     // Simulates a crash before the files of the database were moved.
     for (const name of await readdir(join(dir, "leveldb"))) {
       if (name !== "CURRENT") await rename(join(dir, "leveldb", name), join(dir, name));
     }
-    expect(await dumpAfterStart()).to.deep.equal(expected);
+    expect(await startAndDump()).to.deep.equal(expected);
     expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
   });
 
   it("a start fails if an earlier release changed the database after its migration", async () => {
-    await dumpAfterStart();
+    await startAndDump();
     for (const name of await readdir(join(dir, "leveldb")))
       await rename(join(dir, "leveldb", name), join(dir, name));
     await changeDatabase(async (database) => {
-      const [key, value] = await entryAt(database, -1);
-      writeNumber(key, key.readUIntBE(3, 6) + 100, 1);
+      const [key, value] = await getEventEntry(database, -1);
+      writeSafeInteger(key, key.readUIntBE(3, 6) + 100, 1);
       await database.put(key, value);
     });
-    expect((await rejection(openStore(dir))).message).to.include("contains two different logs");
+    expect((await getRejection(openStore(dir))).message).to.include("contains two different logs");
   });
 
   it("a start repeats a migration that was interrupted by SIGKILL", async () => {
     await rm(dir, { recursive: true });
-    await writeDatabase(dir, 20_000);
+    await createDatabase(dir, 20_000);
     const log = new LogProcess(["--dir", dir, "--port", "0"]);
-    await log.printed(/so far/);
-    await log.end("SIGKILL");
+    await log.waitForOutput(/so far/);
+    await log.kill("SIGKILL");
     expect(await readdir(dir))
       .to.include("events.new")
       .and.not.to.include("events");
     const store = await openStore(dir);
     expect((await readContent(store)).forwards).to.have.length(20_000);
-    expect(store.stateOf("note-1").last).to.equal(19_999);
+    expect(store.getStreamState("note-1").lastRevision).to.equal(19_999);
     await store.close();
   });
 });

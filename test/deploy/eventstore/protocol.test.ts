@@ -14,19 +14,25 @@ import { expect } from "chai";
 import empty from "google-protobuf/google/protobuf/empty_pb.js";
 import timestamps from "google-protobuf/google/protobuf/timestamp_pb.js";
 import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { collect, event, eventually, newStream, rejection } from "../../conformance/log-under-test.ts";
-import { RecordedSubscription } from "../../conformance/recorded-subscription.ts";
-import { temporaryDir } from "./log-process.ts";
 import {
-  batchRaw,
-  identifier,
-  proposed,
-  rawClient,
-  readOptions,
-  readRaw,
+  collect,
+  createEvent,
+  createStreamName,
+  eventually,
+  getRejection,
+} from "../../conformance/log-under-test.ts";
+import { RecordedSubscription } from "../../conformance/recorded-subscription.ts";
+import { createTemporaryDir } from "./log-process.ts";
+import {
+  createProposedMessage,
+  createRawClient,
+  createReadOptions,
+  createStreamIdentifier,
+  createTextId,
+  sendBatchAppend,
+  sendRead,
   shared,
   streams,
-  textId,
 } from "./raw-client.ts";
 
 /** Value of google.rpc.Code.INVALID_ARGUMENT in responses of BatchAppend. */
@@ -40,66 +46,68 @@ describe("the embedded log's protocol", function () {
   let remove: () => Promise<void>;
 
   before(async () => {
-    const directory = await temporaryDir();
+    const directory = await createTemporaryDir();
     remove = directory.remove;
     server = await startLogServer({ dir: directory.dir, host: "127.0.0.1", port: 0 });
     client = EventStoreDBClient.connectionString(`esdb://127.0.0.1:${server.port}?tls=false`);
-    raw = rawClient(server.port);
+    raw = createRawClient(server.port);
   });
   after(async () => {
     await client.dispose();
     raw.close();
-    await server.stop();
+    await server.stopServer();
     await remove();
   });
 
-  function batch(name: string | Uint8Array, correlation = randomUUID() as string) {
-    const options = new streams.BatchAppendReq.Options().setStreamIdentifier(identifier(name));
+  function createBatchRequest(name: string | Uint8Array, correlation = randomUUID() as string) {
+    const options = new streams.BatchAppendReq.Options().setStreamIdentifier(createStreamIdentifier(name));
     options.setAny(new empty.Empty());
     return new streams.BatchAppendReq()
-      .setCorrelationId(textId(correlation))
+      .setCorrelationId(createTextId(correlation))
       .setOptions(options)
-      .setProposedMessagesList([proposed(textId(randomUUID()))])
+      .setProposedMessagesList([createProposedMessage(createTextId(randomUUID()))])
       .setIsFinal(true);
   }
 
   describe("stream names", () => {
-    const odd: [string, string | Uint8Array][] = [
+    const invalidNames: [string, string | Uint8Array][] = [
       ["an empty name", ""],
       ["a name with a NUL character", "a\0b"],
       ["a name that is not UTF-8", Uint8Array.from([0xff, 0xfe])],
       ["a name that is too long", "x".repeat(5000)],
       ["the name of all streams", "$all"],
     ];
-    for (const [what, name] of odd) {
+    for (const [what, name] of invalidNames) {
       it(`${what} as the stream name of an append, read or deletion is refused, and later calls work`, async () => {
-        const good = batch(newStream());
-        const { answers, error } = await batchRaw(raw, [batch(name), good]);
+        const good = createBatchRequest(createStreamName());
+        const { answers, error } = await sendBatchAppend(raw, [createBatchRequest(name), good]);
         expect(error).to.equal(undefined);
         expect(
           answers.filter((answer) => answer.getError()?.getCode() === CODE_INVALID_ARGUMENT),
         ).to.have.length(1);
         expect(answers.filter((answer) => answer.hasSuccess())).to.have.length(1);
 
-        const stream = new streams.ReadReq.Options.StreamOptions().setStreamIdentifier(identifier(name));
-        const read = await readRaw(raw, readOptions().setStream(stream.setStart(new shared.Empty())));
+        const stream = new streams.ReadReq.Options.StreamOptions().setStreamIdentifier(
+          createStreamIdentifier(name),
+        );
+        const read = await sendRead(raw, createReadOptions().setStream(stream.setStart(new shared.Empty())));
         expect(read.error?.code).to.equal(status.INVALID_ARGUMENT);
         if (typeof name === "string") {
-          const deletion = await rejection(client.deleteStream(name));
+          const deletion = await getRejection(client.deleteStream(name));
           expect((deletion as Error & { code: number }).code).to.equal(status.INVALID_ARGUMENT);
         }
       });
     }
 
     it("the error for a stream name with a NUL character mentions the character", async () => {
-      const error = await rejection(client.appendToStream("a\0b", event(0)));
+      const error = await getRejection(client.appendToStream("a\0b", createEvent(0)));
       expect(error.message).to.include("NUL");
     });
 
     it("an error about a deleted stream with a non-ASCII name reaches the client", async () => {
-      const name = newStream("gelöscht");
+      const name = createStreamName("gelöscht");
       await client.tombstoneStream(name);
-      const error = await rejection(collect(client.readStream(name)));
+      const error = await getRejection(collect(client.readStream(name)));
       expect((error as Error & { type: string }).type).to.equal("stream-deleted");
     });
   });
@@ -107,35 +115,44 @@ describe("the embedded log's protocol", function () {
   describe("ids", () => {
     it("an event id that was sent as two numbers can be read as text or as two numbers", async () => {
       const id = "f0e1d2c3-b4a5-4697-8879-6a5b4c3d2e1f";
-      const name = newStream();
+      const name = createStreamName();
       const structured = new shared.UUID.Structured()
         .setMostSignificantBits(BigInt.asIntN(64, 0xf0e1d2c3b4a54697n).toString())
         .setLeastSignificantBits(BigInt.asIntN(64, 0x88796a5b4c3d2e1fn).toString());
       const asNumbers = new shared.UUID().setStructured(structured);
-      const request = batch(name)
-        .setProposedMessagesList([proposed(asNumbers)])
+      const request = createBatchRequest(name)
+        .setProposedMessagesList([createProposedMessage(asNumbers)])
         .setCorrelationId(asNumbers);
-      const { answers } = await batchRaw(raw, [request]);
+      const { answers } = await sendBatchAppend(raw, [request]);
       expect(answers[0]?.getCorrelationId()?.getStructured()?.toObject()).to.deep.equal(
         structured.toObject(),
       );
       const [read] = await collect(client.readStream(name));
       expect(read?.event?.id).to.equal(id);
 
-      const stream = new streams.ReadReq.Options.StreamOptions().setStreamIdentifier(identifier(name));
+      const stream = new streams.ReadReq.Options.StreamOptions().setStreamIdentifier(
+        createStreamIdentifier(name),
+      );
       const option = new streams.ReadReq.Options.UUIDOption().setStructured(new shared.Empty());
-      const options = readOptions().setStream(stream.setStart(new shared.Empty())).setUuidOption(option);
-      const { responses } = await readRaw(raw, options);
+      const options = createReadOptions()
+        .setStream(stream.setStart(new shared.Empty()))
+        .setUuidOption(option);
+      const { responses } = await sendRead(raw, options);
       const back = responses[0]?.getEvent()?.getEvent();
       expect(back?.getId()?.getStructured()?.toObject()).to.deep.equal(structured.toObject());
       expect(Buffer.from(back?.getData_asU8() ?? []).toString()).to.equal("{}");
     });
 
     it("an append with an invalid event id or without an event type is refused", async () => {
-      const noId = batch(newStream()).setProposedMessagesList([proposed(textId("not-a-uuid"))]);
-      const noType = proposed(textId(randomUUID()));
+      const noId = createBatchRequest(createStreamName()).setProposedMessagesList([
+        createProposedMessage(createTextId("not-a-uuid")),
+      ]);
+      const noType = createProposedMessage(createTextId(randomUUID()));
       noType.getMetadataMap().del("type");
-      const { answers } = await batchRaw(raw, [noId, batch(newStream()).setProposedMessagesList([noType])]);
+      const { answers } = await sendBatchAppend(raw, [
+        noId,
+        createBatchRequest(createStreamName()).setProposedMessagesList([noType]),
+      ]);
       expect(answers.map((answer) => answer.getError()?.getCode())).to.deep.equal([3, 3]);
     });
   });
@@ -143,10 +160,10 @@ describe("the embedded log's protocol", function () {
   describe("BatchAppend", () => {
     it("BatchAppend sends one response for an append in several parts, even if its first parts are refused", async () => {
       const refused = randomUUID();
-      const name = newStream();
+      const name = createStreamName();
       const tooLarge = (final: boolean) => {
-        const part = batch(name, refused).setIsFinal(final);
-        const big = proposed(textId(randomUUID())).setData(Buffer.alloc(600_000));
+        const part = createBatchRequest(name, refused).setIsFinal(final);
+        const big = createProposedMessage(createTextId(randomUUID())).setData(Buffer.alloc(600_000));
         return part.setProposedMessagesList([big]);
       };
       const rest = [1, 2, 3].map((n) => {
@@ -154,16 +171,20 @@ describe("the embedded log's protocol", function () {
         part.clearOptions();
         return part;
       });
-      const { answers, error } = await batchRaw(raw, [tooLarge(false), ...rest, batch(newStream())]);
+      const { answers, error } = await sendBatchAppend(raw, [
+        tooLarge(false),
+        ...rest,
+        createBatchRequest(createStreamName()),
+      ]);
       expect(error).to.equal(undefined);
       const ids = answers.map((answer) => answer.getCorrelationId()?.getString());
       expect(ids).to.have.length(2);
       expect(new Set(ids).size).to.equal(2);
-      const { responses } = await readRaw(
+      const { responses } = await sendRead(
         raw,
-        readOptions().setStream(
+        createReadOptions().setStream(
           new streams.ReadReq.Options.StreamOptions()
-            .setStreamIdentifier(identifier(name))
+            .setStreamIdentifier(createStreamIdentifier(name))
             .setStart(new shared.Empty()),
         ),
       );
@@ -171,20 +192,20 @@ describe("the embedded log's protocol", function () {
     });
 
     it("BatchAppend reports a timeout for an append whose deadline has passed and does not write it", async () => {
-      const name = newStream();
-      const late = batch(name);
+      const name = createStreamName();
+      const late = createBatchRequest(name);
       const deadline = timestamps.Timestamp.fromDate(new Date(Date.now() - 1000));
       late.getOptions()?.setDeadline(deadline);
-      const { answers } = await batchRaw(raw, [late]);
+      const { answers } = await sendBatchAppend(raw, [late]);
       expect(answers).to.have.length(1);
       expect(answers[0]?.getError()?.getDetails()?.getTypeName()).to.equal("event_store.client.Timeout");
-      expect((await rejection(collect(client.readStream(name)))).message).to.include("not found");
+      expect((await getRejection(collect(client.readStream(name)))).message).to.include("not found");
     });
 
     it("BatchAppend sends one response for each of thousands of concurrent appends", async () => {
       const count = 3000;
-      const requests = Array.from({ length: count }, (_, n) => batch(`many-${n % 10}`));
-      const { answers, error } = await batchRaw(raw, requests);
+      const requests = Array.from({ length: count }, (_, n) => createBatchRequest(`many-${n % 10}`));
+      const { answers, error } = await sendBatchAppend(raw, requests);
       expect(error).to.equal(undefined);
       const ids = answers.map((answer) => answer.getCorrelationId()?.getString());
       expect(ids).to.have.length(count);
@@ -193,23 +214,29 @@ describe("the embedded log's protocol", function () {
   });
 
   describe("unsupported features", () => {
-    async function failure(filter: Filter) {
+    async function getSubscriptionError(filter: Filter) {
       const seen = new RecordedSubscription(client.subscribeToAll({ filter }));
       await eventually("the refusal", () => seen.errors.length > 0);
       return seen.errors[0] as Error & { code: number };
     }
 
     it("a filter with an invalid regular expression is refused", async () => {
-      expect((await failure(streamNameFilter({ regex: "(" }))).code).to.equal(status.INVALID_ARGUMENT);
-      expect((await failure(eventTypeFilter({ regex: "[" }))).code).to.equal(status.INVALID_ARGUMENT);
+      expect((await getSubscriptionError(streamNameFilter({ regex: "(" }))).code).to.equal(
+        status.INVALID_ARGUMENT,
+      );
+      expect((await getSubscriptionError(eventTypeFilter({ regex: "[" }))).code).to.equal(
+        status.INVALID_ARGUMENT,
+      );
     });
 
     it("a filter without an expression is refused", async () => {
-      expect((await failure(streamNameFilter({ prefixes: [] }))).code).to.equal(status.INVALID_ARGUMENT);
+      expect((await getSubscriptionError(streamNameFilter({ prefixes: [] }))).code).to.equal(
+        status.INVALID_ARGUMENT,
+      );
     });
 
     it("unsupported stream metadata is refused", async () => {
-      const name = newStream();
+      const name = createStreamName();
       const refused: StreamMetadata[] = [
         { maxAge: 5 },
         { cacheControl: 5 },
@@ -217,24 +244,24 @@ describe("the embedded log's protocol", function () {
         { maxCount: -1 },
       ];
       for (const metadata of refused) {
-        const error = await rejection(client.setStreamMetadata(name, metadata));
+        const error = await getRejection(client.setStreamMetadata(name, metadata));
         expect(error.message).to.match(/does not support|must be a JSON object/);
       }
       expect((await client.getStreamMetadata(name)).metadata).to.equal(undefined);
-      expect((await rejection(client.setStreamMetadata(`$$${name}`, {}))).message).to.include(
+      expect((await getRejection(client.setStreamMetadata(`$$${name}`, {}))).message).to.include(
         "cannot have metadata",
       );
-      expect((await rejection(client.deleteStream(`$$${name}`))).message).to.include("cannot be deleted");
+      expect((await getRejection(client.deleteStream(`$$${name}`))).message).to.include("cannot be deleted");
     });
 
     it("a read that resolves links is refused", async () => {
-      const error = await rejection(collect(client.readAll({ resolveLinkTos: true })));
+      const error = await getRejection(collect(client.readAll({ resolveLinkTos: true })));
       expect((error as Error & { code: number }).code).to.equal(status.UNIMPLEMENTED);
     });
 
     it("calls of other EventStoreDB services fail as not implemented", async () => {
       const settings = persistentSubscriptionToStreamSettingsFromDefaults();
-      const error = await rejection(client.createPersistentSubscriptionToStream("s", "g", settings));
+      const error = await getRejection(client.createPersistentSubscriptionToStream("s", "g", settings));
       expect((error as Error & { code: number }).code).to.equal(status.UNIMPLEMENTED);
       expect(error.message).to.match(/not implement/);
     });
@@ -246,24 +273,24 @@ describe("the embedded log's protocol", function () {
       `esdb://127.0.0.1:${server.port},127.0.0.1:${server.port}?tls=false`,
     ]) {
       const found = EventStoreDBClient.connectionString(url);
-      const result = await found.appendToStream(newStream(), event(0));
+      const result = await found.appendToStream(createStreamName(), createEvent(0));
       expect(result.success).to.equal(true);
       await found.dispose();
     }
   });
 
   it("the maximum count of a filtered read of all streams applies to matching events", async () => {
-    const name = newStream("counted");
+    const name = createStreamName("counted");
     for (let n = 0; n < 5; n += 1) {
-      await client.appendToStream(name, event(n));
-      await client.appendToStream(newStream("other"), event(n));
+      await client.appendToStream(name, createEvent(n));
+      await client.appendToStream(createStreamName("other"), createEvent(n));
     }
     const expression = new streams.ReadReq.Options.FilterOptions.Expression().setPrefixList([name]);
     const filter = new streams.ReadReq.Options.FilterOptions()
       .setStreamIdentifier(expression)
       .setCount(new shared.Empty())
       .setCheckpointintervalmultiplier(1);
-    const { responses } = await readRaw(raw, readOptions().setFilter(filter).setCount("3"));
+    const { responses } = await sendRead(raw, createReadOptions().setFilter(filter).setCount("3"));
     expect(responses.map((response) => response.getEvent()?.getEvent()?.getStreamRevision())).to.deep.equal([
       "0",
       "1",

@@ -3,16 +3,16 @@ import { truncate, writeFile } from "node:fs/promises";
 import { expect } from "chai";
 import { LogDamagedError, LogStartError } from "../../../deploy/local/eventstore/model/log-errors.ts";
 import type { Store } from "../../../deploy/local/eventstore/store/store.ts";
-import { temporaryDir } from "./log-process.ts";
-import { type Content, filesOf, fill, openStore, readContent } from "./stored-log.ts";
+import { createTemporaryDir } from "./log-process.ts";
+import { appendEvents, type LogContent, openStore, readContent, readFiles } from "./stored-log.ts";
 
-const EVENTS = 1_000;
-const CLOSED_TRIALS = 2_000;
-const OPEN_TRIALS = 250;
+const EVENT_COUNT = 1_000;
+const START_TRIALS = 2_000;
+const READ_TRIALS = 250;
 const SEED = Number(process.env.LOG_DAMAGE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 
 /** Creates a pseudo-random generator of numbers from 0 to below 1 (Mulberry32). Equal seeds give equal numbers. */
-function randomFrom(seed: number): () => number {
+function createRandom(seed: number): () => number {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;
@@ -23,7 +23,7 @@ function randomFrom(seed: number): () => number {
 }
 
 /** Flips 1 to 5 bits, truncates a file, or both. Returns the damaged files without writing them. */
-function damage(files: ReadonlyMap<string, Buffer>, random: () => number): Map<string, Buffer> {
+function createDamage(files: ReadonlyMap<string, Buffer>, random: () => number): Map<string, Buffer> {
   const below = (end: number) => Math.floor(random() * end);
   const paths = [...files.keys()];
   const damaged = new Map<string, Buffer>();
@@ -48,7 +48,7 @@ function damage(files: ReadonlyMap<string, Buffer>, random: () => number): Map<s
 }
 
 /** Overwrites files in place, so that an open log reads the new content. */
-async function overwrite(files: ReadonlyMap<string, Buffer>): Promise<void> {
+async function overwriteFiles(files: ReadonlyMap<string, Buffer>): Promise<void> {
   for (const [path, bytes] of files) {
     await writeFile(path, bytes, { flag: "r+" });
     await truncate(path, bytes.length);
@@ -56,16 +56,16 @@ async function overwrite(files: ReadonlyMap<string, Buffer>): Promise<void> {
 }
 
 /** Restores the damaged files, and the acknowledged end, which a start may have rewritten. */
-async function restore(
+async function restoreFiles(
   files: ReadonlyMap<string, Buffer>,
   damaged: ReadonlyMap<string, Buffer>,
 ): Promise<void> {
   const changed = [...files].filter(([path]) => damaged.has(path) || path.endsWith("acknowledged"));
-  await overwrite(new Map(changed));
+  await overwriteFiles(new Map(changed));
 }
 
 /** Returns the content, or "refused" if the log reports damage. Any other error fails the test. */
-async function contentOrRefusal(read: () => Promise<Content>): Promise<Content | "refused"> {
+async function readContentOrRefusal(read: () => Promise<LogContent>): Promise<LogContent | "refused"> {
   try {
     return await read();
   } catch (error) {
@@ -75,7 +75,7 @@ async function contentOrRefusal(read: () => Promise<Content>): Promise<Content |
   }
 }
 
-async function openAndRead(dir: string): Promise<Content> {
+async function openAndRead(dir: string): Promise<LogContent> {
   const store = await openStore(dir);
   try {
     return await readContent(store);
@@ -88,49 +88,49 @@ describe("random damage of the embedded log's files", function () {
   this.timeout(300_000);
   let dir: string;
   let remove: () => Promise<void>;
-  let acknowledged: Content;
+  let acknowledged: LogContent;
   let files: Map<string, Buffer>;
 
   before(async () => {
-    ({ dir, remove } = await temporaryDir());
+    ({ dir, remove } = await createTemporaryDir());
     const store = await openStore(dir);
-    await fill(store, EVENTS);
+    await appendEvents(store, EVENT_COUNT);
     acknowledged = await readContent(store);
     await store.close();
-    files = await filesOf(dir);
-    expect(acknowledged.forwards).to.have.length(EVENTS);
+    files = await readFiles(dir);
+    expect(acknowledged.forwards).to.have.length(EVENT_COUNT);
     expect(files.size, "several segments").to.be.at.least(6);
   });
   after(() => remove());
 
   it(`a log with random damage does not start or has all acknowledged events (seed ${SEED})`, async () => {
-    const random = randomFrom(SEED);
+    const random = createRandom(SEED);
     let refused = 0;
-    for (let trial = 0; trial < CLOSED_TRIALS; trial += 1) {
-      const damaged = damage(files, random);
-      await overwrite(damaged);
-      const content = await contentOrRefusal(() => openAndRead(dir));
+    for (let trial = 0; trial < START_TRIALS; trial += 1) {
+      const damaged = createDamage(files, random);
+      await overwriteFiles(damaged);
+      const content = await readContentOrRefusal(() => openAndRead(dir));
       if (content === "refused") refused += 1;
       else expect(content, `seed ${SEED}, trial ${trial}`).to.deep.equal(acknowledged);
-      await restore(files, damaged);
+      await restoreFiles(files, damaged);
     }
-    expect(refused).to.be.within(CLOSED_TRIALS / 2, CLOSED_TRIALS - 1);
+    expect(refused).to.be.within(START_TRIALS / 2, START_TRIALS - 1);
     expect(await openAndRead(dir)).to.deep.equal(acknowledged);
   });
 
   it(`a read of a running log with random damage fails or returns all acknowledged events (seed ${SEED})`, async () => {
-    const random = randomFrom(SEED + 1);
+    const random = createRandom(SEED + 1);
     const store: Store = await openStore(dir);
     let refused = 0;
-    for (let trial = 0; trial < OPEN_TRIALS; trial += 1) {
-      const damaged = damage(files, random);
-      await overwrite(damaged);
-      const content = await contentOrRefusal(() => readContent(store));
+    for (let trial = 0; trial < READ_TRIALS; trial += 1) {
+      const damaged = createDamage(files, random);
+      await overwriteFiles(damaged);
+      const content = await readContentOrRefusal(() => readContent(store));
       if (content === "refused") refused += 1;
       else expect(content, `seed ${SEED}, trial ${trial}`).to.deep.equal(acknowledged);
-      await restore(files, damaged);
+      await restoreFiles(files, damaged);
     }
-    expect(refused).to.be.at.least(OPEN_TRIALS / 2);
+    expect(refused).to.be.at.least(READ_TRIALS / 2);
     expect(await readContent(store)).to.deep.equal(acknowledged);
     await store.close();
   });

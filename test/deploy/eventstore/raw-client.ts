@@ -15,26 +15,26 @@ export const shared = sharedPb;
 
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
-export function rawClient(port: number): StreamsClient {
+export function createRawClient(port: number): StreamsClient {
   return new grpcStreams.StreamsClient(`127.0.0.1:${port}`, credentials.createInsecure());
 }
 
-export function identifier(name: string | Uint8Array) {
+export function createStreamIdentifier(name: string | Uint8Array) {
   return new shared.StreamIdentifier().setStreamName(typeof name === "string" ? Buffer.from(name) : name);
 }
 
-export function textId(id: string) {
+export function createTextId(id: string) {
   return new shared.UUID().setString(id);
 }
 
-export function proposed(id: InstanceType<typeof sharedPb.UUID>, type = "Raw") {
+export function createProposedMessage(id: InstanceType<typeof sharedPb.UUID>, type = "Raw") {
   const message = new streams.BatchAppendReq.ProposedMessage().setId(id).setData(Buffer.from("{}"));
   message.getMetadataMap().set("type", type).set("content-type", "application/json");
   return message;
 }
 
 /** Creates the options of a read of all streams from the start. Callers can change the options. */
-export function readOptions() {
+export function createReadOptions() {
   const text = new streams.ReadReq.Options.UUIDOption().setString(new shared.Empty());
   return new streams.ReadReq.Options()
     .setAll(new streams.ReadReq.Options.AllOptions().setStart(new shared.Empty()))
@@ -44,9 +44,9 @@ export function readOptions() {
 }
 
 /** Performs a read. Returns all responses, and the error if the read failed. */
-export function readRaw(
+export function sendRead(
   client: StreamsClient,
-  options: ReturnType<typeof readOptions>,
+  options: ReturnType<typeof createReadOptions>,
 ): Promise<{ responses: ReadResp[]; error: ServiceError | undefined }> {
   return new Promise((resolve) => {
     const responses: ReadResp[] = [];
@@ -58,7 +58,7 @@ export function readRaw(
 }
 
 /** Sends requests on one BatchAppend call. Returns all responses, and the error if the call failed. */
-export function batchRaw(
+export function sendBatchAppend(
   client: StreamsClient,
   requests: readonly BatchAppendReq[],
 ): Promise<{ answers: BatchAppendResp[]; error: ServiceError | undefined }> {

@@ -1,9 +1,9 @@
 import { binaryEvent, UnavailableError } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { collect, event, eventually } from "../../conformance/log-under-test.ts";
+import { collect, createEvent, eventually } from "../../conformance/log-under-test.ts";
 import { RecordedSubscription } from "../../conformance/recorded-subscription.ts";
-import { clientOf, LogProcess, temporaryDir } from "./log-process.ts";
+import { createClient, createTemporaryDir, LogProcess } from "./log-process.ts";
 
 describe("stopping the embedded log", function () {
   this.timeout(60_000);
@@ -11,22 +11,22 @@ describe("stopping the embedded log", function () {
   let remove: () => Promise<void>;
 
   beforeEach(async () => {
-    ({ dir, remove } = await temporaryDir());
+    ({ dir, remove } = await createTemporaryDir());
   });
   afterEach(() => remove());
 
   it("SIGTERM ends subscriptions as unavailable within two seconds", async () => {
     const log = await LogProcess.start(dir);
-    const client = log.client();
-    await client.appendToStream("watched", event(0));
+    const client = log.createClient();
+    await client.appendToStream("watched", createEvent(0));
     const subscriptions = Array.from(
       { length: 20 },
       (_, n) =>
         new RecordedSubscription(n % 2 === 0 ? client.subscribeToAll() : client.subscribeToStream("watched")),
     );
-    for (const seen of subscriptions) await eventually("caught up", () => seen.caughtUp);
+    for (const seen of subscriptions) await eventually("caught up", () => seen.hasCaughtUp);
     const began = Date.now();
-    const { code, stderr } = await log.end("SIGTERM");
+    const { code, stderr } = await log.kill("SIGTERM");
     expect(Date.now() - began).to.be.below(2000);
     expect(code).to.equal(0);
     expect(stderr).to.equal("");
@@ -39,7 +39,7 @@ describe("stopping the embedded log", function () {
 
   it("SIGTERM stops the log within two seconds even if a client does not read its responses", async () => {
     const log = await LogProcess.start(dir);
-    const client = log.client();
+    const client = log.createClient();
     const data = Buffer.alloc(900_000);
     const append = () => client.appendToStream("big", binaryEvent({ type: "Big", data }));
     await Promise.all(Array.from({ length: 20 }, append));
@@ -47,30 +47,32 @@ describe("stopping the embedded log", function () {
     await new Promise((resolve) => paused.once("readable", resolve));
     const began = Date.now();
     paused.on("error", () => undefined);
-    expect((await log.end("SIGTERM")).code).to.equal(0);
+    expect((await log.kill("SIGTERM")).code).to.equal(0);
     expect(Date.now() - began).to.be.below(2000);
     await client.dispose();
   });
 
   it("every append that succeeds during a shutdown is stored exactly once", async () => {
     const log = await LogProcess.start(dir);
-    const client = log.client();
-    await client.appendToStream("first", event(0));
-    const appends = Array.from({ length: 500 }, (_, n) => client.appendToStream(`waiting-${n}`, event(n)));
+    const client = log.createClient();
+    await client.appendToStream("first", createEvent(0));
+    const appends = Array.from({ length: 500 }, (_, n) =>
+      client.appendToStream(`waiting-${n}`, createEvent(n)),
+    );
     const settled = Promise.allSettled(appends);
     await Promise.race(appends);
-    expect((await log.end("SIGTERM")).code).to.equal(0);
+    expect((await log.kill("SIGTERM")).code).to.equal(0);
     const results = await settled;
     await client.dispose();
 
     const again = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    const reader = clientOf(again.port);
+    const reader = createClient(again.port);
     const stored = (await collect(reader.readAll())).map(({ event }) => event?.streamId ?? "");
     expect(new Set(stored).size, "each once").to.equal(stored.length);
     for (const [n, { status }] of results.entries())
       if (status === "fulfilled") expect(stored).to.include(`waiting-${n}`);
     expect(results.filter(({ status }) => status === "fulfilled").length).to.be.greaterThan(0);
     await reader.dispose();
-    await again.stop();
+    await again.stopServer();
   });
 });

@@ -2,14 +2,14 @@
 import { readFile } from "node:fs/promises";
 import { binaryEvent } from "@eventstore/db-client";
 import { expect } from "chai";
-import { LogProcess, temporaryDir } from "./log-process.ts";
+import { createTemporaryDir, LogProcess } from "./log-process.ts";
 
-const READERS = 4;
-const EVENTS = 60;
+const READER_COUNT = 4;
+const EVENT_COUNT = 60;
 const EVENT_BYTES = 1_000_000;
 
 /** Returns the peak memory usage of a process in bytes. */
-async function mostMemory(pid: number): Promise<number> {
+async function readPeakMemory(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, "utf8");
   return Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
 }
@@ -18,25 +18,27 @@ describe("slow readers of the embedded log", function () {
   this.timeout(60_000);
 
   it("slow readers get every event, and their queues take a limited amount of memory", async () => {
-    const { dir, remove } = await temporaryDir();
+    const { dir, remove } = await createTemporaryDir();
     const log = await LogProcess.start(dir);
-    const client = log.client();
+    const client = log.createClient();
     const data = Buffer.alloc(EVENT_BYTES, 7);
     const append = () => client.appendToStream("big", binaryEvent({ type: "Big", data }));
-    for (let n = 0; n < EVENTS; n += 15) await Promise.all(Array.from({ length: 15 }, append));
-    const before = await mostMemory(log.pid);
+    for (let n = 0; n < EVENT_COUNT; n += 15) await Promise.all(Array.from({ length: 15 }, append));
+    const before = await readPeakMemory(log.pid);
 
-    const readings = Array.from({ length: READERS }, () => client.readAll());
+    const readings = Array.from({ length: READER_COUNT }, () => client.readAll());
     for (const reading of readings) await new Promise((resolve) => reading.once("readable", resolve));
     // Consumes one reading at a time, so that all other readings are paused.
     for (const reading of readings) {
       let count = 0;
       for await (const _ of reading) count += 1;
-      expect(count).to.equal(EVENTS);
+      expect(count).to.equal(EVENT_COUNT);
     }
-    expect((await mostMemory(log.pid)) - before).to.be.below((READERS * EVENTS * EVENT_BYTES) / 2);
+    expect((await readPeakMemory(log.pid)) - before).to.be.below(
+      (READER_COUNT * EVENT_COUNT * EVENT_BYTES) / 2,
+    );
     await client.dispose();
-    await log.end();
+    await log.kill();
     await remove();
   });
 });

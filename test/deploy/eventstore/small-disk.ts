@@ -2,9 +2,9 @@ import { execFile } from "node:child_process";
 import { rm, statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { temporaryDir } from "./log-process.ts";
+import { createTemporaryDir } from "./log-process.ts";
 
-const run = promisify(execFile);
+const runCommand = promisify(execFile);
 
 /** A mounted file system of a few megabytes that tests can fill. */
 export interface SmallDisk {
@@ -18,17 +18,17 @@ export interface SmallDisk {
 
 /** Mounts a tmpfs for a test suite. If mounting fails, skips the suite and adds the reason to the test titles. */
 export async function mountSmallDisk(hook: Mocha.Context, bytes: number): Promise<SmallDisk> {
-  const mounted = await mount(bytes);
+  const mounted = await mountTmpfs(bytes);
   if (typeof mounted !== "string") return mounted;
   for (const test of hook.test?.parent?.tests ?? []) test.title += ` (skipped: ${mounted})`;
   return hook.skip();
 }
 
-async function mount(bytes: number): Promise<SmallDisk | string> {
+async function mountTmpfs(bytes: number): Promise<SmallDisk | string> {
   if (process.platform !== "linux") return "only Linux has tmpfs";
-  const { dir, remove } = await temporaryDir();
+  const { dir, remove } = await createTemporaryDir();
   try {
-    await run("mount", ["-t", "tmpfs", "-o", `size=${bytes}`, "tmpfs", dir]);
+    await runCommand("mount", ["-t", "tmpfs", "-o", `size=${bytes}`, "tmpfs", dir]);
   } catch (error) {
     await remove();
     return `mounting is not permitted: ${String(error).trim()}`;
@@ -44,7 +44,7 @@ async function mount(bytes: number): Promise<SmallDisk | string> {
     free: () => rm(filler, { force: true }),
     remove: async () => {
       // A failed test may have left a file open.
-      await run("umount", ["--lazy", dir]);
+      await runCommand("umount", ["--lazy", dir]);
       await remove();
     },
   };

@@ -2,8 +2,8 @@ import { expect } from "chai";
 import { LogStartError } from "../../../deploy/local/eventstore/model/log-errors.ts";
 import { readArguments } from "../../../deploy/local/eventstore/read-arguments.ts";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { collect, event } from "../../conformance/log-under-test.ts";
-import { clientOf, LogProcess, temporaryDir } from "./log-process.ts";
+import { collect, createEvent } from "../../conformance/log-under-test.ts";
+import { createClient, createTemporaryDir, LogProcess } from "./log-process.ts";
 
 describe("starting the embedded log", function () {
   this.timeout(60_000);
@@ -11,12 +11,12 @@ describe("starting the embedded log", function () {
   let remove: () => Promise<void>;
 
   beforeEach(async () => {
-    ({ dir, remove } = await temporaryDir());
+    ({ dir, remove } = await createTemporaryDir());
   });
   afterEach(() => remove());
 
-  async function refusal(args: readonly string[]): Promise<string> {
-    const { code, stdout, stderr } = await new LogProcess(args).ended;
+  async function getStartError(args: readonly string[]): Promise<string> {
+    const { code, stdout, stderr } = await new LogProcess(args).exit;
     expect(code).to.equal(1);
     expect(stdout).to.equal("");
     expect(stderr.trimEnd().split("\n")).to.have.length(1);
@@ -26,7 +26,7 @@ describe("starting the embedded log", function () {
   it("the log creates its directory and prints only its port on standard output", async () => {
     const log = await LogProcess.start(`${dir}/new/deep`);
     expect(log.port).to.be.greaterThan(0);
-    const { code, stdout, stderr } = await log.end();
+    const { code, stdout, stderr } = await log.kill();
     expect(code).to.equal(0);
     expect(stdout).to.equal(`listening ${log.port}\n`);
     expect(stderr).to.equal("");
@@ -34,22 +34,24 @@ describe("starting the embedded log", function () {
 
   it("the log exits with one line if another process uses the directory", async () => {
     const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    expect(await refusal(["--dir", dir, "--port", "0"])).to.include(`${dir} is in use by another process`);
-    await log.stop();
+    expect(await getStartError(["--dir", dir, "--port", "0"])).to.include(
+      `${dir} is in use by another process`,
+    );
+    await log.stopServer();
   });
 
   it("the log exits with one line and unlocks its directory if its port is in use", async () => {
     const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    const other = await temporaryDir();
+    const other = await createTemporaryDir();
     const args = ["--dir", other.dir, "--port", String(log.port)];
-    expect(await refusal(args)).to.include(`Port ${log.port} on 127.0.0.1 is in use`);
-    await log.stop();
-    await (await startLogServer({ dir: other.dir, host: "127.0.0.1", port: 0 })).stop();
+    expect(await getStartError(args)).to.include(`Port ${log.port} on 127.0.0.1 is in use`);
+    await log.stopServer();
+    await (await startLogServer({ dir: other.dir, host: "127.0.0.1", port: 0 })).stopServer();
     await other.remove();
   });
 
   it("the log exits with one line if an argument is missing", async () => {
-    expect(await refusal(["--port", "0"])).to.include("--dir is missing");
+    expect(await getStartError(["--port", "0"])).to.include("--dir is missing");
   });
 
   it("the error for a missing, invalid or unknown argument names the argument", () => {
@@ -64,29 +66,29 @@ describe("starting the embedded log", function () {
 
   it("after a restart, the log has all events, recognises retries and accepts new events", async () => {
     const first = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    const one = clientOf(first.port);
-    const pair = [event(0), event(1)];
+    const one = createClient(first.port);
+    const pair = [createEvent(0), createEvent(1)];
     const { position } = await one.appendToStream("kept", pair, { expectedRevision: "no_stream" });
     await one.deleteStream("kept");
-    await one.appendToStream("kept", event(2));
+    await one.appendToStream("kept", createEvent(2));
     await one.tombstoneStream("closed");
     await one.dispose();
-    await first.stop();
+    await first.stopServer();
 
     const second = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    const two = clientOf(second.port);
+    const two = createClient(second.port);
     const read = await collect(two.readStream("kept"));
     expect(read.map(({ event }) => Number(event?.revision))).to.deep.equal([2]);
     const retried = await two.appendToStream("kept", pair, { expectedRevision: "no_stream" });
     expect(retried.position).to.deep.equal(position);
-    const next = await two.appendToStream("kept", event(3), { expectedRevision: 2n });
+    const next = await two.appendToStream("kept", createEvent(3), { expectedRevision: 2n });
     expect(next.position!.commit > read[0]!.event!.position!.commit).to.equal(true);
     let refused = "";
-    await two.appendToStream("closed", event(0)).catch((error: { type: string }) => {
+    await two.appendToStream("closed", createEvent(0)).catch((error: { type: string }) => {
       refused = error.type;
     });
     expect(refused).to.equal("stream-deleted");
     await two.dispose();
-    await second.stop();
+    await second.stopServer();
   });
 });

@@ -3,41 +3,41 @@ import { randomUUID } from "node:crypto";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { ANY } from "../../../deploy/local/eventstore/model/append-rules.ts";
-import { type ProposedEvent, streamOf } from "../../../deploy/local/eventstore/model/record.ts";
-import { readPositions, readRevisions } from "../../../deploy/local/eventstore/storage/log-reader.ts";
-import type { Write } from "../../../deploy/local/eventstore/store/staged-group.ts";
+import { type ProposedEvent, readStreamName } from "../../../deploy/local/eventstore/model/record.ts";
+import { readAllEvents, readStreamEvents } from "../../../deploy/local/eventstore/storage/log-reader.ts";
+import type { WriteRequest } from "../../../deploy/local/eventstore/store/staged-group.ts";
 import { Store, type StoreOptions } from "../../../deploy/local/eventstore/store/store.ts";
 
 /** Segment size in bytes for tests, so that a log with several hundred events has several segments. */
-export const SMALL_SEGMENT = 64 * 1024;
+export const SMALL_SEGMENT_BYTES = 64 * 1024;
 
-const NEVER = Number.POSITIVE_INFINITY;
+const NO_DEADLINE = Number.POSITIVE_INFINITY;
 
 export function openStore(dir: string, options: Partial<StoreOptions> = {}): Promise<Store> {
-  return Store.open({ dir, segmentBytes: SMALL_SEGMENT, ...options });
+  return Store.open({ dir, segmentBytes: SMALL_SEGMENT_BYTES, ...options });
 }
 
-export function proposed(text: string): ProposedEvent {
+export function createProposedEvent(text: string): ProposedEvent {
   const content = { data: Buffer.from(JSON.stringify({ text })), metadata: Buffer.from('{"by":"test"}') };
   return { id: randomUUID(), type: "Noted", contentType: "application/json", ...content };
 }
 
 /** Creates an append of new events to a stream, without an exact expected revision. */
-export function appendOf(stream: string, texts: readonly string[]): Write {
-  return { kind: "append", stream, expected: ANY, events: texts.map(proposed) };
+export function createAppend(stream: string, texts: readonly string[]): WriteRequest {
+  return { kind: "append", stream, expectedRevision: ANY, events: texts.map(createProposedEvent) };
 }
 
 /** Submits a write and returns its result. */
-export function submit(store: Store, write: Write) {
-  return store.submit(write, 1, NEVER);
+export function submit(store: Store, write: WriteRequest) {
+  return store.submit(write, 1, NO_DEADLINE);
 }
 
 /** Appends single events to several streams, and waits until all are acknowledged. */
-export async function fill(store: Store, events: number, streams = 20): Promise<void> {
+export async function appendEvents(store: Store, events: number, streams = 20): Promise<void> {
   const group = 25;
   for (let done = 0; done < events; done += group) {
     const writes = Array.from({ length: Math.min(group, events - done) }, (_, n) =>
-      submit(store, appendOf(`note-${(done + n * 7) % streams}`, [`number ${done + n}`])),
+      submit(store, createAppend(`note-${(done + n * 7) % streams}`, [`number ${done + n}`])),
     );
     for (const { outcome } of await Promise.all(writes)) {
       if (outcome !== "written") throw new Error(`an append was ${outcome}`);
@@ -46,26 +46,26 @@ export async function fill(store: Store, events: number, streams = 20): Promise<
 }
 
 /** All events of a log. Each event is a text of its position and its stored bytes. */
-export interface Content {
+export interface LogContent {
   readonly forwards: readonly string[];
   readonly backwards: readonly string[];
   readonly byStream: readonly string[];
 }
 
 /** Reads all events forwards, backwards and by stream. */
-export async function readContent(store: Store): Promise<Content> {
+export async function readContent(store: Store): Promise<LogContent> {
   const forwards = await readAll(store, false);
   const backwards = await readAll(store, true);
   const names = [...new Set(forwards.map((event) => event.stream))].sort();
   const byStream: string[] = [];
   for (const name of names) {
-    const { last } = store.stateOf(name);
-    if (last < 0) continue;
-    for await (const page of readRevisions(store.log, name, 0, last)) {
+    const { lastRevision } = store.getStreamState(name);
+    if (lastRevision < 0) continue;
+    for await (const page of readStreamEvents(store.log, name, 0, lastRevision)) {
       for (const { position, record } of page) byStream.push(`${position} ${record.toString("latin1")}`);
     }
   }
-  return { forwards: forwards.map(textOf), backwards: backwards.map(textOf), byStream };
+  return { forwards: forwards.map(getText), backwards: backwards.map(getText), byStream };
 }
 
 interface ReadEvent {
@@ -73,21 +73,21 @@ interface ReadEvent {
   readonly text: string;
 }
 
-const textOf = ({ text }: ReadEvent) => text;
+const getText = ({ text }: ReadEvent) => text;
 
 async function readAll(store: Store, backwards: boolean): Promise<ReadEvent[]> {
   const from = backwards ? Number.MAX_SAFE_INTEGER : 0;
   const events: ReadEvent[] = [];
-  for await (const page of readPositions(store.log, { from, inclusive: true, backwards })) {
+  for await (const page of readAllEvents(store.log, { from, inclusive: true, backwards })) {
     for (const { position, record } of page) {
-      events.push({ stream: streamOf(record), text: `${position} ${record.toString("latin1")}` });
+      events.push({ stream: readStreamName(record), text: `${position} ${record.toString("latin1")}` });
     }
   }
   return events;
 }
 
 /** Reads the files of a closed log. Returns the contents by path. */
-export async function filesOf(dir: string): Promise<Map<string, Buffer>> {
+export async function readFiles(dir: string): Promise<Map<string, Buffer>> {
   const files = new Map<string, Buffer>([[join(dir, "CURRENT"), await readFile(join(dir, "CURRENT"))]]);
   for (const name of (await readdir(join(dir, "events"))).sort()) {
     const path = join(dir, "events", name);
@@ -97,7 +97,7 @@ export async function filesOf(dir: string): Promise<Map<string, Buffer>> {
 }
 
 /** Returns the path of a segment. Segment numbers count from 1. */
-export function segmentPath(dir: string, number: number): string {
+export function getSegmentPath(dir: string, number: number): string {
   return join(dir, "events", `${String(number).padStart(8, "0")}.segment`);
 }
 

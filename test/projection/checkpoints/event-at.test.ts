@@ -4,29 +4,29 @@ import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { eventAt } from "../../../projection/checkpoints/event-at.ts";
 import { DifferentLogError, requireAnchored } from "../../../projection/checkpoints/same-log.ts";
-import { event, rejection } from "../../conformance/log-under-test.ts";
-import { clientOf, temporaryDir } from "../../deploy/eventstore/log-process.ts";
-import { flipBit, segmentPath } from "../../deploy/eventstore/stored-log.ts";
+import { createEvent, getRejection } from "../../conformance/log-under-test.ts";
+import { createClient, createTemporaryDir } from "../../deploy/eventstore/log-process.ts";
+import { flipBit, getSegmentPath } from "../../deploy/eventstore/stored-log.ts";
 
 describe("reading the event at a log position", () => {
   it("fails for a damaged record instead of reporting that there is no event", async () => {
-    const { dir, remove } = await temporaryDir();
+    const { dir, remove } = await createTemporaryDir();
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, log: () => undefined });
-    const client = clientOf(server.port);
+    const client = createClient(server.port);
     try {
-      await client.appendToStream("before", event(1));
-      const offset = (await stat(segmentPath(dir, 1))).size;
-      const damaged = event(2);
+      await client.appendToStream("before", createEvent(1));
+      const offset = (await stat(getSegmentPath(dir, 1))).size;
+      const damaged = createEvent(2);
       const { position } = await client.appendToStream("damaged", damaged);
-      await flipBit(segmentPath(dir, 1), offset + 100);
+      await flipBit(getSegmentPath(dir, 1), offset + 100);
       const { commit } = position!;
-      expect((await rejection(eventAt(client, commit))).message).to.include("checksum");
+      expect((await getRejection(eventAt(client, commit))).message).to.include("checksum");
       const checkpoint = { position: commit, anchor: { position: commit, eventId: damaged.id } };
-      const error = await rejection(requireAnchored(client, "the relay", checkpoint));
+      const error = await getRejection(requireAnchored(client, "the relay", checkpoint));
       expect(error).not.to.be.instanceOf(DifferentLogError);
     } finally {
       await client.dispose();
-      await server.stop();
+      await server.stopServer();
       await remove();
     }
   });
@@ -51,7 +51,7 @@ describe("reading the event at a log position", () => {
     ["DATA_LOSS", 15],
   ] as const) {
     it(`fails if the server answers ${name}`, async () => {
-      expect((await rejection(eventAt(refusing(code), 7n))).message).to.equal("refused");
+      expect((await getRejection(eventAt(refusing(code), 7n))).message).to.equal("refused");
     });
   }
 });

@@ -147,7 +147,7 @@ describe("projectors", () => {
       await role.stop();
     } finally {
       await poisoned.dispose();
-      await server.stop();
+      await server.stopServer();
       await rm(dir, { recursive: true });
     }
   });

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { freePort } from "../../deploy/eventstore/log-process.ts";
+import { findFreePort } from "../../deploy/eventstore/log-process.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase, testServers } from "../../support/stack.ts";
 import { createWorld } from "./world.ts";
@@ -7,7 +7,7 @@ import { createWorld } from "./world.ts";
 describe("the webhooks role", () => {
   it("the status shows why webhooks do not start while the log cannot be checked", async () => {
     const database = await createTestDatabase();
-    const eventstoreUrl = `esdb://127.0.0.1:${await freePort()}?tls=false`;
+    const eventstoreUrl = `esdb://127.0.0.1:${await findFreePort()}?tls=false`;
     const { natsUrl } = await testServers();
     const world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
     await world.pool.query("UPDATE read_model.checkpoint SET position = 5");

@@ -13,7 +13,7 @@ import {
   webhookDeliveryCategory,
   webhookEndpointPlacesCategory,
 } from "../../../shared/domain/events/partner.ts";
-import { LogProcess, temporaryDir } from "../../deploy/eventstore/log-process.ts";
+import { LogProcess, createTemporaryDir } from "../../deploy/eventstore/log-process.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
 import { operatorContext, startTestCommand, type TestCommand, TOKEN_ISSUER } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
@@ -134,7 +134,7 @@ async function startWithoutServers({ signingKey, url }: TestCommand) {
 
 /** Starts the partner API with its own log, and damages the data of its only partner. */
 async function startWithDamagedData() {
-  const { dir, remove } = await temporaryDir();
+  const { dir, remove } = await createTemporaryDir();
   const log = await LogProcess.start(dir);
   const api = await startPartnerApi(`esdb://127.0.0.1:${log.port}?tls=false`);
   const partner = await createSandboxPartner(api);
@@ -144,7 +144,7 @@ async function startWithDamagedData() {
     origins: { query: api.queryUrl, command: api.command.url },
     async stop() {
       await api.stop();
-      await log.end();
+      await log.kill();
       await remove();
     },
   };

@@ -5,27 +5,27 @@
  * event, and every record must match its key. The index and the stream states of the database must match the events. If a
  * check fails, the migration stops and leaves the database unchanged.
  */
-import { type LogBounds, PAGE_BYTES, PAGE_EVENTS } from "../model/limits.ts";
-import { damageOf, type LogDamagedError, LogStartError } from "../model/log-errors.ts";
+import { type LogLimits, MAX_PAGE_BYTES, MAX_PAGE_EVENTS } from "../model/limits.ts";
+import { createFileDamageError, type LogDamagedError, LogStartError } from "../model/log-errors.ts";
 import { streams } from "../model/pb.ts";
-import { positionAfter, streamOf, typeOf, wireOf } from "../model/record.ts";
+import { computePosition, readEventType, readStreamName, readWireBytes } from "../model/record.ts";
 import type { StreamState } from "../model/stream-state.ts";
 import { DiskFullError } from "../storage/disk-full.ts";
-import { type OpenOptions, openEvents } from "../storage/events-directory.ts";
+import { type OpenLogOptions, openEventsDirectory } from "../storage/events-directory.ts";
 import { indexRecord } from "../storage/index-record.ts";
 import type { LogIndex } from "../storage/log-index.ts";
-import { type CommittedLog, readPositions } from "../storage/log-reader.ts";
-import { requireWithinBounds } from "../storage/log-scan.ts";
+import { type CommittedLog, readAllEvents } from "../storage/log-reader.ts";
+import { requireWithinLimits } from "../storage/log-scan.ts";
 import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format.ts";
-import type { Database } from "./leveldb.ts";
+import type { LevelDb } from "./leveldb.ts";
 import {
-  EVENTS,
-  positionInValue,
-  positionOfKey,
-  REVISIONS,
-  revisionOfKey,
-  STREAM_STATES,
-  streamOfStateKey,
+  EVENT_KEYS,
+  parseEventKey,
+  parseRevisionKey,
+  parseRevisionValue,
+  parseStreamStateKey,
+  REVISION_KEYS,
+  STREAM_STATE_KEYS,
 } from "./leveldb-keys.ts";
 
 const PROGRESS_INTERVAL_MS = 2_000;
@@ -39,28 +39,30 @@ const PROGRESS_INTERVAL_MS = 2_000;
  * @throws LogStartError if the disk has no space for the copy, or the log exceeds its limits
  */
 export async function copyLevelDb(
-  database: Database,
+  database: LevelDb,
   dir: string,
   events: string,
-  options: OpenOptions,
+  options: OpenLogOptions,
 ): Promise<void> {
-  const target = await openEvents(events, options);
+  const target = await openEventsDirectory(events, options);
   const { index } = target.log;
   let reportAt = 0;
   options.log(`Migrating the log in ${dir} to segment files. The LevelDB files are kept.`);
   try {
-    for await (const entries of entriesOf(database, EVENTS)) {
+    for await (const entries of readEntries(database, EVENT_KEYS)) {
       const records = entries.map(([key, value]) => {
-        const record = storedRecord(dir, index, positionOfKey(key), value);
+        const record = parseStoredRecord(dir, index, parseEventKey(key), value);
         const problem = indexRecord(index, record, 0);
-        if (problem !== undefined) throw damagedAt(dir, record.position, problem);
+        if (problem !== undefined) throw createPositionError(dir, record.position, problem);
         return record;
       });
-      requireWithinBounds(index, options.bounds);
+      requireWithinLimits(index, options.limits);
       await target.writer.append(records);
-      requireSegments(dir, target.writer.end.segment, options.bounds);
+      requireSegmentLimit(dir, target.writer.end.segment, options.limits);
       if (performance.now() < reportAt) continue;
-      options.log(`Migrating the log: ${index.events} events so far, up to position ${index.position}.`);
+      options.log(
+        `Migrating the log: ${index.eventCount} events so far, up to position ${index.lastPosition}.`,
+      );
       reportAt = performance.now() + PROGRESS_INTERVAL_MS;
     }
     await compareRevisions(database, dir, index);
@@ -76,10 +78,10 @@ export async function copyLevelDb(
 }
 
 /** @throws LogStartError if the copy has more segments than the limit */
-function requireSegments(dir: string, segments: number, bounds: LogBounds): void {
-  if (segments <= bounds.segments) return;
+function requireSegmentLimit(dir: string, segments: number, limits: LogLimits): void {
+  if (segments <= limits.segments) return;
   throw new LogStartError(
-    `The log in ${dir} cannot be migrated: it needs more than the limit of ${bounds.segments} segments. Nothing was changed.`,
+    `The log in ${dir} cannot be migrated: it needs more than the limit of ${limits.segments} segments. Nothing was changed.`,
   );
 }
 
@@ -89,98 +91,113 @@ function requireSegments(dir: string, segments: number, bounds: LogBounds): void
  *
  * @throws LogStartError if the ends differ
  */
-export async function requireSameEnd(database: Database, dir: string, log: CommittedLog): Promise<void> {
+export async function requireSameEnd(database: LevelDb, dir: string, log: CommittedLog): Promise<void> {
   let stored: [Buffer, Buffer] | undefined;
-  for await (const entry of database.iterator({ ...EVENTS, reverse: true, limit: 1 })) stored = entry;
-  const position = stored === undefined ? 0 : positionOfKey(stored[0]);
-  let isSame = position === log.index.position;
+  for await (const entry of database.iterator({ ...EVENT_KEYS, reverse: true, limit: 1 })) stored = entry;
+  const position = stored === undefined ? 0 : parseEventKey(stored[0]);
+  let isSame = position === log.index.lastPosition;
   if (stored !== undefined && isSame) {
     const range = { from: position, inclusive: true, backwards: false };
-    for await (const [event] of readPositions(log, range)) isSame = event?.record.equals(stored[1]) === true;
+    for await (const [event] of readAllEvents(log, range)) isSame = event?.record.equals(stored[1]) === true;
   }
   if (isSame) return;
   throw new LogStartError(
-    `${dir} contains two different logs: the LevelDB files end at position ${position}, the directory events/ ends at position ${log.index.position}. Move one log away, or restore a backup.`,
+    `${dir} contains two different logs: the LevelDB files end at position ${position}, the directory events/ ends at position ${log.index.lastPosition}. Move one log away, or restore a backup.`,
   );
 }
 
 /** Decodes the event of a database entry. Checks that it matches its key and follows the previous event. */
-function storedRecord(dir: string, index: LogIndex, position: number, body: Buffer): StoredRecord {
-  const stored = decoded(body);
+function parseStoredRecord(dir: string, index: LogIndex, position: number, body: Buffer): StoredRecord {
+  const stored = decodeReadEvent(body);
   const event = stored?.getEvent();
   if (stored === undefined || event === undefined)
-    throw damagedAt(dir, position, "The event cannot be read.");
-  const stream = streamOf(body);
-  const type = typeOf(body);
+    throw createPositionError(dir, position, "The event cannot be read.");
+  const stream = readStreamName(body);
+  const type = readEventType(body);
   const name = Buffer.from(event.getStreamIdentifier()?.getStreamName_asU8() ?? []).toString();
   const agrees =
     stored.getCommitPosition() === String(position) &&
     event.getCommitPosition() === String(position) &&
     name === stream &&
     event.getMetadataMap().get("type") === type;
-  if (!agrees) throw damagedAt(dir, position, "The event does not match its key in the database.");
+  if (!agrees) throw createPositionError(dir, position, "The event does not match its key in the database.");
   const content = { type, data: event.getData_asU8(), metadata: event.getCustomMetadata_asU8() };
-  if (positionAfter(index.position, stream, content) !== position) {
-    throw damagedAt(
+  if (computePosition(index.lastPosition, stream, content) !== position) {
+    throw createPositionError(
       dir,
       position,
-      `Events are missing between position ${index.position} and this position.`,
+      `Events are missing between position ${index.lastPosition} and this position.`,
     );
   }
   const revision = event.getStreamRevision();
   const isTombstone = revision === String(TOMBSTONE_REVISION);
-  return { ordinal: index.events, position, revision: isTombstone ? undefined : Number(revision), body };
+  return { ordinal: index.eventCount, position, revision: isTombstone ? undefined : Number(revision), body };
 }
 
-function damagedAt(dir: string, position: number, what: string): LogDamagedError {
-  return damageOf(dir, `Position ${position}: ${what}`);
+function createPositionError(dir: string, position: number, what: string): LogDamagedError {
+  return createFileDamageError(dir, `Position ${position}: ${what}`);
 }
 
-function decoded(body: Buffer) {
+function decodeReadEvent(body: Buffer) {
   try {
-    return streams.ReadResp.deserializeBinary(wireOf(body)).getEvent();
+    return streams.ReadResp.deserializeBinary(readWireBytes(body)).getEvent();
   } catch {
     return undefined;
   }
 }
 
 /** Compares the database's index of revisions with the events, to detect missing events at the end of the log. */
-async function compareRevisions(database: Database, dir: string, index: LogIndex): Promise<void> {
-  for await (const entries of entriesOf(database, REVISIONS)) {
+async function compareRevisions(database: LevelDb, dir: string, index: LogIndex): Promise<void> {
+  for await (const entries of readEntries(database, REVISION_KEYS)) {
     for (const [key, value] of entries) {
-      const { stream, revision } = revisionOfKey(key);
-      const ordinal = index.ordinalOf(stream, revision);
-      const position = positionInValue(value);
-      if (ordinal !== undefined && index.positionOf(ordinal) === position) continue;
-      throw damagedAt(dir, position, `Revision ${revision} of the stream '${stream}' is missing.`);
+      const { stream, revision } = parseRevisionKey(key);
+      const ordinal = index.findOrdinal(stream, revision);
+      const position = parseRevisionValue(value);
+      if (ordinal !== undefined && index.getPosition(ordinal) === position) continue;
+      throw createPositionError(dir, position, `Revision ${revision} of the stream '${stream}' is missing.`);
     }
   }
 }
 
 /** Compares the stored state of each stream with the state computed from the events. */
-async function compareStreamStates(database: Database, dir: string, index: LogIndex): Promise<void> {
-  for await (const entries of entriesOf(database, STREAM_STATES)) {
+async function compareStreamStates(database: LevelDb, dir: string, index: LogIndex): Promise<void> {
+  for await (const entries of readEntries(database, STREAM_STATE_KEYS)) {
     for (const [key, value] of entries) {
-      const stream = streamOfStateKey(key);
-      if (value.toString("latin1") === formerStateText(index.stateOf(stream))) continue;
-      throw damageOf(dir, `The events of the stream '${stream}' do not match its state in the database.`);
+      const stream = parseStreamStateKey(key);
+      if (value.toString("latin1") === formatFormerState(index.getStreamState(stream))) continue;
+      throw createFileDamageError(
+        dir,
+        `The events of the stream '${stream}' do not match its state in the database.`,
+      );
     }
   }
 }
 
 /** Formats the state of a stream as earlier releases stored it. */
-function formerStateText({ last, tombstoned, softDeleted, truncateBefore, maxCount }: StreamState): string {
-  return JSON.stringify([last, tombstoned ? 1 : 0, softDeleted ? 1 : 0, truncateBefore, maxCount]);
+function formatFormerState({
+  lastRevision,
+  isTombstoned,
+  isSoftDeleted,
+  truncateBefore,
+  maxCount,
+}: StreamState): string {
+  return JSON.stringify([
+    lastRevision,
+    isTombstoned ? 1 : 0,
+    isSoftDeleted ? 1 : 0,
+    truncateBefore,
+    maxCount,
+  ]);
 }
 
-async function* entriesOf(
-  database: Database,
+async function* readEntries(
+  database: LevelDb,
   range: { readonly gt: Buffer; readonly lt: Buffer },
 ): AsyncGenerator<[Buffer, Buffer][]> {
-  const iterator = database.iterator({ ...range, highWaterMarkBytes: PAGE_BYTES });
+  const iterator = database.iterator({ ...range, highWaterMarkBytes: MAX_PAGE_BYTES });
   try {
     for (;;) {
-      const entries = await iterator.nextv(PAGE_EVENTS);
+      const entries = await iterator.nextv(MAX_PAGE_EVENTS);
       if (entries.length === 0) return;
       yield entries;
     }

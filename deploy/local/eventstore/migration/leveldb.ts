@@ -3,24 +3,24 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { ClassicLevel } from "classic-level";
-import { damageOf, LogStartError } from "../model/log-errors.ts";
+import { createFileDamageError, LogStartError } from "../model/log-errors.ts";
 import { createFile, syncDirectory } from "../storage/segments.ts";
 import { FORMAT_KEY } from "./leveldb-keys.ts";
 
-export type Database = ClassicLevel<Buffer, Buffer>;
+export type LevelDb = ClassicLevel<Buffer, Buffer>;
 
-const FORMAT = "1";
+const FORMER_FORMAT = "1";
 
 /** Names of LevelDB files that contain data. */
-const DATA_FILE = /^(MANIFEST-\d+|\d+\.(ldb|sst|log))$/;
+const DATA_FILE_PATTERN = /^(MANIFEST-\d+|\d+\.(ldb|sst|log))$/;
 /** Names of LevelDB files that contain no data. */
-const OTHER_FILE = /^(LOG|LOG\.old|LOCK)$/;
+const OTHER_FILE_PATTERN = /^(LOG|LOG\.old|LOCK)$/;
 
 /**
  * Content of the file CURRENT after the migration. LevelDB reads this content as a file name, so an earlier release fails
  * to start and prints it. Without the file, an earlier release would start with an empty log.
  */
-const RETIRED = "this-log-is-kept-in-segment-files-which-need-a-newer-release\n";
+const RETIRED_CONTENT = "this-log-is-kept-in-segment-files-which-need-a-newer-release\n";
 
 /**
  * Looks for the LevelDB database of an earlier release.
@@ -32,13 +32,14 @@ export async function findLevelDb(dir: string): Promise<"database" | "retired" |
   const current = join(dir, "CURRENT");
   if (existsSync(current)) {
     const content = await readFile(current, "latin1");
-    if (content === RETIRED) return "retired";
+    if (content === RETIRED_CONTENT) return "retired";
     if (content.startsWith("MANIFEST-")) return "database";
-    throw damageOf(current, "The file refers to neither a LevelDB database nor a migrated log.");
+    throw createFileDamageError(current, "The file refers to neither a LevelDB database nor a migrated log.");
   }
   if (existsSync(join(dir, "events"))) return "none";
   const names = await readdir(dir);
-  if (names.some((name) => DATA_FILE.test(name))) throw damageOf(current, "The file is missing.");
+  if (names.some((name) => DATA_FILE_PATTERN.test(name)))
+    throw createFileDamageError(current, "The file is missing.");
   return "none";
 }
 
@@ -48,8 +49,8 @@ export async function findLevelDb(dir: string): Promise<"database" | "retired" |
  * @throws LogStartError if another process uses the database, or its format is unknown
  * @throws LogDamagedError if LevelDB reports damage
  */
-export async function openLevelDb(dir: string): Promise<Database> {
-  const database: Database = new ClassicLevel(dir, {
+export async function openLevelDb(dir: string): Promise<LevelDb> {
+  const database: LevelDb = new ClassicLevel(dir, {
     keyEncoding: "buffer",
     valueEncoding: "buffer",
     createIfMissing: false,
@@ -57,11 +58,11 @@ export async function openLevelDb(dir: string): Promise<Database> {
   try {
     await database.open();
   } catch (error) {
-    throw whyNotOpen(dir, error);
+    throw toOpenError(dir, error);
   }
   try {
     const format = (await database.get(FORMAT_KEY))?.toString();
-    if (format === FORMAT) return database;
+    if (format === FORMER_FORMAT) return database;
     throw new LogStartError(`The log in ${dir} has the unknown format ${format ?? "(none)"}.`);
   } catch (error) {
     await database.close();
@@ -80,27 +81,28 @@ export async function retireLevelDb(dir: string, isDatabase: boolean): Promise<v
     await mkdir(join(dir, "leveldb"), { recursive: true, mode: 0o700 });
     await createFile(join(dir, "leveldb"), "CURRENT", await readFile(current));
   }
-  await createFile(dir, "CURRENT", Buffer.from(RETIRED));
+  await createFile(dir, "CURRENT", Buffer.from(RETIRED_CONTENT));
 }
 
 /** Moves the files of a migrated database to `leveldb/`. The next start completes an interrupted move. */
-export async function setLevelDbAside(dir: string): Promise<void> {
+export async function moveLevelDbFiles(dir: string): Promise<void> {
   if ((await findLevelDb(dir)) !== "retired") return;
   const aside = join(dir, "leveldb");
   const names = await readdir(dir);
-  if (!existsSync(aside) || !names.some((name) => DATA_FILE.test(name))) return;
-  for (const name of names.filter((name) => DATA_FILE.test(name) || OTHER_FILE.test(name))) {
+  if (!existsSync(aside) || !names.some((name) => DATA_FILE_PATTERN.test(name))) return;
+  for (const name of names.filter((name) => DATA_FILE_PATTERN.test(name) || OTHER_FILE_PATTERN.test(name))) {
     await rename(join(dir, name), join(aside, name));
   }
   await syncDirectory(aside);
   await syncDirectory(dir);
 }
 
-function whyNotOpen(dir: string, error: unknown): Error {
+function toOpenError(dir: string, error: unknown): Error {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
   const reason = cause instanceof Error ? cause.message.replaceAll("\n", " ") : String(cause);
   if (code === "LEVEL_LOCKED") return new LogStartError(`The log in ${dir} is in use by another process.`);
-  if (code === "LEVEL_CORRUPTION") return damageOf(dir, `LevelDB cannot read the database: ${reason}.`);
+  if (code === "LEVEL_CORRUPTION")
+    return createFileDamageError(dir, `LevelDB cannot read the database: ${reason}.`);
   return new LogStartError(`The log in ${dir} cannot be opened: ${reason}`);
 }

@@ -9,54 +9,60 @@ export const ANY = -2;
 export const STREAM_EXISTS = -4;
 
 /** State of a stream on which the decision about an append depends. */
-export interface StreamEnd {
+export interface AppendTarget {
   /** Revision of the newest event; NO_STREAM if the stream has no events. */
-  readonly last: number;
-  readonly tombstoned: boolean;
-  readonly softDeleted: boolean;
+  readonly lastRevision: number;
+  readonly isTombstoned: boolean;
+  readonly isSoftDeleted: boolean;
 }
 
 /** Lookups of earlier events of a stream, which the append rules use to recognise retries. */
-export interface History {
+export interface StreamHistory {
   /** Returns the revision of a recently written event by its id; undefined if the id is unknown. */
-  recent(id: string): number | undefined;
+  findRecentRevision(id: string): number | undefined;
   /** Returns the id of the stored event at a revision. */
-  idAt(revision: number): string | undefined;
+  findEventId(revision: number): string | undefined;
   /** A stream with metadata exists even without events. */
   hasMetadata(): boolean;
 }
 
-export type Decision =
+export type AppendDecision =
   | { readonly kind: "write" }
   | { readonly kind: "already-written"; readonly revision: number }
   | { readonly kind: "wrong-revision"; readonly current: number }
   | { readonly kind: "deleted" };
 
-const WRITE: Decision = { kind: "write" };
+const WRITE: AppendDecision = { kind: "write" };
 
 /** Decides an append of events with the given ids. A deletion is decided like an append of one new event. */
 export function decideAppend(
-  expected: number,
+  expectedRevision: number,
   ids: readonly string[],
-  stream: StreamEnd,
-  history: History,
-): Decision {
-  if (stream.tombstoned) return { kind: "deleted" };
-  if (expected === STREAM_EXISTS) {
-    if (stream.softDeleted) return { kind: "deleted" };
-    if (stream.last < 0 && !history.hasMetadata()) return wrongRevision(stream);
+  stream: AppendTarget,
+  history: StreamHistory,
+): AppendDecision {
+  if (stream.isTombstoned) return { kind: "deleted" };
+  if (expectedRevision === STREAM_EXISTS) {
+    if (stream.isSoftDeleted) return { kind: "deleted" };
+    if (stream.lastRevision < 0 && !history.hasMetadata()) return refuseRevision(stream);
   }
-  if (expected === ANY || expected === STREAM_EXISTS) return decideByRecentIds(ids, stream, history);
-  if (expected < stream.last) return decideByStoredIds(expected, ids, stream, history);
-  return expected === stream.last ? WRITE : wrongRevision(stream);
+  if (expectedRevision === ANY || expectedRevision === STREAM_EXISTS)
+    return decideByRecentIds(ids, stream, history);
+  if (expectedRevision < stream.lastRevision)
+    return decideByStoredIds(expectedRevision, ids, stream, history);
+  return expectedRevision === stream.lastRevision ? WRITE : refuseRevision(stream);
 }
 
 /** Decides an append without an exact revision. It is a retry if all its ids are known, and new if its first id is unknown. */
-function decideByRecentIds(ids: readonly string[], stream: StreamEnd, history: History): Decision {
+function decideByRecentIds(
+  ids: readonly string[],
+  stream: AppendTarget,
+  history: StreamHistory,
+): AppendDecision {
   let revision = -1;
   for (const [index, id] of ids.entries()) {
-    const found = history.recent(id);
-    if (found === undefined) return index === 0 ? WRITE : wrongRevision(stream);
+    const found = history.findRecentRevision(id);
+    if (found === undefined) return index === 0 ? WRITE : refuseRevision(stream);
     revision = found;
   }
   return ids.length === 0 ? WRITE : { kind: "already-written", revision };
@@ -64,20 +70,20 @@ function decideByRecentIds(ids: readonly string[], stream: StreamEnd, history: H
 
 /** Decides an append at an earlier revision. It is a retry if the stored events after that revision have the same ids. */
 function decideByStoredIds(
-  expected: number,
+  expectedRevision: number,
   ids: readonly string[],
-  stream: StreamEnd,
-  history: History,
-): Decision {
+  stream: AppendTarget,
+  history: StreamHistory,
+): AppendDecision {
   for (const [index, id] of ids.entries()) {
-    if (history.idAt(expected + 1 + index) === id) continue;
-    const recreates = index === 0 && expected === NO_STREAM && stream.softDeleted;
-    return recreates ? WRITE : wrongRevision(stream);
+    if (history.findEventId(expectedRevision + 1 + index) === id) continue;
+    const recreates = index === 0 && expectedRevision === NO_STREAM && stream.isSoftDeleted;
+    return recreates ? WRITE : refuseRevision(stream);
   }
-  if (ids.length === 0) return wrongRevision(stream);
-  return { kind: "already-written", revision: expected + ids.length };
+  if (ids.length === 0) return refuseRevision(stream);
+  return { kind: "already-written", revision: expectedRevision + ids.length };
 }
 
-function wrongRevision(stream: StreamEnd): Decision {
-  return { kind: "wrong-revision", current: stream.last };
+function refuseRevision(stream: AppendTarget): AppendDecision {
+  return { kind: "wrong-revision", current: stream.lastRevision };
 }

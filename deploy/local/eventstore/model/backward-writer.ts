@@ -15,32 +15,32 @@ export class BackwardWriter {
   }
 
   /** Number of bytes that are still free. */
-  get free(): number {
+  get freeBytes(): number {
     return this.#start;
   }
 
   /** Returns the bytes written so far. */
-  written(): Buffer {
+  toBuffer(): Buffer {
     return this.#buffer.subarray(this.#start);
   }
 
-  byte(value: number): void {
+  writeByte(value: number): void {
     this.#start -= 1;
     this.#buffer[this.#start] = value;
   }
 
-  uint16(value: number): void {
+  writeUint16(value: number): void {
     this.#start -= 2;
     this.#buffer.writeUInt16BE(value, this.#start);
   }
 
-  raw(bytes: Uint8Array): void {
+  writeBytes(bytes: Uint8Array): void {
     this.#start -= bytes.length;
     this.#buffer.set(bytes, this.#start);
   }
 
   /** Writes a text as UTF-8. Returns the number of bytes written. */
-  text(value: string): number {
+  writeText(value: string): number {
     const length = Buffer.byteLength(value);
     this.#start -= length;
     this.#buffer.write(value, this.#start, "utf8");
@@ -48,12 +48,12 @@ export class BackwardWriter {
   }
 
   /** Writes a non-negative integer as a protobuf varint. */
-  varint(value: number | bigint): void {
-    if (typeof value === "bigint") this.#bigVarint(value);
-    else this.#varint(value);
+  writeVarint(value: number | bigint): void {
+    if (typeof value === "bigint") this.#writeBigintVarint(value);
+    else this.#writeNumberVarint(value);
   }
 
-  #varint(value: number): void {
+  #writeNumberVarint(value: number): void {
     let length = 1;
     for (let bound = 128; value >= bound; bound *= 128) length += 1;
     this.#start -= length;
@@ -67,7 +67,7 @@ export class BackwardWriter {
     this.#buffer[at] = rest;
   }
 
-  #bigVarint(value: bigint): void {
+  #writeBigintVarint(value: bigint): void {
     const bytes: number[] = [];
     let rest = value;
     while (rest > 127n) {
@@ -75,7 +75,7 @@ export class BackwardWriter {
       rest >>= 7n;
     }
     bytes.push(Number(rest));
-    this.raw(Uint8Array.from(bytes));
+    this.writeBytes(Uint8Array.from(bytes));
   }
 
   /**
@@ -83,8 +83,8 @@ export class BackwardWriter {
    *
    * @param end value of `free` before the content was written
    */
-  field(tag: number, end: number): void {
-    this.varint(end - this.#start);
-    this.byte(tag);
+  completeField(tag: number, end: number): void {
+    this.writeVarint(end - this.#start);
+    this.writeByte(tag);
   }
 }

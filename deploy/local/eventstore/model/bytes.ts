@@ -3,12 +3,12 @@
 const TWO_POW_32 = 0x1_0000_0000;
 
 /** Writes a safe integer as eight bytes. Encoded integers sort in numeric order. */
-export function writeNumber(target: Buffer, value: number, offset: number): void {
+export function writeSafeInteger(target: Buffer, value: number, offset: number): void {
   target.writeUInt32BE(Math.floor(value / TWO_POW_32), offset);
   target.writeUInt32BE(value % TWO_POW_32, offset + 4);
 }
 
 /** Reads a safe integer from eight bytes. */
-export function readNumber(source: Buffer, offset: number): number {
+export function readSafeInteger(source: Buffer, offset: number): number {
   return source.readUInt32BE(offset) * TWO_POW_32 + source.readUInt32BE(offset + 4);
 }

@@ -39,10 +39,10 @@ export const MAX_GROUP_BYTES = 4 * 1024 * 1024;
 export const MAX_UNFINISHED_APPENDS = 64;
 
 /** Maximum number of messages that gRPC queues for a slow client. At the limit, the read waits for the client. */
-export const MAX_MESSAGES_AHEAD = 512;
+export const MAX_QUEUED_MESSAGES = 512;
 
 /** Maximum size of the messages that gRPC queues for a slow client. At the limit, the read waits for the client. */
-export const MAX_BYTES_AHEAD = 4 * 1024 * 1024;
+export const MAX_QUEUED_BYTES = 4 * 1024 * 1024;
 
 /** Maximum number of event ids kept to recognise retries of appends without an exact revision. The oldest are dropped. */
 export const MAX_CACHED_IDS = 100_000;
@@ -54,25 +54,25 @@ export const MAX_RECENT_EVENTS = 4096;
 export const MAX_RECENT_BYTES = 8 * 1024 * 1024;
 
 /** Maximum number of events on one page. A read loads one page at a time from disk. */
-export const PAGE_EVENTS = 1024;
+export const MAX_PAGE_EVENTS = 1024;
 
 /** Maximum size of one page. A larger event is a page by itself. */
-export const PAGE_BYTES = 1024 * 1024;
+export const MAX_PAGE_BYTES = 1024 * 1024;
 
 /** Maximum number of disk reads for one page of a stream. A page that would need more is split. */
 export const MAX_PAGE_READS = 64;
 
 /** Maximum gap between two events of a stream that one disk read covers. */
-export const READ_TOGETHER_BYTES = 64 * 1024;
+export const MAX_READ_GAP_BYTES = 64 * 1024;
 
 /** Size at which a segment is full and the next segment starts. A segment may exceed it by one frame. */
-export const SEGMENT_BYTES = 64 * 1024 * 1024;
+export const FULL_SEGMENT_BYTES = 64 * 1024 * 1024;
 
 /** Upper bound of a frame's size: a full group, one more append and a copy of that stream's metadata. */
 export const MAX_FRAME_BYTES = 64 * 1024 * 1024;
 
 /** Maximum numbers of events, streams and segments in the log. */
-export interface LogBounds {
+export interface LogLimits {
   readonly events: number;
   readonly streams: number;
   readonly segments: number;
@@ -83,4 +83,4 @@ export interface LogBounds {
  * The index is in memory. It takes 24 MB per million events, and 100 MB per million streams with names of 48 characters.
  * All segment files stay open. Together they hold about 64 GiB.
  */
-export const LOG_BOUNDS: LogBounds = { events: 64_000_000, streams: 8_000_000, segments: 1024 };
+export const LOG_LIMITS: LogLimits = { events: 64_000_000, streams: 8_000_000, segments: 1024 };

@@ -11,12 +11,17 @@ const REMEDY = "Stop the log and restore its whole directory from a backup.";
  * @param position text with the position of the damaged event, or of the last intact event before the damage
  * @param what sentence that describes the problem
  */
-export function damageAt(file: string, offset: number, position: string, what: string): LogDamagedError {
+export function createDamageError(
+  file: string,
+  offset: number,
+  position: string,
+  what: string,
+): LogDamagedError {
   return new LogDamagedError(`The log is damaged: ${file}, offset ${offset}, ${position}: ${what} ${REMEDY}`);
 }
 
 /** Creates an error for a damaged directory or file, without an offset. */
-export function damageOf(file: string, what: string): LogDamagedError {
+export function createFileDamageError(file: string, what: string): LogDamagedError {
   return new LogDamagedError(`The log is damaged: ${file}: ${what} ${REMEDY}`);
 }
 

@@ -19,7 +19,7 @@ export interface ProposedEvent {
 }
 
 /** Stream, revision, position and time of a recorded event. */
-export interface Placement {
+export interface EventPlacement {
   readonly stream: string;
   readonly revision: number | bigint;
   readonly position: number;
@@ -33,7 +33,7 @@ export interface LogEvent {
   readonly record: Buffer;
 }
 
-const TAG = {
+const TAGS = {
   respEvent: 0x0a,
   eventRecord: 0x0a,
   eventCommit: 0x18,
@@ -51,113 +51,113 @@ const TAG = {
   data: 0x42,
 } as const;
 
-const FIXED_BYTES = 256;
-const POSITION_OVERHEAD = 64;
+const MAX_FIXED_BYTES = 256;
+const MIN_POSITION_STEP = 64;
 
 /** Returns an upper bound of the size of an encoded record, in bytes. */
-export function recordBound(stream: string, event: ProposedEvent): number {
+export function getMaxRecordBytes(stream: string, event: ProposedEvent): number {
   const texts = 2 * (stream.length + event.type.length) * 3 + event.contentType.length * 3;
-  return FIXED_BYTES + texts + event.data.length + event.metadata.length;
+  return MAX_FIXED_BYTES + texts + event.data.length + event.metadata.length;
 }
 
 /**
  * Computes the position of an event from the position of the previous event. Positions grow with the size of each event,
  * like offsets in a file. Read models store positions, so this rule must never change.
  */
-export function positionAfter(
+export function computePosition(
   before: number,
   stream: string,
   event: Pick<ProposedEvent, "type" | "data" | "metadata">,
 ): number {
   const texts = stream.length + event.type.length;
-  return before + POSITION_OVERHEAD + texts + event.data.length + event.metadata.length;
+  return before + MIN_POSITION_STEP + texts + event.data.length + event.metadata.length;
 }
 
-export function encodeRecord(event: ProposedEvent, place: Placement): Buffer {
-  const writer = new BackwardWriter(recordBound(place.stream, event));
+export function encodeRecord(event: ProposedEvent, place: EventPlacement): Buffer {
+  const writer = new BackwardWriter(getMaxRecordBytes(place.stream, event));
   writeReadResp(writer, event, place);
-  const typeLength = writer.text(event.type);
-  const streamLength = writer.text(place.stream);
-  writer.uint16(typeLength);
-  writer.uint16(streamLength);
-  return writer.written();
+  const typeLength = writer.writeText(event.type);
+  const streamLength = writer.writeText(place.stream);
+  writer.writeUint16(typeLength);
+  writer.writeUint16(streamLength);
+  return writer.toBuffer();
 }
 
-function writeReadResp(writer: BackwardWriter, event: ProposedEvent, place: Placement): void {
-  const end = writer.free;
-  writer.varint(place.position);
-  writer.byte(TAG.eventCommit);
-  const recorded = writer.free;
+function writeReadResp(writer: BackwardWriter, event: ProposedEvent, place: EventPlacement): void {
+  const end = writer.freeBytes;
+  writer.writeVarint(place.position);
+  writer.writeByte(TAGS.eventCommit);
+  const recorded = writer.freeBytes;
   writeRecordedEvent(writer, event, place);
-  writer.field(TAG.eventRecord, recorded);
-  writer.field(TAG.respEvent, end);
+  writer.completeField(TAGS.eventRecord, recorded);
+  writer.completeField(TAGS.respEvent, end);
 }
 
-function writeRecordedEvent(writer: BackwardWriter, event: ProposedEvent, place: Placement): void {
-  if (event.data.length > 0) writeBytes(writer, TAG.data, event.data);
-  if (event.metadata.length > 0) writeBytes(writer, TAG.customMetadata, event.metadata);
+function writeRecordedEvent(writer: BackwardWriter, event: ProposedEvent, place: EventPlacement): void {
+  if (event.data.length > 0) writeBytesField(writer, TAGS.data, event.data);
+  if (event.metadata.length > 0) writeBytesField(writer, TAGS.customMetadata, event.metadata);
   writeMapEntry(writer, "content-type", event.contentType);
   // The client expects .NET ticks of 100 ns and divides them by 10,000.
   writeMapEntry(writer, "created", `${place.created}0000`);
   writeMapEntry(writer, "type", event.type);
-  writer.varint(place.position);
-  writer.byte(TAG.commit);
-  writer.varint(place.position);
-  writer.byte(TAG.prepare);
-  writer.varint(place.revision);
-  writer.byte(TAG.revision);
-  writeNestedText(writer, TAG.stream, TAG.streamName, place.stream);
-  writeNestedText(writer, TAG.id, TAG.idString, event.id);
+  writer.writeVarint(place.position);
+  writer.writeByte(TAGS.commit);
+  writer.writeVarint(place.position);
+  writer.writeByte(TAGS.prepare);
+  writer.writeVarint(place.revision);
+  writer.writeByte(TAGS.revision);
+  writeNestedTextField(writer, TAGS.stream, TAGS.streamName, place.stream);
+  writeNestedTextField(writer, TAGS.id, TAGS.idString, event.id);
 }
 
-function writeBytes(writer: BackwardWriter, tag: number, bytes: Uint8Array): void {
-  const end = writer.free;
-  writer.raw(bytes);
-  writer.field(tag, end);
+function writeBytesField(writer: BackwardWriter, tag: number, bytes: Uint8Array): void {
+  const end = writer.freeBytes;
+  writer.writeBytes(bytes);
+  writer.completeField(tag, end);
 }
 
-function writeText(writer: BackwardWriter, tag: number, text: string): void {
-  const end = writer.free;
-  writer.text(text);
-  writer.field(tag, end);
+function writeTextField(writer: BackwardWriter, tag: number, text: string): void {
+  const end = writer.freeBytes;
+  writer.writeText(text);
+  writer.completeField(tag, end);
 }
 
-function writeNestedText(writer: BackwardWriter, outer: number, inner: number, text: string): void {
-  const end = writer.free;
-  writeText(writer, inner, text);
-  writer.field(outer, end);
+function writeNestedTextField(writer: BackwardWriter, outer: number, inner: number, text: string): void {
+  const end = writer.freeBytes;
+  writeTextField(writer, inner, text);
+  writer.completeField(outer, end);
 }
 
 function writeMapEntry(writer: BackwardWriter, key: string, value: string): void {
-  const end = writer.free;
-  writeText(writer, TAG.mapValue, value);
-  writeText(writer, TAG.mapKey, key);
-  writer.field(TAG.metadata, end);
+  const end = writer.freeBytes;
+  writeTextField(writer, TAGS.mapValue, value);
+  writeTextField(writer, TAGS.mapKey, key);
+  writer.completeField(TAGS.metadata, end);
 }
 
 /** Returns the stream name from an encoded record. */
-export function streamOf(record: Buffer): string {
+export function readStreamName(record: Buffer): string {
   return record.toString("utf8", 4, 4 + record.readUInt16BE(0));
 }
 
 /** Returns the event type from an encoded record. */
-export function typeOf(record: Buffer): string {
+export function readEventType(record: Buffer): string {
   const start = 4 + record.readUInt16BE(0);
   return record.toString("utf8", start, start + record.readUInt16BE(2));
 }
 
 /** Returns the encoded ReadResp from a record. */
-export function wireOf(record: Buffer): Buffer {
+export function readWireBytes(record: Buffer): Buffer {
   return record.subarray(4 + record.readUInt16BE(0) + record.readUInt16BE(2));
 }
 
 /** Decodes the event as the client sent it from a record. */
-export function proposedEventOf(record: Buffer): ProposedEvent {
-  const event = streams.ReadResp.deserializeBinary(wireOf(record)).getEvent()?.getEvent();
+export function decodeProposedEvent(record: Buffer): ProposedEvent {
+  const event = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()?.getEvent();
   if (event === undefined) throw new Error("The record contains no event.");
   return {
     id: event.getId()?.getString() ?? "",
-    type: typeOf(record),
+    type: readEventType(record),
     contentType: event.getMetadataMap().get("content-type") ?? "",
     data: event.getData_asU8(),
     metadata: event.getCustomMetadata_asU8(),

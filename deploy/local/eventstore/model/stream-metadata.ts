@@ -5,27 +5,27 @@ import { z } from "zod";
 import type { ProposedEvent } from "./record.ts";
 
 /** Value of `$tb` for a soft-deleted stream: the largest 64-bit revision, as in EventStoreDB. */
-const SOFT_DELETED = "9223372036854775807";
-const SOFT_DELETED_FROM = 2 ** 63;
+const SOFT_DELETED_TB = "9223372036854775807";
+const MIN_SOFT_DELETED_TB = 2 ** 63;
 
 /** Event type of all events in a metadata stream. */
-export const METADATA_TYPE = "$metadata";
+export const METADATA_EVENT_TYPE = "$metadata";
 
 /** Effect of a stream's metadata on reads of the stream. */
 export interface MetadataEffect {
   readonly truncateBefore: number;
   readonly maxCount: number;
-  readonly softDeleted: boolean;
+  readonly isSoftDeleted: boolean;
 }
 
-const UNSUPPORTED = ["$maxAge", "$cacheControl", "$acl"] as const;
+const UNSUPPORTED_KEYS = ["$maxAge", "$cacheControl", "$acl"] as const;
 
 /** Not zod's `int`, which allows safe integers only: the `$tb` of a soft deletion is larger. */
-const whole = z.number().nonnegative().refine(Number.isInteger);
+const nonNegativeInteger = z.number().nonnegative().refine(Number.isInteger);
 
-const schema = z.looseObject({
-  $tb: whole.optional(),
-  $maxCount: whole.min(1).optional(),
+const metadataSchema = z.looseObject({
+  $tb: nonNegativeInteger.optional(),
+  $maxCount: nonNegativeInteger.min(1).optional(),
 });
 
 /** The stream metadata is invalid or unsupported. The message is a sentence for the client. */
@@ -37,41 +37,41 @@ export class MetadataError extends Error {
  * Returns the effect of a metadata event.
  * @throws MetadataError if the event is not valid metadata or uses an unsupported key
  */
-export function readMetadata(event: ProposedEvent): MetadataEffect {
-  if (event.type !== METADATA_TYPE) {
-    throw new MetadataError(`A metadata stream accepts only events of type ${METADATA_TYPE}.`);
+export function parseMetadata(event: ProposedEvent): MetadataEffect {
+  if (event.type !== METADATA_EVENT_TYPE) {
+    throw new MetadataError(`A metadata stream accepts only events of type ${METADATA_EVENT_TYPE}.`);
   }
-  const body = schema.safeParse(parseObject(event.data));
+  const body = metadataSchema.safeParse(parseJsonObject(event.data));
   if (!body.success) {
     throw new MetadataError(
       "Stream metadata must be a JSON object. $maxCount must be a positive integer, $tb an integer of at least 0.",
     );
   }
-  const unsupported = UNSUPPORTED.find((key) => key in body.data);
+  const unsupported = UNSUPPORTED_KEYS.find((key) => key in body.data);
   if (unsupported !== undefined) {
     throw new MetadataError(`The embedded log does not support the stream metadata ${unsupported}.`);
   }
   const truncateBefore = body.data.$tb ?? 0;
-  const softDeleted = truncateBefore >= SOFT_DELETED_FROM;
+  const isSoftDeleted = truncateBefore >= MIN_SOFT_DELETED_TB;
   return {
-    truncateBefore: softDeleted ? 0 : Math.min(truncateBefore, Number.MAX_SAFE_INTEGER),
+    truncateBefore: isSoftDeleted ? 0 : Math.min(truncateBefore, Number.MAX_SAFE_INTEGER),
     maxCount: body.data.$maxCount ?? 0,
-    softDeleted,
+    isSoftDeleted,
   };
 }
 
 /** Encodes the data of a metadata event that soft-deletes a stream. */
-export function softDeletion(): Uint8Array {
-  return Buffer.from(`{"$tb":${SOFT_DELETED}}`);
+export function encodeSoftDeletion(): Uint8Array {
+  return Buffer.from(`{"$tb":${SOFT_DELETED_TB}}`);
 }
 
 /** Encodes the data of a metadata event that restores a soft-deleted stream from a revision on. Keeps all other keys. */
-export function recreation(previous: Uint8Array | undefined, truncateBefore: number): Uint8Array {
-  const body = previous === undefined ? {} : parseObject(previous);
+export function encodeRestoration(previous: Uint8Array | undefined, truncateBefore: number): Uint8Array {
+  const body = previous === undefined ? {} : parseJsonObject(previous);
   return Buffer.from(JSON.stringify({ ...body, $tb: truncateBefore }));
 }
 
-function parseObject(data: Uint8Array): object {
+function parseJsonObject(data: Uint8Array): object {
   try {
     const body: unknown = JSON.parse(Buffer.from(data).toString("utf8"));
     if (typeof body === "object" && body !== null && !Array.isArray(body)) return body;

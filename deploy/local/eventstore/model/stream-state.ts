@@ -1,7 +1,7 @@
-import type { StreamEnd } from "./append-rules.ts";
+import type { AppendTarget } from "./append-rules.ts";
 
 /** State of a stream: its last revision, and the effect of metadata and deletions on reads. */
-export interface StreamState extends StreamEnd {
+export interface StreamState extends AppendTarget {
   /** First revision that reads return, from `$tb` in the metadata. */
   readonly truncateBefore: number;
   /** Number of newest events that reads return, from `$maxCount` in the metadata; 0 means all events. */
@@ -9,23 +9,23 @@ export interface StreamState extends StreamEnd {
 }
 
 /** Returns the name of the metadata stream of a stream. */
-export function metadataStreamOf(stream: string): string {
+export function getMetadataStream(stream: string): string {
   return `$$${stream}`;
 }
 
 /** Returns the stream to which a metadata stream belongs; undefined if the name is not that of a metadata stream. */
-export function describedStream(stream: string): string | undefined {
+export function getOriginalStream(stream: string): string | undefined {
   return stream.startsWith("$$") ? stream.slice(2) : undefined;
 }
 
 /** Returns the first revision that reads may return. Reads of a metadata stream return only its newest event. */
-export function firstReadable(stream: string, state: StreamState): number {
-  const maxCount = describedStream(stream) === undefined ? state.maxCount : 1;
-  const byCount = maxCount > 0 ? state.last - maxCount + 1 : 0;
+export function getFirstReadableRevision(stream: string, state: StreamState): number {
+  const maxCount = getOriginalStream(stream) === undefined ? state.maxCount : 1;
+  const byCount = maxCount > 0 ? state.lastRevision - maxCount + 1 : 0;
   return Math.max(0, state.truncateBefore, byCount);
 }
 
 /** Returns true if reads find the stream: it has events and is not soft-deleted. */
 export function isReadable(state: StreamState): boolean {
-  return state.last >= 0 && !state.softDeleted;
+  return state.lastRevision >= 0 && !state.isSoftDeleted;
 }

@@ -9,15 +9,15 @@ import { invalidArgument, streamDeleted } from "./errors.ts";
 import {
   AppendSize,
   checkMetadata,
-  expectedRevision,
-  proposedEvent,
-  writableStreamName,
+  parseExpectedRevision,
+  parseProposedEvent,
+  parseWritableStreamName,
 } from "./request-parts.ts";
 import { writeOrThrow } from "./write-or-throw.ts";
 
-interface Append {
+interface AppendRequest {
   readonly stream: string;
-  readonly expected: number;
+  readonly expectedRevision: number;
   readonly events: ProposedEvent[];
   readonly size: AppendSize;
 }
@@ -29,7 +29,7 @@ export function serveAppend(
   answer: sendUnaryData<AppendResp>,
   fail: (error: unknown) => void,
 ): void {
-  let append: Append | undefined;
+  let append: AppendRequest | undefined;
   let failed = false;
   const guarded = (work: () => void) => {
     if (failed) return;
@@ -42,60 +42,69 @@ export function serveAppend(
   };
   call.on("data", (message: AppendReq) =>
     guarded(() => {
-      if (message.hasOptions()) append = begin(message.getOptions());
-      else collect(append, message);
+      if (message.hasOptions()) append = startAppend(message.getOptions());
+      else addEvent(append, message);
     }),
   );
   call.on("end", () =>
     guarded(() => {
       if (append === undefined)
         throw invalidArgument("The first message of an append must contain its options.");
-      write(store, append, call.getDeadline()).then((response) => answer(null, response), fail);
+      writeAppend(store, append, call.getDeadline()).then((response) => answer(null, response), fail);
     }),
   );
 }
 
-function begin(options: AppendReq.Options | undefined): Append {
+function startAppend(options: AppendReq.Options | undefined): AppendRequest {
   if (options === undefined)
     throw invalidArgument("The first message of an append must contain its options.");
   return {
-    stream: writableStreamName(options.getStreamIdentifier()),
-    expected: expectedRevision(options, options.hasRevision() ? options.getRevision() : undefined),
+    stream: parseWritableStreamName(options.getStreamIdentifier()),
+    expectedRevision: parseExpectedRevision(
+      options,
+      options.hasRevision() ? options.getRevision() : undefined,
+    ),
     events: [],
     size: new AppendSize(),
   };
 }
 
-function collect(append: Append | undefined, message: AppendReq): void {
+function addEvent(append: AppendRequest | undefined, message: AppendReq): void {
   const proposed = message.getProposedMessage();
   if (append === undefined || proposed === undefined) {
     throw invalidArgument("An append must contain its options first, then its events.");
   }
-  const event = proposedEvent(proposed);
+  const event = parseProposedEvent(proposed);
   append.size.add(append.stream, event);
   checkMetadata(append.stream, [event]);
   append.events.push(event);
 }
 
-async function write(store: Store, append: Append, deadline: Date | number): Promise<AppendResp> {
-  const { stream, expected, events } = append;
+async function writeAppend(
+  store: Store,
+  append: AppendRequest,
+  deadline: Date | number,
+): Promise<AppendResp> {
+  const { stream, expectedRevision, events } = append;
   const result = await writeOrThrow(
     store,
-    { kind: "append", stream, expected, events },
-    append.size.stored,
+    { kind: "append", stream, expectedRevision, events },
+    append.size.storedBytes,
     deadline,
   );
   switch (result.outcome) {
     case "deleted":
       throw streamDeleted(stream);
     case "wrong-revision":
-      return new streams.AppendResp().setWrongExpectedVersion(wrongVersion(expected, result.current));
+      return new streams.AppendResp().setWrongExpectedVersion(
+        encodeWrongVersion(expectedRevision, result.current),
+      );
     case "written":
-      return new streams.AppendResp().setSuccess(success(result.revision, result.position));
+      return new streams.AppendResp().setSuccess(encodeSuccess(result.revision, result.position));
   }
 }
 
-function success(revision: number, position: number): AppendResp.Success {
+function encodeSuccess(revision: number, position: number): AppendResp.Success {
   const message = new streams.AppendResp.Success();
   if (revision < 0) message.setNoStream(new shared.Empty());
   else message.setCurrentRevision(String(revision));
@@ -103,12 +112,12 @@ function success(revision: number, position: number): AppendResp.Success {
   return message.setPosition(at.setCommitPosition(String(position)).setPreparePosition(String(position)));
 }
 
-function wrongVersion(expected: number, current: number): AppendResp.WrongExpectedVersion {
+function encodeWrongVersion(expectedRevision: number, current: number): AppendResp.WrongExpectedVersion {
   const message = new streams.AppendResp.WrongExpectedVersion();
   if (current < 0) message.setCurrentNoStream(new shared.Empty());
   else message.setCurrentRevision(String(current));
-  if (expected === ANY) return message.setExpectedAny(new shared.Empty());
-  if (expected === NO_STREAM) return message.setExpectedNoStream(new shared.Empty());
-  if (expected === STREAM_EXISTS) return message.setExpectedStreamExists(new shared.Empty());
-  return message.setExpectedRevision(String(expected));
+  if (expectedRevision === ANY) return message.setExpectedAny(new shared.Empty());
+  if (expectedRevision === NO_STREAM) return message.setExpectedNoStream(new shared.Empty());
+  if (expectedRevision === STREAM_EXISTS) return message.setExpectedStreamExists(new shared.Empty());
+  return message.setExpectedRevision(String(expectedRevision));
 }

@@ -19,12 +19,12 @@ export class OpenCalls {
 
   /** Ends every call with an error. */
   endAll(error: CallError): void {
-    for (const call of this.#calls) endWith(call, error);
+    for (const call of this.#calls) endWithError(call, error);
   }
 }
 
 /** Ends a call with an error, after gRPC has sent all earlier messages. */
-export function endWith(call: OpenCall, error: CallError): void {
+export function endWithError(call: OpenCall, error: CallError): void {
   // Emits the event instead of calling destroy(), which would drop the status.
   if (!call.cancelled && !call.writableEnded) call.emit("error", error);
 }

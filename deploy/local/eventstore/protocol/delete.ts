@@ -6,10 +6,10 @@ import type {
   TombstoneResp,
 } from "@eventstore/db-client/generated/streams_pb.js";
 import { streams } from "../model/pb.ts";
-import { describedStream } from "../model/stream-state.ts";
+import { getOriginalStream } from "../model/stream-state.ts";
 import type { Store } from "../store/store.ts";
 import { invalidArgument, streamDeleted, wrongExpectedVersion } from "./errors.ts";
-import { expectedRevision, writableStreamName } from "./request-parts.ts";
+import { parseExpectedRevision, parseWritableStreamName } from "./request-parts.ts";
 import { writeOrThrow } from "./write-or-throw.ts";
 
 /** Hides the events of a stream from reads of the stream. The events stay in the log. */
@@ -18,7 +18,7 @@ export async function softDelete(
   request: DeleteReq,
   deadline: Date | number,
 ): Promise<DeleteResp> {
-  const position = await remove(store, "soft-delete", request.getOptions(), deadline);
+  const position = await deleteStream(store, "soft-delete", request.getOptions(), deadline);
   const at = new streams.DeleteResp.Position();
   return new streams.DeleteResp().setPosition(at.setCommitPosition(position).setPreparePosition(position));
 }
@@ -29,27 +29,30 @@ export async function tombstone(
   request: TombstoneReq,
   deadline: Date | number,
 ): Promise<TombstoneResp> {
-  const position = await remove(store, "tombstone", request.getOptions(), deadline);
+  const position = await deleteStream(store, "tombstone", request.getOptions(), deadline);
   const at = new streams.TombstoneResp.Position();
   return new streams.TombstoneResp().setPosition(at.setCommitPosition(position).setPreparePosition(position));
 }
 
-async function remove(
+async function deleteStream(
   store: Store,
   kind: "soft-delete" | "tombstone",
   options: DeleteReq.Options | TombstoneReq.Options | undefined,
   deadline: Date | number,
 ): Promise<string> {
   if (options === undefined) throw invalidArgument("A deletion must contain its options.");
-  const stream = writableStreamName(options.getStreamIdentifier());
-  if (describedStream(stream) !== undefined) throw invalidArgument("A metadata stream cannot be deleted.");
-  const expected = expectedRevision(options, options.hasRevision() ? options.getRevision() : undefined);
-  const result = await writeOrThrow(store, { kind, stream, expected, events: [] }, 0, deadline);
+  const stream = parseWritableStreamName(options.getStreamIdentifier());
+  if (getOriginalStream(stream) !== undefined) throw invalidArgument("A metadata stream cannot be deleted.");
+  const expectedRevision = parseExpectedRevision(
+    options,
+    options.hasRevision() ? options.getRevision() : undefined,
+  );
+  const result = await writeOrThrow(store, { kind, stream, expectedRevision, events: [] }, 0, deadline);
   switch (result.outcome) {
     case "deleted":
       throw streamDeleted(stream);
     case "wrong-revision":
-      throw wrongExpectedVersion(stream, expected, result.current);
+      throw wrongExpectedVersion(stream, expectedRevision, result.current);
     case "written":
       return String(result.position);
   }

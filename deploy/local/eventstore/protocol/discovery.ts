@@ -6,9 +6,9 @@ import { features, gossip, shared } from "../model/pb.ts";
 const PROTOCOL_VERSION = "24.6.0";
 
 /** Name of the Streams service in lower case, because the client compares lower-case names. */
-const STREAMS = "event_store.client.streams.streams";
+const STREAMS_SERVICE = "event_store.client.streams.streams";
 
-const METHODS: readonly (readonly [method: string, features: readonly string[]])[] = [
+const SUPPORTED_METHODS: readonly (readonly [method: string, features: readonly string[]])[] = [
   ["read", ["position", "events"]],
   ["append", []],
   ["batchappend", []],
@@ -17,10 +17,10 @@ const METHODS: readonly (readonly [method: string, features: readonly string[]])
 ];
 
 /** Creates the response of ServerFeatures.GetSupportedMethods. */
-export function supportedMethods(): SupportedMethods {
-  const methods = METHODS.map(([method, list]) =>
+export function listSupportedMethods(): SupportedMethods {
+  const methods = SUPPORTED_METHODS.map(([method, list]) =>
     new features.SupportedMethod()
-      .setServiceName(STREAMS)
+      .setServiceName(STREAMS_SERVICE)
       .setMethodName(method)
       .setFeaturesList([...list]),
   );
@@ -37,7 +37,12 @@ const TICKS_PER_MS = 10_000n;
  * @param port port on which the log listens
  * @param now current time in milliseconds since 1970
  */
-export function clusterOfOne(authority: string, port: number, instanceId: string, now: number): ClusterInfo {
+export function createClusterInfo(
+  authority: string,
+  port: number,
+  instanceId: string,
+  now: number,
+): ClusterInfo {
   const host = authority.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1");
   const member = new gossip.MemberInfo()
     .setInstanceId(new shared.UUID().setString(instanceId))

@@ -16,7 +16,7 @@ export class CallError extends Error {
     this.code = code;
     this.details = details;
     this.metadata = new Metadata();
-    for (const [key, value] of Object.entries(trailers)) this.metadata.set(key, trailerText(value));
+    for (const [key, value] of Object.entries(trailers)) this.metadata.set(key, encodeTrailer(value));
   }
 }
 
@@ -42,14 +42,14 @@ export function streamDeleted(stream: string): CallError {
   return new CallError(status.FAILED_PRECONDITION, `The stream '${stream}' is deleted.`, trailers);
 }
 
-export function wrongExpectedVersion(stream: string, expected: number, current: number): CallError {
+export function wrongExpectedVersion(stream: string, expectedRevision: number, current: number): CallError {
   return new CallError(
     status.FAILED_PRECONDITION,
-    `The stream '${stream}' is at revision ${current}. The request expects ${expectedText(expected)}.`,
+    `The stream '${stream}' is at revision ${current}. The request expects ${describeExpectedRevision(expectedRevision)}.`,
     {
       exception: "wrong-expected-version",
       "stream-name": stream,
-      "expected-version": String(expected),
+      "expected-version": String(expectedRevision),
       "actual-version": String(current),
     },
   );
@@ -90,13 +90,13 @@ export function toCallError(error: unknown, log: (line: string) => void): CallEr
   );
 }
 
-function expectedText(expected: number): string {
-  if (expected === ANY) return "any revision";
-  if (expected === NO_STREAM) return "no stream";
-  return expected === STREAM_EXISTS ? "an existing stream" : `revision ${expected}`;
+function describeExpectedRevision(expectedRevision: number): string {
+  if (expectedRevision === ANY) return "any revision";
+  if (expectedRevision === NO_STREAM) return "no stream";
+  return expectedRevision === STREAM_EXISTS ? "an existing stream" : `revision ${expectedRevision}`;
 }
 
 /** Percent-encodes all characters except printable ASCII, because gRPC trailers cannot contain them. */
-function trailerText(value: string): string {
+function encodeTrailer(value: string): string {
   return value.replace(/[^\x20-\x7e]+/gu, encodeURIComponent);
 }

@@ -1,33 +1,33 @@
 /** Filters of reads of all streams and of subscriptions to all streams. */
 import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
-import { streamOf, typeOf } from "../model/record.ts";
+import { readEventType, readStreamName } from "../model/record.ts";
 import { invalidArgument } from "./errors.ts";
 
-export interface Filter {
+export interface EventFilter {
   matches(record: Buffer): boolean;
   /** Number of events after which a subscription sends a checkpoint. */
   readonly checkpointInterval: number;
 }
 
 /** EventStoreDB's default search window: a number of events. */
-const DEFAULT_WINDOW = 32;
+const DEFAULT_SEARCH_WINDOW = 32;
 
 /**
  * Parses the filter of a request. Returns undefined if the request has no filter.
  * @throws CallError if the filter is invalid
  */
-export function readFilter(options: ReadReq.Options): Filter | undefined {
+export function parseFilter(options: ReadReq.Options): EventFilter | undefined {
   const filter = options.getFilter();
   if (filter === undefined) return undefined;
-  const textOf = filter.hasEventType() ? typeOf : streamOf;
+  const textOf = filter.hasEventType() ? readEventType : readStreamName;
   const expression = filter.hasEventType() ? filter.getEventType() : filter.getStreamIdentifier();
   if (expression === undefined)
     throw invalidArgument("A filter must have an expression for the event type or the stream name.");
-  const test = readExpression(expression);
+  const test = parseExpression(expression);
   return { matches: (record) => test(textOf(record)), checkpointInterval: checkpointInterval(filter) };
 }
 
-function readExpression(expression: ReadReq.Options.FilterOptions.Expression): (text: string) => boolean {
+function parseExpression(expression: ReadReq.Options.FilterOptions.Expression): (text: string) => boolean {
   const prefixes = expression.getPrefixList();
   if (prefixes.length > 0) return (text) => prefixes.some((prefix) => text.startsWith(prefix));
   const source = expression.getRegex();
@@ -41,7 +41,7 @@ function readExpression(expression: ReadReq.Options.FilterOptions.Expression): (
 }
 
 function checkpointInterval(filter: ReadReq.Options.FilterOptions): number {
-  const window = filter.hasMax() ? filter.getMax() : DEFAULT_WINDOW;
+  const window = filter.hasMax() ? filter.getMax() : DEFAULT_SEARCH_WINDOW;
   const multiplier = filter.getCheckpointintervalmultiplier();
   if (window < 1) throw invalidArgument("A filter's search window must be greater than 0.");
   if (multiplier < 1) throw invalidArgument("A filter's checkpoint interval must be greater than 0.");

@@ -6,14 +6,14 @@
  */
 import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
 import type { ServerWritableStream } from "@grpc/grpc-js";
-import { MAX_BYTES_AHEAD, MAX_MESSAGES_AHEAD } from "../model/limits.ts";
+import { MAX_QUEUED_BYTES, MAX_QUEUED_MESSAGES } from "../model/limits.ts";
 
 export type ReadCall = ServerWritableStream<ReadReq, Uint8Array>;
 
 export class FlowControlledWriter {
   readonly #call: ReadCall;
-  #bytesAhead = 0;
-  #closed = false;
+  #queuedBytes = 0;
+  #isClosed = false;
   #wake: () => void = () => undefined;
 
   constructor(call: ReadCall) {
@@ -23,29 +23,29 @@ export class FlowControlledWriter {
   }
 
   /** True if the client has disconnected. */
-  get closed(): boolean {
-    return this.#closed;
+  get isClosed(): boolean {
+    return this.#isClosed;
   }
 
   /** Sends a message. Returns true if the caller must await `drained` before the next message. */
   send(message: Uint8Array): boolean {
-    if (this.#closed) return false;
-    if (this.#call.writableLength === 0) this.#bytesAhead = 0;
-    this.#bytesAhead += message.length;
-    this.#call.write(compact(message));
+    if (this.#isClosed) return false;
+    if (this.#call.writableLength === 0) this.#queuedBytes = 0;
+    this.#queuedBytes += message.length;
+    this.#call.write(copyIfSmall(message));
     if (!this.#call.writableNeedDrain) return false;
-    return this.#call.writableLength >= MAX_MESSAGES_AHEAD || this.#bytesAhead >= MAX_BYTES_AHEAD;
+    return this.#call.writableLength >= MAX_QUEUED_MESSAGES || this.#queuedBytes >= MAX_QUEUED_BYTES;
   }
 
   /** Waits until gRPC's queue is empty or the client disconnects. */
-  async drained(): Promise<void> {
+  async waitForDrain(): Promise<void> {
     // The loop is necessary, because a commit also wakes the writer.
-    while (!this.#closed && this.#call.writableNeedDrain) await this.#sleep();
+    while (!this.#isClosed && this.#call.writableNeedDrain) await this.#waitForWake();
   }
 
   /** Waits until a condition is true or the client disconnects. Checks the condition after each call of `wake`. */
-  async until(ready: () => boolean): Promise<void> {
-    while (!this.#closed && !ready()) await this.#sleep();
+  async waitUntil(ready: () => boolean): Promise<void> {
+    while (!this.#isClosed && !ready()) await this.#waitForWake();
   }
 
   /** Makes `until` check its condition. */
@@ -55,11 +55,11 @@ export class FlowControlledWriter {
 
   /** Marks the client as disconnected. */
   close(): void {
-    this.#closed = true;
+    this.#isClosed = true;
     this.#wake();
   }
 
-  #sleep(): Promise<void> {
+  #waitForWake(): Promise<void> {
     return new Promise((resolve) => {
       this.#wake = resolve;
     });
@@ -67,7 +67,7 @@ export class FlowControlledWriter {
 }
 
 /** Copies a message that is a small part of a large buffer. A queued view would keep the whole buffer in memory. */
-function compact(message: Uint8Array): Uint8Array {
+function copyIfSmall(message: Uint8Array): Uint8Array {
   const kept = message.buffer.byteLength;
   return kept > Buffer.poolSize && kept > 4 * message.length ? Buffer.from(message) : message;
 }

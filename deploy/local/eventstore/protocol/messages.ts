@@ -3,44 +3,44 @@ import type { ReadResp } from "@eventstore/db-client/generated/streams_pb.js";
 import { shared, streams } from "../model/pb.ts";
 
 /** Encodes the message that a subscription has started. */
-export function confirmation(subscriptionId: string): Uint8Array {
+export function encodeConfirmation(subscriptionId: string): Uint8Array {
   const message = new streams.ReadResp.SubscriptionConfirmation().setSubscriptionId(subscriptionId);
   return new streams.ReadResp().setConfirmation(message).serializeBinary();
 }
 
 /** Encodes the message that a filtered subscription has reached a position. */
-export function checkpoint(position: number): Uint8Array {
+export function encodeCheckpoint(position: number): Uint8Array {
   const at = String(position);
   const message = new streams.ReadResp.Checkpoint().setCommitPosition(at).setPreparePosition(at);
   return new streams.ReadResp().setCheckpoint(message).serializeBinary();
 }
 
 /** Encodes the message that a subscription has caught up, so that all later events are live. */
-export function caughtUp(): Uint8Array {
+export function encodeCaughtUp(): Uint8Array {
   return new streams.ReadResp().setCaughtUp(new streams.ReadResp.CaughtUp()).serializeBinary();
 }
 
 /** Encodes the message that a live subscription has fallen behind, so that the next events come from disk. */
-export function fellBehind(): Uint8Array {
+export function encodeFellBehind(): Uint8Array {
   return new streams.ReadResp().setFellBehind(new streams.ReadResp.FellBehind()).serializeBinary();
 }
 
 /** Encodes the message that a stream does not exist or is soft-deleted. */
-export function streamNotFound(stream: string): Uint8Array {
+export function encodeStreamNotFound(stream: string): Uint8Array {
   const identifier = new shared.StreamIdentifier().setStreamName(Buffer.from(stream));
   const message = new streams.ReadResp.StreamNotFound().setStreamIdentifier(identifier);
   return new streams.ReadResp().setStreamNotFound(message).serializeBinary();
 }
 
 /** Re-encodes an event with a structured id: two 64-bit numbers instead of a text. Some clients request this form. */
-export function withStructuredId(wire: Uint8Array): Uint8Array {
+export function encodeWithStructuredId(wire: Uint8Array): Uint8Array {
   const message = streams.ReadResp.deserializeBinary(wire);
   const id = message.getEvent()?.getEvent()?.getId();
-  if (id !== undefined) structure(id);
+  if (id !== undefined) setStructuredId(id);
   return (message satisfies ReadResp).serializeBinary();
 }
 
-function structure(id: InstanceType<typeof shared.UUID>): void {
+function setStructuredId(id: InstanceType<typeof shared.UUID>): void {
   const hex = id.getString().replaceAll("-", "");
   const half = (start: number) => BigInt.asIntN(64, BigInt(`0x${hex.slice(start, start + 16)}`)).toString();
   const structured = new shared.UUID.Structured();

@@ -1,20 +1,20 @@
 import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
 import { invalidArgument, unimplemented } from "./errors.ts";
-import { type Filter, readFilter } from "./filter.ts";
-import { streamName, uint64 } from "./request-parts.ts";
+import { type EventFilter, parseFilter } from "./filter.ts";
+import { parseStreamName, parseUint64 } from "./request-parts.ts";
 
 /** Start of a read: an end of the log or stream, a revision of a stream, or a log position. */
-export type StartPoint = number | "start" | "end";
+export type ReadStart = number | "start" | "end";
 
 export interface ReadRequest {
   /** Name of the stream; undefined to read all streams. */
   readonly stream: string | undefined;
-  readonly from: StartPoint;
+  readonly from: ReadStart;
   readonly backwards: boolean;
   /** Maximum number of events, or "live" for a subscription. */
-  readonly count: number | "live";
-  readonly filter: Filter | undefined;
-  readonly structuredIds: boolean;
+  readonly maxCount: number | "live";
+  readonly filter: EventFilter | undefined;
+  readonly useStructuredIds: boolean;
 }
 
 const BACKWARDS = 1;
@@ -32,26 +32,26 @@ export function parseReadRequest(request: ReadReq): ReadRequest {
     throw invalidArgument("A filter is supported only in a read of all streams.");
   }
   const backwards = options.getReadDirection() === BACKWARDS;
-  const count = options.hasSubscription() ? "live" : uint64(options.getCount());
-  if (backwards && count === "live") throw invalidArgument("A subscription cannot read backwards.");
+  const maxCount = options.hasSubscription() ? "live" : parseUint64(options.getCount());
+  if (backwards && maxCount === "live") throw invalidArgument("A subscription cannot read backwards.");
   return {
-    stream: stream === undefined ? undefined : streamName(stream.getStreamIdentifier()),
-    from: stream === undefined ? fromPosition(options.getAll()) : fromRevision(stream),
+    stream: stream === undefined ? undefined : parseStreamName(stream.getStreamIdentifier()),
+    from: stream === undefined ? parseStartPosition(options.getAll()) : parseStartRevision(stream),
     backwards,
-    count,
-    filter: readFilter(options),
-    structuredIds: options.getUuidOption()?.hasStructured() ?? false,
+    maxCount,
+    filter: parseFilter(options),
+    useStructuredIds: options.getUuidOption()?.hasStructured() ?? false,
   };
 }
 
-function fromRevision(options: ReadReq.Options.StreamOptions): StartPoint {
-  if (options.hasRevision()) return uint64(options.getRevision());
+function parseStartRevision(options: ReadReq.Options.StreamOptions): ReadStart {
+  if (options.hasRevision()) return parseUint64(options.getRevision());
   return options.hasEnd() ? "end" : "start";
 }
 
-function fromPosition(options: ReadReq.Options.AllOptions | undefined): StartPoint {
+function parseStartPosition(options: ReadReq.Options.AllOptions | undefined): ReadStart {
   if (options === undefined) throw invalidArgument("A read must specify a stream or all streams.");
   const position = options.getPosition();
-  if (position !== undefined) return uint64(position.getCommitPosition());
+  if (position !== undefined) return parseUint64(position.getCommitPosition());
   return options.hasEnd() ? "end" : "start";
 }

@@ -8,24 +8,24 @@ import {
   MAX_EVENT_TYPE_BYTES,
   MAX_STREAM_NAME_BYTES,
 } from "../model/limits.ts";
-import { type ProposedEvent, recordBound } from "../model/record.ts";
-import { MetadataError, readMetadata } from "../model/stream-metadata.ts";
+import { getMaxRecordBytes, type ProposedEvent } from "../model/record.ts";
+import { MetadataError, parseMetadata } from "../model/stream-metadata.ts";
 import { appendTooLarge, invalidArgument, missingProperty } from "./errors.ts";
 
-const UUID_TEXT = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const UUID_PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const utf8Decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
  * Parses a UUID that was sent as text or as two 64-bit numbers. Returns it as canonical text.
  * @throws CallError if the UUID is missing or invalid
  */
-export function uuidText(uuid: UUID | undefined, what: string): string {
-  const text = uuid?.hasStructured() ? structuredText(uuid) : uuid?.getString().toLowerCase();
-  if (text === undefined || !UUID_TEXT.test(text)) throw invalidArgument(`${what} must be a UUID.`);
+export function parseUuid(uuid: UUID | undefined, what: string): string {
+  const text = uuid?.hasStructured() ? formatStructuredUuid(uuid) : uuid?.getString().toLowerCase();
+  if (text === undefined || !UUID_PATTERN.test(text)) throw invalidArgument(`${what} must be a UUID.`);
   return text;
 }
 
-function structuredText(uuid: UUID): string {
+function formatStructuredUuid(uuid: UUID): string {
   const half = (bits: string) => BigInt.asUintN(64, BigInt(bits)).toString(16).padStart(16, "0");
   const structured = uuid.getStructured();
   const hex =
@@ -37,21 +37,21 @@ function structuredText(uuid: UUID): string {
  * Parses the name of a stream.
  * @throws CallError if the name is missing, empty, too long, not UTF-8, `$all`, or contains a NUL character
  */
-export function streamName(identifier: StreamIdentifier | undefined): string {
+export function parseStreamName(identifier: StreamIdentifier | undefined): string {
   const bytes = identifier?.getStreamName_asU8() ?? new Uint8Array(0);
   if (bytes.length === 0) throw invalidArgument("A stream name must not be empty.");
   if (bytes.length > MAX_STREAM_NAME_BYTES) {
     throw invalidArgument(`A stream name can have at most ${MAX_STREAM_NAME_BYTES} bytes.`);
   }
   if (bytes.includes(0)) throw invalidArgument("A stream name must not contain a NUL character.");
-  const name = utf8(bytes);
+  const name = decodeUtf8(bytes);
   if (name === "$all") throw invalidArgument("$all is not a stream. Use a read of all streams instead.");
   return name;
 }
 
-function utf8(bytes: Uint8Array): string {
+function decodeUtf8(bytes: Uint8Array): string {
   try {
-    return decoder.decode(bytes);
+    return utf8Decoder.decode(bytes);
   } catch {
     throw invalidArgument("A stream name must be UTF-8.");
   }
@@ -61,8 +61,8 @@ function utf8(bytes: Uint8Array): string {
  * Parses the name of a stream for a write.
  * @throws CallError if the name is invalid, or is that of a metadata stream of a metadata stream
  */
-export function writableStreamName(identifier: StreamIdentifier | undefined): string {
-  const name = streamName(identifier);
+export function parseWritableStreamName(identifier: StreamIdentifier | undefined): string {
+  const name = parseStreamName(identifier);
   if (name.startsWith("$$$$")) throw invalidArgument("A metadata stream cannot have metadata.");
   if (name === "$$")
     throw invalidArgument("The name of a metadata stream must be $$ followed by a stream name.");
@@ -70,20 +70,20 @@ export function writableStreamName(identifier: StreamIdentifier | undefined): st
 }
 
 /** Options of a request that set the expected revision. */
-interface ExpectedOption {
+interface RevisionOptions {
   hasNoStream(): boolean;
   hasStreamExists(): boolean;
 }
 
 /** Parses the expected revision. `exact` is the exact revision if the request contains one. */
-export function expectedRevision(options: ExpectedOption, exact: string | undefined): number {
-  if (exact !== undefined) return uint64(exact);
+export function parseExpectedRevision(options: RevisionOptions, exact: string | undefined): number {
+  if (exact !== undefined) return parseUint64(exact);
   if (options.hasNoStream()) return NO_STREAM;
   return options.hasStreamExists() ? STREAM_EXISTS : ANY;
 }
 
 /** Parses an unsigned 64-bit number. Returns the largest safe integer for greater numbers. */
-export function uint64(text: string): number {
+export function parseUint64(text: string): number {
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER);
 }
 
@@ -91,7 +91,7 @@ export function uint64(text: string): number {
  * Parses an event of Append or BatchAppend.
  * @throws CallError if a required property is missing or invalid
  */
-export function proposedEvent(
+export function parseProposedEvent(
   message: AppendReq.ProposedMessage | BatchAppendReq.ProposedMessage,
 ): ProposedEvent {
   const properties = message.getMetadataMap();
@@ -103,7 +103,7 @@ export function proposedEvent(
     throw invalidArgument(`An event type can have at most ${MAX_EVENT_TYPE_BYTES} bytes.`);
   }
   return {
-    id: uuidText(message.getId(), "An event id"),
+    id: parseUuid(message.getId(), "An event id"),
     type,
     contentType: contentType === "application/json" ? contentType : "application/octet-stream",
     data: message.getData_asU8(),
@@ -113,12 +113,12 @@ export function proposedEvent(
 
 /** Total size of an append, updated while its events arrive. */
 export class AppendSize {
-  #sent = 0;
-  #stored = 0;
+  #sentBytes = 0;
+  #storedBytes = 0;
 
   /** Upper bound of the size of the append on disk, in bytes. */
-  get stored(): number {
-    return this.#stored;
+  get storedBytes(): number {
+    return this.#storedBytes;
   }
 
   /**
@@ -126,9 +126,10 @@ export class AppendSize {
    * @throws CallError if the append is too large
    */
   add(stream: string, event: ProposedEvent): void {
-    this.#sent += event.data.length + event.metadata.length + 2 * event.type.length;
-    this.#stored += recordBound(stream, event);
-    if (this.#sent > MAX_APPEND_BYTES || this.#stored > MAX_APPEND_STORED_BYTES) throw appendTooLarge();
+    this.#sentBytes += event.data.length + event.metadata.length + 2 * event.type.length;
+    this.#storedBytes += getMaxRecordBytes(stream, event);
+    if (this.#sentBytes > MAX_APPEND_BYTES || this.#storedBytes > MAX_APPEND_STORED_BYTES)
+      throw appendTooLarge();
   }
 }
 
@@ -136,7 +137,7 @@ export class AppendSize {
 export function checkMetadata(stream: string, events: readonly ProposedEvent[]): void {
   if (!stream.startsWith("$$")) return;
   try {
-    for (const event of events) readMetadata(event);
+    for (const event of events) parseMetadata(event);
   } catch (error) {
     if (error instanceof MetadataError) throw invalidArgument(error.message);
     throw error;

@@ -16,12 +16,12 @@ import { featuresGrpc, gossipGrpc, streamsGrpc } from "../model/pb.ts";
 import type { Store } from "../store/store.ts";
 import { serveAppend } from "./append.ts";
 import { type BatchAppendCall, serveBatchAppend } from "./batch-append.ts";
-import { endWith, type OpenCalls } from "./calls.ts";
+import { endWithError, type OpenCalls } from "./calls.ts";
 import { softDelete, tombstone } from "./delete.ts";
-import { clusterOfOne, supportedMethods } from "./discovery.ts";
+import { createClusterInfo, listSupportedMethods } from "./discovery.ts";
 import { toCallError } from "./errors.ts";
 import { FlowControlledWriter, type ReadCall } from "./flow-controlled-writer.ts";
-import { read } from "./read.ts";
+import { sendEvents } from "./read.ts";
 import { parseReadRequest } from "./read-request.ts";
 import { subscribe } from "./subscription.ts";
 
@@ -30,13 +30,13 @@ export interface ServiceContext {
   readonly calls: OpenCalls;
   readonly log: (line: string) => void;
   /** Returns the port of the server. The port is known only when the server listens. */
-  readonly port: () => number;
+  readonly getPort: () => number;
 }
 
 /** The Streams service, with a read method that sends messages that are already encoded. */
-const STREAMS = {
+const STREAMS_SERVICE = {
   ...streamsGrpc.StreamsService,
-  read: { ...streamsGrpc.StreamsService.read, responseSerialize: asBuffer },
+  read: { ...streamsGrpc.StreamsService.read, responseSerialize: toBuffer },
 };
 
 /** Adds the log's services to a server. For all other methods, gRPC returns UNIMPLEMENTED. */
@@ -46,7 +46,7 @@ export function addServices(server: Server, context: ServiceContext): void {
     <T>(answer: sendUnaryData<T>) =>
     (error: unknown) =>
       answer(toCallError(error, log));
-  server.addService(STREAMS, {
+  server.addService(STREAMS_SERVICE, {
     read: (call: ReadCall) => {
       calls.add(call);
       void serveRead(context, call);
@@ -66,12 +66,12 @@ export function addServices(server: Server, context: ServiceContext): void {
     getSupportedMethods: (
       _: ServerUnaryCall<Empty, SupportedMethods>,
       answer: sendUnaryData<SupportedMethods>,
-    ) => answer(null, supportedMethods()),
+    ) => answer(null, listSupportedMethods()),
   });
   const instanceId = randomUUID();
   server.addService(gossipGrpc.GossipService, {
     read: (call: ServerUnaryCall<Empty, ClusterInfo>, answer: sendUnaryData<ClusterInfo>) =>
-      answer(null, clusterOfOne(call.getHost(), context.port(), instanceId, Date.now())),
+      answer(null, createClusterInfo(call.getHost(), context.getPort(), instanceId, Date.now())),
   });
 }
 
@@ -79,15 +79,15 @@ async function serveRead(context: ServiceContext, call: ReadCall): Promise<void>
   const writer = new FlowControlledWriter(call);
   try {
     const request = parseReadRequest(call.request);
-    if (request.count === "live") await subscribe(context.store, writer, request);
-    else await read(context.store, writer, request, request.count);
-    if (!writer.closed) call.end();
+    if (request.maxCount === "live") await subscribe(context.store, writer, request);
+    else await sendEvents(context.store, writer, request, request.maxCount);
+    if (!writer.isClosed) call.end();
   } catch (error) {
     // A disconnected client cannot receive the error.
-    if (!writer.closed) endWith(call, toCallError(error, context.log));
+    if (!writer.isClosed) endWithError(call, toCallError(error, context.log));
   }
 }
 
-function asBuffer(bytes: Uint8Array): Buffer {
+function toBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

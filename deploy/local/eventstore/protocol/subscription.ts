@@ -6,13 +6,13 @@
  */
 import { randomUUID } from "node:crypto";
 import type { LogEvent } from "../model/record.ts";
-import { firstReadable } from "../model/stream-state.ts";
-import { readPositions, readRevisions } from "../storage/log-reader.ts";
+import { getFirstReadableRevision } from "../model/stream-state.ts";
+import { readAllEvents, readStreamEvents } from "../storage/log-reader.ts";
 import type { Store } from "../store/store.ts";
 import { streamDeleted } from "./errors.ts";
 import type { FlowControlledWriter } from "./flow-controlled-writer.ts";
-import { caughtUp, checkpoint, confirmation, fellBehind } from "./messages.ts";
-import { enqueueEvent, resolveStart } from "./read.ts";
+import { encodeCaughtUp, encodeCheckpoint, encodeConfirmation, encodeFellBehind } from "./messages.ts";
+import { resolveStart, sendEventOnce } from "./read.ts";
 import type { ReadRequest } from "./read-request.ts";
 
 /**
@@ -26,8 +26,8 @@ export async function subscribe(
 ): Promise<void> {
   const stopListening = store.onCommit(() => writer.wake());
   try {
-    writer.send(confirmation(randomUUID()));
-    if (request.stream === undefined) await new AllSubscription(store, writer, request).run();
+    writer.send(encodeConfirmation(randomUUID()));
+    if (request.stream === undefined) await new AllStreamsSubscription(store, writer, request).run();
     else await followStream(store, writer, request, request.stream);
   } finally {
     stopListening();
@@ -40,17 +40,21 @@ async function followStream(
   request: ReadRequest,
   stream: string,
 ): Promise<void> {
-  let next = resolveStart(request.from, -1, store.stateOf(stream).last) + 1;
+  let next = resolveStart(request.from, -1, store.getStreamState(stream).lastRevision) + 1;
   let live = false;
-  while (!writer.closed) {
-    const seen = store.position;
-    const state = store.stateOf(stream);
-    if (state.tombstoned) throw streamDeleted(stream);
-    next = Math.max(next, state.softDeleted ? state.last + 1 : firstReadable(stream, state));
-    if (next <= state.last) next = await sendRevisions(store, writer, request, stream, next, state.last);
-    if (!live) writer.send(caughtUp());
+  while (!writer.isClosed) {
+    const seen = store.lastPosition;
+    const state = store.getStreamState(stream);
+    if (state.isTombstoned) throw streamDeleted(stream);
+    next = Math.max(
+      next,
+      state.isSoftDeleted ? state.lastRevision + 1 : getFirstReadableRevision(stream, state),
+    );
+    if (next <= state.lastRevision)
+      next = await sendRevisions(store, writer, request, stream, next, state.lastRevision);
+    if (!live) writer.send(encodeCaughtUp());
     live = true;
-    await writer.until(() => store.position !== seen);
+    await writer.waitUntil(() => store.lastPosition !== seen);
   }
 }
 
@@ -63,76 +67,77 @@ async function sendRevisions(
   from: number,
   to: number,
 ): Promise<number> {
-  for await (const page of readRevisions(store.log, stream, from, to)) {
-    for (const event of page) if (enqueueEvent(writer, request, event)) await writer.drained();
-    if (writer.closed) break;
+  for await (const page of readStreamEvents(store.log, stream, from, to)) {
+    for (const event of page) if (sendEventOnce(writer, request, event)) await writer.waitForDrain();
+    if (writer.isClosed) break;
   }
   return to + 1;
 }
 
-class AllSubscription {
+class AllStreamsSubscription {
   readonly #store: Store;
   readonly #writer: FlowControlledWriter;
   readonly #request: ReadRequest;
-  #after: number;
-  #considered = 0;
-  #reported: number;
-  #live = false;
+  #lastPosition: number;
+  #eventsSinceCheckpoint = 0;
+  #lastCheckpoint: number;
+  #isLive = false;
 
   constructor(store: Store, writer: FlowControlledWriter, request: ReadRequest) {
     this.#store = store;
     this.#writer = writer;
     this.#request = request;
-    this.#after = resolveStart(request.from, 0, store.position);
-    this.#reported = this.#after;
+    this.#lastPosition = resolveStart(request.from, 0, store.lastPosition);
+    this.#lastCheckpoint = this.#lastPosition;
   }
 
   async run(): Promise<void> {
-    while (!this.#writer.closed) {
-      const recent = this.#store.recentEvents.after(this.#after);
+    while (!this.#writer.isClosed) {
+      const recent = this.#store.recentEvents.findAfter(this.#lastPosition);
       if (recent === undefined) await this.#catchUp();
-      else if (recent.length > 0) await this.#send(recent);
-      else await this.#waitLive();
+      else if (recent.length > 0) await this.#sendEvents(recent);
+      else await this.#waitForEvents();
     }
   }
 
   async #catchUp(): Promise<void> {
-    if (this.#live) this.#writer.send(fellBehind());
-    this.#live = false;
-    const range = { from: this.#after, inclusive: false, backwards: false };
-    for await (const page of readPositions(this.#store.log, range)) {
-      await this.#send(page);
-      if (this.#writer.closed) return;
+    if (this.#isLive) this.#writer.send(encodeFellBehind());
+    this.#isLive = false;
+    const range = { from: this.#lastPosition, inclusive: false, backwards: false };
+    for await (const page of readAllEvents(this.#store.log, range)) {
+      await this.#sendEvents(page);
+      if (this.#writer.isClosed) return;
     }
   }
 
-  async #send(events: readonly LogEvent[]): Promise<void> {
+  async #sendEvents(events: readonly LogEvent[]): Promise<void> {
     const { filter } = this.#request;
     for (const event of events) {
-      this.#after = event.position;
+      this.#lastPosition = event.position;
       const matches = filter === undefined || filter.matches(event.record);
-      if (matches && enqueueEvent(this.#writer, this.#request, event)) await this.#writer.drained();
-      this.#considered += 1;
-      if (filter === undefined || this.#considered < filter.checkpointInterval) continue;
-      await this.#report();
-      if (this.#writer.closed) return;
+      if (matches && sendEventOnce(this.#writer, this.#request, event)) await this.#writer.waitForDrain();
+      this.#eventsSinceCheckpoint += 1;
+      if (filter === undefined || this.#eventsSinceCheckpoint < filter.checkpointInterval) continue;
+      await this.#sendCheckpoint();
+      if (this.#writer.isClosed) return;
     }
   }
 
   /** Waits for new events at the end of the log. If the subscription was not live, first reports that it caught up. */
-  async #waitLive(): Promise<void> {
-    if (!this.#live) {
+  async #waitForEvents(): Promise<void> {
+    if (!this.#isLive) {
       // The checkpoint lets a client whose filter matched no event resume here.
-      if (this.#request.filter !== undefined && this.#reported !== this.#after) await this.#report();
-      this.#writer.send(caughtUp());
-      this.#live = true;
+      if (this.#request.filter !== undefined && this.#lastCheckpoint !== this.#lastPosition)
+        await this.#sendCheckpoint();
+      this.#writer.send(encodeCaughtUp());
+      this.#isLive = true;
     }
-    await this.#writer.until(() => this.#store.position > this.#after);
+    await this.#writer.waitUntil(() => this.#store.lastPosition > this.#lastPosition);
   }
 
-  async #report(): Promise<void> {
-    this.#considered = 0;
-    this.#reported = this.#after;
-    if (this.#writer.send(checkpoint(this.#after))) await this.#writer.drained();
+  async #sendCheckpoint(): Promise<void> {
+    this.#eventsSinceCheckpoint = 0;
+    this.#lastCheckpoint = this.#lastPosition;
+    if (this.#writer.send(encodeCheckpoint(this.#lastPosition))) await this.#writer.waitForDrain();
   }
 }

@@ -1,4 +1,4 @@
-import type { Write, WriteResult } from "../store/staged-group.ts";
+import type { WriteRequest, WriteResult } from "../store/staged-group.ts";
 import type { Store } from "../store/store.ts";
 import { logFull, timedOut, unavailable } from "./errors.ts";
 
@@ -9,7 +9,7 @@ import { logFull, timedOut, unavailable } from "./errors.ts";
  */
 export async function writeOrThrow(
   store: Store,
-  write: Write,
+  write: WriteRequest,
   bytes: number,
   deadline: Date | number,
 ): Promise<WriteResult> {

@@ -14,23 +14,23 @@ import fs from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { crc32 } from "node:zlib";
-import { readNumber, writeNumber } from "../model/bytes.ts";
-import { damageOf, LogStartError } from "../model/log-errors.ts";
-import { isNoSpace } from "./disk-full.ts";
-import { type ChainEnd, FORMAT, isSameChainEnd } from "./segment-format.ts";
+import { readSafeInteger, writeSafeInteger } from "../model/bytes.ts";
+import { createFileDamageError, LogStartError } from "../model/log-errors.ts";
+import { isNoSpaceError } from "./disk-full.ts";
+import { type ChainState, FORMAT_VERSION, isSameChainState } from "./segment-format.ts";
 
 export const ACKNOWLEDGED_FILE = "acknowledged";
 
 const MAGIC = "EVENTEND";
 const ENTRY_BYTES = 64;
 /** Offset of the second copy. A disk with sectors of 4 KiB cannot lose both copies in one write. */
-const SECOND_COPY_AT = 4096;
+const SECOND_COPY_OFFSET = 4096;
 /** Offset of the second copy in the shorter files of earlier releases. */
-const FORMER_SECOND_COPY_AT = 512;
-const FILE_BYTES = SECOND_COPY_AT + ENTRY_BYTES;
+const FORMER_SECOND_COPY_OFFSET = 512;
+const FILE_BYTES = SECOND_COPY_OFFSET + ENTRY_BYTES;
 
 /** End of a log: its last segment, the offset at which its last frame ends, and the state of the frame chain there. */
-export interface LogEnd extends ChainEnd {
+export interface LogTail extends ChainState {
   readonly logId: string;
   /** Number of the last segment, counted from 1. */
   readonly segment: number;
@@ -39,47 +39,47 @@ export interface LogEnd extends ChainEnd {
 }
 
 /** Encodes the complete file with both copies of the entry. */
-export function encodeEndFile(end: LogEnd): Buffer {
+export function encodeEndFile(end: LogTail): Buffer {
   const entry = encodeEntry(end);
   const file = Buffer.alloc(FILE_BYTES);
-  for (const offset of [0, SECOND_COPY_AT]) entry.copy(file, offset);
+  for (const offset of [0, SECOND_COPY_OFFSET]) entry.copy(file, offset);
   return file;
 }
 
-function encodeEntry(end: LogEnd): Buffer {
+function encodeEntry(end: LogTail): Buffer {
   const entry = Buffer.alloc(ENTRY_BYTES);
   entry.write(MAGIC, 0, "latin1");
-  entry.writeUInt32BE(FORMAT, 8);
+  entry.writeUInt32BE(FORMAT_VERSION, 8);
   entry.write(end.logId, 12, "hex");
   entry.writeUInt32BE(end.segment, 28);
-  writeNumber(entry, end.offset, 32);
-  writeNumber(entry, end.events, 40);
-  writeNumber(entry, end.position, 48);
+  writeSafeInteger(entry, end.offset, 32);
+  writeSafeInteger(entry, end.events, 40);
+  writeSafeInteger(entry, end.position, 48);
   entry.writeUInt32BE(end.checksum, 56);
   entry.writeUInt32BE(crc32(entry.subarray(0, 60)), 60);
   return entry;
 }
 
-function decodeEntry(entry: Buffer): LogEnd | undefined {
+function decodeEntry(entry: Buffer): LogTail | undefined {
   if (entry.length < ENTRY_BYTES || entry.toString("latin1", 0, 8) !== MAGIC) return undefined;
   if (crc32(entry.subarray(0, 60)) !== entry.readUInt32BE(60)) return undefined;
   const version = entry.readUInt32BE(8);
-  if (version !== FORMAT)
-    throw new LogStartError(`The log has format ${version}; this program reads format ${FORMAT}.`);
+  if (version !== FORMAT_VERSION)
+    throw new LogStartError(`The log has format ${version}; this program reads format ${FORMAT_VERSION}.`);
   return {
     logId: entry.toString("hex", 12, 28),
     segment: entry.readUInt32BE(28),
-    offset: readNumber(entry, 32),
-    events: readNumber(entry, 40),
-    position: readNumber(entry, 48),
+    offset: readSafeInteger(entry, 32),
+    events: readSafeInteger(entry, 40),
+    position: readSafeInteger(entry, 48),
     checksum: entry.readUInt32BE(56),
   };
 }
 
 /** Content of the file of the acknowledged end. */
-interface StoredEnd {
+interface EndFileContent {
   /** The newer of the two copies. */
-  readonly end: LogEnd;
+  readonly end: LogTail;
   /** False if one copy is damaged. */
   readonly isIntact: boolean;
   /** True if both copies are intact, equal and at their current offsets. */
@@ -87,7 +87,7 @@ interface StoredEnd {
 }
 
 /** The open file of the acknowledged end. */
-export class AcknowledgedEnd {
+export class AcknowledgedEndFile {
   readonly #fd: number;
   readonly path: string;
 
@@ -102,17 +102,17 @@ export class AcknowledgedEnd {
    * @throws LogDamagedError if the file is missing or both copies are damaged
    * @throws LogStartError if the file has another format
    */
-  static async open(dir: string): Promise<StoredEnd & { file: AcknowledgedEnd }> {
+  static async open(dir: string): Promise<EndFileContent & { file: AcknowledgedEndFile }> {
     const path = join(dir, ACKNOWLEDGED_FILE);
     const fd = await promisify(fs.open)(path, "r+").catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "ENOENT") throw error;
-      throw damageOf(
+      throw createFileDamageError(
         path,
         "The file is missing. It contains the position up to which the log was acknowledged.",
       );
     });
     try {
-      return { file: new AcknowledgedEnd(fd, path), ...(await readCopies(fd, path)) };
+      return { file: new AcknowledgedEndFile(fd, path), ...(await readCopies(fd, path)) };
     } catch (error) {
       await promisify(fs.close)(fd);
       throw error;
@@ -125,14 +125,14 @@ export class AcknowledgedEnd {
    *
    * @throws the disk's error if the first copy cannot be written; the file then still contains the previous end
    */
-  write(end: LogEnd): void {
+  write(end: LogTail): void {
     const entry = encodeEntry(end);
     this.#writeAt(entry, 0);
     try {
-      this.#writeAt(entry, SECOND_COPY_AT);
+      this.#writeAt(entry, SECOND_COPY_OFFSET);
     } catch (error) {
       // The new end is stored in the first copy, and a start uses the newer copy.
-      if (!isNoSpace(error)) throw error;
+      if (!isNoSpaceError(error)) throw error;
     }
   }
 
@@ -150,27 +150,28 @@ export class AcknowledgedEnd {
   }
 }
 
-async function readCopies(fd: number, path: string): Promise<StoredEnd> {
+async function readCopies(fd: number, path: string): Promise<EndFileContent> {
   const content = Buffer.alloc(FILE_BYTES);
   const { bytesRead } = await promisify(fs.read)(fd, content, 0, FILE_BYTES, 0);
   // In a file with the current length, byte 512 can contain an outdated copy that an earlier release wrote.
-  const isFormer = bytesRead <= SECOND_COPY_AT;
-  const [first, second] = [0, isFormer ? FORMER_SECOND_COPY_AT : SECOND_COPY_AT].map((offset) =>
+  const isFormer = bytesRead <= SECOND_COPY_OFFSET;
+  const [first, second] = [0, isFormer ? FORMER_SECOND_COPY_OFFSET : SECOND_COPY_OFFSET].map((offset) =>
     decodeEntry(content.subarray(0, bytesRead).subarray(offset, offset + ENTRY_BYTES)),
   );
-  const end = newer(first, second);
-  if (end === undefined) throw damageOf(path, "Both copies of the acknowledged end are damaged.");
+  const end = selectNewer(first, second);
+  if (end === undefined)
+    throw createFileDamageError(path, "Both copies of the acknowledged end are damaged.");
   const isIntact = first !== undefined && second !== undefined;
-  return { end, isIntact, isCurrent: isIntact && !isFormer && isSameEnd(first, second) };
+  return { end, isIntact, isCurrent: isIntact && !isFormer && isSameTail(first, second) };
 }
 
-function newer(one: LogEnd | undefined, other: LogEnd | undefined): LogEnd | undefined {
+function selectNewer(one: LogTail | undefined, other: LogTail | undefined): LogTail | undefined {
   if (one === undefined || other === undefined) return one ?? other;
   const difference = other.events - one.events || other.segment - one.segment || other.offset - one.offset;
   return difference > 0 ? other : one;
 }
 
 /** Compares two ends of the same log. */
-export function isSameEnd(one: LogEnd, other: LogEnd): boolean {
-  return one.segment === other.segment && one.offset === other.offset && isSameChainEnd(one, other);
+export function isSameTail(one: LogTail, other: LogTail): boolean {
+  return one.segment === other.segment && one.offset === other.offset && isSameChainState(one, other);
 }

@@ -4,7 +4,7 @@ export class DiskFullError extends Error {
 }
 
 /** Returns true if an operation failed because the disk or the user's quota is full. */
-export function isNoSpace(error: unknown): boolean {
+export function isNoSpaceError(error: unknown): boolean {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   return code === "ENOSPC" || code === "EDQUOT";
 }

@@ -2,21 +2,26 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { LogBounds } from "../model/limits.ts";
-import { damageOf, LogStartError } from "../model/log-errors.ts";
+import type { LogLimits } from "../model/limits.ts";
+import { createFileDamageError, LogStartError } from "../model/log-errors.ts";
 import {
   ACKNOWLEDGED_FILE,
-  AcknowledgedEnd,
+  AcknowledgedEndFile,
   encodeEndFile,
-  isSameEnd,
-  type LogEnd,
+  isSameTail,
+  type LogTail,
 } from "./acknowledged-end.ts";
-import { isNoSpace } from "./disk-full.ts";
+import { isNoSpaceError } from "./disk-full.ts";
 import type { CommittedLog } from "./log-reader.ts";
 import { scanLog } from "./log-scan.ts";
 import { LogWriter, type LogWriterOptions } from "./log-writer.ts";
-import { checksumSeed, encodeSegmentHeader, LOG_START, SEGMENT_HEADER_BYTES } from "./segment-format.ts";
-import { createFile, isUnfinished, Segments, segmentName, segmentNumber } from "./segments.ts";
+import {
+  computeChecksumSeed,
+  EMPTY_CHAIN,
+  encodeSegmentHeader,
+  SEGMENT_HEADER_BYTES,
+} from "./segment-format.ts";
+import { createFile, formatSegmentName, isUnfinishedFile, parseSegmentNumber, Segments } from "./segments.ts";
 
 /** A log that is open for reads and appends. */
 export interface OpenLog {
@@ -25,19 +30,19 @@ export interface OpenLog {
   close(): Promise<void>;
 }
 
-export interface OpenOptions {
-  readonly bounds: LogBounds;
+export interface OpenLogOptions {
+  readonly limits: LogLimits;
   readonly writer: LogWriterOptions;
   /** Receives lines for the operator. */
   readonly log: (line: string) => void;
 }
 
 /** Creates a directory with an empty log. When the promise resolves, all files are flushed to disk. */
-export async function createEvents(dir: string): Promise<void> {
+export async function createEventsDirectory(dir: string): Promise<void> {
   const logId = randomBytes(16).toString("hex");
   await mkdir(dir, { mode: 0o700 });
-  await createFile(dir, segmentName(1), encodeSegmentHeader(logId, 1, LOG_START));
-  const end = { ...LOG_START, logId, segment: 1, offset: SEGMENT_HEADER_BYTES };
+  await createFile(dir, formatSegmentName(1), encodeSegmentHeader(logId, 1, EMPTY_CHAIN));
+  const end = { ...EMPTY_CHAIN, logId, segment: 1, offset: SEGMENT_HEADER_BYTES };
   await createFile(dir, ACKNOWLEDGED_FILE, encodeEndFile(end));
 }
 
@@ -47,14 +52,14 @@ export async function createEvents(dir: string): Promise<void> {
  * @throws LogDamagedError if acknowledged data is missing or changed
  * @throws LogStartError if the log exceeds a limit, or has an unsupported format
  */
-export async function openEvents(dir: string, options: OpenOptions): Promise<OpenLog> {
+export async function openEventsDirectory(dir: string, options: OpenLogOptions): Promise<OpenLog> {
   const count = await countSegments(dir);
-  if (count > options.bounds.segments) {
+  if (count > options.limits.segments) {
     throw new LogStartError(
-      `The log in ${dir} has ${count} segments. The limit is ${options.bounds.segments}.`,
+      `The log in ${dir} has ${count} segments. The limit is ${options.limits.segments}.`,
     );
   }
-  const { file, end: acknowledged, isIntact, isCurrent } = await AcknowledgedEnd.open(dir);
+  const { file, end: acknowledged, isIntact, isCurrent } = await AcknowledgedEndFile.open(dir);
   const segments = new Segments(dir);
   const close = async () => {
     await segments.close();
@@ -64,16 +69,16 @@ export async function openEvents(dir: string, options: OpenOptions): Promise<Ope
     const { index, end, incompleteBytes } = await scanLog(segments, count, acknowledged, options);
     if (incompleteBytes > 0) {
       options.log(
-        `${segments.file(count - 1)}: dropped ${incompleteBytes} bytes at offset ${end.offset}, after position ${end.position}: an incomplete write that was never acknowledged.`,
+        `${segments.getPath(count - 1)}: dropped ${incompleteBytes} bytes at offset ${end.offset}, after position ${end.position}: an incomplete write that was never acknowledged.`,
       );
       await segments.truncate(end.offset);
     }
     await segments.flush();
-    const isRecorded = (isCurrent && isSameEnd(end, acknowledged)) || (await acknowledge(file, end));
+    const isRecorded = (isCurrent && isSameTail(end, acknowledged)) || (await recordEnd(file, end));
     if (!isIntact && isRecorded)
       options.log(`${file.path}: replaced a damaged copy of the acknowledged end with the intact copy.`);
     return {
-      log: { index, segments, seed: checksumSeed(end.logId) },
+      log: { index, segments, checksumSeed: computeChecksumSeed(end.logId) },
       writer: new LogWriter(segments, file, end, options.writer),
       close,
     };
@@ -84,14 +89,14 @@ export async function openEvents(dir: string, options: OpenOptions): Promise<Ope
 }
 
 /** Records the end of the log after its segments were flushed. Returns false if the disk is full. */
-async function acknowledge(file: AcknowledgedEnd, end: LogEnd): Promise<boolean> {
+async function recordEnd(file: AcknowledgedEndFile, end: LogTail): Promise<boolean> {
   try {
     file.write(end);
     await file.flush();
     return true;
   } catch (error) {
     // The log must start on a full disk. The next append either records the end or fails.
-    if (!isNoSpace(error)) throw error;
+    if (!isNoSpaceError(error)) throw error;
     return false;
   }
 }
@@ -103,11 +108,13 @@ async function acknowledge(file: AcknowledgedEnd, end: LogEnd): Promise<boolean>
  */
 async function countSegments(dir: string): Promise<number> {
   const names = await readdir(dir);
-  for (const name of names.filter(isUnfinished)) await rm(join(dir, name));
-  const numbers = new Set(names.map(segmentNumber).filter((number) => number !== undefined));
+  for (const name of names.filter(isUnfinishedFile)) await rm(join(dir, name));
+  const numbers = new Set(names.map(parseSegmentNumber).filter((number) => number !== undefined));
   for (let number = 1; number <= numbers.size; number += 1) {
-    if (!numbers.has(number)) throw damageOf(join(dir, segmentName(number)), "The segment file is missing.");
+    if (!numbers.has(number))
+      throw createFileDamageError(join(dir, formatSegmentName(number)), "The segment file is missing.");
   }
-  if (numbers.size === 0) throw damageOf(join(dir, segmentName(1)), "The segment file is missing.");
+  if (numbers.size === 0)
+    throw createFileDamageError(join(dir, formatSegmentName(1)), "The segment file is missing.");
   return numbers.size;
 }

@@ -1,6 +1,6 @@
-import { proposedEventOf, streamOf } from "../model/record.ts";
-import { readMetadata } from "../model/stream-metadata.ts";
-import { describedStream } from "../model/stream-state.ts";
+import { decodeProposedEvent, readStreamName } from "../model/record.ts";
+import { parseMetadata } from "../model/stream-metadata.ts";
+import { getOriginalStream } from "../model/stream-state.ts";
 import type { LogIndex } from "./log-index.ts";
 import type { StoredRecord } from "./segment-format.ts";
 
@@ -11,13 +11,13 @@ import type { StoredRecord } from "./segment-format.ts";
  * @returns a sentence that describes the problem if the record does not follow the previous record; undefined on success
  */
 export function indexRecord(index: LogIndex, record: StoredRecord, offset: number): string | undefined {
-  const stream = streamOf(record.body);
+  const stream = readStreamName(record.body);
   const problem = index.add(stream, record, offset);
   if (problem !== undefined) return problem;
-  const described = describedStream(stream);
+  const described = getOriginalStream(stream);
   if (described === undefined) return undefined;
   try {
-    index.describe(described, readMetadata(proposedEventOf(record.body)));
+    index.applyEffect(described, parseMetadata(decodeProposedEvent(record.body)));
     return undefined;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);

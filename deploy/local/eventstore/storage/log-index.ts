@@ -6,44 +6,44 @@
  * that they read with its entry in the index.
  */
 import type { StreamState } from "../model/stream-state.ts";
-import { Column } from "./column.ts";
+import { ChunkedArray } from "./chunked-array.ts";
 import type { StoredRecord } from "./segment-format.ts";
 import { StreamTable } from "./stream-table.ts";
 
 /** Marks a tombstone in the column of revisions. A tombstone has no revision. */
-const TOMBSTONE = 0xffff_ffff;
+const TOMBSTONE_MARK = 0xffff_ffff;
 
 export class LogIndex {
-  readonly #positions = Column.ofSafeIntegers();
-  readonly #offsets = Column.ofUint32();
-  readonly #revisions = Column.ofUint32();
-  readonly #previous = Column.ofUint32();
-  readonly #jumps = Column.ofUint32();
+  readonly #positions = ChunkedArray.forSafeIntegers();
+  readonly #offsets = ChunkedArray.forUint32();
+  readonly #revisions = ChunkedArray.forUint32();
+  readonly #previous = ChunkedArray.forUint32();
+  readonly #jumps = ChunkedArray.forUint32();
   readonly #segmentStarts: number[] = [];
   readonly #segmentEnds: number[] = [];
   readonly #streams = new StreamTable();
 
   /** Number of events. The next event gets this number as its ordinal. */
-  get events(): number {
+  get eventCount(): number {
     return this.#positions.length;
   }
 
-  get streams(): number {
+  get streamCount(): number {
     return this.#streams.size;
   }
 
-  get segments(): number {
+  get segmentCount(): number {
     return this.#segmentStarts.length;
   }
 
   /** Log position of the last event; 0 in an empty log. */
-  get position(): number {
-    return this.events === 0 ? 0 : this.#positions.at(this.events - 1);
+  get lastPosition(): number {
+    return this.eventCount === 0 ? 0 : this.#positions.at(this.eventCount - 1);
   }
 
   /** Starts a new segment. Events added later belong to it. */
   startSegment(): void {
-    this.#segmentStarts.push(this.events);
+    this.#segmentStarts.push(this.eventCount);
     this.#segmentEnds.push(0);
   }
 
@@ -59,63 +59,64 @@ export class LogIndex {
    */
   add(stream: string, record: StoredRecord, offset: number): string | undefined {
     const { ordinal, position, revision } = record;
-    if (ordinal !== this.events) return `The next event has the ordinal ${ordinal}, expected ${this.events}.`;
-    if (position <= this.position)
-      return `Position ${position} is not greater than the previous position, ${this.position}.`;
-    const newest = this.#streams.newest(stream);
-    const expected = newest === undefined ? 0 : this.#revisions.at(newest) + 1;
-    if (revision !== undefined && revision !== expected) {
-      return `The next event of the stream has the revision ${revision}, expected ${expected}.`;
+    if (ordinal !== this.eventCount)
+      return `The next event has the ordinal ${ordinal}, expected ${this.eventCount}.`;
+    if (position <= this.lastPosition)
+      return `Position ${position} is not greater than the previous position, ${this.lastPosition}.`;
+    const newest = this.#streams.findNewest(stream);
+    const expectedRevision = newest === undefined ? 0 : this.#revisions.at(newest) + 1;
+    if (revision !== undefined && revision !== expectedRevision) {
+      return `The next event of the stream has the revision ${revision}, expected ${expectedRevision}.`;
     }
     this.#positions.push(position);
     this.#offsets.push(offset);
-    this.#revisions.push(revision ?? TOMBSTONE);
+    this.#revisions.push(revision ?? TOMBSTONE_MARK);
     this.#previous.push(newest ?? ordinal);
-    this.#jumps.push(newest === undefined ? ordinal : this.#jumpFrom(newest));
-    if (revision === undefined) this.#streams.describe(stream, { tombstoned: true });
+    this.#jumps.push(newest === undefined ? ordinal : this.#computeJump(newest));
+    if (revision === undefined) this.#streams.applyEffect(stream, { isTombstoned: true });
     else this.#streams.setNewest(stream, ordinal);
     return undefined;
   }
 
   /** Sets the effect of metadata or a deletion on reads of a stream. */
-  describe(stream: string, effect: Partial<Omit<StreamState, "last">>): void {
-    this.#streams.describe(stream, effect);
+  applyEffect(stream: string, effect: Partial<Omit<StreamState, "lastRevision">>): void {
+    this.#streams.applyEffect(stream, effect);
   }
 
   hasStream(stream: string): boolean {
     return this.#streams.has(stream);
   }
 
-  stateOf(stream: string): StreamState {
-    const newest = this.#streams.newest(stream);
-    return this.#streams.stateOf(stream, newest === undefined ? undefined : this.#revisions.at(newest));
+  getStreamState(stream: string): StreamState {
+    const newest = this.#streams.findNewest(stream);
+    return this.#streams.getState(stream, newest === undefined ? undefined : this.#revisions.at(newest));
   }
 
-  positionOf(ordinal: number): number {
+  getPosition(ordinal: number): number {
     return this.#positions.at(ordinal);
   }
 
   /** Returns the offset of an event's record in its segment. */
-  offsetOf(ordinal: number): number {
+  getOffset(ordinal: number): number {
     return this.#offsets.at(ordinal);
   }
 
   /** Returns the revision of an event in its stream; undefined for a tombstone. */
-  revisionOf(ordinal: number): number | undefined {
+  getRevision(ordinal: number): number | undefined {
     const revision = this.#revisions.at(ordinal);
-    return revision === TOMBSTONE ? undefined : revision;
+    return revision === TOMBSTONE_MARK ? undefined : revision;
   }
 
   /** Returns the index of the segment that stores an event, counted from 0. */
-  segmentOf(ordinal: number): number {
-    return firstIndex(this.#segmentStarts.length, (at) => (this.#segmentStarts[at] ?? 0) > ordinal) - 1;
+  findSegment(ordinal: number): number {
+    return findFirstIndex(this.#segmentStarts.length, (at) => (this.#segmentStarts[at] ?? 0) > ordinal) - 1;
   }
 
   /** Returns the ordinal of the first event of a segment, and of the first event after the segment. */
-  ordinalsOf(segment: number): { first: number; end: number } {
+  getSegmentOrdinals(segment: number): { first: number; end: number } {
     return {
       first: this.#segmentStarts[segment] ?? 0,
-      end: this.#segmentStarts[segment + 1] ?? this.events,
+      end: this.#segmentStarts[segment + 1] ?? this.eventCount,
     };
   }
 
@@ -123,20 +124,20 @@ export class LogIndex {
    * Returns an upper bound of the offset at which an event's record ends: the start of the next record of the segment, or
    * the end of the last frame. A frame header may lie between the record and this offset.
    */
-  endOffsetOf(ordinal: number): number {
-    const segment = this.segmentOf(ordinal);
-    const isLast = ordinal + 1 === this.ordinalsOf(segment).end;
-    return isLast ? (this.#segmentEnds[segment] ?? 0) : this.offsetOf(ordinal + 1);
+  getEndOffset(ordinal: number): number {
+    const segment = this.findSegment(ordinal);
+    const isLast = ordinal + 1 === this.getSegmentOrdinals(segment).end;
+    return isLast ? (this.#segmentEnds[segment] ?? 0) : this.getOffset(ordinal + 1);
   }
 
   /** Returns the ordinal of the first event at or after a position. Without such an event, returns the number of events. */
-  firstFrom(position: number): number {
-    return firstIndex(this.events, (at) => this.#positions.at(at) >= position);
+  findOrdinalFrom(position: number): number {
+    return findFirstIndex(this.eventCount, (at) => this.#positions.at(at) >= position);
   }
 
   /** Returns the ordinal of an event; undefined if the stream has no such revision. */
-  ordinalOf(stream: string, revision: number): number | undefined {
-    const newest = this.#streams.newest(stream);
+  findOrdinal(stream: string, revision: number): number | undefined {
+    const newest = this.#streams.findNewest(stream);
     if (newest === undefined || revision < 0 || revision > this.#revisions.at(newest)) return undefined;
     let ordinal = newest;
     while (this.#revisions.at(ordinal) > revision) {
@@ -147,9 +148,9 @@ export class LogIndex {
   }
 
   /** Returns the ordinals of a range of revisions in order. Includes both ends, which must exist. */
-  ordinalsBetween(stream: string, first: number, last: number): number[] {
+  findOrdinals(stream: string, first: number, last: number): number[] {
     const ordinals = new Array<number>(last - first + 1);
-    let ordinal = this.ordinalOf(stream, last);
+    let ordinal = this.findOrdinal(stream, last);
     if (ordinal === undefined)
       throw new RangeError(`The index does not contain revision ${last} of the stream.`);
     for (let at = ordinals.length - 1; at >= 0; at -= 1) {
@@ -160,7 +161,7 @@ export class LogIndex {
   }
 
   /** Computes the jump pointer for the next event of a stream, given the ordinal of its newest event. */
-  #jumpFrom(newest: number): number {
+  #computeJump(newest: number): number {
     const jump = this.#jumps.at(newest);
     const further = this.#jumps.at(jump);
     const middle = this.#revisions.at(jump);
@@ -170,7 +171,7 @@ export class LogIndex {
 }
 
 /** Returns the first index below `length` at which a monotonic condition holds; otherwise `length`. */
-function firstIndex(length: number, holds: (index: number) => boolean): number {
+function findFirstIndex(length: number, holds: (index: number) => boolean): number {
   let low = 0;
   let high = length;
   while (low < high) {

@@ -1,7 +1,7 @@
 /** Reads events from the segments in pages of limited size, and verifies each event against the index. */
-import { MAX_PAGE_READS, PAGE_BYTES, PAGE_EVENTS, READ_TOGETHER_BYTES } from "../model/limits.ts";
-import { damageAt, LogDamagedError } from "../model/log-errors.ts";
-import { type LogEvent, streamOf } from "../model/record.ts";
+import { MAX_PAGE_BYTES, MAX_PAGE_EVENTS, MAX_PAGE_READS, MAX_READ_GAP_BYTES } from "../model/limits.ts";
+import { createDamageError, LogDamagedError } from "../model/log-errors.ts";
+import { type LogEvent, readStreamName } from "../model/record.ts";
 import type { LogIndex } from "./log-index.ts";
 import { decodeStoredRecord } from "./segment-format.ts";
 import type { Segments } from "./segments.ts";
@@ -11,7 +11,7 @@ export interface CommittedLog {
   readonly index: LogIndex;
   readonly segments: Segments;
   /** Initial value for the checksums of records, derived from the log id. */
-  readonly seed: number;
+  readonly checksumSeed: number;
 }
 
 /** Start and direction of a read of all streams. */
@@ -23,7 +23,7 @@ export interface PositionRange {
 }
 
 /** Events of one segment that one disk read returns. */
-interface Run {
+interface DiskRead {
   /** Ordinals of the events in ascending order. They may have gaps. */
   readonly ordinals: number[];
   readonly segment: number;
@@ -34,7 +34,7 @@ interface Run {
 }
 
 /** Result of a disk read. */
-interface ReadEvents {
+interface ReadResult {
   /** Intact events in read order, up to the first damaged event. */
   readonly events: LogEvent[];
   /** Error for the first damaged event; undefined if all events are intact. */
@@ -47,22 +47,22 @@ interface ReadEvents {
  *
  * @throws LogDamagedError at the first damaged event, after the read has returned all events before it
  */
-export async function* readPositions(log: CommittedLog, range: PositionRange): AsyncGenerator<LogEvent[]> {
+export async function* readAllEvents(log: CommittedLog, range: PositionRange): AsyncGenerator<LogEvent[]> {
   const { index } = log;
   const { from, inclusive, backwards } = range;
   if (backwards) {
-    let end = index.firstFrom(inclusive ? from + 1 : from);
+    let end = index.findOrdinalFrom(inclusive ? from + 1 : from);
     while (end > 0) {
-      const { events, damage } = await readRun(log, runBefore(index, end), backwards);
+      const { events, damage } = await performRead(log, planReadBefore(index, end), backwards);
       if (events.length > 0) yield events;
       if (damage !== undefined) throw damage;
       end -= events.length;
     }
     return;
   }
-  const stop = index.events;
-  for (let next = index.firstFrom(inclusive ? from : from + 1); next < stop; ) {
-    const { events, damage } = await readRun(log, runFrom(index, next, stop), backwards);
+  const stop = index.eventCount;
+  for (let next = index.findOrdinalFrom(inclusive ? from : from + 1); next < stop; ) {
+    const { events, damage } = await performRead(log, planReadFrom(index, next, stop), backwards);
     if (events.length > 0) yield events;
     if (damage !== undefined) throw damage;
     next += events.length;
@@ -75,7 +75,7 @@ export async function* readPositions(log: CommittedLog, range: PositionRange): A
  *
  * @throws LogDamagedError at the first damaged event, after the read has returned all events before it
  */
-export async function* readRevisions(
+export async function* readStreamEvents(
   log: CommittedLog,
   stream: string,
   from: number,
@@ -83,15 +83,15 @@ export async function* readRevisions(
 ): AsyncGenerator<LogEvent[]> {
   const backwards = from > to;
   const count = Math.abs(to - from) + 1;
-  for (let done = 0; done < count; done += PAGE_EVENTS) {
-    const size = Math.min(PAGE_EVENTS, count - done);
+  for (let done = 0; done < count; done += MAX_PAGE_EVENTS) {
+    const size = Math.min(MAX_PAGE_EVENTS, count - done);
     const first = backwards ? from - done - size + 1 : from + done;
-    const pages = pagesOf(log.index, log.index.ordinalsBetween(stream, first, first + size - 1));
+    const pages = planPages(log.index, log.index.findOrdinals(stream, first, first + size - 1));
     if (backwards) pages.reverse();
     for (const runs of pages) {
       if (backwards) runs.reverse();
-      const parts = await Promise.all(runs.map((run) => readRun(log, run, backwards, stream)));
-      const { events, damage } = joined(parts);
+      const parts = await Promise.all(runs.map((run) => performRead(log, run, backwards, stream)));
+      const { events, damage } = joinResults(parts);
       if (events.length > 0) yield events;
       if (damage !== undefined) throw damage;
     }
@@ -99,46 +99,46 @@ export async function* readRevisions(
 }
 
 /** Joins the results of consecutive disk reads, up to the first damaged event. */
-function joined(parts: readonly ReadEvents[]): ReadEvents {
+function joinResults(parts: readonly ReadResult[]): ReadResult {
   const damaged = parts.findIndex(({ damage }) => damage !== undefined);
   const intact = damaged < 0 ? parts : parts.slice(0, damaged + 1);
   return { events: intact.flatMap(({ events }) => events), damage: parts[damaged]?.damage };
 }
 
 /** Plans a disk read that starts with an event. It stays within the segment and the limits of a page. */
-function runFrom(index: LogIndex, first: number, stop: number): Run {
-  const run = runOf(index, first);
-  const limit = Math.min(stop, first + PAGE_EVENTS, index.ordinalsOf(run.segment).end);
+function planReadFrom(index: LogIndex, first: number, stop: number): DiskRead {
+  const run = planRead(index, first);
+  const limit = Math.min(stop, first + MAX_PAGE_EVENTS, index.getSegmentOrdinals(run.segment).end);
   let end = first + 1;
-  while (end < limit && index.endOffsetOf(end) - run.start <= PAGE_BYTES) end += 1;
-  return { ...run, ordinals: consecutive(first, end), end: index.endOffsetOf(end - 1) };
+  while (end < limit && index.getEndOffset(end) - run.start <= MAX_PAGE_BYTES) end += 1;
+  return { ...run, ordinals: listOrdinals(first, end), end: index.getEndOffset(end - 1) };
 }
 
 /** Plans a disk read that ends before an event. It stays within the segment and the limits of a page. */
-function runBefore(index: LogIndex, end: number): Run {
-  const run = runOf(index, end - 1);
-  const limit = Math.max(end - PAGE_EVENTS, index.ordinalsOf(run.segment).first);
+function planReadBefore(index: LogIndex, end: number): DiskRead {
+  const run = planRead(index, end - 1);
+  const limit = Math.max(end - MAX_PAGE_EVENTS, index.getSegmentOrdinals(run.segment).first);
   let first = end - 1;
-  while (first > limit && run.end - index.offsetOf(first - 1) <= PAGE_BYTES) first -= 1;
-  return { ...run, ordinals: consecutive(first, end), start: index.offsetOf(first) };
+  while (first > limit && run.end - index.getOffset(first - 1) <= MAX_PAGE_BYTES) first -= 1;
+  return { ...run, ordinals: listOrdinals(first, end), start: index.getOffset(first) };
 }
 
-function consecutive(first: number, end: number): number[] {
+function listOrdinals(first: number, end: number): number[] {
   return Array.from({ length: end - first }, (_, at) => first + at);
 }
 
 /** Plans the disk reads for events of a stream, and groups them into pages. Nearby events share a disk read. */
-function pagesOf(index: LogIndex, ordinals: readonly number[]): Run[][] {
-  const pages: Run[][] = [];
-  let page: Run[] = [];
+function planPages(index: LogIndex, ordinals: readonly number[]): DiskRead[][] {
+  const pages: DiskRead[][] = [];
+  let page: DiskRead[] = [];
   let bytes = 0;
   for (const ordinal of ordinals) {
-    const next = runOf(index, ordinal);
+    const next = planRead(index, ordinal);
     const run = page.at(-1);
     const isNear =
-      run !== undefined && run.segment === next.segment && next.start - run.end <= READ_TOGETHER_BYTES;
+      run !== undefined && run.segment === next.segment && next.start - run.end <= MAX_READ_GAP_BYTES;
     const added = isNear ? next.end - run.end : next.end - next.start;
-    if (page.length > 0 && (bytes + added > PAGE_BYTES || (!isNear && page.length === MAX_PAGE_READS))) {
+    if (page.length > 0 && (bytes + added > MAX_PAGE_BYTES || (!isNear && page.length === MAX_PAGE_READS))) {
       pages.push(page);
       page = [next];
       bytes = next.end - next.start;
@@ -154,55 +154,55 @@ function pagesOf(index: LogIndex, ordinals: readonly number[]): Run[][] {
   return pages;
 }
 
-function runOf(index: LogIndex, ordinal: number): Run {
-  const segment = index.segmentOf(ordinal);
-  return { ordinals: [ordinal], segment, start: index.offsetOf(ordinal), end: index.endOffsetOf(ordinal) };
+function planRead(index: LogIndex, ordinal: number): DiskRead {
+  const segment = index.findSegment(ordinal);
+  return { ordinals: [ordinal], segment, start: index.getOffset(ordinal), end: index.getEndOffset(ordinal) };
 }
 
 /** Performs a disk read. If an event is damaged, reads the events one by one to return the events before the damage. */
-async function readRun(
+async function performRead(
   log: CommittedLog,
-  run: Run,
+  run: DiskRead,
   backwards: boolean,
   stream?: string,
-): Promise<ReadEvents> {
+): Promise<ReadResult> {
   try {
-    const events = await readIntact(log, run, stream);
+    const events = await readIntactEvents(log, run, stream);
     return { events: backwards ? events.reverse() : events, damage: undefined };
   } catch (error) {
     if (!(error instanceof LogDamagedError)) throw error;
     if (run.ordinals.length === 1) return { events: [], damage: error };
   }
   const ordinals = backwards ? [...run.ordinals].reverse() : run.ordinals;
-  const parts: ReadEvents[] = [];
+  const parts: ReadResult[] = [];
   for (const ordinal of ordinals) {
-    const part = await readRun(log, runOf(log.index, ordinal), backwards, stream);
+    const part = await performRead(log, planRead(log.index, ordinal), backwards, stream);
     parts.push(part);
     if (part.damage !== undefined) break;
   }
-  return joined(parts);
+  return joinResults(parts);
 }
 
 /** @throws LogDamagedError if any of the events is damaged */
-async function readIntact(log: CommittedLog, run: Run, stream?: string): Promise<LogEvent[]> {
-  const { index, segments, seed } = log;
+async function readIntactEvents(log: CommittedLog, run: DiskRead, stream?: string): Promise<LogEvent[]> {
+  const { index, segments, checksumSeed } = log;
   const [first = 0] = run.ordinals;
-  const bytes = await segments.read(run.segment, run.start, run.end - run.start, index.positionOf(first));
+  const bytes = await segments.read(run.segment, run.start, run.end - run.start, index.getPosition(first));
   return run.ordinals.map((ordinal) => {
-    const offset = index.offsetOf(ordinal);
-    const position = index.positionOf(ordinal);
-    const record = decodeStoredRecord(bytes, offset - run.start, seed);
+    const offset = index.getOffset(ordinal);
+    const position = index.getPosition(ordinal);
+    const record = decodeStoredRecord(bytes, offset - run.start, checksumSeed);
     const isExpected =
       record !== undefined &&
       record.ordinal === ordinal &&
       record.position === position &&
-      record.revision === index.revisionOf(ordinal) &&
-      (stream === undefined || streamOf(record.body) === stream);
+      record.revision === index.getRevision(ordinal) &&
+      (stream === undefined || readStreamName(record.body) === stream);
     if (isExpected) return { position, record: record.body };
     const what =
       record === undefined
         ? "The event's checksum does not match its content."
         : "The file contains another event at this offset.";
-    throw damageAt(segments.file(run.segment), offset, `position ${position}`, what);
+    throw createDamageError(segments.getPath(run.segment), offset, `position ${position}`, what);
   });
 }

@@ -1,8 +1,8 @@
 /** Appends frames to the last segment and records the acknowledged end. */
-import type { AcknowledgedEnd, LogEnd } from "./acknowledged-end.ts";
-import { DiskFullError, isNoSpace } from "./disk-full.ts";
+import type { AcknowledgedEndFile, LogTail } from "./acknowledged-end.ts";
+import { DiskFullError, isNoSpaceError } from "./disk-full.ts";
 import {
-  checksumSeed,
+  computeChecksumSeed,
   encodeFrame,
   encodeSegmentHeader,
   encodeStoredRecord,
@@ -21,26 +21,31 @@ export interface LogWriterOptions {
 
 export class LogWriter {
   readonly #segments: Segments;
-  readonly #acknowledged: AcknowledgedEnd;
+  readonly #acknowledged: AcknowledgedEndFile;
   readonly #options: LogWriterOptions;
   readonly #seed: number;
-  #end: LogEnd;
+  #end: LogTail;
 
   /** @param end current end of the log; its last segment must be open */
-  constructor(segments: Segments, acknowledged: AcknowledgedEnd, end: LogEnd, options: LogWriterOptions) {
+  constructor(
+    segments: Segments,
+    acknowledged: AcknowledgedEndFile,
+    end: LogTail,
+    options: LogWriterOptions,
+  ) {
     this.#segments = segments;
     this.#acknowledged = acknowledged;
     this.#end = end;
-    this.#seed = checksumSeed(end.logId);
+    this.#seed = computeChecksumSeed(end.logId);
     this.#options = options;
   }
 
-  get end(): LogEnd {
+  get end(): LogTail {
     return this.#end;
   }
 
   /** Number of segments that the log has after the next append. */
-  get nextSegment(): number {
+  get nextSegmentCount(): number {
     return this.#end.segment + (this.#isSegmentFull ? 1 : 0);
   }
 
@@ -60,9 +65,9 @@ export class LogWriter {
     const { offset, segment, logId, events, position } = this.#end;
     const encoded = records.map((record) => encodeStoredRecord(record, this.#seed));
     const frame = encodeFrame(encoded, this.#end);
-    await this.#write(frame.bytes, offset);
+    await this.#writeFrame(frame.bytes, offset);
     if (this.#options.sync) await this.#segments.flush();
-    await this.#acknowledge({
+    await this.#recordEnd({
       logId,
       segment,
       offset: offset + frame.bytes.length,
@@ -82,16 +87,16 @@ export class LogWriter {
     try {
       await this.#segments.createNext(encodeSegmentHeader(this.#end.logId, segment, this.#end));
     } catch (error) {
-      throw isNoSpace(error) ? new DiskFullError(String(error), { cause: error }) : error;
+      throw isNoSpaceError(error) ? new DiskFullError(String(error), { cause: error }) : error;
     }
     this.#end = { ...this.#end, segment, offset: SEGMENT_HEADER_BYTES };
   }
 
-  async #write(bytes: Buffer, offset: number): Promise<void> {
+  async #writeFrame(bytes: Buffer, offset: number): Promise<void> {
     try {
       await this.#segments.write(bytes, offset);
     } catch (error) {
-      if (!isNoSpace(error)) throw error;
+      if (!isNoSpaceError(error)) throw error;
       // An incomplete frame must not precede the next frame. So an error of the truncation stops the log.
       await this.#segments.truncate(offset);
       throw new DiskFullError(String(error), { cause: error });
@@ -99,11 +104,11 @@ export class LogWriter {
   }
 
   /** Records the new end. A copy-on-write file system needs free space to overwrite the file. */
-  async #acknowledge(end: LogEnd): Promise<void> {
+  async #recordEnd(end: LogTail): Promise<void> {
     try {
       this.#acknowledged.write(end);
     } catch (error) {
-      if (!isNoSpace(error)) throw error;
+      if (!isNoSpaceError(error)) throw error;
       // Removes the frame, which no reader has seen. The flush prevents the frame from reappearing after a power loss.
       await this.#segments.truncate(this.#end.offset);
       await this.#segments.flush();

@@ -19,10 +19,10 @@
  * of the log.
  */
 import { crc32 } from "node:zlib";
-import { readNumber, writeNumber } from "../model/bytes.ts";
+import { readSafeInteger, writeSafeInteger } from "../model/bytes.ts";
 
 /** Version of the storage format. Format 1 was a LevelDB database. */
-export const FORMAT = 2;
+export const FORMAT_VERSION = 2;
 
 export const SEGMENT_HEADER_BYTES = 64;
 export const FRAME_HEADER_BYTES = 40;
@@ -36,7 +36,7 @@ const FRAME_MAGIC = "FRAM";
 const TOMBSTONE_HIGH_BITS = 0x7fff_ffff;
 
 /** State of the frame chain after a frame. Each frame header repeats the state before its frame. */
-export interface ChainEnd {
+export interface ChainState {
   /** Number of events in the log. */
   readonly events: number;
   /** Position of the last event. */
@@ -46,9 +46,9 @@ export interface ChainEnd {
 }
 
 /** State of the frame chain of an empty log. */
-export const LOG_START: ChainEnd = { events: 0, position: 0, checksum: 0 };
+export const EMPTY_CHAIN: ChainState = { events: 0, position: 0, checksum: 0 };
 
-export function isSameChainEnd(one: ChainEnd, other: ChainEnd): boolean {
+export function isSameChainState(one: ChainState, other: ChainState): boolean {
   return one.events === other.events && one.position === other.position && one.checksum === other.checksum;
 }
 
@@ -58,13 +58,13 @@ export interface SegmentHeader {
   readonly logId: string;
   /** Number of the segment, counted from 1. */
   readonly segment: number;
-  readonly before: ChainEnd;
+  readonly previous: ChainState;
 }
 
 export interface FrameHeader {
   readonly payloadBytes: number;
   readonly records: number;
-  readonly before: ChainEnd;
+  readonly previous: ChainState;
   readonly payloadChecksum: number;
   readonly checksum: number;
 }
@@ -77,14 +77,14 @@ export interface StoredRecord {
   readonly body: Buffer;
 }
 
-export function encodeSegmentHeader(logId: string, segment: number, before: ChainEnd): Buffer {
+export function encodeSegmentHeader(logId: string, segment: number, before: ChainState): Buffer {
   const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
   header.write(SEGMENT_MAGIC, 0, "latin1");
-  header.writeUInt32BE(FORMAT, 8);
+  header.writeUInt32BE(FORMAT_VERSION, 8);
   header.write(logId, 12, "hex");
   header.writeUInt32BE(segment, 28);
-  writeNumber(header, before.events, 32);
-  writeNumber(header, before.position, 40);
+  writeSafeInteger(header, before.events, 32);
+  writeSafeInteger(header, before.position, 40);
   header.writeUInt32BE(before.checksum, 48);
   header.writeUInt32BE(crc32(header.subarray(0, 60)), 60);
   return header;
@@ -99,9 +99,9 @@ export function decodeSegmentHeader(header: Buffer): SegmentHeader | undefined {
     version: header.readUInt32BE(8),
     logId: header.toString("hex", 12, 28),
     segment: header.readUInt32BE(28),
-    before: {
-      events: readNumber(header, 32),
-      position: readNumber(header, 40),
+    previous: {
+      events: readSafeInteger(header, 32),
+      position: readSafeInteger(header, 40),
       checksum: header.readUInt32BE(48),
     },
   };
@@ -110,14 +110,14 @@ export function decodeSegmentHeader(header: Buffer): SegmentHeader | undefined {
 /** Encodes a frame of encoded records. Returns the bytes and the checksum of the frame. */
 export function encodeFrame(
   records: readonly Buffer[],
-  before: ChainEnd,
+  before: ChainState,
 ): { bytes: Buffer; checksum: number } {
   const bytes = Buffer.concat([Buffer.alloc(FRAME_HEADER_BYTES), ...records]);
   bytes.write(FRAME_MAGIC, 0, "latin1");
   bytes.writeUInt32BE(bytes.length - FRAME_HEADER_BYTES, 4);
   bytes.writeUInt32BE(records.length, 8);
-  writeNumber(bytes, before.events, 12);
-  writeNumber(bytes, before.position, 20);
+  writeSafeInteger(bytes, before.events, 12);
+  writeSafeInteger(bytes, before.position, 20);
   bytes.writeUInt32BE(before.checksum, 28);
   bytes.writeUInt32BE(crc32(bytes.subarray(FRAME_HEADER_BYTES)), 32);
   const checksum = crc32(bytes.subarray(0, 36));
@@ -133,9 +133,9 @@ export function decodeFrameHeader(header: Buffer): FrameHeader | undefined {
   return {
     payloadBytes: header.readUInt32BE(4),
     records: header.readUInt32BE(8),
-    before: {
-      events: readNumber(header, 12),
-      position: readNumber(header, 20),
+    previous: {
+      events: readSafeInteger(header, 12),
+      position: readSafeInteger(header, 20),
       checksum: header.readUInt32BE(28),
     },
     payloadChecksum: header.readUInt32BE(32),
@@ -144,7 +144,7 @@ export function decodeFrameHeader(header: Buffer): FrameHeader | undefined {
 }
 
 /** Computes the initial value for checksums of records, so that a record of another log has a wrong checksum. */
-export function checksumSeed(logId: string): number {
+export function computeChecksumSeed(logId: string): number {
   return crc32(Buffer.from(logId, "hex"));
 }
 
@@ -155,10 +155,10 @@ export function encodeStoredRecord(
 ): Buffer {
   const record = Buffer.allocUnsafe(RECORD_HEADER_BYTES + body.length);
   record.writeUInt32BE(body.length, 4);
-  writeNumber(record, ordinal, 8);
-  writeNumber(record, position, 16);
+  writeSafeInteger(record, ordinal, 8);
+  writeSafeInteger(record, position, 16);
   if (revision === undefined) record.writeBigUInt64BE(TOMBSTONE_REVISION, 24);
-  else writeNumber(record, revision, 24);
+  else writeSafeInteger(record, revision, 24);
   record.set(body, RECORD_HEADER_BYTES);
   record.writeUInt32BE(crc32(record.subarray(4), seed), 0);
   return record;
@@ -173,9 +173,9 @@ export function decodeStoredRecord(buffer: Buffer, offset: number, seed: number)
   if (crc32(buffer.subarray(offset + 4, end), seed) !== buffer.readUInt32BE(offset)) return undefined;
   const tombstone = buffer.readUInt32BE(offset + 24) === TOMBSTONE_HIGH_BITS;
   return {
-    ordinal: readNumber(buffer, offset + 8),
-    position: readNumber(buffer, offset + 16),
-    revision: tombstone ? undefined : readNumber(buffer, offset + 24),
+    ordinal: readSafeInteger(buffer, offset + 8),
+    position: readSafeInteger(buffer, offset + 16),
+    revision: tombstone ? undefined : readSafeInteger(buffer, offset + 24),
     body: buffer.subarray(bodyStart, end),
   };
 }

@@ -15,7 +15,7 @@ export class SegmentWindow {
   }
 
   /** Returns bytes of a segment, or fewer bytes at the end of the file. The buffer is valid until the next call. */
-  async bytes(segment: number, offset: number, length: number): Promise<Buffer> {
+  async read(segment: number, offset: number, length: number): Promise<Buffer> {
     const isLoaded =
       segment === this.#segment && offset >= this.#start && offset + length <= this.#start + this.#length;
     if (!isLoaded) await this.#load(segment, offset, length);

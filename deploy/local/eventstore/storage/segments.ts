@@ -3,7 +3,7 @@ import fs from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
-import { damageAt } from "../model/log-errors.ts";
+import { createDamageError } from "../model/log-errors.ts";
 
 const readAt = promisify(fs.read);
 const writeAt = promisify(fs.write);
@@ -17,18 +17,18 @@ const SEGMENT_NAME = /^(\d{8})\.segment$/;
 const UNFINISHED_SUFFIX = ".new";
 
 /** Returns the file name of a segment. Segment numbers count from 1. */
-export function segmentName(segment: number): string {
+export function formatSegmentName(segment: number): string {
   return `${String(segment).padStart(8, "0")}.segment`;
 }
 
 /** Returns the segment number in a file name; undefined if the file is not a segment. */
-export function segmentNumber(name: string): number | undefined {
+export function parseSegmentNumber(name: string): number | undefined {
   const digits = SEGMENT_NAME.exec(basename(name))?.[1];
   return digits === undefined ? undefined : Number(digits);
 }
 
 /** Returns true if the name is that of a file whose creation was not completed before a crash. */
-export function isUnfinished(name: string): boolean {
+export function isUnfinishedFile(name: string): boolean {
   return name.endsWith(UNFINISHED_SUFFIX);
 }
 
@@ -62,38 +62,38 @@ export async function createFile(dir: string, name: string, content: Buffer): Pr
 }
 
 interface OpenSegment {
-  readonly file: string;
+  readonly path: string;
   readonly fd: number;
 }
 
 export class Segments {
   readonly dir: string;
-  readonly #open: OpenSegment[] = [];
+  readonly #openSegments: OpenSegment[] = [];
 
   constructor(dir: string) {
     this.dir = dir;
   }
 
   get count(): number {
-    return this.#open.length;
+    return this.#openSegments.length;
   }
 
   /** Returns the path of a segment. Here, segments count from 0. */
-  file(segment: number): string {
-    return this.#at(segment).file;
+  getPath(segment: number): string {
+    return this.#getSegment(segment).path;
   }
 
   /** Opens the next segment file, which must exist. Returns its size in bytes. */
   async openNext(): Promise<number> {
-    const file = join(this.dir, segmentName(this.count + 1));
-    const fd = await openFile(file, "r+");
-    this.#open.push({ file, fd });
+    const path = join(this.dir, formatSegmentName(this.count + 1));
+    const fd = await openFile(path, "r+");
+    this.#openSegments.push({ path, fd });
     return promisify(fs.fstat)(fd).then((stat) => stat.size);
   }
 
   /** Creates, flushes and opens the next segment file. */
   async createNext(header: Buffer): Promise<void> {
-    await createFile(this.dir, segmentName(this.count + 1), header);
+    await createFile(this.dir, formatSegmentName(this.count + 1), header);
     await this.openNext();
   }
 
@@ -104,15 +104,15 @@ export class Segments {
    * @throws LogDamagedError if the file ends early or cannot be read
    */
   async read(segment: number, offset: number, length: number, position: number): Promise<Buffer> {
-    const { file, fd } = this.#at(segment);
+    const { path, fd } = this.#getSegment(segment);
     const buffer = Buffer.allocUnsafeSlow(length);
     const at = `position ${position}`;
     for (let done = 0; done < length; ) {
       const { bytesRead } = await readAt(fd, buffer, done, length - done, offset + done).catch((error) => {
-        throw damageAt(file, offset + done, at, `The file cannot be read: ${String(error)}.`);
+        throw createDamageError(path, offset + done, at, `The file cannot be read: ${String(error)}.`);
       });
       if (bytesRead === 0)
-        throw damageAt(file, offset + done, at, "The file ends before the end of the event.");
+        throw createDamageError(path, offset + done, at, "The file ends before the end of the event.");
       done += bytesRead;
     }
     return buffer;
@@ -127,7 +127,7 @@ export class Segments {
     let done = 0;
     while (done < target.length) {
       const { bytesRead } = await readAt(
-        this.#at(segment).fd,
+        this.#getSegment(segment).fd,
         target,
         done,
         target.length - done,
@@ -143,32 +143,38 @@ export class Segments {
   async write(bytes: Buffer, offset: number): Promise<void> {
     // If the disk accepts only a part of the bytes, the next call throws the cause.
     for (let done = 0; done < bytes.length; ) {
-      const { bytesWritten } = await writeAt(this.#last.fd, bytes, done, bytes.length - done, offset + done);
-      if (bytesWritten === 0) throw new Error(`Could not write to ${this.#last.file}.`);
+      const { bytesWritten } = await writeAt(
+        this.#lastSegment.fd,
+        bytes,
+        done,
+        bytes.length - done,
+        offset + done,
+      );
+      if (bytesWritten === 0) throw new Error(`Could not write to ${this.#lastSegment.path}.`);
       done += bytesWritten;
     }
   }
 
   /** Truncates the last segment to a length in bytes. */
   async truncate(length: number): Promise<void> {
-    await truncateTo(this.#last.fd, length);
+    await truncateTo(this.#lastSegment.fd, length);
   }
 
   /** Flushes the last segment's data to disk. */
   async flush(): Promise<void> {
-    await flushData(this.#last.fd);
+    await flushData(this.#lastSegment.fd);
   }
 
   async close(): Promise<void> {
-    for (const { fd } of this.#open.splice(0)) await closeFile(fd);
+    for (const { fd } of this.#openSegments.splice(0)) await closeFile(fd);
   }
 
-  get #last(): OpenSegment {
-    return this.#at(this.count - 1);
+  get #lastSegment(): OpenSegment {
+    return this.#getSegment(this.count - 1);
   }
 
-  #at(segment: number): OpenSegment {
-    const open = this.#open[segment];
+  #getSegment(segment: number): OpenSegment {
+    const open = this.#openSegments[segment];
     if (open === undefined) throw new RangeError(`Segment ${segment} is not open.`);
     return open;
   }

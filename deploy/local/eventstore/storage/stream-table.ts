@@ -1,19 +1,19 @@
 import { NO_STREAM } from "../model/append-rules.ts";
 import type { StreamState } from "../model/stream-state.ts";
-import { Column } from "./column.ts";
+import { ChunkedArray } from "./chunked-array.ts";
 
 /** Marks a stream that has metadata or a tombstone but no events. */
 const NO_EVENT = 0xffff_ffff;
 
-type Effect = Omit<StreamState, "last">;
+type StreamEffect = Omit<StreamState, "lastRevision">;
 
-const NO_EFFECT: Effect = { tombstoned: false, softDeleted: false, truncateBefore: 0, maxCount: 0 };
+const NO_EFFECT: StreamEffect = { isTombstoned: false, isSoftDeleted: false, truncateBefore: 0, maxCount: 0 };
 
 /** Table of all streams by name: the newest event, and the effect of metadata and deletions on reads. */
 export class StreamTable {
   readonly #numbers = new Map<string, number>();
-  readonly #newest = Column.ofUint32();
-  readonly #effects = new Map<number, Effect>();
+  readonly #newest = ChunkedArray.forUint32();
+  readonly #effects = new Map<number, StreamEffect>();
 
   get size(): number {
     return this.#numbers.size;
@@ -24,30 +24,30 @@ export class StreamTable {
   }
 
   /** Returns the ordinal of the newest event of a stream; undefined if the stream has no events. */
-  newest(stream: string): number | undefined {
+  findNewest(stream: string): number | undefined {
     const number = this.#numbers.get(stream);
     const ordinal = number === undefined ? NO_EVENT : this.#newest.at(number);
     return ordinal === NO_EVENT ? undefined : ordinal;
   }
 
   setNewest(stream: string, ordinal: number): void {
-    this.#newest.set(this.#numberOf(stream), ordinal);
+    this.#newest.set(this.#getOrAddNumber(stream), ordinal);
   }
 
   /** Sets the effect of metadata or a tombstone on reads of a stream. */
-  describe(stream: string, effect: Partial<Effect>): void {
-    const number = this.#numberOf(stream);
+  applyEffect(stream: string, effect: Partial<StreamEffect>): void {
+    const number = this.#getOrAddNumber(stream);
     this.#effects.set(number, { ...(this.#effects.get(number) ?? NO_EFFECT), ...effect });
   }
 
   /** Returns the state of a stream, given the revision of its newest event. */
-  stateOf(stream: string, last: number = NO_STREAM): StreamState {
+  getState(stream: string, lastRevision: number = NO_STREAM): StreamState {
     const number = this.#numbers.get(stream);
     const effect = number === undefined ? undefined : this.#effects.get(number);
-    return { last, ...(effect ?? NO_EFFECT) };
+    return { lastRevision, ...(effect ?? NO_EFFECT) };
   }
 
-  #numberOf(stream: string): number {
+  #getOrAddNumber(stream: string): number {
     const known = this.#numbers.get(stream);
     if (known !== undefined) return known;
     const number = this.#numbers.size;

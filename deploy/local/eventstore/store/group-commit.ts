@@ -4,10 +4,10 @@
  */
 import { MAX_GROUP_BYTES, MAX_GROUP_WRITES, MAX_PENDING_BYTES, MAX_PENDING_WRITES } from "../model/limits.ts";
 import type { LogDamagedError } from "../model/log-errors.ts";
-import type { Write, WriteResult } from "./staged-group.ts";
+import type { WriteRequest, WriteResult } from "./staged-group.ts";
 
 /** Reason why a write was refused before the log changed. */
-export type NotWritten =
+export type WriteRefusal =
   /** The deadline of the write passed before the write started. */
   | { readonly outcome: "expired" }
   | { readonly outcome: "overloaded" }
@@ -19,33 +19,35 @@ export type NotWritten =
   /** The decision about the write depends on a damaged event. */
   | { readonly outcome: "damaged"; readonly reason: LogDamagedError };
 
-interface Pending {
-  readonly write: Write;
+interface PendingWrite {
+  readonly write: WriteRequest;
   readonly bytes: number;
   readonly deadline: number;
-  readonly resolve: (result: WriteResult | NotWritten) => void;
+  readonly resolve: (result: WriteResult | WriteRefusal) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /** Commits one group and returns the results in the order of the writes. Rejects if the log must stop. */
-export type CommitGroup = (writes: readonly Write[]) => Promise<readonly (WriteResult | NotWritten)[]>;
+export type CommitGroup = (
+  writes: readonly WriteRequest[],
+) => Promise<readonly (WriteResult | WriteRefusal)[]>;
 
 export class GroupCommit {
-  readonly #commit: CommitGroup;
-  #pending: Pending[] = [];
-  #bytes = 0;
+  readonly #commitGroup: CommitGroup;
+  #pending: PendingWrite[] = [];
+  #pendingBytes = 0;
   #running: Promise<void> | undefined;
-  #closing = false;
+  #isClosing = false;
   #failure: Error | undefined;
   #reportFailure: (failure: Error) => void = () => undefined;
 
   /** Resolves with the error if the commit of a group fails. */
-  readonly failed = new Promise<Error>((resolve) => {
+  readonly failure = new Promise<Error>((resolve) => {
     this.#reportFailure = resolve;
   });
 
   constructor(commit: CommitGroup) {
-    this.#commit = commit;
+    this.#commitGroup = commit;
   }
 
   /**
@@ -54,36 +56,36 @@ export class GroupCommit {
    * @param bytes size of the write
    * @param deadline time in milliseconds since 1970; a write that has not started by then expires
    */
-  submit(write: Write, bytes: number, deadline: number): Promise<WriteResult | NotWritten> {
+  submit(write: WriteRequest, bytes: number, deadline: number): Promise<WriteResult | WriteRefusal> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
-    if (this.#closing) return Promise.resolve({ outcome: "closing" });
-    if (this.#pending.length >= MAX_PENDING_WRITES || this.#bytes + bytes > MAX_PENDING_BYTES) {
+    if (this.#isClosing) return Promise.resolve({ outcome: "closing" });
+    if (this.#pending.length >= MAX_PENDING_WRITES || this.#pendingBytes + bytes > MAX_PENDING_BYTES) {
       return Promise.resolve({ outcome: "overloaded" });
     }
     return new Promise((resolve, reject) => {
       this.#pending.push({ write, bytes, deadline, resolve, reject });
-      this.#bytes += bytes;
+      this.#pendingBytes += bytes;
       this.#running ??= this.#run();
     });
   }
 
   /** Refuses new writes and waits for the queued writes. */
   async close(): Promise<void> {
-    this.#closing = true;
+    this.#isClosing = true;
     await this.#running;
   }
 
   async #run(): Promise<void> {
     // Waits until other requests of the same turn of the event loop have joined the first group.
     await new Promise((resolve) => setImmediate(resolve));
-    while (this.#pending.length > 0) await this.#runGroup(this.#take(Date.now()));
+    while (this.#pending.length > 0) await this.#runGroup(this.#takeGroup(Date.now()));
     this.#running = undefined;
   }
 
-  async #runGroup(group: readonly Pending[]): Promise<void> {
+  async #runGroup(group: readonly PendingWrite[]): Promise<void> {
     if (group.length === 0) return;
     try {
-      const results = await this.#commit(group.map((pending) => pending.write));
+      const results = await this.#commitGroup(group.map((pending) => pending.write));
       for (const [index, pending] of group.entries()) {
         const result = results[index];
         if (result === undefined) throw new Error("A write of the group has no result.");
@@ -95,22 +97,22 @@ export class GroupCommit {
   }
 
   /** Rejects all queued and all further writes, because the state of the disk is unknown after a failure. */
-  #fail(failure: Error, group: readonly Pending[]): void {
+  #fail(failure: Error, group: readonly PendingWrite[]): void {
     this.#failure = failure;
     this.#reportFailure(failure);
     for (const pending of [...group, ...this.#pending]) pending.reject(failure);
     this.#pending = [];
-    this.#bytes = 0;
+    this.#pendingBytes = 0;
   }
 
-  #take(now: number): Pending[] {
-    const group: Pending[] = [];
+  #takeGroup(now: number): PendingWrite[] {
+    const group: PendingWrite[] = [];
     let bytes = 0;
     let taken = 0;
     for (const pending of this.#pending) {
       if (group.length >= MAX_GROUP_WRITES || bytes >= MAX_GROUP_BYTES) break;
       taken += 1;
-      this.#bytes -= pending.bytes;
+      this.#pendingBytes -= pending.bytes;
       if (pending.deadline <= now) {
         pending.resolve({ outcome: "expired" });
         continue;

@@ -12,15 +12,20 @@ import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { tryLock } from "../../setup/pid-lock.mjs";
 import {
-  type Database,
   findLevelDb,
+  type LevelDb,
+  moveLevelDbFiles,
   openLevelDb,
   retireLevelDb,
-  setLevelDbAside,
 } from "../migration/leveldb.ts";
 import { copyLevelDb, requireSameEnd } from "../migration/leveldb-migration.ts";
-import { damageOf, LogDamagedError, LogStartError } from "../model/log-errors.ts";
-import { createEvents, type OpenLog, type OpenOptions, openEvents } from "../storage/events-directory.ts";
+import { createFileDamageError, LogDamagedError, LogStartError } from "../model/log-errors.ts";
+import {
+  createEventsDirectory,
+  type OpenLog,
+  type OpenLogOptions,
+  openEventsDirectory,
+} from "../storage/events-directory.ts";
 import { syncDirectory } from "../storage/segments.ts";
 
 /**
@@ -29,10 +34,10 @@ import { syncDirectory } from "../storage/segments.ts";
  * @throws LogStartError if another process uses the directory, or the log cannot be opened
  * @throws LogDamagedError if acknowledged data is missing or changed
  */
-export async function openLogDirectory(dir: string, options: OpenOptions): Promise<OpenLog> {
+export async function openLogDirectory(dir: string, options: OpenLogOptions): Promise<OpenLog> {
   const release = await lockDirectory(dir);
   try {
-    const open = await openLocked(dir, options);
+    const open = await openLockedDirectory(dir, options);
     return {
       ...open,
       close: async () => {
@@ -42,7 +47,7 @@ export async function openLogDirectory(dir: string, options: OpenOptions): Promi
     };
   } catch (error) {
     release();
-    throw cannotOpen(dir, error);
+    throw toStartError(dir, error);
   }
 }
 
@@ -52,21 +57,22 @@ async function lockDirectory(dir: string): Promise<() => void> {
     const { release } = tryLock(join(dir, "lock"));
     if (release !== undefined) return release;
   } catch (error) {
-    throw cannotOpen(dir, error);
+    throw toStartError(dir, error);
   }
   throw new LogStartError(`The log in ${dir} is in use by another process.`);
 }
 
-async function openLocked(dir: string, options: OpenOptions): Promise<OpenLog> {
+async function openLockedDirectory(dir: string, options: OpenLogOptions): Promise<OpenLog> {
   const events = join(dir, "events");
   const state = await findLevelDb(dir);
-  if (state === "retired" && !existsSync(events)) throw damageOf(events, "The directory is missing.");
+  if (state === "retired" && !existsSync(events))
+    throw createFileDamageError(events, "The directory is missing.");
   // While this process has the database open, LevelDB's lock prevents an earlier release from writing to it.
   const database = state === "database" ? await openLevelDb(dir) : undefined;
   let open: OpenLog | undefined;
   try {
-    if (!existsSync(events)) await build(dir, events, database, options);
-    open = await openEvents(events, options);
+    if (!existsSync(events)) await createLog(dir, events, database, options);
+    open = await openEventsDirectory(events, options);
     if (database !== undefined) await requireSameEnd(database, dir, open.log);
     if (state !== "retired") await retireLevelDb(dir, database !== undefined);
   } catch (error) {
@@ -75,13 +81,13 @@ async function openLocked(dir: string, options: OpenOptions): Promise<OpenLog> {
   }
   try {
     await database?.close();
-    await setLevelDbAside(dir);
+    await moveLevelDbFiles(dir);
   } catch (error) {
     await closeAll(open);
     throw error;
   }
   if (database !== undefined) {
-    const { events: count } = open.log.index;
+    const { eventCount: count } = open.log.index;
     options.log(`Migrated ${count} events. ${dir}/leveldb keeps the former files and can be deleted.`);
   }
   return open;
@@ -96,16 +102,16 @@ async function closeAll(...open: ({ close(): Promise<void> } | undefined)[]): Pr
  * Creates a log, with the events of the LevelDB database if there is one. The log appears only when it is complete, so a
  * crash cannot leave a part of it.
  */
-async function build(
+async function createLog(
   dir: string,
   events: string,
-  database: Database | undefined,
-  options: OpenOptions,
+  database: LevelDb | undefined,
+  options: OpenLogOptions,
 ): Promise<void> {
   const unfinished = `${events}.new`;
   await rm(unfinished, { recursive: true, force: true });
   try {
-    await createEvents(unfinished);
+    await createEventsDirectory(unfinished);
     if (database !== undefined) await copyLevelDb(database, dir, unfinished, options);
   } catch (error) {
     // The database still contains all data, so the incomplete copy can be deleted to free its space.
@@ -116,7 +122,7 @@ async function build(
   await syncDirectory(dir);
 }
 
-function cannotOpen(dir: string, error: unknown): Error {
+function toStartError(dir: string, error: unknown): Error {
   if (error instanceof LogStartError || error instanceof LogDamagedError) return error;
   const reason = error instanceof Error ? error.message : String(error);
   return new LogStartError(`The log in ${dir} cannot be opened: ${reason.replaceAll("\n", " ")}`, {

@@ -1,5 +1,5 @@
 /** A map of limited size. When it is full, it drops the least recently used entry. */
-export class Lru<K, V> {
+export class LruMap<K, V> {
   readonly #entries = new Map<K, V>();
   readonly #capacity: number;
 

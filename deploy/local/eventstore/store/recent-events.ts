@@ -5,11 +5,11 @@ import type { LogEvent } from "../model/record.ts";
 export class RecentEvents {
   #events: LogEvent[] = [];
   #bytes = 0;
-  #floor: number;
+  #droppedPosition: number;
 
   /** @param position last committed position; only later events are kept */
   constructor(position: number) {
-    this.#floor = position;
+    this.#droppedPosition = position;
   }
 
   /** Adds committed events, in order. */
@@ -23,8 +23,8 @@ export class RecentEvents {
   }
 
   /** Returns all events after a position; undefined if some of these events are no longer in memory. */
-  after(position: number): readonly LogEvent[] | undefined {
-    if (position < this.#floor) return undefined;
+  findAfter(position: number): readonly LogEvent[] | undefined {
+    if (position < this.#droppedPosition) return undefined;
     let low = 0;
     let high = this.#events.length;
     while (low < high) {
@@ -45,7 +45,7 @@ export class RecentEvents {
       bytes += size;
       kept -= 1;
     }
-    this.#floor = this.#events[kept - 1]?.position ?? this.#floor;
+    this.#droppedPosition = this.#events[kept - 1]?.position ?? this.#droppedPosition;
     this.#events = this.#events.slice(kept);
     this.#bytes = bytes;
   }

@@ -1,16 +1,21 @@
 import { randomUUID } from "node:crypto";
-import { decideAppend, type History, NO_STREAM } from "../model/append-rules.ts";
-import { encodeRecord, type ProposedEvent, positionAfter } from "../model/record.ts";
-import { METADATA_TYPE, readMetadata, recreation, softDeletion } from "../model/stream-metadata.ts";
-import { describedStream, metadataStreamOf, type StreamState } from "../model/stream-state.ts";
+import { decideAppend, NO_STREAM, type StreamHistory } from "../model/append-rules.ts";
+import { computePosition, encodeRecord, type ProposedEvent } from "../model/record.ts";
+import {
+  encodeRestoration,
+  encodeSoftDeletion,
+  METADATA_EVENT_TYPE,
+  parseMetadata,
+} from "../model/stream-metadata.ts";
+import { getMetadataStream, getOriginalStream, type StreamState } from "../model/stream-state.ts";
 import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format.ts";
 
 /** A request to append events to a stream or to delete a stream. */
-export interface Write {
+export interface WriteRequest {
   readonly kind: "append" | "soft-delete" | "tombstone";
   readonly stream: string;
   /** An exact revision, or one of NO_STREAM, ANY and STREAM_EXISTS. */
-  readonly expected: number;
+  readonly expectedRevision: number;
   readonly events: readonly ProposedEvent[];
 }
 
@@ -22,7 +27,7 @@ export type WriteResult =
   | { readonly outcome: "deleted" };
 
 /** Stream and revision of an event. */
-export interface WrittenAt {
+export interface StreamRevision {
   readonly stream: string;
   readonly revision: number;
 }
@@ -30,24 +35,24 @@ export interface WrittenAt {
 /** Lookups in the committed log, on which the decisions about a group are based. */
 export interface CommittedState {
   /** Number of events in the log. */
-  readonly events: number;
+  readonly eventCount: number;
   /** Position of the last event. */
-  readonly position: number;
-  stateOf(stream: string): StreamState;
+  readonly lastPosition: number;
+  getStreamState(stream: string): StreamState;
   /** Returns the position of a stored event. */
-  positionOf(stream: string, revision: number): number | undefined;
+  findPosition(stream: string, revision: number): number | undefined;
   /** Returns the id of a stored event. */
-  idAt(stream: string, revision: number): string | undefined;
+  findEventId(stream: string, revision: number): string | undefined;
   /** Returns the data of the newest metadata event of a soft-deleted stream. */
-  metadataOf(stream: string): Uint8Array | undefined;
+  findMetadata(stream: string): Uint8Array | undefined;
   /** Returns stream and revision of a recently written event by its id. */
-  recentId(id: string): WrittenAt | undefined;
+  findRecentEvent(id: string): StreamRevision | undefined;
 }
 
-const NOTHING = new Uint8Array(0);
+const NO_BYTES = new Uint8Array(0);
 
 /** A staged event, which later writes of the group may repeat as a retry. */
-interface StagedEntry {
+interface StagedEvent {
   readonly id: string;
   readonly position: number;
 }
@@ -59,9 +64,9 @@ interface StagedEntry {
  */
 export class StagedGroup {
   readonly #states = new Map<string, StreamState>();
-  readonly ids = new Map<string, WrittenAt>();
+  readonly eventIds = new Map<string, StreamRevision>();
   readonly records: StoredRecord[] = [];
-  readonly #entries = new Map<string, StagedEntry>();
+  readonly #stagedEvents = new Map<string, StagedEvent>();
   readonly #metadata = new Map<string, Uint8Array>();
   readonly #committed: CommittedState;
   readonly #created: number;
@@ -72,7 +77,7 @@ export class StagedGroup {
   constructor(committed: CommittedState, created: number) {
     this.#committed = committed;
     this.#created = created;
-    this.#position = committed.position;
+    this.#position = committed.lastPosition;
   }
 
   /** Total size of the record bodies in bytes. */
@@ -86,148 +91,149 @@ export class StagedGroup {
   }
 
   /** Decides a write and stages its records. */
-  apply(write: Write): WriteResult {
-    const state = this.#stateOf(write.stream);
+  stage(write: WriteRequest): WriteResult {
+    const state = this.#getState(write.stream);
     const ids = write.kind === "append" ? write.events.map((event) => event.id) : [randomUUID()];
-    const decision = decideAppend(write.expected, ids, state, this.#history(write.stream));
+    const decision = decideAppend(write.expectedRevision, ids, state, this.#createHistory(write.stream));
     switch (decision.kind) {
       case "deleted":
         return { outcome: "deleted" };
       case "wrong-revision":
         return { outcome: "wrong-revision", current: decision.current };
       case "already-written":
-        return this.#alreadyWritten(write.stream, decision.revision);
+        return this.#findStoredResult(write.stream, decision.revision);
       case "write":
-        return this.#write(write, state);
+        return this.#stageWrite(write, state);
     }
   }
 
-  #write(write: Write, state: StreamState): WriteResult {
-    if (write.kind === "soft-delete") return this.#softDelete(write.stream, state);
-    if (write.kind === "tombstone") return this.#tombstone(write.stream, state);
-    const described = describedStream(write.stream);
-    if (described !== undefined) return this.#appendMetadata(write, described);
-    const result = this.#put(write.stream, write.events);
-    if (state.softDeleted) this.#recreate(write.stream, state.last + 1);
+  #stageWrite(write: WriteRequest, state: StreamState): WriteResult {
+    if (write.kind === "soft-delete") return this.#stageSoftDeletion(write.stream, state);
+    if (write.kind === "tombstone") return this.#stageTombstone(write.stream, state);
+    const described = getOriginalStream(write.stream);
+    if (described !== undefined) return this.#stageMetadataEvents(write, described);
+    const result = this.#stageEvents(write.stream, write.events);
+    if (state.isSoftDeleted) this.#stageRestoration(write.stream, state.lastRevision + 1);
     return result;
   }
 
-  #appendMetadata(write: Write, described: string): WriteResult {
-    const before = this.#stateOf(described);
-    if (before.tombstoned) return { outcome: "deleted" };
-    const result = this.#put(write.stream, write.events);
+  #stageMetadataEvents(write: WriteRequest, described: string): WriteResult {
+    const before = this.#getState(described);
+    if (before.isTombstoned) return { outcome: "deleted" };
+    const result = this.#stageEvents(write.stream, write.events);
     const last = write.events.at(-1);
     if (last === undefined) return result;
-    this.#describe(described, last);
-    if (before.softDeleted) this.#recreate(described, before.last + 1);
+    this.#applyMetadata(described, last);
+    if (before.isSoftDeleted) this.#stageRestoration(described, before.lastRevision + 1);
     return result;
   }
 
-  #softDelete(stream: string, state: StreamState): WriteResult {
-    if (state.last < 0 && !this.#hasMetadata(stream)) {
+  #stageSoftDeletion(stream: string, state: StreamState): WriteResult {
+    if (state.lastRevision < 0 && !this.#hasMetadata(stream)) {
       return { outcome: "wrong-revision", current: NO_STREAM };
     }
-    return this.#putMetadata(stream, softDeletion());
+    return this.#stageMetadata(stream, encodeSoftDeletion());
   }
 
-  #tombstone(stream: string, state: StreamState): WriteResult {
+  #stageTombstone(stream: string, state: StreamState): WriteResult {
     const event: ProposedEvent = {
       id: randomUUID(),
       type: "$streamDeleted",
       contentType: "application/octet-stream",
-      data: NOTHING,
-      metadata: NOTHING,
+      data: NO_BYTES,
+      metadata: NO_BYTES,
     };
-    this.#putRecord(stream, undefined, event);
-    this.#states.set(stream, { ...state, tombstoned: true });
-    return { outcome: "written", revision: state.last, position: this.#position };
+    this.#stageRecord(stream, undefined, event);
+    this.#states.set(stream, { ...state, isTombstoned: true });
+    return { outcome: "written", revision: state.lastRevision, position: this.#position };
   }
 
   /** Restores a soft-deleted stream. Events before `firstRevision` stay hidden. */
-  #recreate(stream: string, firstRevision: number): void {
-    this.#putMetadata(stream, recreation(this.#metadataOf(stream), firstRevision));
+  #stageRestoration(stream: string, firstRevision: number): void {
+    this.#stageMetadata(stream, encodeRestoration(this.#findMetadata(stream), firstRevision));
   }
 
-  #putMetadata(stream: string, data: Uint8Array): WriteResult {
+  #stageMetadata(stream: string, data: Uint8Array): WriteResult {
     const event: ProposedEvent = {
       id: randomUUID(),
-      type: METADATA_TYPE,
+      type: METADATA_EVENT_TYPE,
       contentType: "application/json",
       data,
-      metadata: NOTHING,
+      metadata: NO_BYTES,
     };
-    const result = this.#put(metadataStreamOf(stream), [event]);
-    this.#describe(stream, event);
+    const result = this.#stageEvents(getMetadataStream(stream), [event]);
+    this.#applyMetadata(stream, event);
     return result;
   }
 
   /** Applies a metadata event to the state of the stream to which it belongs. */
-  #describe(stream: string, event: ProposedEvent): void {
-    this.#states.set(stream, { ...this.#stateOf(stream), ...readMetadata(event) });
+  #applyMetadata(stream: string, event: ProposedEvent): void {
+    this.#states.set(stream, { ...this.#getState(stream), ...parseMetadata(event) });
     this.#metadata.set(stream, event.data);
   }
 
-  #put(stream: string, events: readonly ProposedEvent[]): WriteResult {
-    const state = this.#stateOf(stream);
-    let revision = state.last;
+  #stageEvents(stream: string, events: readonly ProposedEvent[]): WriteResult {
+    const state = this.#getState(stream);
+    let revision = state.lastRevision;
     if (events.length === 0) return { outcome: "written", revision, position: this.#position };
     for (const event of events) {
       revision += 1;
-      this.#putRecord(stream, revision, event);
-      this.#entries.set(entryName(stream, revision), { id: event.id, position: this.#position });
-      this.ids.set(event.id, { stream, revision });
+      this.#stageRecord(stream, revision, event);
+      this.#stagedEvents.set(formatEventKey(stream, revision), { id: event.id, position: this.#position });
+      this.eventIds.set(event.id, { stream, revision });
     }
-    this.#states.set(stream, { ...state, last: revision });
+    this.#states.set(stream, { ...state, lastRevision: revision });
     return { outcome: "written", revision, position: this.#position };
   }
 
   /** Stages a record at the next position. `revision` is undefined for a tombstone. */
-  #putRecord(stream: string, revision: number | undefined, event: ProposedEvent): void {
-    this.#position = positionAfter(this.#position, stream, event);
+  #stageRecord(stream: string, revision: number | undefined, event: ProposedEvent): void {
+    this.#position = computePosition(this.#position, stream, event);
     const body = encodeRecord(event, {
       stream,
       revision: revision ?? TOMBSTONE_REVISION,
       position: this.#position,
       created: this.#created,
     });
-    const ordinal = this.#committed.events + this.records.length;
+    const ordinal = this.#committed.eventCount + this.records.length;
     this.records.push({ ordinal, position: this.#position, revision, body });
     this.#bytes += body.length;
   }
 
-  #alreadyWritten(stream: string, revision: number): WriteResult {
-    const staged = this.#entries.get(entryName(stream, revision));
-    const position = staged?.position ?? this.#committed.positionOf(stream, revision);
+  #findStoredResult(stream: string, revision: number): WriteResult {
+    const staged = this.#stagedEvents.get(formatEventKey(stream, revision));
+    const position = staged?.position ?? this.#committed.findPosition(stream, revision);
     if (position === undefined)
       throw new Error(`The index does not contain revision ${revision} of the stream.`);
     return { outcome: "written", revision, position };
   }
 
-  #history(stream: string): History {
+  #createHistory(stream: string): StreamHistory {
     return {
-      recent: (id) => {
-        const at = this.ids.get(id) ?? this.#committed.recentId(id);
+      findRecentRevision: (id) => {
+        const at = this.eventIds.get(id) ?? this.#committed.findRecentEvent(id);
         return at?.stream === stream ? at.revision : undefined;
       },
-      idAt: (revision) =>
-        this.#entries.get(entryName(stream, revision))?.id ?? this.#committed.idAt(stream, revision),
+      findEventId: (revision) =>
+        this.#stagedEvents.get(formatEventKey(stream, revision))?.id ??
+        this.#committed.findEventId(stream, revision),
       hasMetadata: () => this.#hasMetadata(stream),
     };
   }
 
-  #stateOf(stream: string): StreamState {
-    return this.#states.get(stream) ?? this.#committed.stateOf(stream);
+  #getState(stream: string): StreamState {
+    return this.#states.get(stream) ?? this.#committed.getStreamState(stream);
   }
 
   #hasMetadata(stream: string): boolean {
-    return this.#stateOf(metadataStreamOf(stream)).last >= 0;
+    return this.#getState(getMetadataStream(stream)).lastRevision >= 0;
   }
 
-  #metadataOf(stream: string): Uint8Array | undefined {
-    return this.#metadata.get(stream) ?? this.#committed.metadataOf(stream);
+  #findMetadata(stream: string): Uint8Array | undefined {
+    return this.#metadata.get(stream) ?? this.#committed.findMetadata(stream);
   }
 }
 
-function entryName(stream: string, revision: number): string {
+function formatEventKey(stream: string, revision: number): string {
   return `${revision} ${stream}`;
 }

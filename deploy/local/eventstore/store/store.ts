@@ -6,11 +6,11 @@
  * could remove.
  */
 import {
-  LOG_BOUNDS,
-  type LogBounds,
+  FULL_SEGMENT_BYTES,
+  LOG_LIMITS,
+  type LogLimits,
   MAX_CACHED_IDS,
   MAX_GROUP_BYTES,
-  SEGMENT_BYTES,
 } from "../model/limits.ts";
 import { LogDamagedError } from "../model/log-errors.ts";
 import type { StreamState } from "../model/stream-state.ts";
@@ -18,18 +18,18 @@ import { DiskFullError } from "../storage/disk-full.ts";
 import type { OpenLog } from "../storage/events-directory.ts";
 import { indexRecord } from "../storage/index-record.ts";
 import type { CommittedLog } from "../storage/log-reader.ts";
-import { GroupCommit, type NotWritten } from "./group-commit.ts";
+import { DecisionData } from "./decision-data.ts";
+import { GroupCommit, type WriteRefusal } from "./group-commit.ts";
 import { openLogDirectory } from "./log-directory.ts";
-import { Lru } from "./lru.ts";
+import { LruMap } from "./lru.ts";
 import { RecentEvents } from "./recent-events.ts";
 import {
   type CommittedState,
   StagedGroup,
-  type Write,
+  type StreamRevision,
+  type WriteRequest,
   type WriteResult,
-  type WrittenAt,
 } from "./staged-group.ts";
-import { StoredDetails } from "./stored-details.ts";
 
 export interface StoreOptions {
   readonly dir: string;
@@ -40,26 +40,26 @@ export interface StoreOptions {
   /** Size in bytes at which a segment is full and the next segment starts. Tests use a small size. */
   readonly segmentBytes?: number;
   /** Limits of the whole log. Tests use small limits. */
-  readonly bounds?: LogBounds;
+  readonly limits?: LogLimits;
 }
 
 export class Store {
   readonly log: CommittedLog;
   readonly recentEvents: RecentEvents;
-  readonly #open: OpenLog;
-  readonly #bounds: LogBounds;
-  readonly #report: (line: string) => void;
-  readonly #ids = new Lru<string, WrittenAt>(MAX_CACHED_IDS);
+  readonly #openLog: OpenLog;
+  readonly #limits: LogLimits;
+  readonly #reportLine: (line: string) => void;
+  readonly #recentIds = new LruMap<string, StreamRevision>(MAX_CACHED_IDS);
   readonly #listeners = new Set<() => void>();
-  readonly #commits = new GroupCommit((writes) => this.#commitGroup(writes));
-  #diskFull = false;
+  readonly #groupCommit = new GroupCommit((writes) => this.#commitGroup(writes));
+  #isDiskFull = false;
 
   private constructor(open: OpenLog, options: StoreOptions) {
-    this.#open = open;
-    this.#bounds = options.bounds ?? LOG_BOUNDS;
-    this.#report = options.log ?? (() => undefined);
+    this.#openLog = open;
+    this.#limits = options.limits ?? LOG_LIMITS;
+    this.#reportLine = options.log ?? (() => undefined);
     this.log = open.log;
-    this.recentEvents = new RecentEvents(open.log.index.position);
+    this.recentEvents = new RecentEvents(open.log.index.lastPosition);
   }
 
   /**
@@ -70,31 +70,31 @@ export class Store {
    */
   static async open(options: StoreOptions): Promise<Store> {
     const open = await openLogDirectory(options.dir, {
-      bounds: options.bounds ?? LOG_BOUNDS,
+      limits: options.limits ?? LOG_LIMITS,
       log: options.log ?? (() => undefined),
-      writer: { sync: options.sync ?? true, segmentBytes: options.segmentBytes ?? SEGMENT_BYTES },
+      writer: { sync: options.sync ?? true, segmentBytes: options.segmentBytes ?? FULL_SEGMENT_BYTES },
     });
     return new Store(open, options);
   }
 
   /** Log position of the last committed event; 0 in an empty log. */
-  get position(): number {
-    return this.log.index.position;
+  get lastPosition(): number {
+    return this.log.index.lastPosition;
   }
 
   /** Resolves with the error if a disk write fails, except on a full disk. The log then refuses all further writes. */
-  get failed(): Promise<Error> {
-    return this.#commits.failed;
+  get failure(): Promise<Error> {
+    return this.#groupCommit.failure;
   }
 
   /** Queues a write and returns its result, see GroupCommit.submit. */
-  submit(write: Write, bytes: number, deadline: number): Promise<WriteResult | NotWritten> {
-    return this.#commits.submit(write, bytes, deadline);
+  submit(write: WriteRequest, bytes: number, deadline: number): Promise<WriteResult | WriteRefusal> {
+    return this.#groupCommit.submit(write, bytes, deadline);
   }
 
   /** Returns the committed state of a stream. */
-  stateOf(stream: string): StreamState {
-    return this.log.index.stateOf(stream);
+  getStreamState(stream: string): StreamState {
+    return this.log.index.getStreamState(stream);
   }
 
   /** Calls the listener after each commit, until the returned function is called. */
@@ -105,18 +105,18 @@ export class Store {
 
   /** Refuses new writes and waits for the queued writes. */
   closeToWrites(): Promise<void> {
-    return this.#commits.close();
+    return this.#groupCommit.close();
   }
 
   /** Closes the files and unlocks the directory. */
   async close(): Promise<void> {
     await this.closeToWrites();
-    await this.#open.close();
+    await this.#openLog.close();
   }
 
   /** Commits a group in one or more frames, depending on its size. */
-  async #commitGroup(writes: readonly Write[]): Promise<(WriteResult | NotWritten)[]> {
-    const results: (WriteResult | NotWritten)[] = [];
+  async #commitGroup(writes: readonly WriteRequest[]): Promise<(WriteResult | WriteRefusal)[]> {
+    const results: (WriteResult | WriteRefusal)[] = [];
     while (results.length < writes.length) {
       results.push(...(await this.#commitFrame(writes.slice(results.length))));
     }
@@ -124,88 +124,100 @@ export class Store {
   }
 
   /** Commits as many of the writes as fit into one frame, at least one. Returns the result of each committed write. */
-  async #commitFrame(writes: readonly Write[]): Promise<(WriteResult | NotWritten)[]> {
-    const details = await StoredDetails.ofFirst(this.log, writes);
-    const group = new StagedGroup(this.#stateWith(details), Date.now());
-    const results: (WriteResult | NotWritten)[] = [];
+  async #commitFrame(writes: readonly WriteRequest[]): Promise<(WriteResult | WriteRefusal)[]> {
+    const details = await DecisionData.read(this.log, writes);
+    const group = new StagedGroup(this.#createCommittedState(details), Date.now());
+    const results: (WriteResult | WriteRefusal)[] = [];
     for (const write of details.writes) {
       if (group.bytes >= MAX_GROUP_BYTES) break;
-      results.push(decide(group, write, details));
+      results.push(decideWrite(group, write, details));
     }
     if (group.records.length === 0) return results;
-    const refusal = await this.#write(group);
+    const refusal = await this.#writeGroup(group);
     if (refusal === undefined) return results;
-    return details.writes.slice(0, results.length).map((write) => this.#decideAlone(write, details, refusal));
+    return details.writes
+      .slice(0, results.length)
+      .map((write) => this.#decideSingle(write, details, refusal));
   }
 
   /** Decides a single write after its group could not be stored. A write that needs no space still gets its result. */
-  #decideAlone(write: Write, details: StoredDetails, refusal: NotWritten): WriteResult | NotWritten {
-    const group = new StagedGroup(this.#stateWith(details), Date.now());
-    const result = decide(group, write, details);
+  #decideSingle(
+    write: WriteRequest,
+    details: DecisionData,
+    refusal: WriteRefusal,
+  ): WriteResult | WriteRefusal {
+    const group = new StagedGroup(this.#createCommittedState(details), Date.now());
+    const result = decideWrite(group, write, details);
     return group.records.length === 0 ? result : refusal;
   }
 
   /** Stores and publishes a group. If the log or the disk is full, changes nothing and returns the reason. */
-  async #write(group: StagedGroup): Promise<NotWritten | undefined> {
-    if (this.#exceedsBounds(group)) return { outcome: "log-full" };
+  async #writeGroup(group: StagedGroup): Promise<WriteRefusal | undefined> {
+    if (this.#exceedsLimits(group)) return { outcome: "log-full" };
     try {
-      this.#publish(group, await this.#open.writer.append(group.records));
+      this.#publish(group, await this.#openLog.writer.append(group.records));
     } catch (error) {
       if (!(error instanceof DiskFullError)) throw error;
-      if (!this.#diskFull) {
-        this.#report(`The disk is full. Appends fail until there is space. Reads continue. ${error.message}`);
+      if (!this.#isDiskFull) {
+        this.#reportLine(
+          `The disk is full. Appends fail until there is space. Reads continue. ${error.message}`,
+        );
       }
-      this.#diskFull = true;
+      this.#isDiskFull = true;
       return { outcome: "disk-full" };
     }
-    if (this.#diskFull) this.#report("The disk has space again. Appends succeed.");
-    this.#diskFull = false;
+    if (this.#isDiskFull) this.#reportLine("The disk has space again. Appends succeed.");
+    this.#isDiskFull = false;
     return undefined;
   }
 
   #publish(group: StagedGroup, offsets: readonly number[]): void {
     const { index } = this.log;
-    const { segment, offset } = this.#open.writer.end;
-    while (index.segments < segment) index.startSegment();
+    const { segment, offset } = this.#openLog.writer.end;
+    while (index.segmentCount < segment) index.startSegment();
     for (const [at, record] of group.records.entries()) {
       const problem = indexRecord(index, record, offsets[at] ?? 0);
       if (problem !== undefined) throw new LogDamagedError(`The written group is out of order: ${problem}`);
     }
     index.setSegmentEnd(offset);
-    for (const [id, at] of group.ids) this.#ids.set(id, at);
+    for (const [id, at] of group.eventIds) this.#recentIds.set(id, at);
     this.recentEvents.push(group.records.map(({ position, body }) => ({ position, record: body })));
     for (const listener of this.#listeners) listener();
   }
 
-  #stateWith(details: StoredDetails): CommittedState {
+  #createCommittedState(details: DecisionData): CommittedState {
     const { index } = this.log;
     return {
-      events: index.events,
-      position: index.position,
-      stateOf: (stream) => index.stateOf(stream),
-      positionOf: (stream, revision) => {
-        const ordinal = index.ordinalOf(stream, revision);
-        return ordinal === undefined ? undefined : index.positionOf(ordinal);
+      eventCount: index.eventCount,
+      lastPosition: index.lastPosition,
+      getStreamState: (stream) => index.getStreamState(stream),
+      findPosition: (stream, revision) => {
+        const ordinal = index.findOrdinal(stream, revision);
+        return ordinal === undefined ? undefined : index.getPosition(ordinal);
       },
-      idAt: (stream, revision) => details.idAt(stream, revision),
-      metadataOf: (stream) => details.metadataOf(stream),
-      recentId: (id) => this.#ids.get(id),
+      findEventId: (stream, revision) => details.findEventId(stream, revision),
+      findMetadata: (stream) => details.findMetadata(stream),
+      findRecentEvent: (id) => this.#recentIds.get(id),
     };
   }
 
-  #exceedsBounds(group: StagedGroup): boolean {
+  #exceedsLimits(group: StagedGroup): boolean {
     const { index } = this.log;
-    const { events, streams, segments } = this.#bounds;
+    const { events, streams, segments } = this.#limits;
     const created = [...group.streams].filter((stream) => !index.hasStream(stream)).length;
     return (
-      index.events + group.records.length > events ||
-      index.streams + created > streams ||
-      this.#open.writer.nextSegment > segments
+      index.eventCount + group.records.length > events ||
+      index.streamCount + created > streams ||
+      this.#openLog.writer.nextSegmentCount > segments
     );
   }
 }
 
-function decide(group: StagedGroup, write: Write, details: StoredDetails): WriteResult | NotWritten {
-  const damaged = details.damaged.get(write);
-  return damaged === undefined ? group.apply(write) : { outcome: "damaged", reason: damaged };
+function decideWrite(
+  group: StagedGroup,
+  write: WriteRequest,
+  details: DecisionData,
+): WriteResult | WriteRefusal {
+  const damaged = details.damagedWrites.get(write);
+  return damaged === undefined ? group.stage(write) : { outcome: "damaged", reason: damaged };
 }

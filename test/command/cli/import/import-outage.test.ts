@@ -29,7 +29,7 @@ describe("an import while the event log is unavailable", function () {
     running?.child.kill("SIGKILL");
     await running?.exit;
     running = undefined;
-    await log.end("SIGKILL");
+    await log.kill("SIGKILL");
   });
 
   const env = () => ({ EVENTSTORE_URL: `esdb://127.0.0.1:${log.port}?tls=false` });

@@ -29,7 +29,7 @@ describe("demo data", () => {
     await startEmpty();
     first = await seed();
   });
-  after(() => server.stop());
+  after(() => server.stopServer());
 
   async function startEmpty(): Promise<void> {
     root = makeTestRoot();

@@ -5,7 +5,7 @@ const CHUNK_MASK = CHUNK_LENGTH - 1;
 type Chunk = Float64Array | Uint32Array;
 
 /** Growing array of numbers, stored in chunks of fixed size. So it grows without copies and wastes little memory. */
-export class Column {
+export class ChunkedArray {
   readonly #newChunk: () => Chunk;
   readonly #chunks: Chunk[] = [];
   #length = 0;
@@ -15,13 +15,13 @@ export class Column {
   }
 
   /** Creates an array of safe integers, which take 8 bytes each. */
-  static ofSafeIntegers(): Column {
-    return new Column(() => new Float64Array(CHUNK_LENGTH));
+  static forSafeIntegers(): ChunkedArray {
+    return new ChunkedArray(() => new Float64Array(CHUNK_LENGTH));
   }
 
   /** Creates an array of unsigned integers below 2^32, which take 4 bytes each. */
-  static ofUint32(): Column {
-    return new Column(() => new Uint32Array(CHUNK_LENGTH));
+  static forUint32(): ChunkedArray {
+    return new ChunkedArray(() => new Uint32Array(CHUNK_LENGTH));
   }
 
   get length(): number {

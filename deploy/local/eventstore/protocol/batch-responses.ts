@@ -10,7 +10,7 @@ import type { WriteResult } from "../store/staged-group.ts";
 import type { CallError } from "./errors.ts";
 
 /** Values of google.rpc.Code in responses of BatchAppend. */
-const CODE = {
+const RPC_CODES = {
   UNKNOWN: 2,
   INVALID_ARGUMENT: 3,
   DEADLINE_EXCEEDED: 4,
@@ -19,27 +19,27 @@ const CODE = {
 } as const;
 
 /** Values of an append request that the response repeats. */
-export interface AnswerContext {
+export interface AppendContext {
   readonly correlationId: UUID;
-  readonly identifier: StreamIdentifier;
-  readonly expected: number;
+  readonly streamIdentifier: StreamIdentifier;
+  readonly expectedRevision: number;
 }
 
 /** Creates the response to an append that was decided. */
-export function answerResult(to: AnswerContext, result: WriteResult): BatchAppendResp {
+export function createResultResponse(context: AppendContext, result: WriteResult): BatchAppendResp {
   switch (result.outcome) {
     case "written":
-      return answerSuccess(to, result.revision, result.position);
+      return createSuccessResponse(context, result.revision, result.position);
     case "wrong-revision":
-      return sendError(
-        to,
-        CODE.ALREADY_EXISTS,
+      return createErrorResponse(
+        context,
+        RPC_CODES.ALREADY_EXISTS,
         "WrongExpectedVersion",
-        wrongVersion(to.expected, result.current),
+        encodeWrongVersion(context.expectedRevision, result.current),
       );
     case "deleted": {
-      const details = new shared.StreamDeleted().setStreamIdentifier(to.identifier);
-      return sendError(to, CODE.NOT_FOUND, "StreamDeleted", details);
+      const details = new shared.StreamDeleted().setStreamIdentifier(context.streamIdentifier);
+      return createErrorResponse(context, RPC_CODES.NOT_FOUND, "StreamDeleted", details);
     }
   }
 }
@@ -48,32 +48,32 @@ export function answerResult(to: AnswerContext, result: WriteResult): BatchAppen
  * Creates the response to an append whose deadline passed, or for which the queue or the disk is full. Any other error for
  * an append that can be retried makes the client close its connection.
  */
-export function answerTimeout(to: AnswerContext): BatchAppendResp {
-  return sendError(to, CODE.DEADLINE_EXCEEDED, "Timeout", new shared.Timeout());
+export function createTimeoutResponse(context: AppendContext): BatchAppendResp {
+  return createErrorResponse(context, RPC_CODES.DEADLINE_EXCEEDED, "Timeout", new shared.Timeout());
 }
 
 /** Creates the response to an append that was refused, where a retry would not help. */
-export function answerRefusal(to: AnswerContext, error: CallError): BatchAppendResp {
+export function createRefusalResponse(context: AppendContext, error: CallError): BatchAppendResp {
   if (error.metadata.get("exception")[0] === "maximum-append-size-exceeded") {
     const details = new shared.MaximumAppendSizeExceeded().setMaxappendsize(MAX_APPEND_BYTES);
-    return sendError(to, CODE.INVALID_ARGUMENT, "MaximumAppendSizeExceeded", details);
+    return createErrorResponse(context, RPC_CODES.INVALID_ARGUMENT, "MaximumAppendSizeExceeded", details);
   }
-  const code = error.code === grpcStatus.INVALID_ARGUMENT ? CODE.INVALID_ARGUMENT : CODE.UNKNOWN;
+  const code = error.code === grpcStatus.INVALID_ARGUMENT ? RPC_CODES.INVALID_ARGUMENT : RPC_CODES.UNKNOWN;
   const details = new shared.BadRequest().setMessage(error.details);
-  return sendError(to, code, "BadRequest", details, error.details);
+  return createErrorResponse(context, code, "BadRequest", details, error.details);
 }
 
-function answerSuccess(to: AnswerContext, revision: number, position: number): BatchAppendResp {
+function createSuccessResponse(context: AppendContext, revision: number, position: number): BatchAppendResp {
   const success = new streams.BatchAppendResp.Success();
   if (revision < 0) success.setNoStream(new empty.Empty());
   else success.setCurrentRevision(String(revision));
   const at = new shared.AllStreamPosition();
   success.setPosition(at.setCommitPosition(String(position)).setPreparePosition(String(position)));
-  return answer(to).setSuccess(success);
+  return createResponse(context).setSuccess(success);
 }
 
-function sendError(
-  to: AnswerContext,
+function createErrorResponse(
+  context: AppendContext,
   code: number,
   type: string,
   details: Message,
@@ -81,19 +81,23 @@ function sendError(
 ): BatchAppendResp {
   const packed = new any.Any();
   packed.pack(details.serializeBinary(), `event_store.client.${type}`);
-  return answer(to).setError(new status.Status().setCode(code).setMessage(message).setDetails(packed));
+  return createResponse(context).setError(
+    new status.Status().setCode(code).setMessage(message).setDetails(packed),
+  );
 }
 
-function answer(to: AnswerContext): BatchAppendResp {
-  return new streams.BatchAppendResp().setCorrelationId(to.correlationId).setStreamIdentifier(to.identifier);
+function createResponse(context: AppendContext): BatchAppendResp {
+  return new streams.BatchAppendResp()
+    .setCorrelationId(context.correlationId)
+    .setStreamIdentifier(context.streamIdentifier);
 }
 
-function wrongVersion(expected: number, current: number): Message {
+function encodeWrongVersion(expectedRevision: number, current: number): Message {
   const details = new shared.WrongExpectedVersion();
   if (current < 0) details.setCurrentNoStream(new empty.Empty());
   else details.setCurrentStreamRevision(String(current));
-  if (expected === ANY) return details.setExpectedAny(new empty.Empty());
-  if (expected === NO_STREAM) return details.setExpectedNoStream(new empty.Empty());
-  if (expected === STREAM_EXISTS) return details.setExpectedStreamExists(new empty.Empty());
-  return details.setExpectedStreamPosition(String(expected));
+  if (expectedRevision === ANY) return details.setExpectedAny(new empty.Empty());
+  if (expectedRevision === NO_STREAM) return details.setExpectedNoStream(new empty.Empty());
+  if (expectedRevision === STREAM_EXISTS) return details.setExpectedStreamExists(new empty.Empty());
+  return details.setExpectedStreamPosition(String(expectedRevision));
 }

@@ -1,0 +1,102 @@
+import { MAX_GROUP_BYTES } from "../model/limits.ts";
+import { LogDamagedError } from "../model/log-errors.ts";
+import { decodeProposedEvent } from "../model/record.ts";
+import { getMetadataStream, getOriginalStream } from "../model/stream-state.ts";
+import { type CommittedLog, readStreamEvents } from "../storage/log-reader.ts";
+import type { WriteRequest } from "./staged-group.ts";
+
+/** Maximum number of parallel lookups. Each lookup keeps at most one page of events in memory. */
+const MAX_PARALLEL_LOOKUPS = 8;
+
+/**
+ * Stored data on which the decisions about a group of writes depend: event ids, to recognise retries, and the metadata of
+ * soft-deleted streams. All other data for decisions is in the index.
+ */
+export class DecisionData {
+  readonly #ids = new Map<string, Map<number, string>>();
+  readonly #metadata = new Map<string, Uint8Array>();
+  /** Writes that cannot be decided, because the decision depends on a damaged event. */
+  readonly damagedWrites = new Map<WriteRequest, LogDamagedError>();
+
+  #metadataBytes = 0;
+  #writes: readonly WriteRequest[] = [];
+
+  /** Reads the stored data for the first writes of a group, or for all writes if the metadata is not too large. */
+  static async read(log: CommittedLog, writes: readonly WriteRequest[]): Promise<DecisionData> {
+    const details = new DecisionData();
+    const lookups = [...writes.keys()].filter((at) => needsLookup(log, writes[at]));
+    let done = 0;
+    for (; done < lookups.length && details.#metadataBytes < MAX_GROUP_BYTES; done += MAX_PARALLEL_LOOKUPS) {
+      const batch = lookups.slice(done, done + MAX_PARALLEL_LOOKUPS);
+      await Promise.all(batch.map((at) => details.#lookUp(log, writes[at])));
+    }
+    details.#writes = writes.slice(0, lookups[done]);
+    return details;
+  }
+
+  /** The first writes of the group, for which all stored data was read. */
+  get writes(): readonly WriteRequest[] {
+    return this.#writes;
+  }
+
+  findEventId(stream: string, revision: number): string | undefined {
+    return this.#ids.get(stream)?.get(revision);
+  }
+
+  findMetadata(stream: string): Uint8Array | undefined {
+    return this.#metadata.get(stream);
+  }
+
+  async #lookUp(log: CommittedLog, write: WriteRequest | undefined): Promise<void> {
+    if (write === undefined) return;
+    try {
+      await this.#readIds(log, write);
+      await this.#readMetadata(log, write.stream);
+    } catch (error) {
+      if (!(error instanceof LogDamagedError)) throw error;
+      this.damagedWrites.set(write, error);
+    }
+  }
+
+  /** Reads stored ids up to the first id that differs from the write. The append rules need no further ids. */
+  async #readIds(log: CommittedLog, { stream, expectedRevision, events }: WriteRequest): Promise<void> {
+    if (!expectsEarlierRevision(log, stream, expectedRevision) || events.length === 0) return;
+    const known = this.#ids.get(stream) ?? new Map<number, string>();
+    this.#ids.set(stream, known);
+    const last = Math.min(log.index.getStreamState(stream).lastRevision, expectedRevision + events.length);
+    let revision = expectedRevision;
+    for await (const page of readStreamEvents(log, stream, expectedRevision + 1, last)) {
+      for (const { record } of page) {
+        revision += 1;
+        const { id } = decodeProposedEvent(record);
+        known.set(revision, id);
+        if (id !== events[revision - expectedRevision - 1]?.id) return;
+      }
+    }
+  }
+
+  async #readMetadata(log: CommittedLog, stream: string): Promise<void> {
+    const { lastRevision } = log.index.getStreamState(getMetadataStream(stream));
+    if (!log.index.getStreamState(stream).isSoftDeleted || lastRevision < 0) return;
+    for await (const page of readStreamEvents(log, getMetadataStream(stream), lastRevision, lastRevision)) {
+      for (const { record } of page) {
+        // A copy, because a view would keep the whole page in memory.
+        const data = Uint8Array.from(decodeProposedEvent(record).data);
+        this.#metadata.set(stream, data);
+        this.#metadataBytes += data.length;
+      }
+    }
+  }
+}
+
+function needsLookup(log: CommittedLog, write: WriteRequest | undefined): boolean {
+  if (write?.kind !== "append") return false;
+  const { stream, expectedRevision } = write;
+  if (expectsEarlierRevision(log, stream, expectedRevision)) return true;
+  return getOriginalStream(stream) === undefined && log.index.getStreamState(stream).isSoftDeleted;
+}
+
+/** Returns true if a write expects an earlier revision than the last. Stored ids then decide if the write is a retry. */
+function expectsEarlierRevision(log: CommittedLog, stream: string, expectedRevision: number): boolean {
+  return expectedRevision >= -1 && expectedRevision < log.index.getStreamState(stream).lastRevision;
+}

@@ -20,7 +20,7 @@ setLogVerbosity(logVerbosity.NONE);
 try {
   const server = await startLogServer({
     ...readArguments(process.argv.slice(2)),
-    log: (line) => console.error(line),
+    printLine: (line) => console.error(line),
   });
   void server.failure.then(async (error) => {
     // After a disk failure, the stop can also fail. Only the disk failure is reported.

@@ -3,25 +3,17 @@
  * guarantees, limits and unsupported features.
  */
 import { Server, ServerCredentials } from "@grpc/grpc-js";
-import { type LogLimits, MAX_MESSAGE_BYTES } from "./model/limits.ts";
+import { MAX_MESSAGE_BYTES } from "./model/limits.ts";
 import { LogStartError } from "./model/log-errors.ts";
 import { OpenCalls } from "./protocol/calls.ts";
 import { unavailable } from "./protocol/errors.ts";
 import { addServices } from "./protocol/service.ts";
-import { Store } from "./store/store.ts";
+import { Store, type StoreOptions } from "./store/store.ts";
 
-export interface LogServerOptions {
-  /** Directory of the log. The server creates a missing directory. */
-  readonly dir: string;
+export interface LogServerOptions extends StoreOptions {
   readonly host: string;
   /** Port to listen on. 0 selects a free port. */
   readonly port: number;
-  /** If true, the default, each append is flushed to disk before it is acknowledged. Only benchmarks disable this. */
-  readonly sync?: boolean;
-  /** Receives lines for the operator, including internal error details that clients do not get. */
-  readonly log?: (line: string) => void;
-  /** Limits of the whole log. Tests use small limits. */
-  readonly limits?: LogLimits;
 }
 
 export interface LogServer {
@@ -46,7 +38,7 @@ export async function startLogServer(options: LogServerOptions): Promise<LogServ
   const server = new Server({ "grpc.max_receive_message_length": MAX_MESSAGE_BYTES });
   const calls = new OpenCalls();
   let port = options.port;
-  addServices(server, { store, calls, log: options.log ?? (() => undefined), getPort: () => port });
+  addServices(server, { store, calls, getPort: () => port });
   try {
     port = await bindPort(server, options.host, options.port);
   } catch (error) {

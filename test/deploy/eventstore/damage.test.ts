@@ -86,7 +86,12 @@ describe("damaged files of the embedded log", function () {
 
   it("in a running log, exactly the calls that need a damaged event fail", async () => {
     const lines: string[] = [];
-    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, log: (line) => lines.push(line) });
+    const server = await startLogServer({
+      dir,
+      host: "127.0.0.1",
+      port: 0,
+      printLine: (line) => lines.push(line),
+    });
     const client = createClient(server.port);
     const events = (stream: string) =>
       Array.from({ length: 30 }, (_, n) => jsonEvent({ type: "Noted", data: { stream, n } }));
@@ -202,7 +207,7 @@ describe("damaged files of the embedded log", function () {
     for (const offset of [20, 4096 + 20]) {
       await flipBit(getEndFilePath(), offset);
       const lines: string[] = [];
-      await (await openStore(dir, { log: (line) => lines.push(line) })).close();
+      await (await openStore(dir, { printLine: (line) => lines.push(line) })).close();
       expect(lines).to.have.length(1);
       expect(lines[0]).to.include(getEndFilePath());
       expect(await readFile(getEndFilePath())).to.deep.equal(intact);
@@ -221,7 +226,7 @@ describe("damaged files of the embedded log", function () {
       await writeFile(getEndFilePath(), former);
       for (const offset of damaged) await flipBit(getEndFilePath(), offset);
       const lines: string[] = [];
-      await (await openStore(dir, { log: (line) => lines.push(line) })).close();
+      await (await openStore(dir, { printLine: (line) => lines.push(line) })).close();
       expect(lines).to.have.length(damaged.length);
       const rewritten = await readFile(getEndFilePath());
       for (const offset of [0, 4096]) {
@@ -256,7 +261,7 @@ describe("damaged files of the embedded log", function () {
     });
 
     async function startAndRead() {
-      const store = await openStore(dir, { log: (line) => lines.push(line) });
+      const store = await openStore(dir, { printLine: (line) => lines.push(line) });
       const content = await readContent(store);
       await submit(store, createAppend("note-1", ["goes on"]));
       await store.close();

@@ -150,7 +150,7 @@ describe("the embedded log on a full disk", function () {
 
   it("an append is undone and can be retried if the disk has no space to record its acknowledgement", async () => {
     const lines: string[] = [];
-    const store = await openStore(dir, { log: (line) => lines.push(line) });
+    const store = await openStore(dir, { printLine: (line) => lines.push(line) });
     await appendEvents(store, 30);
     const before = await readContent(store);
     const [refused, late] = [createAppend("late", ["one"]), createAppend("late", ["two"])];

@@ -77,7 +77,12 @@ describe("a log directory of an earlier release", function () {
 
   /** Starts the log, which migrates the database, and dumps all data. */
   async function startAndDump(lines: string[] = []): Promise<Dump> {
-    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, log: (line) => lines.push(line) });
+    const server = await startLogServer({
+      dir,
+      host: "127.0.0.1",
+      port: 0,
+      printLine: (line) => lines.push(line),
+    });
     const client = createClient(server.port);
     const dump = await dumpLog(client, Object.keys(expected.byStream));
     await client.dispose();
@@ -187,10 +192,10 @@ describe("a log directory of an earlier release", function () {
   });
 
   it("a database that exceeds the log's limits is not migrated and stays unchanged", async () => {
-    const bounds = { events: 1_000_000, streams: 1_000_000, segments: 1_000 };
+    const limits = { events: 1_000_000, streams: 1_000_000, segments: 1_000 };
     for (const limit of [{ events: 5 }, { streams: 2 }, { segments: 0 }]) {
       const lines: string[] = [];
-      const options = { bounds: { ...bounds, ...limit }, log: (line: string) => lines.push(line) };
+      const options = { limits: { ...limits, ...limit }, printLine: (line: string) => lines.push(line) };
       expect((await getRejection(openStore(dir, options))).message).to.match(/limit/);
       expect(await readdir(dir)).not.to.include.members(["events"]);
       expect(lines.join("\n")).not.to.include("Migrated");

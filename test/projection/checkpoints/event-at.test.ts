@@ -11,7 +11,7 @@ import { flipBit, getSegmentPath } from "../../deploy/eventstore/stored-log.ts";
 describe("reading the event at a log position", () => {
   it("fails for a damaged record instead of reporting that there is no event", async () => {
     const { dir, remove } = await createTemporaryDir();
-    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, log: () => undefined });
+    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, printLine: () => undefined });
     const client = createClient(server.port);
     try {
       await client.appendToStream("before", createEvent(1));

@@ -7,11 +7,12 @@
  */
 import { type LogLimits, MAX_PAGE_BYTES, MAX_PAGE_EVENTS } from "../model/limits.ts";
 import { createFileDamageError, type LogDamagedError, LogStartError } from "../model/log-errors.ts";
+import type { LogOptions } from "../model/log-options.ts";
 import { streams } from "../model/pb.ts";
 import { computePosition, readEventType, readStreamName, readWireBytes } from "../model/record.ts";
 import type { StreamState } from "../model/stream-state.ts";
 import { DiskFullError } from "../storage/disk-full.ts";
-import { type OpenLogOptions, openEventsDirectory } from "../storage/events-directory.ts";
+import { openEventsDirectory } from "../storage/events-directory.ts";
 import { indexRecord } from "../storage/index-record.ts";
 import type { LogIndex } from "../storage/log-index.ts";
 import { type CommittedLog, readAllEvents } from "../storage/log-reader.ts";
@@ -42,12 +43,12 @@ export async function copyLevelDb(
   database: LevelDb,
   dir: string,
   events: string,
-  options: OpenLogOptions,
+  options: LogOptions,
 ): Promise<void> {
   const target = await openEventsDirectory(events, options);
   const { index } = target.log;
   let reportAt = 0;
-  options.log(`Migrating the log in ${dir} to segment files. The LevelDB files are kept.`);
+  options.printLine(`Migrating the log in ${dir} to segment files. The LevelDB files are kept.`);
   try {
     for await (const entries of readEntries(database, EVENT_KEYS)) {
       const records = entries.map(([key, value]) => {
@@ -60,7 +61,7 @@ export async function copyLevelDb(
       await target.writer.append(records);
       requireSegmentLimit(dir, target.writer.end.segment, options.limits);
       if (performance.now() < reportAt) continue;
-      options.log(
+      options.printLine(
         `Migrating the log: ${index.eventCount} events so far, up to position ${index.lastPosition}.`,
       );
       reportAt = performance.now() + PROGRESS_INTERVAL_MS;

@@ -3,23 +3,14 @@ import type { AppendReq, AppendResp } from "@eventstore/db-client/generated/stre
 import type { ServerReadableStream, sendUnaryData } from "@grpc/grpc-js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
 import { shared, streams } from "../model/pb.ts";
-import type { ProposedEvent } from "../model/record.ts";
 import type { Store } from "../store/store.ts";
 import { invalidArgument, streamDeleted } from "./errors.ts";
-import {
-  AppendSize,
-  checkMetadata,
-  parseExpectedRevision,
-  parseProposedEvent,
-  parseWritableStreamName,
-} from "./request-parts.ts";
+import { AppendEvents, parseSpecialRevision, parseUint64, parseWritableStreamName } from "./request-parts.ts";
 import { writeOrThrow } from "./write-or-throw.ts";
 
 interface AppendRequest {
-  readonly stream: string;
   readonly expectedRevision: number;
-  readonly events: ProposedEvent[];
-  readonly size: AppendSize;
+  readonly events: AppendEvents;
 }
 
 /** Collects the messages of an append, writes it, and calls either `answer` or `fail` once. */
@@ -59,13 +50,10 @@ function startAppend(options: AppendReq.Options | undefined): AppendRequest {
   if (options === undefined)
     throw invalidArgument("The first message of an append must contain its options.");
   return {
-    stream: parseWritableStreamName(options.getStreamIdentifier()),
-    expectedRevision: parseExpectedRevision(
-      options,
-      options.hasRevision() ? options.getRevision() : undefined,
-    ),
-    events: [],
-    size: new AppendSize(),
+    events: new AppendEvents(parseWritableStreamName(options.getStreamIdentifier())),
+    expectedRevision: options.hasRevision()
+      ? parseUint64(options.getRevision())
+      : parseSpecialRevision(options),
   };
 }
 
@@ -74,10 +62,7 @@ function addEvent(append: AppendRequest | undefined, message: AppendReq): void {
   if (append === undefined || proposed === undefined) {
     throw invalidArgument("An append must contain its options first, then its events.");
   }
-  const event = parseProposedEvent(proposed);
-  append.size.add(append.stream, event);
-  checkMetadata(append.stream, [event]);
-  append.events.push(event);
+  append.events.add([proposed]);
 }
 
 async function writeAppend(
@@ -85,13 +70,10 @@ async function writeAppend(
   append: AppendRequest,
   deadline: Date | number,
 ): Promise<AppendResp> {
-  const { stream, expectedRevision, events } = append;
-  const result = await writeOrThrow(
-    store,
-    { kind: "append", stream, expectedRevision, events },
-    append.size.storedBytes,
-    deadline,
-  );
+  const { expectedRevision } = append;
+  const { stream, events, storedBytes } = append.events;
+  const write = { kind: "append", stream, expectedRevision, events } as const;
+  const result = await writeOrThrow(store, write, storedBytes, deadline);
   switch (result.outcome) {
     case "deleted":
       throw streamDeleted(stream);

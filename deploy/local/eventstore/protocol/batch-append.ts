@@ -6,7 +6,6 @@ import type { BatchAppendReq, BatchAppendResp } from "@eventstore/db-client/gene
 import { type ServerDuplexStream, status } from "@grpc/grpc-js";
 import { MAX_QUEUED_MESSAGES, MAX_UNFINISHED_APPENDS } from "../model/limits.ts";
 import { shared } from "../model/pb.ts";
-import type { ProposedEvent } from "../model/record.ts";
 import type { WriteRefusal } from "../store/group-commit.ts";
 import type { WriteResult } from "../store/staged-group.ts";
 import type { Store } from "../store/store.ts";
@@ -18,47 +17,39 @@ import {
 } from "./batch-responses.ts";
 import { CallError, invalidArgument, logFull, toCallError, unavailable } from "./errors.ts";
 import {
-  AppendSize,
-  checkMetadata,
-  parseExpectedRevision,
-  parseProposedEvent,
+  AppendEvents,
+  parseSpecialRevision,
+  parseUint64,
   parseUuid,
   parseWritableStreamName,
 } from "./request-parts.ts";
 
-export type BatchAppendCall = ServerDuplexStream<BatchAppendReq, BatchAppendResp>;
+type BatchAppendCall = ServerDuplexStream<BatchAppendReq, BatchAppendResp>;
 
 /** An append whose last part has not arrived yet. */
 interface UnfinishedAppend {
   readonly context: AppendContext;
-  readonly stream: string;
   readonly deadline: number;
-  readonly events: ProposedEvent[];
-  readonly size: AppendSize;
+  readonly events: AppendEvents;
 }
 
 /** Maximum delay of setTimeout. Later deadlines have no timer. */
 const MAX_TIMER_DELAY_MS = 2 ** 31 - 1;
 
-/** Serves one BatchAppend call until it ends. */
-export function serveBatchAppend(store: Store, call: BatchAppendCall, log: (line: string) => void): void {
-  new BatchAppendSession(store, call, log).start();
-}
-
-class BatchAppendSession {
+/** One BatchAppend call. */
+export class BatchAppendSession {
   readonly #store: Store;
   readonly #call: BatchAppendCall;
-  readonly #log: (line: string) => void;
   readonly #unfinished = new Map<string, UnfinishedAppend>();
   #pendingWrites = 0;
   #isHalfClosed = false;
 
-  constructor(store: Store, call: BatchAppendCall, log: (line: string) => void) {
+  constructor(store: Store, call: BatchAppendCall) {
     this.#store = store;
     this.#call = call;
-    this.#log = log;
   }
 
+  /** Serves the call until it ends. */
   start(): void {
     this.#call.on("data", (request: BatchAppendReq) => this.#receive(request));
     this.#call.on("drain", () => this.#call.resume());
@@ -83,7 +74,7 @@ class BatchAppendSession {
     // This is a later part of an append that was already refused.
     if (append === undefined) return;
     try {
-      addEvents(append, request);
+      append.events.add(request.getProposedMessagesList());
     } catch (error) {
       this.#unfinished.delete(correlation);
       this.#sendRefusal(append.context, error);
@@ -107,29 +98,29 @@ class BatchAppendSession {
     const context: AppendContext = {
       correlationId: request.getCorrelationId() ?? new shared.UUID(),
       streamIdentifier: options?.getStreamIdentifier() ?? new shared.StreamIdentifier(),
-      expectedRevision:
-        options === undefined ? 0 : parseExpectedRevision(options, parseExactRevision(options)),
+      expectedRevision: parseExpectedRevision(options),
     };
     try {
-      const stream = parseWritableStreamName(options?.getStreamIdentifier());
+      const events = new AppendEvents(parseWritableStreamName(options?.getStreamIdentifier()));
       const deadline = options?.getDeadline()?.toDate().getTime() ?? Number.POSITIVE_INFINITY;
-      this.#unfinished.set(correlation, { context, stream, deadline, events: [], size: new AppendSize() });
+      this.#unfinished.set(correlation, { context, deadline, events });
     } catch (error) {
       this.#sendRefusal(context, error);
     }
   }
 
   #sendRefusal(context: AppendContext, error: unknown): void {
-    this.#send(createRefusalResponse(context, toCallError(error, this.#log)));
+    this.#send(createRefusalResponse(context, toCallError(error, this.#store.printLine)));
   }
 
   async #writeAppend(append: UnfinishedAppend): Promise<void> {
-    const { stream, events, context } = append;
+    const { context, deadline } = append;
+    const { stream, events, storedBytes } = append.events;
     const write = { kind: "append", stream, expectedRevision: context.expectedRevision, events } as const;
     this.#pendingWrites += 1;
     try {
-      const written = this.#store.submit(write, append.size.storedBytes, append.deadline);
-      const result = await waitUntilDeadline(written, append.deadline);
+      const written = this.#store.submit(write, storedBytes, deadline);
+      const result = await waitUntilDeadline(written, deadline);
       // During a shutdown, the error that ends the call applies to this append.
       if (result.outcome === "closing") return;
       this.#send(this.#createResponse(context, result));
@@ -151,7 +142,7 @@ class BatchAppendSession {
       case "log-full":
         return createRefusalResponse(context, logFull());
       case "damaged":
-        return createRefusalResponse(context, toCallError(result.reason, this.#log));
+        return createRefusalResponse(context, toCallError(result.reason, this.#store.printLine));
       default:
         return createTimeoutResponse(context);
     }
@@ -167,7 +158,7 @@ class BatchAppendSession {
   #endWithError(error: unknown): void {
     if (this.#call.writableEnded) return;
     this.#unfinished.clear();
-    this.#call.emit("error", toCallError(error, this.#log));
+    this.#call.emit("error", toCallError(error, this.#store.printLine));
   }
 
   #endIfComplete(): void {
@@ -175,15 +166,11 @@ class BatchAppendSession {
   }
 }
 
-function parseExactRevision(options: BatchAppendReq.Options): string | undefined {
-  return options.hasStreamPosition() ? options.getStreamPosition() : undefined;
-}
-
-function addEvents(append: UnfinishedAppend, request: BatchAppendReq): void {
-  const events = request.getProposedMessagesList().map(parseProposedEvent);
-  for (const event of events) append.size.add(append.stream, event);
-  checkMetadata(append.stream, events);
-  append.events.push(...events);
+function parseExpectedRevision(options: BatchAppendReq.Options | undefined): number {
+  if (options === undefined) return 0;
+  return options.hasStreamPosition()
+    ? parseUint64(options.getStreamPosition())
+    : parseSpecialRevision(options);
 }
 
 /** Returns the result, or "expired" if the deadline passes first. The write can still happen later. */

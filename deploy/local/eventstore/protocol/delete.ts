@@ -9,7 +9,7 @@ import { streams } from "../model/pb.ts";
 import { getOriginalStream } from "../model/stream-state.ts";
 import type { Store } from "../store/store.ts";
 import { invalidArgument, streamDeleted, wrongExpectedVersion } from "./errors.ts";
-import { parseExpectedRevision, parseWritableStreamName } from "./request-parts.ts";
+import { parseSpecialRevision, parseUint64, parseWritableStreamName } from "./request-parts.ts";
 import { writeOrThrow } from "./write-or-throw.ts";
 
 /** Hides the events of a stream from reads of the stream. The events stay in the log. */
@@ -43,10 +43,9 @@ async function deleteStream(
   if (options === undefined) throw invalidArgument("A deletion must contain its options.");
   const stream = parseWritableStreamName(options.getStreamIdentifier());
   if (getOriginalStream(stream) !== undefined) throw invalidArgument("A metadata stream cannot be deleted.");
-  const expectedRevision = parseExpectedRevision(
-    options,
-    options.hasRevision() ? options.getRevision() : undefined,
-  );
+  const expectedRevision = options.hasRevision()
+    ? parseUint64(options.getRevision())
+    : parseSpecialRevision(options);
   const result = await writeOrThrow(store, { kind, stream, expectedRevision, events: [] }, 0, deadline);
   switch (result.outcome) {
     case "deleted":

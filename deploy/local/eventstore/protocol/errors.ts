@@ -20,21 +20,17 @@ export class CallError extends Error {
   }
 }
 
-export function invalidArgument(sentence: string): CallError {
-  return new CallError(status.INVALID_ARGUMENT, sentence);
+export function invalidArgument(message: string): CallError {
+  return new CallError(status.INVALID_ARGUMENT, message);
 }
 
-export function unimplemented(sentence: string): CallError {
-  return new CallError(status.UNIMPLEMENTED, sentence);
-}
-
-export function unavailable(sentence: string): CallError {
-  return new CallError(status.UNAVAILABLE, sentence);
+export function unavailable(message: string): CallError {
+  return new CallError(status.UNAVAILABLE, message);
 }
 
 /** Creates an error with the status ABORTED. The client treats it as a timeout and keeps its connection. */
-export function timedOut(sentence: string): CallError {
-  return new CallError(status.ABORTED, sentence);
+export function timedOut(message: string): CallError {
+  return new CallError(status.ABORTED, message);
 }
 
 export function streamDeleted(stream: string): CallError {
@@ -64,9 +60,9 @@ export function appendTooLarge(): CallError {
 
 /** Creates the error for an append to a log that has reached one of its limits. */
 export function logFull(): CallError {
-  const sentence =
+  const message =
     "The log has reached its maximum size. Nothing was written. deploy/local/eventstore/README.md lists the limits.";
-  return new CallError(status.RESOURCE_EXHAUSTED, sentence);
+  return new CallError(status.RESOURCE_EXHAUSTED, message);
 }
 
 export function missingProperty(property: string): CallError {
@@ -76,14 +72,14 @@ export function missingProperty(property: string): CallError {
   });
 }
 
-/** Converts an error to a CallError. Logs the error unless the client caused it. */
-export function toCallError(error: unknown, log: (line: string) => void): CallError {
+/** Converts an error to a CallError. Prints the error unless the client caused it. */
+export function toCallError(error: unknown, printLine: (line: string) => void): CallError {
   if (error instanceof CallError) return error;
   if (error instanceof LogDamagedError) {
-    log(error.message);
+    printLine(error.message);
     return new CallError(status.DATA_LOSS, error.message);
   }
-  log(`A call failed: ${error instanceof Error ? error.message : String(error)}`);
+  printLine(`A call failed: ${error instanceof Error ? error.message : String(error)}`);
   return new CallError(
     status.UNKNOWN,
     "The log failed to serve the call. Its standard error shows the cause.",

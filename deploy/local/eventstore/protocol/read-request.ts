@@ -1,5 +1,6 @@
 import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
-import { invalidArgument, unimplemented } from "./errors.ts";
+import { status } from "@grpc/grpc-js";
+import { CallError, invalidArgument } from "./errors.ts";
 import { type EventFilter, parseFilter } from "./filter.ts";
 import { parseStreamName, parseUint64 } from "./request-parts.ts";
 
@@ -26,7 +27,9 @@ const BACKWARDS = 1;
 export function parseReadRequest(request: ReadReq): ReadRequest {
   const options = request.getOptions();
   if (options === undefined) throw invalidArgument("A read must contain its options.");
-  if (options.getResolveLinks()) throw unimplemented("The embedded log does not resolve links.");
+  if (options.getResolveLinks()) {
+    throw new CallError(status.UNIMPLEMENTED, "The embedded log does not resolve links.");
+  }
   const stream = options.getStream();
   if (stream !== undefined && options.hasFilter()) {
     throw invalidArgument("A filter is supported only in a read of all streams.");

@@ -43,7 +43,7 @@ async function sendStreamEvents(
     : [Math.max(from, oldest), Math.min(state.lastRevision, Math.max(from, oldest) + count - 1)];
   if (request.backwards ? first < last : first > last) return;
   for await (const page of readStreamEvents(store.log, stream, first, last)) {
-    for (const event of page) await sendEvent(writer, request, event);
+    for (const event of page) if (sendEvent(writer, request, event)) await writer.waitForDrain();
     if (writer.isClosed) return;
   }
 }
@@ -64,7 +64,7 @@ async function sendAllEvents(
   for await (const page of readAllEvents(store.log, range)) {
     for (const event of page) {
       if (request.filter?.matches(event.record) === false) continue;
-      if (sendEventOnce(writer, request, event)) await writer.waitForDrain();
+      if (sendEvent(writer, request, event)) await writer.waitForDrain();
       left -= 1;
       if (left === 0) return;
     }
@@ -79,11 +79,7 @@ export function resolveStart(from: ReadRequest["from"], start: number, end: numb
 }
 
 /** Sends an event. Returns true if the caller must await `drained` before the next event. */
-export function sendEventOnce(writer: FlowControlledWriter, request: ReadRequest, event: LogEvent): boolean {
+export function sendEvent(writer: FlowControlledWriter, request: ReadRequest, event: LogEvent): boolean {
   const wire = readWireBytes(event.record);
   return writer.send(request.useStructuredIds ? encodeWithStructuredId(wire) : wire);
-}
-
-async function sendEvent(writer: FlowControlledWriter, request: ReadRequest, event: LogEvent): Promise<void> {
-  if (sendEventOnce(writer, request, event)) await writer.waitForDrain();
 }

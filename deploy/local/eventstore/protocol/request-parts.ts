@@ -69,15 +69,11 @@ export function parseWritableStreamName(identifier: StreamIdentifier | undefined
   return name;
 }
 
-/** Options of a request that set the expected revision. */
-interface RevisionOptions {
+/** Returns the special expected revision of a request that has no exact revision. */
+export function parseSpecialRevision(options: {
   hasNoStream(): boolean;
   hasStreamExists(): boolean;
-}
-
-/** Parses the expected revision. `exact` is the exact revision if the request contains one. */
-export function parseExpectedRevision(options: RevisionOptions, exact: string | undefined): number {
-  if (exact !== undefined) return parseUint64(exact);
+}): number {
   if (options.hasNoStream()) return NO_STREAM;
   return options.hasStreamExists() ? STREAM_EXISTS : ANY;
 }
@@ -87,13 +83,10 @@ export function parseUint64(text: string): number {
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER);
 }
 
-/**
- * Parses an event of Append or BatchAppend.
- * @throws CallError if a required property is missing or invalid
- */
-export function parseProposedEvent(
-  message: AppendReq.ProposedMessage | BatchAppendReq.ProposedMessage,
-): ProposedEvent {
+type ProposedMessage = AppendReq.ProposedMessage | BatchAppendReq.ProposedMessage;
+
+/** @throws CallError if a required property is missing or invalid */
+function parseProposedEvent(message: ProposedMessage): ProposedEvent {
   const properties = message.getMetadataMap();
   const type = properties.get("type");
   const contentType = properties.get("content-type");
@@ -111,31 +104,37 @@ export function parseProposedEvent(
   };
 }
 
-/** Total size of an append, updated while its events arrive. */
-export class AppendSize {
+/** Events of an append, collected while its messages arrive. */
+export class AppendEvents {
+  readonly stream: string;
+  readonly events: ProposedEvent[] = [];
   #sentBytes = 0;
   #storedBytes = 0;
+
+  constructor(stream: string) {
+    this.stream = stream;
+  }
 
   /** Upper bound of the size of the append on disk, in bytes. */
   get storedBytes(): number {
     return this.#storedBytes;
   }
 
-  /**
-   * Adds the size of an event.
-   * @throws CallError if the append is too large
-   */
-  add(stream: string, event: ProposedEvent): void {
-    this.#sentBytes += event.data.length + event.metadata.length + 2 * event.type.length;
-    this.#storedBytes += getMaxRecordBytes(stream, event);
-    if (this.#sentBytes > MAX_APPEND_BYTES || this.#storedBytes > MAX_APPEND_STORED_BYTES)
-      throw appendTooLarge();
+  /** @throws CallError if an event is invalid or the append is too large */
+  add(messages: readonly ProposedMessage[]): void {
+    const events = messages.map(parseProposedEvent);
+    for (const event of events) {
+      this.#sentBytes += event.data.length + event.metadata.length + 2 * event.type.length;
+      this.#storedBytes += getMaxRecordBytes(this.stream, event);
+      if (this.#sentBytes > MAX_APPEND_BYTES || this.#storedBytes > MAX_APPEND_STORED_BYTES)
+        throw appendTooLarge();
+    }
+    if (this.stream.startsWith("$$")) validateMetadata(events);
+    this.events.push(...events);
   }
 }
 
-/** @throws CallError if events for a metadata stream are invalid or use an unsupported key */
-export function checkMetadata(stream: string, events: readonly ProposedEvent[]): void {
-  if (!stream.startsWith("$$")) return;
+function validateMetadata(events: readonly ProposedEvent[]): void {
   try {
     for (const event of events) parseMetadata(event);
   } catch (error) {

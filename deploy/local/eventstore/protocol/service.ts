@@ -1,21 +1,14 @@
 /** The gRPC services of the log. Maps each method to its function. */
 import { randomUUID } from "node:crypto";
-import type { ClusterInfo } from "@eventstore/db-client/generated/gossip_pb.js";
-import type { SupportedMethods } from "@eventstore/db-client/generated/serverfeatures_pb.js";
-import type { Empty } from "@eventstore/db-client/generated/shared_pb.js";
-import type {
-  AppendReq,
-  AppendResp,
-  DeleteReq,
-  DeleteResp,
-  TombstoneReq,
-  TombstoneResp,
-} from "@eventstore/db-client/generated/streams_pb.js";
-import type { Server, ServerReadableStream, ServerUnaryCall, sendUnaryData } from "@grpc/grpc-js";
+import type { IGossipServer } from "@eventstore/db-client/generated/gossip_grpc_pb.js";
+import type { IServerFeaturesServer } from "@eventstore/db-client/generated/serverfeatures_grpc_pb.js";
+import type { IStreamsServer } from "@eventstore/db-client/generated/streams_grpc_pb.js";
+import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
+import type { handleServerStreamingCall, Server, sendUnaryData } from "@grpc/grpc-js";
 import { featuresGrpc, gossipGrpc, streamsGrpc } from "../model/pb.ts";
 import type { Store } from "../store/store.ts";
 import { serveAppend } from "./append.ts";
-import { type BatchAppendCall, serveBatchAppend } from "./batch-append.ts";
+import { BatchAppendSession } from "./batch-append.ts";
 import { endWithError, type OpenCalls } from "./calls.ts";
 import { softDelete, tombstone } from "./delete.ts";
 import { createClusterInfo, listSupportedMethods } from "./discovery.ts";
@@ -28,10 +21,14 @@ import { subscribe } from "./subscription.ts";
 export interface ServiceContext {
   readonly store: Store;
   readonly calls: OpenCalls;
-  readonly log: (line: string) => void;
   /** Returns the port of the server. The port is known only when the server listens. */
   readonly getPort: () => number;
 }
+
+/** Handlers of the Streams service. A read sends bytes that are already encoded. */
+type StreamsServer = Pick<IStreamsServer, "append" | "batchAppend" | "delete" | "tombstone"> & {
+  readonly read: handleServerStreamingCall<ReadReq, Uint8Array>;
+};
 
 /** The Streams service, with a read method that sends messages that are already encoded. */
 const STREAMS_SERVICE = {
@@ -41,38 +38,39 @@ const STREAMS_SERVICE = {
 
 /** Adds the log's services to a server. For all other methods, gRPC returns UNIMPLEMENTED. */
 export function addServices(server: Server, context: ServiceContext): void {
-  const { store, calls, log } = context;
+  const { store, calls } = context;
   const fail =
     <T>(answer: sendUnaryData<T>) =>
     (error: unknown) =>
-      answer(toCallError(error, log));
-  server.addService(STREAMS_SERVICE, {
-    read: (call: ReadCall) => {
+      answer(toCallError(error, store.printLine));
+  const streamsServer = {
+    read: (call) => {
       calls.add(call);
       void serveRead(context, call);
     },
-    batchAppend: (call: BatchAppendCall) => {
+    batchAppend: (call) => {
       calls.add(call);
-      serveBatchAppend(store, call, log);
+      new BatchAppendSession(store, call).start();
     },
-    append: (call: ServerReadableStream<AppendReq, AppendResp>, answer: sendUnaryData<AppendResp>) =>
-      serveAppend(store, call, answer, fail(answer)),
-    delete: (call: ServerUnaryCall<DeleteReq, DeleteResp>, answer: sendUnaryData<DeleteResp>) =>
-      softDelete(store, call.request, call.getDeadline()).then((done) => answer(null, done), fail(answer)),
-    tombstone: (call: ServerUnaryCall<TombstoneReq, TombstoneResp>, answer: sendUnaryData<TombstoneResp>) =>
-      tombstone(store, call.request, call.getDeadline()).then((done) => answer(null, done), fail(answer)),
-  });
-  server.addService(featuresGrpc.ServerFeaturesService, {
-    getSupportedMethods: (
-      _: ServerUnaryCall<Empty, SupportedMethods>,
-      answer: sendUnaryData<SupportedMethods>,
-    ) => answer(null, listSupportedMethods()),
-  });
+    append: (call, answer) => serveAppend(store, call, answer, fail(answer)),
+    delete: (call, answer) => {
+      softDelete(store, call.request, call.getDeadline()).then((done) => answer(null, done), fail(answer));
+    },
+    tombstone: (call, answer) => {
+      tombstone(store, call.request, call.getDeadline()).then((done) => answer(null, done), fail(answer));
+    },
+  } satisfies StreamsServer;
+  server.addService(STREAMS_SERVICE, streamsServer);
+  const featuresServer = {
+    getSupportedMethods: (_, answer) => answer(null, listSupportedMethods()),
+  } satisfies Pick<IServerFeaturesServer, "getSupportedMethods">;
+  server.addService(featuresGrpc.ServerFeaturesService, featuresServer);
   const instanceId = randomUUID();
-  server.addService(gossipGrpc.GossipService, {
-    read: (call: ServerUnaryCall<Empty, ClusterInfo>, answer: sendUnaryData<ClusterInfo>) =>
+  const gossipServer = {
+    read: (call, answer) =>
       answer(null, createClusterInfo(call.getHost(), context.getPort(), instanceId, Date.now())),
-  });
+  } satisfies Pick<IGossipServer, "read">;
+  server.addService(gossipGrpc.GossipService, gossipServer);
 }
 
 async function serveRead(context: ServiceContext, call: ReadCall): Promise<void> {
@@ -84,7 +82,7 @@ async function serveRead(context: ServiceContext, call: ReadCall): Promise<void>
     if (!writer.isClosed) call.end();
   } catch (error) {
     // A disconnected client cannot receive the error.
-    if (!writer.isClosed) endWithError(call, toCallError(error, context.log));
+    if (!writer.isClosed) endWithError(call, toCallError(error, context.store.printLine));
   }
 }
 

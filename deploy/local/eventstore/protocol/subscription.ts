@@ -12,7 +12,7 @@ import type { Store } from "../store/store.ts";
 import { streamDeleted } from "./errors.ts";
 import type { FlowControlledWriter } from "./flow-controlled-writer.ts";
 import { encodeCaughtUp, encodeCheckpoint, encodeConfirmation, encodeFellBehind } from "./messages.ts";
-import { resolveStart, sendEventOnce } from "./read.ts";
+import { resolveStart, sendEvent } from "./read.ts";
 import type { ReadRequest } from "./read-request.ts";
 
 /**
@@ -68,7 +68,7 @@ async function sendRevisions(
   to: number,
 ): Promise<number> {
   for await (const page of readStreamEvents(store.log, stream, from, to)) {
-    for (const event of page) if (sendEventOnce(writer, request, event)) await writer.waitForDrain();
+    for (const event of page) if (sendEvent(writer, request, event)) await writer.waitForDrain();
     if (writer.isClosed) break;
   }
   return to + 1;
@@ -115,7 +115,7 @@ class AllStreamsSubscription {
     for (const event of events) {
       this.#lastPosition = event.position;
       const matches = filter === undefined || filter.matches(event.record);
-      if (matches && sendEventOnce(this.#writer, this.#request, event)) await this.#writer.waitForDrain();
+      if (matches && sendEvent(this.#writer, this.#request, event)) await this.#writer.waitForDrain();
       this.#eventsSinceCheckpoint += 1;
       if (filter === undefined || this.#eventsSinceCheckpoint < filter.checkpointInterval) continue;
       await this.#sendCheckpoint();

@@ -13,21 +13,29 @@
 import fs from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { crc32 } from "node:zlib";
 import { readSafeInteger, writeSafeInteger } from "../model/bytes.ts";
 import { createFileDamageError, LogStartError } from "../model/log-errors.ts";
 import { isNoSpaceError } from "./disk-full.ts";
-import { type ChainState, FORMAT_VERSION, isSameChainState } from "./segment-format.ts";
+import {
+  BLOCK_BYTES,
+  type ChainState,
+  createBlock,
+  FORMAT_VERSION,
+  isSameChainState,
+  readBlock,
+  readChainState,
+  sealBlock,
+  writeChainState,
+} from "./segment-format.ts";
 
 export const ACKNOWLEDGED_FILE = "acknowledged";
 
 const MAGIC = "EVENTEND";
-const ENTRY_BYTES = 64;
 /** Offset of the second copy. A disk with sectors of 4 KiB cannot lose both copies in one write. */
 const SECOND_COPY_OFFSET = 4096;
 /** Offset of the second copy in the shorter files of earlier releases. */
 const FORMER_SECOND_COPY_OFFSET = 512;
-const FILE_BYTES = SECOND_COPY_OFFSET + ENTRY_BYTES;
+const FILE_BYTES = SECOND_COPY_OFFSET + BLOCK_BYTES;
 
 /** End of a log: its last segment, the offset at which its last frame ends, and the state of the frame chain there. */
 export interface LogTail extends ChainState {
@@ -47,33 +55,20 @@ export function encodeEndFile(end: LogTail): Buffer {
 }
 
 function encodeEntry(end: LogTail): Buffer {
-  const entry = Buffer.alloc(ENTRY_BYTES);
-  entry.write(MAGIC, 0, "latin1");
-  entry.writeUInt32BE(FORMAT_VERSION, 8);
-  entry.write(end.logId, 12, "hex");
-  entry.writeUInt32BE(end.segment, 28);
+  const entry = createBlock(MAGIC, end.logId, end.segment);
   writeSafeInteger(entry, end.offset, 32);
-  writeSafeInteger(entry, end.events, 40);
-  writeSafeInteger(entry, end.position, 48);
-  entry.writeUInt32BE(end.checksum, 56);
-  entry.writeUInt32BE(crc32(entry.subarray(0, 60)), 60);
-  return entry;
+  writeChainState(entry, end, 40);
+  return sealBlock(entry);
 }
 
 function decodeEntry(entry: Buffer): LogTail | undefined {
-  if (entry.length < ENTRY_BYTES || entry.toString("latin1", 0, 8) !== MAGIC) return undefined;
-  if (crc32(entry.subarray(0, 60)) !== entry.readUInt32BE(60)) return undefined;
-  const version = entry.readUInt32BE(8);
-  if (version !== FORMAT_VERSION)
+  const fields = readBlock(entry, MAGIC);
+  if (fields === undefined) return undefined;
+  const { version, logId, segment } = fields;
+  if (version !== FORMAT_VERSION) {
     throw new LogStartError(`The log has format ${version}; this program reads format ${FORMAT_VERSION}.`);
-  return {
-    logId: entry.toString("hex", 12, 28),
-    segment: entry.readUInt32BE(28),
-    offset: readSafeInteger(entry, 32),
-    events: readSafeInteger(entry, 40),
-    position: readSafeInteger(entry, 48),
-    checksum: entry.readUInt32BE(56),
-  };
+  }
+  return { logId, segment, offset: readSafeInteger(entry, 32), ...readChainState(entry, 40) };
 }
 
 /** Content of the file of the acknowledged end. */
@@ -156,7 +151,7 @@ async function readCopies(fd: number, path: string): Promise<EndFileContent> {
   // In a file with the current length, byte 512 can contain an outdated copy that an earlier release wrote.
   const isFormer = bytesRead <= SECOND_COPY_OFFSET;
   const [first, second] = [0, isFormer ? FORMER_SECOND_COPY_OFFSET : SECOND_COPY_OFFSET].map((offset) =>
-    decodeEntry(content.subarray(0, bytesRead).subarray(offset, offset + ENTRY_BYTES)),
+    decodeEntry(content.subarray(0, bytesRead).subarray(offset, offset + BLOCK_BYTES)),
   );
   const end = selectNewer(first, second);
   if (end === undefined)

@@ -2,8 +2,8 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { LogLimits } from "../model/limits.ts";
 import { createFileDamageError, LogStartError } from "../model/log-errors.ts";
+import type { LogOptions } from "../model/log-options.ts";
 import {
   ACKNOWLEDGED_FILE,
   AcknowledgedEndFile,
@@ -13,8 +13,8 @@ import {
 } from "./acknowledged-end.ts";
 import { isNoSpaceError } from "./disk-full.ts";
 import type { CommittedLog } from "./log-reader.ts";
-import { scanLog } from "./log-scan.ts";
-import { LogWriter, type LogWriterOptions } from "./log-writer.ts";
+import { LogScan } from "./log-scan.ts";
+import { LogWriter } from "./log-writer.ts";
 import {
   computeChecksumSeed,
   EMPTY_CHAIN,
@@ -28,13 +28,6 @@ export interface OpenLog {
   readonly log: CommittedLog;
   readonly writer: LogWriter;
   close(): Promise<void>;
-}
-
-export interface OpenLogOptions {
-  readonly limits: LogLimits;
-  readonly writer: LogWriterOptions;
-  /** Receives lines for the operator. */
-  readonly log: (line: string) => void;
 }
 
 /** Creates a directory with an empty log. When the promise resolves, all files are flushed to disk. */
@@ -52,7 +45,7 @@ export async function createEventsDirectory(dir: string): Promise<void> {
  * @throws LogDamagedError if acknowledged data is missing or changed
  * @throws LogStartError if the log exceeds a limit, or has an unsupported format
  */
-export async function openEventsDirectory(dir: string, options: OpenLogOptions): Promise<OpenLog> {
+export async function openEventsDirectory(dir: string, options: LogOptions): Promise<OpenLog> {
   const count = await countSegments(dir);
   if (count > options.limits.segments) {
     throw new LogStartError(
@@ -66,9 +59,9 @@ export async function openEventsDirectory(dir: string, options: OpenLogOptions):
     await file.close();
   };
   try {
-    const { index, end, incompleteBytes } = await scanLog(segments, count, acknowledged, options);
+    const { index, end, incompleteBytes } = await new LogScan(segments, count, acknowledged, options).run();
     if (incompleteBytes > 0) {
-      options.log(
+      options.printLine(
         `${segments.getPath(count - 1)}: dropped ${incompleteBytes} bytes at offset ${end.offset}, after position ${end.position}: an incomplete write that was never acknowledged.`,
       );
       await segments.truncate(end.offset);
@@ -76,10 +69,12 @@ export async function openEventsDirectory(dir: string, options: OpenLogOptions):
     await segments.flush();
     const isRecorded = (isCurrent && isSameTail(end, acknowledged)) || (await recordEnd(file, end));
     if (!isIntact && isRecorded)
-      options.log(`${file.path}: replaced a damaged copy of the acknowledged end with the intact copy.`);
+      options.printLine(
+        `${file.path}: replaced a damaged copy of the acknowledged end with the intact copy.`,
+      );
     return {
       log: { index, segments, checksumSeed: computeChecksumSeed(end.logId) },
-      writer: new LogWriter(segments, file, end, options.writer),
+      writer: new LogWriter(segments, file, end, options),
       close,
     };
   } catch (error) {
@@ -110,11 +105,9 @@ async function countSegments(dir: string): Promise<number> {
   const names = await readdir(dir);
   for (const name of names.filter(isUnfinishedFile)) await rm(join(dir, name));
   const numbers = new Set(names.map(parseSegmentNumber).filter((number) => number !== undefined));
-  for (let number = 1; number <= numbers.size; number += 1) {
-    if (!numbers.has(number))
-      throw createFileDamageError(join(dir, formatSegmentName(number)), "The segment file is missing.");
+  for (let number = 1; number <= Math.max(1, numbers.size); number += 1) {
+    if (numbers.has(number)) continue;
+    throw createFileDamageError(join(dir, formatSegmentName(number)), "The segment file is missing.");
   }
-  if (numbers.size === 0)
-    throw createFileDamageError(join(dir, formatSegmentName(1)), "The segment file is missing.");
   return numbers.size;
 }

@@ -23,7 +23,7 @@ export class LogIndex {
   readonly #segmentEnds: number[] = [];
   readonly #streams = new StreamTable();
 
-  /** Number of events. The next event gets this number as its ordinal. */
+  /** Number of events in the log. The next event gets this number as its ordinal. */
   get eventCount(): number {
     return this.#positions.length;
   }
@@ -171,12 +171,12 @@ export class LogIndex {
 }
 
 /** Returns the first index below `length` at which a monotonic condition holds; otherwise `length`. */
-function findFirstIndex(length: number, holds: (index: number) => boolean): number {
+export function findFirstIndex(length: number, condition: (index: number) => boolean): number {
   let low = 0;
   let high = length;
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
-    if (holds(middle)) high = middle;
+    if (condition(middle)) high = middle;
     else low = middle + 1;
   }
   return low;

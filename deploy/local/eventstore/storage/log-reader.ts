@@ -50,22 +50,15 @@ interface ReadResult {
 export async function* readAllEvents(log: CommittedLog, range: PositionRange): AsyncGenerator<LogEvent[]> {
   const { index } = log;
   const { from, inclusive, backwards } = range;
-  if (backwards) {
-    let end = index.findOrdinalFrom(inclusive ? from + 1 : from);
-    while (end > 0) {
-      const { events, damage } = await performRead(log, planReadBefore(index, end), backwards);
-      if (events.length > 0) yield events;
-      if (damage !== undefined) throw damage;
-      end -= events.length;
-    }
-    return;
-  }
-  const stop = index.eventCount;
-  for (let next = index.findOrdinalFrom(inclusive ? from : from + 1); next < stop; ) {
-    const { events, damage } = await performRead(log, planReadFrom(index, next, stop), backwards);
+  // A backward read goes down to the ordinal 0. It starts before the ordinal `next`, a forward read starts at it.
+  let next = index.findOrdinalFrom(inclusive === backwards ? from + 1 : from);
+  const stop = backwards ? 0 : index.eventCount;
+  while (backwards ? next > stop : next < stop) {
+    const read = backwards ? planReadBefore(index, next) : planReadFrom(index, next, stop);
+    const { events, damage } = await performRead(log, read, backwards);
     if (events.length > 0) yield events;
     if (damage !== undefined) throw damage;
-    next += events.length;
+    next += backwards ? -events.length : events.length;
   }
 }
 
@@ -88,9 +81,9 @@ export async function* readStreamEvents(
     const first = backwards ? from - done - size + 1 : from + done;
     const pages = planPages(log.index, log.index.findOrdinals(stream, first, first + size - 1));
     if (backwards) pages.reverse();
-    for (const runs of pages) {
-      if (backwards) runs.reverse();
-      const parts = await Promise.all(runs.map((run) => performRead(log, run, backwards, stream)));
+    for (const reads of pages) {
+      if (backwards) reads.reverse();
+      const parts = await Promise.all(reads.map((read) => performRead(log, read, backwards, stream)));
       const { events, damage } = joinResults(parts);
       if (events.length > 0) yield events;
       if (damage !== undefined) throw damage;
@@ -107,20 +100,20 @@ function joinResults(parts: readonly ReadResult[]): ReadResult {
 
 /** Plans a disk read that starts with an event. It stays within the segment and the limits of a page. */
 function planReadFrom(index: LogIndex, first: number, stop: number): DiskRead {
-  const run = planRead(index, first);
-  const limit = Math.min(stop, first + MAX_PAGE_EVENTS, index.getSegmentOrdinals(run.segment).end);
+  const read = planRead(index, first);
+  const limit = Math.min(stop, first + MAX_PAGE_EVENTS, index.getSegmentOrdinals(read.segment).end);
   let end = first + 1;
-  while (end < limit && index.getEndOffset(end) - run.start <= MAX_PAGE_BYTES) end += 1;
-  return { ...run, ordinals: listOrdinals(first, end), end: index.getEndOffset(end - 1) };
+  while (end < limit && index.getEndOffset(end) - read.start <= MAX_PAGE_BYTES) end += 1;
+  return { ...read, ordinals: listOrdinals(first, end), end: index.getEndOffset(end - 1) };
 }
 
 /** Plans a disk read that ends before an event. It stays within the segment and the limits of a page. */
 function planReadBefore(index: LogIndex, end: number): DiskRead {
-  const run = planRead(index, end - 1);
-  const limit = Math.max(end - MAX_PAGE_EVENTS, index.getSegmentOrdinals(run.segment).first);
+  const read = planRead(index, end - 1);
+  const limit = Math.max(end - MAX_PAGE_EVENTS, index.getSegmentOrdinals(read.segment).first);
   let first = end - 1;
-  while (first > limit && run.end - index.getOffset(first - 1) <= MAX_PAGE_BYTES) first -= 1;
-  return { ...run, ordinals: listOrdinals(first, end), start: index.getOffset(first) };
+  while (first > limit && read.end - index.getOffset(first - 1) <= MAX_PAGE_BYTES) first -= 1;
+  return { ...read, ordinals: listOrdinals(first, end), start: index.getOffset(first) };
 }
 
 function listOrdinals(first: number, end: number): number[] {
@@ -134,10 +127,10 @@ function planPages(index: LogIndex, ordinals: readonly number[]): DiskRead[][] {
   let bytes = 0;
   for (const ordinal of ordinals) {
     const next = planRead(index, ordinal);
-    const run = page.at(-1);
+    const read = page.at(-1);
     const isNear =
-      run !== undefined && run.segment === next.segment && next.start - run.end <= MAX_READ_GAP_BYTES;
-    const added = isNear ? next.end - run.end : next.end - next.start;
+      read !== undefined && read.segment === next.segment && next.start - read.end <= MAX_READ_GAP_BYTES;
+    const added = isNear ? next.end - read.end : next.end - next.start;
     if (page.length > 0 && (bytes + added > MAX_PAGE_BYTES || (!isNear && page.length === MAX_PAGE_READS))) {
       pages.push(page);
       page = [next];
@@ -146,8 +139,8 @@ function planPages(index: LogIndex, ordinals: readonly number[]): DiskRead[][] {
     }
     bytes += added;
     if (isNear) {
-      run.ordinals.push(ordinal);
-      run.end = next.end;
+      read.ordinals.push(ordinal);
+      read.end = next.end;
     } else page.push(next);
   }
   if (page.length > 0) pages.push(page);
@@ -162,18 +155,18 @@ function planRead(index: LogIndex, ordinal: number): DiskRead {
 /** Performs a disk read. If an event is damaged, reads the events one by one to return the events before the damage. */
 async function performRead(
   log: CommittedLog,
-  run: DiskRead,
+  read: DiskRead,
   backwards: boolean,
   stream?: string,
 ): Promise<ReadResult> {
   try {
-    const events = await readIntactEvents(log, run, stream);
+    const events = await readIntactEvents(log, read, stream);
     return { events: backwards ? events.reverse() : events, damage: undefined };
   } catch (error) {
     if (!(error instanceof LogDamagedError)) throw error;
-    if (run.ordinals.length === 1) return { events: [], damage: error };
+    if (read.ordinals.length === 1) return { events: [], damage: error };
   }
-  const ordinals = backwards ? [...run.ordinals].reverse() : run.ordinals;
+  const ordinals = backwards ? [...read.ordinals].reverse() : read.ordinals;
   const parts: ReadResult[] = [];
   for (const ordinal of ordinals) {
     const part = await performRead(log, planRead(log.index, ordinal), backwards, stream);
@@ -184,14 +177,19 @@ async function performRead(
 }
 
 /** @throws LogDamagedError if any of the events is damaged */
-async function readIntactEvents(log: CommittedLog, run: DiskRead, stream?: string): Promise<LogEvent[]> {
+async function readIntactEvents(log: CommittedLog, read: DiskRead, stream?: string): Promise<LogEvent[]> {
   const { index, segments, checksumSeed } = log;
-  const [first = 0] = run.ordinals;
-  const bytes = await segments.read(run.segment, run.start, run.end - run.start, index.getPosition(first));
-  return run.ordinals.map((ordinal) => {
+  const [first = 0] = read.ordinals;
+  const bytes = await segments.read(
+    read.segment,
+    read.start,
+    read.end - read.start,
+    index.getPosition(first),
+  );
+  return read.ordinals.map((ordinal) => {
     const offset = index.getOffset(ordinal);
     const position = index.getPosition(ordinal);
-    const record = decodeStoredRecord(bytes, offset - run.start, checksumSeed);
+    const record = decodeStoredRecord(bytes, offset - read.start, checksumSeed);
     const isExpected =
       record !== undefined &&
       record.ordinal === ordinal &&
@@ -203,6 +201,6 @@ async function readIntactEvents(log: CommittedLog, run: DiskRead, stream?: strin
       record === undefined
         ? "The event's checksum does not match its content."
         : "The file contains another event at this offset.";
-    throw createDamageError(segments.getPath(run.segment), offset, `position ${position}`, what);
+    throw createDamageError(segments.getPath(read.segment), offset, `position ${position}`, what);
   });
 }

@@ -7,6 +7,7 @@
 import { crc32 } from "node:zlib";
 import { type LogLimits, MAX_FRAME_BYTES } from "../model/limits.ts";
 import { createDamageError, LogStartError } from "../model/log-errors.ts";
+import type { LogOptions } from "../model/log-options.ts";
 import type { LogTail } from "./acknowledged-end.ts";
 import { indexRecord } from "./index-record.ts";
 import { LogIndex } from "./log-index.ts";
@@ -32,12 +33,6 @@ const SECTOR_BYTES = 512;
 
 const PROGRESS_INTERVAL_MS = 2_000;
 
-export interface ScanOptions {
-  readonly limits: LogLimits;
-  /** Receives a progress line every two seconds. */
-  readonly log: (line: string) => void;
-}
-
 export interface ScannedLog {
   readonly index: LogIndex;
   /** End of the last complete frame. */
@@ -46,29 +41,12 @@ export interface ScannedLog {
   readonly incompleteBytes: number;
 }
 
-/**
- * Opens and verifies all segments, and builds the index.
- *
- * @param count number of segment files
- * @param acknowledged end up to which the log must be intact
- * @throws LogDamagedError if acknowledged data is missing or changed
- * @throws LogStartError if the log exceeds a limit or has an unsupported format
- */
-export function scanLog(
-  segments: Segments,
-  count: number,
-  acknowledged: LogTail,
-  options: ScanOptions,
-): Promise<ScannedLog> {
-  return new LogScan(segments, count, acknowledged, options).run();
-}
-
-class LogScan {
+/** A verification of the whole log, which also builds the index. */
+export class LogScan {
   readonly #segments: Segments;
   readonly #count: number;
   readonly #acknowledged: LogTail;
-  readonly #limits: LogLimits;
-  readonly #log: (line: string) => void;
+  readonly #options: LogOptions;
   readonly #window: SegmentWindow;
   readonly #index = new LogIndex();
   readonly #seed: number;
@@ -76,16 +54,25 @@ class LogScan {
   #hasReachedEnd = false;
   #nextReport = performance.now() + PROGRESS_INTERVAL_MS;
 
-  constructor(segments: Segments, count: number, acknowledged: LogTail, options: ScanOptions) {
+  /**
+   * @param count number of segment files
+   * @param acknowledged end up to which the log must be intact
+   */
+  constructor(segments: Segments, count: number, acknowledged: LogTail, options: LogOptions) {
     this.#segments = segments;
     this.#count = count;
     this.#acknowledged = acknowledged;
     this.#seed = computeChecksumSeed(acknowledged.logId);
-    this.#limits = options.limits;
-    this.#log = options.log;
+    this.#options = options;
     this.#window = new SegmentWindow(segments);
   }
 
+  /**
+   * Opens and verifies all segments. Prints a progress line every two seconds.
+   *
+   * @throws LogDamagedError if acknowledged data is missing or changed
+   * @throws LogStartError if the log exceeds a limit or has an unsupported format
+   */
   async run(): Promise<ScannedLog> {
     let offset = 0;
     let size = 0;
@@ -183,7 +170,7 @@ class LogScan {
     if (this.#index.eventCount !== end)
       throw this.#createError(segment, offset, "The frame contains fewer events than its header says.");
     this.#chainState = { events: end, position: this.#index.lastPosition, checksum: frame.checksum };
-    requireWithinLimits(this.#index, this.#limits);
+    requireWithinLimits(this.#index, this.#options.limits);
   }
 
   /**
@@ -212,7 +199,7 @@ class LogScan {
     if (performance.now() < this.#nextReport) return;
     this.#nextReport = performance.now() + PROGRESS_INTERVAL_MS;
     const percent = Math.floor((100 * offset) / size);
-    this.#log(
+    this.#options.printLine(
       `Verifying the log: segment ${segment + 1} of ${this.#count}, ${percent} %, ${this.#index.eventCount} events so far.`,
     );
   }

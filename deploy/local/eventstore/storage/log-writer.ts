@@ -1,4 +1,5 @@
 /** Appends frames to the last segment and records the acknowledged end. */
+import type { LogOptions } from "../model/log-options.ts";
 import type { AcknowledgedEndFile, LogTail } from "./acknowledged-end.ts";
 import { DiskFullError, isNoSpaceError } from "./disk-full.ts";
 import {
@@ -12,27 +13,15 @@ import {
 } from "./segment-format.ts";
 import type { Segments } from "./segments.ts";
 
-export interface LogWriterOptions {
-  /** Size in bytes at which a segment is full and the next segment starts. */
-  readonly segmentBytes: number;
-  /** If true, each frame is flushed to disk before it is acknowledged. Only benchmarks disable this. */
-  readonly sync: boolean;
-}
-
 export class LogWriter {
   readonly #segments: Segments;
   readonly #acknowledged: AcknowledgedEndFile;
-  readonly #options: LogWriterOptions;
+  readonly #options: LogOptions;
   readonly #seed: number;
   #end: LogTail;
 
   /** @param end current end of the log; its last segment must be open */
-  constructor(
-    segments: Segments,
-    acknowledged: AcknowledgedEndFile,
-    end: LogTail,
-    options: LogWriterOptions,
-  ) {
+  constructor(segments: Segments, acknowledged: AcknowledgedEndFile, end: LogTail, options: LogOptions) {
     this.#segments = segments;
     this.#acknowledged = acknowledged;
     this.#end = end;

@@ -24,7 +24,8 @@ import { readSafeInteger, writeSafeInteger } from "../model/bytes.ts";
 /** Version of the storage format. Format 1 was a LevelDB database. */
 export const FORMAT_VERSION = 2;
 
-export const SEGMENT_HEADER_BYTES = 64;
+export const BLOCK_BYTES = 64;
+export const SEGMENT_HEADER_BYTES = BLOCK_BYTES;
 export const FRAME_HEADER_BYTES = 40;
 export const RECORD_HEADER_BYTES = 32;
 
@@ -52,12 +53,16 @@ export function isSameChainState(one: ChainState, other: ChainState): boolean {
   return one.events === other.events && one.position === other.position && one.checksum === other.checksum;
 }
 
-export interface SegmentHeader {
+/** Fields that segment headers and entries of the acknowledged end share. */
+interface BlockFields {
   readonly version: number;
   /** 32 hexadecimal digits. */
   readonly logId: string;
   /** Number of the segment, counted from 1. */
   readonly segment: number;
+}
+
+export interface SegmentHeader extends BlockFields {
   readonly previous: ChainState;
 }
 
@@ -77,48 +82,71 @@ export interface StoredRecord {
   readonly body: Buffer;
 }
 
-export function encodeSegmentHeader(logId: string, segment: number, before: ChainState): Buffer {
-  const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
-  header.write(SEGMENT_MAGIC, 0, "latin1");
-  header.writeUInt32BE(FORMAT_VERSION, 8);
-  header.write(logId, 12, "hex");
-  header.writeUInt32BE(segment, 28);
-  writeSafeInteger(header, before.events, 32);
-  writeSafeInteger(header, before.position, 40);
-  header.writeUInt32BE(before.checksum, 48);
-  header.writeUInt32BE(crc32(header.subarray(0, 60)), 60);
-  return header;
+/** Writes the state of the frame chain as 20 bytes. */
+export function writeChainState(target: Buffer, state: ChainState, offset: number): void {
+  writeSafeInteger(target, state.events, offset);
+  writeSafeInteger(target, state.position, offset + 8);
+  target.writeUInt32BE(state.checksum, offset + 16);
+}
+
+/** Reads a state of the frame chain that writeChainState wrote. */
+export function readChainState(source: Buffer, offset: number): ChainState {
+  return {
+    events: readSafeInteger(source, offset),
+    position: readSafeInteger(source, offset + 8),
+    checksum: source.readUInt32BE(offset + 16),
+  };
+}
+
+/** Creates a 64-byte block with the fields that segment headers and entries of the acknowledged end share. */
+export function createBlock(magic: string, logId: string, segment: number): Buffer {
+  const block = Buffer.alloc(BLOCK_BYTES);
+  block.write(magic, 0, "latin1");
+  block.writeUInt32BE(FORMAT_VERSION, 8);
+  block.write(logId, 12, "hex");
+  block.writeUInt32BE(segment, 28);
+  return block;
+}
+
+/** Completes a block with its checksum. */
+export function sealBlock(block: Buffer): Buffer {
+  block.writeUInt32BE(crc32(block.subarray(0, 60)), 60);
+  return block;
+}
+
+/** Reads the shared fields of a block. Returns undefined if the block is damaged or has other magic bytes. */
+export function readBlock(block: Buffer, magic: string): BlockFields | undefined {
+  if (block.length < BLOCK_BYTES || block.toString("latin1", 0, 8) !== magic) return undefined;
+  if (crc32(block.subarray(0, 60)) !== block.readUInt32BE(60)) return undefined;
+  return {
+    version: block.readUInt32BE(8),
+    logId: block.toString("hex", 12, 28),
+    segment: block.readUInt32BE(28),
+  };
+}
+
+export function encodeSegmentHeader(logId: string, segment: number, previous: ChainState): Buffer {
+  const header = createBlock(SEGMENT_MAGIC, logId, segment);
+  writeChainState(header, previous, 32);
+  return sealBlock(header);
 }
 
 /** Decodes a segment header. Returns undefined if it is damaged. */
 export function decodeSegmentHeader(header: Buffer): SegmentHeader | undefined {
-  if (header.length < SEGMENT_HEADER_BYTES) return undefined;
-  if (header.toString("latin1", 0, 8) !== SEGMENT_MAGIC) return undefined;
-  if (crc32(header.subarray(0, 60)) !== header.readUInt32BE(60)) return undefined;
-  return {
-    version: header.readUInt32BE(8),
-    logId: header.toString("hex", 12, 28),
-    segment: header.readUInt32BE(28),
-    previous: {
-      events: readSafeInteger(header, 32),
-      position: readSafeInteger(header, 40),
-      checksum: header.readUInt32BE(48),
-    },
-  };
+  const fields = readBlock(header, SEGMENT_MAGIC);
+  return fields && { ...fields, previous: readChainState(header, 32) };
 }
 
 /** Encodes a frame of encoded records. Returns the bytes and the checksum of the frame. */
 export function encodeFrame(
   records: readonly Buffer[],
-  before: ChainState,
+  previous: ChainState,
 ): { bytes: Buffer; checksum: number } {
   const bytes = Buffer.concat([Buffer.alloc(FRAME_HEADER_BYTES), ...records]);
   bytes.write(FRAME_MAGIC, 0, "latin1");
   bytes.writeUInt32BE(bytes.length - FRAME_HEADER_BYTES, 4);
   bytes.writeUInt32BE(records.length, 8);
-  writeSafeInteger(bytes, before.events, 12);
-  writeSafeInteger(bytes, before.position, 20);
-  bytes.writeUInt32BE(before.checksum, 28);
+  writeChainState(bytes, previous, 12);
   bytes.writeUInt32BE(crc32(bytes.subarray(FRAME_HEADER_BYTES)), 32);
   const checksum = crc32(bytes.subarray(0, 36));
   bytes.writeUInt32BE(checksum, 36);
@@ -133,11 +161,7 @@ export function decodeFrameHeader(header: Buffer): FrameHeader | undefined {
   return {
     payloadBytes: header.readUInt32BE(4),
     records: header.readUInt32BE(8),
-    previous: {
-      events: readSafeInteger(header, 12),
-      position: readSafeInteger(header, 20),
-      checksum: header.readUInt32BE(28),
-    },
+    previous: readChainState(header, 12),
     payloadChecksum: header.readUInt32BE(32),
     checksum,
   };

@@ -20,12 +20,8 @@ import {
 } from "../migration/leveldb.ts";
 import { copyLevelDb, requireSameEnd } from "../migration/leveldb-migration.ts";
 import { createFileDamageError, LogDamagedError, LogStartError } from "../model/log-errors.ts";
-import {
-  createEventsDirectory,
-  type OpenLog,
-  type OpenLogOptions,
-  openEventsDirectory,
-} from "../storage/events-directory.ts";
+import type { LogOptions } from "../model/log-options.ts";
+import { createEventsDirectory, type OpenLog, openEventsDirectory } from "../storage/events-directory.ts";
 import { syncDirectory } from "../storage/segments.ts";
 
 /**
@@ -34,7 +30,7 @@ import { syncDirectory } from "../storage/segments.ts";
  * @throws LogStartError if another process uses the directory, or the log cannot be opened
  * @throws LogDamagedError if acknowledged data is missing or changed
  */
-export async function openLogDirectory(dir: string, options: OpenLogOptions): Promise<OpenLog> {
+export async function openLogDirectory(dir: string, options: LogOptions): Promise<OpenLog> {
   const release = await lockDirectory(dir);
   try {
     const open = await openLockedDirectory(dir, options);
@@ -62,7 +58,7 @@ async function lockDirectory(dir: string): Promise<() => void> {
   throw new LogStartError(`The log in ${dir} is in use by another process.`);
 }
 
-async function openLockedDirectory(dir: string, options: OpenLogOptions): Promise<OpenLog> {
+async function openLockedDirectory(dir: string, options: LogOptions): Promise<OpenLog> {
   const events = join(dir, "events");
   const state = await findLevelDb(dir);
   if (state === "retired" && !existsSync(events))
@@ -75,27 +71,18 @@ async function openLockedDirectory(dir: string, options: OpenLogOptions): Promis
     open = await openEventsDirectory(events, options);
     if (database !== undefined) await requireSameEnd(database, dir, open.log);
     if (state !== "retired") await retireLevelDb(dir, database !== undefined);
-  } catch (error) {
-    await closeAll(open, database);
-    throw error;
-  }
-  try {
     await database?.close();
     await moveLevelDbFiles(dir);
   } catch (error) {
-    await closeAll(open);
+    // The caller reports this error, so errors of closing are ignored.
+    await Promise.allSettled([open?.close(), database?.close()]);
     throw error;
   }
   if (database !== undefined) {
     const { eventCount: count } = open.log.index;
-    options.log(`Migrated ${count} events. ${dir}/leveldb keeps the former files and can be deleted.`);
+    options.printLine(`Migrated ${count} events. ${dir}/leveldb keeps the former files and can be deleted.`);
   }
   return open;
-}
-
-/** Closes resources after an error. Ignores errors of closing, because the caller reports the first error. */
-async function closeAll(...open: ({ close(): Promise<void> } | undefined)[]): Promise<void> {
-  await Promise.allSettled(open.map((resource) => resource?.close()));
 }
 
 /**
@@ -106,7 +93,7 @@ async function createLog(
   dir: string,
   events: string,
   database: LevelDb | undefined,
-  options: OpenLogOptions,
+  options: LogOptions,
 ): Promise<void> {
   const unfinished = `${events}.new`;
   await rm(unfinished, { recursive: true, force: true });

@@ -1,5 +1,6 @@
 import { MAX_RECENT_BYTES, MAX_RECENT_EVENTS } from "../model/limits.ts";
 import type { LogEvent } from "../model/record.ts";
+import { findFirstIndex } from "../storage/log-index.ts";
 
 /** Keeps the newest events in memory, so that live subscriptions need no disk reads. */
 export class RecentEvents {
@@ -25,15 +26,8 @@ export class RecentEvents {
   /** Returns all events after a position; undefined if some of these events are no longer in memory. */
   findAfter(position: number): readonly LogEvent[] | undefined {
     if (position < this.#droppedPosition) return undefined;
-    let low = 0;
-    let high = this.#events.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      const event = this.#events[middle];
-      if (event !== undefined && event.position <= position) low = middle + 1;
-      else high = middle;
-    }
-    return this.#events.slice(low);
+    const events = this.#events;
+    return events.slice(findFirstIndex(events.length, (index) => (events[index]?.position ?? 0) > position));
   }
 
   #trim(): void {

@@ -136,13 +136,7 @@ export class StagedGroup {
   }
 
   #stageTombstone(stream: string, state: StreamState): WriteResult {
-    const event: ProposedEvent = {
-      id: randomUUID(),
-      type: "$streamDeleted",
-      contentType: "application/octet-stream",
-      data: NO_BYTES,
-      metadata: NO_BYTES,
-    };
+    const event = createSystemEvent("$streamDeleted", "application/octet-stream", NO_BYTES);
     this.#stageRecord(stream, undefined, event);
     this.#states.set(stream, { ...state, isTombstoned: true });
     return { outcome: "written", revision: state.lastRevision, position: this.#position };
@@ -154,13 +148,7 @@ export class StagedGroup {
   }
 
   #stageMetadata(stream: string, data: Uint8Array): WriteResult {
-    const event: ProposedEvent = {
-      id: randomUUID(),
-      type: METADATA_EVENT_TYPE,
-      contentType: "application/json",
-      data,
-      metadata: NO_BYTES,
-    };
+    const event = createSystemEvent(METADATA_EVENT_TYPE, "application/json", data);
     const result = this.#stageEvents(getMetadataStream(stream), [event]);
     this.#applyMetadata(stream, event);
     return result;
@@ -232,6 +220,10 @@ export class StagedGroup {
   #findMetadata(stream: string): Uint8Array | undefined {
     return this.#metadata.get(stream) ?? this.#committed.findMetadata(stream);
   }
+}
+
+function createSystemEvent(type: string, contentType: string, data: Uint8Array): ProposedEvent {
+  return { id: randomUUID(), type, contentType, data, metadata: NO_BYTES };
 }
 
 function formatEventKey(stream: string, revision: number): string {

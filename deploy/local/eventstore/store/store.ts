@@ -5,14 +5,9 @@
  * fsync. Only then it publishes the events to readers and acknowledges the writes. So no reader sees an event that a crash
  * could remove.
  */
-import {
-  FULL_SEGMENT_BYTES,
-  LOG_LIMITS,
-  type LogLimits,
-  MAX_CACHED_IDS,
-  MAX_GROUP_BYTES,
-} from "../model/limits.ts";
+import { type LogLimits, MAX_CACHED_IDS, MAX_GROUP_BYTES } from "../model/limits.ts";
 import { LogDamagedError } from "../model/log-errors.ts";
+import { DEFAULT_LOG_OPTIONS, type LogOptions } from "../model/log-options.ts";
 import type { StreamState } from "../model/stream-state.ts";
 import { DiskFullError } from "../storage/disk-full.ts";
 import type { OpenLog } from "../storage/events-directory.ts";
@@ -31,33 +26,26 @@ import {
   type WriteResult,
 } from "./staged-group.ts";
 
-export interface StoreOptions {
+export interface StoreOptions extends Partial<LogOptions> {
+  /** Directory of the log. A missing directory is created. */
   readonly dir: string;
-  /** If true, the default, each write is flushed to disk before it is acknowledged. Only benchmarks disable this. */
-  readonly sync?: boolean;
-  /** Receives lines for the operator. */
-  readonly log?: (line: string) => void;
-  /** Size in bytes at which a segment is full and the next segment starts. Tests use a small size. */
-  readonly segmentBytes?: number;
-  /** Limits of the whole log. Tests use small limits. */
-  readonly limits?: LogLimits;
 }
 
 export class Store {
   readonly log: CommittedLog;
   readonly recentEvents: RecentEvents;
+  readonly printLine: (line: string) => void;
   readonly #openLog: OpenLog;
   readonly #limits: LogLimits;
-  readonly #reportLine: (line: string) => void;
   readonly #recentIds = new LruMap<string, StreamRevision>(MAX_CACHED_IDS);
   readonly #listeners = new Set<() => void>();
   readonly #groupCommit = new GroupCommit((writes) => this.#commitGroup(writes));
   #isDiskFull = false;
 
-  private constructor(open: OpenLog, options: StoreOptions) {
+  private constructor(open: OpenLog, { limits, printLine }: LogOptions) {
     this.#openLog = open;
-    this.#limits = options.limits ?? LOG_LIMITS;
-    this.#reportLine = options.log ?? (() => undefined);
+    this.#limits = limits;
+    this.printLine = printLine;
     this.log = open.log;
     this.recentEvents = new RecentEvents(open.log.index.lastPosition);
   }
@@ -68,13 +56,9 @@ export class Store {
    * @throws LogStartError if the log cannot be opened
    * @throws LogDamagedError if acknowledged data is missing or changed
    */
-  static async open(options: StoreOptions): Promise<Store> {
-    const open = await openLogDirectory(options.dir, {
-      limits: options.limits ?? LOG_LIMITS,
-      log: options.log ?? (() => undefined),
-      writer: { sync: options.sync ?? true, segmentBytes: options.segmentBytes ?? FULL_SEGMENT_BYTES },
-    });
-    return new Store(open, options);
+  static async open({ dir, ...given }: StoreOptions): Promise<Store> {
+    const options = { ...DEFAULT_LOG_OPTIONS, ...given };
+    return new Store(await openLogDirectory(dir, options), options);
   }
 
   /** Log position of the last committed event; 0 in an empty log. */
@@ -159,14 +143,14 @@ export class Store {
     } catch (error) {
       if (!(error instanceof DiskFullError)) throw error;
       if (!this.#isDiskFull) {
-        this.#reportLine(
+        this.printLine(
           `The disk is full. Appends fail until there is space. Reads continue. ${error.message}`,
         );
       }
       this.#isDiskFull = true;
       return { outcome: "disk-full" };
     }
-    if (this.#isDiskFull) this.#reportLine("The disk has space again. Appends succeed.");
+    if (this.#isDiskFull) this.printLine("The disk has space again. Appends succeed.");
     this.#isDiskFull = false;
     return undefined;
   }

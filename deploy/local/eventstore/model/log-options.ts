@@ -1,0 +1,19 @@
+import { FULL_SEGMENT_BYTES, LOG_LIMITS, type LogLimits } from "./limits.ts";
+
+export interface LogOptions {
+  /** Limits of the whole log. Tests use small limits. */
+  readonly limits: LogLimits;
+  /** Size in bytes at which a segment is full and the next segment starts. Tests use a small size. */
+  readonly segmentBytes: number;
+  /** If true, each append is flushed to disk before it is acknowledged. Only benchmarks disable this. */
+  readonly sync: boolean;
+  /** Prints a line for the operator, including internal error details that clients do not get. */
+  readonly printLine: (line: string) => void;
+}
+
+export const DEFAULT_LOG_OPTIONS: LogOptions = {
+  limits: LOG_LIMITS,
+  segmentBytes: FULL_SEGMENT_BYTES,
+  sync: true,
+  printLine: () => undefined,
+};

@@ -8,7 +8,8 @@
  */
 import { readSafeInteger } from "../model/bytes.ts";
 
-interface KeyRange {
+/** Range of all keys of one kind. */
+export interface KeyRange {
   readonly gt: Buffer;
   readonly lt: Buffer;
 }

@@ -5,8 +5,8 @@
  * event, and every record must match its key. The index and the stream states of the database must match the events. If a
  * check fails, the migration stops and leaves the database unchanged.
  */
-import { type LogLimits, MAX_PAGE_BYTES, MAX_PAGE_EVENTS } from "../model/limits.ts";
-import { createFileDamageError, type LogDamagedError, LogStartError } from "../model/log-errors.ts";
+import { MAX_PAGE_BYTES, MAX_PAGE_EVENTS } from "../model/limits.ts";
+import { createDamageError, type LogDamagedError, LogStartError } from "../model/log-errors.ts";
 import type { LogOptions } from "../model/log-options.ts";
 import { streams } from "../model/pb.ts";
 import { computePosition, readEventType, readStreamName, readWireBytes } from "../model/record.ts";
@@ -21,6 +21,7 @@ import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format
 import type { LevelDb } from "./leveldb.ts";
 import {
   EVENT_KEYS,
+  type KeyRange,
   parseEventKey,
   parseRevisionKey,
   parseRevisionValue,
@@ -59,7 +60,11 @@ export async function copyLevelDb(
       });
       requireWithinLimits(index, options.limits);
       await target.writer.append(records);
-      requireSegmentLimit(dir, target.writer.end.segment, options.limits);
+      if (target.writer.end.segment > options.limits.segments) {
+        throw new LogStartError(
+          `The log in ${dir} cannot be migrated: it needs more than the limit of ${options.limits.segments} segments. Nothing was changed.`,
+        );
+      }
       if (performance.now() < reportAt) continue;
       options.printLine(
         `Migrating the log: ${index.eventCount} events so far, up to position ${index.lastPosition}.`,
@@ -76,14 +81,6 @@ export async function copyLevelDb(
   } finally {
     await target.close();
   }
-}
-
-/** @throws LogStartError if the copy has more segments than the limit */
-function requireSegmentLimit(dir: string, segments: number, limits: LogLimits): void {
-  if (segments <= limits.segments) return;
-  throw new LogStartError(
-    `The log in ${dir} cannot be migrated: it needs more than the limit of ${limits.segments} segments. Nothing was changed.`,
-  );
 }
 
 /**
@@ -136,7 +133,7 @@ function parseStoredRecord(dir: string, index: LogIndex, position: number, body:
 }
 
 function createPositionError(dir: string, position: number, what: string): LogDamagedError {
-  return createFileDamageError(dir, `Position ${position}: ${what}`);
+  return createDamageError(dir, `Position ${position}: ${what}`);
 }
 
 function decodeReadEvent(body: Buffer) {
@@ -166,7 +163,7 @@ async function compareStreamStates(database: LevelDb, dir: string, index: LogInd
     for (const [key, value] of entries) {
       const stream = parseStreamStateKey(key);
       if (value.toString("latin1") === formatFormerState(index.getStreamState(stream))) continue;
-      throw createFileDamageError(
+      throw createDamageError(
         dir,
         `The events of the stream '${stream}' do not match its state in the database.`,
       );
@@ -175,26 +172,12 @@ async function compareStreamStates(database: LevelDb, dir: string, index: LogInd
 }
 
 /** Formats the state of a stream as earlier releases stored it. */
-function formatFormerState({
-  lastRevision,
-  isTombstoned,
-  isSoftDeleted,
-  truncateBefore,
-  maxCount,
-}: StreamState): string {
-  return JSON.stringify([
-    lastRevision,
-    isTombstoned ? 1 : 0,
-    isSoftDeleted ? 1 : 0,
-    truncateBefore,
-    maxCount,
-  ]);
+function formatFormerState(state: StreamState): string {
+  const flags = [state.isTombstoned, state.isSoftDeleted].map(Number);
+  return JSON.stringify([state.lastRevision, ...flags, state.truncateBefore, state.maxCount]);
 }
 
-async function* readEntries(
-  database: LevelDb,
-  range: { readonly gt: Buffer; readonly lt: Buffer },
-): AsyncGenerator<[Buffer, Buffer][]> {
+async function* readEntries(database: LevelDb, range: KeyRange): AsyncGenerator<[Buffer, Buffer][]> {
   const iterator = database.iterator({ ...range, highWaterMarkBytes: MAX_PAGE_BYTES });
   try {
     for (;;) {

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { ClassicLevel } from "classic-level";
-import { createFileDamageError, LogStartError } from "../model/log-errors.ts";
+import { createDamageError, LogStartError } from "../model/log-errors.ts";
 import { createFile, syncDirectory } from "../storage/segments.ts";
 import { FORMAT_KEY } from "./leveldb-keys.ts";
 
@@ -12,9 +12,9 @@ export type LevelDb = ClassicLevel<Buffer, Buffer>;
 const FORMER_FORMAT = "1";
 
 /** Names of LevelDB files that contain data. */
-const DATA_FILE_PATTERN = /^(MANIFEST-\d+|\d+\.(ldb|sst|log))$/;
+const DATA_FILE = /^(MANIFEST-\d+|\d+\.(ldb|sst|log))$/;
 /** Names of LevelDB files that contain no data. */
-const OTHER_FILE_PATTERN = /^(LOG|LOG\.old|LOCK)$/;
+const OTHER_FILE = /^(LOG|LOG\.old|LOCK)$/;
 
 /**
  * Content of the file CURRENT after the migration. LevelDB reads this content as a file name, so an earlier release fails
@@ -34,12 +34,11 @@ export async function findLevelDb(dir: string): Promise<"database" | "retired" |
     const content = await readFile(current, "latin1");
     if (content === RETIRED_CONTENT) return "retired";
     if (content.startsWith("MANIFEST-")) return "database";
-    throw createFileDamageError(current, "The file refers to neither a LevelDB database nor a migrated log.");
+    throw createDamageError(current, "The file refers to neither a LevelDB database nor a migrated log.");
   }
   if (existsSync(join(dir, "events"))) return "none";
   const names = await readdir(dir);
-  if (names.some((name) => DATA_FILE_PATTERN.test(name)))
-    throw createFileDamageError(current, "The file is missing.");
+  if (names.some((name) => DATA_FILE.test(name))) throw createDamageError(current, "The file is missing.");
   return "none";
 }
 
@@ -89,8 +88,8 @@ export async function moveLevelDbFiles(dir: string): Promise<void> {
   if ((await findLevelDb(dir)) !== "retired") return;
   const aside = join(dir, "leveldb");
   const names = await readdir(dir);
-  if (!existsSync(aside) || !names.some((name) => DATA_FILE_PATTERN.test(name))) return;
-  for (const name of names.filter((name) => DATA_FILE_PATTERN.test(name) || OTHER_FILE_PATTERN.test(name))) {
+  if (!existsSync(aside) || !names.some((name) => DATA_FILE.test(name))) return;
+  for (const name of names.filter((name) => DATA_FILE.test(name) || OTHER_FILE.test(name))) {
     await rename(join(dir, name), join(aside, name));
   }
   await syncDirectory(aside);
@@ -103,6 +102,6 @@ function toOpenError(dir: string, error: unknown): Error {
   const reason = cause instanceof Error ? cause.message.replaceAll("\n", " ") : String(cause);
   if (code === "LEVEL_LOCKED") return new LogStartError(`The log in ${dir} is in use by another process.`);
   if (code === "LEVEL_CORRUPTION")
-    return createFileDamageError(dir, `LevelDB cannot read the database: ${reason}.`);
+    return createDamageError(dir, `LevelDB cannot read the database: ${reason}.`);
   return new LogStartError(`The log in ${dir} cannot be opened: ${reason}`);
 }

@@ -26,39 +26,33 @@ export interface StreamHistory {
   hasMetadata(): boolean;
 }
 
-export type AppendDecision =
+export type Decision =
   | { readonly kind: "write" }
   | { readonly kind: "already-written"; readonly revision: number }
   | { readonly kind: "wrong-revision"; readonly current: number }
   | { readonly kind: "deleted" };
 
-const WRITE: AppendDecision = { kind: "write" };
+const WRITE: Decision = { kind: "write" };
 
-/** Decides an append of events with the given ids. A deletion is decided like an append of one new event. */
+/** Decides an append with an expected revision and event ids. A deletion is decided like an append of one new event. */
 export function decideAppend(
-  expectedRevision: number,
+  expected: number,
   ids: readonly string[],
   stream: AppendTarget,
   history: StreamHistory,
-): AppendDecision {
+): Decision {
   if (stream.isTombstoned) return { kind: "deleted" };
-  if (expectedRevision === STREAM_EXISTS) {
+  if (expected === STREAM_EXISTS) {
     if (stream.isSoftDeleted) return { kind: "deleted" };
     if (stream.lastRevision < 0 && !history.hasMetadata()) return refuseRevision(stream);
   }
-  if (expectedRevision === ANY || expectedRevision === STREAM_EXISTS)
-    return decideByRecentIds(ids, stream, history);
-  if (expectedRevision < stream.lastRevision)
-    return decideByStoredIds(expectedRevision, ids, stream, history);
-  return expectedRevision === stream.lastRevision ? WRITE : refuseRevision(stream);
+  if (expected === ANY || expected === STREAM_EXISTS) return decideByRecentIds(ids, stream, history);
+  if (expected < stream.lastRevision) return decideByStoredIds(expected, ids, stream, history);
+  return expected === stream.lastRevision ? WRITE : refuseRevision(stream);
 }
 
 /** Decides an append without an exact revision. It is a retry if all its ids are known, and new if its first id is unknown. */
-function decideByRecentIds(
-  ids: readonly string[],
-  stream: AppendTarget,
-  history: StreamHistory,
-): AppendDecision {
+function decideByRecentIds(ids: readonly string[], stream: AppendTarget, history: StreamHistory): Decision {
   let revision = -1;
   for (const [index, id] of ids.entries()) {
     const found = history.findRecentRevision(id);
@@ -70,20 +64,20 @@ function decideByRecentIds(
 
 /** Decides an append at an earlier revision. It is a retry if the stored events after that revision have the same ids. */
 function decideByStoredIds(
-  expectedRevision: number,
+  expected: number,
   ids: readonly string[],
   stream: AppendTarget,
   history: StreamHistory,
-): AppendDecision {
+): Decision {
   for (const [index, id] of ids.entries()) {
-    if (history.findEventId(expectedRevision + 1 + index) === id) continue;
-    const recreates = index === 0 && expectedRevision === NO_STREAM && stream.isSoftDeleted;
+    if (history.findEventId(expected + 1 + index) === id) continue;
+    const recreates = index === 0 && expected === NO_STREAM && stream.isSoftDeleted;
     return recreates ? WRITE : refuseRevision(stream);
   }
   if (ids.length === 0) return refuseRevision(stream);
-  return { kind: "already-written", revision: expectedRevision + ids.length };
+  return { kind: "already-written", revision: expected + ids.length };
 }
 
-function refuseRevision(stream: AppendTarget): AppendDecision {
+function refuseRevision(stream: AppendTarget): Decision {
   return { kind: "wrong-revision", current: stream.lastRevision };
 }

@@ -6,23 +6,13 @@ export class LogDamagedError extends Error {
 const REMEDY = "Stop the log and restore its whole directory from a backup.";
 
 /**
- * Creates an error for damage at an offset of a file.
+ * Creates an error for damaged data.
  *
- * @param position text with the position of the damaged event, or of the last intact event before the damage
- * @param what sentence that describes the problem
+ * @param location path of the damaged file or directory, and the offset and log position of the damage if known
+ * @param problem sentence that describes the damage
  */
-export function createDamageError(
-  file: string,
-  offset: number,
-  position: string,
-  what: string,
-): LogDamagedError {
-  return new LogDamagedError(`The log is damaged: ${file}, offset ${offset}, ${position}: ${what} ${REMEDY}`);
-}
-
-/** Creates an error for a damaged directory or file, without an offset. */
-export function createFileDamageError(file: string, what: string): LogDamagedError {
-  return new LogDamagedError(`The log is damaged: ${file}: ${what} ${REMEDY}`);
+export function createDamageError(location: string, problem: string): LogDamagedError {
+  return new LogDamagedError(`The log is damaged: ${location}: ${problem} ${REMEDY}`);
 }
 
 /** The log cannot start. The message is one line for the operator. */

@@ -1,6 +1,6 @@
 /** Streams.Append: one append per call. The client package uses this method for appends with credentials. */
 import type { AppendReq, AppendResp } from "@eventstore/db-client/generated/streams_pb.js";
-import type { ServerReadableStream, sendUnaryData } from "@grpc/grpc-js";
+import type { Deadline, ServerReadableStream, sendUnaryData } from "@grpc/grpc-js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
 import { shared, streams } from "../model/pb.ts";
 import type { Store } from "../store/store.ts";
@@ -65,11 +65,7 @@ function addEvent(append: AppendRequest | undefined, message: AppendReq): void {
   append.events.add([proposed]);
 }
 
-async function writeAppend(
-  store: Store,
-  append: AppendRequest,
-  deadline: Date | number,
-): Promise<AppendResp> {
+async function writeAppend(store: Store, append: AppendRequest, deadline: Deadline): Promise<AppendResp> {
   const { expectedRevision } = append;
   const { stream, events, storedBytes } = append.events;
   const write = { kind: "append", stream, expectedRevision, events } as const;

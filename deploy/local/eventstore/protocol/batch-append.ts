@@ -6,8 +6,7 @@ import type { BatchAppendReq, BatchAppendResp } from "@eventstore/db-client/gene
 import { type ServerDuplexStream, status } from "@grpc/grpc-js";
 import { MAX_QUEUED_MESSAGES, MAX_UNFINISHED_APPENDS } from "../model/limits.ts";
 import { shared } from "../model/pb.ts";
-import type { WriteRefusal } from "../store/group-commit.ts";
-import type { WriteResult } from "../store/staged-group.ts";
+import type { WriteOutcome, WriteRefusal } from "../store/group-commit.ts";
 import type { Store } from "../store/store.ts";
 import {
   type AppendContext,
@@ -133,7 +132,7 @@ export class BatchAppendSession {
     }
   }
 
-  #createResponse(context: AppendContext, result: WriteResult | WriteRefusal): BatchAppendResp {
+  #createResponse(context: AppendContext, result: WriteOutcome): BatchAppendResp {
     switch (result.outcome) {
       case "written":
       case "wrong-revision":

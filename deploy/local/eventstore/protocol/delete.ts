@@ -5,6 +5,7 @@ import type {
   TombstoneReq,
   TombstoneResp,
 } from "@eventstore/db-client/generated/streams_pb.js";
+import type { Deadline } from "@grpc/grpc-js";
 import { streams } from "../model/pb.ts";
 import { getOriginalStream } from "../model/stream-state.ts";
 import type { Store } from "../store/store.ts";
@@ -13,11 +14,7 @@ import { parseSpecialRevision, parseUint64, parseWritableStreamName } from "./re
 import { writeOrThrow } from "./write-or-throw.ts";
 
 /** Hides the events of a stream from reads of the stream. The events stay in the log. */
-export async function softDelete(
-  store: Store,
-  request: DeleteReq,
-  deadline: Date | number,
-): Promise<DeleteResp> {
+export async function softDelete(store: Store, request: DeleteReq, deadline: Deadline): Promise<DeleteResp> {
   const position = await deleteStream(store, "soft-delete", request.getOptions(), deadline);
   const at = new streams.DeleteResp.Position();
   return new streams.DeleteResp().setPosition(at.setCommitPosition(position).setPreparePosition(position));
@@ -27,7 +24,7 @@ export async function softDelete(
 export async function tombstone(
   store: Store,
   request: TombstoneReq,
-  deadline: Date | number,
+  deadline: Deadline,
 ): Promise<TombstoneResp> {
   const position = await deleteStream(store, "tombstone", request.getOptions(), deadline);
   const at = new streams.TombstoneResp.Position();
@@ -38,7 +35,7 @@ async function deleteStream(
   store: Store,
   kind: "soft-delete" | "tombstone",
   options: DeleteReq.Options | TombstoneReq.Options | undefined,
-  deadline: Date | number,
+  deadline: Deadline,
 ): Promise<string> {
   if (options === undefined) throw invalidArgument("A deletion must contain its options.");
   const stream = parseWritableStreamName(options.getStreamIdentifier());

@@ -36,12 +36,29 @@ async function sendStreamEvents(
     writer.send(encodeStreamNotFound(stream));
     return;
   }
+  const { lastRevision } = state;
   const oldest = getFirstReadableRevision(stream, state);
-  const from = resolveStart(request.from, 0, request.backwards ? state.lastRevision : state.lastRevision + 1);
-  const [first, last] = request.backwards
-    ? [Math.min(from, state.lastRevision), Math.max(oldest, Math.min(from, state.lastRevision) - count + 1)]
-    : [Math.max(from, oldest), Math.min(state.lastRevision, Math.max(from, oldest) + count - 1)];
-  if (request.backwards ? first < last : first > last) return;
+  const from = resolveStart(request.from, 0, request.backwards ? lastRevision : lastRevision + 1);
+  if (request.backwards) {
+    const first = Math.min(from, lastRevision);
+    const last = Math.max(oldest, first - count + 1);
+    if (first >= last) await sendRevisions(store, writer, request, stream, first, last);
+  } else {
+    const first = Math.max(from, oldest);
+    const last = Math.min(lastRevision, first + count - 1);
+    if (first <= last) await sendRevisions(store, writer, request, stream, first, last);
+  }
+}
+
+/** Sends a range of revisions, including both ends. */
+export async function sendRevisions(
+  store: Store,
+  writer: FlowControlledWriter,
+  request: ReadRequest,
+  stream: string,
+  first: number,
+  last: number,
+): Promise<void> {
   for await (const page of readStreamEvents(store.log, stream, first, last)) {
     for (const event of page) if (sendEvent(writer, request, event)) await writer.waitForDrain();
     if (writer.isClosed) return;

@@ -7,12 +7,12 @@
 import { randomUUID } from "node:crypto";
 import type { LogEvent } from "../model/record.ts";
 import { getFirstReadableRevision } from "../model/stream-state.ts";
-import { readAllEvents, readStreamEvents } from "../storage/log-reader.ts";
+import { readAllEvents } from "../storage/log-reader.ts";
 import type { Store } from "../store/store.ts";
 import { streamDeleted } from "./errors.ts";
 import type { FlowControlledWriter } from "./flow-controlled-writer.ts";
 import { encodeCaughtUp, encodeCheckpoint, encodeConfirmation, encodeFellBehind } from "./messages.ts";
-import { resolveStart, sendEvent } from "./read.ts";
+import { resolveStart, sendEvent, sendRevisions } from "./read.ts";
 import type { ReadRequest } from "./read-request.ts";
 
 /**
@@ -46,32 +46,14 @@ async function followStream(
     const seen = store.lastPosition;
     const state = store.getStreamState(stream);
     if (state.isTombstoned) throw streamDeleted(stream);
-    next = Math.max(
-      next,
-      state.isSoftDeleted ? state.lastRevision + 1 : getFirstReadableRevision(stream, state),
-    );
-    if (next <= state.lastRevision)
-      next = await sendRevisions(store, writer, request, stream, next, state.lastRevision);
+    const last = state.lastRevision;
+    next = Math.max(next, state.isSoftDeleted ? last + 1 : getFirstReadableRevision(stream, state));
+    if (next <= last) await sendRevisions(store, writer, request, stream, next, last);
+    next = Math.max(next, last + 1);
     if (!live) writer.send(encodeCaughtUp());
     live = true;
     await writer.waitUntil(() => store.lastPosition !== seen);
   }
-}
-
-/** Sends a range of revisions, including both ends. Returns the next revision to send. */
-async function sendRevisions(
-  store: Store,
-  writer: FlowControlledWriter,
-  request: ReadRequest,
-  stream: string,
-  from: number,
-  to: number,
-): Promise<number> {
-  for await (const page of readStreamEvents(store.log, stream, from, to)) {
-    for (const event of page) if (sendEvent(writer, request, event)) await writer.waitForDrain();
-    if (writer.isClosed) break;
-  }
-  return to + 1;
 }
 
 class AllStreamsSubscription {

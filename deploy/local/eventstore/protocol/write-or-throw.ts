@@ -1,3 +1,4 @@
+import type { Deadline } from "@grpc/grpc-js";
 import type { WriteRequest, WriteResult } from "../store/staged-group.ts";
 import type { Store } from "../store/store.ts";
 import { logFull, timedOut, unavailable } from "./errors.ts";
@@ -11,7 +12,7 @@ export async function writeOrThrow(
   store: Store,
   write: WriteRequest,
   bytes: number,
-  deadline: Date | number,
+  deadline: Deadline,
 ): Promise<WriteResult> {
   const result = await store.submit(write, bytes, Number(deadline)).catch(() => {
     throw unavailable("The log cannot write to its disk.");

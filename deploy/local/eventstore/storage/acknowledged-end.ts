@@ -14,7 +14,7 @@ import fs from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { readSafeInteger, writeSafeInteger } from "../model/bytes.ts";
-import { createFileDamageError, LogStartError } from "../model/log-errors.ts";
+import { createDamageError, LogStartError } from "../model/log-errors.ts";
 import { isNoSpaceError } from "./disk-full.ts";
 import {
   BLOCK_BYTES,
@@ -101,7 +101,7 @@ export class AcknowledgedEndFile {
     const path = join(dir, ACKNOWLEDGED_FILE);
     const fd = await promisify(fs.open)(path, "r+").catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "ENOENT") throw error;
-      throw createFileDamageError(
+      throw createDamageError(
         path,
         "The file is missing. It contains the position up to which the log was acknowledged.",
       );
@@ -154,8 +154,7 @@ async function readCopies(fd: number, path: string): Promise<EndFileContent> {
     decodeEntry(content.subarray(0, bytesRead).subarray(offset, offset + BLOCK_BYTES)),
   );
   const end = selectNewer(first, second);
-  if (end === undefined)
-    throw createFileDamageError(path, "Both copies of the acknowledged end are damaged.");
+  if (end === undefined) throw createDamageError(path, "Both copies of the acknowledged end are damaged.");
   const isIntact = first !== undefined && second !== undefined;
   return { end, isIntact, isCurrent: isIntact && !isFormer && isSameTail(first, second) };
 }

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { createFileDamageError, LogStartError } from "../model/log-errors.ts";
+import { createDamageError, LogStartError } from "../model/log-errors.ts";
 import type { LogOptions } from "../model/log-options.ts";
 import {
   ACKNOWLEDGED_FILE,
@@ -107,7 +107,7 @@ async function countSegments(dir: string): Promise<number> {
   const numbers = new Set(names.map(parseSegmentNumber).filter((number) => number !== undefined));
   for (let number = 1; number <= Math.max(1, numbers.size); number += 1) {
     if (numbers.has(number)) continue;
-    throw createFileDamageError(join(dir, formatSegmentName(number)), "The segment file is missing.");
+    throw createDamageError(join(dir, formatSegmentName(number)), "The segment file is missing.");
   }
   return numbers.size;
 }

@@ -17,7 +17,7 @@ export function indexRecord(index: LogIndex, record: StoredRecord, offset: numbe
   const described = getOriginalStream(stream);
   if (described === undefined) return undefined;
   try {
-    index.applyEffect(described, parseMetadata(decodeProposedEvent(record.body)));
+    index.streams.applyEffect(described, parseMetadata(decodeProposedEvent(record.body)));
     return undefined;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);

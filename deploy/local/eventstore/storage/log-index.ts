@@ -21,15 +21,11 @@ export class LogIndex {
   readonly #jumps = ChunkedArray.forUint32();
   readonly #segmentStarts: number[] = [];
   readonly #segmentEnds: number[] = [];
-  readonly #streams = new StreamTable();
+  readonly streams = new StreamTable();
 
   /** Number of events in the log. The next event gets this number as its ordinal. */
   get eventCount(): number {
     return this.#positions.length;
-  }
-
-  get streamCount(): number {
-    return this.#streams.size;
   }
 
   get segmentCount(): number {
@@ -63,7 +59,7 @@ export class LogIndex {
       return `The next event has the ordinal ${ordinal}, expected ${this.eventCount}.`;
     if (position <= this.lastPosition)
       return `Position ${position} is not greater than the previous position, ${this.lastPosition}.`;
-    const newest = this.#streams.findNewest(stream);
+    const newest = this.streams.findNewest(stream);
     const expectedRevision = newest === undefined ? 0 : this.#revisions.at(newest) + 1;
     if (revision !== undefined && revision !== expectedRevision) {
       return `The next event of the stream has the revision ${revision}, expected ${expectedRevision}.`;
@@ -73,23 +69,14 @@ export class LogIndex {
     this.#revisions.push(revision ?? TOMBSTONE_MARK);
     this.#previous.push(newest ?? ordinal);
     this.#jumps.push(newest === undefined ? ordinal : this.#computeJump(newest));
-    if (revision === undefined) this.#streams.applyEffect(stream, { isTombstoned: true });
-    else this.#streams.setNewest(stream, ordinal);
+    if (revision === undefined) this.streams.applyEffect(stream, { isTombstoned: true });
+    else this.streams.setNewest(stream, ordinal);
     return undefined;
   }
 
-  /** Sets the effect of metadata or a deletion on reads of a stream. */
-  applyEffect(stream: string, effect: Partial<Omit<StreamState, "lastRevision">>): void {
-    this.#streams.applyEffect(stream, effect);
-  }
-
-  hasStream(stream: string): boolean {
-    return this.#streams.has(stream);
-  }
-
   getStreamState(stream: string): StreamState {
-    const newest = this.#streams.findNewest(stream);
-    return this.#streams.getState(stream, newest === undefined ? undefined : this.#revisions.at(newest));
+    const newest = this.streams.findNewest(stream);
+    return this.streams.getState(stream, newest === undefined ? undefined : this.#revisions.at(newest));
   }
 
   getPosition(ordinal: number): number {
@@ -137,7 +124,7 @@ export class LogIndex {
 
   /** Returns the ordinal of an event; undefined if the stream has no such revision. */
   findOrdinal(stream: string, revision: number): number | undefined {
-    const newest = this.#streams.findNewest(stream);
+    const newest = this.streams.findNewest(stream);
     if (newest === undefined || revision < 0 || revision > this.#revisions.at(newest)) return undefined;
     let ordinal = newest;
     while (this.#revisions.at(ordinal) > revision) {

@@ -201,6 +201,7 @@ async function readIntactEvents(log: CommittedLog, read: DiskRead, stream?: stri
       record === undefined
         ? "The event's checksum does not match its content."
         : "The file contains another event at this offset.";
-    throw createDamageError(segments.getPath(read.segment), offset, `position ${position}`, what);
+    const path = segments.getPath(read.segment);
+    throw createDamageError(`${path}, offset ${offset}, position ${position}`, what);
   });
 }

@@ -205,20 +205,16 @@ export class LogScan {
   }
 
   #createError(segment: number, offset: number, what: string): Error {
-    return createDamageError(
-      this.#segments.getPath(segment),
-      offset,
-      `after position ${this.#index.lastPosition}`,
-      what,
-    );
+    const path = this.#segments.getPath(segment);
+    return createDamageError(`${path}, offset ${offset}, after position ${this.#index.lastPosition}`, what);
   }
 }
 
 /** @throws LogStartError if the log contains more events or streams than its limits allow */
-export function requireWithinLimits({ eventCount, streamCount }: LogIndex, limits: LogLimits): void {
-  if (eventCount <= limits.events && streamCount <= limits.streams) return;
+export function requireWithinLimits({ eventCount, streams }: LogIndex, limits: LogLimits): void {
+  if (eventCount <= limits.events && streams.size <= limits.streams) return;
   throw new LogStartError(
-    `The log contains ${eventCount} events of ${streamCount} streams. The limits are ${limits.events} events and ${limits.streams} streams.`,
+    `The log contains ${eventCount} events of ${streams.size} streams. The limits are ${limits.events} events and ${limits.streams} streams.`,
   );
 }
 

@@ -106,13 +106,13 @@ export class Segments {
   async read(segment: number, offset: number, length: number, position: number): Promise<Buffer> {
     const { path, fd } = this.#getSegment(segment);
     const buffer = Buffer.allocUnsafeSlow(length);
-    const at = `position ${position}`;
+    const locate = (end: number) => `${path}, offset ${end}, position ${position}`;
     for (let done = 0; done < length; ) {
       const { bytesRead } = await readAt(fd, buffer, done, length - done, offset + done).catch((error) => {
-        throw createDamageError(path, offset + done, at, `The file cannot be read: ${String(error)}.`);
+        throw createDamageError(locate(offset + done), `The file cannot be read: ${String(error)}.`);
       });
       if (bytesRead === 0)
-        throw createDamageError(path, offset + done, at, "The file ends before the end of the event.");
+        throw createDamageError(locate(offset + done), "The file ends before the end of the event.");
       done += bytesRead;
     }
     return buffer;

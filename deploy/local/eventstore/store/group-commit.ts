@@ -19,18 +19,18 @@ export type WriteRefusal =
   /** The decision about the write depends on a damaged event. */
   | { readonly outcome: "damaged"; readonly reason: LogDamagedError };
 
+export type WriteOutcome = WriteResult | WriteRefusal;
+
 interface PendingWrite {
   readonly write: WriteRequest;
   readonly bytes: number;
   readonly deadline: number;
-  readonly resolve: (result: WriteResult | WriteRefusal) => void;
+  readonly resolve: (result: WriteOutcome) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /** Commits one group and returns the results in the order of the writes. Rejects if the log must stop. */
-export type CommitGroup = (
-  writes: readonly WriteRequest[],
-) => Promise<readonly (WriteResult | WriteRefusal)[]>;
+export type CommitGroup = (writes: readonly WriteRequest[]) => Promise<readonly WriteOutcome[]>;
 
 export class GroupCommit {
   readonly #commitGroup: CommitGroup;
@@ -56,7 +56,7 @@ export class GroupCommit {
    * @param bytes size of the write
    * @param deadline time in milliseconds since 1970; a write that has not started by then expires
    */
-  submit(write: WriteRequest, bytes: number, deadline: number): Promise<WriteResult | WriteRefusal> {
+  submit(write: WriteRequest, bytes: number, deadline: number): Promise<WriteOutcome> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     if (this.#isClosing) return Promise.resolve({ outcome: "closing" });
     if (this.#pending.length >= MAX_PENDING_WRITES || this.#pendingBytes + bytes > MAX_PENDING_BYTES) {

@@ -19,7 +19,7 @@ import {
   retireLevelDb,
 } from "../migration/leveldb.ts";
 import { copyLevelDb, requireSameEnd } from "../migration/leveldb-migration.ts";
-import { createFileDamageError, LogDamagedError, LogStartError } from "../model/log-errors.ts";
+import { createDamageError, LogDamagedError, LogStartError } from "../model/log-errors.ts";
 import type { LogOptions } from "../model/log-options.ts";
 import { createEventsDirectory, type OpenLog, openEventsDirectory } from "../storage/events-directory.ts";
 import { syncDirectory } from "../storage/segments.ts";
@@ -62,7 +62,7 @@ async function openLockedDirectory(dir: string, options: LogOptions): Promise<Op
   const events = join(dir, "events");
   const state = await findLevelDb(dir);
   if (state === "retired" && !existsSync(events))
-    throw createFileDamageError(events, "The directory is missing.");
+    throw createDamageError(events, "The directory is missing.");
   // While this process has the database open, LevelDB's lock prevents an earlier release from writing to it.
   const database = state === "database" ? await openLevelDb(dir) : undefined;
   let open: OpenLog | undefined;

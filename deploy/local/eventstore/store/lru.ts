@@ -24,8 +24,4 @@ export class LruMap<K, V> {
       return;
     }
   }
-
-  get size(): number {
-    return this.#entries.size;
-  }
 }

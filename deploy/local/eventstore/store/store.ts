@@ -14,17 +14,11 @@ import type { OpenLog } from "../storage/events-directory.ts";
 import { indexRecord } from "../storage/index-record.ts";
 import type { CommittedLog } from "../storage/log-reader.ts";
 import { DecisionData } from "./decision-data.ts";
-import { GroupCommit, type WriteRefusal } from "./group-commit.ts";
+import { GroupCommit, type WriteOutcome, type WriteRefusal } from "./group-commit.ts";
 import { openLogDirectory } from "./log-directory.ts";
 import { LruMap } from "./lru.ts";
 import { RecentEvents } from "./recent-events.ts";
-import {
-  type CommittedState,
-  StagedGroup,
-  type StreamRevision,
-  type WriteRequest,
-  type WriteResult,
-} from "./staged-group.ts";
+import { type CommittedState, StagedGroup, type StreamRevision, type WriteRequest } from "./staged-group.ts";
 
 export interface StoreOptions extends Partial<LogOptions> {
   /** Directory of the log. A missing directory is created. */
@@ -72,7 +66,7 @@ export class Store {
   }
 
   /** Queues a write and returns its result, see GroupCommit.submit. */
-  submit(write: WriteRequest, bytes: number, deadline: number): Promise<WriteResult | WriteRefusal> {
+  submit(write: WriteRequest, bytes: number, deadline: number): Promise<WriteOutcome> {
     return this.#groupCommit.submit(write, bytes, deadline);
   }
 
@@ -99,8 +93,8 @@ export class Store {
   }
 
   /** Commits a group in one or more frames, depending on its size. */
-  async #commitGroup(writes: readonly WriteRequest[]): Promise<(WriteResult | WriteRefusal)[]> {
-    const results: (WriteResult | WriteRefusal)[] = [];
+  async #commitGroup(writes: readonly WriteRequest[]): Promise<WriteOutcome[]> {
+    const results: WriteOutcome[] = [];
     while (results.length < writes.length) {
       results.push(...(await this.#commitFrame(writes.slice(results.length))));
     }
@@ -108,10 +102,10 @@ export class Store {
   }
 
   /** Commits as many of the writes as fit into one frame, at least one. Returns the result of each committed write. */
-  async #commitFrame(writes: readonly WriteRequest[]): Promise<(WriteResult | WriteRefusal)[]> {
+  async #commitFrame(writes: readonly WriteRequest[]): Promise<WriteOutcome[]> {
     const details = await DecisionData.read(this.log, writes);
     const group = new StagedGroup(this.#createCommittedState(details), Date.now());
-    const results: (WriteResult | WriteRefusal)[] = [];
+    const results: WriteOutcome[] = [];
     for (const write of details.writes) {
       if (group.bytes >= MAX_GROUP_BYTES) break;
       results.push(decideWrite(group, write, details));
@@ -125,11 +119,7 @@ export class Store {
   }
 
   /** Decides a single write after its group could not be stored. A write that needs no space still gets its result. */
-  #decideSingle(
-    write: WriteRequest,
-    details: DecisionData,
-    refusal: WriteRefusal,
-  ): WriteResult | WriteRefusal {
+  #decideSingle(write: WriteRequest, details: DecisionData, refusal: WriteRefusal): WriteOutcome {
     const group = new StagedGroup(this.#createCommittedState(details), Date.now());
     const result = decideWrite(group, write, details);
     return group.records.length === 0 ? result : refusal;
@@ -188,20 +178,16 @@ export class Store {
   #exceedsLimits(group: StagedGroup): boolean {
     const { index } = this.log;
     const { events, streams, segments } = this.#limits;
-    const created = [...group.streams].filter((stream) => !index.hasStream(stream)).length;
+    const created = [...group.streams].filter((stream) => !index.streams.has(stream)).length;
     return (
       index.eventCount + group.records.length > events ||
-      index.streamCount + created > streams ||
+      index.streams.size + created > streams ||
       this.#openLog.writer.nextSegmentCount > segments
     );
   }
 }
 
-function decideWrite(
-  group: StagedGroup,
-  write: WriteRequest,
-  details: DecisionData,
-): WriteResult | WriteRefusal {
+function decideWrite(group: StagedGroup, write: WriteRequest, details: DecisionData): WriteOutcome {
   const damaged = details.damagedWrites.get(write);
   return damaged === undefined ? group.stage(write) : { outcome: "damaged", reason: damaged };
 }

@@ -107,7 +107,7 @@ describe("the embedded log on a full disk", function () {
 
   it("retries of a group of appends that failed on a full disk are written exactly once", async () => {
     const store = await openStore(dir);
-    const stored = { ...createAppend("note-0", ["stored"]), expected: -1 };
+    const stored = { ...createAppend("note-0", ["stored"]), expectedRevision: -1 };
     await submit(store, stored);
     await appendEvents(store, 99);
     await disk.fill();

@@ -41,10 +41,10 @@ describe("the limits of the embedded log", function () {
 
   it("a log at its limit accepts retries of stored appends and refuses an append with a wrong revision as such", async () => {
     const store = await openStore(dir, { limits: { ...LIMITS, events: 50, streams: 20 } });
-    const stored = { ...createAppend("note-0", ["stored"]), expected: -1 };
+    const stored = { ...createAppend("note-0", ["stored"]), expectedRevision: -1 };
     expect((await submit(store, stored)).outcome).to.equal("written");
     await appendEvents(store, 49);
-    const wrong = { ...createAppend("note-0", ["other"]), expected: 700 };
+    const wrong = { ...createAppend("note-0", ["other"]), expectedRevision: 700 };
     const results = await Promise.all(
       [stored, wrong, createAppend("note-1", ["new"])].map((write) => submit(store, write)),
     );

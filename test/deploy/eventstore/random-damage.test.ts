@@ -6,7 +6,9 @@ import type { Store } from "../../../deploy/local/eventstore/store/store.ts";
 import { createTemporaryDir } from "./log-process.ts";
 import { appendEvents, type LogContent, openStore, readContent, readFiles } from "./stored-log.ts";
 
-const EVENT_COUNT = 1_000;
+const EVENT_COUNT = 400;
+/** Segment size in bytes, so that the log has several segments. */
+const SEGMENT_BYTES = 24 * 1024;
 const START_TRIALS = 2_000;
 const READ_TRIALS = 250;
 const SEED = Number(process.env.LOG_DAMAGE_SEED ?? Math.floor(Math.random() * 2 ** 31));
@@ -93,7 +95,7 @@ describe("random damage of the embedded log's files", function () {
 
   before(async () => {
     ({ dir, remove } = await createTemporaryDir());
-    const store = await openStore(dir);
+    const store = await openStore(dir, { segmentBytes: SEGMENT_BYTES });
     await appendEvents(store, EVENT_COUNT);
     acknowledged = await readContent(store);
     await store.close();

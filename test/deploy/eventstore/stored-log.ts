@@ -7,6 +7,7 @@ import { type ProposedEvent, readStreamName } from "../../../deploy/local/events
 import { readAllEvents, readStreamEvents } from "../../../deploy/local/eventstore/storage/log-reader.ts";
 import type { WriteRequest } from "../../../deploy/local/eventstore/store/staged-group.ts";
 import { Store, type StoreOptions } from "../../../deploy/local/eventstore/store/store.ts";
+import { getRejection } from "../../conformance/log-under-test.ts";
 
 /** Segment size in bytes for tests, so that a log with several hundred events has several segments. */
 export const SMALL_SEGMENT_BYTES = 64 * 1024;
@@ -43,6 +44,34 @@ export async function appendEvents(store: Store, events: number, streams = 20): 
       if (outcome !== "written") throw new Error(`an append was ${outcome}`);
     }
   }
+}
+
+/** Creates a log with a number of events. Returns the number of its segments. */
+export async function createLog(dir: string, events: number): Promise<number> {
+  const store = await openStore(dir);
+  await appendEvents(store, events);
+  const { count } = store.log.segments;
+  await store.close();
+  return count;
+}
+
+/** Opens a log, changes it, and returns its content. */
+export async function changeAndRead(
+  dir: string,
+  change: (store: Store) => Promise<unknown>,
+): Promise<LogContent> {
+  const store = await openStore(dir);
+  await change(store);
+  const content = await readContent(store);
+  await store.close();
+  return content;
+}
+
+/** Returns the error message of a start that fails. */
+export async function getStartError(dir: string): Promise<string> {
+  const { message } = await getRejection(openStore(dir));
+  if (message.includes("\n")) throw new Error(`the error has more than one line: ${message}`);
+  return message;
 }
 
 /** All events of a log. Each event is a text of its position and its stored bytes. */
@@ -94,6 +123,11 @@ export async function readFiles(dir: string): Promise<Map<string, Buffer>> {
     files.set(path, await readFile(path));
   }
   return files;
+}
+
+/** Returns the path of the file with the acknowledged end. */
+export function getEndFilePath(dir: string): string {
+  return join(dir, "events", "acknowledged");
 }
 
 /** Returns the path of a segment. Segment numbers count from 1. */

@@ -132,8 +132,8 @@ function parseStoredRecord(dir: string, index: LogIndex, position: number, body:
   return { ordinal: index.eventCount, position, revision: isTombstone ? undefined : Number(revision), body };
 }
 
-function createPositionError(dir: string, position: number, what: string): LogDamagedError {
-  return createDamageError(dir, `Position ${position}: ${what}`);
+function createPositionError(dir: string, position: number, problem: string): LogDamagedError {
+  return createDamageError(dir, `Position ${position}: ${problem}`);
 }
 
 function decodeReadEvent(body: Buffer) {

@@ -58,13 +58,13 @@ export class BackwardWriter {
     for (let bound = 128; value >= bound; bound *= 128) length += 1;
     this.#start -= length;
     let rest = value;
-    let at = this.#start;
+    let index = this.#start;
     while (rest > 127) {
-      this.#buffer[at] = (rest % 128) | 128;
+      this.#buffer[index] = (rest % 128) | 128;
       rest = Math.floor(rest / 128);
-      at += 1;
+      index += 1;
     }
-    this.#buffer[at] = rest;
+    this.#buffer[index] = rest;
   }
 
   #writeBigintVarint(value: bigint): void {
@@ -81,7 +81,7 @@ export class BackwardWriter {
   /**
    * Completes a protobuf field by writing the length and the tag before its content.
    *
-   * @param end value of `free` before the content was written
+   * @param end value of `freeBytes` before the content was written
    */
   completeField(tag: number, end: number): void {
     this.writeVarint(end - this.#start);

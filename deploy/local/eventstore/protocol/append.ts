@@ -33,7 +33,8 @@ export function serveAppend(
   };
   call.on("data", (message: AppendReq) =>
     guarded(() => {
-      if (message.hasOptions()) append = startAppend(message.getOptions());
+      const options = message.getOptions();
+      if (options !== undefined) append = startAppend(options);
       else addEvent(append, message);
     }),
   );
@@ -46,9 +47,7 @@ export function serveAppend(
   );
 }
 
-function startAppend(options: AppendReq.Options | undefined): AppendRequest {
-  if (options === undefined)
-    throw invalidArgument("The first message of an append must contain its options.");
+function startAppend(options: AppendReq.Options): AppendRequest {
   return {
     events: new AppendEvents(parseWritableStreamName(options.getStreamIdentifier())),
     expectedRevision: options.hasRevision()
@@ -86,8 +85,8 @@ function encodeSuccess(revision: number, position: number): AppendResp.Success {
   const message = new streams.AppendResp.Success();
   if (revision < 0) message.setNoStream(new shared.Empty());
   else message.setCurrentRevision(String(revision));
-  const at = new streams.AppendResp.Position();
-  return message.setPosition(at.setCommitPosition(String(position)).setPreparePosition(String(position)));
+  const place = new streams.AppendResp.Position();
+  return message.setPosition(place.setCommitPosition(String(position)).setPreparePosition(String(position)));
 }
 
 function encodeWrongVersion(expectedRevision: number, current: number): AppendResp.WrongExpectedVersion {

@@ -67,8 +67,8 @@ function createSuccessResponse(context: AppendContext, revision: number, positio
   const success = new streams.BatchAppendResp.Success();
   if (revision < 0) success.setNoStream(new empty.Empty());
   else success.setCurrentRevision(String(revision));
-  const at = new shared.AllStreamPosition();
-  success.setPosition(at.setCommitPosition(String(position)).setPreparePosition(String(position)));
+  const place = new shared.AllStreamPosition();
+  success.setPosition(place.setCommitPosition(String(position)).setPreparePosition(String(position)));
   return createResponse(context).setSuccess(success);
 }
 

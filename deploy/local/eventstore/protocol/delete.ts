@@ -16,8 +16,10 @@ import { writeOrThrow } from "./write-or-throw.ts";
 /** Hides the events of a stream from reads of the stream. The events stay in the log. */
 export async function softDelete(store: Store, request: DeleteReq, deadline: Deadline): Promise<DeleteResp> {
   const position = await deleteStream(store, "soft-delete", request.getOptions(), deadline);
-  const at = new streams.DeleteResp.Position();
-  return new streams.DeleteResp().setPosition(at.setCommitPosition(position).setPreparePosition(position));
+  const message = new streams.DeleteResp.Position();
+  return new streams.DeleteResp().setPosition(
+    message.setCommitPosition(position).setPreparePosition(position),
+  );
 }
 
 /** Deletes a stream permanently. Reads of the stream and later appends fail. */
@@ -27,8 +29,10 @@ export async function tombstone(
   deadline: Deadline,
 ): Promise<TombstoneResp> {
   const position = await deleteStream(store, "tombstone", request.getOptions(), deadline);
-  const at = new streams.TombstoneResp.Position();
-  return new streams.TombstoneResp().setPosition(at.setCommitPosition(position).setPreparePosition(position));
+  const message = new streams.TombstoneResp.Position();
+  return new streams.TombstoneResp().setPosition(
+    message.setCommitPosition(position).setPreparePosition(position),
+  );
 }
 
 async function deleteStream(

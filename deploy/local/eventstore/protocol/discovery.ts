@@ -35,18 +35,12 @@ const TICKS_PER_MS = 10_000n;
  *
  * @param authority host and port to which the client connected
  * @param port port on which the log listens
- * @param now current time in milliseconds since 1970
  */
-export function createClusterInfo(
-  authority: string,
-  port: number,
-  instanceId: string,
-  now: number,
-): ClusterInfo {
+export function createClusterInfo(authority: string, port: number, instanceId: string): ClusterInfo {
   const host = authority.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1");
   const member = new gossip.MemberInfo()
     .setInstanceId(new shared.UUID().setString(instanceId))
-    .setTimeStamp(String(BigInt(now) * TICKS_PER_MS))
+    .setTimeStamp(String(BigInt(Date.now()) * TICKS_PER_MS))
     .setState(gossip.MemberInfo.VNodeState.LEADER)
     .setIsAlive(true)
     .setHttpEndPoint(new gossip.EndPoint().setAddress(host).setPort(port));

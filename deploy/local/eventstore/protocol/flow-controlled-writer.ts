@@ -27,7 +27,7 @@ export class FlowControlledWriter {
     return this.#isClosed;
   }
 
-  /** Sends a message. Returns true if the caller must await `drained` before the next message. */
+  /** Sends a message. Returns true if the caller must await `waitForDrain` before the next message. */
   send(message: Uint8Array): boolean {
     if (this.#isClosed) return false;
     if (this.#call.writableLength === 0) this.#queuedBytes = 0;
@@ -48,7 +48,7 @@ export class FlowControlledWriter {
     while (!this.#isClosed && !ready()) await this.#waitForWake();
   }
 
-  /** Makes `until` check its condition. */
+  /** Makes `waitUntil` check its condition. */
   wake(): void {
     this.#wake();
   }

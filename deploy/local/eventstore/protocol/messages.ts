@@ -10,8 +10,8 @@ export function encodeConfirmation(subscriptionId: string): Uint8Array {
 
 /** Encodes the message that a filtered subscription has reached a position. */
 export function encodeCheckpoint(position: number): Uint8Array {
-  const at = String(position);
-  const message = new streams.ReadResp.Checkpoint().setCommitPosition(at).setPreparePosition(at);
+  const text = String(position);
+  const message = new streams.ReadResp.Checkpoint().setCommitPosition(text).setPreparePosition(text);
   return new streams.ReadResp().setCheckpoint(message).serializeBinary();
 }
 

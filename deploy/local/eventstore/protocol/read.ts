@@ -95,7 +95,7 @@ export function resolveStart(from: ReadRequest["from"], start: number, end: numb
   return from === "end" ? end : from;
 }
 
-/** Sends an event. Returns true if the caller must await `drained` before the next event. */
+/** Sends an event. Returns true if the caller must await `waitForDrain` before the next event. */
 export function sendEvent(writer: FlowControlledWriter, request: ReadRequest, event: LogEvent): boolean {
   const wire = readWireBytes(event.record);
   return writer.send(request.useStructuredIds ? encodeWithStructuredId(wire) : wire);

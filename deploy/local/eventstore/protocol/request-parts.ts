@@ -19,9 +19,9 @@ const utf8Decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  * Parses a UUID that was sent as text or as two 64-bit numbers. Returns it as canonical text.
  * @throws CallError if the UUID is missing or invalid
  */
-export function parseUuid(uuid: UUID | undefined, what: string): string {
+export function parseUuid(uuid: UUID | undefined, label: string): string {
   const text = uuid?.hasStructured() ? formatStructuredUuid(uuid) : uuid?.getString().toLowerCase();
-  if (text === undefined || !UUID_PATTERN.test(text)) throw invalidArgument(`${what} must be a UUID.`);
+  if (text === undefined || !UUID_PATTERN.test(text)) throw invalidArgument(`${label} must be a UUID.`);
   return text;
 }
 

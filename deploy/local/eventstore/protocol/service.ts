@@ -67,8 +67,7 @@ export function addServices(server: Server, context: ServiceContext): void {
   server.addService(featuresGrpc.ServerFeaturesService, featuresServer);
   const instanceId = randomUUID();
   const gossipServer = {
-    read: (call, answer) =>
-      answer(null, createClusterInfo(call.getHost(), context.getPort(), instanceId, Date.now())),
+    read: (call, answer) => answer(null, createClusterInfo(call.getHost(), context.getPort(), instanceId)),
   } satisfies Pick<IGossipServer, "read">;
   server.addService(gossipGrpc.GossipService, gossipServer);
 }

@@ -14,10 +14,10 @@ export function indexRecord(index: LogIndex, record: StoredRecord, offset: numbe
   const stream = readStreamName(record.body);
   const problem = index.add(stream, record, offset);
   if (problem !== undefined) return problem;
-  const described = getOriginalStream(stream);
-  if (described === undefined) return undefined;
+  const original = getOriginalStream(stream);
+  if (original === undefined) return undefined;
   try {
-    index.streams.applyEffect(described, parseMetadata(decodeProposedEvent(record.body)));
+    index.streams.applyEffect(original, parseMetadata(decodeProposedEvent(record.body)));
     return undefined;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);

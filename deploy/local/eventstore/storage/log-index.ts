@@ -96,7 +96,10 @@ export class LogIndex {
 
   /** Returns the index of the segment that stores an event, counted from 0. */
   findSegment(ordinal: number): number {
-    return findFirstIndex(this.#segmentStarts.length, (at) => (this.#segmentStarts[at] ?? 0) > ordinal) - 1;
+    return (
+      findFirstIndex(this.#segmentStarts.length, (segment) => (this.#segmentStarts[segment] ?? 0) > ordinal) -
+      1
+    );
   }
 
   /** Returns the ordinal of the first event of a segment, and of the first event after the segment. */
@@ -140,8 +143,8 @@ export class LogIndex {
     let ordinal = this.findOrdinal(stream, last);
     if (ordinal === undefined)
       throw new RangeError(`The index does not contain revision ${last} of the stream.`);
-    for (let at = ordinals.length - 1; at >= 0; at -= 1) {
-      ordinals[at] = ordinal;
+    for (let index = ordinals.length - 1; index >= 0; index -= 1) {
+      ordinals[index] = ordinal;
       ordinal = this.#previous.at(ordinal);
     }
     return ordinals;

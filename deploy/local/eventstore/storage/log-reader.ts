@@ -117,7 +117,7 @@ function planReadBefore(index: LogIndex, end: number): DiskRead {
 }
 
 function listOrdinals(first: number, end: number): number[] {
-  return Array.from({ length: end - first }, (_, at) => first + at);
+  return Array.from({ length: end - first }, (_, index) => first + index);
 }
 
 /** Plans the disk reads for events of a stream, and groups them into pages. Nearby events share a disk read. */
@@ -180,16 +180,12 @@ async function performRead(
 async function readIntactEvents(log: CommittedLog, read: DiskRead, stream?: string): Promise<LogEvent[]> {
   const { index, segments, checksumSeed } = log;
   const [first = 0] = read.ordinals;
-  const bytes = await segments.read(
-    read.segment,
-    read.start,
-    read.end - read.start,
-    index.getPosition(first),
-  );
+  const { segment, start, end } = read;
+  const bytes = await segments.read(segment, start, end - start, index.getPosition(first));
   return read.ordinals.map((ordinal) => {
     const offset = index.getOffset(ordinal);
     const position = index.getPosition(ordinal);
-    const record = decodeStoredRecord(bytes, offset - read.start, checksumSeed);
+    const record = decodeStoredRecord(bytes, offset - start, checksumSeed);
     const isExpected =
       record !== undefined &&
       record.ordinal === ordinal &&
@@ -197,11 +193,11 @@ async function readIntactEvents(log: CommittedLog, read: DiskRead, stream?: stri
       record.revision === index.getRevision(ordinal) &&
       (stream === undefined || readStreamName(record.body) === stream);
     if (isExpected) return { position, record: record.body };
-    const what =
+    const problem =
       record === undefined
         ? "The event's checksum does not match its content."
         : "The file contains another event at this offset.";
-    const path = segments.getPath(read.segment);
-    throw createDamageError(`${path}, offset ${offset}, position ${position}`, what);
+    const path = segments.getPath(segment);
+    throw createDamageError(`${path}, offset ${offset}, position ${position}`, problem);
   });
 }

@@ -82,8 +82,8 @@ export class LogScan {
     }
     if (!this.#hasReachedEnd) {
       const { position } = this.#acknowledged;
-      const what = `The log ends here, but all events up to position ${position} were acknowledged.`;
-      throw this.#createError(this.#count - 1, offset, what);
+      const problem = `The log ends here, but all events up to position ${position} were acknowledged.`;
+      throw this.#createError(this.#count - 1, offset, problem);
     }
     const end = { ...this.#chainState, logId: this.#acknowledged.logId, segment: this.#count, offset };
     return { index: this.#index, end, incompleteBytes: size - offset };
@@ -156,16 +156,16 @@ export class LogScan {
       throw this.#createError(segment, offset, "The frame's checksum does not match its content.");
     }
     const end = this.#chainState.events + frame.records;
-    let at = 0;
-    while (at < payload.length) {
-      const recordOffset = offset + FRAME_HEADER_BYTES + at;
-      const record = decodeStoredRecord(payload, at, this.#seed);
+    let payloadOffset = 0;
+    while (payloadOffset < payload.length) {
+      const recordOffset = offset + FRAME_HEADER_BYTES + payloadOffset;
+      const record = decodeStoredRecord(payload, payloadOffset, this.#seed);
       if (record === undefined) {
         throw this.#createError(segment, recordOffset, "The event's checksum does not match its content.");
       }
       const problem = indexRecord(this.#index, record, recordOffset);
       if (problem !== undefined) throw this.#createError(segment, recordOffset, problem);
-      at += RECORD_HEADER_BYTES + record.body.length;
+      payloadOffset += RECORD_HEADER_BYTES + record.body.length;
     }
     if (this.#index.eventCount !== end)
       throw this.#createError(segment, offset, "The frame contains fewer events than its header says.");
@@ -204,9 +204,12 @@ export class LogScan {
     );
   }
 
-  #createError(segment: number, offset: number, what: string): Error {
+  #createError(segment: number, offset: number, problem: string): Error {
     const path = this.#segments.getPath(segment);
-    return createDamageError(`${path}, offset ${offset}, after position ${this.#index.lastPosition}`, what);
+    return createDamageError(
+      `${path}, offset ${offset}, after position ${this.#index.lastPosition}`,
+      problem,
+    );
   }
 }
 

@@ -24,11 +24,11 @@ export class DecisionData {
   /** Reads the stored data for the first writes of a group, or for all writes if the metadata is not too large. */
   static async read(log: CommittedLog, writes: readonly WriteRequest[]): Promise<DecisionData> {
     const details = new DecisionData();
-    const lookups = [...writes.keys()].filter((at) => needsLookup(log, writes[at]));
+    const lookups = [...writes.keys()].filter((index) => needsLookup(log, writes[index]));
     let done = 0;
     for (; done < lookups.length && details.#metadataBytes < MAX_GROUP_BYTES; done += MAX_PARALLEL_LOOKUPS) {
       const batch = lookups.slice(done, done + MAX_PARALLEL_LOOKUPS);
-      await Promise.all(batch.map((at) => details.#lookUp(log, writes[at])));
+      await Promise.all(batch.map((index) => details.#lookUp(log, writes[index])));
     }
     details.#writes = writes.slice(0, lookups[done]);
     return details;

@@ -110,21 +110,21 @@ export class StagedGroup {
   #stageWrite(write: WriteRequest, state: StreamState): WriteResult {
     if (write.kind === "soft-delete") return this.#stageSoftDeletion(write.stream, state);
     if (write.kind === "tombstone") return this.#stageTombstone(write.stream, state);
-    const described = getOriginalStream(write.stream);
-    if (described !== undefined) return this.#stageMetadataEvents(write, described);
+    const original = getOriginalStream(write.stream);
+    if (original !== undefined) return this.#stageMetadataEvents(write, original);
     const result = this.#stageEvents(write.stream, write.events);
     if (state.isSoftDeleted) this.#stageRestoration(write.stream, state.lastRevision + 1);
     return result;
   }
 
-  #stageMetadataEvents(write: WriteRequest, described: string): WriteResult {
-    const before = this.#getState(described);
+  #stageMetadataEvents(write: WriteRequest, original: string): WriteResult {
+    const before = this.#getState(original);
     if (before.isTombstoned) return { outcome: "deleted" };
     const result = this.#stageEvents(write.stream, write.events);
     const last = write.events.at(-1);
     if (last === undefined) return result;
-    this.#applyMetadata(described, last);
-    if (before.isSoftDeleted) this.#stageRestoration(described, before.lastRevision + 1);
+    this.#applyMetadata(original, last);
+    if (before.isSoftDeleted) this.#stageRestoration(original, before.lastRevision + 1);
     return result;
   }
 
@@ -199,8 +199,8 @@ export class StagedGroup {
   #createHistory(stream: string): StreamHistory {
     return {
       findRecentRevision: (id) => {
-        const at = this.eventIds.get(id) ?? this.#committed.findRecentEvent(id);
-        return at?.stream === stream ? at.revision : undefined;
+        const recent = this.eventIds.get(id) ?? this.#committed.findRecentEvent(id);
+        return recent?.stream === stream ? recent.revision : undefined;
       },
       findEventId: (revision) =>
         this.#stagedEvents.get(formatEventKey(stream, revision))?.id ??

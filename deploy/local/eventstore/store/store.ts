@@ -149,12 +149,12 @@ export class Store {
     const { index } = this.log;
     const { segment, offset } = this.#openLog.writer.end;
     while (index.segmentCount < segment) index.startSegment();
-    for (const [at, record] of group.records.entries()) {
-      const problem = indexRecord(index, record, offsets[at] ?? 0);
+    for (const [number, record] of group.records.entries()) {
+      const problem = indexRecord(index, record, offsets[number] ?? 0);
       if (problem !== undefined) throw new LogDamagedError(`The written group is out of order: ${problem}`);
     }
     index.setSegmentEnd(offset);
-    for (const [id, at] of group.eventIds) this.#recentIds.set(id, at);
+    for (const [id, revision] of group.eventIds) this.#recentIds.set(id, revision);
     this.recentEvents.push(group.records.map(({ position, body }) => ({ position, record: body })));
     for (const listener of this.#listeners) listener();
   }

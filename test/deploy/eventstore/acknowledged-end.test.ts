@@ -1,0 +1,131 @@
+/** The file of the acknowledged end: its damage, its former format, and data after the acknowledged end. */
+import { copyFile, readFile, rename, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect } from "chai";
+import { createTemporaryDir } from "./log-process.ts";
+import {
+  appendEvents,
+  changeAndRead,
+  createAppend,
+  createLog,
+  flipBit,
+  getEndFilePath,
+  getSegmentPath,
+  getStartError,
+  type LogContent,
+  openStore,
+  readContent,
+  submit,
+} from "./stored-log.ts";
+
+describe("the acknowledged end of the embedded log", function () {
+  this.timeout(120_000);
+  let dir: string;
+  let remove: () => Promise<void>;
+
+  beforeEach(async () => {
+    ({ dir, remove } = await createTemporaryDir());
+  });
+  afterEach(() => remove());
+
+  it("a start replaces a damaged copy of the acknowledged end, but fails if both copies are damaged", async () => {
+    await createLog(dir, 100);
+    const intact = await readFile(getEndFilePath(dir));
+    for (const offset of [20, 4096 + 20]) {
+      await flipBit(getEndFilePath(dir), offset);
+      const lines: string[] = [];
+      await (await openStore(dir, { printLine: (line) => lines.push(line) })).close();
+      expect(lines).to.have.length(1);
+      expect(lines[0]).to.include(getEndFilePath(dir));
+      expect(await readFile(getEndFilePath(dir))).to.deep.equal(intact);
+    }
+    await flipBit(getEndFilePath(dir), 20);
+    await flipBit(getEndFilePath(dir), 4096 + 20);
+    expect(await getStartError(dir)).to.include("Both copies");
+  });
+
+  it("a start converts the acknowledged end of an earlier release, which has its second copy at byte 512", async () => {
+    await createLog(dir, 100);
+    const current = await readFile(getEndFilePath(dir));
+    const former = Buffer.alloc(1024);
+    for (const offset of [0, 512]) current.copy(former, offset, 0, 64);
+    for (const damaged of [[], [20], [532]]) {
+      await writeFile(getEndFilePath(dir), former);
+      for (const offset of damaged) await flipBit(getEndFilePath(dir), offset);
+      const lines: string[] = [];
+      await (await openStore(dir, { printLine: (line) => lines.push(line) })).close();
+      expect(lines).to.have.length(damaged.length);
+      const rewritten = await readFile(getEndFilePath(dir));
+      for (const offset of [0, 4096]) {
+        expect(rewritten.subarray(offset, offset + 64)).to.deep.equal(current.subarray(0, 64));
+      }
+    }
+    await flipBit(getEndFilePath(dir), 20);
+    await flipBit(getEndFilePath(dir), 4096 + 20);
+    expect(await getStartError(dir), "the copy at byte 512 is out of date").to.include("Both copies");
+  });
+
+  describe("after the acknowledged end", () => {
+    let acknowledged: LogContent;
+    let complete: LogContent;
+    let border: number;
+    let size: number;
+    let bytes: Buffer;
+    let lines: string[];
+
+    /** Creates a log whose last write is on disk but after the recorded acknowledged end. */
+    beforeEach(async () => {
+      acknowledged = await changeAndRead(dir, (store) => appendEvents(store, 50));
+      border = (await stat(getSegmentPath(dir, 1))).size;
+      await copyFile(getEndFilePath(dir), join(dir, "aside"));
+      complete = await changeAndRead(dir, (store) =>
+        submit(store, createAppend("last", ["x".repeat(2_000), "y".repeat(2_000)])),
+      );
+      await rename(join(dir, "aside"), getEndFilePath(dir));
+      bytes = await readFile(getSegmentPath(dir, 1));
+      size = bytes.length;
+      lines = [];
+    });
+
+    async function startAndRead() {
+      const store = await openStore(dir, { printLine: (line) => lines.push(line) });
+      const content = await readContent(store);
+      await submit(store, createAppend("note-1", ["goes on"]));
+      await store.close();
+      await (await openStore(dir)).close();
+      return content;
+    }
+
+    it("a start keeps a complete write after the acknowledged end", async () => {
+      expect(await startAndRead()).to.deep.equal(complete);
+      expect(lines).to.deep.equal([]);
+    });
+
+    it("a start drops and reports an incomplete write after the acknowledged end, wherever the write ends", async () => {
+      for (const length of [border + 1, border + 39, border + 40, border + 41, border + 2_200, size - 1]) {
+        await writeFile(getSegmentPath(dir, 1), bytes.subarray(0, length));
+        const end = await readFile(getEndFilePath(dir));
+        lines = [];
+        expect(await startAndRead(), `cut at ${length}`).to.deep.equal(acknowledged);
+        expect(lines).to.have.length(1);
+        expect(lines[0]).to.match(/dropped \d+ bytes at offset \d+, after position \d+/);
+        await writeFile(getEndFilePath(dir), end);
+      }
+    });
+
+    it("a start drops a write after the acknowledged end if the write ends in zeros", async () => {
+      for (const zeros of [size - border, size - border - 40, 3_000, 600]) {
+        const written = Buffer.from(bytes).fill(0, size - zeros);
+        await writeFile(getSegmentPath(dir, 1), written);
+        const end = await readFile(getEndFilePath(dir));
+        expect(await startAndRead(), `${zeros} zeros`).to.deep.equal(acknowledged);
+        await writeFile(getEndFilePath(dir), end);
+      }
+    });
+
+    it("a log does not start if a complete write after the acknowledged end is damaged", async () => {
+      await flipBit(getSegmentPath(dir, 1), border + 500);
+      expect(await getStartError(dir)).to.include(`offset ${border}`);
+    });
+  });
+});

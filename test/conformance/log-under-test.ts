@@ -29,7 +29,7 @@ export class LogUnderTest {
     const dir = await mkdtemp(join(tmpdir(), "conformance-log-"));
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     return new LogUnderTest(`esdb://127.0.0.1:${server.port}?tls=false`, async () => {
-      await server.stopServer();
+      await server.stop();
       await rm(dir, { recursive: true });
     });
   }

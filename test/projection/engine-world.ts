@@ -71,7 +71,7 @@ export async function createEngineWorld(): Promise<EngineWorld> {
     async close() {
       await pool.end();
       await client.dispose();
-      await server.stopServer();
+      await server.stop();
       await database.drop();
       await rm(dir, { recursive: true });
     },

@@ -24,11 +24,11 @@ try {
   });
   void server.failure.then(async (error) => {
     // After a disk failure, the stop can also fail. Only the disk failure is reported.
-    await server.stopServer().catch(() => undefined);
+    await server.stop().catch(() => undefined);
     exitWith(error);
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    process.once(signal, () => server.stopServer().then(() => process.exit(0), exitWith));
+    process.once(signal, () => server.stop().then(() => process.exit(0), exitWith));
   }
   console.log(`listening ${server.port}`);
 } catch (error) {

@@ -21,7 +21,7 @@ export interface LogServer {
   /** Resolves with the error if the disk fails. The log then refuses all writes and must be stopped. */
   readonly failure: Promise<Error>;
   /** Writes the queued appends, ends all calls with UNAVAILABLE and closes the log. */
-  stopServer(): Promise<void>;
+  stop(): Promise<void>;
 }
 
 /** Maximum time for sending the remaining data of ended calls during a shutdown. */
@@ -49,14 +49,14 @@ export async function startLogServer(options: LogServerOptions): Promise<LogServ
   return {
     port,
     failure: store.failure,
-    stopServer: () => {
-      stopping ??= stop(server, store, calls);
+    stop: () => {
+      stopping ??= stopServer(server, store, calls);
       return stopping;
     },
   };
 }
 
-async function stop(server: Server, store: Store, calls: OpenCalls): Promise<void> {
+async function stopServer(server: Server, store: Store, calls: OpenCalls): Promise<void> {
   await store.closeToWrites();
   // gRPC sends the responses of the last group in the next turn of the event loop.
   await new Promise((resolve) => setImmediate(resolve));

@@ -189,7 +189,7 @@ describe("an event that the catalog cannot read", () => {
   });
   after(async () => {
     await world.stop();
-    await server.stopServer();
+    await server.stop();
   });
 
   it("an event that does not fit its schema is listed with its problem, and has no state", async () => {

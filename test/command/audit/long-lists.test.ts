@@ -56,7 +56,7 @@ describe("a long list of events", () => {
     stops.push(
       () => service.stop(),
       () => client.dispose(),
-      () => server.stopServer(),
+      () => server.stop(),
       () => world.stop(),
     );
   });
@@ -107,7 +107,7 @@ describe("a long list of events", () => {
     const headers = await createCredentialHeader();
     const response = await startResponse(headers);
     expect(response.statusCode).to.equal(200);
-    await server.stopServer();
+    await server.stop();
     let end = "";
     const errorCode = await (async () => {
       for await (const chunk of response) end = (end + chunk).slice(-1_000);

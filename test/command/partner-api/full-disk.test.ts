@@ -25,7 +25,7 @@ describe("command service, when the disk of the log is full", function () {
   });
   after(async () => {
     await command?.stop();
-    await log?.stopServer();
+    await log?.stop();
     await disk?.remove();
   });
 

@@ -105,5 +105,5 @@ async function verify(dir: string, appenders: readonly Appender[]): Promise<void
     expect(byRevision.map(({ event }) => event!.id)).to.deep.equal(stored.map(({ id }) => id));
   }
   await client.dispose();
-  await log.stopServer();
+  await log.stop();
 }

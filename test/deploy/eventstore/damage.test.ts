@@ -93,7 +93,7 @@ describe("damaged files of the embedded log", function () {
     const later = await client.appendToStream("after", createEvent(31));
     expect(later.position!.commit > position!.commit).to.equal(true);
     await client.dispose();
-    await server.stopServer();
+    await server.stop();
     expect(await getStartError(dir)).to.include(getSegmentPath(dir, 1));
   });
 

@@ -104,6 +104,6 @@ describe("the limits of the embedded log", function () {
     expect((await getRejection(append())).message).to.include("maximum size");
     expect(await collect(client.readAll())).to.have.length(2);
     await client.dispose();
-    await server.stopServer();
+    await server.stop();
   });
 });

@@ -86,7 +86,7 @@ describe("a log directory of an earlier release", function () {
     const client = createClient(server.port);
     const dump = await dumpLog(client, Object.keys(expected.byStream));
     await client.dispose();
-    await server.stopServer();
+    await server.stop();
     return JSON.parse(JSON.stringify(dump)) as Dump;
   }
 
@@ -127,7 +127,7 @@ describe("a log directory of an earlier release", function () {
     const revived = await client.appendToStream("soft-deleted", added, { expectedRevision: "no_stream" });
     expect(revived.nextExpectedRevision).to.equal(2n);
     await client.dispose();
-    await server.stopServer();
+    await server.stop();
   });
 
   it("migration moves the LevelDB files and prevents earlier releases from starting with an empty log", async () => {

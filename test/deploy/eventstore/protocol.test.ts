@@ -55,7 +55,7 @@ describe("the embedded log's protocol", function () {
   after(async () => {
     await client.dispose();
     raw.close();
-    await server.stopServer();
+    await server.stop();
     await remove();
   });
 

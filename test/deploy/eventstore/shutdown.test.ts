@@ -73,6 +73,6 @@ describe("stopping the embedded log", function () {
       if (status === "fulfilled") expect(stored).to.include(`waiting-${n}`);
     expect(results.filter(({ status }) => status === "fulfilled").length).to.be.greaterThan(0);
     await reader.dispose();
-    await again.stopServer();
+    await again.stop();
   });
 });

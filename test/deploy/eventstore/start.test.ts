@@ -37,7 +37,7 @@ describe("starting the embedded log", function () {
     expect(await getStartError(["--dir", dir, "--port", "0"])).to.include(
       `${dir} is in use by another process`,
     );
-    await log.stopServer();
+    await log.stop();
   });
 
   it("the log exits with one line and unlocks its directory if its port is in use", async () => {
@@ -45,8 +45,8 @@ describe("starting the embedded log", function () {
     const other = await createTemporaryDir();
     const args = ["--dir", other.dir, "--port", String(log.port)];
     expect(await getStartError(args)).to.include(`Port ${log.port} on 127.0.0.1 is in use`);
-    await log.stopServer();
-    await (await startLogServer({ dir: other.dir, host: "127.0.0.1", port: 0 })).stopServer();
+    await log.stop();
+    await (await startLogServer({ dir: other.dir, host: "127.0.0.1", port: 0 })).stop();
     await other.remove();
   });
 
@@ -73,7 +73,7 @@ describe("starting the embedded log", function () {
     await one.appendToStream("kept", createEvent(2));
     await one.tombstoneStream("closed");
     await one.dispose();
-    await first.stopServer();
+    await first.stop();
 
     const second = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     const two = createClient(second.port);
@@ -89,6 +89,6 @@ describe("starting the embedded log", function () {
     });
     expect(refused).to.equal("stream-deleted");
     await two.dispose();
-    await second.stopServer();
+    await second.stop();
   });
 });

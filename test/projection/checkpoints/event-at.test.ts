@@ -26,7 +26,7 @@ describe("reading the event at a log position", () => {
       expect(error).not.to.be.instanceOf(DifferentLogError);
     } finally {
       await client.dispose();
-      await server.stopServer();
+      await server.stop();
       await remove();
     }
   });

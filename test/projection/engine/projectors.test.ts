@@ -147,7 +147,7 @@ describe("projectors", () => {
       await role.stop();
     } finally {
       await poisoned.dispose();
-      await server.stopServer();
+      await server.stop();
       await rm(dir, { recursive: true });
     }
   });

@@ -52,7 +52,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     await reporter.stop();
     await world.close();
     await receiver.close();
-    await log.stopServer();
+    await log.stop();
     await database.drop();
   });
 

@@ -165,7 +165,7 @@ async function startOwnLog(): Promise<
   const dir = path.join(makeTestRoot(), "log");
   const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, sync: false });
   const eventstoreUrl = `esdb://127.0.0.1:${server.port}?tls=false`;
-  return { urls: { eventstoreUrl }, stop: () => server.stopServer() };
+  return { urls: { eventstoreUrl }, stop: () => server.stop() };
 }
 
 const box = createSecretBox(SECRET_KEYS);

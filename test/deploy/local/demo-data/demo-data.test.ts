@@ -29,7 +29,7 @@ describe("demo data", () => {
     await startEmpty();
     first = await seed();
   });
-  after(() => server.stopServer());
+  after(() => server.stop());
 
   async function startEmpty(): Promise<void> {
     root = makeTestRoot();

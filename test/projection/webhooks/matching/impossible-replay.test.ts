@@ -33,7 +33,7 @@ describe("a replay whose event cannot be read", () => {
   after(async () => {
     await world.close();
     await receiver.close();
-    await log.stopServer();
+    await log.stop();
     await database.drop();
   });
 

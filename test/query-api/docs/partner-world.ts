@@ -13,7 +13,7 @@ import {
   webhookDeliveryCategory,
   webhookEndpointPlacesCategory,
 } from "../../../shared/domain/events/partner.ts";
-import { LogProcess, createTemporaryDir } from "../../deploy/eventstore/log-process.ts";
+import { createTemporaryDir, LogProcess } from "../../deploy/eventstore/log-process.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
 import { operatorContext, startTestCommand, type TestCommand, TOKEN_ISSUER } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
@@ -164,7 +164,7 @@ async function damageData(
   );
   await admin.end();
   if (rowCount !== 1) throw new Error("The partner has no installation in the read models.");
-  const client = log.client();
+  const client = log.createClient();
   const stream = streamName(partnerApplicationCategory, applicationId);
   await client.appendToStream(stream, jsonEvent({ type: "Scribble", data: {} }));
   await client.dispose();

@@ -101,7 +101,7 @@ describe("an import while the event log is unavailable", function () {
 
   /** Expects that every line was applied exactly once. */
   async function expectEachLineOnce(lines: Record<string, unknown>[]): Promise<void> {
-    const client = log.client();
+    const client = log.createClient();
     const events = createEventLog(client);
     const of = (noun: string) =>
       lines.filter(({ command }) => command === `${noun} register`).map(({ id }) => `${noun}-${id}`);
@@ -136,7 +136,7 @@ describe("an import while the event log is unavailable", function () {
     const started = start(name);
     await waitForProgress(started);
     const { port } = log;
-    await log.end("SIGKILL");
+    await log.kill("SIGKILL");
     await waitForOutage(started);
     log = await LogProcess.start(dir, port);
     expect(await started.code(), started.err.join("\n")).to.equal(0);
@@ -190,7 +190,7 @@ describe("an import while the event log is unavailable", function () {
     const { name, lines } = file();
     const interruption = new AbortController();
     const stopping = runClinic(["import", name], { env: env(), signal: interruption.signal });
-    const client = log.client();
+    const client = log.createClient();
     const events = createEventLog(client);
     await eventually("the first line", async () => (await events.read(`clinic-${lines[0]?.id}`)).length > 0);
     interruption.abort();

@@ -1,4 +1,6 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
+import { createSecretBox } from "../shared/auth/secret-box.ts";
 import { connectEventStore } from "../shared/eventstore/connect.ts";
 import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { createApp } from "../shared/http/app.ts";
@@ -9,12 +11,15 @@ import { createLogger, type Logger } from "../shared/runtime/logger.ts";
 import { type RunningService, StartError } from "../shared/runtime/run-service.ts";
 import { settlesWithin } from "../shared/runtime/timeout.ts";
 import { ensureReadModels } from "./engine/ensure-schema.ts";
+import { startProjectors } from "./engine/projectors.ts";
 import { migrate } from "./migrate.ts";
 import { readModels } from "./read-models/all.ts";
-import { startRoles } from "./start-roles.ts";
-import { createMetrics, serveMetrics } from "./status/metrics.ts";
-import { readinessOf } from "./status/readiness.ts";
+import { startRelay } from "./relay/relay.ts";
+import type { Role } from "./roles/role.ts";
+import { createMetrics, type Metrics, serveMetrics } from "./status/metrics.ts";
+import { createReadinessCheck } from "./status/readiness.ts";
 import { startReporter } from "./status/reporter.ts";
+import { startWebhooks } from "./webhooks/webhooks.ts";
 
 const SETTINGS = [
   "HOST",
@@ -33,11 +38,15 @@ const SETTINGS = [
   "WEBHOOK_ALLOW_LOOPBACK",
 ] as const;
 
-/** Long enough for a batch of thousands of events. Milliseconds. */
+type ServiceConfig = Config<(typeof SETTINGS)[number]>;
+
+/** Time limit for a statement, long enough for a batch of thousands of events. Milliseconds. */
 const STATEMENT_TIMEOUT_MS = 30_000;
 
-/** Time limits at a stop: for roles to finish their work, and for connections to close. Milliseconds. */
+/** Time limit for roles to finish their work when the service stops. Milliseconds. */
 const ROLE_STOP_TIMEOUT_MS = 3_500;
+
+/** Time limit for connections to close when the service stops. Milliseconds. */
 const CLOSE_TIMEOUT_MS = 1_500;
 
 /**
@@ -51,26 +60,26 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const logger = createLogger("projection", config.LOG_LEVEL);
   const { pool, client, closeConnections } = await connect(config, logger);
   const metrics = createMetrics();
-  const roles = startRoles(config, { client, pool, metrics, logger });
+  const roles = startRoles(config, client, pool, metrics, logger);
   const reporter = startReporter({ client, pool, roles, metrics, logger });
-  const readiness = readinessOf(roles, reporter);
+  const readiness = createReadinessCheck(roles, reporter);
   const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness });
   app.use(serveMetrics(metrics));
-  const endRoles = async () => {
-    const ended = await settlesWithin(Promise.all(roles.map((role) => role.stop())), ROLE_STOP_TIMEOUT_MS);
+  const stopRoles = async () => {
+    const stopped = await settlesWithin(Promise.all(roles.map((role) => role.stop())), ROLE_STOP_TIMEOUT_MS);
     // As after a kill, checkpoints, leases and transactions let other processes continue the work.
-    if (!ended)
+    if (!stopped)
       logger.warn(
         "Some roles did not stop in time, because a server does not answer. The process ends without them.",
       );
   };
-  const endAll = async () => {
+  const closeAll = async () => {
     await reporter.stop();
     await closeConnections();
   };
   const server = await listen(app.callback(), config.HOST, config.PORT).catch(async (error: unknown) => {
-    await endRoles();
-    await endAll();
+    await stopRoles();
+    await closeAll();
     throw error;
   });
   logger.info(
@@ -80,14 +89,46 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   return {
     url: server.url,
     async stop() {
-      await Promise.all([endRoles(), server.close()]);
-      await endAll();
+      await Promise.all([stopRoles(), server.close()]);
+      await closeAll();
     },
   };
 }
 
-/** Connects to log and database, and prepares the database. */
-async function connect(config: Config<(typeof SETTINGS)[number]>, logger: Logger) {
+/** Starts the configured roles, in the order of ROLES. */
+function startRoles(
+  config: ServiceConfig,
+  client: EventStoreDBClient,
+  pool: pg.Pool,
+  metrics: Metrics,
+  logger: Logger,
+): Role[] {
+  const deps = { client, pool, databaseUrl: config.DATABASE_URL, natsUrl: config.NATS_URL, logger };
+  const starters = {
+    projectors: () =>
+      startProjectors({
+        ...deps,
+        models: readModels,
+        onBatch: (_, seconds) => metrics.batch.observe(seconds),
+      }),
+    relay: () => startRelay(deps),
+    webhooks: () =>
+      startWebhooks({
+        ...deps,
+        secrets: createSecretBox(config.WEBHOOK_SECRET_KEYS),
+        brand: config.HEADER_BRAND,
+        retrySchedule: config.WEBHOOK_RETRY_SCHEDULE,
+        connectTimeoutMs: config.WEBHOOK_CONNECT_TIMEOUT_MS,
+        timeoutMs: config.WEBHOOK_TIMEOUT_MS,
+        allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+        onAttempt: (outcome) => metrics.attempts.inc({ outcome }),
+      }),
+  };
+  return config.ROLES.map((name) => starters[name]());
+}
+
+/** Connects to the log and the database, and prepares the database. */
+async function connect(config: ServiceConfig, logger: Logger) {
   const pool = createPool({
     url: config.DATABASE_URL,
     applicationName: "projection",

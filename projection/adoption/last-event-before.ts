@@ -1,6 +1,6 @@
 import { BACKWARDS, END, type EventStoreDBClient, type ReadPosition } from "@eventstore/db-client";
 import { isCatalogStream } from "../../shared/domain/events/catalog.ts";
-import { BEFORE_FIRST, type Checkpoint } from "../checkpoints/checkpoint.ts";
+import { BEFORE_FIRST_EVENT, type Checkpoint } from "../checkpoints/checkpoint.ts";
 import { readWithTimeout } from "../checkpoints/read-with-timeout.ts";
 
 const PAGE_SIZE = 1_000;
@@ -10,13 +10,13 @@ const PAGE_SIZE = 1_000;
  *
  * @param time milliseconds since 1970
  */
-export async function lastEventBefore(client: EventStoreDBClient, time: number): Promise<Checkpoint> {
+export async function findLastEventBefore(client: EventStoreDBClient, time: number): Promise<Checkpoint> {
   let from: ReadPosition = END;
   for (;;) {
     const read = client.readAll({ direction: BACKWARDS, fromPosition: from, maxCount: PAGE_SIZE });
     let found: Checkpoint | undefined;
     let count = 0;
-    // Read to the end: an abandoned read keeps its call open, and the client could never be disposed of.
+    // The loop does not break: an abandoned read keeps its call open, and the client could never be disposed of.
     for await (const { event } of readWithTimeout(read)) {
       count += 1;
       if (!event) continue;
@@ -26,6 +26,6 @@ export async function lastEventBefore(client: EventStoreDBClient, time: number):
       found = { position, anchor: { position, eventId: event.id } };
     }
     if (found) return found;
-    if (count < PAGE_SIZE) return { position: BEFORE_FIRST, anchor: null };
+    if (count < PAGE_SIZE) return { position: BEFORE_FIRST_EVENT, anchor: null };
   }
 }

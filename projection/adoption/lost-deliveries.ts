@@ -3,12 +3,12 @@ import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { IN_LANE } from "../webhooks/scheduling/due.ts";
 
-/** Rows that belong to events that the log does not hold. */
+/** Rows whose events the log does not hold. */
 export interface LostRows {
   /** Ids of pending deliveries. */
-  deliveries: string[];
-  /** Ids of outbox entries. */
-  facts: string[];
+  deliveryIds: string[];
+  /** Ids of the events that wait in the outbox. */
+  outboxEventIds: string[];
 }
 
 const PAGE_SIZE = 1_000;
@@ -17,62 +17,64 @@ const MAX_PARALLEL_READS = 16;
 /** Milliseconds. */
 const READ_TIMEOUT_MS = 4_000;
 
-/** An event that the log may hold. Without an id, any event at that revision counts. */
-interface ExpectedEvent {
+/** A row, and the event that the log should hold for this row. */
+interface RowOfEvent {
+  /** Id of the delivery or the outbox entry. */
+  key: string;
   stream: string;
   revision: bigint;
+  /** Id of the event. If null, any event at that revision counts. */
   id: string | null;
 }
 
-/**
- * Finds the pending deliveries and outbox entries of events that the log does not hold. An entry of a delivery belongs
- * to the delivery's event. Any other entry belongs to the stream to which it will be appended.
- */
-export async function findLost(
-  client: EventStoreDBClient,
-  pool: pg.Pool,
-  signal: AbortSignal,
-): Promise<LostRows> {
-  const deliveries: string[] = [];
-  for (const lane of Object.values(IN_LANE)) {
-    const pageAfter = (last: PendingRow | undefined) =>
-      pool.query<PendingRow>(pendingIn(lane), [last?.endpoint, last?.due, last?.key]);
-    deliveries.push(...(await findMissing(client, pageAfter, signal)));
-  }
-  const facts = await findMissing(client, (last) => pool.query<Row>(FACTS, [last?.key]), signal);
-  return { deliveries, facts };
-}
-
-/** Cancels the deliveries and deletes the outbox entries. @returns the number of each */
-export async function closeLost(
-  connection: pg.ClientBase,
-  { deliveries, facts }: LostRows,
-  now: number,
-): Promise<{ cancelled: number; dropped: number }> {
-  const cancelled = await connection.query(
-    `UPDATE webhooks.delivery
-        SET status = 'cancelled', next_attempt_at = NULL, lease_expires_at = NULL, updated_at = $2
-      WHERE delivery_id = ANY ($1::uuid[]) AND status = 'pending'`,
-    [deliveries, toInstant(now)],
-  );
-  const dropped = await connection.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [
-    facts,
-  ]);
-  return { cancelled: cancelled.rowCount ?? 0, dropped: dropped.rowCount ?? 0 };
-}
-
-interface Row extends ExpectedEvent {
-  /** Id of the delivery or the outbox entry. */
-  key: string;
-}
-
-interface PendingRow extends Row {
+interface PendingDeliveryRow extends RowOfEvent {
   endpoint: string;
   due: string;
 }
 
-/** Pages follow the lane's index; without the lane's condition each page would read finished deliveries too. */
-const pendingIn = (lane: string) => `
+/**
+ * Finds the pending deliveries and outbox entries of events that the log does not hold. An outbox entry about a delivery
+ * belongs to the delivery's event. Any other outbox entry belongs to the stream to which the entry will be appended.
+ */
+export async function findLostRows(
+  client: EventStoreDBClient,
+  pool: pg.Pool,
+  signal: AbortSignal,
+): Promise<LostRows> {
+  const deliveryIds: string[] = [];
+  for (const lane of Object.values(IN_LANE)) {
+    const readPageAfter = (last: PendingDeliveryRow | undefined) =>
+      pool.query<PendingDeliveryRow>(pendingDeliveriesSql(lane), [last?.endpoint, last?.due, last?.key]);
+    deliveryIds.push(...(await findRowsWithoutEvent(client, readPageAfter, signal)));
+  }
+  const outboxEventIds = await findRowsWithoutEvent(
+    client,
+    (last) => pool.query<RowOfEvent>(OUTBOX_ENTRIES_SQL, [last?.key]),
+    signal,
+  );
+  return { deliveryIds, outboxEventIds };
+}
+
+/** Cancels the deliveries and deletes the outbox entries. @returns the number of rows of each kind */
+export async function closeLostRows(
+  connection: pg.ClientBase,
+  { deliveryIds, outboxEventIds }: LostRows,
+  now: number,
+): Promise<{ cancelledDeliveries: number; deletedOutboxEntries: number }> {
+  const cancelled = await connection.query(
+    `UPDATE webhooks.delivery
+        SET status = 'cancelled', next_attempt_at = NULL, lease_expires_at = NULL, updated_at = $2
+      WHERE delivery_id = ANY ($1::uuid[]) AND status = 'pending'`,
+    [deliveryIds, toInstant(now)],
+  );
+  const deleted = await connection.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [
+    outboxEventIds,
+  ]);
+  return { cancelledDeliveries: cancelled.rowCount ?? 0, deletedOutboxEntries: deleted.rowCount ?? 0 };
+}
+
+/** Pages follow the lane's index. Without the lane's condition each page would read finished deliveries too. */
+const pendingDeliveriesSql = (lane: string) => `
   SELECT delivery_id AS key, event_stream AS stream, event_revision AS revision, event_id AS id,
          endpoint_id AS endpoint, due_at::text AS due
     FROM webhooks.delivery
@@ -81,7 +83,7 @@ const pendingIn = (lane: string) => `
                                AND (endpoint_id, due_at, delivery_id) > ($1, $2, $3::uuid)))
    ORDER BY endpoint_id, due_at, delivery_id LIMIT ${PAGE_SIZE}`;
 
-const FACTS = `
+const OUTBOX_ENTRIES_SQL = `
   SELECT o.event_id AS key, COALESCE(d.event_stream, o.stream) AS stream, COALESCE(d.event_revision, 0) AS revision,
          d.event_id AS id
     FROM webhooks.outbox o
@@ -91,29 +93,29 @@ const FACTS = `
    ORDER BY o.event_id LIMIT ${PAGE_SIZE}`;
 
 /** Checks all rows, page by page. @returns keys of the rows whose event the log does not hold */
-async function findMissing<Found extends Row>(
+async function findRowsWithoutEvent<Row extends RowOfEvent>(
   client: EventStoreDBClient,
-  pageAfter: (last: Found | undefined) => Promise<{ rows: Found[] }>,
+  readPageAfter: (last: Row | undefined) => Promise<{ rows: Row[] }>,
   signal: AbortSignal,
 ): Promise<string[]> {
-  const lost: string[] = [];
-  let last: Found | undefined;
+  const lostKeys: string[] = [];
+  let last: Row | undefined;
   while (!signal.aborted) {
-    const { rows }: { rows: Found[] } = await pageAfter(last);
-    const waiting = [...rows];
-    const work = async () => {
-      for (let row = waiting.pop(); row; row = waiting.pop()) {
-        if (!(await holds(client, row))) lost.push(row.key);
+    const { rows }: { rows: Row[] } = await readPageAfter(last);
+    const unchecked = [...rows];
+    const checkRows = async () => {
+      for (let row = unchecked.pop(); row; row = unchecked.pop()) {
+        if (!(await isInLog(client, row))) lostKeys.push(row.key);
       }
     };
-    await Promise.all(Array.from({ length: MAX_PARALLEL_READS }, work));
+    await Promise.all(Array.from({ length: MAX_PARALLEL_READS }, checkRows));
     if (rows.length < PAGE_SIZE) break;
     last = rows.at(-1);
   }
-  return lost;
+  return lostKeys;
 }
 
-async function holds(client: EventStoreDBClient, { stream, revision, id }: ExpectedEvent): Promise<boolean> {
+async function isInLog(client: EventStoreDBClient, { stream, revision, id }: RowOfEvent): Promise<boolean> {
   let found = false;
   try {
     const options = { fromRevision: revision, maxCount: 1, deadline: READ_TIMEOUT_MS };

@@ -1,17 +1,17 @@
 import type { ClientBase, Pool } from "pg";
 
-/** Schema that the query API reads. A rebuild fills another schema and renames it. */
+/** Schema that the query API reads. A rebuild fills another schema and renames it to this one. */
 export const READ_MODEL_SCHEMA = "read_model";
 
-/** Name of the only checkpoint in each schema. All read models of the schema reflect the log up to it. */
-export const CHECKPOINT = "read_models";
+/** Name of the only checkpoint in each schema. All read models of the schema reflect the log up to this checkpoint. */
+export const CHECKPOINT_NAME = "read_models";
 
-/** Position of a checkpoint before the first event. */
-export const BEFORE_FIRST = -1n;
+/** Log position before the first event. */
+export const BEFORE_FIRST_EVENT = -1n;
 
 /**
- * Last event that was processed at or before a checkpoint. It identifies the log of the checkpoint: only that log has
- * this event at this position. The event is in one of the catalog's streams, which are never deleted.
+ * Last event that was processed at or before a checkpoint. The anchor identifies the log, because only one log has this
+ * event at this position. The event is in one of the catalog's streams, which are never deleted.
  */
 export interface Anchor {
   position: bigint;
@@ -27,22 +27,22 @@ export interface Checkpoint {
 
 /** Checkpoint of the read models in a schema. */
 export interface ReadModelCheckpoint extends Checkpoint {
-  /** Object id of the checkpoint table. It changes when a rebuild replaces the tables. */
-  tables: string;
-  /** Fingerprint of the table definitions, see `shapeOf`. */
-  shape: string;
+  /** Object id of the checkpoint table. A rebuild replaces all tables, so the id changes. */
+  tableOid: string;
+  /** Fingerprint of the table definitions, see `fingerprintOf`. */
+  fingerprint: string;
 }
 
 export async function readCheckpoint(db: Pool | ClientBase, schema: string): Promise<ReadModelCheckpoint> {
-  const { rows } = await db.query<Omit<ReadModelCheckpoint, "anchor"> & StoredAnchor>(
-    `SELECT position, anchor_position, anchor_event_id, tableoid::text AS tables, shape
+  const { rows } = await db.query<Omit<ReadModelCheckpoint, "anchor"> & AnchorColumns>(
+    `SELECT position, anchor_position, anchor_event_id, tableoid::text AS "tableOid", shape AS fingerprint
        FROM ${schema}.checkpoint WHERE name = $1`,
-    [CHECKPOINT],
+    [CHECKPOINT_NAME],
   );
   const [row] = rows;
   if (!row) throw new Error(`Schema ${schema} has no checkpoint.`);
-  const { position, tables, shape } = row;
-  return { position, tables, shape, anchor: toAnchor(row) };
+  const { position, tableOid, fingerprint } = row;
+  return { position, tableOid, fingerprint, anchor: toAnchor(row) };
 }
 
 /** Reads the log position that the read models of a schema reflect. */
@@ -50,13 +50,13 @@ export async function readPosition(db: Pool | ClientBase, schema: string): Promi
   return (await readCheckpoint(db, schema)).position;
 }
 
-/** Columns of an anchor. */
-export interface StoredAnchor {
+/** Database columns of an anchor. */
+export interface AnchorColumns {
   anchor_position: bigint | null;
   anchor_event_id: string | null;
 }
 
-export function toAnchor({ anchor_position, anchor_event_id }: StoredAnchor): Anchor | null {
+export function toAnchor({ anchor_position, anchor_event_id }: AnchorColumns): Anchor | null {
   if (anchor_position === null || anchor_event_id === null) return null;
   return { position: anchor_position, eventId: anchor_event_id };
 }

@@ -3,14 +3,17 @@ import { isUnavailable, LogUnavailableError } from "../../shared/eventstore/log.
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { readWithTimeout } from "./read-with-timeout.ts";
 
+/** gRPC's INVALID_ARGUMENT. EventStoreDB refuses a position at which no record starts with this code. */
+const INVALID_ARGUMENT = 3;
+
 /**
  * Reads the event at a position of the log.
  *
- * @returns undefined if no event starts there
+ * @returns undefined if no event starts at the position
  * @throws {LogUnavailableError}
- * @throws the client's error for anything else, such as a damaged record: it does not prove that there is no event
+ * @throws other errors of the client, for example for a damaged record, because they do not prove that there is no event
  */
-export async function eventAt(
+export async function readEventAt(
   client: EventStoreDBClient,
   position: bigint,
 ): Promise<(LogPosition & { id: string }) | undefined> {
@@ -25,14 +28,7 @@ export async function eventAt(
   } catch (error) {
     if (isUnavailable(error))
       throw new LogUnavailableError("The event log is unavailable.", { cause: error });
-    if (!isInvalidPosition(error)) throw error;
+    if ((error as { code?: unknown }).code !== INVALID_ARGUMENT) throw error;
   }
   return found;
-}
-
-/** gRPC's INVALID_ARGUMENT. EventStoreDB refuses a position at which no record starts with this code. */
-const INVALID_ARGUMENT = 3;
-
-function isInvalidPosition(error: unknown): boolean {
-  return (error as { code?: unknown }).code === INVALID_ARGUMENT;
 }

@@ -8,9 +8,9 @@ export const READ_TIMEOUT_MS = 4_000;
 
 /**
  * Limits the time of a read of `$all`. The client's own deadline does not end a read from a server that accepts
- * connections and never answers.
+ * connections but never responds.
  *
- * @throws {LogUnavailableError} if the read takes longer than `ANSWER_WITHIN`
+ * @throws {LogUnavailableError} if the read takes longer than `READ_TIMEOUT_MS`
  */
 export async function* readWithTimeout(read: Read): AsyncGenerator<AllStreamResolvedEvent, void> {
   const timer = setTimeout(

@@ -1,21 +1,26 @@
 import type { ClientBase, Pool } from "pg";
-import { type Anchor, type Checkpoint, type StoredAnchor, toAnchor } from "./checkpoint.ts";
+import {
+  type Anchor,
+  type AnchorColumns,
+  BEFORE_FIRST_EVENT,
+  type Checkpoint,
+  toAnchor,
+} from "./checkpoint.ts";
 
 /** Another process moved the checkpoint, so this process no longer leads the relay. */
 export class CheckpointLostError extends Error {
   override readonly name = "CheckpointLostError";
 }
 
-/** Position before the first event of the log. */
-export const LOG_START = -1n;
-
-/** Reads the position up to which all events are known to have delivery rows. */
-export async function readRelayCheckpoint(pool: Pool | ClientBase): Promise<Checkpoint> {
-  const { rows } = await pool.query<{ position: bigint } & StoredAnchor>(
+/** Reads the position up to which the database has the deliveries of all events. */
+export async function readRelayCheckpoint(db: Pool | ClientBase): Promise<Checkpoint> {
+  const { rows } = await db.query<{ position: bigint } & AnchorColumns>(
     "SELECT position, anchor_position, anchor_event_id FROM webhooks.relay_checkpoint",
   );
   const [row] = rows;
-  return row ? { position: row.position, anchor: toAnchor(row) } : { position: LOG_START, anchor: null };
+  return row
+    ? { position: row.position, anchor: toAnchor(row) }
+    : { position: BEFORE_FIRST_EVENT, anchor: null };
 }
 
 /**
@@ -29,7 +34,7 @@ export async function moveRelayCheckpoint(pool: Pool, from: Checkpoint, to: Anch
   const { rowCount } = await pool.query({
     name: "move relay checkpoint",
     text: `INSERT INTO webhooks.relay_checkpoint (position, anchor_position, anchor_event_id) SELECT $3, $3, $4
-             WHERE $1::bigint = ${LOG_START} OR EXISTS (SELECT FROM webhooks.relay_checkpoint WHERE position = $1)
+             WHERE $1::bigint = ${BEFORE_FIRST_EVENT} OR EXISTS (SELECT FROM webhooks.relay_checkpoint WHERE position = $1)
            ON CONFLICT (only_row) DO UPDATE
              SET position = $3, anchor_position = $3, anchor_event_id = $4
              WHERE relay_checkpoint.position = $1 AND relay_checkpoint.anchor_event_id IS NOT DISTINCT FROM $2`,
@@ -45,7 +50,7 @@ export async function setRelayCheckpoint(
   { position, anchor }: Checkpoint,
 ): Promise<void> {
   await connection.query("DELETE FROM webhooks.relay_checkpoint");
-  if (position === LOG_START) return;
+  if (position === BEFORE_FIRST_EVENT) return;
   await connection.query(
     "INSERT INTO webhooks.relay_checkpoint (position, anchor_position, anchor_event_id) VALUES ($1, $2, $3)",
     [position, anchor?.position, anchor?.eventId],

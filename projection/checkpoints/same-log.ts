@@ -3,9 +3,9 @@ import type pg from "pg";
 import { untilAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { type Checkpoint, READ_MODEL_SCHEMA, readCheckpoint } from "./checkpoint.ts";
-import { eventAt } from "./event-at.ts";
-import { logEnd } from "./log-end.ts";
+import { BEFORE_FIRST_EVENT, type Checkpoint, READ_MODEL_SCHEMA, readCheckpoint } from "./checkpoint.ts";
+import { readEventAt } from "./event-at.ts";
+import { readLogEnd } from "./log-end.ts";
 import { readRelayCheckpoint } from "./relay-checkpoint.ts";
 
 /** An event log, and the database that was built from it. */
@@ -14,13 +14,13 @@ export interface LogAndDatabase {
   pool: pg.Pool;
 }
 
-/** The event log is not the one that the database was built from, or it is an older copy. */
+/** The event log is not the one that the database was built from, or is an older copy of that log. */
 export class DifferentLogError extends Error {
   override readonly name = "DifferentLogError";
 
   /**
-   * @param expected the checkpoint that does not match, as the start of a clause
-   * @param found content of the log at that position, as a clause
+   * @param expected clause about the checkpoint that does not match, such as "the relay stopped after position 7"
+   * @param found clause about the log, such as "the log is empty"
    */
   constructor(expected: string, found: string) {
     super(
@@ -58,58 +58,74 @@ export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<
  * Checks that a checkpoint belongs to the log. A checkpoint of an earlier release has no anchor and is only compared with
  * the end of the log. The service never deletes or truncates its streams, so no scavenge removes an anchor event.
  *
- * @param whose names the checkpoint in the error
+ * @param owner subject of the error message, such as "the relay"
  * @throws {DifferentLogError}
  * @throws {LogUnavailableError}
  */
 export async function requireAnchored(
   client: EventStoreDBClient,
-  whose: string,
+  owner: string,
   { position, anchor }: Checkpoint,
 ): Promise<void> {
   if (anchor) {
-    const found = await eventAt(client, anchor.position);
+    const found = await readEventAt(client, anchor.position);
     if (found?.id !== anchor.eventId) {
-      const expected = `${whose} stopped after event ${anchor.eventId} at position ${anchor.position}`;
-      throw new DifferentLogError(expected, await describe(client, anchor.position, found?.id));
+      const expected = `${owner} stopped after event ${anchor.eventId} at position ${anchor.position}`;
+      throw new DifferentLogError(expected, await describeLogAt(client, anchor.position, found?.id));
     }
   }
-  if (position <= (anchor?.position ?? -1n)) return;
-  const end = await logEnd(client);
+  if (position <= (anchor?.position ?? BEFORE_FIRST_EVENT)) return;
+  const end = await readLogEnd(client);
   if (end < position) {
-    throw new DifferentLogError(`${whose} stopped after position ${position}`, endsAt(end));
+    throw new DifferentLogError(`${owner} stopped after position ${position}`, describeLogEnd(end));
   }
 }
 
-async function describe(
+/**
+ * Waits for a check that throws a {@link DifferentLogError}.
+ *
+ * @returns the error; undefined if the check passes
+ * @throws all other errors of the check
+ */
+export async function findLogDifference(check: Promise<unknown>): Promise<DifferentLogError | undefined> {
+  try {
+    await check;
+    return undefined;
+  } catch (error) {
+    if (error instanceof DifferentLogError) return error;
+    throw error;
+  }
+}
+
+async function describeLogAt(
   client: EventStoreDBClient,
   position: bigint,
   foundId: string | undefined,
 ): Promise<string> {
   if (foundId !== undefined) return `the log holds event ${foundId} there`;
-  const end = await logEnd(client);
-  return end < position ? endsAt(end) : "the log holds no event there";
+  const end = await readLogEnd(client);
+  return end < position ? describeLogEnd(end) : "the log holds no event there";
 }
 
-function endsAt(end: bigint): string {
-  return end < 0n ? "the log is empty" : `the log ends at position ${end}`;
+function describeLogEnd(end: bigint): string {
+  return end === BEFORE_FIRST_EVENT ? "the log is empty" : `the log ends at position ${end}`;
 }
 
 /** Milliseconds. */
 const CHECK_INTERVAL_MS = 1_000;
 
 /**
- * Waits until the database and the log belong together again, or the signal aborts. Then logs the checkpoints, because
- * an adoption changes them.
+ * Waits until the log matches the database again, or the signal aborts. Then logs the checkpoints, because an adoption
+ * changes them.
  */
-export async function untilSameLog(
-  { logger, ...both }: LogAndDatabase & { logger: Logger },
+export async function waitForSameLog(
+  { logger, ...servers }: LogAndDatabase & { logger: Logger },
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
     await pause(CHECK_INTERVAL_MS, signal);
     try {
-      const checkpoints = await untilAborted(requireSameLog(both), signal);
+      const checkpoints = await untilAborted(requireSameLog(servers), signal);
       if (!checkpoints) return;
       const { readModels, relay } = checkpoints;
       logger.warn(

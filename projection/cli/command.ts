@@ -4,8 +4,9 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 
 /** Output of a command. */
 export interface Terminal {
+  /** Writes a line to standard output. */
   out(line: string): void;
-  /** Writes a line that replaces the previous progress line if the terminal supports it. */
+  /** Writes a line to standard error. On a terminal, the line replaces the previous progress line. */
   progress(text: string): void;
 }
 

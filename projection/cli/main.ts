@@ -1,4 +1,4 @@
-/** Operator commands for the read models: `npm run projection -- status | rebuild | verify | park | resume`. */
+/** Command line for operators of the read models: `npm run projection -- status | rebuild | verify | park | resume`. */
 import os from "node:os";
 import { Command, InvalidArgumentError } from "commander";
 import type pg from "pg";
@@ -37,7 +37,7 @@ program
   .description("Show the state of projectors, relay and webhooks, and the parked streams.")
   .option("--json", "print JSON")
   .action((options: { json?: boolean }) =>
-    run((context) => showStatus(context, { json: options.json === true })),
+    runCommand((context) => showStatus(context, { json: options.json === true })),
   );
 program
   .command("rebuild")
@@ -51,10 +51,10 @@ program
   .option(
     "--tell-since <date-time>",
     "with --adopt-log: also send webhooks for events that the log stored since this time",
-    toTime,
+    parseTime,
   )
   .action(({ adoptLog, notifyFrom }: { adoptLog?: boolean; notifyFrom?: number }) =>
-    run((context) => {
+    runCommand((context) => {
       if (adoptLog)
         return adoptCurrentLog(context, readConfig(["NATS_URL"], process.env).NATS_URL, notifyFrom);
       if (notifyFrom === undefined) return rebuildReadModels(context);
@@ -64,21 +64,21 @@ program
 program
   .command("verify")
   .description("Compare the read models with the event log, and list every row that differs.")
-  .action(() => run(verifyReadModels));
-parkingCommand(
+  .action(() => runCommand(verifyReadModels));
+addParkingCommand(
   "park",
   "Skip the stream of the event at which projectors or relay stopped, from that event on.",
   park,
 );
-parkingCommand(
+addParkingCommand(
   "resume",
-  "Stop skipping a parked stream. If events of it were skipped, the read models are rebuilt with them first.",
+  "Stop skipping a parked stream. If the read models lack events of the stream, they are rebuilt with these events first.",
   resume,
 );
 
 await program.parseAsync();
 
-function parkingCommand(
+function addParkingCommand(
   name: string,
   description: string,
   work: (context: CommandContext, position: bigint, options: ParkingOptions) => Promise<number>,
@@ -86,15 +86,15 @@ function parkingCommand(
   program
     .command(name)
     .description(description)
-    .argument("<position>", "log position of the event, as `status` shows it", toPosition)
+    .argument("<position>", "log position of the event, as `status` shows it", parsePosition)
     .requiredOption("--reason <text>", "reason, 1 to 200 characters; stored in the event log")
     .option("--actor <name>", "name of the operator; stored in the event log", os.userInfo().username)
     .action((position: bigint, options: ParkingOptions) =>
-      run((context) => work(context, position, options)),
+      runCommand((context) => work(context, position, options)),
     );
 }
 
-function toTime(text: string): number {
+function parseTime(text: string): number {
   const time = parseRfc3339(text);
   if (time === undefined) {
     throw new InvalidArgumentError("Give a date-time with an offset, for example 2026-03-01T08:00:00Z.");
@@ -102,13 +102,16 @@ function toTime(text: string): number {
   return time;
 }
 
-function toPosition(text: string): bigint {
+function parsePosition(text: string): bigint {
   if (!/^\d{1,20}$/.test(text)) throw new InvalidArgumentError("Give a whole number.");
   return BigInt(text);
 }
 
-/** Sets the exit code: 0 done; 1 differences, a refused command or a failed event; 2 wrong set-up or a different log. */
-async function run(work: (context: CommandContext) => Promise<number>): Promise<void> {
+/**
+ * Runs a command and sets the exit code: 0 if the command succeeded. 1 if rows differ, the command was refused or an event
+ * cannot be processed. 2 if the set-up is wrong or the log is a different one.
+ */
+async function runCommand(work: (context: CommandContext) => Promise<number>): Promise<void> {
   try {
     process.exitCode = await withServers(work);
   } catch (error) {
@@ -131,12 +134,12 @@ async function withServers(work: (context: CommandContext) => Promise<number>): 
     statementTimeout: 60_000,
     logger,
   });
-  const interrupted = new AbortController();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => interrupted.abort());
+  const interruption = new AbortController();
+  for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => interruption.abort());
   try {
     await requireEventStore(client, EVENTSTORE_URL);
-    await requirePrepared(pool);
-    const { signal } = interrupted;
+    await requirePreparedDatabase(pool);
+    const { signal } = interruption;
     const context = { client, pool, logger, terminal, databaseUrl: DATABASE_URL };
     return await work({ ...context, now: Date.now(), signal });
   } finally {
@@ -144,8 +147,8 @@ async function withServers(work: (context: CommandContext) => Promise<number>): 
   }
 }
 
-/** @throws {StartError} if the projection service of this release has never run on the database */
-async function requirePrepared(pool: pg.Pool): Promise<void> {
+/** @throws {StartError} if the projection service of this release has never started on this database */
+async function requirePreparedDatabase(pool: pg.Pool): Promise<void> {
   const { rows } = await pool.query<{ prepared: bigint }>(
     `SELECT count(*) AS prepared FROM pg_attribute
       WHERE attrelid IN (to_regclass('read_model.checkpoint'), to_regclass('webhooks.relay_checkpoint'))

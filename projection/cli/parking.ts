@@ -1,7 +1,7 @@
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import {
   CommandRefusedError,
-  findParked,
+  findParkedStream,
   type ParkingCommand,
   parkStream,
   resumeStream,
@@ -26,11 +26,11 @@ export async function park(
   options: ParkingOptions,
 ): Promise<number> {
   const log = createEventLog(client);
-  const parked = await parkStream({ client, log, pool }, position, toCommand(options, now));
+  const parked = await parkStream({ client, log, pool }, position, toParkingCommand(options, now));
   const { stream, revision, passedOverBy } = parked;
   if (passedOverBy === "relay") {
     terminal.out(
-      `Parked: the relay skips stream ${stream} from revision ${revision} on. Partners get no webhooks for it.`,
+      `Parked: the relay skips stream ${stream} from revision ${revision} on. Partners get no webhooks for the stream.`,
     );
     terminal.out(
       "The read models still include the stream. The relay continues within seconds. To stop skipping the stream, run `resume`.",
@@ -57,10 +57,10 @@ export async function resume(
   options: ParkingOptions,
 ): Promise<number> {
   const { client, pool, terminal, now } = context;
-  const command = toCommand(options, now);
+  const command = toParkingCommand(options, now);
   const log = createEventLog(client);
-  const { parked, leftOut } = await findParked({ client, log, pool }, position);
-  if (leftOut) {
+  const { parked, isIncomplete } = await findParkedStream({ client, log, pool }, position);
+  if (isIncomplete) {
     terminal.out(
       `The read models lack events of stream ${parked.stream}. Rebuilding them with these events.`,
     );
@@ -75,7 +75,7 @@ export async function resume(
   return 0;
 }
 
-function toCommand({ reason, actor }: ParkingOptions, now: number): ParkingCommand {
+function toParkingCommand({ reason, actor }: ParkingOptions, now: number): ParkingCommand {
   const text = reason.trim();
   if (text.length < 1 || text.length > 200)
     throw new CommandRefusedError("--reason must have 1 to 200 characters.");

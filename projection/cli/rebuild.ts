@@ -1,13 +1,13 @@
-import { logEnd } from "../checkpoints/log-end.ts";
+import { readLogEnd } from "../checkpoints/log-end.ts";
 import { rebuild } from "../engine/rebuild.ts";
 import { readModels } from "../read-models/all.ts";
 import type { CommandContext } from "./command.ts";
-import { fillProgress } from "./fill-progress.ts";
+import { createProgressReporter } from "./fill-progress.ts";
 
 /**
- * Rebuilds all read models, and reports the progress.
+ * Rebuilds all read models, and prints the progress.
  *
- * @param includedStream a parked stream whose events are included
+ * @param includedStream a parked stream whose events the rebuild includes
  * @returns the exit code
  */
 export async function rebuildReadModels(
@@ -15,15 +15,10 @@ export async function rebuildReadModels(
   includedStream?: string,
 ): Promise<number> {
   const started = performance.now();
-  let swappedAt: bigint | undefined;
-  await rebuild(
+  const swappedAt = await rebuild(
     {
-      ...{ client, pool, models: readModels, logger },
-      ...(includedStream !== undefined && { includedStream }),
-      onProgress: fillProgress(terminal, await logEnd(client)),
-      onSwapped: (position) => {
-        swappedAt = position;
-      },
+      ...{ client, pool, models: readModels, logger, includedStream },
+      onProgress: createProgressReporter(terminal, await readLogEnd(client)),
     },
     signal,
   );

@@ -1,21 +1,21 @@
 import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
-import { type Anchor, CHECKPOINT } from "../checkpoints/checkpoint.ts";
+import { type Anchor, CHECKPOINT_NAME } from "../checkpoints/checkpoint.ts";
 import { addSkipped, type SkippedEvents } from "../parking/skipped-events.ts";
 import { LeadershipLostError, ProjectionError } from "../roles/failure.ts";
-import { shapeOf } from "./ddl.ts";
+import { fingerprintOf } from "./ddl.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
 import { deleteRows, loadRows, upsertRows } from "./rows.ts";
-import { loadGenerations, partsOf, wipeSandbox } from "./sandbox-resets.ts";
+import { deleteSandboxRows, loadGenerations, splitAtResets } from "./sandbox-resets.ts";
 
 /** Options of a batch. */
-export interface BatchDetails {
-  /** Skipped events, by stream. */
+export interface BatchOptions {
+  /** Events to record as skipped, by stream. */
   skipped?: ReadonlyMap<string, SkippedEvents>;
-  /** Expected tables, see {@link ReadModelCheckpoint}. If absent, any tables are accepted. */
-  tables?: string;
+  /** Object id that the checkpoint table must have. If absent, the id is not checked. */
+  tableOid?: string;
   /** If true, the commit may be acknowledged before it is flushed to disk. */
-  lazyCommits?: boolean;
+  asynchronousCommit?: boolean;
 }
 
 /**
@@ -35,17 +35,19 @@ export async function applyBatch(
   events: readonly RecordedEvent[],
   from: bigint,
   to: Anchor,
-  { skipped, tables, lazyCommits }: BatchDetails = {},
+  { skipped, tableOid, asynchronousCommit }: BatchOptions = {},
 ): Promise<void> {
   try {
     // The lock keeps a rebuild from swapping schemas during the transaction. One round trip for all three commands.
-    await client.query(`BEGIN;${lazyCommits ? "SET LOCAL synchronous_commit = off;" : ""}
-      SELECT pg_advisory_xact_lock_shared(hashtextextended('${swapLock(schema)}', 0))`);
-    for (const { wipe, events: part } of partsOf(events, await loadGenerations(client, schema, events))) {
-      if (wipe !== null) await wipeSandbox(client, schema, models, wipe);
+    await client.query(`BEGIN;${asynchronousCommit ? "SET LOCAL synchronous_commit = off;" : ""}
+      SELECT pg_advisory_xact_lock_shared(hashtextextended('${swapLockName(schema)}', 0))`);
+    const generations = await loadGenerations(client, schema, events);
+    for (const segment of splitAtResets(events, generations)) {
+      const { sandboxToClear } = segment;
+      if (sandboxToClear !== null) await deleteSandboxRows(client, schema, models, sandboxToClear);
       for (const model of models) {
-        const relevant = part.filter((event) => model.on[event.type]);
-        if (relevant.length > 0) await project(client, schema, model, relevant);
+        const relevant = segment.events.filter((event) => model.on[event.type]);
+        if (relevant.length > 0) await applyToReadModel(client, schema, model, relevant);
       }
     }
     if (skipped) await addSkipped(client, schema, skipped);
@@ -53,7 +55,7 @@ export async function applyBatch(
       name: `checkpoint ${schema}`,
       text: `UPDATE ${schema}.checkpoint SET position = $1, anchor_position = $1, anchor_event_id = $2
               WHERE name = $3 AND position = $4 AND shape = $5 AND ($6::oid IS NULL OR tableoid = $6)`,
-      values: [to.position, to.eventId, CHECKPOINT, from, shapeOf(models), tables],
+      values: [to.position, to.eventId, CHECKPOINT_NAME, from, fingerprintOf(models), tableOid],
     });
     if (moved.rowCount !== 1) {
       throw new LeadershipLostError(
@@ -62,47 +64,48 @@ export async function applyBatch(
     }
     await client.query("COMMIT");
   } catch (error) {
-    // On a broken connection this fails, and the server rolls back by itself. The first error is the relevant one.
+    // On a broken connection the rollback fails, and the server rolls back by itself. The first error is the relevant one.
     await client.query("ROLLBACK").catch(() => undefined);
     throw error;
   }
 }
 
-/** Returns the name of the lock that writers to a schema share and that a swap of the schema takes exclusively. */
-export function swapLock(schema: string): string {
+/** Returns the name of the advisory lock that writers to a schema share and that a swap of the schema takes exclusively. */
+export function swapLockName(schema: string): string {
   return `swap ${schema}`;
 }
 
-interface Touched {
+/** Row of a read model before and after the events of a batch. */
+interface RowChange {
   key: readonly string[];
   before: Row | undefined;
   after: Row | undefined;
 }
 
-async function project(
+async function applyToReadModel(
   client: ClientBase,
   schema: string,
   model: AnyReadModel,
   events: readonly RecordedEvent[],
 ): Promise<void> {
-  const keyed = events.map((event) => ({ event, key: keyOf(model, event) }));
-  const touched = new Map<string, Touched>();
-  for (const { key } of keyed) touched.set(key.join("\n"), { key, before: undefined, after: undefined });
+  const keyed = events.map((event) => ({ event, key: callProjector(model, event, () => model.key(event)) }));
+  const changes = new Map<string, RowChange>();
+  for (const { key } of keyed) changes.set(key.join("\n"), { key, before: undefined, after: undefined });
   const rows = await loadRows(
     client,
     schema,
     model,
-    [...touched.values()].map(({ key }) => key),
+    [...changes.values()].map(({ key }) => key),
   );
   for (const row of rows) {
-    const entry = touched.get(model.primaryKey.map((column) => row[column]).join("\n"));
-    if (entry) entry.before = entry.after = row;
+    const change = changes.get(model.primaryKey.map((column) => row[column]).join("\n"));
+    if (change) change.before = change.after = row;
   }
   for (const { event, key } of keyed) {
-    const entry = touched.get(key.join("\n"));
-    if (entry) entry.after = evolve(model, entry.after, event);
+    const change = changes.get(key.join("\n"));
+    if (change) change.after = callProjector(model, event, () => model.on[event.type]?.(change.after, event));
   }
-  const all = [...touched.values()];
+  const all = [...changes.values()];
   await upsertRows(
     client,
     schema,
@@ -117,17 +120,10 @@ async function project(
   );
 }
 
-function keyOf(model: AnyReadModel, event: RecordedEvent): readonly string[] {
-  return guarded(model, event, () => model.key(event));
-}
-
-function evolve(model: AnyReadModel, row: Row | undefined, event: RecordedEvent): Row | undefined {
-  return guarded(model, event, () => model.on[event.type]?.(row, event));
-}
-
-function guarded<T>(model: AnyReadModel, event: RecordedEvent, act: () => T): T {
+/** @throws {ProjectionError} with the position of the event, if the projector throws */
+function callProjector<T>(model: AnyReadModel, event: RecordedEvent, call: () => T): T {
   try {
-    return act();
+    return call();
   } catch (cause) {
     const reason = `read model ${model.table} cannot process ${event.type}: ${(cause as Error).message}`;
     throw new ProjectionError(reason, event, cause);

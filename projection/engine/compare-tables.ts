@@ -17,7 +17,7 @@ const PAGE_SIZE = 2_000;
 /**
  * Compares the table of a read model in two schemas, in the order of the primary key.
  *
- * @param live connection in a transaction, for reads of the first schema
+ * @param live connection in a transaction, which reads the first schema
  * @param schemas the schema to check, and the schema with the expected rows
  * @returns number of compared rows
  */
@@ -28,61 +28,62 @@ export async function compareTables(
   schemas: readonly [string, string],
   onDifference: (difference: Difference) => void,
 ): Promise<number> {
-  const other = await connectWithoutTimeouts(pool);
+  const second = await connectWithoutTimeouts(pool);
   try {
-    await other.query("BEGIN READ ONLY");
-    return await walk(
+    await second.query("BEGIN READ ONLY");
+    return await compareRows(
       model.table,
-      rowsOf(live, schemas[0], model),
-      rowsOf(other, schemas[1], model),
+      readRows(live, schemas[0], model),
+      readRows(second, schemas[1], model),
       onDifference,
     );
   } finally {
-    await closeConnection(other);
+    await closeConnection(second);
   }
 }
 
-interface Listed {
+interface ListedRow {
+  /** Values of the primary key. */
   key: string[];
   /** All columns, as JSON from Postgres. */
   row: string;
 }
 
-async function walk(
+async function compareRows(
   table: string,
-  is: AsyncGenerator<Listed>,
-  ought: AsyncGenerator<Listed>,
+  actual: AsyncGenerator<ListedRow>,
+  expected: AsyncGenerator<ListedRow>,
   onDifference: (difference: Difference) => void,
 ): Promise<number> {
-  let [a, b] = [await next(is), await next(ought)];
+  let [a, b] = [await nextRow(actual), await nextRow(expected)];
   let count = 0;
   while (a || b) {
     count += 1;
     const order = !a ? 1 : !b ? -1 : compareKeys(a.key, b.key);
     if (a && b && order === 0) {
       if (a.row !== b.row)
-        onDifference({ table, key: a.key, kind: "changed", columns: differing(a.row, b.row) });
+        onDifference({ table, key: a.key, kind: "changed", columns: findChangedColumns(a.row, b.row) });
     } else if (a && order < 0) {
       onDifference({ table, key: a.key, kind: "extra", columns: [] });
     } else if (b) {
       onDifference({ table, key: b.key, kind: "missing", columns: [] });
     }
-    [a, b] = [order <= 0 ? await next(is) : a, order >= 0 ? await next(ought) : b];
+    [a, b] = [order <= 0 ? await nextRow(actual) : a, order >= 0 ? await nextRow(expected) : b];
   }
   return count;
 }
 
-async function next(rows: AsyncGenerator<Listed>): Promise<Listed | undefined> {
+async function nextRow(rows: AsyncGenerator<ListedRow>): Promise<ListedRow | undefined> {
   const result = await rows.next();
   return result.done ? undefined : result.value;
 }
 
 /** Reads all rows of a table in pages, in the order of the key's text. */
-async function* rowsOf(
+async function* readRows(
   db: pg.ClientBase,
   schema: string,
   { table, primaryKey }: AnyReadModel,
-): AsyncGenerator<Listed> {
+): AsyncGenerator<ListedRow> {
   const key = primaryKey.map((column) => `t.${column}::text COLLATE "C"`).join(", ");
   const cursor = `compare_${table}`;
   await db.query(
@@ -90,7 +91,7 @@ async function* rowsOf(
      SELECT array[${key}] AS key, to_jsonb(t)::text AS row FROM ${schema}.${table} t ORDER BY ${key}`,
   );
   for (;;) {
-    const { rows } = await db.query<Listed>(`FETCH ${PAGE_SIZE} FROM ${cursor}`);
+    const { rows } = await db.query<ListedRow>(`FETCH ${PAGE_SIZE} FROM ${cursor}`);
     yield* rows;
     if (rows.length < PAGE_SIZE) break;
   }
@@ -105,8 +106,11 @@ function compareKeys(a: string[], b: string[]): number {
   return 0;
 }
 
-function differing(a: string, b: string): string[] {
-  const [is, ought] = [JSON.parse(a), JSON.parse(b)] as [Record<string, unknown>, Record<string, unknown>];
-  const names = new Set([...Object.keys(is), ...Object.keys(ought)]);
-  return [...names].filter((name) => JSON.stringify(is[name]) !== JSON.stringify(ought[name])).sort();
+function findChangedColumns(a: string, b: string): string[] {
+  const [actual, expected] = [JSON.parse(a), JSON.parse(b)] as [
+    Record<string, unknown>,
+    Record<string, unknown>,
+  ];
+  const names = new Set([...Object.keys(actual), ...Object.keys(expected)]);
+  return [...names].filter((name) => JSON.stringify(actual[name]) !== JSON.stringify(expected[name])).sort();
 }

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { BEFORE_FIRST, CHECKPOINT, READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
+import { BEFORE_FIRST_EVENT, CHECKPOINT_NAME, READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 /** Returns the statements that create a schema of empty read models with indexes. */
@@ -18,7 +18,7 @@ export function tablesDdl(models: readonly AnyReadModel[], schema: string): stri
     `CREATE TABLE ${schema}.checkpoint (name text PRIMARY KEY, position bigint NOT NULL, shape text NOT NULL)`,
     anchorDdl(schema),
     `INSERT INTO ${schema}.checkpoint (name, position, shape)
-      VALUES ('${CHECKPOINT}', ${BEFORE_FIRST}, '${shapeOf(models)}')`,
+      VALUES ('${CHECKPOINT_NAME}', ${BEFORE_FIRST_EVENT}, '${fingerprintOf(models)}')`,
     `GRANT SELECT ON ${schema}.checkpoint TO clinic_query, clinic_command`,
     skippedDdl(schema),
   ];
@@ -29,34 +29,34 @@ export function tablesDdl(models: readonly AnyReadModel[], schema: string): stri
   return `${statements.join(";\n")};\n`;
 }
 
-/** Returns the statement that adds the anchor columns, which earlier releases did not have. It is repeatable. */
+/** Returns the statement that adds the anchor columns to a checkpoint of an earlier release. The statement is repeatable. */
 export function anchorDdl(schema: string): string {
   return `ALTER TABLE ${schema}.checkpoint ADD COLUMN IF NOT EXISTS anchor_position bigint,
     ADD COLUMN IF NOT EXISTS anchor_event_id uuid`;
 }
 
-/** Returns the statement that creates the table of skipped events of parked streams. It is repeatable. */
+/** Returns the statement that creates the table of skipped events. The statement is repeatable. */
 export function skippedDdl(schema: string): string {
   return `CREATE TABLE IF NOT EXISTS ${schema}.passed_over
     (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, events bigint NOT NULL)`;
 }
 
-/** Returns the statements that create the secondary indexes. They are repeatable. */
+/** Returns the statements that create the secondary indexes. The statements are repeatable. */
 export function indexesDdl(models: readonly AnyReadModel[], schema: string): string {
   const statements = models.flatMap((model) => indexDdl(model, schema));
   return statements.map((statement) => `${statement};\n`).join("");
 }
 
-const shapes = new WeakMap<readonly AnyReadModel[], string>();
+const fingerprints = new WeakMap<readonly AnyReadModel[], string>();
 
-/** Returns a fingerprint of all table definitions. It shows whether a release built the tables in a database. */
-export function shapeOf(models: readonly AnyReadModel[]): string {
-  const known = shapes.get(models);
+/** Returns a hash of all table definitions. The hash shows whether the tables in a database belong to this release. */
+export function fingerprintOf(models: readonly AnyReadModel[]): string {
+  const known = fingerprints.get(models);
   if (known !== undefined) return known;
   const ddl = models.flatMap((model) => [tableDdl(model, "s"), ...indexDdl(model, "s")]);
-  const shape = createHash("sha256").update(ddl.join("\n")).digest("hex");
-  shapes.set(models, shape);
-  return shape;
+  const fingerprint = createHash("sha256").update(ddl.join("\n")).digest("hex");
+  fingerprints.set(models, fingerprint);
+  return fingerprint;
 }
 
 function tableDdl(model: AnyReadModel, schema: string): string {

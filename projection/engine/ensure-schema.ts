@@ -4,9 +4,9 @@ import { anchorDdl, readModelDdl, skippedDdl } from "./ddl.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 /**
- * Creates the read models if the database has none. Adds columns and tables that earlier releases did not create, except
- * to the read models themselves. If their tables differ, they stay as they are, and the projectors stand by until a rebuild.
- * Several processes may start at the same time: a lock makes the others wait.
+ * Creates the read models if the database has none. If an earlier release created them, adds the missing anchor columns
+ * and the table of skipped events. Read models of another release do not change, and the projectors stand by until a
+ * rebuild. If several processes start at the same time, a lock makes the others wait.
  */
 export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadModel[]): Promise<void> {
   const connection = await pool.connect();
@@ -25,7 +25,7 @@ export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadMo
     await connection.query(skippedDdl(READ_MODEL_SCHEMA));
     await connection.query("COMMIT");
   } catch (error) {
-    // On a broken connection this fails, and the server rolls back by itself. The first error is the relevant one.
+    // On a broken connection the rollback fails, and the server rolls back by itself. The first error is the relevant one.
     await connection.query("ROLLBACK").catch(() => undefined);
     throw error;
   } finally {

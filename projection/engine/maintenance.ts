@@ -3,13 +3,13 @@ import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/p
 import { StartError } from "../../shared/runtime/run-service.ts";
 
 /**
- * Runs a rebuild or a verify. Only one of them can run in a database at a time, because a swap would replace the tables
- * that a comparison reads.
+ * Runs a rebuild or a verify. Only one rebuild or verify can run in a database at a time, because a rebuild would replace
+ * the tables that a verify reads.
  *
- * @param work gets a separate connection without time limits for statements
+ * @param work receives a separate connection without time limits for statements
  * @throws {StartError} if another rebuild or verify is running
  */
-export async function withMaintenance<Result>(
+export async function withMaintenanceLock<Result>(
   pool: pg.Pool,
   work: (connection: pg.ClientBase) => Promise<Result>,
 ): Promise<Result> {
@@ -30,7 +30,7 @@ export async function withMaintenance<Result>(
   }
 }
 
-/** Releases the lock at once. The server may notice the end of the connection only later. */
+/** Releases the lock explicitly, because the server may notice the end of the connection only later. */
 async function unlock(connection: pg.ClientBase): Promise<void> {
   try {
     await connection.query("ROLLBACK");

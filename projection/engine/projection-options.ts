@@ -1,7 +1,7 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import type { Parked } from "../parking/skipped-events.ts";
+import type { ParkedStreams } from "../parking/skipped-events.ts";
 import type { AwaitedServer } from "../roles/role.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
@@ -10,7 +10,7 @@ export interface ProjectionProgress {
   /** Position of the checkpoint. */
   position: bigint;
   /** Position up to which the log was read. Events of other programs do not move the checkpoint. */
-  seen: bigint;
+  readUpTo: bigint;
   caughtUp: boolean;
   /** Server that the run waits for; null while it works. */
   waitsFor: AwaitedServer | null;
@@ -26,20 +26,21 @@ export interface ProjectionOptions {
   schema: string;
   models: readonly AnyReadModel[];
   logger: Logger;
-  /** Last position to process. If absent, the run continues with live events. */
+  /** Position at which the run ends, inclusive. If absent, the run continues with live events. */
   until?: bigint;
-  /** True if an operator adopts a log that the database was not built from. */
-  adopting?: boolean;
+  /** True if an operator adopts this log for a database that was built from another log. */
+  adoptsLog?: boolean;
   /**
-   * If true, a commit may be acknowledged before it is flushed to disk. Only for tables that are not in use yet: after a
-   * crash of the database, lost commits are projected again from the remaining checkpoint.
+   * If true, Postgres may acknowledge a commit before the commit is flushed to disk. Only for tables that are not in use
+   * yet: after a crash of the database, the events of lost commits are projected again.
    */
-  lazyCommits?: boolean;
-  /** Reads the parked streams. Called at the start, and again after an operator parks or resumes a stream. */
-  parked(): Promise<Parked>;
+  asynchronousCommit?: boolean;
+  /** Reads the parked streams. Called at the start, and after an operator parks or resumes a stream. */
+  loadParked(): Promise<ParkedStreams>;
   onProgress(progress: ProjectionProgress): void;
   /** Called after each commit, with its number of events and its duration. */
   onBatch?(events: number, seconds: number): void;
 }
 
-export type Report = (change: Partial<ProjectionProgress>, events?: number) => void;
+/** Updates the progress and adds to the number of processed events. */
+export type ReportProgress = (update: Partial<ProjectionProgress>, events?: number) => void;

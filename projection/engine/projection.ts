@@ -6,25 +6,28 @@ import {
   UnreadableEventError,
 } from "../../shared/eventstore/subscription.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
-import { createBackoff } from "../../shared/runtime/backoff.ts";
+import { onAbort } from "../../shared/runtime/abort.ts";
+import { backoff } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
-import { BEFORE_FIRST, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { BEFORE_FIRST_EVENT, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { DifferentLogError, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
-import { gapsOf, readSkipped } from "../parking/skipped-events.ts";
+import { findStreamsToSkip, readSkipped } from "../parking/skipped-events.ts";
 import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
 import type { AwaitedServer } from "../roles/role.ts";
-import { shapeOf } from "./ddl.ts";
-import type { ProjectionOptions, ProjectionProgress, Report } from "./projection-options.ts";
+import { fingerprintOf } from "./ddl.ts";
+import type { ProjectionOptions, ProjectionProgress, ReportProgress } from "./projection-options.ts";
 import { type ProjectionRun, writeItems } from "./write-items.ts";
 
-/** Most events in one transaction, and most that are buffered. Two batches fit, so that reading rarely waits for writing. */
-const MAX_BATCH = 2_000;
-const MAX_BUFFERED = 2 * MAX_BATCH;
+/** Maximum number of subscription items in one transaction. */
+const MAX_BATCH_ITEMS = 2_000;
+
+/** Maximum number of buffered items. The buffer holds two batches, so that reading rarely waits for writing. */
+const MAX_BUFFERED_ITEMS = 2 * MAX_BATCH_ITEMS;
 
 /**
  * Keeps the read models of a schema up to date with the log until the signal aborts, or up to a position. A subscription
  * fills a buffer while the previous batch is written. So batches grow with the lag, and live events are not delayed. If
- * the log or the database is unavailable, the run waits. Parked streams are skipped, and the skipped events are recorded.
+ * the log or the database is unavailable, the run waits. The run skips parked streams and records the skipped events.
  *
  * @throws {ProjectionError} for an event that cannot be processed. Earlier events are written, later ones are not
  * @throws {LeadershipLostError} if another process moved the checkpoint, or a rebuild or another release replaced the tables
@@ -32,37 +35,37 @@ const MAX_BUFFERED = 2 * MAX_BATCH;
  */
 export async function runProjection(options: ProjectionOptions, signal: AbortSignal): Promise<void> {
   const progress: ProjectionProgress = {
-    position: BEFORE_FIRST,
-    seen: BEFORE_FIRST,
+    position: BEFORE_FIRST_EVENT,
+    readUpTo: BEFORE_FIRST_EVENT,
     caughtUp: false,
     waitsFor: null,
     lastError: null,
     events: 0,
   };
-  const report: Report = (change, events = 0) =>
-    options.onProgress(Object.assign(progress, change, { events: progress.events + events }));
-  const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
+  const report: ReportProgress = (update, events = 0) =>
+    options.onProgress(Object.assign(progress, update, { events: progress.events + events }));
+  const wait = backoff({ first: 100, most: 3_000 });
   while (!signal.aborted) {
     const before = progress.position;
     try {
-      await follow(options, progress, report, signal);
+      await runSubscription(options, progress, report, signal);
     } catch (error) {
       const lastError = error as Error;
-      const waitsFor = whatToWaitFor(lastError);
-      if (!signal.aborted) options.logger.warn({ error, waitsFor }, "The projection waits and tries again.");
+      const waitsFor = findAwaitedServer(lastError);
+      if (!signal.aborted)
+        options.logger.warn({ error, waitsFor }, "The projection waits before it retries.");
       report({ waitsFor, lastError, caughtUp: false });
     }
-    if (isDone(options, progress)) return;
-    // Only a commit proves progress. Opening a subscription can succeed again and again without one.
+    if (hasReachedEnd(options, progress)) return;
+    // Only a commit proves progress. A subscription can open successfully and then fail before the first commit, every time.
     if (progress.position > before) wait.reset();
     await wait.next(signal);
   }
 }
 
-/** @throws errors that do not go away by waiting */
-function whatToWaitFor(error: Error): AwaitedServer {
-  if (error instanceof UnreadableEventError)
-    throw new ProjectionError(error.reason, error.logPosition, error);
+/** Returns the server that caused an error. @throws the error if waiting cannot resolve it */
+function findAwaitedServer(error: Error): AwaitedServer {
+  if (error instanceof UnreadableEventError) throw new ProjectionError(error.reason, error.place, error);
   if (error instanceof EventSchemaError) throw new ProjectionError(error.message, undefined, error);
   if ([ProjectionError, LeadershipLostError, DifferentLogError].some((final) => error instanceof final))
     throw error;
@@ -73,88 +76,93 @@ function whatToWaitFor(error: Error): AwaitedServer {
   return "the event log";
 }
 
-function isDone({ until }: ProjectionOptions, { seen }: ProjectionProgress): boolean {
-  return until !== undefined && seen >= until;
+function hasReachedEnd({ until }: ProjectionOptions, { readUpTo }: ProjectionProgress): boolean {
+  return until !== undefined && readUpTo >= until;
 }
 
 /** @throws {DifferentLogError} */
-async function requireLog(options: ProjectionOptions, checkpoint: ReadModelCheckpoint): Promise<void> {
-  if (!options.adopting) await requireSameLog(options);
+async function requireMatchingLog(
+  options: ProjectionOptions,
+  checkpoint: ReadModelCheckpoint,
+): Promise<void> {
+  if (!options.adoptsLog) await requireSameLog(options);
   await requireAnchored(options.client, `schema ${options.schema}`, checkpoint);
 }
 
-/** Processes one subscription, from the checkpoint on. Also returns when an operator parks or resumes a stream. */
-async function follow(
+/**
+ * Processes the events of one subscription, from the checkpoint on. Returns when an operator parks or resumes a stream, so
+ * that the next subscription skips other streams.
+ */
+async function runSubscription(
   options: ProjectionOptions,
   progress: ProjectionProgress,
-  report: Report,
+  report: ReportProgress,
   signal: AbortSignal,
 ): Promise<void> {
   const checkpoint = await readCheckpoint(options.pool, options.schema);
-  if (checkpoint.shape !== shapeOf(options.models)) throw new LeadershipLostError(OTHER_RELEASE);
-  report({ position: checkpoint.position, seen: checkpoint.position });
+  if (checkpoint.fingerprint !== fingerprintOf(options.models)) throw new LeadershipLostError(OTHER_RELEASE);
+  report({ position: checkpoint.position, readUpTo: checkpoint.position });
   if (signal.aborted) return;
-  await requireLog(options, checkpoint);
-  if (isDone(options, progress)) return;
-  const parked = await options.parked();
+  await requireMatchingLog(options, checkpoint);
+  if (hasReachedEnd(options, progress)) return;
+  const parked = await options.loadParked();
   const skipped = await readSkipped(options.pool, options.schema);
-  const gaps = gapsOf(parked, skipped, checkpoint.position);
-  const buffer = new BoundedBuffer<SubscriptionItem>(MAX_BUFFERED);
-  const life = new AbortController();
+  const streamsToSkip = findStreamsToSkip(parked, skipped, checkpoint.position);
+  const buffer = new BoundedBuffer<SubscriptionItem>(MAX_BUFFERED_ITEMS);
+  const subscription = new AbortController();
   const end = () => {
-    life.abort();
+    subscription.abort();
     buffer.close();
   };
-  signal.addEventListener("abort", end, { once: true });
-  if (signal.aborted) end();
+  const removeListener = onAbort(signal, end);
   try {
-    const run = { options, checkpoint, gaps, report, signal };
-    const filled = fill(buffer, run, life.signal).finally(() => buffer.close());
-    const written = write(buffer, run, parked.upTo, progress).finally(end);
+    const run = { options, checkpoint, streamsToSkip, report, signal };
+    const filled = fillBuffer(buffer, run, subscription.signal).finally(() => buffer.close());
+    const written = writeFromBuffer(buffer, run, parked.lastRevision, progress).finally(end);
     const [fillResult, writeResult] = await Promise.allSettled([filled, written]);
     // The writer's error comes first, because it may be final.
     if (writeResult.status === "rejected") throw writeResult.reason;
     if (fillResult.status === "rejected") throw fillResult.reason;
   } finally {
-    signal.removeEventListener("abort", end);
+    removeListener();
   }
 }
 
-async function fill(
+async function fillBuffer(
   buffer: BoundedBuffer<SubscriptionItem>,
-  { options, checkpoint, gaps }: ProjectionRun,
+  { options, checkpoint, streamsToSkip }: ProjectionRun,
   signal: AbortSignal,
 ): Promise<void> {
   const { client, until } = options;
   // A copy, because the writer moves the checkpoint.
   const start = { ...checkpoint };
-  const after = start.position === BEFORE_FIRST ? undefined : start.position;
+  const after = start.position === BEFORE_FIRST_EVENT ? undefined : start.position;
   const isSkipped = (stream: string, revision: bigint) => {
-    const gap = gaps.get(stream);
-    return gap !== undefined && revision >= gap.revision;
+    const firstSkipped = streamsToSkip.get(stream);
+    return firstSkipped !== undefined && revision >= firstSkipped.revision;
   };
-  let confirmed = false;
+  let isLogConfirmed = false;
   try {
     for await (const item of subscribeToLog({ client, after, isSkipped, signal })) {
       // The log may have been replaced between the first check and the subscription.
-      if (!confirmed) await requireLog(options, start);
-      confirmed = true;
+      if (!isLogConfirmed) await requireMatchingLog(options, start);
+      isLogConfirmed = true;
       if (until !== undefined && (item.kind === "caughtUp" || item.position > until)) break;
-      const room = buffer.push(item);
-      if (room) await room;
+      const spaceAvailable = buffer.push(item);
+      if (spaceAvailable) await spaceAvailable;
     }
   } catch (error) {
-    const beyond =
-      error instanceof UnreadableEventError && until !== undefined && error.logPosition.position > until;
+    const isAfterEnd =
+      error instanceof UnreadableEventError && until !== undefined && error.place.position > until;
     // An unreadable event after `until` does not matter.
-    if (!beyond) throw error;
+    if (!isAfterEnd) throw error;
   }
-  // The subscription has delivered everything up to there. The event at `until` itself may be another program's and deleted.
+  // The subscription has delivered all events up to `until`. The event at `until` may be a deleted event of another program.
   if (until !== undefined && !signal.aborted) await buffer.push({ kind: "foreign", position: until });
 }
 
-/** @param knownActs the revision of the last act of parking or resuming that the run goes by */
-async function write(
+/** @param knownRevision revision of the last parking event that `run.streamsToSkip` includes */
+async function writeFromBuffer(
   buffer: BoundedBuffer<SubscriptionItem>,
   run: ProjectionRun,
   knownRevision: bigint,
@@ -162,19 +170,20 @@ async function write(
 ): Promise<void> {
   const { options, report } = run;
   for (;;) {
-    const items = await buffer.take(MAX_BATCH);
+    const items = await buffer.take(MAX_BATCH_ITEMS);
     if (items.length === 0) return;
     await writeItems(run, items);
     const last = items.findLast((item) => "position" in item);
-    if (last) report({ seen: last.position });
+    if (last) report({ readUpTo: last.position });
     if (items.some((item) => item.kind === "caughtUp")) report({ caughtUp: true });
     report({ waitsFor: null });
-    if (isDone(options, progress) || items.some((item) => isParkingEventAfter(item, knownRevision))) return;
+    if (hasReachedEnd(options, progress) || items.some((item) => isParkingEventAfter(item, knownRevision)))
+      return;
   }
 }
 
-function isParkingEventAfter(item: SubscriptionItem, known: bigint): boolean {
+function isParkingEventAfter(item: SubscriptionItem, knownRevision: bigint): boolean {
   if (item.kind !== "event") return false;
   const { type, revision } = item.event;
-  return (type === "StreamParked" || type === "StreamResumed") && revision > known;
+  return (type === "StreamParked" || type === "StreamResumed") && revision > knownRevision;
 }

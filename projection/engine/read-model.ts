@@ -1,21 +1,40 @@
 import type { CatalogEvent, CatalogEventType } from "../../shared/domain/events/catalog.ts";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 
-/** Column types of read models. */
-export type ColumnType =
-  | "uuid"
-  | "text"
-  | "boolean"
-  | "integer"
-  | "bigint"
-  | "numeric"
-  | "date"
-  | "time"
-  | "timestamptz"
-  | "jsonb";
+/** Postgres types of columns, with the types of their values. Timestamps are RFC 3339 texts, dates are YYYY-MM-DD. */
+interface ColumnValues {
+  uuid: string;
+  text: string;
+  boolean: boolean;
+  integer: number;
+  bigint: string;
+  numeric: number;
+  date: string;
+  time: string;
+  timestamptz: string;
+  jsonb: unknown;
+}
 
-/** Values of a row: timestamps as RFC 3339 texts, dates as YYYY-MM-DD, jsonb as parsed values. */
+export type ColumnType = keyof ColumnValues;
+
+/** Column of JSON values with a known type. Other jsonb columns have unknown values. */
+export type Json<Value> = "jsonb" & { readonly value?: Value };
+
+export function json<Value>(): Json<Value> {
+  return "jsonb" as Json<Value>;
+}
+
+/** Row of any table. */
 export type Row = Record<string, unknown>;
+
+type Columns = Record<string, ColumnType>;
+
+type ValueOf<Type extends ColumnType> = Type extends Json<infer Value> ? Value : ColumnValues[Type];
+
+/** Row of a table, inferred from its columns. */
+export type RowOf<C extends Columns, Nullable extends string> = {
+  [Name in keyof C]: ValueOf<C[Name]> | (Name extends Nullable ? null : never);
+};
 
 /** Recorded events of the given types. */
 export type RecordedEventOf<Type extends CatalogEventType> = RecordedEvent<
@@ -23,29 +42,41 @@ export type RecordedEventOf<Type extends CatalogEventType> = RecordedEvent<
 >;
 
 /**
- * Read model: one table, and the pure projector that updates it. Each handled event changes the one row with the event's
- * key. A handler gets the row before the event and returns the row after it; undefined means no row.
+ * Read model: one table, and the pure projector that updates the table. Each handled event changes the one row with the
+ * event's key. A handler receives the row before the event and returns the row after the event. Undefined means no row.
  */
-export interface ReadModel<R extends Row = Row, Type extends CatalogEventType = CatalogEventType> {
+export interface ReadModel<
+  C extends Columns = Columns,
+  Nullable extends string = string,
+  Type extends CatalogEventType = CatalogEventType,
+> {
   table: string;
-  columns: { [Column in keyof R & string]: ColumnType };
+  columns: C;
   /** Columns that may be null. All others are NOT NULL. */
-  nullable: readonly (keyof R & string)[];
-  primaryKey: readonly (keyof R & string)[];
+  nullable: readonly (Nullable & keyof C)[];
+  primaryKey: readonly (keyof C & string)[];
   /** Column lists of the secondary indexes, in SQL. */
   indexes: readonly string[];
-  /** True if the role clinic_query cannot read the table because it holds (encrypted) secrets. */
+  /** True if the database role clinic_query cannot read the table, because the table holds encrypted secrets. */
   hidden?: boolean;
-  /** SQL condition for the rows of the sandbox clinic $1, which a reset deletes. Absent if a reset deletes no rows. */
-  inSandbox?: (schema: string) => string;
+  /** SQL condition for the rows that a reset of sandbox clinic `$1` deletes. Absent if a reset deletes no rows. */
+  sandboxCondition?: (schema: string) => string;
   /** Returns the primary key of the row that an event changes. */
   key(event: RecordedEventOf<Type>): readonly string[];
-  on: { [T in Type]: (row: R | undefined, event: RecordedEventOf<T>) => R | undefined };
+  /** Handlers of events, by event type. */
+  on: {
+    [T in Type]: (
+      row: RowOf<C, Nullable> | undefined,
+      event: RecordedEventOf<T>,
+    ) => RowOf<C, Nullable> | undefined;
+  };
 }
 
 /** Declares a read model with its types inferred. */
-export function defineReadModel<R extends Row>() {
-  return <Type extends CatalogEventType>(model: ReadModel<R, Type>): ReadModel<R, Type> => model;
+export function defineReadModel<C extends Columns, Nullable extends string, Type extends CatalogEventType>(
+  model: ReadModel<C, Nullable, Type>,
+): ReadModel<C, Nullable, Type> {
+  return model;
 }
 
 /** Read model of any rows and events, as the engine handles it. */

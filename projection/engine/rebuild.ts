@@ -3,17 +3,12 @@ import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import {
-  BEFORE_FIRST,
-  READ_MODEL_SCHEMA,
-  type ReadModelCheckpoint,
-  readCheckpoint,
-} from "../checkpoints/checkpoint.ts";
-import { DifferentLogError, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
-import { readParked } from "../parking/parked-streams.ts";
-import { matchesParked, type Parked, readSkipped } from "../parking/skipped-events.ts";
-import { anchorDdl, indexesDdl, shapeOf, tablesDdl } from "./ddl.ts";
-import { withMaintenance } from "./maintenance.ts";
+import { BEFORE_FIRST_EVENT, READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { findLogDifference, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
+import { readParkedStreams } from "../parking/parked-streams.ts";
+import { lacksExactlyParked, type ParkedStreams, readSkipped } from "../parking/skipped-events.ts";
+import { anchorDdl, fingerprintOf, indexesDdl, tablesDdl } from "./ddl.ts";
+import { withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionProgress } from "./projection-options.ts";
 import type { AnyReadModel } from "./read-model.ts";
@@ -24,52 +19,57 @@ export interface RebuildOptions {
   pool: pg.Pool;
   models: readonly AnyReadModel[];
   logger: Logger;
-  /** A parked stream whose events are included. */
-  includedStream?: string;
+  /** Parked stream whose events the rebuild includes. */
+  includedStream?: string | undefined;
   /**
    * Set if an operator adopts a log from which the current read models were not built. Called in the transaction that
    * replaces the tables.
    */
   adopt?(connection: pg.ClientBase): Promise<void>;
   onProgress(progress: ProjectionProgress): void;
-  /** Called when the new tables are in use. */
-  onSwapped?(position: bigint): void;
 }
 
-type RebuildRun = RebuildOptions & { parked(): Promise<Parked>; lazyCommits: true; adopting: boolean };
+type RebuildRun = RebuildOptions & {
+  loadParked(): Promise<ParkedStreams>;
+  asynchronousCommit: true;
+  adoptsLog: boolean;
+};
 
 /**
- * Rebuilds all read models from the log in new tables, and swaps the tables in one transaction when the new ones have
+ * Rebuilds all read models from the log in new tables, and swaps the tables in one transaction when the new tables have
  * caught up. Reads and live events continue meanwhile. If the process is killed, the current tables stay in use, and the
- * next run continues from the checkpoint of the new tables. It starts again from the beginning if these tables have
+ * next run continues from the checkpoint of the new tables. The next run starts from the beginning if the new tables have
  * other definitions, skip other streams or come from another log.
  *
+ * @returns log position that the new tables reflected when they came into use; undefined if the signal aborted first
  * @throws {StartError} if another rebuild or verify is running, or there are no read models yet
  * @throws {DifferentLogError} if the current read models were built from another log, and `adopt` is not set
  * @throws {ProjectionError} for an event that cannot be processed
  */
-export async function rebuild(given: RebuildOptions, signal: AbortSignal): Promise<void> {
-  const log = createEventLog(given.client);
-  const parked = async () => {
-    const { streams, upTo } = await readParked(log);
-    return { streams: new Map([...streams].filter(([stream]) => stream !== given.includedStream)), upTo };
+export async function rebuild(options: RebuildOptions, signal: AbortSignal): Promise<bigint | undefined> {
+  const log = createEventLog(options.client);
+  const loadParked = async () => {
+    const { streams, lastRevision } = await readParkedStreams(log);
+    const skipped = [...streams].filter(([stream]) => stream !== options.includedStream);
+    return { streams: new Map(skipped), lastRevision };
   };
-  const options: RebuildRun = { ...given, parked, lazyCommits: true, adopting: given.adopt !== undefined };
-  await withMaintenance(given.pool, async (connection) => {
-    if (!(await exists(connection, READ_MODEL_SCHEMA))) {
+  const adoptsLog = options.adopt !== undefined;
+  const run: RebuildRun = { ...options, loadParked, asynchronousCommit: true, adoptsLog };
+  return withMaintenanceLock(options.pool, async (connection) => {
+    if (!(await hasReadModels(connection, READ_MODEL_SCHEMA))) {
       throw new StartError("There are no read models yet. Start the projection service: it creates them.");
     }
-    if (!options.adopting) await requireSameLog(options);
-    await prepare(connection, options, signal);
-    await runUntilCaughtUp(options, signal);
-    if (signal.aborted) return;
+    if (!adoptsLog) await requireSameLog(options);
+    await prepareNextSchema(connection, run, signal);
+    await runUntilCaughtUp(run, signal);
+    if (signal.aborted) return undefined;
     await connection.query(indexesDdl(options.models, NEXT_SCHEMA));
     for (const { table } of options.models) await connection.query(`ANALYZE ${NEXT_SCHEMA}.${table}`);
-    await followAndSwap(connection, options, signal);
+    return runUntilSwapped(connection, run, signal);
   });
 }
 
-async function exists(connection: pg.ClientBase, schema: string): Promise<boolean> {
+async function hasReadModels(connection: pg.ClientBase, schema: string): Promise<boolean> {
   const { rows } = await connection.query<{ found: boolean }>(
     "SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL AS found",
     [`${schema}.checkpoint`, `${schema}.passed_over`],
@@ -77,36 +77,33 @@ async function exists(connection: pg.ClientBase, schema: string): Promise<boolea
   return rows[0]?.found === true;
 }
 
-/** Creates the new tables, or keeps those of an interrupted run. */
-async function prepare(connection: pg.ClientBase, options: RebuildRun, signal: AbortSignal): Promise<void> {
-  // Left by a run that was killed right after its swap.
+/** Creates the new tables, or keeps the tables of an interrupted run. */
+async function prepareNextSchema(
+  connection: pg.ClientBase,
+  options: RebuildRun,
+  signal: AbortSignal,
+): Promise<void> {
+  // A run that was killed right after its swap leaves the former tables.
   await dropFormer(connection, signal);
-  if ((await exists(connection, NEXT_SCHEMA)) && (await isUsable(connection, options))) return;
+  if ((await hasReadModels(connection, NEXT_SCHEMA)) && (await canContinue(connection, options))) return;
   await connection.query("BEGIN");
   await connection.query(`DROP SCHEMA IF EXISTS ${NEXT_SCHEMA} CASCADE`);
   await connection.query(tablesDdl(options.models, NEXT_SCHEMA));
   await connection.query("COMMIT");
 }
 
-async function isUsable(connection: pg.ClientBase, { client, models, parked }: RebuildRun): Promise<boolean> {
-  // An earlier release may have created them.
+async function canContinue(
+  connection: pg.ClientBase,
+  { client, models, loadParked }: RebuildRun,
+): Promise<boolean> {
+  // An earlier release may have created the tables.
   await connection.query(anchorDdl(NEXT_SCHEMA));
   const checkpoint = await readCheckpoint(connection, NEXT_SCHEMA);
-  // Without an anchor, their log is unknown.
-  if (!checkpoint.anchor || checkpoint.shape !== shapeOf(models)) return false;
-  if (!(await isAnchored(client, checkpoint))) return false;
+  // Without an anchor, the log of the tables is unknown.
+  if (!checkpoint.anchor || checkpoint.fingerprint !== fingerprintOf(models)) return false;
+  if (await findLogDifference(requireAnchored(client, `schema ${NEXT_SCHEMA}`, checkpoint))) return false;
   const skipped = await readSkipped(connection, NEXT_SCHEMA);
-  return matchesParked(await parked(), skipped, checkpoint.position);
-}
-
-async function isAnchored(client: EventStoreDBClient, checkpoint: ReadModelCheckpoint): Promise<boolean> {
-  try {
-    await requireAnchored(client, `schema ${NEXT_SCHEMA}`, checkpoint);
-    return true;
-  } catch (error) {
-    if (error instanceof DifferentLogError) return false;
-    throw error;
-  }
+  return lacksExactlyParked(await loadParked(), skipped, checkpoint.position);
 }
 
 /** Projects the log into the new schema until it has caught up. */
@@ -120,17 +117,17 @@ async function runUntilCaughtUp(options: RebuildRun, signal: AbortSignal): Promi
   await runProjection({ ...options, schema: NEXT_SCHEMA, onProgress }, either);
 }
 
-/** Keeps projecting while it tries the swap, until the swap succeeds. */
-async function followAndSwap(
+/** Keeps the new tables up to date until the swap succeeds, or the signal aborts. */
+async function runUntilSwapped(
   connection: pg.ClientBase,
   options: RebuildRun,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<bigint | undefined> {
   const done = new AbortController();
   const failed = new AbortController();
-  let seen = BEFORE_FIRST;
+  let readUpTo = BEFORE_FIRST_EVENT;
   const onProgress = (progress: ProjectionProgress) => {
-    seen = progress.seen;
+    readUpTo = progress.readUpTo;
     options.onProgress(progress);
   };
   const following = runProjection(
@@ -141,13 +138,12 @@ async function followAndSwap(
     failed.abort();
     throw error;
   });
-  const swap = { ...options, seen: () => seen };
+  const swap = { ...options, getReadUpTo: () => readUpTo };
   const swapping = swapIn(connection, swap, AbortSignal.any([signal, failed.signal]));
   const [followed, swapped] = await Promise.allSettled([following, swapping.finally(() => done.abort())]);
   if (swapped.status === "rejected") throw swapped.reason;
-  // After the swap its schema has another name, so its errors do not matter.
+  // After the swap, the schema of the projection run has another name, so errors of the run do not matter.
   if (followed.status === "rejected" && swapped.value === undefined) throw followed.reason;
-  if (swapped.value === undefined) return;
-  await dropFormer(connection, signal);
-  options.onSwapped?.(swapped.value);
+  if (swapped.value !== undefined) await dropFormer(connection, signal);
+  return swapped.value;
 }

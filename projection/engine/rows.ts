@@ -1,7 +1,7 @@
 import type { ClientBase } from "pg";
 import type { AnyReadModel, ColumnType, Row } from "./read-model.ts";
 
-/** Bulk reads and writes of rows. Values are sent as one text array for each column, and Postgres casts them. */
+/** Bulk reads and writes of rows. A statement sends one text array for each column, and Postgres casts the values. */
 
 /** Loads the existing rows of the given primary keys. */
 export async function loadRows(
@@ -11,7 +11,7 @@ export async function loadRows(
   keys: readonly (readonly string[])[],
 ): Promise<Row[]> {
   const columns = Object.entries(model.columns).map(
-    ([name, type]) => `${canonical(`t.${name}`, type)} AS ${name}`,
+    ([name, type]) => `${columnAsWritten(`t.${name}`, type)} AS ${name}`,
   );
   const { rows } = await client.query<Row>({
     name: `load ${schema}.${model.table}`,
@@ -56,7 +56,7 @@ export async function deleteRows(
   });
 }
 
-/** Returns SQL for the keys as a table `k`, with the condition that matches them. */
+/** Returns SQL that joins the keys as a table `k` with the read model as `t`. */
 function keyTable(model: AnyReadModel, condition: "ON" | "WHERE" = "ON"): string {
   const arrays = model.primaryKey.map((_, index) => `$${index + 1}::text[]`).join(", ");
   const match = model.primaryKey.map((name) => `t.${name} = k.${name}::${model.columns[name]}`).join(" AND ");
@@ -67,8 +67,8 @@ function keyColumns(model: AnyReadModel, keys: readonly (readonly string[])[]): 
   return model.primaryKey.map((_, index) => keys.map((key) => key[index]));
 }
 
-/** Returns SQL for a column in the form that projectors expect, so that a stored row reads back unchanged. */
-function canonical(column: string, type: ColumnType): string {
+/** Returns SQL that reads a column in the form that projectors write, so that an unchanged row stays equal. */
+function columnAsWritten(column: string, type: ColumnType): string {
   if (type === "timestamptz") return `rfc3339(${column})`;
   return type === "bigint" ? `${column}::text` : column;
 }

@@ -2,10 +2,10 @@ import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
-/** Part of a batch: rows to delete first, and events to fold afterwards. */
-export interface Part {
-  /** Clinic of the sandbox whose rows are deleted first; null for none. */
-  wipe: string | null;
+/** Segment of a batch: the rows of a sandbox to delete, and the events to fold afterwards. */
+export interface BatchSegment {
+  /** Clinic of the sandbox whose rows are deleted before the events are folded. Null if no rows are deleted. */
+  sandboxToClear: string | null;
   events: RecordedEvent[];
 }
 
@@ -14,40 +14,47 @@ export type Generations = Map<string, number>;
 
 /**
  * Splits a batch at sandbox resets. A reset deletes the rows of the sandbox and then applies each fact of its fixture like
- * an event. Appointments that were requested in an earlier generation are dropped. Pure, except that it updates the
- * given generations.
+ * an event. Appointments that were requested in an earlier generation are left out.
+ *
+ * @param generations generations before the batch; the function updates them to those after the batch
  */
-export function partsOf(events: readonly RecordedEvent[], generations: Generations): Part[] {
-  let part: Part = { wipe: null, events: [] };
-  const parts = [part];
+export function splitAtResets(events: readonly RecordedEvent[], generations: Generations): BatchSegment[] {
+  let segment: BatchSegment = { sandboxToClear: null, events: [] };
+  const segments = [segment];
   for (const event of events) {
     if (event.type === "SandboxReset") {
       const { clinicId, generation } = event.data;
       generations.set(clinicId, generation);
       // Before the first generation there are no rows to delete.
-      part = { wipe: generation > 1 ? clinicId : null, events: [event, ...factsOf(event)] };
-      parts.push(part);
-    } else if (!isPast(event, generations)) part.events.push(event);
+      segment = {
+        sandboxToClear: generation > 1 ? clinicId : null,
+        events: [event, ...toFixtureEvents(event)],
+      };
+      segments.push(segment);
+    } else if (!isOfEarlierGeneration(event, generations)) segment.events.push(event);
   }
-  return parts;
+  return segments;
 }
 
-function factsOf(reset: RecordedEvent & { type: "SandboxReset" }): RecordedEvent[] {
-  const { data, metadata, type: _, ...place } = reset;
+function toFixtureEvents(reset: RecordedEvent & { type: "SandboxReset" }): RecordedEvent[] {
+  const { data, metadata, type: _, ...location } = reset;
   return data.facts.map(({ at, ...fact }) => ({
-    ...place,
+    ...location,
     ...fact,
     metadata: { ...metadata, occurredAt: at },
   }));
 }
 
-/** Returns true for an appointment of an earlier generation. Later events about it find no row and change nothing. */
-function isPast(event: RecordedEvent, generations: Generations): boolean {
+/**
+ * Returns true for an appointment request of an earlier generation. Later events of such an appointment find no row and
+ * change nothing.
+ */
+function isOfEarlierGeneration(event: RecordedEvent, generations: Generations): boolean {
   if (event.type !== "AppointmentRequested" || event.data.sandboxGeneration === 0) return false;
   return event.data.sandboxGeneration !== generations.get(event.data.clinicId);
 }
 
-/** Loads the generations before a batch. */
+/** Loads the current generations of the sandboxes in which a batch requests appointments. */
 export async function loadGenerations(
   client: ClientBase,
   schema: string,
@@ -68,18 +75,21 @@ export async function loadGenerations(
   return new Map(rows.map(({ clinic_id, generation }) => [clinic_id, generation]));
 }
 
-/** Deletes all rows of a sandbox. It starts with the last read model, because rows are found by way of earlier ones. */
-export async function wipeSandbox(
+/**
+ * Deletes all rows of a sandbox. Starts with the last read model, because its condition may query the tables of earlier
+ * read models.
+ */
+export async function deleteSandboxRows(
   client: ClientBase,
   schema: string,
   models: readonly AnyReadModel[],
   clinicId: string,
 ): Promise<void> {
   for (const model of models.toReversed()) {
-    if (model.inSandbox === undefined) continue;
+    if (model.sandboxCondition === undefined) continue;
     await client.query({
       name: `wipe ${schema}.${model.table}`,
-      text: `DELETE FROM ${schema}.${model.table} WHERE ${model.inSandbox(schema)}`,
+      text: `DELETE FROM ${schema}.${model.table} WHERE ${model.sandboxCondition(schema)}`,
       values: [clinicId],
     });
   }

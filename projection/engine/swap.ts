@@ -1,19 +1,20 @@
 import pg from "pg";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { CHECKPOINT, READ_MODEL_SCHEMA, readPosition } from "../checkpoints/checkpoint.ts";
-import { swapLock } from "./apply-batch.ts";
+import { CHECKPOINT_NAME, READ_MODEL_SCHEMA, readPosition } from "../checkpoints/checkpoint.ts";
+import { swapLockName } from "./apply-batch.ts";
 
-/** Schema that a rebuild fills. The next run continues an interrupted one. */
+/** Schema that a rebuild fills. After an interruption, the next rebuild continues with this schema. */
 export const NEXT_SCHEMA = "read_model_next";
 
-/** Former schema, until it is dropped. */
+/** Schema of the replaced read models, until a rebuild drops them. */
 export const FORMER_SCHEMA = "read_model_former";
 
-/** Time for the new tables to catch up while writes to the live ones are blocked. Milliseconds. */
+/** Time limit for the new tables to catch up while the swap blocks writes to the live tables. Milliseconds. */
 const CATCH_UP_TIMEOUT_MS = 5_000;
+const CATCH_UP_CHECK_INTERVAL_MS = 5;
 
-/** Time to wait for running reads. New reads queue meanwhile. Milliseconds. */
+/** Time limit for running reads to end. New reads queue meanwhile. Milliseconds. */
 const LOCK_TIMEOUT_MS = 200;
 
 /** Milliseconds. */
@@ -24,19 +25,19 @@ const LOCK_NOT_AVAILABLE = "55P03";
 
 export interface SwapOptions {
   logger: Logger;
-  /** Returns the position up to which the log was read into the new tables. */
-  seen(): bigint;
-  /** Set if the new tables come from another log than the current ones. Called in the transaction, after the swap. */
+  /** Returns the log position that the new tables reflect. */
+  getReadUpTo(): bigint;
+  /** Set if the new tables come from another log than the current tables. Called in the transaction, after the swap. */
   adopt?(connection: pg.ClientBase): Promise<void>;
 }
 
 /**
- * Replaces the current tables by the new ones in one transaction, as soon as the new ones have caught up. A statement sees
- * either all former tables or all new ones: the swap locks all former tables, so no statement can resolve some names
- * before the swap and others after it.
+ * Replaces the current tables by the new tables in one transaction, as soon as the new tables have caught up. A statement
+ * sees either all former tables or all new tables. The swap locks all former tables, so no statement can resolve some
+ * names before the swap and other names after the swap.
  *
- * The former tables stay under another name until {@link dropFormer}. Positions of different logs cannot be compared, so
- * tables of an adopted log need not have caught up.
+ * The former tables stay under another name until {@link dropFormer} drops them. Positions of different logs cannot be
+ * compared, so the swap does not wait for tables of an adopted log to catch up.
  *
  * @returns position of the new tables at the swap; undefined if the signal aborted first
  */
@@ -59,8 +60,8 @@ export async function swapIn(
 }
 
 /**
- * Drops the former tables, if there are any. Sessions with plans for them may lock them in another order, so each wait for
- * a lock is too short for a deadlock. If the signal aborts first, the next rebuild drops them.
+ * Drops the former tables, if they exist. Sessions with cached plans may lock the former tables in another order, so each
+ * wait for a lock is too short for a deadlock. If the signal aborts first, the next rebuild drops the tables.
  */
 export async function dropFormer(connection: pg.ClientBase, signal: AbortSignal): Promise<void> {
   await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
@@ -83,44 +84,44 @@ async function hasDroppedFormer(connection: pg.ClientBase): Promise<boolean> {
 
 async function trySwap(
   connection: pg.ClientBase,
-  { seen, adopt, logger }: SwapOptions,
+  { getReadUpTo, adopt, logger }: SwapOptions,
   signal: AbortSignal,
 ): Promise<bigint | undefined> {
   await lockWriters(connection, READ_MODEL_SCHEMA);
   const live = await readPosition(connection, READ_MODEL_SCHEMA);
-  if (!adopt && !(await untilReached(seen, live, signal))) {
-    logger.warn("The new read models did not catch up in time. The swap is tried again.");
+  if (!adopt && !(await waitUntilReached(getReadUpTo, live, signal))) {
+    logger.warn("The new read models did not catch up in time. The swap is retried.");
     return undefined;
   }
-  // The writer of the new schema must be between two batches too.
+  // The lock waits until the writer of the new schema is between two batches.
   await lockWriters(connection, NEXT_SCHEMA);
   if (!(await lockReaders(connection))) {
-    logger.warn("A long read of the live read models blocks the swap. The swap is tried again.");
+    logger.warn("A long read of the live read models blocks the swap. The swap is retried.");
     return undefined;
   }
   await connection.query(`ALTER SCHEMA ${READ_MODEL_SCHEMA} RENAME TO ${FORMER_SCHEMA}`);
   await connection.query(`ALTER SCHEMA ${NEXT_SCHEMA} RENAME TO ${READ_MODEL_SCHEMA}`);
   if (adopt) await adopt(connection);
-  else await keepUp(connection, live);
+  else await raiseCheckpoint(connection, live);
   return readPosition(connection, READ_MODEL_SCHEMA);
 }
 
 /**
- * Keeps the checkpoint from moving back. Earlier releases moved it at events of other programs too, so the former
- * checkpoint may be past the last event of the catalog.
+ * Raises the checkpoint to the position of the former tables, so that the checkpoint never moves back. Earlier releases
+ * moved the checkpoint at events of other programs too, so the former checkpoint may be past the last event of the catalog.
  */
-async function keepUp(connection: pg.ClientBase, live: bigint): Promise<void> {
+async function raiseCheckpoint(connection: pg.ClientBase, live: bigint): Promise<void> {
   await connection.query(
     `UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = $1 WHERE name = $2 AND position < $1`,
-    [live, CHECKPOINT],
+    [live, CHECKPOINT_NAME],
   );
 }
 
 async function lockWriters(connection: pg.ClientBase, schema: string): Promise<void> {
-  await connection.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [swapLock(schema)]);
+  await connection.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [swapLockName(schema)]);
 }
 
-/** @returns false if a read did not end in time. Then the transaction can only be rolled back */
+/** Locks all live tables. @returns false if a read did not end in time, and the transaction can only be rolled back */
 async function lockReaders(connection: pg.ClientBase): Promise<boolean> {
   const { rows } = await connection.query<{ tables: string }>(
     "SELECT string_agg(oid::regclass::text, ', ' ORDER BY oid) AS tables FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r'",
@@ -136,12 +137,16 @@ async function lockReaders(connection: pg.ClientBase): Promise<boolean> {
   }
 }
 
-/** Waits until the new read models reach a position. @returns false if the time is up or the signal aborted */
-async function untilReached(seen: () => bigint, position: bigint, signal: AbortSignal): Promise<boolean> {
+/** Waits until the new read models reach a position. @returns false after the time limit or an abort */
+async function waitUntilReached(
+  getReadUpTo: () => bigint,
+  position: bigint,
+  signal: AbortSignal,
+): Promise<boolean> {
   const deadline = performance.now() + CATCH_UP_TIMEOUT_MS;
   while (!signal.aborted && performance.now() < deadline) {
-    if (seen() >= position) return true;
-    await pause(5, signal);
+    if (getReadUpTo() >= position) return true;
+    await pause(CATCH_UP_CHECK_INTERVAL_MS, signal);
   }
   return false;
 }

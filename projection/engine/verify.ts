@@ -7,8 +7,8 @@ import { requireSameLog } from "../checkpoints/same-log.ts";
 import { readSkipped } from "../parking/skipped-events.ts";
 import { OTHER_RELEASE } from "../roles/failure.ts";
 import { compareTables, type Difference } from "./compare-tables.ts";
-import { shapeOf, tablesDdl } from "./ddl.ts";
-import { withMaintenance } from "./maintenance.ts";
+import { fingerprintOf, tablesDdl } from "./ddl.ts";
+import { withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionProgress } from "./projection-options.ts";
 import type { AnyReadModel } from "./read-model.ts";
@@ -22,45 +22,47 @@ export interface VerifyOptions {
   onDifference(difference: Difference): void;
 }
 
-export interface Verified {
+export interface VerifyResult {
+  /** Log position that the compared read models reflect. */
   position: bigint;
   /** Number of compared rows. */
   rows: number;
+  /** Number of rows that differ. */
   differences: number;
-  /** Number of streams that were skipped because the read models skip them. */
+  /** Number of parked streams whose events are missing in the read models and were skipped here too. */
   skipped: number;
 }
 
 const SCRATCH_SCHEMA = "read_model_verify";
 
-/** Greater than any revision. */
+/** Upper bound of revisions in the event log. */
 const MAX_REVISION = 2n ** 63n;
 
 /**
- * Compares the read models with the log. It folds the log up to their position into separate tables, and compares both row
- * by row. It compares a snapshot, so live events can continue meanwhile. Events that the read models skipped are skipped
- * here too.
+ * Compares the read models with the log. Folds the log up to the position of the read models into separate tables, and
+ * compares both sets of tables row by row. The comparison reads a snapshot, so live events can continue meanwhile. Events
+ * that the read models skipped are skipped here too.
  *
  * @throws {StartError} if another verify or rebuild is running, or the read models belong to another release
  * @throws {DifferentLogError}
  * @throws {ProjectionError} for an event that cannot be processed
  */
-export async function verify(options: VerifyOptions, signal: AbortSignal): Promise<Verified> {
+export async function verify(options: VerifyOptions, signal: AbortSignal): Promise<VerifyResult> {
   const { pool, models } = options;
-  return withMaintenance(pool, async (live) => {
+  return withMaintenanceLock(pool, async (live) => {
     try {
-      // One snapshot for rows and checkpoint.
+      // Rows and checkpoint must come from one snapshot.
       await live.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-      const { position, shape } = await readCheckpoint(live, READ_MODEL_SCHEMA);
-      if (shape !== shapeOf(models)) {
+      const { position, fingerprint } = await readCheckpoint(live, READ_MODEL_SCHEMA);
+      if (fingerprint !== fingerprintOf(models)) {
         throw new StartError(
-          `${OTHER_RELEASE}: verify them with that release, or rebuild them with this one.`,
+          `${OTHER_RELEASE}: verify them with that release, or rebuild them with this release.`,
         );
       }
       await requireSameLog(options);
       const streams = await readSkipped(live, READ_MODEL_SCHEMA);
       // Parking events after this snapshot do not matter.
-      const parked = { streams, upTo: MAX_REVISION };
+      const parked = { streams, lastRevision: MAX_REVISION };
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
       await pool.query(tablesDdl(models, SCRATCH_SCHEMA));
       await runProjection(
@@ -68,8 +70,8 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
           ...options,
           schema: SCRATCH_SCHEMA,
           until: position,
-          lazyCommits: true,
-          parked: async () => parked,
+          asynchronousCommit: true,
+          loadParked: async () => parked,
         },
         signal,
       );

@@ -4,24 +4,24 @@ import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { type Anchor, type ReadModelCheckpoint, readPosition } from "../checkpoints/checkpoint.ts";
-import type { Gaps, SkippedEvents } from "../parking/skipped-events.ts";
+import type { SkippedEvents, StreamsToSkip } from "../parking/skipped-events.ts";
 import { ProjectionError } from "../roles/failure.ts";
 import { applyBatch } from "./apply-batch.ts";
-import type { ProjectionOptions, Report } from "./projection-options.ts";
+import type { ProjectionOptions, ReportProgress } from "./projection-options.ts";
 
-/** State of a projection run. */
+/** State of a projection run during one subscription. */
 export interface ProjectionRun {
   options: ProjectionOptions;
   /** Updated with each commit. */
   checkpoint: ReadModelCheckpoint;
-  gaps: Gaps;
-  report: Report;
+  streamsToSkip: StreamsToSkip;
+  report: ReportProgress;
   signal: AbortSignal;
 }
 
 /**
- * Writes items of a subscription as one batch. If an event cannot be processed, the items before it are written, and the
- * failure names the event. While the database is unavailable, it waits.
+ * Writes items of a subscription as one batch. If an event cannot be processed, the items before that event are written,
+ * and the error names the event. Waits while the database is unavailable.
  *
  * @throws {ProjectionError}
  * @throws {LeadershipLostError}
@@ -32,10 +32,10 @@ export async function writeItems(run: ProjectionRun, items: readonly Subscriptio
   const to = { position: last.position, eventId: last.kind === "event" ? last.event.id : last.id };
   const events = items.flatMap((item) => (item.kind === "event" ? [item.event] : []));
   try {
-    await writeBatch(run, events, skippedIn(items, run.gaps), to);
+    await writeBatch(run, events, countSkipped(items, run.streamsToSkip), to);
   } catch (error) {
-    if (error instanceof ProjectionError && error.place) {
-      const { position } = error.place;
+    if (error instanceof ProjectionError && error.failedEvent) {
+      const { position } = error.failedEvent;
       await writeItems(
         run,
         items.filter((item) => movesCheckpoint(item) && item.position < position),
@@ -44,29 +44,32 @@ export async function writeItems(run: ProjectionRun, items: readonly Subscriptio
     if (!isRefusedValue(error)) throw error;
     const [event] = events;
     if (event && events.length === 1) {
-      const refused = `the database refused a value of ${event.type} (SQLSTATE ${error.code})`;
-      throw new ProjectionError(refused, event, error);
+      const reason = `the database refused a value of ${event.type} (SQLSTATE ${error.code})`;
+      throw new ProjectionError(reason, event, error);
     }
-    for (const single of singles(items)) await writeItems(run, single);
+    for (const part of splitAfterEachEvent(items)) await writeItems(run, part);
   }
 }
 
-/** Writes one transaction, and retries until the database answers. If the answer to a commit was lost, it checks the checkpoint. */
+/**
+ * Writes one transaction, and retries while the database is unavailable. A retry first checks the checkpoint, because the
+ * previous commit may have succeeded although its response was lost.
+ */
 async function writeBatch(
   { options, checkpoint, report, signal }: ProjectionRun,
   events: readonly RecordedEvent[],
   skipped: ReadonlyMap<string, SkippedEvents>,
   to: Anchor,
 ): Promise<void> {
-  const { pool, schema, models, logger, lazyCommits = false } = options;
-  const { position: from, tables } = checkpoint;
-  const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
+  const { pool, schema, models, logger, asynchronousCommit = false } = options;
+  const { position: from, tableOid } = checkpoint;
+  const wait = backoff({ first: 100, most: 3_000 });
   for (let retry = false; ; retry = true) {
     const started = performance.now();
     try {
       if (!retry || (await readPosition(pool, schema)) !== to.position) {
         await withConnection(pool, (connection) =>
-          applyBatch(connection, schema, models, events, from, to, { skipped, tables, lazyCommits }),
+          applyBatch(connection, schema, models, events, from, to, { skipped, tableOid, asynchronousCommit }),
         );
       }
       checkpoint.position = to.position;
@@ -82,7 +85,7 @@ async function writeBatch(
   }
 }
 
-/** Runs work on a connection of the pool. A broken connection does not return to the pool. */
+/** Runs work on a connection of the pool. If the database is unavailable, the connection does not return to the pool. */
 async function withConnection(
   pool: pg.Pool,
   work: (connection: pg.PoolClient) => Promise<void>,
@@ -99,29 +102,32 @@ async function withConnection(
   }
 }
 
-type Placed = Extract<SubscriptionItem, { kind: "event" | "skipped" }>;
+type CheckpointItem = Extract<SubscriptionItem, { kind: "event" | "skipped" }>;
 
 /**
- * Returns true if an item moves the checkpoint. Events of other programs do not: they may be deleted, so they cannot
- * identify the log.
+ * Returns true if an item moves the checkpoint. Events of other programs do not move the checkpoint. Such an event may be
+ * deleted, so it cannot identify the log.
  */
-function movesCheckpoint(item: SubscriptionItem): item is Placed {
+function movesCheckpoint(item: SubscriptionItem): item is CheckpointItem {
   return item.kind === "event" || item.kind === "skipped";
 }
 
-function skippedIn(items: readonly SubscriptionItem[], gaps: Gaps): Map<string, SkippedEvents> {
+function countSkipped(
+  items: readonly SubscriptionItem[],
+  streamsToSkip: StreamsToSkip,
+): Map<string, SkippedEvents> {
   const skipped = new Map<string, SkippedEvents>();
   for (const item of items) {
-    const gap = item.kind === "skipped" && gaps.get(item.stream);
-    if (!gap) continue;
-    const { revision, position } = gap;
+    const firstSkipped = item.kind === "skipped" && streamsToSkip.get(item.stream);
+    if (!firstSkipped) continue;
+    const { revision, position } = firstSkipped;
     skipped.set(item.stream, { revision, position, events: (skipped.get(item.stream)?.events ?? 0n) + 1n });
   }
   return skipped;
 }
 
 /** Splits items so that each part ends with its only event. The last part may have no event. */
-function singles(items: readonly SubscriptionItem[]): SubscriptionItem[][] {
+function splitAfterEachEvent(items: readonly SubscriptionItem[]): SubscriptionItem[][] {
   const parts: SubscriptionItem[][] = [[]];
   for (const item of items) {
     parts.at(-1)?.push(item);

@@ -1,65 +1,63 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
-import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
-import type { Logger } from "../../shared/runtime/logger.ts";
-import { DifferentLogError, untilSameLog } from "../checkpoints/same-log.ts";
+import { DifferentLogError, waitForSameLog } from "../checkpoints/same-log.ts";
 import { type LeadershipOptions, withLeadership } from "../roles/leadership.ts";
-import { type Follower, isParked, readParked } from "./parked-streams.ts";
+import type { LogRole, RoleDeps } from "../roles/role.ts";
+import { isParked, readParkedStreams } from "./parked-streams.ts";
 
-export interface RecoveryOptions {
-  client: EventStoreDBClient;
-  pool: pg.Pool;
-  logger: Logger;
+export interface RecoveryOptions extends RoleDeps {
   signal: AbortSignal;
-  role: Follower;
-  leadership: Omit<LeadershipOptions, "logger" | "signal">;
+  role: LogRole;
+  leadership: Omit<LeadershipOptions, "databaseUrl" | "logger" | "signal">;
   /** Does the role's work until its signal aborts. */
   lead(term: AbortSignal): Promise<void>;
-  /**
-   * Called when the role fails.
-   *
-   * @returns the event that it cannot process, if an event is the cause, and a check for another reason to try again
-   */
-  onFailure(error: unknown): { place: LogPosition | undefined; hasMoved(): Promise<boolean> };
+  /** Called when the role fails. */
+  onFailure(error: unknown): Failure;
+}
+
+interface Failure {
+  /** Event that the role cannot process; undefined if no event is the cause. */
+  failedEvent: LogPosition | undefined;
+  /** Returns true if another process has moved the role's checkpoint since the failure. */
+  hasCheckpointMoved(): Promise<boolean>;
 }
 
 /** Milliseconds. */
 const RECOVERY_CHECK_INTERVAL_MS = 1_000;
 
 /**
- * Leads a role until the signal aborts. If the role fails, it gives up the lead and waits for a reason to try again: an
- * operator parks the stream of the failed event, another process moves the checkpoint, or the log fits the database
- * again.
+ * Leads a role until the signal aborts. If the role fails, this process gives up the lead and waits before it retries. It
+ * waits until an operator parks the stream of the failed event, another process moves the checkpoint, or the log matches
+ * the database again.
  */
 export async function leadWithRecovery(options: RecoveryOptions): Promise<void> {
-  const { leadership, lead, logger, role, signal } = options;
+  const { databaseUrl, leadership, lead, logger, role, signal } = options;
   while (!signal.aborted) {
     try {
-      await withLeadership({ ...leadership, logger, signal }, lead);
+      await withLeadership({ ...leadership, databaseUrl, logger, signal }, lead);
     } catch (error) {
       const failure = options.onFailure(error);
       logger.fatal({ error }, `${role} stopped`);
-      if (error instanceof DifferentLogError) await untilSameLog(options, signal);
-      else await untilRecoverable(options, failure);
-      if (!signal.aborted) logger.info(`${role} tries again`);
+      if (error instanceof DifferentLogError) await waitForSameLog(options, signal);
+      else await waitUntilRecoverable(options, failure);
+      if (!signal.aborted) logger.info(`${role} retries`);
     }
   }
 }
 
-async function untilRecoverable(
+async function waitUntilRecoverable(
   { client, role, logger, signal }: RecoveryOptions,
-  { place, hasMoved }: ReturnType<RecoveryOptions["onFailure"]>,
+  { failedEvent, hasCheckpointMoved }: Failure,
 ): Promise<void> {
   const log = createEventLog(client);
   while (!signal.aborted) {
     await pause(RECOVERY_CHECK_INTERVAL_MS, signal);
     try {
-      if (place && isParked(await readParked(log), role, place)) return;
-      if (await hasMoved()) return;
+      if (failedEvent && isParked(await readParkedStreams(log), role, failedEvent)) return;
+      if (await hasCheckpointMoved()) return;
     } catch (error) {
-      logger.warn({ error }, "Cannot check whether the stream is parked");
+      logger.warn({ error }, "Cannot check whether the stream is parked or the checkpoint has moved.");
     }
   }
 }

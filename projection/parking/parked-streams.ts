@@ -1,21 +1,28 @@
 import { streamName } from "../../shared/domain/events/category.ts";
 import { type ParkingEvent, parkingCategory } from "../../shared/domain/events/parking.ts";
-import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
+import { EMPTY_STREAM, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
+import type { LogRole } from "../roles/role.ts";
 
-/** Stream of the events about parking. */
+/** Stream of the parking events: `StreamParked` and `StreamResumed`. */
 export const PARKING_STREAM = streamName(parkingCategory, "streams");
 
-/** A parked stream, and the command that parked it. */
+/** A parked stream, and the command that parked the stream. */
 export interface ParkedStream {
   stream: string;
-  /** First skipped revision, and its position in the log. */
+  /** Revision of the first skipped event. */
   revision: bigint;
+  /** Log position of the first skipped event. */
   position: bigint;
+  /** Type of the first skipped event. */
   eventType: string;
+  /** Error message of the role that stopped at the event. */
   cause: string;
+  /** Reason that the operator gave. */
   reason: string;
+  /** Name of the operator. */
   actor: string;
+  /** Time of the command, as RFC 3339. */
   since: string;
 }
 
@@ -25,12 +32,12 @@ export interface ParkedList {
   streams: ReadonlyMap<string, ParkedStream>;
   /** Streams that only the relay skips. */
   relayOnly: ReadonlyMap<string, ParkedStream>;
-  /** Revision of the last parking event in this list; -1n for none. */
-  upTo: bigint;
+  /** Revision of the last parking event that the lists include; `EMPTY_STREAM` if there is none. */
+  lastRevision: bigint;
 }
 
 /** Folds the parking events, in order. Pure. */
-function parkedAfter(events: readonly RecordedEvent<ParkingEvent>[]): ParkedList {
+function foldParkingEvents(events: readonly RecordedEvent<ParkingEvent>[]): ParkedList {
   const streams = new Map<string, ParkedStream>();
   const relayOnly = new Map<string, ParkedStream>();
   for (const { type, data, metadata } of events) {
@@ -40,25 +47,23 @@ function parkedAfter(events: readonly RecordedEvent<ParkingEvent>[]): ParkedList
       relayOnly.delete(stream);
     } else {
       const { eventType, cause, reason } = data;
-      const place = { revision: BigInt(data.revision), position: BigInt(data.position) };
-      const act = { reason, actor: metadata.actor.id, since: metadata.occurredAt };
       const list = data.passedOverBy === "all" ? streams : relayOnly;
-      list.set(stream, { stream, ...place, eventType, cause, ...act });
+      list.set(stream, {
+        ...{ stream, revision: BigInt(data.revision), position: BigInt(data.position) },
+        ...{ eventType, cause, reason, actor: metadata.actor.id, since: metadata.occurredAt },
+      });
     }
   }
-  return { streams, relayOnly, upTo: events.at(-1)?.revision ?? -1n };
+  return { streams, relayOnly, lastRevision: events.at(-1)?.revision ?? EMPTY_STREAM };
 }
-
-/** Roles that skip parked streams. */
-export type Follower = "projectors" | "relay";
 
 /** Returns true if a role skips an event because its stream is parked. */
 export function isParked(
   { streams, relayOnly }: ParkedList,
-  by: Follower,
+  role: LogRole,
   { stream, revision }: Pick<LogPosition, "stream" | "revision">,
 ): boolean {
-  const lists = by === "relay" ? [streams, relayOnly] : [streams];
+  const lists = role === "relay" ? [streams, relayOnly] : [streams];
   return lists.some((list) => {
     const parked = list.get(stream);
     return parked !== undefined && parked.revision <= revision;
@@ -70,6 +75,6 @@ export function isParked(
  *
  * @throws {LogUnavailableError}
  */
-export async function readParked(log: EventLog): Promise<ParkedList> {
-  return parkedAfter(await log.read<ParkingEvent>(PARKING_STREAM));
+export async function readParkedStreams(log: EventLog): Promise<ParkedList> {
+  return foldParkingEvents(await log.read<ParkingEvent>(PARKING_STREAM));
 }

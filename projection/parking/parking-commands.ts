@@ -6,10 +6,11 @@ import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { READ_MODEL_SCHEMA, readPosition } from "../checkpoints/checkpoint.ts";
-import { eventAt } from "../checkpoints/event-at.ts";
+import { readEventAt } from "../checkpoints/event-at.ts";
 import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { readProcessStatuses } from "../roles/process-status.ts";
-import { type Follower, isParked, PARKING_STREAM, type ParkedStream, readParked } from "./parked-streams.ts";
+import type { LogRole } from "../roles/role.ts";
+import { isParked, PARKING_STREAM, type ParkedStream, readParkedStreams } from "./parked-streams.ts";
 import { readSkipped } from "./skipped-events.ts";
 
 /** The command of an operator was refused. The message says why. */
@@ -35,10 +36,11 @@ export interface ParkingDeps {
 const MAX_CAUSE_LENGTH = 2_000;
 
 /**
- * Parks the stream of the event at which projectors or relay stopped, from that event on. Other events cannot be parked:
- * the read models could include events that a rebuild skips. If only the relay stopped, parking applies only to the relay.
+ * Parks the stream of the event at which projectors or relay stopped, from that event on. Other streams cannot be parked,
+ * because the read models could then include events that a rebuild skips. If only the relay stopped, parking applies only
+ * to the relay.
  *
- * @returns the event, and the roles that skip the stream
+ * @returns the event, and the roles that skip its stream
  * @throws {CommandRefusedError}
  */
 export async function parkStream(
@@ -46,41 +48,43 @@ export async function parkStream(
   position: bigint,
   command: ParkingCommand,
 ): Promise<LogPosition & { passedOverBy: "all" | "relay" }> {
-  const place = await eventAt(deps.client, position);
-  if (!place) throw new CommandRefusedError(`There is no event at position ${position}.`);
-  const stopped = await findStopped(deps.pool, position);
+  const event = await readEventAt(deps.client, position);
+  if (!event) throw new CommandRefusedError(`There is no event at position ${position}.`);
+  const stopped = await findStoppedRole(deps.pool, position);
   if (!stopped) {
     throw new CommandRefusedError(
       `Neither projectors nor relay stopped at position ${position}. Run status for the position.`,
     );
   }
-  const parked = await readParked(deps.log);
-  if (isParked(parked, stopped.by, place))
-    throw new CommandRefusedError(`Stream ${place.stream} is already parked. Run status for details.`);
-  const { stream, revision, type: eventType } = place;
-  const passedOverBy = stopped.by === "relay" ? "relay" : "all";
-  const of = { stream, revision: Number(revision), position: String(position), passedOverBy } as const;
-  const data = { ...of, eventType, cause: stopped.cause, reason: command.reason };
-  await record(deps.log, parked.upTo, { type: "StreamParked", data }, command);
-  return { ...place, passedOverBy };
+  const parked = await readParkedStreams(deps.log);
+  if (isParked(parked, stopped.role, event))
+    throw new CommandRefusedError(`Stream ${event.stream} is already parked. Run status for details.`);
+  const { stream, revision, type: eventType } = event;
+  const passedOverBy: "all" | "relay" = stopped.role === "relay" ? "relay" : "all";
+  const data = {
+    ...{ stream, revision: Number(revision), position: String(position), passedOverBy },
+    ...{ eventType, cause: stopped.cause, reason: command.reason },
+  };
+  await appendParkingEvent(deps.log, parked.lastRevision, { type: "StreamParked", data }, command);
+  return { ...event, passedOverBy };
 }
 
-/** Finds the role that stopped at a position, and the cause. The projectors come first. */
-async function findStopped(
+/** Finds the role that stopped at a position, and the cause. If both roles stopped there, returns the projectors. */
+async function findStoppedRole(
   pool: pg.Pool,
   position: bigint,
-): Promise<{ by: Follower; cause: string } | undefined> {
+): Promise<{ role: LogRole; cause: string } | undefined> {
   const checkpoints = {
     projectors: await readPosition(pool, READ_MODEL_SCHEMA),
     relay: (await readRelayCheckpoint(pool)).position,
   };
   const statuses = await readProcessStatuses(pool);
-  for (const by of ["projectors", "relay"] as const) {
+  for (const role of ["projectors", "relay"] as const) {
     const stopped = statuses.find(
-      ({ role, state, failedAt }) => role === by && state === "failed" && failedAt?.position === position,
+      (status) => status.role === role && status.state === "failed" && status.failedAt?.position === position,
     );
-    if (!stopped || checkpoints[by] >= position) continue;
-    return { by, cause: (stopped.lastError?.message ?? "").slice(0, MAX_CAUSE_LENGTH) || "unknown" };
+    if (!stopped || checkpoints[role] >= position) continue;
+    return { role, cause: (stopped.lastError?.message ?? "").slice(0, MAX_CAUSE_LENGTH) || "unknown" };
   }
   return undefined;
 }
@@ -88,18 +92,18 @@ async function findStopped(
 /**
  * Finds the stream that is parked at a position.
  *
- * @returns the stream. `leftOut` is true if the read models lack events of it; then they must be rebuilt with these events
- *   before the stream is resumed
+ * @returns the stream. `isIncomplete` is true if the read models lack events of the stream. Then they must be rebuilt with
+ *   these events before the stream is resumed
  * @throws {CommandRefusedError}
  */
-export async function findParked(
+export async function findParkedStream(
   { log, pool }: ParkingDeps,
   position: bigint,
-): Promise<{ parked: ParkedStream; leftOut: boolean }> {
-  const { streams, relayOnly } = await readParked(log);
+): Promise<{ parked: ParkedStream; isIncomplete: boolean }> {
+  const { streams, relayOnly } = await readParkedStreams(log);
   const parked = [...streams.values(), ...relayOnly.values()].find((entry) => entry.position === position);
   if (!parked) throw new CommandRefusedError(`No stream is parked at position ${position}.`);
-  return { parked, leftOut: (await readSkipped(pool, READ_MODEL_SCHEMA)).has(parked.stream) };
+  return { parked, isIncomplete: (await readSkipped(pool, READ_MODEL_SCHEMA)).has(parked.stream) };
 }
 
 /**
@@ -108,13 +112,18 @@ export async function findParked(
  * @throws {CommandRefusedError} if another command was first
  */
 export async function resumeStream(log: EventLog, stream: string, command: ParkingCommand): Promise<void> {
-  const { upTo } = await readParked(log);
-  await record(log, upTo, { type: "StreamResumed", data: { stream, reason: command.reason } }, command);
+  const { lastRevision } = await readParkedStreams(log);
+  await appendParkingEvent(
+    log,
+    lastRevision,
+    { type: "StreamResumed", data: { stream, reason: command.reason } },
+    command,
+  );
 }
 
-async function record(
+async function appendParkingEvent(
   log: EventLog,
-  upTo: bigint,
+  lastRevision: bigint,
   event: ParkingEvent,
   command: ParkingCommand,
 ): Promise<void> {
@@ -128,14 +137,12 @@ async function record(
     occurredAt: toInstant(command.now),
   };
   try {
-    await log.append(PARKING_STREAM, upTo, [{ id, event, metadata }]);
+    await log.append(PARKING_STREAM, lastRevision, [{ id, event, metadata }]);
   } catch (error) {
     if (!(error instanceof WrongExpectedRevisionError)) throw error;
     throw new CommandRefusedError(
       "Another operator parked or resumed a stream just now. Run status, then try again.",
-      {
-        cause: error,
-      },
+      { cause: error },
     );
   }
 }

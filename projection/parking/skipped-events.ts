@@ -1,9 +1,10 @@
 import type { ClientBase, Pool } from "pg";
 
-/** Events of a stream that the read models lack: all from a revision on. */
+/** Events of a stream that the read models lack. They lack all events from a revision on. */
 export interface SkippedEvents {
+  /** Revision of the first skipped event. */
   revision: bigint;
-  /** Position of the first skipped event. */
+  /** Log position of the first skipped event. */
   position: bigint;
   /** Number of skipped events. */
   events: bigint;
@@ -17,16 +18,16 @@ export async function readSkipped(
   const { rows } = await db.query<SkippedEvents & { stream: string }>(
     `SELECT stream, revision, position, events FROM ${schema}.passed_over`,
   );
-  return new Map(rows.map(({ stream, ...passed }) => [stream, passed]));
+  return new Map(rows.map(({ stream, ...skipped }) => [stream, skipped]));
 }
 
-/** Records skipped events. */
+/** Adds newly skipped events to the record of a schema. */
 export async function addSkipped(
   client: ClientBase,
   schema: string,
-  passed: ReadonlyMap<string, SkippedEvents>,
+  skipped: ReadonlyMap<string, SkippedEvents>,
 ): Promise<void> {
-  for (const [stream, { revision, position, events }] of passed) {
+  for (const [stream, { revision, position, events }] of skipped) {
     await client.query(
       `INSERT INTO ${schema}.passed_over AS p (stream, revision, position, events) VALUES ($1, $2, $3, $4)
        ON CONFLICT (stream) DO UPDATE SET events = p.events + excluded.events`,
@@ -35,33 +36,41 @@ export async function addSkipped(
   }
 }
 
-type Gap = Pick<SkippedEvents, "revision" | "position">;
+type FirstSkippedEvent = Pick<SkippedEvents, "revision" | "position">;
 
-/** Streams that a run skips, with the first skipped event of each. */
-export type Gaps = ReadonlyMap<string, Gap>;
+/** Streams that a projection run skips, with the first skipped event of each stream. */
+export type StreamsToSkip = ReadonlyMap<string, FirstSkippedEvent>;
 
-/** Parked streams that a run must skip. */
-export interface Parked {
-  streams: Gaps;
-  /** Revision of the last parking event in this list. */
-  upTo: bigint;
+/** Parked streams, as a projection run reads them. */
+export interface ParkedStreams {
+  streams: StreamsToSkip;
+  /** Revision of the last parking event that `streams` includes. */
+  lastRevision: bigint;
 }
 
 /**
- * Returns the streams that a run skips if it continues from a checkpoint. It keeps skipping the streams that its tables
- * already lack events of, even if they were resumed, and skips parked streams whose failed event is still ahead. A stream
- * whose event was processed before it was parked is not skipped. Pure.
+ * Returns the streams that a projection run skips if it continues from a checkpoint. These are the parked streams whose
+ * failed event comes after the checkpoint, and all streams of which the tables already lack events, even if resumed. A
+ * stream whose failed event was processed before the stream was parked is not skipped. Pure.
  */
-export function gapsOf(parked: Parked, passed: Gaps, checkpoint: bigint): Gaps {
+export function findStreamsToSkip(
+  parked: ParkedStreams,
+  skipped: StreamsToSkip,
+  checkpoint: bigint,
+): StreamsToSkip {
   const ahead = [...parked.streams].filter(([, { position }]) => position > checkpoint);
-  return new Map([...ahead, ...passed]);
+  return new Map([...ahead, ...skipped]);
 }
 
-/** Returns true if tables at a checkpoint lack exactly the events of the parked streams. Pure. */
-export function matchesParked(parked: Parked, passed: Gaps, checkpoint: bigint): boolean {
-  const ought = [...parked.streams].filter(([, { position }]) => position <= checkpoint);
+/** Returns true if tables at a checkpoint lack the events of the parked streams and no other events. Pure. */
+export function lacksExactlyParked(
+  parked: ParkedStreams,
+  skipped: StreamsToSkip,
+  checkpoint: bigint,
+): boolean {
+  const expected = [...parked.streams].filter(([, { position }]) => position <= checkpoint);
   return (
-    ought.length === passed.size &&
-    ought.every(([stream, { revision }]) => passed.get(stream)?.revision === revision)
+    expected.length === skipped.size &&
+    expected.every(([stream, { revision }]) => skipped.get(stream)?.revision === revision)
   );
 }

@@ -1,22 +1,7 @@
 import { byName } from "../../shared/postgres/by-name.ts";
 import { change, defineReadModel } from "../engine/read-model.ts";
 
-type AnimalRow = {
-  animal_id: string;
-  clinic_id: string;
-  customer_id: string;
-  name: string;
-  species: string;
-  breed: string | null;
-  sex: string | null;
-  birth_date: string | null;
-  weight_kg: number | null;
-  microchip: string | null;
-  created_at: string;
-  updated_at: string;
-};
-
-export const animals = defineReadModel<AnimalRow>()({
+export const animals = defineReadModel({
   table: "animal",
   columns: {
     animal_id: "uuid",
@@ -35,7 +20,7 @@ export const animals = defineReadModel<AnimalRow>()({
   nullable: ["breed", "sex", "birth_date", "weight_kg", "microchip"],
   primaryKey: ["animal_id"],
   indexes: [`customer_id, ${byName("name")}, animal_id`],
-  inSandbox: (schema) =>
+  sandboxCondition: (schema) =>
     `customer_id IN (SELECT customer_id FROM ${schema}.customer WHERE clinic_id = $1::uuid)`,
   key: (event) => [event.data.animalId],
   on: {

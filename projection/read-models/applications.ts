@@ -1,27 +1,17 @@
-import { change, defineReadModel } from "../engine/read-model.ts";
+import { change, defineReadModel, json } from "../engine/read-model.ts";
 
-type ApplicationRow = {
-  application_id: string;
-  environment: string;
-  name: string;
-  scopes: string[];
-  revoked: boolean;
-  /** Ids of the active credentials. Their hashes are only in the log. */
-  credential_ids: string[];
-  /** Origins that the operator approved as webhook destinations in production. */
-  webhook_origins: string[];
-};
-
-export const applications = defineReadModel<ApplicationRow>()({
+export const applications = defineReadModel({
   table: "partner_application",
   columns: {
     application_id: "uuid",
     environment: "text",
     name: "text",
-    scopes: "jsonb",
+    scopes: json<string[]>(),
     revoked: "boolean",
-    credential_ids: "jsonb",
-    webhook_origins: "jsonb",
+    /** Ids of the active credentials. The hashes of their secrets are only in the log. */
+    credential_ids: json<string[]>(),
+    /** Origins that the operator approved as webhook destinations in production. */
+    webhook_origins: json<string[]>(),
   },
   nullable: [],
   primaryKey: ["application_id"],

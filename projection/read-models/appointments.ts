@@ -1,52 +1,43 @@
-import { type AppointmentStatus, statusAfterEvent } from "../../shared/domain/appointment/appointment.ts";
+import { statusAfterEvent } from "../../shared/domain/appointment/appointment.ts";
 import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
 import { streamName } from "../../shared/domain/events/category.ts";
 import { change, defineReadModel, type RecordedEventOf } from "../engine/read-model.ts";
 
-type AppointmentRow = {
-  appointment_id: string;
-  clinic_id: string;
-  branch_id: string;
-  animal_id: string | null;
-  customer_id: string | null;
-  application_id: string | null;
-  scheduled_at: string;
-  duration_minutes: number;
-  status: AppointmentStatus;
-  reason: string | null;
-  notes: string | null;
-  revision: number;
-  created_at: string;
-  updated_at: string;
-};
-
 type AppointmentEvent = RecordedEventOf<keyof typeof appointmentCategory.events>;
 
-/** Columns that every appointment event changes. */
-function latest(event: AppointmentEvent, row: AppointmentRow | undefined) {
+type RowWithRevision = { revision: number };
+
+/** Returns the columns that every appointment event changes. */
+function commonColumns(event: AppointmentEvent, row?: RowWithRevision) {
   return { revision: revisionAfter(event, row), updated_at: event.metadata.occurredAt };
 }
 
 /**
- * Returns the event's revision in the stream of the appointment. Facts of a sandbox fixture have no such stream. They are
- * counted instead, so that every reset on one day gives the same rows.
+ * Returns the event's revision in the stream of the appointment. Facts of a sandbox fixture are not in that stream. They are
+ * counted instead, so that every reset on the same day produces the same rows.
  */
-function revisionAfter(
-  { stream, revision, data }: AppointmentEvent,
-  row: AppointmentRow | undefined,
-): number {
+function revisionAfter({ stream, revision, data }: AppointmentEvent, row?: RowWithRevision): number {
   if (stream === streamName(appointmentCategory, data.appointmentId)) return Number(revision);
   return row ? row.revision + 1 : 0;
 }
 
-const moved = change<AppointmentRow, RecordedEventOf<keyof typeof statusAfterEvent>>((event, row) => ({
-  status: statusAfterEvent[event.type],
-  ...latest(event, row),
-}));
+/** Handles an event that changes only the common columns. */
+function changeCommonColumns<R extends RowWithRevision>(
+  row: R | undefined,
+  event: AppointmentEvent,
+): R | undefined {
+  return row && { ...row, ...commonColumns(event, row) };
+}
 
-const touched = change<AppointmentRow, RecordedEventOf<"ResourceAllocated" | "ResourceReleased">>(latest);
+/** Handles an event that changes the status. */
+function changeStatus<R extends RowWithRevision>(
+  row: R | undefined,
+  event: RecordedEventOf<keyof typeof statusAfter>,
+): R | undefined {
+  return row && { ...row, status: statusAfter[event.type], ...commonColumns(event, row) };
+}
 
-export const appointments = defineReadModel<AppointmentRow>()({
+export const appointments = defineReadModel({
   table: "appointment",
   columns: {
     appointment_id: "uuid",
@@ -67,7 +58,7 @@ export const appointments = defineReadModel<AppointmentRow>()({
   nullable: ["animal_id", "customer_id", "application_id", "reason", "notes"],
   primaryKey: ["appointment_id"],
   indexes: ["clinic_id, branch_id, scheduled_at, appointment_id", "clinic_id, scheduled_at, appointment_id"],
-  inSandbox: () => "clinic_id = $1::uuid",
+  sandboxCondition: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.appointmentId],
   on: {
     AppointmentRequested: (_, event) => ({
@@ -83,7 +74,7 @@ export const appointments = defineReadModel<AppointmentRow>()({
       reason: event.data.reason,
       notes: event.data.notes,
       created_at: event.metadata.occurredAt,
-      ...latest(event, undefined),
+      ...commonColumns(event),
     }),
     AppointmentImported: (_, event) => ({
       appointment_id: event.data.appointmentId,
@@ -98,21 +89,21 @@ export const appointments = defineReadModel<AppointmentRow>()({
       reason: event.data.reason,
       notes: event.data.notes,
       created_at: event.data.requestedAt ?? event.metadata.occurredAt,
-      ...latest(event, undefined),
+      ...commonColumns(event),
     }),
-    AppointmentConfirmed: moved,
-    AppointmentCheckedIn: moved,
-    AppointmentPutInWaiting: moved,
-    ConsultationStarted: moved,
-    AppointmentCompleted: moved,
-    AppointmentCancelled: moved,
-    AppointmentMarkedNoShow: moved,
+    AppointmentConfirmed: changeStatus,
+    AppointmentCheckedIn: changeStatus,
+    AppointmentPutInWaiting: changeStatus,
+    ConsultationStarted: changeStatus,
+    AppointmentCompleted: changeStatus,
+    AppointmentCancelled: changeStatus,
+    AppointmentMarkedNoShow: changeStatus,
     AppointmentRescheduled: change((event, row) => ({
       scheduled_at: event.data.scheduledAt,
       duration_minutes: event.data.durationMinutes,
-      ...latest(event, row),
+      ...commonColumns(event, row),
     })),
-    ResourceAllocated: touched,
-    ResourceReleased: touched,
+    ResourceAllocated: changeCommonColumns,
+    ResourceReleased: changeCommonColumns,
   },
 });

@@ -1,16 +1,7 @@
 import { change, defineReadModel } from "../engine/read-model.ts";
 
-type AssignmentRow = {
-  assignment_id: string;
-  appointment_id: string;
-  resource_id: string;
-  allocation_start: string;
-  allocation_end: string;
-  status: string;
-};
-
-/** Resources allocated to appointments. The clinic is that of the appointment and the resource. */
-export const assignments = defineReadModel<AssignmentRow>()({
+/** Resources allocated to appointments. The clinic is the clinic of the appointment and the resource. */
+export const assignments = defineReadModel({
   table: "assignment",
   columns: {
     assignment_id: "uuid",
@@ -23,7 +14,7 @@ export const assignments = defineReadModel<AssignmentRow>()({
   nullable: [],
   primaryKey: ["assignment_id"],
   indexes: ["appointment_id", "resource_id, allocation_start"],
-  inSandbox: (schema) =>
+  sandboxCondition: (schema) =>
     `appointment_id IN (SELECT appointment_id FROM ${schema}.appointment WHERE clinic_id = $1::uuid)`,
   key: (event) => [event.data.assignmentId],
   on: {

@@ -1,19 +1,7 @@
 import { defineReadModel } from "../engine/read-model.ts";
 
-type AvailabilityRuleRow = {
-  rule_id: string;
-  resource_id: string;
-  weekday: number;
-  starts_at: string;
-  ends_at: string;
-  valid_from: string | null;
-  valid_until: string | null;
-  rule_type: string;
-  recurrence: unknown;
-};
-
-/** Availability of resources. The clinic is that of the resource. */
-export const availabilityRules = defineReadModel<AvailabilityRuleRow>()({
+/** Availability of resources. The clinic is the clinic of the resource. */
+export const availabilityRules = defineReadModel({
   table: "availability_rule",
   columns: {
     rule_id: "uuid",
@@ -29,7 +17,7 @@ export const availabilityRules = defineReadModel<AvailabilityRuleRow>()({
   nullable: ["valid_from", "valid_until", "recurrence"],
   primaryKey: ["rule_id"],
   indexes: ["resource_id, weekday, starts_at"],
-  inSandbox: (schema) =>
+  sandboxCondition: (schema) =>
     `resource_id IN (SELECT resource_id FROM ${schema}.resource WHERE clinic_id = $1::uuid)`,
   key: (event) => [event.data.ruleId],
   on: {

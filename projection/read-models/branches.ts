@@ -1,16 +1,7 @@
 import { byName } from "../../shared/postgres/by-name.ts";
 import { defineReadModel } from "../engine/read-model.ts";
 
-type BranchRow = {
-  branch_id: string;
-  clinic_id: string;
-  name: string;
-  city: string | null;
-  is_main: boolean;
-  created_at: string;
-};
-
-export const branches = defineReadModel<BranchRow>()({
+export const branches = defineReadModel({
   table: "branch",
   columns: {
     branch_id: "uuid",

@@ -1,23 +1,6 @@
 import { change, defineReadModel } from "../engine/read-model.ts";
 
-type ClinicRow = {
-  clinic_id: string;
-  environment: string;
-  slug: string;
-  name: string;
-  timezone: string;
-  currency: string;
-  locale: string;
-  city: string | null;
-  status: string;
-  is_demo: boolean;
-  demo_expires_at: string | null;
-  /** {plan, status, currentPeriodEnd} */
-  subscription: unknown;
-  created_at: string;
-};
-
-export const clinics = defineReadModel<ClinicRow>()({
+export const clinics = defineReadModel({
   table: "clinic",
   columns: {
     clinic_id: "uuid",
@@ -31,6 +14,7 @@ export const clinics = defineReadModel<ClinicRow>()({
     status: "text",
     is_demo: "boolean",
     demo_expires_at: "timestamptz",
+    /** Plan, status and currentPeriodEnd. */
     subscription: "jsonb",
     created_at: "timestamptz",
   },

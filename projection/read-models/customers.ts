@@ -1,18 +1,7 @@
 import { byName } from "../../shared/postgres/by-name.ts";
 import { change, defineReadModel } from "../engine/read-model.ts";
 
-type CustomerRow = {
-  customer_id: string;
-  clinic_id: string;
-  full_name: string;
-  phone: string | null;
-  email: string | null;
-  city: string | null;
-  created_at: string;
-  updated_at: string;
-};
-
-export const customers = defineReadModel<CustomerRow>()({
+export const customers = defineReadModel({
   table: "customer",
   columns: {
     customer_id: "uuid",
@@ -27,7 +16,7 @@ export const customers = defineReadModel<CustomerRow>()({
   nullable: ["phone", "email", "city"],
   primaryKey: ["customer_id"],
   indexes: [`clinic_id, ${byName("full_name")}, customer_id`],
-  inSandbox: () => "clinic_id = $1::uuid",
+  sandboxCondition: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.customerId],
   on: {
     CustomerRegistered: (_, { data, metadata }) => ({

@@ -1,14 +1,6 @@
 import { defineReadModel } from "../engine/read-model.ts";
 
-type EntitlementRow = {
-  clinic_id: string;
-  key: string;
-  enabled: boolean;
-  amount: number | null;
-  effective_until: string | null;
-};
-
-export const entitlements = defineReadModel<EntitlementRow>()({
+export const entitlements = defineReadModel({
   table: "entitlement",
   columns: {
     clinic_id: "uuid",

@@ -1,18 +1,7 @@
 import { change, defineReadModel } from "../engine/read-model.ts";
 
-type HoldRow = {
-  hold_id: string;
-  clinic_id: string;
-  branch_id: string;
-  resource_id: string | null;
-  starts_at: string;
-  ends_at: string;
-  expires_at: string;
-  status: string;
-};
-
-/** Holds. `active` only means that a hold was not released; queries check whether it has expired. */
-export const holds = defineReadModel<HoldRow>()({
+/** Holds. The status `active` means that a hold was not released. Queries check whether the hold has expired. */
+export const holds = defineReadModel({
   table: "hold",
   columns: {
     hold_id: "uuid",

@@ -1,16 +1,6 @@
 import { change, defineReadModel } from "../engine/read-model.ts";
 
-type InstallationRow = {
-  installation_id: string;
-  application_id: string;
-  clinic_id: string;
-  status: string;
-  scopes: string[];
-  branch_ids: string[] | null;
-  rate_limit_per_minute: number | null;
-};
-
-export const installations = defineReadModel<InstallationRow>()({
+export const installations = defineReadModel({
   table: "installation",
   columns: {
     installation_id: "uuid",

@@ -1,20 +1,6 @@
 import { change, defineReadModel } from "../engine/read-model.ts";
 
-type MembershipRow = {
-  membership_id: string;
-  clinic_id: string;
-  user_id: string;
-  staff_id: string | null;
-  role: string;
-  permissions: string[];
-  branch_access: string;
-  branch_ids: string[];
-  status: string;
-  accepted_at: string | null;
-  created_at: string;
-};
-
-export const memberships = defineReadModel<MembershipRow>()({
+export const memberships = defineReadModel({
   table: "membership",
   columns: {
     membership_id: "uuid",

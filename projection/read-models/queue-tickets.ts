@@ -1,26 +1,6 @@
 import { change, defineReadModel } from "../engine/read-model.ts";
 
-type QueueTicketRow = {
-  ticket_id: string;
-  clinic_id: string;
-  branch_id: string;
-  appointment_id: string | null;
-  visit_id: string | null;
-  animal_id: string | null;
-  ticket_number: string;
-  queue_date: string;
-  arrival_type: string;
-  priority: string;
-  status: string;
-  estimated_wait_minutes: number | null;
-  checked_in_at: string;
-  called_at: string | null;
-  completed_at: string | null;
-  notes: string | null;
-  updated_at: string;
-};
-
-export const queueTickets = defineReadModel<QueueTicketRow>()({
+export const queueTickets = defineReadModel({
   table: "queue_ticket",
   columns: {
     ticket_id: "uuid",

@@ -1,18 +1,6 @@
 import { change, defineReadModel } from "../engine/read-model.ts";
 
-type ResourceRow = {
-  resource_id: string;
-  clinic_id: string;
-  branch_id: string;
-  resource_type: string;
-  name: string;
-  capacity: number;
-  timezone: string;
-  status: string;
-  metadata: unknown;
-};
-
-export const resources = defineReadModel<ResourceRow>()({
+export const resources = defineReadModel({
   table: "resource",
   columns: {
     resource_id: "uuid",
@@ -28,7 +16,7 @@ export const resources = defineReadModel<ResourceRow>()({
   nullable: [],
   primaryKey: ["resource_id"],
   indexes: ["clinic_id, branch_id"],
-  inSandbox: () => "clinic_id = $1::uuid",
+  sandboxCondition: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.resourceId],
   on: {
     ResourceAdded: (_, { data }) => ({

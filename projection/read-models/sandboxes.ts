@@ -1,15 +1,7 @@
 import { defineReadModel } from "../engine/read-model.ts";
 
-type SandboxRow = {
-  application_id: string;
-  clinic_id: string;
-  generation: number;
-  day: string;
-  reset_at: string;
-};
-
-/** Current generation of each application's sandbox. The other read models hold its rows like those of a clinic. */
-export const sandboxes = defineReadModel<SandboxRow>()({
+/** Current generation of each application's sandbox. The other read models have a sandbox's data like that of any clinic. */
+export const sandboxes = defineReadModel({
   table: "sandbox",
   columns: {
     application_id: "uuid",

@@ -1,8 +1,6 @@
 import { defineReadModel } from "../engine/read-model.ts";
 
-type SelectionRow = { user_id: string; clinic_id: string; branch_id: string | null; selected_at: string };
-
-export const selections = defineReadModel<SelectionRow>()({
+export const selections = defineReadModel({
   table: "selection",
   columns: { user_id: "uuid", clinic_id: "uuid", branch_id: "uuid", selected_at: "timestamptz" },
   nullable: ["branch_id"],

@@ -1,19 +1,7 @@
 import { byName } from "../../shared/postgres/by-name.ts";
 import { change, defineReadModel } from "../engine/read-model.ts";
 
-type ServiceRow = {
-  service_id: string;
-  clinic_id: string;
-  name: string;
-  category: string | null;
-  price: number;
-  currency: string;
-  taxable: boolean;
-  active: boolean;
-  created_at: string;
-};
-
-export const services = defineReadModel<ServiceRow>()({
+export const services = defineReadModel({
   table: "service",
   columns: {
     service_id: "uuid",
@@ -29,7 +17,7 @@ export const services = defineReadModel<ServiceRow>()({
   nullable: ["category"],
   primaryKey: ["service_id"],
   indexes: [`clinic_id, ${byName("name")}, service_id`],
-  inSandbox: () => "clinic_id = $1::uuid",
+  sandboxCondition: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.serviceId],
   on: {
     ServiceOffered: (_, { data, metadata }) => ({

@@ -1,18 +1,7 @@
 import { byName } from "../../shared/postgres/by-name.ts";
 import { change, defineReadModel } from "../engine/read-model.ts";
 
-type StaffRow = {
-  staff_id: string;
-  clinic_id: string;
-  user_id: string | null;
-  full_name: string | null;
-  email: string | null;
-  role: string;
-  active: boolean;
-  created_at: string;
-};
-
-export const staff = defineReadModel<StaffRow>()({
+export const staff = defineReadModel({
   table: "staff",
   columns: {
     staff_id: "uuid",

@@ -1,26 +1,6 @@
 import { change, defineReadModel } from "../engine/read-model.ts";
 
-type EndpointRow = {
-  endpoint_id: string;
-  application_id: string;
-  clinic_id: string;
-  environment: string;
-  url: string;
-  /** Scheme, host and port of the URL. In production the operator approves it for the application. */
-  origin: string;
-  events: string[];
-  status: string;
-  disabled_reason: string | null;
-  /** Time at which the endpoint was last enabled or registered. */
-  enabled_at: string;
-  secret_rotated_at: string | null;
-  /** Log position of the registration. The endpoint gets no earlier events. */
-  registered_position: string;
-  created_at: string;
-  updated_at: string;
-};
-
-export const webhookEndpoints = defineReadModel<EndpointRow>()({
+export const webhookEndpoints = defineReadModel({
   table: "webhook_endpoint",
   columns: {
     endpoint_id: "uuid",
@@ -28,12 +8,15 @@ export const webhookEndpoints = defineReadModel<EndpointRow>()({
     clinic_id: "uuid",
     environment: "text",
     url: "text",
+    /** Scheme, host and port of the URL. In production, the operator approves the origin for the application. */
     origin: "text",
     events: "jsonb",
     status: "text",
     disabled_reason: "text",
+    /** Time at which the endpoint was last enabled or registered. */
     enabled_at: "timestamptz",
     secret_rotated_at: "timestamptz",
+    /** Log position of the registration. The endpoint receives no earlier events. */
     registered_position: "bigint",
     created_at: "timestamptz",
     updated_at: "timestamptz",

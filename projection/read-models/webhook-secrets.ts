@@ -1,22 +1,20 @@
-import { defineReadModel } from "../engine/read-model.ts";
+import { defineReadModel, json } from "../engine/read-model.ts";
 
-/** A former secret, and the time until which it signs together with the current one. */
+/** A former secret that still signs together with the current secret, until `expiresAt`. */
 export type FormerSecret = { encryptedSecret: string; expiresAt: string };
 
-type SecretRow = {
-  endpoint_id: string;
-  encrypted_secret: string;
-  /** Latest first. */
-  former_secrets: FormerSecret[];
-};
-
-/** Most former secrets, because each makes the signature header longer. */
+/** Maximum number of former secrets. Each former secret makes the signature header longer. */
 const MAX_FORMER_SECRETS = 8;
 
 /** Encrypted signing secrets of endpoints. The query API cannot read this table. */
-export const webhookSecrets = defineReadModel<SecretRow>()({
+export const webhookSecrets = defineReadModel({
   table: "webhook_secret",
-  columns: { endpoint_id: "uuid", encrypted_secret: "text", former_secrets: "jsonb" },
+  columns: {
+    endpoint_id: "uuid",
+    encrypted_secret: "text",
+    /** Latest first. */
+    former_secrets: json<FormerSecret[]>(),
+  },
   nullable: [],
   primaryKey: ["endpoint_id"],
   indexes: [],
@@ -29,9 +27,9 @@ export const webhookSecrets = defineReadModel<SecretRow>()({
       former_secrets: [],
     }),
     WebhookSecretRotated: (row, { data, metadata }) => {
-      const rotated = row && { encryptedSecret: row.encrypted_secret, expiresAt: data.previousExpiresAt };
-      const former = [...(rotated ? [rotated] : []), ...(row?.former_secrets ?? [])];
-      // A later rotation does not shorten the overlap of an earlier one.
+      const previous = row && { encryptedSecret: row.encrypted_secret, expiresAt: data.previousExpiresAt };
+      const former = [...(previous ? [previous] : []), ...(row?.former_secrets ?? [])];
+      // A rotation does not change the time until which earlier secrets sign.
       const signing = former.filter(({ expiresAt }) => expiresAt > metadata.occurredAt);
       return {
         endpoint_id: data.endpointId,

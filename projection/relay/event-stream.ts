@@ -14,29 +14,32 @@ import {
 export interface EventStream {
   name: string;
   consumer: string;
-  /** Prefix of all subjects, without a dot at its end. */
+  /** Prefix of all subjects, without a final dot. */
   prefix: string;
 }
 
-/** Most unacknowledged messages of all dispatchers together. */
+/** Maximum number of unacknowledged messages of all dispatchers together. */
 const MAX_UNACKED_MESSAGES = 2_000;
 
 /**
- * Time after which an unacknowledged message is delivered again, for example because its dispatcher was killed. Writing a
- * batch takes less time, and a repeated message does no harm. Milliseconds.
+ * Time after which JetStream delivers an unacknowledged message again, for example because its dispatcher was killed. A
+ * dispatcher writes a batch in less time, and a repeated message does no harm. Milliseconds.
  */
 const ACK_TIMEOUT_MS = 5_000;
 
 /** JetStream drops a second message with the same id within this time. Milliseconds. */
 const DEDUPLICATION_WINDOW_MS = 30_000;
 
-/** More than a relay leaves outstanding. A limit in bytes would be reserved in the server's storage at once. */
+/**
+ * Maximum number of messages in the stream, more than a relay leaves unacknowledged. There is no limit in bytes, because
+ * the server would reserve that storage when the stream is created.
+ */
 const MAX_MESSAGES = 100_000;
 
-/** Error codes of JetStream: stream not found, consumer not found. */
-const NOT_FOUND = new Set([10_059, 10_014]);
+/** Error codes of JetStream for a missing stream and a missing consumer. */
+const NOT_FOUND_CODES = new Set([10_059, 10_014]);
 
-/** Returns the names for a database. Several databases can use one NATS server. */
+/** Returns the names of stream and consumer for a database, because several databases can use one NATS server. */
 export function eventStreamOf(databaseUrl: string): EventStream {
   const database = decodeURIComponent(new URL(databaseUrl).pathname.slice(1));
   const token = database.replace(/[^A-Za-z0-9_-]/g, "_");
@@ -44,8 +47,8 @@ export function eventStreamOf(databaseUrl: string): EventStream {
 }
 
 /**
- * Creates stream and consumer if they are missing. The stream is a work queue: acknowledged messages are deleted. When it
- * is full it refuses new messages, and the relay waits.
+ * Creates stream and consumer if they are missing. The stream is a work queue, so JetStream deletes acknowledged messages.
+ * A full stream refuses new messages, and the relay waits.
  */
 export async function ensureEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
   const config: Partial<StreamConfig> & { name: string } = {
@@ -64,26 +67,26 @@ export async function ensureEventStream(jsm: JetStreamManager, stream: EventStre
     max_ack_pending: MAX_UNACKED_MESSAGES,
     max_deliver: -1,
   };
-  if (!(await exists(() => jsm.streams.info(stream.name)))) await jsm.streams.add(config);
-  if (!(await exists(() => jsm.consumers.info(stream.name, stream.consumer)))) {
+  if (!(await isFound(() => jsm.streams.info(stream.name)))) await jsm.streams.add(config);
+  if (!(await isFound(() => jsm.consumers.info(stream.name, stream.consumer)))) {
     await jsm.consumers.add(stream.name, consumer);
   }
 }
 
 /**
- * Deletes the stream with all messages, if it exists. Running relays and dispatchers lose their session at once, and create
- * an empty stream when they continue.
+ * Deletes the stream with all messages, if the stream exists. Running relays and dispatchers immediately lose their session,
+ * and create an empty stream when they continue.
  */
 export async function deleteEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
-  if (await exists(() => jsm.streams.info(stream.name))) await jsm.streams.delete(stream.name);
+  if (await isFound(() => jsm.streams.info(stream.name))) await jsm.streams.delete(stream.name);
 }
 
-async function exists(request: () => Promise<unknown>): Promise<boolean> {
+async function isFound(request: () => Promise<unknown>): Promise<boolean> {
   try {
     await request();
     return true;
   } catch (error) {
-    if (error instanceof NatsError && NOT_FOUND.has(error.api_error?.err_code ?? 0)) return false;
+    if (error instanceof NatsError && NOT_FOUND_CODES.has(error.api_error?.err_code ?? 0)) return false;
     throw error;
   }
 }

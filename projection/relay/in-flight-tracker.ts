@@ -1,28 +1,31 @@
-/** One event of the log: published, or skipped. */
-interface Entry<At> {
-  at: At;
-  /** Sequence number in the JetStream stream: 0 for a skipped event, undefined until the server has stored the message. */
+/** One event of the log that the relay published or skipped. */
+interface Entry<Checkpoint> {
+  checkpoint: Checkpoint;
+  /**
+   * Sequence number of the message in the JetStream stream. 0 for a skipped event, and undefined until the server has
+   * stored the message.
+   */
   sequence: number | undefined;
 }
 
 /**
- * Tracks the events that the relay has read and the dispatchers have not acknowledged, in the order of the log. So it knows
- * the position up to which everything is acknowledged, from which the relay can safely resume.
+ * Tracks the events that the relay has read and the dispatchers have not acknowledged, in the order of the log. The tracker
+ * so determines the checkpoint up to which all messages are acknowledged, from which the relay can safely resume.
  *
- * @typeParam At checkpoint in the log
+ * @typeParam Checkpoint checkpoint in the log
  */
-export class InFlightTracker<At> {
-  #entries: Entry<At>[] = [];
-  #settled: At;
+export class InFlightTracker<Checkpoint> {
+  #entries: Entry<Checkpoint>[] = [];
+  #checkpoint: Checkpoint;
 
-  /** @param settled current checkpoint */
-  constructor(settled: At) {
-    this.#settled = settled;
+  /** @param checkpoint current checkpoint */
+  constructor(checkpoint: Checkpoint) {
+    this.#checkpoint = checkpoint;
   }
 
   /** Checkpoint up to which every message is acknowledged. */
-  get settled(): At {
-    return this.#settled;
+  get checkpoint(): Checkpoint {
+    return this.#checkpoint;
   }
 
   /** Number of entries that are not acknowledged. */
@@ -31,16 +34,16 @@ export class InFlightTracker<At> {
   }
 
   /** Adds an event without a message. */
-  skip(at: At): void {
+  skip(checkpoint: Checkpoint): void {
     const newest = this.#entries.at(-1);
-    if (!newest) this.#settled = at;
-    else if (newest.sequence === 0) newest.at = at;
-    else this.#entries.push({ at, sequence: 0 });
+    if (!newest) this.#checkpoint = checkpoint;
+    else if (newest.sequence === 0) newest.checkpoint = checkpoint;
+    else this.#entries.push({ checkpoint, sequence: 0 });
   }
 
-  /** Adds a published event. @returns callback for the message's sequence number, once the server has stored it */
-  publish(at: At): (sequence: number) => void {
-    const entry: Entry<At> = { at, sequence: undefined };
+  /** Adds an event with a message. @returns callback for the message's sequence number, once the server has stored it */
+  publish(checkpoint: Checkpoint): (sequence: number) => void {
+    const entry: Entry<Checkpoint> = { checkpoint, sequence: undefined };
     this.#entries.push(entry);
     return (sequence) => {
       entry.sequence = sequence;
@@ -48,11 +51,11 @@ export class InFlightTracker<At> {
   }
 
   /** Records that the dispatchers have acknowledged every message up to a sequence number. */
-  settle(sequence: number): void {
+  acknowledge(sequence: number): void {
     const open = this.#entries.findIndex(
       (entry) => entry.sequence === undefined || entry.sequence > sequence,
     );
-    const done = this.#entries.splice(0, open < 0 ? this.#entries.length : open).at(-1);
-    if (done) this.#settled = done.at;
+    const last = this.#entries.splice(0, open < 0 ? this.#entries.length : open).at(-1);
+    if (last) this.#checkpoint = last.checkpoint;
   }
 }

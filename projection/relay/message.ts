@@ -3,9 +3,9 @@ import { environment, uuid } from "../../shared/domain/events/fields.ts";
 import { deliveredType } from "../../shared/domain/events/partner.ts";
 import type { WebhookBody } from "../../shared/partner-api/webhook-body.ts";
 
-const place = z.string().regex(/^\d+$/, "must be a whole number").transform(BigInt);
+const wholeNumber = z.string().regex(/^\d+$/, "must be a whole number").transform(BigInt);
 
-const routing = z.looseObject({
+const routingFields = z.looseObject({
   id: uuid,
   type: deliveredType,
   environment,
@@ -13,33 +13,36 @@ const routing = z.looseObject({
   branchId: uuid.nullable(),
 });
 
-/** The body is passed on unchanged, including the order of its fields. */
-const body = z.custom<WebhookBody>((value) => routing.safeParse(value).success, "must be a webhook body");
+/** The dispatcher sends the body unchanged, including the order of its fields. */
+const body = z.custom<WebhookBody>(
+  (value) => routingFields.safeParse(value).success,
+  "must be a webhook body",
+);
 
 /** Message from the relay to the dispatchers, over JetStream. Bigints are sent as texts. */
 export const relayMessage = z.discriminatedUnion("kind", [
   /** A public event. */
   z.object({
     kind: z.literal("event"),
-    /** Position of the domain event in the log, then its stream and its revision there. */
-    position: place,
+    /** Position of the domain event in the log. Stream and revision also identify the domain event. */
+    position: wholeNumber,
     stream: z.string(),
-    revision: place,
+    revision: wholeNumber,
     correlationId: uuid,
-    /** The only endpoint that gets the event; null for all that subscribed to its type. */
+    /** The only endpoint that receives the event. Null if all endpoints that subscribed to its type receive it. */
     onlyEndpointId: uuid.nullable().default(null),
     body,
   }),
   /** A request of a partner to replay a delivery. */
   z.object({
     kind: z.literal("replay"),
-    position: place,
+    position: wholeNumber,
     /** Id of the event that requests the replay. */
     requestId: uuid,
     correlationId: uuid,
     deliveryId: uuid,
     endpointId: uuid,
-    /** From the metadata of the request, if present. */
+    /** Clinic in the metadata of the request, if present. */
     clinicId: uuid.nullable().default(null),
     environment: environment.nullable().default(null),
   }),
@@ -48,9 +51,11 @@ export type RelayMessage = z.input<typeof relayMessage>;
 export type EventMessage = Extract<z.output<typeof relayMessage>, { kind: "event" }>;
 export type ReplayMessage = Extract<z.output<typeof relayMessage>, { kind: "replay" }>;
 
-/** A message, its id for deduplication, and its subject below the prefix of the stream. */
+/** A message that the relay publishes. */
 export interface OutgoingMessage {
+  /** Id for deduplication by JetStream. */
   id: string;
+  /** Subject without the prefix of the stream. */
   subject: string;
   message: RelayMessage;
 }
@@ -58,10 +63,11 @@ export interface OutgoingMessage {
 /**
  * Creates the message of a public event.
  *
- * @param onlyEndpointId the only endpoint that gets the event. If absent, all that subscribed to its type
+ * @param source the domain event
+ * @param onlyEndpointId the only endpoint that receives the event. If absent, all endpoints that subscribed to its type
  */
 export function eventMessage(
-  at: { position: bigint; stream: string; revision: bigint; correlationId: string },
+  source: { position: bigint; stream: string; revision: bigint; correlationId: string },
   body: WebhookBody,
   onlyEndpointId?: string,
 ): OutgoingMessage {
@@ -70,10 +76,10 @@ export function eventMessage(
     subject: `${body.environment}.${body.type}`,
     message: {
       kind: "event",
-      position: String(at.position),
-      stream: at.stream,
-      revision: String(at.revision),
-      correlationId: at.correlationId,
+      position: String(source.position),
+      stream: source.stream,
+      revision: String(source.revision),
+      correlationId: source.correlationId,
       ...(onlyEndpointId !== undefined && { onlyEndpointId }),
       body,
     },

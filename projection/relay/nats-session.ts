@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { connect, type NatsConnection } from "nats";
+import { onAbort } from "../../shared/runtime/abort.ts";
 
 export interface NatsSessionOptions {
   url: string;
@@ -8,18 +9,19 @@ export interface NatsSessionOptions {
   signal: AbortSignal;
 }
 
-/** Milliseconds. A server that misses two pings counts as dead. */
 const CONNECT_TIMEOUT_MS = 2_000;
+
+/** A server that does not respond to two pings counts as dead. Milliseconds. */
 const PING_INTERVAL_MS = 5_000;
 
-/** Time for a run to end after an abort. Milliseconds. */
+/** Time limit for the work to end after an abort. Milliseconds. */
 const FINISH_TIMEOUT_MS = 1_000;
 
 /**
- * Connects to NATS, and runs work until the connection is lost, which aborts the work's signal. It never reconnects by
- * itself, because the server may have lost state that the work depends on.
+ * Connects to NATS and runs work. If the connection is lost, the signal of the work aborts. The session never reconnects,
+ * because the server may have lost state that the work depends on.
  *
- * @throws errors of the connection and of the run, and an error if the connection was lost
+ * @throws errors of the connection and of the work, and an error if the connection was lost
  */
 export async function withNats(
   options: NatsSessionOptions,
@@ -35,25 +37,24 @@ export async function withNats(
     // A stack trace for each message costs more than sending the message.
     noAsyncTraces: true,
   });
-  const life = new AbortController();
-  let overtime: NodeJS.Timeout | undefined;
+  const session = new AbortController();
+  let closeTimer: NodeJS.Timeout | undefined;
   const end = () => {
-    life.abort();
-    // A run that waits for an answer from the server gets an error instead.
-    overtime ??= setTimeout(() => void connection.close(), FINISH_TIMEOUT_MS);
+    session.abort();
+    // If the work waits for a response of the server, the closed connection makes the wait fail.
+    closeTimer ??= setTimeout(() => void connection.close(), FINISH_TIMEOUT_MS);
   };
-  const lost = connection.closed().then((error) => {
-    life.abort();
+  const closed = connection.closed().then((error) => {
+    session.abort();
     return error;
   });
-  options.signal.addEventListener("abort", end, { once: true });
-  if (options.signal.aborted) end();
+  const removeListener = onAbort(options.signal, end);
   try {
-    await run(connection, life.signal);
-    if (connection.isClosed()) throw (await lost) || new Error("The connection to NATS was closed.");
+    await run(connection, session.signal);
+    if (connection.isClosed()) throw (await closed) || new Error("The connection to NATS was closed.");
   } finally {
-    options.signal.removeEventListener("abort", end);
-    clearTimeout(overtime);
+    removeListener();
+    clearTimeout(closeTimer);
     // Closing removes the client's listeners from its socket. If the server is gone, the last write fails in the next
     // turn of the event loop. Without a listener, that error would end the process.
     await nextTurn();

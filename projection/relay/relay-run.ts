@@ -3,19 +3,15 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { JSONCodec, type NatsConnection } from "nats";
 import type pg from "pg";
 import { createEventLog, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
-import {
-  type LogPosition,
-  subscribeToLog,
-  UnreadableEventError,
-} from "../../shared/eventstore/subscription.ts";
-import { untilAborted } from "../../shared/runtime/abort.ts";
+import { subscribeToLog, type LogPosition, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
+import { onAbort, untilAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import { runTaskGroup } from "../../shared/runtime/task-group.ts";
-import type { Anchor, Checkpoint } from "../checkpoints/checkpoint.ts";
-import { LOG_START, moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
+import { type Anchor, BEFORE_FIRST_EVENT, type Checkpoint } from "../checkpoints/checkpoint.ts";
+import { moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { requireSameLog } from "../checkpoints/same-log.ts";
-import { isParked, PARKING_STREAM, readParked } from "../parking/parked-streams.ts";
+import { isParked, PARKING_STREAM, readParkedStreams } from "../parking/parked-streams.ts";
 import { type EventStream, ensureEventStream } from "./event-stream.ts";
 import { InFlightTracker } from "./in-flight-tracker.ts";
 import type { OutgoingMessage } from "./message.ts";
@@ -26,41 +22,45 @@ export interface RelayRunOptions {
   client: EventStoreDBClient;
   pool: pg.Pool;
   stream: EventStream;
+  /** Called with the position of the checkpoint. */
   onProgress(progress: { position: bigint; caughtUp: boolean }): void;
   /** Called for each event that is read from the log. */
-  onTaken(): void;
+  onEventRead(): void;
 }
 
-/** The relay cannot send an event. It stops there, because later events must not overtake it. */
+/** The relay cannot send an event. The relay stops there, because later events must not overtake the event. */
 export class RelayStoppedError extends Error {
   override readonly name = "RelayStoppedError";
-  readonly place: LogPosition;
+  readonly failedEvent: LogPosition;
 
-  constructor(place: LogPosition, cause: RelayError | UnreadableEventError) {
+  constructor(failedEvent: LogPosition, cause: RelayError | UnreadableEventError) {
     super(cause.message, { cause });
-    this.place = place;
+    this.failedEvent = failedEvent;
   }
 }
 
-/** Most events whose message is being created, and most messages that the server has not confirmed. */
-const MAX_MAPPING = 256;
-const MAX_UNCONFIRMED = 1_024;
+/** Maximum number of messages that are being created at the same time. */
+const MAX_PREPARED_MESSAGES = 256;
 
-/** Most messages that the dispatchers have not acknowledged. */
-const MAX_OUTSTANDING = 10_000;
+/** Maximum number of published messages that the NATS server has not confirmed. */
+const MAX_UNCONFIRMED_MESSAGES = 1_024;
 
-/** Milliseconds. */
-const SETTLE_INTERVAL_MS = 100;
+/** Maximum number of messages that the dispatchers have not acknowledged. */
+const MAX_UNACKNOWLEDGED_MESSAGES = 10_000;
 
-/** One event of the log, in order. Its message may still be in preparation. */
-interface Step {
-  at: Anchor;
+/** Interval at which the relay reads the acknowledgements and moves the checkpoint. Milliseconds. */
+const CHECKPOINT_INTERVAL_MS = 100;
+
+/** An event of the log whose message is created or being created. */
+interface PreparedEvent {
+  anchor: Anchor;
+  /** Undefined if the event has no message. */
   message: Promise<OutgoingMessage | undefined> | undefined;
 }
 
 /**
  * Relays events from the checkpoint on, until the connection to NATS ends. The checkpoint follows the acknowledgements of
- * the dispatchers, not the publications. So messages that NATS loses are published again from the log.
+ * the dispatchers, not the publications. So the relay publishes messages that NATS lost again from the log.
  *
  * @throws {RelayStoppedError} for an event that cannot be sent
  * @throws {CheckpointLostError} if another process moved the checkpoint
@@ -75,45 +75,43 @@ export async function runRelay(
   await ensureEventStream(await connection.jetstreamManager(), options.stream);
   const checkpoint = await readRelayCheckpoint(options.pool);
   const inFlight = new InFlightTracker<Checkpoint>(checkpoint);
-  const steps = new BoundedBuffer<Step>(MAX_MAPPING);
-  const confirmations = new BoundedBuffer<Confirmation>(MAX_UNCONFIRMED);
+  const preparedEvents = new BoundedBuffer<PreparedEvent>(MAX_PREPARED_MESSAGES);
+  const confirmations = new BoundedBuffer<Confirmation>(MAX_UNCONFIRMED_MESSAGES);
   let caughtUp = false;
-  const report = () => options.onProgress({ position: inFlight.settled.position, caughtUp });
-  report();
-  await runTaskGroup(signal, [
-    (life) => follow(options, checkpoint.position, steps, becomeCaughtUp, life),
-    (life) => publish(connection, options.stream, steps, confirmations, inFlight, life),
-    (life) => confirm(confirmations, life),
-    (life) => settle(connection, options, inFlight, report, life),
-  ]);
-
-  function becomeCaughtUp(): void {
+  const report = () => options.onProgress({ position: inFlight.checkpoint.position, caughtUp });
+  const onCaughtUp = () => {
     caughtUp = true;
     report();
-  }
+  };
+  report();
+  await runTaskGroup(signal, [
+    (run) => readEvents(options, checkpoint.position, preparedEvents, onCaughtUp, run),
+    (run) => publishMessages(connection, options.stream, preparedEvents, confirmations, inFlight, run),
+    (run) => awaitConfirmations(confirmations, run),
+    (run) => moveCheckpoint(connection, options, inFlight, report, run),
+  ]);
 }
 
-/** Fills the buffer with events of the log. Several messages are prepared at the same time. */
-async function follow(
+/** Fills the buffer with events of the log, and starts to create their messages. */
+async function readEvents(
   options: RelayRunOptions,
   checkpoint: bigint,
-  steps: BoundedBuffer<Step>,
+  preparedEvents: BoundedBuffer<PreparedEvent>,
   onCaughtUp: () => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const { client, onTaken } = options;
+  const { client, onEventRead } = options;
   const log = createEventLog(client);
-  const after = checkpoint === LOG_START ? undefined : checkpoint;
-  signal.addEventListener("abort", () => steps.close(), { once: true });
-  if (signal.aborted) steps.close();
-  let parked = await readParked(log);
+  const after = checkpoint === BEFORE_FIRST_EVENT ? undefined : checkpoint;
+  onAbort(signal, () => preparedEvents.close());
+  let parked = await readParkedStreams(log);
   const isSkipped = (stream: string, revision: bigint) => isParked(parked, "relay", { stream, revision });
-  const push = (step: Step) => {
-    // Messages are awaited in order. Until then, a failure must not count as unhandled.
-    step.message?.catch(() => undefined);
-    return steps.push(step);
+  const push = (event: PreparedEvent) => {
+    // The publisher awaits the messages in order. Until then, a failure must not count as unhandled.
+    event.message?.catch(() => undefined);
+    return preparedEvents.push(event);
   };
-  let confirmed = false;
+  let isLogConfirmed = false;
   try {
     for await (const item of subscribeToLog({
       client,
@@ -123,27 +121,27 @@ async function follow(
       signal,
     })) {
       // The log may have been replaced between the first check and the subscription.
-      if (!confirmed) await requireSameLog(options);
-      confirmed = true;
+      if (!isLogConfirmed) await requireSameLog(options);
+      isLogConfirmed = true;
       if (item.kind === "caughtUp") onCaughtUp();
       if (item.kind !== "event" && item.kind !== "skipped") continue;
-      const at = { position: item.position, eventId: item.kind === "event" ? item.event.id : item.id };
+      const anchor = { position: item.position, eventId: item.kind === "event" ? item.event.id : item.id };
       const isParkingEvent = item.kind === "event" && item.event.stream === PARKING_STREAM;
-      if (isParkingEvent) parked = await readParked(log);
-      else onTaken();
-      const message = item.kind === "event" && !isParkingEvent ? messageOf(log, item.event) : undefined;
-      await push({ at, message });
+      if (isParkingEvent) parked = await readParkedStreams(log);
+      else onEventRead();
+      const message = item.kind === "event" && !isParkingEvent ? createMessage(log, item.event) : undefined;
+      await push({ anchor, message });
     }
   } catch (error) {
     if (!(error instanceof UnreadableEventError)) throw error;
-    const at = { position: error.logPosition.position, eventId: error.id };
-    await push({ at, message: Promise.reject(new RelayStoppedError(error.logPosition, error)) });
+    const anchor = { position: error.place.position, eventId: error.id };
+    await push({ anchor, message: Promise.reject(new RelayStoppedError(error.place, error)) });
     await untilAborted(new Promise(() => undefined), signal);
   }
   if (!signal.aborted) throw new Error("The event log ended the subscription.");
 }
 
-async function messageOf(log: EventLog, event: RecordedEvent): Promise<OutgoingMessage | undefined> {
+async function createMessage(log: EventLog, event: RecordedEvent): Promise<OutgoingMessage | undefined> {
   try {
     return await toMessage(log, event);
   } catch (error) {
@@ -160,61 +158,64 @@ type Confirmation = Promise<void>;
  * Publishes messages in the order of the log, with a limited number unconfirmed. Messages that are ready together are sent
  * together, because a socket write for each message costs more than the message.
  */
-async function publish(
+async function publishMessages(
   connection: NatsConnection,
   stream: EventStream,
-  steps: BoundedBuffer<Step>,
+  preparedEvents: BoundedBuffer<PreparedEvent>,
   confirmations: BoundedBuffer<Confirmation>,
   inFlight: InFlightTracker<Checkpoint>,
   signal: AbortSignal,
 ): Promise<void> {
   const publisher = createPublisher(connection, signal);
-  const send = ({ at }: Step, { id, subject, message }: OutgoingMessage): Confirmation => {
-    const confirmed = inFlight.publish(checkpointAt(at));
+  const send = ({ anchor }: PreparedEvent, { id, subject, message }: OutgoingMessage): Confirmation => {
+    const onConfirmed = inFlight.publish(checkpointAt(anchor));
     const confirmation = publisher
       .publish(`${stream.prefix}.${subject}`, id, codec.encode(message))
-      .then(confirmed);
-    // Confirmations are awaited in order. Until then, a failure must not count as unhandled.
+      .then(onConfirmed);
+    // `awaitConfirmations` awaits them in order. Until then, a failure must not count as unhandled.
     confirmation.catch(() => undefined);
     return confirmation;
   };
-  signal.addEventListener("abort", () => confirmations.close(), { once: true });
-  if (signal.aborted) confirmations.close();
+  onAbort(signal, () => confirmations.close());
   for (;;) {
-    const taken = await gather(steps);
-    if (taken.length === 0) return;
-    const made = await untilAborted(Promise.allSettled(taken.map(({ message }) => message)), signal);
-    if (!made || signal.aborted) return;
+    const events = await takeReadyEvents(preparedEvents);
+    if (events.length === 0) return;
+    const results = await untilAborted(Promise.allSettled(events.map(({ message }) => message)), signal);
+    if (!results || signal.aborted) return;
     const sent: Confirmation[] = [];
-    for (const [index, step] of taken.entries()) {
-      const result = made[index];
+    for (const [index, event] of events.entries()) {
+      const result = results[index];
       if (result?.status === "rejected") {
         // Messages before the failed event must still reach the server.
         await connection.flush();
         throw result.reason;
       }
-      if (result?.value) sent.push(send(step, result.value));
-      else inFlight.skip(checkpointAt(step.at));
+      if (result?.value) sent.push(send(event, result.value));
+      else inFlight.skip(checkpointAt(event.anchor));
     }
     for (const confirmation of sent) await confirmations.push(confirmation);
-    while (inFlight.size >= MAX_OUTSTANDING && !signal.aborted) await pause(SETTLE_INTERVAL_MS, signal);
+    while (inFlight.size >= MAX_UNACKNOWLEDGED_MESSAGES && !signal.aborted)
+      await pause(CHECKPOINT_INTERVAL_MS, signal);
   }
 }
 
-function checkpointAt(at: Anchor): Checkpoint {
-  return { position: at.position, anchor: at };
+function checkpointAt(anchor: Anchor): Checkpoint {
+  return { position: anchor.position, anchor };
 }
 
-/** Takes all steps that arrive by the next turn of the event loop. */
-async function gather(steps: BoundedBuffer<Step>): Promise<Step[]> {
-  const taken = await steps.take(1);
-  if (taken.length === 0) return taken;
+/** Takes all events that arrive before the next turn of the event loop ends. */
+async function takeReadyEvents(preparedEvents: BoundedBuffer<PreparedEvent>): Promise<PreparedEvent[]> {
+  const events = await preparedEvents.take(1);
+  if (events.length === 0) return events;
   await nextTurn();
-  return [...taken, ...steps.takeNow(MAX_MAPPING - 1)];
+  return [...events, ...preparedEvents.takeNow(MAX_PREPARED_MESSAGES - 1)];
 }
 
-/** Waits for the confirmations in order. A message that the server did not store ends the run. */
-async function confirm(confirmations: BoundedBuffer<Confirmation>, signal: AbortSignal): Promise<void> {
+/** Waits for the confirmations in order. If the server did not store a message, the relay run ends. */
+async function awaitConfirmations(
+  confirmations: BoundedBuffer<Confirmation>,
+  signal: AbortSignal,
+): Promise<void> {
   for (;;) {
     const [confirmation] = await confirmations.take(1);
     if (!confirmation) return;
@@ -223,7 +224,7 @@ async function confirm(confirmations: BoundedBuffer<Confirmation>, signal: Abort
 }
 
 /** Moves the checkpoint to the last event whose messages are acknowledged. */
-async function settle(
+async function moveCheckpoint(
   connection: NatsConnection,
   { pool, stream }: RelayRunOptions,
   inFlight: InFlightTracker<Checkpoint>,
@@ -231,17 +232,17 @@ async function settle(
   signal: AbortSignal,
 ): Promise<void> {
   const jsm = await connection.jetstreamManager();
-  let stored = inFlight.settled;
+  let stored = inFlight.checkpoint;
   while (!signal.aborted) {
-    await pause(SETTLE_INTERVAL_MS, signal);
+    await pause(CHECKPOINT_INTERVAL_MS, signal);
     if (inFlight.size > 0) {
       const { ack_floor } = await jsm.consumers.info(stream.name, stream.consumer);
-      inFlight.settle(ack_floor.stream_seq);
+      inFlight.acknowledge(ack_floor.stream_seq);
     }
-    const { settled } = inFlight;
-    if (settled === stored || !settled.anchor) continue;
-    await moveRelayCheckpoint(pool, stored, settled.anchor);
-    stored = settled;
+    const { checkpoint } = inFlight;
+    if (checkpoint === stored || !checkpoint.anchor) continue;
+    await moveRelayCheckpoint(pool, stored, checkpoint.anchor);
+    stored = checkpoint;
     report();
   }
 }

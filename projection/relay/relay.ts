@@ -1,29 +1,22 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
-import type pg from "pg";
-import { createBackoff } from "../../shared/runtime/backoff.ts";
-import type { Logger } from "../../shared/runtime/logger.ts";
+import { backoff } from "../../shared/runtime/backoff.ts";
 import { CheckpointLostError, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { DifferentLogError, requireSameLog } from "../checkpoints/same-log.ts";
 import { leadWithRecovery } from "../parking/lead-with-recovery.ts";
-import type { Detail, Role, RoleStatus } from "../roles/role.ts";
-import { failed, lastErrorNow } from "../roles/role-status.ts";
+import type { Detail, Role, RoleDeps, RoleStatus } from "../roles/role.ts";
+import { toFailedStatus, toLastError } from "../roles/role-status.ts";
 import { eventStreamOf } from "./event-stream.ts";
 import { withNats } from "./nats-session.ts";
 import { RelayStoppedError, runRelay } from "./relay-run.ts";
 
-export interface RelayOptions {
-  client: EventStoreDBClient;
-  pool: pg.Pool;
-  databaseUrl: string;
+export interface RelayOptions extends RoleDeps {
   natsUrl: string;
-  logger: Logger;
 }
 
 /**
  * Starts the role that sends events to the dispatchers over JetStream. One process leads, others stand by. If log, NATS or
- * Postgres is unavailable, it waits. If it cannot map an event, the role fails at that event. It continues when an operator
- * parks the event's stream, or when another process moves the checkpoint. If the checkpoint belongs to another log, the
- * role fails until log and database match again.
+ * Postgres is unavailable, the role waits. If the relay cannot map an event to a message, the role fails at that event. It
+ * continues when an operator parks the event's stream, or when another process moves the checkpoint. If the checkpoint
+ * belongs to another log, the role fails until log and database match again.
  */
 export function startRelay(options: RelayOptions): Role {
   const logger = options.logger.child({ role: "relay" });
@@ -32,25 +25,29 @@ export function startRelay(options: RelayOptions): Role {
   const { signal } = ended;
   let events = 0;
   const report = (next: RoleStatus) => {
-    const { lastError = status.lastError } = next;
-    status = { ...next, events, ...(lastError && { lastError }) };
+    status = { ...next, events, lastError: next.lastError ?? status.lastError };
   };
-  const onTaken = () => {
+  const onEventRead = () => {
     events += 1;
   };
   const lead = (term: AbortSignal) => {
     report({ state: "starting", detail: null, leads: true });
-    return relayOn({ ...options, logger }, term, (next) => report({ ...next, leads: true }), onTaken);
+    return relayUntilLost(
+      { ...options, logger },
+      term,
+      (next) => report({ ...next, leads: true }),
+      onEventRead,
+    );
   };
   const onStandby = (detail: Detail) => report({ state: "standby", detail, leads: false });
   const onFailure = (error: unknown) => {
-    const place = error instanceof RelayStoppedError ? error.place : undefined;
-    report(failed(status, error, place));
+    const failedEvent = error instanceof RelayStoppedError ? error.failedEvent : undefined;
+    report(toFailedStatus(status, error, failedEvent));
     const { position } = status;
-    const hasMoved = async () => (await readRelayCheckpoint(options.pool)).position !== position;
-    return { place, hasMoved };
+    const hasCheckpointMoved = async () => (await readRelayCheckpoint(options.pool)).position !== position;
+    return { failedEvent, hasCheckpointMoved };
   };
-  const leadership = { databaseUrl: options.databaseUrl, name: "webhook relay", onStandby };
+  const leadership = { name: "webhook relay", onStandby };
   const done = leadWithRecovery({ ...options, logger, signal, role: "relay", leadership, lead, onFailure });
   return {
     name: "relay",
@@ -62,12 +59,12 @@ export function startRelay(options: RelayOptions): Role {
   };
 }
 
-/** Relays until the signal aborts or another process relays. If a server is unavailable, it waits. */
-async function relayOn(
+/** Relays until the signal aborts or another process relays. Waits while a server is unavailable. */
+async function relayUntilLost(
   options: RelayOptions,
   signal: AbortSignal,
   report: (status: RoleStatus) => void,
-  onTaken: () => void,
+  onEventRead: () => void,
 ): Promise<void> {
   const { client, pool, natsUrl, logger } = options;
   const stream = eventStreamOf(options.databaseUrl);
@@ -84,34 +81,29 @@ async function relayOn(
   };
   while (!signal.aborted) {
     try {
-      await withNats({ url: natsUrl, name: "clinic relay", signal }, (connection, life) =>
-        runRelay(connection, { client, pool, stream, onProgress, onTaken }, life),
+      await withNats({ url: natsUrl, name: "clinic relay", signal }, (connection, session) =>
+        runRelay(connection, { client, pool, stream, onProgress, onEventRead }, session),
       );
     } catch (thrown) {
-      const error = await orDifferentLog(options, thrown);
+      const error = await findCause(options, thrown);
       if (error instanceof RelayStoppedError || error instanceof DifferentLogError) throw error;
       if (error instanceof CheckpointLostError) {
         logger.warn({ error }, "Another process relays. This process stands by.");
         return;
       }
       if (signal.aborted) return;
-      logger.warn({ error }, "The relay waits and tries again.");
-      report({
-        state,
-        detail: "waits",
-        lastError: lastErrorNow(error),
-        ...(position !== undefined && { position }),
-      });
+      logger.warn({ error }, "The relay waits before it retries.");
+      report({ state, detail: "waits", lastError: toLastError(error), position });
     }
     await wait.next(signal);
   }
 }
 
 /**
- * Returns the error that ended a run. An event may be impossible to map because the log was replaced after it was read:
- * then its stream ends before it, and the error is a {@link DifferentLogError}.
+ * Returns the error that ended a relay run. If the log was replaced after the relay read an event, the event's stream may
+ * end before the event. The relay then cannot map the event, and the actual cause is a {@link DifferentLogError}.
  */
-async function orDifferentLog(options: RelayOptions, thrown: unknown): Promise<unknown> {
+async function findCause(options: RelayOptions, thrown: unknown): Promise<unknown> {
   if (!(thrown instanceof RelayStoppedError)) return thrown;
   return requireSameLog(options).then(
     () => thrown,

@@ -6,10 +6,11 @@ import { parkingCategory } from "../../shared/domain/events/parking.ts";
 import { webhookDeliveryCategory, webhookEndpointCategory } from "../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
+import { describeLogPosition } from "../../shared/eventstore/subscription.ts";
 import { toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { eventMessage, type OutgoingMessage } from "./message.ts";
 
-/** Categories that the relay reads. Parking events change which streams it skips. */
+/** Categories whose events the relay reads. Parking events determine which streams the relay skips. */
 export const relayedCategories: readonly Category[] = [
   appointmentCategory,
   webhookEndpointCategory,
@@ -19,18 +20,18 @@ export const relayedCategories: readonly Category[] = [
 
 /**
  * Appointment events that are not sent to partners. Resources are not part of the public appointment. An imported
- * appointment is history: partners get its next change.
+ * appointment is history, so partners receive only its later changes.
  */
-const NOT_SENT: readonly CatalogEventType[] = [
+const UNSENT_EVENT_TYPES: readonly CatalogEventType[] = [
   "AppointmentImported",
   "ResourceAllocated",
   "ResourceReleased",
 ];
 
 /** Appointment events that are sent to partners. */
-const SENT = new Set<CatalogEventType>(
+const SENT_EVENT_TYPES = new Set<CatalogEventType>(
   (Object.keys(appointmentCategory.events) as AppointmentEvent["type"][]).filter(
-    (type) => !NOT_SENT.includes(type),
+    (type) => !UNSENT_EVENT_TYPES.includes(type),
   ),
 );
 
@@ -40,43 +41,46 @@ export class RelayError extends Error {
 }
 
 /**
- * Maps an event to a message. The message of an appointment event contains the appointment as of that event, so its stream
- * is read up to there.
+ * Maps an event to a message. The message of an appointment event contains the appointment as of that event. To build the
+ * appointment, the function reads its stream up to that event.
  *
  * @returns undefined if the event is not sent to partners
- * @throws {RelayError} with the place of the event
+ * @throws {RelayError} with position, stream and revision of the event
  * @throws {LogUnavailableError}
  */
 export async function toMessage(log: EventLog, event: RecordedEvent): Promise<OutgoingMessage | undefined> {
   if (event.type === "WebhookDeliveryReplayRequested") return toReplayMessage(event);
   const { position, stream, revision, metadata } = event;
-  const at = { position, stream, revision, correlationId: metadata.$correlationId };
+  const source = { position, stream, revision, correlationId: metadata.$correlationId };
   if (event.type === "WebhookEndpointTested") {
     const test = toTestBody(event);
-    return test && eventMessage(at, test, event.data.endpointId);
+    return test && eventMessage(source, test, event.data.endpointId);
   }
-  if (!SENT.has(event.type)) return undefined;
-  const body = await webhookBodyOf(log, event);
-  return body && eventMessage(at, body);
+  if (!SENT_EVENT_TYPES.has(event.type)) return undefined;
+  const body = await createWebhookBody(log, event);
+  return body && eventMessage(source, body);
 }
 
-async function webhookBodyOf(log: EventLog, event: RecordedEvent) {
-  const place = `position ${event.position}, stream ${event.stream}, revision ${event.revision}`;
-  const history = await historyUpTo(log, event).catch((cause: unknown) => {
-    // Waiting does not help if an event of the stream is unreadable or the stream was deleted.
+async function createWebhookBody(log: EventLog, event: RecordedEvent) {
+  const location = describeLogPosition(event);
+  const history = await readHistoryUpTo(log, event).catch((cause: unknown) => {
+    // A retry cannot succeed if an event of the stream is unreadable or the stream was deleted.
     const isFinal = cause instanceof EventSchemaError || cause instanceof StreamDeletedError;
-    throw isFinal ? new RelayError(`${place}: ${cause.message}`, { cause }) : cause;
+    throw isFinal ? new RelayError(`${location}: ${cause.message}`, { cause }) : cause;
   });
-  const last = history.at(-1);
-  if (last?.id !== event.id) throw new RelayError(`${place}: the stream does not end with this event`);
+  if (history.at(-1)?.id !== event.id)
+    throw new RelayError(`${location}: the stream does not end with this event`);
   try {
     return toWebhookBody(history);
   } catch (cause) {
-    throw new RelayError(`${place}: ${event.type} cannot be mapped to a public event`, { cause });
+    throw new RelayError(`${location}: ${event.type} cannot be mapped to a public event`, { cause });
   }
 }
 
-async function historyUpTo(log: EventLog, event: RecordedEvent): Promise<RecordedEvent<AppointmentEvent>[]> {
+async function readHistoryUpTo(
+  log: EventLog,
+  event: RecordedEvent,
+): Promise<RecordedEvent<AppointmentEvent>[]> {
   return event.type === "AppointmentRequested"
     ? [event]
     : log.read<AppointmentEvent>(event.stream, event.revision);

@@ -5,25 +5,20 @@ export class LeadershipLostError extends Error {
   override readonly name = "LeadershipLostError";
 }
 
-/** Public text for read models with the fingerprint of another release. */
+/** Text for read models with the fingerprint of another release, in health reports and errors. */
 export const OTHER_RELEASE = "the read models belong to another release";
 
-/** Failure that the projection cannot resolve by itself, in most cases an event that a projector cannot process. */
+/** Failure that only an operator can resolve, in most cases an event that a projector cannot process. */
 export class ProjectionError extends Error {
   override readonly name = "ProjectionError";
-  readonly reason: string;
   /** The failed event; undefined if no event is the cause. */
-  readonly place: LogPosition | undefined;
+  readonly failedEvent: LogPosition | undefined;
 
-  constructor(reason: string, place: LogPosition | undefined, cause: unknown) {
-    super(place ? `${describeLogPosition(place)}: ${reason}` : reason, { cause });
-    this.reason = reason;
-    // Only the place: the data of the event must not appear in logs and statuses.
-    this.place = place && {
-      position: place.position,
-      stream: place.stream,
-      revision: place.revision,
-      type: place.type,
-    };
+  constructor(reason: string, failedEvent: LogPosition | undefined, cause: unknown) {
+    super(failedEvent ? `${describeLogPosition(failedEvent)}: ${reason}` : reason, { cause });
+    if (!failedEvent) return;
+    // Callers may pass the whole event. Its data must not appear in logs and statuses.
+    const { position, stream, revision, type } = failedEvent;
+    this.failedEvent = { position, stream, revision, type };
   }
 }

@@ -1,32 +1,37 @@
 import pg from "pg";
-import { createBackoff, pause } from "../../shared/runtime/backoff.ts";
+import { onAbort } from "../../shared/runtime/abort.ts";
+import { backoff, pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import type { Detail } from "./role.ts";
+import type { Detail, RoleDeps } from "./role.ts";
 
-export interface LeadershipOptions {
-  databaseUrl: string;
-  /** Name of the lock: one leader at a time for each name in a database. */
+export interface LeadershipOptions extends Pick<RoleDeps, "databaseUrl" | "logger"> {
+  /** Name of the lock. A database has one leader at a time for each name. */
   name: string;
-  logger: Logger;
   signal: AbortSignal;
   onStandby(detail: Detail): void;
-  /** Returns why this process must not lead; null if it may. Called every second, on standby and while it leads. */
-  hindrance?(connection: pg.ClientBase): Promise<Detail | null>;
+  /**
+   * Returns the reason why this process must not lead; null if there is none. Called every second, on standby and during
+   * the lead.
+   */
+  findObstacle?(connection: pg.ClientBase): Promise<Detail | null>;
 }
 
-/** Detail of a standby that is ready to take over. */
+/** Detail in the status of a standby process that is ready to take over. */
 export const ANOTHER_LEADS = "another process leads" satisfies Detail;
 
 /** Interval at which a standby tries the lock and a leader checks its connection. Milliseconds. */
 const CHECK_INTERVAL_MS = 1_000;
+
+/** Milliseconds. */
 const QUERY_TIMEOUT_MS = 3_000;
 
 /**
- * Runs work in at most one process at a time: the one that holds an advisory lock, which lasts as long as its connection.
- * The others stand by and take over when the lock is free. If a leader loses its connection, its signal aborts and it
- * stands by again. The lock only avoids double work. The compare-and-set of the checkpoint keeps two from writing.
+ * Runs work in one process at a time, the leader. The leader holds an advisory lock, which Postgres frees when the leader's
+ * connection ends. Other processes stand by and take over when the lock is free. If a leader loses its connection, its
+ * signal aborts and the process stands by. The lock only avoids double work: the compare-and-set of the checkpoint prevents
+ * writes by two processes.
  *
- * @param run must end when its signal aborts. Errors before that are rethrown
+ * @param run must end when its signal aborts. Errors before the abort are rethrown
  */
 export async function withLeadership(
   options: LeadershipOptions,
@@ -44,19 +49,18 @@ export async function withLeadership(
     const term = new AbortController();
     const end = () => term.abort();
     connection.on("error", end).on("end", end);
-    signal.addEventListener("abort", end, { once: true });
-    if (signal.aborted) end();
+    const removeListener = onAbort(signal, end);
     let acquired = false;
     try {
-      acquired = await acquire(connection, options, term);
+      acquired = await acquireLock(connection, options, term);
       if (acquired) {
         wait.reset();
         logger.info({ name }, "This process leads.");
-        await Promise.all([keepChecking(connection, options, term), lead(run, term)]);
+        await Promise.all([checkUntilLost(connection, options, term), lead(run, term)]);
       }
     } finally {
-      signal.removeEventListener("abort", end);
-      await release(connection, logger);
+      removeListener();
+      await closeConnection(connection, logger);
     }
     if (!acquired) await wait.next(signal);
   }
@@ -76,35 +80,36 @@ async function connect(options: LeadershipOptions): Promise<pg.Client | undefine
   );
   try {
     await connection.connect();
-    // With keepalives the server notices within seconds if the leader's machine is gone, and frees the lock.
+    // With keepalives, the server notices within seconds that the leader's machine is down, and frees the lock.
     await connection.query(
       "SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2",
     );
     return connection;
   } catch (error) {
     options.logger.warn({ error, name: options.name }, "Cannot connect to the database to become leader.");
-    await release(connection, options.logger);
+    await closeConnection(connection, options.logger);
     return undefined;
   }
 }
 
-/** Tries the lock until it is free. @returns false if the connection broke or the signal aborted first */
-async function acquire(
+/** Waits until this process holds the lock. @returns false if the connection broke or the signal aborted first */
+async function acquireLock(
   connection: pg.Client,
   options: LeadershipOptions,
   term: AbortController,
 ): Promise<boolean> {
   while (!term.signal.aborted) {
-    const hindrance = await query(term, () => options.hindrance?.(connection));
+    const obstacle = await queryOrEndTerm(term, () => options.findObstacle?.(connection));
     if (term.signal.aborted) return false;
-    if (!hindrance && (await query(term, () => tryLock(connection, options.name)))) return true;
-    options.onStandby(hindrance ?? ANOTHER_LEADS);
+    if (!obstacle && (await queryOrEndTerm(term, () => tryLock(connection, options.name)))) return true;
+    options.onStandby(obstacle ?? ANOTHER_LEADS);
     await pause(CHECK_INTERVAL_MS, term.signal);
   }
   return false;
 }
 
-async function keepChecking(
+/** Checks the connection and `findObstacle` every second, and ends the term if a check fails. */
+async function checkUntilLost(
   connection: pg.Client,
   options: LeadershipOptions,
   term: AbortController,
@@ -112,8 +117,8 @@ async function keepChecking(
   while (!term.signal.aborted) {
     await pause(CHECK_INTERVAL_MS, term.signal);
     if (term.signal.aborted) return;
-    await query(term, () => connection.query("SELECT"));
-    if (await query(term, () => options.hindrance?.(connection))) term.abort();
+    await queryOrEndTerm(term, () => connection.query("SELECT"));
+    if (await queryOrEndTerm(term, () => options.findObstacle?.(connection))) term.abort();
   }
 }
 
@@ -125,8 +130,8 @@ async function tryLock(connection: pg.Client, name: string): Promise<boolean> {
   return rows[0]?.held === true;
 }
 
-/** Runs a query. If it fails, the term ends. */
-async function query<Result>(
+/** Runs a query. If the query fails, the term ends. */
+async function queryOrEndTerm<Result>(
   term: AbortController,
   run: () => Promise<Result> | undefined,
 ): Promise<Result | undefined> {
@@ -149,7 +154,7 @@ async function lead(run: (signal: AbortSignal) => Promise<void>, term: AbortCont
 }
 
 /** Closes the connection, which frees the lock. */
-async function release(connection: pg.Client, logger: Logger): Promise<void> {
+async function closeConnection(connection: pg.Client, logger: Logger): Promise<void> {
   await connection
     .end()
     .catch((error: unknown) => logger.debug({ error }, "The connection of the leader was already closed."));

@@ -11,7 +11,7 @@ export interface ProcessStatus {
   state: RoleStatus["state"] | "stopped";
   detail: string | null;
   position: bigint | null;
-  /** Rate of the last seconds; null if the role reads no events or has just started. */
+  /** Average since the previous report. Null if the role reads no events or has just started. */
   eventsPerSecond: number | null;
   lastError: LastError | null;
   failedAt: LogPosition | null;
@@ -19,20 +19,20 @@ export interface ProcessStatus {
   at: number;
 }
 
-/** Older statuses are deleted. */
-const MAX_AGE = "1 day";
+/** Age at which statuses are deleted, as a Postgres interval. */
+const MAX_STATUS_AGE = "1 day";
 
-/** Longest stored text, in characters. */
+/** Maximum length of a stored text, in characters. */
 const MAX_TEXT_LENGTH = 2_000;
 
-/** Writes the status of a process, and deletes outdated ones. */
+/** Writes the status of a process, and deletes outdated statuses of all processes. */
 export async function writeProcessStatus(pool: pg.Pool, status: ProcessStatus): Promise<void> {
   const { role, process, state, detail, position, eventsPerSecond, at } = status;
   const { lastError, failedAt } = status;
   await pool.query({
     name: "write process status",
-    text: `WITH forgotten AS (
-        DELETE FROM projection.process_status WHERE at < $13::timestamptz - interval '${MAX_AGE}')
+    text: `WITH outdated AS (
+        DELETE FROM projection.process_status WHERE at < $13::timestamptz - interval '${MAX_STATUS_AGE}')
       INSERT INTO projection.process_status (role, process, state, detail, position, events_per_second,
         last_error, last_error_at, failed_position, failed_stream, failed_revision, failed_type, at)
       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
@@ -49,47 +49,40 @@ export async function writeProcessStatus(pool: pg.Pool, status: ProcessStatus): 
   });
 }
 
-interface StoredStatus {
-  role: string;
-  process: string;
-  state: ProcessStatus["state"];
-  detail: string | null;
-  position: bigint | null;
-  events_per_second: number | null;
+type SharedColumns = "role" | "process" | "state" | "detail" | "position" | "eventsPerSecond";
+
+interface ProcessStatusRow extends Pick<ProcessStatus, SharedColumns> {
   last_error: string | null;
   last_error_at: string | null;
   failed_position: bigint | null;
   failed_stream: string | null;
   failed_revision: bigint | null;
   failed_type: string | null;
-  at: string;
+  reported_at: string;
 }
 
 /** Reads the latest status of all processes, newest first. */
 export async function readProcessStatuses(pool: pg.Pool): Promise<ProcessStatus[]> {
-  const { rows } = await pool.query<StoredStatus>(
-    `SELECT role, process, state, detail, position, events_per_second, last_error,
+  const { rows } = await pool.query<ProcessStatusRow>(
+    `SELECT role, process, state, detail, position, events_per_second AS "eventsPerSecond", last_error,
             rfc3339(last_error_at) AS last_error_at, failed_position, failed_stream, failed_revision, failed_type,
-            rfc3339(at) AS at
-       FROM projection.process_status ORDER BY process_status.at DESC`,
+            rfc3339(at) AS reported_at
+       FROM projection.process_status ORDER BY at DESC`,
   );
-  return rows.map((row) => ({
-    role: row.role,
-    process: row.process,
-    state: row.state,
-    detail: row.detail,
-    position: row.position,
-    eventsPerSecond: row.events_per_second,
-    lastError:
-      row.last_error === null || row.last_error_at === null
-        ? null
-        : { message: row.last_error, at: Date.parse(row.last_error_at) },
-    failedAt: failedAt(row),
-    at: Date.parse(row.at),
-  }));
+  return rows.map((row) => {
+    const { role, process, state, detail, position, eventsPerSecond } = row;
+    return {
+      ...{ role, process, state, detail, position, eventsPerSecond },
+      ...{ lastError: toLastError(row), failedAt: toFailedAt(row), at: Date.parse(row.reported_at) },
+    };
+  });
 }
 
-function failedAt(row: StoredStatus): LogPosition | null {
+function toLastError({ last_error: message, last_error_at: at }: ProcessStatusRow): LastError | null {
+  return message === null || at === null ? null : { message, at: Date.parse(at) };
+}
+
+function toFailedAt(row: ProcessStatusRow): LogPosition | null {
   const { failed_position: position, failed_stream: stream, failed_revision: revision } = row;
   if (position === null || stream === null || revision === null) return null;
   return { position, stream, revision, type: row.failed_type ?? "" };

@@ -1,4 +1,7 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import type pg from "pg";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
+import type { Logger } from "../../shared/runtime/logger.ts";
 import type { DIFFERENT_LOG } from "../checkpoints/same-log.ts";
 import type { OTHER_RELEASE } from "./failure.ts";
 
@@ -6,8 +9,19 @@ import type { OTHER_RELEASE } from "./failure.ts";
 export interface Role {
   name: string;
   status(): RoleStatus;
-  /** Takes no more work, and finishes or releases its current work. */
+  /** Accepts no new work, and finishes or releases the current work. */
   stop(): Promise<void>;
+}
+
+/** Role that reads the event log and can be behind its end. */
+export type LogRole = "projectors" | "relay";
+
+/** Dependencies of all roles. */
+export interface RoleDeps {
+  client: EventStoreDBClient;
+  pool: pg.Pool;
+  databaseUrl: string;
+  logger: Logger;
 }
 
 /** Public text about the state of a role. It never contains data of an event or text of an error. */
@@ -20,10 +34,10 @@ export type Detail =
   | `waits for ${AwaitedServer}`
   | "waits";
 
-/** Servers that projectors wait for by name. */
+/** Servers whose names the status of the projectors shows while they wait. */
 export type AwaitedServer = "the database" | "the event log";
 
-/** Last error of a role. Its text may quote an event, so only logs and the operator's status show it. */
+/** Last error of a role. The message may quote an event, so only logs and the operator's status show the message. */
 export interface LastError {
   message: string;
   /** Milliseconds since 1970. */
@@ -33,16 +47,16 @@ export interface LastError {
 export interface RoleStatus {
   /** `standby`: another process leads. `failed`: stopped until an operator removes the cause. */
   state: "starting" | "running" | "standby" | "failed";
-  /** Null while the role works, and if it failed at an event: then see `failedAt` and `lastError`. */
+  /** Null while the role works, and after a failure at an event, which `failedAt` and `lastError` describe. */
   detail: Detail | null;
   /** True if this process leads the role. Absent for a role without a leader. */
   leads?: boolean;
   /** Position in the event log. Absent for a role that does not read the log. */
-  position?: bigint;
-  /** Events that the role has read since the process started. */
-  events?: number;
+  position?: bigint | undefined;
+  /** Number of events that the role has read since the process started. */
+  events?: number | undefined;
   /** Last error, even if the role has recovered from it. */
-  lastError?: LastError;
+  lastError?: LastError | undefined;
   /** Event at which the role failed. */
-  failedAt?: LogPosition;
+  failedAt?: LogPosition | undefined;
 }

@@ -2,20 +2,21 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
-import { logEnd } from "../checkpoints/log-end.ts";
+import { readLogEnd } from "../checkpoints/log-end.ts";
 import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
-import { DifferentLogError, requireSameLog } from "../checkpoints/same-log.ts";
-import { shapeOf } from "../engine/ddl.ts";
+import { findLogDifference, requireSameLog } from "../checkpoints/same-log.ts";
+import { fingerprintOf } from "../engine/ddl.ts";
 import type { AnyReadModel } from "../engine/read-model.ts";
-import { type ParkedStream, readParked } from "../parking/parked-streams.ts";
+import { type ParkedStream, readParkedStreams } from "../parking/parked-streams.ts";
 import { readSkipped } from "../parking/skipped-events.ts";
 import { type ProcessStatus, readProcessStatuses } from "../roles/process-status.ts";
+import type { LogRole } from "../roles/role.ts";
 import { countDeliveries, type DeliveryCounts } from "./count-deliveries.ts";
-import { type Follower, type Lag, lagBehind } from "./lag.ts";
+import { type Lag, measureLag } from "./lag.ts";
 
 /** Status of the projection service for operators. */
 export interface Status {
-  /** Error message if the database was built from another log; otherwise null. */
+  /** Error message if the database was built from another log. Otherwise null. */
   differentLog: string | null;
   /** True if this release built the read models. */
   ownRelease: boolean;
@@ -27,14 +28,17 @@ export interface Status {
 }
 
 export interface FollowerStatus extends RoleProcesses {
-  role: Follower;
+  role: LogRole;
   position: bigint;
-  /** Null for a different log, whose positions cannot be compared. */
+  /** Null if the log is a different one, because its positions cannot be compared with the checkpoint. */
   lag: Lag | null;
 }
 
 export interface RoleProcesses {
-  /** The running process; otherwise one that is starting, failed, on standby, or was seen last. */
+  /**
+   * Status of the most relevant process: a running process, or else one that is starting, failed, or on standby. If no
+   * process is alive, the process that reported last. Undefined if no process of the role ever reported.
+   */
   process: ProcessStatus | undefined;
   /** True if a process of the role reported within the last seconds. */
   alive: boolean;
@@ -48,71 +52,64 @@ export interface ParkedStatus extends Partial<ParkedStream> {
   stream: string;
   position: bigint;
   revision: bigint;
-  /** Number of its events that the read models lack. */
+  /** Number of events of the stream that the read models lack. */
   events: bigint;
   /**
-   * `resumed`: no longer parked, but the read models still lack events. `taken`: parked, but the read models lack no
-   * events. `untold`: only the relay skips it.
+   * `parked`: the read models skip the stream. `resumed`: the stream is no longer parked, but the read models still lack
+   * events. `taken`: the stream is parked, but the read models lack no events. `untold`: only the relay skips the stream.
    */
   state: "parked" | "resumed" | "taken" | "untold";
 }
 
-/** A running process reports every two seconds. Milliseconds. */
+/** A process that has not reported for this time counts as dead. Processes report every two seconds. Milliseconds. */
 const ALIVE_TIMEOUT_MS = 10_000;
 
-/** Larger tables are not counted; Postgres estimates their rows. */
+/** Number of rows up to which a table is counted exactly. For larger tables, Postgres estimates the number. */
 const MAX_COUNTED_ROWS = 10_000;
 
-/** @param now milliseconds since 1970 */
+/** Collects the status for operators. @param now milliseconds since 1970 */
 export async function findStatus(
   { client, pool, models }: { client: EventStoreDBClient; pool: pg.Pool; models: readonly AnyReadModel[] },
   now: number,
 ): Promise<Status> {
   const statuses = await readProcessStatuses(pool);
-  const end = await logEnd(client);
+  const end = await readLogEnd(client);
   const checkpoint = await readCheckpoint(pool, READ_MODEL_SCHEMA);
   const positions = {
     projectors: checkpoint.position,
     relay: (await readRelayCheckpoint(pool)).position,
   };
-  const differentLog = await findDifference(client, pool);
+  const differentLog = (await findLogDifference(requireSameLog({ client, pool })))?.message ?? null;
   const followers: FollowerStatus[] = [];
   for (const role of ["projectors", "relay"] as const) {
     const position = positions[role];
-    const lag = differentLog === null ? await lagBehind(client, role, position, end, now) : null;
+    const lag = differentLog === null ? await measureLag(client, role, position, end, now) : null;
     followers.push({ role, position, lag, ...processesOf(role, statuses, now) });
   }
   const webhooks = { ...processesOf("webhooks", statuses, now), ...(await countDeliveries(pool, now)) };
-  const ownRelease = checkpoint.shape === shapeOf(models);
+  const ownRelease = checkpoint.fingerprint === fingerprintOf(models);
   const readModels: Status["readModels"] = [];
   for (const { table } of ownRelease ? models : []) {
     readModels.push({ table, ...(await countRows(pool, table)) });
   }
-  const parked = await findParked(client, pool, positions.projectors);
+  const parked = await listParkedStreams(client, pool, positions.projectors);
   return { differentLog, ownRelease, followers, webhooks, readModels, parked };
 }
 
-async function findDifference(client: EventStoreDBClient, pool: pg.Pool): Promise<string | null> {
-  try {
-    await requireSameLog({ client, pool });
-    return null;
-  } catch (error) {
-    if (error instanceof DifferentLogError) return error.message;
-    throw error;
-  }
-}
-
 function processesOf(
-  role: Follower | "webhooks",
+  role: LogRole | "webhooks",
   statuses: readonly ProcessStatus[],
   now: number,
 ): RoleProcesses {
-  const all = statuses.filter((status) => status.role === role);
-  const alive = all.filter(({ at, state }) => now - at < ALIVE_TIMEOUT_MS && state !== "stopped");
-  const find = (wanted: ProcessStatus["state"]) => alive.find(({ state }) => state === wanted);
-  const process = find("running") ?? find("starting") ?? find("failed") ?? alive[0] ?? all[0];
-  const count = (wanted: ProcessStatus["state"]) => alive.filter(({ state }) => state === wanted).length;
-  return { process, alive: alive.length > 0, working: count("running"), standby: count("standby") };
+  const reported = statuses.filter((status) => status.role === role);
+  const alive = reported.filter(({ at, state }) => now - at < ALIVE_TIMEOUT_MS && state !== "stopped");
+  const withState = (state: ProcessStatus["state"]) => alive.filter((status) => status.state === state);
+  const running = withState("running");
+  const byRelevance = [...running, ...withState("starting"), ...withState("failed"), ...alive, ...reported];
+  return {
+    ...{ process: byRelevance[0], alive: alive.length > 0 },
+    ...{ working: running.length, standby: withState("standby").length },
+  };
 }
 
 async function countRows(pool: pg.Pool, table: string): Promise<{ rows: number; exact: boolean }> {
@@ -126,23 +123,22 @@ async function countRows(pool: pg.Pool, table: string): Promise<{ rows: number; 
   return { rows: Math.max(MAX_COUNTED_ROWS, Number(estimated ?? 0n)), exact: false };
 }
 
-async function findParked(
+async function listParkedStreams(
   client: EventStoreDBClient,
   pool: pg.Pool,
   position: bigint,
 ): Promise<ParkedStatus[]> {
-  const { streams, relayOnly } = await readParked(createEventLog(client));
+  const { streams, relayOnly } = await readParkedStreams(createEventLog(client));
   const skipped = await readSkipped(pool, READ_MODEL_SCHEMA);
-  const listed = [...streams.values()].map((parked): ParkedStatus => {
-    const events = skipped.get(parked.stream)?.events ?? 0n;
-    const taken = events === 0n && parked.position <= position;
-    return { ...parked, events, state: taken ? "taken" : "parked" };
+  const parked = [...streams.values()].map((stream): ParkedStatus => {
+    const events = skipped.get(stream.stream)?.events ?? 0n;
+    return { ...stream, events, state: events === 0n && stream.position <= position ? "taken" : "parked" };
   });
-  const resumed = [...skipped].flatMap(([stream, left]): ParkedStatus[] =>
-    streams.has(stream) ? [] : [{ stream, ...left, state: "resumed" }],
+  const resumed = [...skipped]
+    .filter(([stream]) => !streams.has(stream))
+    .map(([stream, events]): ParkedStatus => ({ stream, ...events, state: "resumed" }));
+  const untold = [...relayOnly.values()].map(
+    (stream): ParkedStatus => ({ ...stream, events: 0n, state: "untold" }),
   );
-  const relayed = [...relayOnly.values()].map((parked): ParkedStatus => {
-    return { ...parked, events: 0n, state: "untold" };
-  });
-  return [...listed, ...resumed, ...relayed];
+  return [...parked, ...resumed, ...untold];
 }

@@ -2,24 +2,10 @@ import type Koa from "koa";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 
 /** Prometheus metrics of one process. */
-export interface Metrics {
-  registry: Registry;
-  position: Gauge<"role">;
-  lagEvents: Gauge<"role">;
-  lagSeconds: Gauge<"role">;
-  leader: Gauge<"role">;
-  waits: Gauge<"role">;
-  failed: Gauge<"role">;
-  events: Counter<"role">;
-  batch: Histogram;
-  parkedStreams: Gauge;
-  parkedEvents: Gauge;
-  deliveries: Gauge<"state">;
-  attempts: Counter<"outcome">;
-}
+export type Metrics = ReturnType<typeof createMetrics>;
 
-/** Creates the metrics in a separate registry. */
-export function createMetrics(): Metrics {
+/** Creates the metrics in a new registry. */
+export function createMetrics() {
   const registry = new Registry();
   const registers = [registry];
   const gauge = <Label extends string = never>(name: string, help: string, ...labelNames: Label[]) =>

@@ -6,13 +6,13 @@ import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { settlesWithin } from "../../shared/runtime/timeout.ts";
 import { READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
-import { logEnd } from "../checkpoints/log-end.ts";
-import { readParked } from "../parking/parked-streams.ts";
+import { readLogEnd } from "../checkpoints/log-end.ts";
+import { readParkedStreams } from "../parking/parked-streams.ts";
 import { readSkipped } from "../parking/skipped-events.ts";
 import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
 import type { Role, RoleStatus } from "../roles/role.ts";
 import { countDeliveries } from "./count-deliveries.ts";
-import { isFollower, type Lag, lagBehind } from "./lag.ts";
+import { type Lag, measureLag, readsLog } from "./lag.ts";
 import type { Metrics } from "./metrics.ts";
 
 export interface ReporterOptions {
@@ -21,7 +21,7 @@ export interface ReporterOptions {
   roles: readonly Role[];
   metrics: Metrics;
   logger: Logger;
-  /** Name of the process. Host name and process id if absent. */
+  /** Name of the process. Default: host name and process id. */
   process?: string;
   /** Milliseconds since 1970. */
   clock?: () => number;
@@ -35,20 +35,20 @@ export interface Reporter {
 
 const REPORT_INTERVAL_MS = 2_000;
 
-/** Time limit for the last report, at a stop. Milliseconds. */
+/** Time limit for the last report when the reporter stops. Milliseconds. */
 const LAST_REPORT_TIMEOUT_MS = 1_000;
 
 /**
  * Reports the status of the process's roles every two seconds: in the database for the operator's status, and as metrics.
- * It never disturbs the roles. If it cannot measure or write something, it tries again at the next report.
+ * The reporter never disturbs the roles. If a measurement or a write fails, the reporter retries at the next report.
  */
 export function startReporter(options: ReporterOptions): Reporter {
   const { roles, metrics, logger, clock = Date.now } = options;
   const ended = new AbortController();
   const { signal } = ended;
   const lags = new Map<string, Lag>();
-  const rateOf = createRates(metrics);
-  const orLogged = async (work: () => Promise<void>) => {
+  const rateOf = createRateMeter(metrics);
+  const logFailure = async (work: () => Promise<void>) => {
     try {
       await work();
     } catch (error) {
@@ -58,16 +58,16 @@ export function startReporter(options: ReporterOptions): Reporter {
   const report = async (stopped: boolean) => {
     const now = clock();
     const statuses = roles.map(({ name, status }) => {
-      const is = status();
-      setGauges(metrics, name, is);
-      return toProcessStatus(options, name, is, rateOf(name, is, now), stopped, now);
+      const roleStatus = status();
+      setRoleGauges(metrics, name, roleStatus);
+      return toProcessStatus(options, name, roleStatus, rateOf(name, roleStatus, now), stopped, now);
     });
-    for (const status of statuses) await orLogged(() => writeProcessStatus(options.pool, status));
+    for (const status of statuses) await logFailure(() => writeProcessStatus(options.pool, status));
   };
   const done = (async () => {
     while (!signal.aborted) {
       await report(false);
-      await orLogged(() => measure(options, lags, clock()));
+      await logFailure(() => measureGauges(options, lags, clock()));
       await pause(REPORT_INTERVAL_MS, signal);
     }
   })();
@@ -81,8 +81,11 @@ export function startReporter(options: ReporterOptions): Reporter {
   };
 }
 
-/** Creates a function that counts the events of a role and returns its rate since the last call, in events per second. */
-function createRates(metrics: Metrics) {
+/**
+ * Creates a function that counts the events of a role. It returns the rate since the previous call, in events per second,
+ * or null if there is no rate.
+ */
+function createRateMeter(metrics: Metrics) {
   const counted = new Map<string, { events: number; at: number }>();
   return (role: string, { events }: RoleStatus, now: number): number | null => {
     if (events === undefined) return null;
@@ -93,22 +96,22 @@ function createRates(metrics: Metrics) {
   };
 }
 
-/** Measures everything that needs log or database. */
-async function measure(
+/** Sets the gauges whose values come from the log or the database. */
+async function measureGauges(
   { client, pool, roles, metrics }: ReporterOptions,
   lags: Map<string, Lag>,
   now: number,
 ): Promise<void> {
-  const end = await logEnd(client);
+  const end = await readLogEnd(client);
   for (const { name, status } of roles) {
     const { position } = status();
-    if (position === undefined || !isFollower(name)) continue;
-    const lag = await lagBehind(client, name, position, end, now);
+    if (position === undefined || !readsLog(name)) continue;
+    const lag = await measureLag(client, name, position, end, now);
     lags.set(name, lag);
     metrics.lagEvents.set({ role: name }, lag.events);
     metrics.lagSeconds.set({ role: name }, lag.seconds);
   }
-  const { streams, relayOnly } = await readParked(createEventLog(client));
+  const { streams, relayOnly } = await readParkedStreams(createEventLog(client));
   metrics.parkedStreams.set(new Set([...streams.keys(), ...relayOnly.keys()]).size);
   const skipped = [...(await readSkipped(pool, READ_MODEL_SCHEMA)).values()];
   metrics.parkedEvents.set(Number(skipped.reduce((sum, { events }) => sum + events, 0n)));
@@ -116,7 +119,7 @@ async function measure(
   for (const [state, count] of Object.entries(deliveries)) metrics.deliveries.set({ state }, count);
 }
 
-function setGauges(metrics: Metrics, role: string, { state, detail, leads, position }: RoleStatus): void {
+function setRoleGauges(metrics: Metrics, role: string, { state, detail, leads, position }: RoleStatus): void {
   if (position !== undefined) metrics.position.set({ role }, Number(position));
   if (leads !== undefined) metrics.leader.set({ role }, leads ? 1 : 0);
   metrics.waits.set({ role }, detail?.startsWith("waits") ? 1 : 0);

@@ -6,11 +6,11 @@ import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { createNotifier, type Notifier } from "../../shared/runtime/notifier.ts";
 import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
-import { DifferentLogError, requireSameLog, untilSameLog } from "../checkpoints/same-log.ts";
+import { DifferentLogError, requireSameLog, waitForSameLog } from "../checkpoints/same-log.ts";
 import { eventStreamOf } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import type { Role, RoleStatus } from "../roles/role.ts";
-import { failed, lastErrorNow } from "../roles/role-status.ts";
+import { toFailedStatus, toLastError } from "../roles/role-status.ts";
 import { deleteOldDeliveries } from "./maintenance/retention.ts";
 import { closeUnsendable, skipLongHeld } from "./maintenance/sweep.ts";
 import { runDispatcher } from "./matching/dispatcher.ts";
@@ -65,7 +65,7 @@ export function startWebhooks(options: WebhooksOptions): Role {
   let status = (): RoleStatus => ({ state: "starting", detail: null });
   const onUnchecked = (error: unknown) => {
     logger.warn({ error }, "Webhooks wait: cannot check whether the event log matches the database.");
-    const waiting: RoleStatus = { state: "starting", detail: "waits", lastError: lastErrorNow(error) };
+    const waiting: RoleStatus = { state: "starting", detail: "waits", lastError: toLastError(error) };
     status = () => waiting;
   };
   const done = (async () => {
@@ -76,10 +76,10 @@ export function startWebhooks(options: WebhooksOptions): Role {
         await started.done;
       });
       if (!different) return;
-      const stopped = failed(status(), different);
+      const stopped = toFailedStatus(status(), different);
       status = () => stopped;
       logger.fatal({ error: different }, "webhooks stopped");
-      await untilSameLog({ ...options, logger }, signal);
+      await waitForSameLog({ ...options, logger }, signal);
     }
   })();
   return {

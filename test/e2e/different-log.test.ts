@@ -3,7 +3,7 @@ import { cp, rm } from "node:fs/promises";
 import { expect } from "chai";
 import pg from "pg";
 import type { Stack } from "../../deploy/local/stack/stack.ts";
-import { logEnd } from "../../projection/checkpoints/log-end.ts";
+import { readLogEnd } from "../../projection/checkpoints/log-end.ts";
 import { DIFFERENT_LOG } from "../../projection/checkpoints/same-log.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { runCli } from "../projection/service-process.ts";
@@ -72,7 +72,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
               (SELECT count(*) FROM webhooks.attempt) AS attempts, (SELECT count(*) FROM webhooks.outbox) AS facts`,
     );
     const client = connectEventStore(stack.servers.eventstoreUrl, "test");
-    const end = await logEnd(client).finally(() => client.dispose());
+    const end = await readLogEnd(client).finally(() => client.dispose());
     return { ...rows[0], end, requests: receiver.requests.length };
   };
   const statusOf = async (appointmentId: string) => {

@@ -62,7 +62,7 @@ describe("the projection command line", function () {
     expect(before).to.match(
       /^projectors: .*\n {2}position {5}-1 {2}(about )?\d+ events and [\d.]+ s behind$/m,
     );
-    expect(before).to.match(/^ {2}process {6}none was ever started$/m);
+    expect(before).to.match(/^ {2}process {6}no process was ever started$/m);
     const rebuilt = await projection("rebuild");
     expect(rebuilt.out, rebuilt.err).to.match(
       /^Rebuilt in [\d.]+ s\. The new read models are in use from position \d+\.$/m,

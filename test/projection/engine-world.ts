@@ -16,7 +16,7 @@ import { createPool } from "../../shared/postgres/pool.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createTestDatabase } from "../support/stack.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
-import { runCli, type Said } from "./service-process.ts";
+import { type CliResult, runCli } from "./service-process.ts";
 
 /** A log and a database of a test's own, with empty read models: what is broken here breaks nobody else. */
 export interface EngineWorld {
@@ -30,7 +30,7 @@ export interface EngineWorld {
   /** A customer's name in the read models; undefined where there is no row. */
   nameOf(customerId: string): Promise<string | undefined>;
   /** Runs `npm run projection -- …` against this world. */
-  cli(...args: string[]): Promise<Said>;
+  cli(...args: string[]): Promise<CliResult>;
   close(): Promise<void>;
 }
 

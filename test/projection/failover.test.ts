@@ -127,7 +127,7 @@ describe("two projection processes", function () {
     const { out, code } = await world.cli("status");
     expect(code).to.equal(0);
     expect(out).to.match(
-      /^ {2}process {6}none is running; \S+:\d+ was last seen [67]\d s ago \((failed|running)\)$/m,
+      /^ {2}process {6}no process is running; \S+:\d+ was last seen [67]\d s ago \((failed|running)\)$/m,
     );
   });
 });

@@ -6,15 +6,19 @@ import { startProjectors } from "../../projection/engine/projectors.ts";
 import type { AnyReadModel } from "../../projection/engine/read-model.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";
 import { verify } from "../../projection/engine/verify.ts";
-import { PARKING_STREAM, readParked } from "../../projection/parking/parked-streams.ts";
-import { CommandRefusedError, findParked, parkStream } from "../../projection/parking/parking-commands.ts";
+import { PARKING_STREAM, readParkedStreams } from "../../projection/parking/parked-streams.ts";
+import {
+  CommandRefusedError,
+  findParkedStream,
+  parkStream,
+} from "../../projection/parking/parking-commands.ts";
 import { readSkipped } from "../../projection/parking/skipped-events.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { customers } from "../../projection/read-models/customers.ts";
 import { ProjectionError } from "../../projection/roles/failure.ts";
 import type { Role } from "../../projection/roles/role.ts";
 import { createMetrics } from "../../projection/status/metrics.ts";
-import { readinessOf } from "../../projection/status/readiness.ts";
+import { createReadinessCheck } from "../../projection/status/readiness.ts";
 import { type Reporter, startReporter } from "../../projection/status/reporter.ts";
 import { eventually } from "../support/eventually.ts";
 import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "./engine-world.ts";
@@ -91,7 +95,7 @@ describe("a stream with an event that projectors cannot process", function () {
   });
 
   it("the public health report names the place of the event, but not its data", async () => {
-    const { projectors } = await readinessOf([role], reporter)();
+    const { projectors } = await createReadinessCheck([role], reporter)();
     const place = `position ${stoppedAt}, stream customer-${bad}, revision 1`;
     expect(projectors).to.match(
       new RegExp(`^stopped at ${place}, CustomerDetailsChanged(; \\d+ events and \\d+ s behind)?$`),
@@ -122,7 +126,7 @@ describe("a stream with an event that projectors cannot process", function () {
     expect(error?.message).to.match(
       /^Neither projectors nor relay stopped at position \d+\. Run status for the position\.$/,
     );
-    expect((await readParked(world.log)).streams.size).to.equal(0);
+    expect((await readParkedStreams(world.log)).streams.size).to.equal(0);
   });
 
   it("projectors skip a parked stream and continue", async () => {
@@ -184,16 +188,18 @@ describe("a stream with an event that projectors cannot process", function () {
     );
     expect(error).to.be.instanceOf(ProjectionError);
     expect(await world.nameOf(bad)).to.equal("Before");
-    expect((await readParked(world.log)).streams.size).to.equal(1);
+    expect((await readParkedStreams(world.log)).streams.size).to.equal(1);
   });
 
   it("a fixed release resumes the stream and processes all its events in order", async () => {
-    expect((await fails(findParked(world, 1n)))?.message).to.equal("No stream is parked at position 1.");
+    expect((await fails(findParkedStream(world, 1n)))?.message).to.equal(
+      "No stream is parked at position 1.",
+    );
     const { code, out, err } = await world.cli("resume", `${stoppedAt}`, "--reason", "Mended");
     expect(code, err).to.equal(0);
     expect(out).to.contain(`Resumed: stream customer-${bad} is processed again from revision 1 on.`);
     expect(await world.nameOf(bad)).to.equal("Later");
-    expect((await readParked(world.log)).streams.size).to.equal(0);
+    expect((await readParkedStreams(world.log)).streams.size).to.equal(0);
     await world.append(`customer-${bad}`, renamed(bad, "Live again"));
     await eventually("the live event", async () => (await world.nameOf(bad)) === "Live again");
     expect(await find()).to.deep.include({ found: [], skipped: 0 });

@@ -9,7 +9,7 @@ import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 /** What a command line said. */
-export interface Said {
+export interface CliResult {
   code: number;
   out: string;
   err: string;
@@ -33,7 +33,7 @@ function entryOf(root: string, entry: string, args: readonly string[] = []) {
  *
  * @param root the source tree that it is from; this one if absent
  */
-export function runCli(servers: ServiceServers, args: readonly string[], root = ROOT): Promise<Said> {
+export function runCli(servers: ServiceServers, args: readonly string[], root = ROOT): Promise<CliResult> {
   const { eventstoreUrl: EVENTSTORE_URL, databaseUrl: DATABASE_URL, natsUrl: NATS_URL = "" } = servers;
   const env = { ...process.env, EVENTSTORE_URL, DATABASE_URL, NATS_URL };
   const entry = entryOf(root, "projection/cli/main.ts", args);

@@ -29,7 +29,6 @@ describe("two releases at once", function () {
     // One more column in a read model: the customer's name in capitals.
     await patch("projection/read-models/customers.ts", [
       ['    full_name: "text",', '    full_name: "text",\n    shouted: "text",'],
-      ["  full_name: string;", "  full_name: string;\n  shouted: string;"],
       [/full_name: data\.fullName,/g, "full_name: data.fullName, shouted: data.fullName.toUpperCase(),"],
     ]);
   });

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { pino } from "pino";
-import { BEFORE_FIRST, READ_MODEL_SCHEMA } from "../../projection/checkpoints/checkpoint.ts";
+import { BEFORE_FIRST_EVENT, READ_MODEL_SCHEMA } from "../../projection/checkpoints/checkpoint.ts";
 import { applyBatch } from "../../projection/engine/apply-batch.ts";
 import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
 import { migrate } from "../../projection/migrate.ts";
@@ -34,7 +34,7 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
   // Dropping the database closes idle connections, which then emit an error.
   admin.on("error", () => undefined);
   await ensureReadModels(admin, readModels);
-  let position = BEFORE_FIRST;
+  let position = BEFORE_FIRST_EVENT;
   return {
     ...database,
     admin,

@@ -1,8 +1,8 @@
 import { READ_MODEL_SCHEMA } from "../../../projection/checkpoints/checkpoint.ts";
-import { logEnd } from "../../../projection/checkpoints/log-end.ts";
+import { readLogEnd } from "../../../projection/checkpoints/log-end.ts";
 import { DifferentLogError } from "../../../projection/checkpoints/same-log.ts";
-import { fillProgress } from "../../../projection/cli/fill-progress.ts";
-import { shapeOf } from "../../../projection/engine/ddl.ts";
+import { createProgressReporter } from "../../../projection/cli/fill-progress.ts";
+import { fingerprintOf } from "../../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { migrate } from "../../../projection/migrate.ts";
@@ -28,7 +28,7 @@ export async function upgradeReadModels(
   signal = new AbortController().signal,
 ): Promise<void> {
   const fingerprint = await readStoredFingerprint(databaseUrl);
-  if (fingerprint === undefined || fingerprint === shapeOf(readModels)) return;
+  if (fingerprint === undefined || fingerprint === fingerprintOf(readModels)) return;
   const logger = createLogger("read models", "silent"); // the start prints its own progress
   const pool = createPool({
     url: databaseUrl,
@@ -42,9 +42,9 @@ export async function upgradeReadModels(
     await progress.step("read models of this release", async () => {
       await migrate(databaseUrl, logger);
       await ensureReadModels(pool, readModels);
-      const onProgress = fillProgress(
+      const onProgress = createProgressReporter(
         { progress: (text) => progress.log(`  … ${text}`) },
-        await logEnd(client),
+        await readLogEnd(client),
       );
       await rebuild({ client, pool, models: readModels, logger, onProgress }, signal);
     });

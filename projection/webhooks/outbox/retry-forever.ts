@@ -1,7 +1,7 @@
 import { createBackoff } from "../../../shared/runtime/backoff.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { LastError, RoleStatus } from "../../roles/role.ts";
-import { lastErrorNow } from "../../roles/role-status.ts";
+import { toLastError } from "../../roles/role-status.ts";
 
 /** Tracks which parts of a role have errors, for the status of the role. */
 export interface HealthTracker {
@@ -20,7 +20,7 @@ export function createHealthTracker(): HealthTracker {
         return;
       }
       hindered.add(part);
-      const { message, at } = lastErrorNow(error);
+      const { message, at } = toLastError(error);
       lastError = { message: `${part}: ${message}`, at };
     },
     status: () => ({ detail: hindered.size === 0 ? null : "waits", ...(lastError && { lastError }) }),

@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { eventAt } from "../../../projection/checkpoints/event-at.ts";
+import { readEventAt } from "../../../projection/checkpoints/event-at.ts";
 import { DifferentLogError, requireAnchored } from "../../../projection/checkpoints/same-log.ts";
 import { createEvent, getRejection } from "../../conformance/log-under-test.ts";
 import { createClient, createTemporaryDir } from "../../deploy/eventstore/log-process.ts";
@@ -20,7 +20,7 @@ describe("reading the event at a log position", () => {
       const { position } = await client.appendToStream("damaged", damaged);
       await flipBit(getSegmentPath(dir, 1), offset + 100);
       const { commit } = position!;
-      expect((await getRejection(eventAt(client, commit))).message).to.include("checksum");
+      expect((await rejection(readEventAt(client, commit))).message).to.include("checksum");
       const checkpoint = { position: commit, anchor: { position: commit, eventId: damaged.id } };
       const error = await getRejection(requireAnchored(client, "the relay", checkpoint));
       expect(error).not.to.be.instanceOf(DifferentLogError);
@@ -41,7 +41,7 @@ describe("reading the event at a log position", () => {
   };
 
   it("finds no event if the server refuses the position as invalid", async () => {
-    expect(await eventAt(refusing(3), 7n)).to.equal(undefined);
+    expect(await readEventAt(refusing(3), 7n)).to.equal(undefined);
   });
 
   for (const [name, code] of [
@@ -51,7 +51,7 @@ describe("reading the event at a log position", () => {
     ["DATA_LOSS", 15],
   ] as const) {
     it(`fails if the server answers ${name}`, async () => {
-      expect((await getRejection(eventAt(refusing(code), 7n))).message).to.equal("refused");
+      expect((await rejection(readEventAt(refusing(code), 7n))).message).to.equal("refused");
     });
   }
 });

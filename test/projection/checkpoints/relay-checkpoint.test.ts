@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type pg from "pg";
+import { BEFORE_FIRST_EVENT, type Checkpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import {
   CheckpointLostError,
-  LOG_START,
   moveRelayCheckpoint,
   readRelayCheckpoint,
 } from "../../../projection/checkpoints/relay-checkpoint.ts";
@@ -28,12 +28,12 @@ describe("the relay's checkpoint", () => {
   });
 
   it("moves to log positions beyond 2 GiB and beyond 4 GiB", async () => {
-    const start = { position: LOG_START, anchor: null };
+    const start = { position: BEFORE_FIRST_EVENT, anchor: null };
     const anchors = [2n ** 31n, 2n ** 32n, 2n ** 62n].map((position) => ({
       position,
       eventId: randomUUID(),
     }));
-    let from: Awaited<ReturnType<typeof readRelayCheckpoint>> = start;
+    let from: Checkpoint = start;
     for (const anchor of anchors) {
       await moveRelayCheckpoint(pool, from, anchor);
       from = await readRelayCheckpoint(pool);

@@ -1,43 +1,48 @@
 import { expect } from "chai";
-import { fillProgress } from "../../../projection/cli/fill-progress.ts";
+import { BEFORE_FIRST_EVENT } from "../../../projection/checkpoints/checkpoint.ts";
+import { createProgressReporter } from "../../../projection/cli/fill-progress.ts";
 
 describe("the progress of a run through the log", () => {
-  /** What is said for each of some moments: seconds since the start, and how far the run is. */
-  function told(end: bigint, ...moments: [number, bigint][]): string[] {
+  /** Returns the printed lines. Each moment has the seconds since the start and the position up to which the run has read. */
+  function report(end: bigint, ...moments: [number, bigint][]): string[] {
     const lines: string[] = [];
     let now = 0;
-    const show = fillProgress({ progress: (text) => lines.push(text) }, end, () => now);
-    for (const [seconds, seen] of moments) {
+    const onProgress = createProgressReporter({ progress: (text) => lines.push(text) }, end, () => now);
+    for (const [seconds, readUpTo] of moments) {
       now = seconds * 1_000;
-      show({ seen, events: Math.max(0, Number(seen)), waitsFor: null });
+      onProgress({ readUpTo, events: Math.max(0, Number(readUpTo)), waitsFor: null });
     }
     return lines;
   }
 
   it("progress starts at 0.0 %, although the checkpoint is before the first position", () => {
-    expect(told(1_000n, [0, -1n], [1, -1n])).to.deep.equal(["0.0 % of the log, 0 events/s"]);
+    expect(report(1_000n, [0, BEFORE_FIRST_EVENT], [1, BEFORE_FIRST_EVENT])).to.deep.equal([
+      "0.0 % of the log, 0 events/s",
+    ]);
   });
 
   it("progress shows no time left at the start of a run", () => {
-    expect(told(1_000_000n, [0, -1n], [2, 50n], [4, 200n])).to.deep.equal([
+    expect(report(1_000_000n, [0, BEFORE_FIRST_EVENT], [2, 50n], [4, 200n])).to.deep.equal([
       "0.0 % of the log, 25 events/s",
       "0.0 % of the log, 50 events/s",
     ]);
   });
 
   it("progress estimates the time left, in minutes if it is long", () => {
-    expect(told(1_000_000n, [0, 0n], [4, 20_000n], [10, 250_000n])).to.deep.equal([
+    expect(report(1_000_000n, [0, 0n], [4, 20_000n], [10, 250_000n])).to.deep.equal([
       "2.0 % of the log, 5000 events/s, 3 min left",
       "25.0 % of the log, 25000 events/s, 30 s left",
     ]);
   });
 
   it("the estimate of a continued run only uses the events of this run", () => {
-    expect(told(100n, [0, 50n], [5, 75n])).to.deep.equal(["75.0 % of the log, 5 events/s, 5 s left"]);
+    expect(report(100n, [0, 50n], [5, 75n])).to.deep.equal(["75.0 % of the log, 5 events/s, 5 s left"]);
   });
 
   it("progress never exceeds 100 %, and an empty log counts as complete", () => {
-    expect(told(100n, [0, 0n], [5, 180n])).to.deep.equal(["100.0 % of the log, 36 events/s, 0 s left"]);
-    expect(told(-1n, [0, -1n], [1, -1n])).to.deep.equal(["100.0 % of the log, 0 events/s"]);
+    expect(report(100n, [0, 0n], [5, 180n])).to.deep.equal(["100.0 % of the log, 36 events/s, 0 s left"]);
+    expect(report(BEFORE_FIRST_EVENT, [0, BEFORE_FIRST_EVENT], [1, BEFORE_FIRST_EVENT])).to.deep.equal([
+      "100.0 % of the log, 0 events/s",
+    ]);
   });
 });

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import type pg from "pg";
-import { withMaintenance } from "../../../projection/engine/maintenance.ts";
+import { withMaintenanceLock } from "../../../projection/engine/maintenance.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
@@ -22,18 +22,18 @@ describe("the connection of a rebuild or verify", () => {
   });
 
   it("runs a statement for longer than the server and the client of the pool allow", async () => {
-    const { rows } = await withMaintenance(pool, (connection) =>
+    const { rows } = await withMaintenanceLock(pool, (connection) =>
       connection.query<{ position: bigint }>("SELECT 5::bigint AS position FROM pg_sleep(1)"),
     );
     expect(rows).to.deep.equal([{ position: 5n }]);
   });
 
   it("excludes another rebuild or verify, and is closed afterwards", async () => {
-    const error = await withMaintenance(pool, () =>
-      withMaintenance(pool, async () => undefined).catch((error: unknown) => error),
+    const error = await withMaintenanceLock(pool, () =>
+      withMaintenanceLock(pool, async () => undefined).catch((error: unknown) => error),
     );
     expect(error).to.be.instanceOf(StartError);
-    await withMaintenance(pool, async () => undefined);
+    await withMaintenanceLock(pool, async () => undefined);
     const { rowCount } = await pool.query(
       "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
     );

@@ -9,7 +9,7 @@ import {
   readCheckpoint,
   readPosition,
 } from "../../../projection/checkpoints/checkpoint.ts";
-import { swapLock } from "../../../projection/engine/apply-batch.ts";
+import { swapLockName } from "../../../projection/engine/apply-batch.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { FORMER_SCHEMA, NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
@@ -127,7 +127,7 @@ describe("a rebuild that is killed with -9", function () {
     (await world.pool.query("SELECT FROM pg_namespace WHERE nspname = $1", [schema])).rowCount === 1;
 
   it("a rebuild killed before, between or after its batches leaves the current tables in use, and the next run continues", async () => {
-    const first = await hold(LOCK, [swapLock(NEXT_SCHEMA)]);
+    const first = await hold(LOCK, [swapLockName(NEXT_SCHEMA)]);
     const before = startRebuild();
     await eventually("it waits to write its first batch", () => waiting("advisory"), WITHIN);
     const killed = kill(before);
@@ -136,11 +136,11 @@ describe("a rebuild that is killed with -9", function () {
     expect(await served()).to.deep.equal([{ city: "former" }]);
     expect(await exists(NEXT_SCHEMA)).to.equal(true);
 
-    const again = await hold(LOCK, [swapLock(NEXT_SCHEMA)]);
+    const again = await hold(LOCK, [swapLockName(NEXT_SCHEMA)]);
     const between = startRebuild();
     await eventually("it waits to write", () => waiting("advisory"), WITHIN);
     // In the queue behind one batch, and before the next.
-    const second = hold(LOCK, [swapLock(NEXT_SCHEMA)]);
+    const second = hold(LOCK, [swapLockName(NEXT_SCHEMA)]);
     await eventually("the queue", async () => {
       const { rowCount } = await world.pool.query(
         "SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
@@ -161,7 +161,7 @@ describe("a rebuild that is killed with -9", function () {
     const swapping = startRebuild();
     await eventually("it waits for a long read to end", () => waiting("relation"), WITHIN);
     const full = await readCheckpoint(world.pool, NEXT_SCHEMA);
-    expect([full.position, full.tables]).to.deep.equal([end, half.tables]);
+    expect([full.position, full.tableOid]).to.deep.equal([end, half.tableOid]);
     await kill(swapping);
     await reading();
     expect(await served()).to.deep.equal([{ city: "former" }]);

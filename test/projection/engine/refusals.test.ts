@@ -12,6 +12,7 @@ import { verify } from "../../../projection/engine/verify.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { customers } from "../../../projection/read-models/customers.ts";
 import { ProjectionError } from "../../../projection/roles/failure.ts";
+import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "../engine-world.ts";
@@ -101,8 +102,16 @@ describe("a projection with a database that refuses statements", function () {
     onProgress: (progress: ProjectionProgress) => void = () => undefined,
     pool = world.pool,
   ) => {
-    const parked = async () => ({ streams: new Map(), upTo: -1n });
-    const options = { ...world, pool, schema: SCHEMA, models: numbered, logger: silent, parked, onProgress };
+    const loadParked = async () => ({ streams: new Map(), lastRevision: EMPTY_STREAM });
+    const options = {
+      ...world,
+      pool,
+      schema: SCHEMA,
+      models: numbered,
+      logger: silent,
+      loadParked,
+      onProgress,
+    };
     return runProjection(options, signal).then(
       () => undefined,
       (error: Error) => error,
@@ -126,8 +135,8 @@ describe("a projection with a database that refuses statements", function () {
         `^position \\d+, stream customer-${first}, revision 2: the database refused a value of CustomerDetailsChanged \\(SQLSTATE 22P02\\)$`,
       ),
     );
-    expect((error as ProjectionError).place?.revision).to.equal(2n);
-    expect((error as ProjectionError).place).to.not.have.property("data");
+    expect((error as ProjectionError).failedEvent?.revision).to.equal(2n);
+    expect((error as ProjectionError).failedEvent).to.not.have.property("data");
     expect(await names()).to.deep.equal([2, 3]);
     const stands = await readPosition(world.pool, SCHEMA);
     expect(stands >= before && stands < at).to.equal(true);
@@ -140,7 +149,7 @@ describe("a projection with a database that refuses statements", function () {
     const error = await run(new AbortController().signal);
     expect(error).to.be.instanceOf(ProjectionError);
     expect(error?.message).to.equal("The database refused a statement (SQLSTATE 42P01).");
-    expect((error as ProjectionError).place).to.equal(undefined);
+    expect((error as ProjectionError).failedEvent).to.equal(undefined);
   });
 
   it("the projection waits for a temporary failure, reports it, and continues", async () => {

@@ -114,7 +114,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     const { code, out } = await operate(park, position);
     expect(code).to.equal(0);
     expect(out).to.contain(
-      `the relay skips stream ${stream} from revision 1 on. Partners get no webhooks for it.`,
+      `the relay skips stream ${stream} from revision 1 on. Partners get no webhooks for the stream.`,
     );
     await delivered(later.eventId);
     await eventually("the relay goes on", () => relay.status().state === "running");
@@ -125,7 +125,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     expect(await minutesOf(odd)).to.equal(45);
     expect((await readSkipped(world.pool, READ_MODEL_SCHEMA)).size).to.equal(0);
     expect(await status()).to.match(
-      /parked streams: 1\n {2}position \d+, stream appointment-.*, from revision 1 on: partners get no webhooks for it.*\n {4}AppointmentRescheduled: .*the stream does not end with this event$/m,
+      /parked streams: 1\n {2}position \d+, stream appointment-.*, from revision 1 on: the relay sends no webhooks for the stream.*\n {4}AppointmentRescheduled: .*the stream does not end with this event$/m,
     );
   });
 

@@ -28,7 +28,7 @@ describe("the operator's status of webhooks", function () {
 
   it("shows pending, due and failed deliveries, and the processes that send them", async () => {
     expect(await status(false)).to.contain(
-      "  deliveries   0 pending, 0 due, 0 failed\n  process      none was ever started",
+      "  deliveries   0 pending, 0 due, 0 failed\n  process      no process was ever started",
     );
     const [gone, broken] = [await startReceiver(), await startReceiver()];
     gone.always({ status: 410 });

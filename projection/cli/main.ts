@@ -87,8 +87,8 @@ function addParkingCommand(
     .command(name)
     .description(description)
     .argument("<position>", "log position of the event, as `status` shows it", parsePosition)
-    .requiredOption("--reason <text>", "reason, 1 to 200 characters; stored in the event log")
-    .option("--actor <name>", "name of the operator; stored in the event log", os.userInfo().username)
+    .requiredOption("--reason <text>", "reason, 1 to 200 characters, stored in the event log")
+    .option("--actor <name>", "name of the operator, stored in the event log", os.userInfo().username)
     .action((position: bigint, options: ParkingOptions) =>
       runCommand((context) => work(context, position, options)),
     );
@@ -156,6 +156,6 @@ async function requirePreparedDatabase(pool: pg.Pool): Promise<void> {
   );
   if (rows[0]?.prepared === 2n) return;
   throw new StartError(
-    "The database is not prepared for this release. Start the projection service of this release first; it prepares the database.",
+    "The database is not prepared for this release. Start the projection service of this release first, because it prepares the database.",
   );
 }

@@ -46,7 +46,7 @@ function formatStatus(status: Status, now: number): string[] {
     "",
     ...(ownRelease
       ? ["rows in the read models, as of the position of the projectors:", ...formatColumns(tables, 4)]
-      : ["The read models belong to another release. Run that release, or run `rebuild` with this one."]),
+      : ["The read models belong to another release. Run that release, or run `rebuild` with this release."]),
     "",
     parked.length === 0 ? "parked streams: none" : `parked streams: ${parked.length}`,
     ...parked.flatMap(formatParkedStream),

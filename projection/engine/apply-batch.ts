@@ -38,7 +38,7 @@ export async function applyBatch(
   { skipped, tableOid, asynchronousCommit }: BatchOptions = {},
 ): Promise<void> {
   try {
-    // The lock keeps a rebuild from swapping schemas during the transaction. One round trip for all three commands.
+    // The lock keeps a rebuild from swapping schemas during the transaction. All commands take one round trip together.
     await client.query(`BEGIN;${asynchronousCommit ? "SET LOCAL synchronous_commit = off;" : ""}
       SELECT pg_advisory_xact_lock_shared(hashtextextended('${swapLockName(schema)}', 0))`);
     const generations = await loadGenerations(client, schema, events);

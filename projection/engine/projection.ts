@@ -120,7 +120,7 @@ async function runSubscription(
     const filled = fillBuffer(buffer, run, subscription.signal).finally(() => buffer.close());
     const written = writeFromBuffer(buffer, run, parked.lastRevision, progress).finally(end);
     const [fillResult, writeResult] = await Promise.allSettled([filled, written]);
-    // The writer's error comes first, because it may be final.
+    // If both failed, the writer's error is thrown, because it may be permanent.
     if (writeResult.status === "rejected") throw writeResult.reason;
     if (fillResult.status === "rejected") throw fillResult.reason;
   } finally {
@@ -134,7 +134,7 @@ async function fillBuffer(
   signal: AbortSignal,
 ): Promise<void> {
   const { client, until } = options;
-  // A copy, because the writer moves the checkpoint.
+  // The writer moves `checkpoint`, so this copy keeps the position at which the subscription starts.
   const start = { ...checkpoint };
   const after = start.position === BEFORE_FIRST_EVENT ? undefined : start.position;
   const isSkipped = (stream: string, revision: bigint) => {
@@ -154,7 +154,7 @@ async function fillBuffer(
   } catch (error) {
     const isAfterEnd =
       error instanceof UnreadableEventError && until !== undefined && error.place.position > until;
-    // An unreadable event after `until` does not matter.
+    // The run does not process events after `until`, so an unreadable event there does not matter.
     if (!isAfterEnd) throw error;
   }
   // The subscription has delivered all events up to `until`. The event at `until` may be a deleted event of another program.

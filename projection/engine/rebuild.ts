@@ -57,7 +57,7 @@ export async function rebuild(options: RebuildOptions, signal: AbortSignal): Pro
   const run: RebuildRun = { ...options, loadParked, asynchronousCommit: true, adoptsLog };
   return withMaintenanceLock(options.pool, async (connection) => {
     if (!(await hasReadModels(connection, READ_MODEL_SCHEMA))) {
-      throw new StartError("There are no read models yet. Start the projection service: it creates them.");
+      throw new StartError("There are no read models yet. Start the projection service, which creates them.");
     }
     if (!adoptsLog) await requireSameLog(options);
     await prepareNextSchema(connection, run, signal);
@@ -134,7 +134,7 @@ async function runUntilSwapped(
     { ...options, schema: NEXT_SCHEMA, onProgress },
     AbortSignal.any([signal, done.signal]),
   ).catch((error: unknown) => {
-    // The new tables can no longer catch up.
+    // Without the projection run, the new tables cannot catch up, so the swap must end.
     failed.abort();
     throw error;
   });

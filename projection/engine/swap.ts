@@ -123,13 +123,13 @@ async function lockWriters(connection: pg.ClientBase, schema: string): Promise<v
 
 /** Locks all live tables. @returns false if a read did not end in time, and the transaction can only be rolled back */
 async function lockReaders(connection: pg.ClientBase): Promise<boolean> {
-  const { rows } = await connection.query<{ tables: string }>(
-    "SELECT string_agg(oid::regclass::text, ', ' ORDER BY oid) AS tables FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r'",
+  const { rows } = await connection.query<{ names: string }>(
+    "SELECT string_agg(oid::regclass::text, ', ' ORDER BY oid) AS names FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r'",
     [READ_MODEL_SCHEMA],
   );
   await connection.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
   try {
-    await connection.query(`LOCK TABLE ${rows[0]?.tables} IN ACCESS EXCLUSIVE MODE`);
+    await connection.query(`LOCK TABLE ${rows[0]?.names} IN ACCESS EXCLUSIVE MODE`);
     return true;
   } catch (error) {
     if (error instanceof pg.DatabaseError && error.code === LOCK_NOT_AVAILABLE) return false;

@@ -1,13 +1,13 @@
 -- Up Migration
--- The services' roles hold privileges and no password; each login user of a service is made a member of one.
--- The set-up may have created them already, and roles are shared by every database of a server.
+-- The services' roles have privileges but no password. The login user of each service is a member of its role.
+-- The roles may exist already, because the set-up creates them and all databases of a server share them.
 DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'clinic_query') THEN CREATE ROLE clinic_query NOLOGIN; END IF;
   IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'clinic_command') THEN CREATE ROLE clinic_command NOLOGIN; END IF;
-EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; -- another database's migration was first
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; -- the migration of another database created the role first
 END $$;
 
--- A date-time as the service sends it: RFC 3339, UTC, milliseconds, Z.
+-- Formats a date-time as in the service's responses: RFC 3339 in UTC, with milliseconds and Z.
 CREATE FUNCTION rfc3339(timestamptz) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
   RETURN to_char($1 AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');

@@ -1,14 +1,15 @@
 -- Up Migration
--- What side effects have done. Nothing here is rebuilt from events, and no rebuild touches it.
+-- State of side effects. This state is not built from events, and no rebuild changes it.
 CREATE SCHEMA webhooks;
 
--- Up to here each event is known to have become delivery rows; NATS between may lose what it holds. One row.
+-- Position up to which the delivery table has the deliveries of all events. NATS may lose messages after this position.
+-- The table has one row.
 CREATE TABLE webhooks.relay_checkpoint (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
   position bigint NOT NULL
 );
 
--- One row for each (event, endpoint); the id is derived from both.
+-- One row for each pair of event and endpoint. The id is derived from both.
 CREATE TABLE webhooks.delivery (
   delivery_id uuid PRIMARY KEY,
   endpoint_id uuid NOT NULL,
@@ -18,26 +19,27 @@ CREATE TABLE webhooks.delivery (
   environment text NOT NULL,
   event_id uuid NOT NULL,
   event_type text NOT NULL,            -- appointment.created, appointment.updated
-  -- Where the domain event stands in the log; a replay builds the body from there.
+  -- Stream and revision of the domain event in the log. A replay builds the body from this event.
   event_stream text NOT NULL,
   event_revision bigint NOT NULL,
   body text NOT NULL,                  -- the JSON that is signed and sent
   status text NOT NULL CHECK (status IN ('pending', 'delivered', 'failed', 'skipped', 'cancelled')),
   attempt_count integer NOT NULL DEFAULT 0,
-  -- Attempts of the current round: a replay starts a new one with a fresh schedule.
+  -- Number of attempts in the current round. A replay starts a new round, with the retry schedule from its start.
   round_attempt_count integer NOT NULL DEFAULT 0,
-  -- What started the round: the event, or the request to replay. Facts about the round name it as their cause.
+  -- Id of the event that started the round: the domain event, or the request to replay. It becomes the causation id of
+  -- events about the round.
   cause_id uuid NOT NULL,
   correlation_id uuid NOT NULL,
-  replay_position bigint,              -- of the last request to replay that was followed; older ones are done
+  replay_position bigint,              -- log position of the last processed request to replay; older requests are ignored
   next_attempt_at timestamptz,         -- null unless pending
-  lease_expires_at timestamptz,        -- while a dispatcher is at it
-  -- A claim is one step along an index: what is leased is not due yet.
+  lease_expires_at timestamptz,        -- set while a process attempts the delivery
+  -- Claims use an index on this column. A leased delivery is due only after its lease expires.
   due_at timestamptz GENERATED ALWAYS AS (GREATEST(next_attempt_at, lease_expires_at)) STORED,
   created_at timestamptz NOT NULL,
   updated_at timestamptz NOT NULL
 );
--- By endpoint, so that thousands due at one endpoint do not stand in the way of another's.
+-- The indexes start with the endpoint, so that thousands of due deliveries of one endpoint do not slow down other endpoints.
 CREATE INDEX delivery_first_due ON webhooks.delivery (endpoint_id, due_at)
   WHERE status = 'pending' AND round_attempt_count = 0;
 CREATE INDEX delivery_retry_due ON webhooks.delivery (endpoint_id, due_at)
@@ -47,22 +49,22 @@ CREATE INDEX delivery_age ON webhooks.delivery (created_at);
 
 CREATE TABLE webhooks.attempt (
   delivery_id uuid NOT NULL REFERENCES webhooks.delivery ON DELETE CASCADE,
-  number integer NOT NULL,             -- from 1, over retries and replays
+  number integer NOT NULL,             -- counts from 1 over all retries and replays
   started_at timestamptz NOT NULL,
-  duration_ms integer,                 -- null: outcome unknown
-  status_code integer,                 -- null: no answer came
-  error text,                          -- null: an answer came, whole
-  answer text,                         -- the first KiB of it
+  duration_ms integer,                 -- null if the outcome is unknown
+  status_code integer,                 -- null if there was no response
+  error text,                          -- null if the response arrived completely
+  answer text,                         -- the first KiB of the response body
   PRIMARY KEY (delivery_id, number)
 );
 
--- Endpoints that fail, and since when without one success between. A row goes with the next success.
+-- Endpoints that fail, with the time of the first failure after the last success. The next success deletes the row.
 CREATE TABLE webhooks.failing_endpoint (
   endpoint_id uuid PRIMARY KEY,
   since timestamptz NOT NULL
 );
 
--- Facts that the event log is still to be told; written with the rows that they follow from.
+-- Events that wait to be appended to the event log. They are written in one transaction with the deliveries.
 CREATE TABLE webhooks.outbox (
   event_id uuid PRIMARY KEY,
   stream text NOT NULL,

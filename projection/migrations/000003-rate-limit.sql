@@ -1,5 +1,5 @@
 -- Up Migration
--- Counters of the rate limits, shared by all processes of both APIs. Losing them costs nothing but a minute's count.
+-- Counters of the rate limits, shared by all processes of both APIs. A crash loses at most the counts of one minute.
 CREATE SCHEMA rate_limit;
 
 CREATE UNLOGGED TABLE rate_limit.counter (

@@ -1,3 +1,3 @@
 -- Up Migration
--- A test of an endpoint tells of no branch.
+-- Test deliveries have no branch.
 ALTER TABLE webhooks.delivery ALTER COLUMN branch_id DROP NOT NULL;

@@ -1,3 +1,3 @@
 -- Up Migration
--- A partner sees the deliveries of the branches that its installation reaches.
+-- Partners see only the deliveries of the branches in their installation.
 GRANT SELECT (branch_id) ON webhooks.delivery TO clinic_query;

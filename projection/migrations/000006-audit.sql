@@ -1,12 +1,12 @@
 -- Up Migration
--- Auditors see the deliveries and attempts, without the body: the events have what it says.
+-- Auditors see deliveries and attempts, but not the body, because the events contain the same data.
 DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'clinic_audit') THEN CREATE ROLE clinic_audit NOLOGIN; END IF;
-EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; -- another database's migration was first
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; -- the migration of another database created the role first
 END $$;
 
--- From a stream to what was delivered of it.
+-- Finds the deliveries of a stream's events.
 CREATE INDEX delivery_of_stream ON webhooks.delivery (event_stream);
 
 GRANT USAGE ON SCHEMA webhooks TO clinic_audit;

@@ -1,6 +1,6 @@
 -- Up Migration
--- What the processes of the projection service say of themselves, for `npm run projection -- status`. Losing it costs
--- nothing: each process writes its rows anew within seconds.
+-- Status reports of the projection processes, for `npm run projection -- status`. The table can be emptied at any time,
+-- because each process writes its rows every two seconds.
 CREATE SCHEMA projection;
 
 CREATE TABLE projection.process_status (
@@ -13,7 +13,7 @@ CREATE TABLE projection.process_status (
   unknown_events bigint NOT NULL,
   last_error text,
   last_error_at timestamptz,
-  -- The event that it cannot get past.
+  -- The event at which the role stopped.
   failed_position bigint,
   failed_stream text,
   failed_revision bigint,

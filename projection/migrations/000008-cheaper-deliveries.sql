@@ -1,15 +1,16 @@
 -- Up Migration
--- A delivery is inserted, leased and closed within a moment, and each of the three writes every index of its row anew.
+-- Most deliveries are inserted, leased and closed within seconds, and each of these writes updates every index of the row.
+-- This migration removes index updates.
 
--- Rows come nearly in the order of their age, so that ranges of pages tell enough to find the old ones.
+-- Rows are stored nearly in the order of their age, so a BRIN index is sufficient to find old rows.
 DROP INDEX webhooks.delivery_age;
 CREATE INDEX delivery_age ON webhooks.delivery USING brin (created_at) WITH (pages_per_range = 32);
 
--- Room in the page for the outcome of each attempt, so that writing it touches no index.
+-- Each page keeps free space for the outcomes of its attempts, so that writing an outcome updates no index.
 ALTER TABLE webhooks.attempt SET (fillfactor = 50);
 
--- An attempt is only ever made in the statement that leases its delivery, so that there is nothing to look up for each;
--- it still goes with its delivery.
+-- Attempts are only inserted by the statement that leases their delivery, so a foreign key check is unnecessary. The
+-- trigger deletes attempts together with their delivery.
 ALTER TABLE webhooks.attempt DROP CONSTRAINT attempt_delivery_id_fkey;
 CREATE FUNCTION webhooks.delete_attempts() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -19,7 +20,7 @@ END $$;
 CREATE TRIGGER delete_attempts AFTER DELETE ON webhooks.delivery
   REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION webhooks.delete_attempts();
 
--- Entries of one moment each by itself: folded into one they count as dead only together, and every claim would step
--- over those of all deliveries that were claimed before.
+-- Without deduplication, each entry of the due-date indexes can be marked dead separately. A posting list can be skipped
+-- only when all its entries are dead, so every claim would scan the entries of all deliveries that were claimed before.
 ALTER INDEX webhooks.delivery_first_due SET (deduplicate_items = off);
 ALTER INDEX webhooks.delivery_retry_due SET (deduplicate_items = off);

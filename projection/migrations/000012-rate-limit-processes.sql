@@ -1,5 +1,5 @@
 -- Up Migration
--- The processes that count requests. Each one knows from here by how many to divide a limit if Postgres goes away.
+-- Processes that count requests. If Postgres is unavailable, each process divides a limit by the number of processes.
 CREATE UNLOGGED TABLE rate_limit.process (
   id uuid PRIMARY KEY,
   seen_at timestamptz NOT NULL

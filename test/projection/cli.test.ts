@@ -8,7 +8,7 @@ import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
 import { migrate } from "../../projection/migrate.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
-import { createEventLog } from "../../shared/eventstore/log.ts";
+import { createEventLog, EMPTY_STREAM } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
@@ -38,7 +38,7 @@ describe("the projection command line", function () {
       type: "CustomerRegistered" as const,
       data: { customerId, clinicId: randomUUID(), ...details },
     };
-    await createEventLog(client).append(`customer-${customerId}`, -1n, [
+    await createEventLog(client).append(`customer-${customerId}`, EMPTY_STREAM, [
       { id: randomUUID(), event, metadata },
     ]);
     await client.dispose();
@@ -91,7 +91,7 @@ describe("the projection command line", function () {
     expect(out).not.to.contain("Ana Kos");
   });
 
-  it("prints one line about a missing setting and exits with 2", async () => {
+  it("the command line prints one line about missing settings and exits with 2", async () => {
     const { code, err } = await projection("status", { EVENTSTORE_URL: undefined, DATABASE_URL: undefined });
     expect(code).to.equal(2);
     expect(err.trim()).to.match(
@@ -99,17 +99,17 @@ describe("the projection command line", function () {
     );
   });
 
-  it("refuses a database that this release has not prepared, and says what to do", async () => {
+  it("the command line refuses a database that this release has not prepared, and says what to do", async () => {
     const empty = await createTestDatabase();
     const { code, err } = await projection("rebuild", { DATABASE_URL: empty.urls.projection });
     await empty.drop();
     expect(code).to.equal(2);
     expect(err.trim()).to.equal(
-      "projection: The database is not prepared for this release. Start the projection service of this release first; it prepares the database.",
+      "projection: The database is not prepared for this release. Start the projection service of this release first, because it prepares the database.",
     );
   });
 
-  it("requires both the log and the database", async () => {
+  it("`rebuild` fails without DATABASE_URL, although EVENTSTORE_URL is set", async () => {
     const { code, out, err } = await projection("rebuild", { DATABASE_URL: undefined });
     expect([code, out]).to.deep.equal([2, ""]);
     expect(err.trim()).to.match(/^projection: settings: DATABASE_URL is missing .*$/);

@@ -5,7 +5,11 @@ import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { READ_MODEL_SCHEMA, readCheckpoint } from "../../projection/checkpoints/checkpoint.ts";
 import { readRelayCheckpoint } from "../../projection/checkpoints/relay-checkpoint.ts";
-import { DIFFERENT_LOG } from "../../projection/checkpoints/same-log.ts";
+import { DIFFERENT_LOG, DifferentLogError } from "../../projection/checkpoints/same-log.ts";
+import { adoptCurrentLog } from "../../projection/cli/adopt-log.ts";
+import { rebuildReadModels } from "../../projection/cli/rebuild.ts";
+import { showStatus } from "../../projection/cli/status.ts";
+import { verifyReadModels } from "../../projection/cli/verify.ts";
 import { tablesDdl } from "../../projection/engine/ddl.ts";
 import { NEXT_SCHEMA } from "../../projection/engine/swap.ts";
 import { readModels } from "../../projection/read-models/all.ts";
@@ -14,7 +18,8 @@ import { eventually } from "../support/eventually.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
 import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
-import { runCli, type ServiceProcess, startService } from "./service-process.ts";
+import { runInProcess } from "./in-process-cli.ts";
+import { type ServiceProcess, startService } from "./service-process.ts";
 import { createWorld, type Endpoint, SECRET_KEYS, type World } from "./webhooks/world.ts";
 
 const ROLES = "projectors,relay,webhooks";
@@ -54,10 +59,14 @@ describe("a projection whose database was built from another log", function () {
   });
 
   const startRoles = () => startService({ ...world, roles: ROLES, secretKeys: SECRET_KEYS });
-  const cli = (...args: string[]) => runCli(world, args);
-  /** Ends the log's process, works on its files, and starts it at the same port. */
-  const exchange = async (work: (files: string) => Promise<void>) => {
-    await log.kill();
+  const adopt = () => runInProcess(world, (context) => adoptCurrentLog(context, world.natsUrl, undefined));
+  const rebuild = () => runInProcess(world, (context) => rebuildReadModels(context));
+  const verify = () => runInProcess(world, verifyReadModels);
+  const readStatus = async (json: boolean) =>
+    (await runInProcess(world, (context) => showStatus(context, { json }))).out;
+  /** Ends the log's process, changes its files, and starts it at the same port. */
+  const replaceLog = async (work: (files: string) => Promise<void>) => {
+    await log.end();
     await work(join(dir, "log"));
     log = await LogProcess.start(join(dir, "log"), port);
   };
@@ -67,7 +76,7 @@ describe("a projection whose database was built from another log", function () {
     await rm(files, { recursive: true });
     await copy(join(files, backup), files);
   };
-  /** An appointment, appended as soon as the log answers. */
+  /** Requests an appointment as soon as the log is available. */
   const appointment = (clinicId = endpoint.clinicId) =>
     eventually("an appointment", () => world.appointment(clinicId).catch(() => undefined), 20_000);
   const delivered = (eventId: string, to = endpoint) =>
@@ -92,7 +101,7 @@ describe("a projection whose database was built from another log", function () {
     );
     return rowCount === 1;
   };
-  const written = async () => {
+  const readWrittenState = async () => {
     const { rows } = await world.pool.query(
       `SELECT (SELECT to_jsonb(c) FROM read_model.checkpoint c) AS read_models,
               (SELECT to_jsonb(c) FROM webhooks.relay_checkpoint c) AS relay,
@@ -101,24 +110,24 @@ describe("a projection whose database was built from another log", function () {
     return rows[0];
   };
 
-  it("roles stop at a restored log that has grown past the checkpoint, and continue after its adoption", async () => {
+  it("roles stop at a restored log that extends past the checkpoint, and continue after its adoption", async () => {
     await delivered((await appointment()).eventId);
     await service.kill();
-    await exchange((files) => copy(files, join(files, backup)));
+    await replaceLog((files) => copy(files, join(files, backup)));
     service = await startRoles();
     const lost = await appointment();
     await delivered(lost.eventId);
     await isReady();
-    // A relay that was killed before would continue with what follows in the restored log.
+    // If the relay were killed before it stores this checkpoint, it would continue with later events of the restored log.
     await eventually(
       "the relay's checkpoint",
       async () => (await readRelayCheckpoint(world.pool)).anchor?.eventId === lost.eventId,
     );
     await service.kill();
-    await exchange(restore);
-    const grown = await appointment();
+    await replaceLog(restore);
+    const stored = await appointment();
     for (let count = 0; count < 10; count += 1) await appointment();
-    const before = await written();
+    const before = await readWrittenState();
 
     service = await startRoles();
     await allStopped();
@@ -133,66 +142,68 @@ describe("a projection whose database was built from another log", function () {
       const failed = `projection_failed{role="${role}"}`;
       await eventually(failed, async () => (await service.gauge(failed)) === 1);
     }
-    expect((await cli("verify")).code).to.equal(2);
-    const status = JSON.parse((await cli("status", "--json")).out);
+    const refused = await verify().catch((error: unknown) => error);
+    expect(refused).to.be.instanceOf(DifferentLogError);
+    const status = JSON.parse(await readStatus(true));
     expect(status.differentLog).to.match(/^The event log is not the one that this database was built from: /);
     expect(status.followers.map(({ lag }: { lag: unknown }) => lag)).to.deep.equal([null, null]);
-    expect(await written()).to.deep.equal(before);
+    expect(await readWrittenState()).to.deep.equal(before);
 
-    const adopted = await cli("rebuild", "--adopt-log");
-    expect(adopted.code, adopted.err).to.equal(0);
+    expect((await adopt()).code).to.equal(0);
     const next = await appointment();
     await delivered(next.eventId);
-    expect(await rowOf(grown.appointmentId)).to.equal(true);
+    expect(await rowOf(stored.appointmentId)).to.equal(true);
     expect(await rowOf(lost.appointmentId)).to.equal(false);
-    // Stored before the adoption, and the operator did not ask for it to be told.
-    expect(await world.delivery(grown.eventId, endpoint)).to.equal(undefined);
+    // The relay does not send events that the log stored before the adoption.
+    expect(await world.delivery(stored.eventId, endpoint)).to.equal(undefined);
     await isReady();
-    expect((await cli("verify")).out).to.match(/: 0 differ$/m);
+    expect((await verify()).out).to.match(/: 0 differ$/m);
   });
 
   it("roles stop at an unrelated log, and continue after its adoption", async () => {
     await delivered((await appointment()).eventId);
     await isReady();
-    await exchange((files) => rm(files, { recursive: true }));
+    await replaceLog((files) => rm(files, { recursive: true }));
     await allStopped();
-    expect((await cli("status")).out).to.match(/, but the log is empty\./);
+    expect(await readStatus(false)).to.match(/, but the log is empty\./);
     const other = await eventually("an endpoint", () => world.endpoint(receiver.url).catch(() => undefined));
     const early = await appointment(other.clinicId);
     await allStopped();
-    const adopted = await cli("rebuild", "--adopt-log");
-    expect(adopted.code, adopted.err).to.equal(0);
-    const told = await appointment(other.clinicId);
-    await delivered(told.eventId, other);
+    expect((await adopt()).code).to.equal(0);
+    const next = await appointment(other.clinicId);
+    await delivered(next.eventId, other);
     expect(await rowOf(early.appointmentId)).to.equal(true);
     const { rows } = await world.pool.query("SELECT endpoint_id FROM read_model.webhook_endpoint");
     expect(rows).to.deep.equal([{ endpoint_id: other.endpointId }]);
     await isReady();
   });
 
-  it("roles continue when the original log is back", async () => {
+  it("roles that stopped at an empty log continue when the original log is back", async () => {
     await delivered((await appointment()).eventId);
     await isReady();
-    await exchange(async (files) => {
+    await replaceLog(async (files) => {
       await copy(files, join(files, backup));
       await rm(files, { recursive: true });
     });
     await allStopped();
-    await exchange(restore);
+    await replaceLog(restore);
     const { eventId, appointmentId } = await appointment();
     await delivered(eventId);
     expect(await rowOf(appointmentId)).to.equal(true);
     await isReady();
   });
 
-  it("a fact in the outbox is not appended to a different log", async () => {
+  it("an event in the outbox is not appended to a different log", async () => {
     receiver.always({ status: 410 });
     const { eventId } = await appointment();
     const read = () => world.log.read(`webhookEndpoint-${endpoint.endpointId}`).catch(() => []);
     await world.until(eventId, endpoint, ({ status }) => status === "failed", 30_000);
-    await eventually("the fact", async () => (await read()).at(-1)?.type === "WebhookEndpointDisabled");
+    await eventually(
+      "the appended event",
+      async () => (await read()).at(-1)?.type === "WebhookEndpointDisabled",
+    );
     await isReady();
-    await exchange((files) => rm(files, { recursive: true }));
+    await replaceLog((files) => rm(files, { recursive: true }));
     const metadata = { ...createStoredMetadata(), $causationId: randomUUID() };
     const event = {
       type: "WebhookEndpointDisabled",
@@ -205,8 +216,7 @@ describe("a projection whose database was built from another log", function () {
     expect(await read()).to.deep.equal([]);
     expect((await world.pool.query("SELECT FROM webhooks.outbox")).rowCount).to.equal(1);
     await service.kill();
-    const adopted = await cli("rebuild", "--adopt-log");
-    expect(adopted.out, adopted.err).to.match(
+    expect((await adopt()).out).to.match(
       / and 1 outbox entries\. The deliveries were cancelled, and the entries were deleted\.$/m,
     );
   });
@@ -215,7 +225,7 @@ describe("a projection whose database was built from another log", function () {
     await delivered((await appointment()).eventId);
     await isReady();
     await service.kill();
-    // That release moved its checkpoints at other programs' events too.
+    // Releases without anchors also moved their checkpoints at events of other programs.
     const other = await world.client.appendToStream(
       "elsewhere-1",
       jsonEvent({ type: "NothingOfOurs", data: {} }),
@@ -228,9 +238,8 @@ describe("a projection whose database was built from another log", function () {
     );
     service = await startRoles();
     await isReady();
-    expect((await cli("verify")).out).to.match(new RegExp(`at position ${position}: 0 differ$`, "m"));
-    const rebuilt = await cli("rebuild");
-    expect(rebuilt.out, rebuilt.err).to.match(new RegExp(`in use from position ${position}\\.$`, "m"));
+    expect((await verify()).out).to.match(new RegExp(`at position ${position}: 0 differ$`, "m"));
+    expect((await rebuild()).out).to.match(new RegExp(`in use from position ${position}\\.$`, "m"));
     const { eventId } = await appointment();
     await delivered(eventId);
     await eventually("both anchors", async () => {
@@ -240,11 +249,11 @@ describe("a projection whose database was built from another log", function () {
       ];
       return anchors.every((anchor) => anchor?.eventId === eventId);
     });
-    await exchange((files) => rm(files, { recursive: true }));
+    await replaceLog((files) => rm(files, { recursive: true }));
     await allStopped();
   });
 
-  it("a rebuild does not continue tables that come from another log", async () => {
+  it("a rebuild starts from the beginning if the tables of an interrupted rebuild come from another log", async () => {
     const { eventId, appointmentId } = await appointment();
     await delivered(eventId);
     await world.pool.query(tablesDdl(readModels, NEXT_SCHEMA));
@@ -252,9 +261,8 @@ describe("a projection whose database was built from another log", function () {
       `UPDATE ${NEXT_SCHEMA}.checkpoint SET position = 2, anchor_position = 2, anchor_event_id = $1`,
       [randomUUID()],
     );
-    const rebuilt = await cli("rebuild");
-    expect(rebuilt.code, rebuilt.err).to.equal(0);
+    expect((await rebuild()).code).to.equal(0);
     expect(await rowOf(appointmentId)).to.equal(true);
-    expect((await cli("verify")).out).to.match(/: 0 differ$/m);
+    expect((await verify()).out).to.match(/: 0 differ$/m);
   });
 });

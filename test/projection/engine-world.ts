@@ -18,18 +18,18 @@ import { createTestDatabase } from "../support/stack.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
 import { type CliResult, runCli } from "./service-process.ts";
 
-/** A log and a database of a test's own, with empty read models: what is broken here breaks nobody else. */
+/** A separate log and database with empty read models, so that invalid events do not affect other tests. */
 export interface EngineWorld {
   client: EventStoreDBClient;
   log: EventLog;
   pool: pg.Pool;
   eventstoreUrl: string;
   databaseUrl: string;
-  /** Appends as it is, whether the catalog knows it or not. @returns its position */
+  /** Appends events without validation. @returns position of the last event */
   append(stream: string, ...events: { type: string; data: object; metadata?: object }[]): Promise<bigint>;
-  /** A customer's name in the read models; undefined where there is no row. */
+  /** Reads a customer's name from the read models. @returns undefined if there is no row */
   nameOf(customerId: string): Promise<string | undefined>;
-  /** Runs `npm run projection -- …` against this world. */
+  /** Runs `npm run projection -- …` in a separate process. */
   cli(...args: string[]): Promise<CliResult>;
   close(): Promise<void>;
 }

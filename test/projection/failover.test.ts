@@ -4,8 +4,8 @@ import { eventually } from "../support/eventually.ts";
 import { createEngineWorld, type EngineWorld, registered } from "./engine-world.ts";
 import { type ServiceProcess, startService } from "./service-process.ts";
 
-/** The promise that is tested. Milliseconds. */
-const TAKEN_OVER_WITHIN = 10_000;
+/** Documented time limit of a takeover. Milliseconds. */
+const TAKEOVER_TIMEOUT_MS = 10_000;
 
 describe("two projection processes", function () {
   this.timeout(120_000);
@@ -32,20 +32,19 @@ describe("two projection processes", function () {
       text: await response.text(),
     };
   };
-  const gauge = (of: ServiceProcess, name: string) => of.gauge(name);
   const LEADER = 'projection_leader{role="projectors"}';
-  const leads = async (of: ServiceProcess) => (await gauge(of, LEADER)) === 1;
-  const find = (of: boolean) =>
-    eventually("one leads", async () => {
+  const leads = async (service: ServiceProcess) => (await service.gauge(LEADER)) === 1;
+  const findProcess = (isLeader: boolean) =>
+    eventually("one process leads", async () => {
       const led = await Promise.all(processes.map(leads));
-      return led.filter(Boolean).length === 1 && processes[led.indexOf(of)];
+      return led.filter(Boolean).length === 1 && processes[led.indexOf(isLeader)];
     });
 
   it("two processes have one leader, and both are ready", async () => {
     const customerId = randomUUID();
     await world.append(`customer-${customerId}`, registered(customerId, "Ana Kos"));
     await eventually("the row", async () => (await world.nameOf(customerId)) === "Ana Kos");
-    await find(true);
+    await findProcess(true);
     for (const process of processes) {
       const ready = await eventually("ready", async () => {
         const answer = await get(process, "/health/ready");
@@ -56,40 +55,40 @@ describe("two projection processes", function () {
   });
 
   it("a process on standby never reports that it leads", async () => {
-    await find(true);
+    await findProcess(true);
     const third = await start();
-    const said = new Set<number>();
+    const values = new Set<number>();
     await eventually("it stands by", async () => {
-      said.add(await gauge(third, LEADER));
-      return (await third.health()).status === 200 && said.has(0);
+      values.add(await third.gauge(LEADER));
+      return (await third.health()).status === 200 && values.has(0);
     });
-    expect(said).not.to.include(1);
+    expect(values).not.to.include(1);
     await third.kill();
   });
 
   it("both processes serve metrics", async () => {
-    const leader = await find(true);
+    const leader = await findProcess(true);
     const { status, type } = await get(leader, "/metrics");
     expect([status, type]).to.deep.equal([200, "text/plain; version=0.0.4; charset=utf-8"]);
     const events = 'projection_events_total{role="projectors"}';
-    await eventually("the event is counted", async () => (await gauge(leader, events)) >= 1);
+    await eventually("the event is counted", async () => (await leader.gauge(events)) >= 1);
     await eventually(
       "no lag",
-      async () => (await gauge(leader, 'projection_lag_events{role="projectors"}')) === 0,
+      async () => (await leader.gauge('projection_lag_events{role="projectors"}')) === 0,
     );
-    expect(await gauge(leader, 'projection_position{role="projectors"}')).to.be.above(0);
-    expect(await gauge(leader, "projection_batch_duration_seconds_count")).to.be.above(0);
+    expect(await leader.gauge('projection_position{role="projectors"}')).to.be.above(0);
+    expect(await leader.gauge("projection_batch_duration_seconds_count")).to.be.above(0);
   });
 
-  it(`a standby takes over within ${TAKEN_OVER_WITHIN / 1000} s of a kill -9`, async () => {
-    const leader = await find(true);
-    const standby = await find(false);
+  it(`a standby takes over within ${TAKEOVER_TIMEOUT_MS / 1000} s of a kill -9`, async () => {
+    const leader = await findProcess(true);
+    const standby = await findProcess(false);
     const customerId = randomUUID();
     const killed = performance.now();
     leader.child.kill("SIGKILL");
     await world.append(`customer-${customerId}`, registered(customerId, "Taken Over"));
     await eventually("the row", async () => (await world.nameOf(customerId)) === "Taken Over", 30_000);
-    expect(performance.now() - killed).to.be.below(TAKEN_OVER_WITHIN);
+    expect(performance.now() - killed).to.be.below(TAKEOVER_TIMEOUT_MS);
     await eventually("it leads", () => leads(standby));
     const { out } = await world.cli("status", "--json");
     const [projectors] = JSON.parse(out).followers;
@@ -111,18 +110,18 @@ describe("two projection processes", function () {
     expect((await get(leader, "/health/live")).status).to.equal(200);
     await eventually(
       "on record",
-      async () => (await gauge(leader, 'projection_failed{role="projectors"}')) === 1,
+      async () => (await leader.gauge('projection_failed{role="projectors"}')) === 1,
     );
   });
 
   it("the status shows when a stopped process was last seen", async () => {
     const standby = processes.find(({ child }) => child.exitCode === null && child.signalCode === null)!;
-    const gone = new Promise((resolve) => {
+    const exited = new Promise((resolve) => {
       standby.child.once("exit", resolve);
     });
     standby.child.kill("SIGTERM");
-    expect(await gone).to.equal(0);
-    // As if it were a minute later: the one that was killed has not said that it goes.
+    expect(await exited).to.equal(0);
+    // Simulates that a minute has passed. The killed process did not report its stop.
     await world.pool.query("UPDATE projection.process_status SET at = at - interval '1 minute'");
     const { out, code } = await world.cli("status");
     expect(code).to.equal(0);

@@ -26,15 +26,15 @@ import { createEngineWorld, type EngineWorld, registered, renamed, silent } from
 const never = new AbortController().signal;
 const ignore = () => undefined;
 
-/** The read models of a release that cannot take a change of a customer's details to some name. */
+/** Read models of a release whose customer projector throws if a customer is renamed to "Poison". */
 const broken: AnyReadModel[] = readModels.map((model) => {
-  const takes = model.on.CustomerDetailsChanged;
-  if (model.table !== customers.table || !takes) return model;
-  const CustomerDetailsChanged: typeof takes = (row, event) => {
+  const handler = model.on.CustomerDetailsChanged;
+  if (model.table !== customers.table || !handler) return model;
+  const CustomerDetailsChanged: typeof handler = (row, event) => {
     if (event.type === "CustomerDetailsChanged" && event.data.fullName === "Poison") {
       throw new Error(`cannot be ${event.data.fullName}`);
     }
-    return takes(row, event);
+    return handler(row, event);
   };
   return { ...model, on: { ...model.on, CustomerDetailsChanged } };
 });
@@ -48,15 +48,15 @@ describe("a stream with an event that projectors cannot process", function () {
   const [bad, good] = [randomUUID(), randomUUID()];
   let stoppedAt: bigint;
 
-  const act = { actor: "Ada", reason: "Broken by an import", now: Date.now() };
-  const park = (position: bigint) => parkStream(world, position, act);
-  const find = async () => {
+  const command = { actor: "Ada", reason: "Broken by an import", now: Date.now() };
+  const park = (position: bigint) => parkStream(world, position, command);
+  const runVerify = async () => {
     const differences: Difference[] = [];
     const options = { ...world, models: readModels, logger: silent, onProgress: ignore };
     const onDifference = (difference: Difference) => differences.push(difference);
     return { ...(await verify({ ...options, onDifference }, never)), found: differences };
   };
-  const fails = async (work: Promise<unknown>) =>
+  const errorOf = async (work: Promise<unknown>) =>
     work.then(
       () => undefined,
       (error: Error) => error,
@@ -85,7 +85,7 @@ describe("a stream with an event that projectors cannot process", function () {
     await world.close();
   });
 
-  it("the projectors stop before the event, and report stream, revision and cause", async () => {
+  it("projectors stop before an event that they cannot process, and report stream, revision and cause", async () => {
     expect(role.status().lastError?.message).to.equal(
       `position ${stoppedAt}, stream customer-${bad}, revision 1: read model customer cannot process CustomerDetailsChanged: cannot be Poison`,
     );
@@ -94,7 +94,7 @@ describe("a stream with an event that projectors cannot process", function () {
     expect((await readPosition(world.pool, READ_MODEL_SCHEMA)) < stoppedAt).to.equal(true);
   });
 
-  it("the public health report names the place of the event, but not its data", async () => {
+  it("the public health report shows position, stream and revision of the event, but not its data", async () => {
     const { projectors } = await createReadinessCheck([role], reporter)();
     const place = `position ${stoppedAt}, stream customer-${bad}, revision 1`;
     expect(projectors).to.match(
@@ -102,7 +102,7 @@ describe("a stream with an event that projectors cannot process", function () {
     );
   });
 
-  it("the status says how to continue", async () => {
+  it("the status shows the command that parks the stream", async () => {
     await eventually("the record", async () => {
       const { rowCount } = await world.pool.query(
         "SELECT FROM projection.process_status WHERE state = 'failed'",
@@ -119,9 +119,9 @@ describe("a stream with an event that projectors cannot process", function () {
   });
 
   it("only the event at which the projectors stopped can be parked", async () => {
-    expect((await fails(park(stoppedAt + 1n)))?.message).to.match(/^There is no event at position \d+\.$/);
-    const taken = await readPosition(world.pool, READ_MODEL_SCHEMA);
-    const error = await fails(park(taken));
+    expect((await errorOf(park(stoppedAt + 1n)))?.message).to.match(/^There is no event at position \d+\.$/);
+    const checkpoint = await readPosition(world.pool, READ_MODEL_SCHEMA);
+    const error = await errorOf(park(checkpoint));
     expect(error).to.be.instanceOf(CommandRefusedError);
     expect(error?.message).to.match(
       /^Neither projectors nor relay stopped at position \d+\. Run status for the position\.$/,
@@ -130,10 +130,17 @@ describe("a stream with an event that projectors cannot process", function () {
   });
 
   it("projectors skip a parked stream and continue", async () => {
-    const { code, out } = await world.cli("park", `${stoppedAt}`, "--reason", act.reason, "--actor", "Ada");
+    const { code, out } = await world.cli(
+      "park",
+      `${stoppedAt}`,
+      "--reason",
+      command.reason,
+      "--actor",
+      "Ada",
+    );
     expect(code).to.equal(0);
     expect(out).to.contain(`stream customer-${bad} is skipped from revision 1 on`);
-    await eventually("they go on", async () => (await world.nameOf(good)) === "Ana Novak");
+    await eventually("the projectors continue", async () => (await world.nameOf(good)) === "Ana Novak");
     await eventually("running", () => role.status().state === "running");
     await world.append(`customer-${bad}`, renamed(bad, "Later"));
     await world.append(`customer-${good}`, renamed(good, "Ana Zupan"));
@@ -143,25 +150,25 @@ describe("a stream with an event that projectors cannot process", function () {
     expect(events).to.equal(3n);
     const [recorded] = await world.log.read(PARKING_STREAM);
     expect(recorded?.metadata.actor).to.deep.equal({ type: "operator", id: "Ada" });
-    expect((await fails(park(stoppedAt)))?.message).to.match(/ stopped at position|is already parked/);
+    expect((await errorOf(park(stoppedAt)))?.message).to.match(/ stopped at position|is already parked/);
   });
 
   it("verify and rebuild skip a parked stream", async () => {
-    expect(await find()).to.deep.include({ found: [], differences: 0, skipped: 1 });
+    expect(await runVerify()).to.deep.include({ found: [], differences: 0, skipped: 1 });
     const options = { ...world, models: broken, logger: silent, onProgress: ignore };
     await rebuild(options, never);
     expect(await world.nameOf(bad)).to.equal("Before");
-    expect((await find()).found).to.deep.equal([]);
+    expect((await runVerify()).found).to.deep.equal([]);
     expect((await readSkipped(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)?.events).to.equal(3n);
   });
 
-  it("the status shows place, cause, reason, actor and time of parking, and metrics count it", async () => {
+  it("the status shows position, cause, reason, actor and time of a parked stream, and metrics count the stream", async () => {
     const { out } = await world.cli("status", "--json");
     const { parked } = JSON.parse(out);
     expect(parked).to.have.length(1);
     expect(parked[0]).to.deep.include({
       ...{ stream: `customer-${bad}`, position: String(stoppedAt), revision: "1", events: "3" },
-      ...{ reason: act.reason, actor: "Ada", state: "parked", eventType: "CustomerDetailsChanged" },
+      ...{ reason: command.reason, actor: "Ada", state: "parked", eventType: "CustomerDetailsChanged" },
     });
     expect(parked[0].cause).to.contain(
       "read model customer cannot process CustomerDetailsChanged: cannot be Poison",
@@ -180,7 +187,7 @@ describe("a stream with an event that projectors cannot process", function () {
   });
 
   it("a stream stays parked if the rebuild with its events fails", async () => {
-    const error = await fails(
+    const error = await errorOf(
       rebuild(
         { ...world, models: broken, logger: silent, onProgress: ignore, includedStream: `customer-${bad}` },
         never,
@@ -191,8 +198,8 @@ describe("a stream with an event that projectors cannot process", function () {
     expect((await readParkedStreams(world.log)).streams.size).to.equal(1);
   });
 
-  it("a fixed release resumes the stream and processes all its events in order", async () => {
-    expect((await fails(findParkedStream(world, 1n)))?.message).to.equal(
+  it("after `resume`, a fixed release processes all events of the stream in order", async () => {
+    expect((await errorOf(findParkedStream(world, 1n)))?.message).to.equal(
       "No stream is parked at position 1.",
     );
     const { code, out, err } = await world.cli("resume", `${stoppedAt}`, "--reason", "Mended");
@@ -202,6 +209,6 @@ describe("a stream with an event that projectors cannot process", function () {
     expect((await readParkedStreams(world.log)).streams.size).to.equal(0);
     await world.append(`customer-${bad}`, renamed(bad, "Live again"));
     await eventually("the live event", async () => (await world.nameOf(bad)) === "Live again");
-    expect(await find()).to.deep.include({ found: [], skipped: 0 });
+    expect(await runVerify()).to.deep.include({ found: [], skipped: 0 });
   });
 });

@@ -8,21 +8,21 @@ import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
-/** What a command line said. */
+/** Exit code and output of a command. */
 export interface CliResult {
   code: number;
   out: string;
   err: string;
 }
 
-/** Servers that a process is to use. */
+/** URLs of the servers that a process uses. */
 export interface ServiceServers {
   eventstoreUrl: string;
   databaseUrl: string;
   natsUrl?: string;
 }
 
-/** Only this source tree is compiled for the tests. */
+/** Returns the command that runs an entry of a source tree. Only this source tree has a compiled version. */
 function entryOf(root: string, entry: string, args: readonly string[] = []) {
   if (root === ROOT) return buildNodeCommand(entry, args);
   return { command: process.execPath, args: ["--import=tsx", join(root, entry), ...args] };
@@ -31,7 +31,7 @@ function entryOf(root: string, entry: string, args: readonly string[] = []) {
 /**
  * Runs `npm run projection -- …`.
  *
- * @param root the source tree that it is from; this one if absent
+ * @param root source tree of the command; default: this source tree
  */
 export function runCli(servers: ServiceServers, args: readonly string[], root = ROOT): Promise<CliResult> {
   const { eventstoreUrl: EVENTSTORE_URL, databaseUrl: DATABASE_URL, natsUrl: NATS_URL = "" } = servers;
@@ -46,9 +46,9 @@ export function runCli(servers: ServiceServers, args: readonly string[], root = 
 
 export interface ServiceOptions extends ServiceServers {
   roles: string;
-  /** WEBHOOK_SECRET_KEYS; made up if absent. */
+  /** Value of WEBHOOK_SECRET_KEYS; default: a random key. */
   secretKeys?: object;
-  /** The source tree that it runs; this one if absent. */
+  /** Source tree of the service; default: this source tree. */
   root?: string;
 }
 
@@ -59,23 +59,23 @@ export interface LogLine {
   error?: { message: string };
 }
 
-/** The projection service as a real process. */
+/** The projection service in a separate process. */
 export interface ServiceProcess {
   child: ChildProcess;
   url: string;
-  /** Its log lines so far. */
+  /** Log lines that the process has written so far. */
   lines: LogLine[];
   health(): Promise<{ status: number; parts: Record<string, string | null> }>;
-  /** A gauge's value; NaN if it is not there. */
+  /** Reads the value of a metric. @returns NaN if the metric does not exist */
   gauge(name: string): Promise<number>;
-  /** Ends it, if it still runs. */
+  /** Kills the process if it still runs. */
   kill(): Promise<void>;
 }
 
 /** Starts the projection service and waits until it listens. */
 export async function startService(options: ServiceOptions): Promise<ServiceProcess> {
   const { eventstoreUrl, databaseUrl, natsUrl = "nats://127.0.0.1:1", roles, root = ROOT } = options;
-  const madeUp = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
+  const randomKeys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
   const entry = entryOf(root, "projection/main.ts");
   const child = spawn(entry.command, entry.args, {
     cwd: root,
@@ -83,11 +83,11 @@ export async function startService(options: ServiceOptions): Promise<ServiceProc
       ...process.env,
       ...{ PORT: "0", ROLES: roles, LOG_LEVEL: "info", NATS_URL: natsUrl },
       ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrl, WEBHOOK_ALLOW_LOOPBACK: "true" },
-      WEBHOOK_SECRET_KEYS: JSON.stringify(options.secretKeys ?? madeUp),
+      WEBHOOK_SECRET_KEYS: JSON.stringify(options.secretKeys ?? randomKeys),
     },
     stdio: ["ignore", "pipe", "inherit"],
   });
-  // A test that fails halfway must not leave it running.
+  // The process must end even if a test fails before it kills the process.
   const killAtExit = () => child.kill("SIGKILL");
   process.once("exit", killAtExit);
   const ended = once(child, "exit").then(() => process.off("exit", killAtExit));

@@ -50,16 +50,16 @@ describe("a projection process", function () {
     throw new Error("it did not start");
   }
 
-  it("a projection process stops in time although no server answers", async () => {
+  it("a projection process stops in time although no server responds", async () => {
     const url = await startBehindProxies();
     await eventually("all roles at work", async () => (await fetch(`${url}/health/ready`)).ok);
     for (const proxy of proxies) proxy.mute();
     child!.kill("SIGTERM");
-    // Where a stop takes too long, the process says so and ends with 1.
+    // If the stop takes too long, the process exits with 1.
     expect(await once(child!, "exit")).to.deep.equal([0, null]);
   });
 
-  it("a failed start leaves nothing running", async () => {
+  it("a projection service that fails to start leaves no database connection open", async () => {
     const { eventstoreUrl, natsUrl } = await testServers();
     database = await createTestDatabase();
     const taken = createServer().listen(0, "127.0.0.1");

@@ -55,29 +55,29 @@ describe("an event of a type that only a newer release knows", function () {
     await world.close();
   });
 
-  it("an unknown event type stops the projectors, also after a restart", async () => {
+  it("projectors stop at an event of an unknown type, also after a restart", async () => {
     for (const restart of [false, true]) {
       if (restart) {
         await stop();
         await start();
       }
-      const { lastError, failedAt: place } = await failedAt(roles[0]!, position);
+      const { lastError, failedAt: event } = await failedAt(roles[0]!, position);
       expect(lastError?.message).to.equal(
         `position ${position}, stream customer-${customerId}, revision 1: CustomerPraised ${UNKNOWN}`,
       );
-      expect(place?.type).to.equal("CustomerPraised");
+      expect(event?.type).to.equal("CustomerPraised");
       expect(await world.nameOf(customerId)).to.equal("Ana");
       expect(await world.nameOf(other)).to.equal(undefined);
     }
   });
 
-  it("an unknown event type stops a command that reads its stream", async () => {
+  it("a command that reads a stream with an event of an unknown type fails", async () => {
     const error = await world.log.read(`customer-${customerId}`).catch((error: Error) => error);
     expect(error).to.be.instanceOf(EventSchemaError);
     expect((error as Error).message).to.equal(`CustomerPraised ${UNKNOWN}`);
   });
 
-  it("an unknown event type stops the recovery of deliveries", async () => {
+  it("the recovery of deliveries fails at an event of an unknown type", async () => {
     const elsewhere = await createEngineWorld();
     try {
       await elsewhere.append(`webhookDelivery-${randomUUID()}`, { type: "WebhookDeliveryPraised", data: {} });
@@ -89,25 +89,25 @@ describe("an event of a type that only a newer release knows", function () {
     }
   });
 
-  it("a parked stream with an unknown event type is skipped, and the skipped events are recorded", async () => {
+  it("projectors skip a parked stream with an event of an unknown type, and record the skipped events", async () => {
     await eventually("the status", async () =>
       (await world.cli("status")).out.includes(`npm run projection -- park ${position} --reason`),
     );
     const { code, err } = await world.cli("park", `${position}`, "--reason", "Newer release failed");
     expect(code, err).to.equal(0);
-    await eventually("they go on", async () => (await world.nameOf(other)) === "Bor");
+    await eventually("the projectors continue", async () => (await world.nameOf(other)) === "Bor");
     await stop();
     await start();
     await eventually("running", () => roles[0]!.status().state === "running");
     expect(await world.nameOf(customerId)).to.equal("Ana");
-    const passed = (await readSkipped(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);
-    expect(passed).to.deep.equal({ revision: 1n, position, events: 2n });
+    const skipped = (await readSkipped(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);
+    expect(skipped).to.deep.equal({ revision: 1n, position, events: 2n });
     expect((await world.cli("status")).out).to.match(
       /from revision 1 on: 2 events skipped\n {4}CustomerPraised: /,
     );
   });
 
-  it("an unknown event type stops the relay until its stream is parked", async () => {
+  it("the relay stops at an event of an unknown type until its stream is parked", async () => {
     await eventually("running", () => roles[1]!.status().state === "running");
     const at = await world.append(appointment, { type: "AppointmentPainted", data: {} });
     const { lastError } = await failedAt(roles[1]!, at);
@@ -117,6 +117,7 @@ describe("an event of a type that only a newer release knows", function () {
       "the status",
       async () => (await world.cli("park", `${at}`, "--reason", "x")).code === 0,
     );
-    for (const role of roles) await eventually("it goes on", () => role.status().state === "running", 20_000);
+    for (const role of roles)
+      await eventually("the role continues", () => role.status().state === "running", 20_000);
   });
 });

@@ -23,8 +23,8 @@ describe("the search for deliveries that a log does not hold", () => {
     await database.drop();
   });
 
-  /** Adds deliveries, many of which are due at the same time. */
-  const add = (endpointId: string, count: number, status: string, attempts: number) =>
+  /** Inserts deliveries in groups of 700 that are due at the same time. */
+  const insert = (endpointId: string, count: number, status: string, attempts: number) =>
     pool.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
          event_type, event_stream, event_revision, body, status, round_attempt_count, cause_id, correlation_id,
@@ -35,14 +35,14 @@ describe("the search for deliveries that a log does not hold", () => {
       [endpointId, count, status, attempts],
     );
 
-  it("finds each pending delivery of both lanes once, over several pages", async () => {
-    const [one, other] = [randomUUID(), randomUUID()];
-    await add(one, 1_500, "pending", 0);
-    await add(one, 1_200, "pending", 2);
-    await add(other, 800, "pending", 0);
-    await add(other, 300, "failed", 3);
-    const read = async function* () {};
-    const emptyLog = { readStream: read } as unknown as EventStoreDBClient;
+  it("the search for lost deliveries finds each pending delivery of both lanes once, over several pages", async () => {
+    const [first, second] = [randomUUID(), randomUUID()];
+    await insert(first, 1_500, "pending", 0);
+    await insert(first, 1_200, "pending", 2);
+    await insert(second, 800, "pending", 0);
+    await insert(second, 300, "failed", 3);
+    const readStream = async function* () {};
+    const emptyLog = { readStream } as unknown as EventStoreDBClient;
     const { deliveryIds, outboxEventIds } = await findLostRows(emptyLog, pool, new AbortController().signal);
     const { rows } = await pool.query("SELECT delivery_id FROM webhooks.delivery WHERE status = 'pending'");
     expect(deliveryIds.toSorted()).to.deep.equal(rows.map(({ delivery_id }) => delivery_id).sort());

@@ -9,9 +9,9 @@ import { createClient, createTemporaryDir } from "../../deploy/eventstore/log-pr
 import { flipBit, getSegmentPath } from "../../deploy/eventstore/stored-log.ts";
 
 describe("reading the event at a log position", () => {
-  it("fails for a damaged record instead of reporting that there is no event", async () => {
+  it("reading a position with a damaged record fails, instead of reporting that there is no event", async () => {
     const { dir, remove } = await createTemporaryDir();
-    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, printLine: () => undefined });
+    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, log: () => undefined });
     const client = createClient(server.port);
     try {
       await client.appendToStream("before", createEvent(1));
@@ -40,7 +40,7 @@ describe("reading the event at a log position", () => {
     return { readAll } as unknown as EventStoreDBClient;
   };
 
-  it("finds no event if the server refuses the position as invalid", async () => {
+  it("reading a position that the server refuses as invalid finds no event", async () => {
     expect(await readEventAt(refusing(3), 7n)).to.equal(undefined);
   });
 
@@ -50,7 +50,7 @@ describe("reading the event at a log position", () => {
     ["INTERNAL", 13],
     ["DATA_LOSS", 15],
   ] as const) {
-    it(`fails if the server answers ${name}`, async () => {
+    it(`reading a position fails if the server returns the gRPC status ${name}`, async () => {
       expect((await rejection(readEventAt(refusing(code), 7n))).message).to.equal("refused");
     });
   }

@@ -27,7 +27,7 @@ describe("the relay's checkpoint", () => {
     await database.drop();
   });
 
-  it("moves to log positions beyond 2 GiB and beyond 4 GiB", async () => {
+  it("the relay's checkpoint moves to log positions beyond 2 GiB and beyond 4 GiB", async () => {
     const start = { position: BEFORE_FIRST_EVENT, anchor: null };
     const anchors = [2n ** 31n, 2n ** 32n, 2n ** 62n].map((position) => ({
       position,

@@ -17,12 +17,12 @@ describe("dropping the former tables after a rebuild", () => {
     await database.drop();
   });
 
-  // Whichever table the drop locks first, one of the two orders is the opposite.
+  // The drop locks the tables in an unknown order. One of these two orders is the opposite, which could deadlock.
   for (const [first, second] of [
     ["one", "other"],
     ["other", "one"],
   ])
-    it(`does not deadlock with a session that locks table ${first} and then table ${second}`, async () => {
+    it(`dropping the former tables does not deadlock with a session that locks table ${first} and then table ${second}`, async () => {
       await pool.query(
         `CREATE SCHEMA ${FORMER_SCHEMA}; CREATE TABLE ${FORMER_SCHEMA}.one (); CREATE TABLE ${FORMER_SCHEMA}.other ()`,
       );

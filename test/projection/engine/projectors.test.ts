@@ -7,7 +7,11 @@ import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import type pg from "pg";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { READ_MODEL_SCHEMA, readPosition } from "../../../projection/checkpoints/checkpoint.ts";
+import {
+  BEFORE_FIRST_EVENT,
+  READ_MODEL_SCHEMA,
+  readPosition,
+} from "../../../projection/checkpoints/checkpoint.ts";
 import { applyBatch } from "../../../projection/engine/apply-batch.ts";
 import { readModelDdl } from "../../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
@@ -19,7 +23,12 @@ import { LeadershipLostError } from "../../../projection/roles/failure.ts";
 import type { Role } from "../../../projection/roles/role.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog, type RecordedEvent } from "../../../shared/eventstore/log.ts";
+import {
+  createEventLog,
+  EMPTY_STREAM,
+  type EventLog,
+  type RecordedEvent,
+} from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -85,30 +94,30 @@ describe("projectors", () => {
     );
   const row = async (id: string) =>
     (await pool.query(`SELECT * FROM ${READ_MODEL_SCHEMA}.customer WHERE customer_id = $1`, [id])).rows[0];
-  const appearsAs = (id: string, fullName: string) =>
+  const waitForName = (id: string, fullName: string) =>
     eventually(`${fullName} in the read model`, async () => (await row(id))?.full_name === fullName);
 
   it("projectors process stored events first and then live events", async () => {
     const [early, late] = [randomUUID(), randomUUID()];
-    await append(early, -1n, registered(early), renamed(early, "Ana Novak"));
+    await append(early, EMPTY_STREAM, registered(early), renamed(early, "Ana Novak"));
     const role = start();
-    await appearsAs(early, "Ana Novak");
-    const position = await append(late, -1n, registered(late, "Live Lee"));
-    await appearsAs(late, "Live Lee");
+    await waitForName(early, "Ana Novak");
+    const position = await append(late, EMPTY_STREAM, registered(late, "Live Lee"));
+    await waitForName(late, "Live Lee");
     expect(await readPosition(pool, READ_MODEL_SCHEMA)).to.equal(position);
     await eventually("running", () => role.status().state === "running");
   });
 
   it("projectors continue from the checkpoint after a stop, and process no event twice", async () => {
     const id = randomUUID();
-    await append(id, -1n, registered(id));
+    await append(id, EMPTY_STREAM, registered(id));
     const first = start();
-    await appearsAs(id, "Ana Kos");
+    await waitForName(id, "Ana Kos");
     await first.stop();
     await pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'marker' WHERE customer_id = $1`, [id]);
     await append(id, 0n, renamed(id, "Second Run"));
     start();
-    await appearsAs(id, "Second Run");
+    await waitForName(id, "Second Run");
   });
 
   it("a standby takes over when the leading process stops", async () => {
@@ -118,13 +127,13 @@ describe("projectors", () => {
     const standby = start();
     await eventually("the second stands by", () => standby.status().state === "standby");
     await leader.stop();
-    await append(id, -1n, registered(id, "Taken Over"));
-    await appearsAs(id, "Taken Over");
+    await append(id, EMPTY_STREAM, registered(id, "Taken Over"));
+    await waitForName(id, "Taken Over");
     expect(standby.status().state).to.equal("running");
   });
 
   it("projectors stop at an event that does not fit its schema, and write nothing after it", async () => {
-    // A log of its own: every other projection over the shared one would stop there too.
+    // This test needs a separate log, because the event would stop the projections of all tests that share a log.
     const dir = await mkdtemp(join(tmpdir(), "clinic-poison-"));
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     const poisoned = connectEventStore(`esdb://127.0.0.1:${server.port}?tls=false`, "test");
@@ -159,9 +168,9 @@ describe("projectors", () => {
       jsonEvent({ type: "SomethingElse", data: {} }),
       jsonEvent(stranger),
     ]);
-    await append(id, -1n, registered(id, "After Unknown"));
+    await append(id, EMPTY_STREAM, registered(id, "After Unknown"));
     start();
-    await appearsAs(id, "After Unknown");
+    await waitForName(id, "After Unknown");
     const { rowCount } = await pool.query("SELECT FROM read_model.customer WHERE full_name = 'Stranger'");
     expect(rowCount).to.equal(0);
   });
@@ -194,10 +203,12 @@ describe("projectors", () => {
       }
     };
 
-    it("a batch of five concurrent processes is applied exactly once", async () => {
+    it("if five processes apply a batch concurrently, the batch is applied exactly once", async () => {
       const id = randomUUID();
       const events = [recorded(registered(id), 5n), recorded(renamed(id, "Once Only"), 9n)];
-      const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => apply(events, -1n, 9n)));
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 5 }, () => apply(events, BEFORE_FIRST_EVENT, 9n)),
+      );
       const refused = outcomes.filter((outcome) => outcome.status === "rejected");
       expect(refused).to.have.length(4);
       for (const { reason } of refused) expect(reason).to.be.instanceOf(LeadershipLostError);
@@ -206,18 +217,18 @@ describe("projectors", () => {
       expect(rows).to.deep.equal([{ full_name: "Once Only", at: "2030-01-02T03:04:05.678Z" }]);
     });
 
-    it("a batch of another release is refused at any position of the checkpoint", async () => {
+    it("a batch of another release is refused, although the checkpoint is at the expected position", async () => {
       const other = models.map((model) => ({
         ...model,
         columns: { ...model.columns, extra: "text" as const },
       }));
       const connection = await pool.connect();
       const to = { position: 5n, eventId: randomUUID() };
-      const error = await applyBatch(connection, "forced", other, [], -1n, to)
+      const error = await applyBatch(connection, "forced", other, [], BEFORE_FIRST_EVENT, to)
         .catch((error: Error) => error)
         .finally(() => connection.release());
       expect(error).to.be.instanceOf(LeadershipLostError);
-      expect(await readPosition(pool, "forced")).to.equal(-1n);
+      expect(await readPosition(pool, "forced")).to.equal(BEFORE_FIRST_EVENT);
     });
 
     it("a batch with an event that a projector cannot process changes nothing", async () => {
@@ -237,7 +248,7 @@ describe("projectors", () => {
         "forced",
         [failing],
         [recorded(registered(id), 1n), recorded(renamed(id, "x"), 2n)],
-        -1n,
+        BEFORE_FIRST_EVENT,
         { position: 2n, eventId: randomUUID() },
       );
       const error = await attempt
@@ -249,7 +260,7 @@ describe("projectors", () => {
       expect(error?.message).to.equal(
         "position 2, stream customer-x, revision 2: read model customer cannot process CustomerDetailsChanged: cannot",
       );
-      expect(await readPosition(pool, "forced")).to.equal(-1n);
+      expect(await readPosition(pool, "forced")).to.equal(BEFORE_FIRST_EVENT);
       expect((await pool.query("SELECT 1 FROM forced.customer")).rowCount).to.equal(0);
     });
   });

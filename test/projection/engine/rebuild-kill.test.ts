@@ -18,9 +18,10 @@ import { createEngineWorld, type EngineWorld, registered, renamed, silent } from
 
 const never = new AbortController().signal;
 
-/** More than two batches. */
+/** Number of events, more than fit in two batches. */
 const CHANGES = 5_000;
-const WITHIN = 30_000;
+/** Time limit for a rebuild process to reach a point. Milliseconds. */
+const REACH_TIMEOUT_MS = 30_000;
 
 describe("a rebuild that is killed with -9", function () {
   this.timeout(90_000);
@@ -29,7 +30,7 @@ describe("a rebuild that is killed with -9", function () {
   let end: bigint;
   const blockers: pg.Client[] = [];
   const children: ChildProcess[] = [];
-  const polling = { over: false, polls: 0, wrong: [] as unknown[] };
+  const polling = { over: false, polls: 0, wrongReads: [] as unknown[] };
   let poll: Promise<void>;
 
   before(async () => {
@@ -42,7 +43,7 @@ describe("a rebuild that is killed with -9", function () {
       end = await world.append(`customer-${customerId}`, ...changes);
     }
     await rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, never);
-    // What serves now can be told from what a rebuild makes.
+    // The changed city distinguishes the current tables from the tables that a rebuild fills.
     await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'former'`);
     poll = keepReading();
   });
@@ -55,7 +56,10 @@ describe("a rebuild that is killed with -9", function () {
     await world.close();
   });
 
-  /** Reads all the while: the row is always there, whole, of former tables or of new ones, and never goes back. */
+  /**
+   * Reads continuously until the test ends. Each read must see exactly one complete row, either of the former tables or of
+   * the new tables, and never the former tables after the new tables.
+   */
   async function keepReading(): Promise<void> {
     let latest = "former";
     while (!polling.over) {
@@ -69,13 +73,13 @@ describe("a rebuild that is killed with -9", function () {
         row.position === end &&
         (row.city === latest || (latest === "former" && row.city === "Ljubljana"));
       if (row) latest = row.city;
-      if (!right) polling.wrong.push(rows);
+      if (!right) polling.wrongReads.push(rows);
       polling.polls += 1;
     }
   }
 
-  /** Holds something in a transaction of its own, so that a rebuild has to wait there. */
-  async function hold(sql: string, values: unknown[] = []): Promise<() => Promise<void>> {
+  /** Takes a lock in a separate transaction, so that a rebuild has to wait. @returns a function that releases the lock */
+  async function holdLock(sql: string, values: unknown[] = []): Promise<() => Promise<void>> {
     const blocker = new pg.Client({ connectionString: world.databaseUrl });
     blocker.on("error", () => undefined);
     blockers.push(blocker);
@@ -89,11 +93,11 @@ describe("a rebuild that is killed with -9", function () {
 
   const LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
 
-  const waiting = async (kind: string) => {
+  const rebuildWaitsFor = async (lockType: string) => {
     const { rowCount } = await world.pool.query(
       `SELECT FROM pg_locks JOIN pg_stat_activity USING (pid)
         WHERE NOT granted AND locktype = $1 AND application_name = 'projection-cli' AND datname = current_database()`,
-      [kind],
+      [lockType],
     );
     return (rowCount ?? 0) > 0;
   };
@@ -112,7 +116,7 @@ describe("a rebuild that is killed with -9", function () {
     const gone = once(child, "exit");
     child.kill("SIGKILL");
     await gone;
-    // Its locks go with its connections.
+    // Postgres frees the locks when it notices the end of the connections.
     await eventually("the lock is free", async () => {
       const { rows } = await world.pool.query<{ free: boolean }>(
         "SELECT count(*) = 0 AS free FROM pg_stat_activity WHERE application_name = 'projection-cli' AND datname = current_database()",
@@ -121,26 +125,30 @@ describe("a rebuild that is killed with -9", function () {
     });
   }
 
-  const served = async () =>
+  const readCities = async () =>
     (await world.pool.query<{ city: string }>(`SELECT city FROM ${READ_MODEL_SCHEMA}.customer`)).rows;
   const exists = async (schema: string) =>
     (await world.pool.query("SELECT FROM pg_namespace WHERE nspname = $1", [schema])).rowCount === 1;
 
-  it("a rebuild killed before, between or after its batches leaves the current tables in use, and the next run continues", async () => {
-    const first = await hold(LOCK, [swapLockName(NEXT_SCHEMA)]);
+  it("a rebuild that is killed before, between or after its batches leaves the current tables in use, and the next run continues", async () => {
+    const first = await holdLock(LOCK, [swapLockName(NEXT_SCHEMA)]);
     const before = startRebuild();
-    await eventually("it waits to write its first batch", () => waiting("advisory"), WITHIN);
+    await eventually(
+      "the rebuild waits to write its first batch",
+      () => rebuildWaitsFor("advisory"),
+      REACH_TIMEOUT_MS,
+    );
     const killed = kill(before);
     await first();
     await killed;
-    expect(await served()).to.deep.equal([{ city: "former" }]);
+    expect(await readCities()).to.deep.equal([{ city: "former" }]);
     expect(await exists(NEXT_SCHEMA)).to.equal(true);
 
-    const again = await hold(LOCK, [swapLockName(NEXT_SCHEMA)]);
+    const again = await holdLock(LOCK, [swapLockName(NEXT_SCHEMA)]);
     const between = startRebuild();
-    await eventually("it waits to write", () => waiting("advisory"), WITHIN);
-    // In the queue behind one batch, and before the next.
-    const second = hold(LOCK, [swapLockName(NEXT_SCHEMA)]);
+    await eventually("the rebuild waits to write", () => rebuildWaitsFor("advisory"), REACH_TIMEOUT_MS);
+    // This lock queues behind the first batch and before the second batch.
+    const second = holdLock(LOCK, [swapLockName(NEXT_SCHEMA)]);
     await eventually("the queue", async () => {
       const { rowCount } = await world.pool.query(
         "SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
@@ -149,37 +157,41 @@ describe("a rebuild that is killed with -9", function () {
     });
     await again();
     const release = await second;
-    await eventually("it waits to write its second batch", () => waiting("advisory"));
+    await eventually("the rebuild waits to write its second batch", () => rebuildWaitsFor("advisory"));
     const half = await readCheckpoint(world.pool, NEXT_SCHEMA);
     expect(half.position > 0n && half.position < end, `${half.position} of ${end}`).to.equal(true);
     const gone = kill(between);
     await release();
     await gone;
-    expect(await served()).to.deep.equal([{ city: "former" }]);
+    expect(await readCities()).to.deep.equal([{ city: "former" }]);
 
-    const reading = await hold(`SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
+    const reading = await holdLock(`SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
     const swapping = startRebuild();
-    await eventually("it waits for a long read to end", () => waiting("relation"), WITHIN);
+    await eventually(
+      "the rebuild waits for a long read to end",
+      () => rebuildWaitsFor("relation"),
+      REACH_TIMEOUT_MS,
+    );
     const full = await readCheckpoint(world.pool, NEXT_SCHEMA);
     expect([full.position, full.tableOid]).to.deep.equal([end, half.tableOid]);
     await kill(swapping);
     await reading();
-    expect(await served()).to.deep.equal([{ city: "former" }]);
-    expect(polling.wrong).to.deep.equal([]);
+    expect(await readCities()).to.deep.equal([{ city: "former" }]);
+    expect(polling.wrongReads).to.deep.equal([]);
   });
 
-  it("a rebuild killed right after its swap leaves the new tables in use, and the next run cleans up", async () => {
+  it("a rebuild that is killed right after its swap leaves the new tables in use, and the next run drops the former tables", async () => {
     await world.pool.query(`CREATE VIEW public.watched AS SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
-    const release = await hold("COMMENT ON VIEW public.watched IS 'in use'");
+    const release = await holdLock("COMMENT ON VIEW public.watched IS 'in use'");
     const child = startRebuild();
     await eventually(
       "it waits to drop the former tables",
       async () => {
-        return (await exists(FORMER_SCHEMA)) && (await waiting("relation"));
+        return (await exists(FORMER_SCHEMA)) && (await rebuildWaitsFor("relation"));
       },
-      WITHIN,
+      REACH_TIMEOUT_MS,
     );
-    expect(await served()).to.deep.equal([{ city: "Ljubljana" }]);
+    expect(await readCities()).to.deep.equal([{ city: "Ljubljana" }]);
     const killed = kill(child);
     await release();
     await killed;
@@ -187,7 +199,7 @@ describe("a rebuild that is killed with -9", function () {
     await rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, never);
     expect(await Promise.all([exists(FORMER_SCHEMA), exists(NEXT_SCHEMA)])).to.deep.equal([false, false]);
     expect(await readPosition(world.pool, READ_MODEL_SCHEMA)).to.equal(end);
-    expect(polling.wrong).to.deep.equal([]);
+    expect(polling.wrongReads).to.deep.equal([]);
     expect(polling.polls).to.be.above(100);
   });
 });

@@ -13,7 +13,7 @@ import { migrate } from "../../../projection/migrate.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import type { Role } from "../../../projection/roles/role.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import { createEventLog, EMPTY_STREAM, type EventLog } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -50,7 +50,10 @@ describe("a rebuild under traffic", () => {
     appended = [];
     clinicId = randomUUID();
     await Promise.all(Array.from({ length: 50 }, append));
-    await eventually("the live read models have them", async () => (await seen()).length === 50);
+    await eventually(
+      "the live read models have all customers",
+      async () => (await readCustomerIds()).length === 50,
+    );
   });
 
   afterEach(async () => {
@@ -64,23 +67,26 @@ describe("a rebuild under traffic", () => {
     const details = { fullName: "Ana Kos", phone: null, email: null, city: null };
     const event = { type: "CustomerRegistered" as const, data: { customerId, clinicId, ...details } };
     const metadata = { ...createStoredMetadata(), clinicId };
-    await log.append(`customer-${customerId}`, -1n, [{ id: randomUUID(), event, metadata }]);
+    await log.append(`customer-${customerId}`, EMPTY_STREAM, [{ id: randomUUID(), event, metadata }]);
     appended.push(customerId);
   }
 
-  /** What a reader sees, in one statement, with the role of the query side: all of it of one set of tables. */
-  async function seen(): Promise<string[]> {
-    const setOf = (table: string) =>
+  /**
+   * Reads the ids of the customers with the role of the query API. Also checks that the statement saw the tables of one
+   * schema only, either all former tables or all new tables.
+   */
+  async function readCustomerIds(): Promise<string[]> {
+    const schemaOf = (table: string) =>
       `(SELECT relnamespace FROM pg_class WHERE oid = (SELECT tableoid FROM ${READ_MODEL_SCHEMA}.${table} LIMIT 1))`;
-    const { rows } = await readers.query<{ ids: string[]; sets: number[] }>(
+    const { rows } = await readers.query<{ ids: string[]; schemas: number[] }>(
       `SELECT coalesce(array_agg(customer_id), '{}') AS ids,
-              array[${setOf("customer")}, ${setOf("checkpoint")}]::bigint[]::text[] AS sets
+              array[${schemaOf("customer")}, ${schemaOf("checkpoint")}]::bigint[]::text[] AS schemas
          FROM ${READ_MODEL_SCHEMA}.customer WHERE clinic_id = $1`,
       [clinicId],
     );
-    // A table without rows says nothing of its set.
-    const sets = new Set(rows[0]!.sets.filter((set) => set !== null));
-    expect(sets.size, "sets of tables in one statement").to.equal(1);
+    // For a table without rows, the schema is unknown.
+    const schemas = new Set(rows[0]!.schemas.filter((schema) => schema !== null));
+    expect(schemas.size, "schemas in one statement").to.equal(1);
     return rows[0]!.ids;
   }
 
@@ -89,11 +95,11 @@ describe("a rebuild under traffic", () => {
   it("reads never see an empty or older state during a rebuild, and no live event is lost", async () => {
     let over = false;
     const reading = (async () => {
-      let most = 0;
+      let highest = 0;
       while (!over) {
-        const { length } = await seen();
-        expect(length).to.be.at.least(most);
-        most = length;
+        const { length } = await readCustomerIds();
+        expect(length).to.be.at.least(highest);
+        highest = length;
       }
     })();
     const writing = (async () => {
@@ -105,7 +111,7 @@ describe("a rebuild under traffic", () => {
     }
     over = true;
     await Promise.all([reading, writing]);
-    await eventually("all are seen", async () => (await seen()).length === appended.length);
+    await eventually("all are seen", async () => (await readCustomerIds()).length === appended.length);
     const { differences, rows } = await verify({ ...options(), onDifference: ignore }, never);
     expect(differences).to.equal(0);
     expect(rows).to.be.at.least(appended.length);
@@ -115,12 +121,12 @@ describe("a rebuild under traffic", () => {
     const stop = new AbortController();
     const onProgress = () => stop.abort();
     await rebuild({ ...options(), onProgress }, stop.signal);
-    expect((await seen()).length).to.equal(50);
+    expect((await readCustomerIds()).length).to.equal(50);
     expect(await readPosition(pool, NEXT_SCHEMA)).to.be.a("bigint");
     await rebuild(options(), never);
-    expect((await seen()).length).to.equal(50);
+    expect((await readCustomerIds()).length).to.equal(50);
     await append();
-    await eventually("live events go on", async () => (await seen()).length === 51);
+    await eventually("live events go on", async () => (await readCustomerIds()).length === 51);
   });
 
   it("two rebuilds cannot run at the same time", async () => {
@@ -131,7 +137,7 @@ describe("a rebuild under traffic", () => {
     ]);
   });
 
-  it("verify names table, key and columns of each changed row, but no values", async () => {
+  it("verify reports table, key and columns of each row that differs, but no values", async () => {
     const [changed, missing] = appended as [string, string];
     const extra = randomUUID();
     const customer = `${READ_MODEL_SCHEMA}.customer`;

@@ -20,7 +20,7 @@ import { createEngineWorld, type EngineWorld, registered, renamed, silent } from
 const SCHEMA = "refusing";
 const never = new AbortController().signal;
 
-/** Customers whose names must be numbers: a value may fit its event and not its column. */
+/** Customers whose names must be numbers, so that a valid event can have a value that its column refuses. */
 const numbered: AnyReadModel[] = readModels
   .filter(({ table }) => table === customers.table)
   .map((model) => ({ ...model, columns: { ...model.columns, full_name: "integer" as const }, indexes: [] }));
@@ -59,10 +59,10 @@ describe("read models of another release", function () {
   });
 });
 
-describe("an event that does not fit the catalog", function () {
+describe("an event that does not fit its schema", function () {
   this.timeout(120_000);
 
-  it("verify compares everything before an event that does not fit the catalog", async () => {
+  it("verify compares all rows as of the last event before an event that does not fit its schema", async () => {
     const world = await createEngineWorld();
     try {
       const [one, other] = [randomUUID(), randomUUID()];
@@ -138,11 +138,11 @@ describe("a projection with a database that refuses statements", function () {
     expect((error as ProjectionError).failedEvent?.revision).to.equal(2n);
     expect((error as ProjectionError).failedEvent).to.not.have.property("data");
     expect(await names()).to.deep.equal([2, 3]);
-    const stands = await readPosition(world.pool, SCHEMA);
-    expect(stands >= before && stands < at).to.equal(true);
+    const position = await readPosition(world.pool, SCHEMA);
+    expect(position >= before && position < at).to.equal(true);
   });
 
-  it("a permanently refused statement fails at once", async () => {
+  it("the projection fails without a retry if the database refuses a statement permanently", async () => {
     const id = randomUUID();
     await world.append(`customer-${id}`, registered(id, "1"));
     await world.pool.query(`DROP TABLE ${SCHEMA}.customer`);
@@ -158,7 +158,7 @@ describe("a projection with a database that refuses statements", function () {
     const blocker = await world.pool.connect();
     await blocker.query("BEGIN");
     await blocker.query(`LOCK TABLE ${SCHEMA}.customer IN ACCESS EXCLUSIVE MODE`);
-    // A statement that takes too long is cancelled: SQLSTATE 57014.
+    // Postgres cancels a statement that exceeds the time limit with SQLSTATE 57014.
     const hasty = { url: world.databaseUrl, applicationName: "test", size: 2, statementTimeout: 100 };
     const pool = createPool({ ...hasty, logger: silent });
     const stop = new AbortController();

@@ -40,7 +40,7 @@ describe("sandbox resets in the read models", () => {
     return { clinicId, reset, created, rows };
   }
 
-  it("a reset leaves only the fixture, in one batch or in several", async () => {
+  it("a sandbox reset leaves only the fixture, in one batch or in several batches", async () => {
     for (const together of [true, false]) {
       const { reset, created, rows, clinicId } = sandbox();
       await database.given(reset(1));
@@ -61,21 +61,21 @@ describe("sandbox resets in the read models", () => {
     }
   });
 
-  it("a reset changes no other clinic", async () => {
-    const [one, other] = [sandbox(), sandbox()];
+  it("a sandbox reset changes no other clinic", async () => {
+    const [first, second] = [sandbox(), sandbox()];
     const clinicId = randomUUID();
-    await database.given(one.reset(1), other.reset(1), other.created(1));
+    await database.given(first.reset(1), second.reset(1), second.created(1));
     await database.given(appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z"));
-    const before = [await other.rows("appointment"), await other.rows("animal")];
-    await database.given(one.created(1), one.reset(2));
-    expect([await other.rows("appointment"), await other.rows("animal")]).to.deep.equal(before);
+    const before = [await second.rows("appointment"), await second.rows("animal")];
+    await database.given(first.created(1), first.reset(2));
+    expect([await second.rows("appointment"), await second.rows("animal")]).to.deep.equal(before);
     const { rows } = await database.admin.query("SELECT FROM read_model.appointment WHERE clinic_id = $1", [
       clinicId,
     ]);
     expect(rows).to.have.length(1);
   });
 
-  it("a reset removes rules and assignments of deleted resources and appointments", async () => {
+  it("a sandbox reset removes availability rules and assignments of deleted resources and appointments", async () => {
     const { reset, clinicId } = sandbox();
     await database.given(reset(1));
     const appointment = appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", {

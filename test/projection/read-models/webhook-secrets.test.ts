@@ -9,8 +9,13 @@ const NOON = Date.parse("2026-05-04T12:00:00.000Z");
 const MINUTE = 60_000;
 const first: Row = { endpoint_id: "e", encrypted_secret: "s0", former_secrets: [] };
 
-/** A rotation some minutes after noon; the former secret signs for so many minutes more. */
-function rotated(row: Row, secret: string, minute: number, overlap: number): Row {
+/**
+ * Applies a rotation.
+ *
+ * @param minute time of the rotation, in minutes after noon
+ * @param overlap minutes for which the previous secret continues to sign
+ */
+function rotate(row: Row, secret: string, minute: number, overlap: number): Row {
   const at = NOON + minute * MINUTE;
   const data = {
     endpointId: "e",
@@ -25,20 +30,20 @@ const former = (row: Row) => row?.former_secrets.map(({ encryptedSecret }) => en
 
 describe("an endpoint's secrets", () => {
   it("former secrets sign until they expire, even after further rotations", () => {
-    const twice = rotated(rotated(first, "s1", 0, 10), "s2", 5, 10);
+    const twice = rotate(rotate(first, "s1", 0, 10), "s2", 5, 10);
     expect(twice).to.deep.include({ encrypted_secret: "s2" });
     expect(former(twice)).to.deep.equal(["s1", "s0"]);
-    expect(former(rotated(twice, "s3", 10, 10))).to.deep.equal(["s2", "s1"]);
-    expect(former(rotated(twice, "s3", 60, 10))).to.deep.equal(["s2"]);
+    expect(former(rotate(twice, "s3", 10, 10))).to.deep.equal(["s2", "s1"]);
+    expect(former(rotate(twice, "s3", 60, 10))).to.deep.equal(["s2"]);
   });
 
-  it("a leaked secret is removed at once, and other former secrets stay", () => {
-    expect(former(rotated(rotated(first, "s1", 0, 10), "s2", 1, 0))).to.deep.equal(["s0"]);
+  it("a rotation without overlap removes the previous secret immediately, and other former secrets stay", () => {
+    expect(former(rotate(rotate(first, "s1", 0, 10), "s2", 1, 0))).to.deep.equal(["s0"]);
   });
 
   it("only the latest eight former secrets are kept", () => {
     let row: Row = first;
-    for (let n = 1; n <= 10; n += 1) row = rotated(row, `s${n}`, n, 1_440);
+    for (let n = 1; n <= 10; n += 1) row = rotate(row, `s${n}`, n, 1_440);
     expect(former(row)).to.deep.equal(["s9", "s8", "s7", "s6", "s5", "s4", "s3", "s2"]);
   });
 });

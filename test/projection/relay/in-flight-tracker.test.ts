@@ -4,17 +4,17 @@ import { BEFORE_FIRST_EVENT } from "../../../projection/checkpoints/checkpoint.t
 import { InFlightTracker } from "../../../projection/relay/in-flight-tracker.ts";
 
 describe("tracking of events in flight", () => {
-  it("the tracker starts at the checkpoint", () => {
+  it("a new tracker returns the checkpoint that it starts from", () => {
     expect(new InFlightTracker(7n)).to.include({ checkpoint: 7n, size: 0 });
   });
 
-  it("skipped events advance the position at once if nothing is in flight", () => {
+  it("skipped events advance the checkpoint immediately if no message is in flight", () => {
     const tracker = new InFlightTracker(BEFORE_FIRST_EVENT);
     tracker.skip(5n);
     expect(tracker.checkpoint).to.equal(5n);
   });
 
-  it("the position does not pass an unconfirmed message", () => {
+  it("the checkpoint does not pass an unconfirmed message", () => {
     const tracker = new InFlightTracker(BEFORE_FIRST_EVENT);
     tracker.publish(1n);
     tracker.publish(2n)(2);
@@ -23,7 +23,7 @@ describe("tracking of events in flight", () => {
     expect(tracker).to.include({ checkpoint: BEFORE_FIRST_EVENT });
   });
 
-  it("the position does not pass an unacknowledged message", () => {
+  it("the checkpoint does not pass an unacknowledged message", () => {
     const tracker = new InFlightTracker(BEFORE_FIRST_EVENT);
     tracker.publish(1n)(11);
     tracker.skip(2n);
@@ -34,7 +34,7 @@ describe("tracking of events in flight", () => {
     expect(tracker).to.include({ checkpoint: 3n, size: 0 });
   });
 
-  it("the position never passes a message in flight, in any order of confirmations", () => {
+  it("the checkpoint never passes a message in flight, in any order of confirmations", () => {
     const step = fc.record({ published: fc.boolean(), confirmed: fc.boolean() });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 30 }), fc.integer({ min: 0, max: 31 }), (steps, acked) => {

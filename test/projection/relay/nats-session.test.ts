@@ -7,20 +7,20 @@ import { startFaultProxy } from "../../support/fault-proxy.ts";
 import { testServers } from "../../support/stack.ts";
 
 describe("a session with NATS", () => {
-  it("a session that ends while the server stops fails without ending the process", async () => {
+  it("a NATS session that ends while the server stops fails without ending the process", async () => {
     const proxy = await startFaultProxy((await testServers()).natsUrl);
     const ended = new AbortController();
     const run = async (connection: NatsConnection, life: AbortSignal) => {
       const subscription = connection.subscribe("anything");
       await connection.flush();
-      // The other side has hung up, and the client has not noticed yet: the one moment in which it may still write.
+      // The server has closed the connection, and the client has not noticed yet. Only at this moment can the client still write.
       socketOf(connection).once("end", () => ended.abort());
       life.addEventListener("abort", () => subscription.unsubscribe());
       const aborted = once(life, "abort");
       void proxy.close();
       await aborted;
     };
-    // An error that nobody caught would fail the test.
+    // An uncaught error would fail the test.
     await withNats({ url: proxy.url, name: "test", signal: ended.signal }, run).catch((error: unknown) =>
       expect(error).to.be.instanceOf(Error),
     );

@@ -17,6 +17,7 @@ import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createTestDatabase, makeTestRoot, type TestDatabase, testServers } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
+import { runInProcess } from "../in-process-cli.ts";
 import { createWorld, type Endpoint, type Told, type World } from "../webhooks/world.ts";
 
 const logger = createLogger("test", "silent");
@@ -24,7 +25,7 @@ const signal = new AbortController().signal;
 
 describe("an event that projectors can process and the relay cannot map", function () {
   this.timeout(60_000);
-  /** Of its own: what no relay can map would stop all that follow a shared one. */
+  /** A separate log. In the shared log, an event that the relay cannot map would stop the relays of other tests. */
   let log: Awaited<ReturnType<typeof startLogServer>>;
   let database: TestDatabase;
   let world: World;
@@ -56,15 +57,12 @@ describe("an event that projectors can process and the relay cannot map", functi
     await database.drop();
   });
 
-  const operate = async (work: typeof park, position: bigint) => {
-    const lines: string[] = [];
-    const terminal = { out: (line: string) => void lines.push(line), progress: () => undefined };
-    const context = { ...world, logger, terminal, now: Date.now(), signal };
-    const code = await work(context, position, { reason: "Written by another program", actor: "Ada" });
-    return { code, out: lines.join("\n") };
+  const operate = (work: typeof park, position: bigint) => {
+    const options = { reason: "Written by another program", actor: "Ada" };
+    return runInProcess(world, (context) => work(context, position, options));
   };
   const status = async () => (await operate(async (context) => showStatus(context, { json: false }), 0n)).out;
-  /** As another program might write it, whatever the stream holds. */
+  /** Appends an event without the checks of the domain, as another program might do. */
   const write = (stream: string, type: string, data: object) => {
     const metadata = { ...createStoredMetadata(), environment: "production", clinicId: endpoint.clinicId };
     return world.client.appendToStream(
@@ -85,31 +83,34 @@ describe("an event that projectors can process and the relay cannot map", functi
   };
   const delivered = (eventId: string) =>
     world.until(eventId, endpoint, (delivery) => delivery.status === "delivered", 20_000);
-  const told = async () => {
+  const requestAppointment = async () => {
     const appointment = await world.appointment(endpoint.clinicId);
     await delivered(appointment.eventId);
     return appointment;
   };
-  /** Waits until the relay has stopped, the status says so, and the projectors are past the place. */
-  const stopped = async (at: Told) => {
-    const place = await eventually("the relay stops", () => relay.status().failedAt);
-    expect(place).to.deep.include({
+  /**
+   * Waits until the relay has stopped at the rescheduling of an appointment, the status shows this, and the projectors have
+   * processed the event. @returns position of the event
+   */
+  const waitUntilStopped = async (at: Told) => {
+    const event = await eventually("the relay stops", () => relay.status().failedAt);
+    expect(event).to.deep.include({
       stream: `appointment-${at.appointmentId}`,
       type: "AppointmentRescheduled",
     });
-    const hint = `npm run projection -- park ${place.position} --reason`;
+    const hint = `npm run projection -- park ${event.position} --reason`;
     await eventually("the status", async () => (await status()).includes(hint));
     await eventually("the row", async () => (await minutesOf(at)) === 45);
-    return place.position;
+    return event.position;
   };
 
-  it("parking it applies only to the relay", async () => {
-    const odd = await told();
-    // Its history is hidden, so that no public event follows from the change.
+  it("parking the stream of an event that only the relay cannot map applies only to the relay", async () => {
+    const odd = await requestAppointment();
+    // Without its history, the rescheduled appointment cannot be mapped to a public event.
     const stream = `appointment-${odd.appointmentId}`;
     await world.client.setStreamMetadata(stream, { truncateBefore: 100 }, { expectedRevision: NO_STREAM });
     await reschedule(odd);
-    const position = await stopped(odd);
+    const position = await waitUntilStopped(odd);
     const later = await world.appointment(endpoint.clinicId);
     const { code, out } = await operate(park, position);
     expect(code).to.equal(0);
@@ -120,7 +121,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     await eventually("the relay goes on", () => relay.status().state === "running");
     const types = receiver.requests.map(({ body }) => JSON.parse(body).type);
     expect(types).to.deep.equal(["appointment.created", "appointment.created"]);
-    // It was no fault of the read models: neither they nor those that follow leave anything out.
+    // The projectors can process the event, so neither the current read models nor a rebuild skip it.
     await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, signal);
     expect(await minutesOf(odd)).to.equal(45);
     expect((await readSkipped(world.pool, READ_MODEL_SCHEMA)).size).to.equal(0);
@@ -130,13 +131,13 @@ describe("an event that projectors can process and the relay cannot map", functi
   });
 
   it("after a parked stream is resumed, partners get its later events", async () => {
-    const hidden = await told();
+    const hidden = await requestAppointment();
     const stream = `appointment-${hidden.appointmentId}`;
     await world.client.setStreamMetadata(stream, { truncateBefore: 100 }, { expectedRevision: NO_STREAM });
     await reschedule(hidden);
-    const position = await stopped(hidden);
+    const position = await waitUntilStopped(hidden);
     await operate(park, position);
-    await told();
+    await requestAppointment();
     await world.client.setStreamMetadata(stream, {});
     const { code, out } = await operate(resume, position);
     expect(code).to.equal(0);
@@ -150,8 +151,8 @@ describe("an event that projectors can process and the relay cannot map", functi
     expect(receiver.requests).to.have.length(3);
   });
 
-  it("the relay stops at an event whose stream was deleted", async () => {
-    const gone = await told();
+  it("an event whose stream was deleted cannot be mapped to a message", async () => {
+    const gone = await requestAppointment();
     await reschedule(gone);
     const stream = `appointment-${gone.appointmentId}`;
     const [, event] = await world.log.read(stream);

@@ -8,12 +8,13 @@ import type { Servers } from "../../../deploy/local/servers/servers.ts";
 import { readRelayCheckpoint } from "../../../projection/checkpoints/relay-checkpoint.ts";
 import { PARKING_STREAM } from "../../../projection/parking/parked-streams.ts";
 import type { NewEventMetadata } from "../../../shared/domain/events/metadata.ts";
+import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { startTestServers } from "../../support/stack.ts";
 import { createWorld, type Endpoint, type World } from "../webhooks/world.ts";
 
-/** On servers of its own, since it stops them and writes what no projector can take. */
+/** These tests start separate servers, because they stop servers and append events that no projector can process. */
 describe("relay and dispatchers during failures of servers", function () {
   this.timeout(60_000);
   let servers: Servers;
@@ -38,9 +39,11 @@ describe("relay and dispatchers during failures of servers", function () {
     receiver.requests.length = 0;
   });
 
-  const tell = async (count: number) => {
-    const told = await Promise.all(Array.from({ length: count }, () => world.appointment(endpoint.clinicId)));
-    return told.map(({ eventId }) => eventId);
+  const requestAppointments = async (count: number) => {
+    const appointments = await Promise.all(
+      Array.from({ length: count }, () => world.appointment(endpoint.clinicId)),
+    );
+    return appointments.map(({ eventId }) => eventId);
   };
   const allDelivered = async (events: string[]) => {
     for (const eventId of events) {
@@ -48,13 +51,13 @@ describe("relay and dispatchers during failures of servers", function () {
     }
     const ids = receiver.requests.map(({ headers }) => headers["webhook-id"]);
     expect(new Set(ids).size).to.equal(events.length);
-    // Each request is one attempt on record; none came twice without one.
+    // Each delivery was sent exactly once.
     expect(ids.length).to.equal(events.length);
   };
 
   it("the relay's checkpoint follows deliveries in the database, not publications", async () => {
     const relay = world.start.relay();
-    const events = await tell(20);
+    const events = await requestAppointments(20);
     await eventually("the relay", () => relay.status().state === "running");
     const before = (await readRelayCheckpoint(world.pool)).position;
     const webhooks = world.start.webhooks();
@@ -66,9 +69,9 @@ describe("relay and dispatchers during failures of servers", function () {
   it("messages that NATS lost are sent again, and each event is delivered once", async () => {
     const relay = world.start.relay();
     await eventually("the relay", () => relay.status().state === "running");
-    const events = await tell(30);
-    // Published, and nobody has taken them; then they are gone.
-    await eventually("all published", () => pending(servers).then((count) => count >= 30));
+    const events = await requestAppointments(30);
+    // The messages are published but not consumed when NATS loses them.
+    await eventually("all published", () => countMessages(servers).then((count) => count >= 30));
     await servers.components.nats.stop();
     fs.rmSync(path.join(servers.context.paths.nats, "jetstream"), { recursive: true });
     await servers.components.nats.start();
@@ -80,34 +83,36 @@ describe("relay and dispatchers during failures of servers", function () {
   it("relay and dispatchers continue after NATS, the database or the log was unavailable", async () => {
     const relay = world.start.relay();
     const webhooks = world.start.webhooks();
-    await allDelivered(await tell(3));
+    await allDelivered(await requestAppointments(3));
     for (const name of ["nats", "postgres", "eventstore"] as const) {
       receiver.requests.length = 0;
-      const events = await tell(10);
-      await servers.components[name].kill();
+      const events = await requestAppointments(10);
+      await servers.components[name].kill9();
       await servers.components[name].start();
-      events.push(...(await eventually("the log", () => tell(3).catch(() => undefined), 20_000)));
+      events.push(
+        ...(await eventually("the log", () => requestAppointments(3).catch(() => undefined), 20_000)),
+      );
       await allDelivered(events).catch((error: Error) => {
         throw new Error(`${name}: ${error.message}`, { cause: error });
       });
     }
-    await eventually("both well", () =>
+    await eventually("both roles run", () =>
       [relay, webhooks].every((role) => role.status().state === "running" && role.status().detail === null),
     );
     await world.stopRoles(relay, webhooks);
   });
 
-  it("the roles stop in time while all servers are unavailable", async () => {
+  it("relay and dispatchers stop in time while all servers are unavailable", async () => {
     const roles = [world.start.relay(), world.start.webhooks()];
-    await allDelivered(await tell(1));
+    await allDelivered(await requestAppointments(1));
     await Promise.all(Object.values(servers.components).map((component) => component.stop()));
-    // Anybody may read what they wait for, and the errors' texts nobody but the operator.
+    // The public detail names only what the role waits for. The error message is in the status for the operator.
     const words = ["waits", "the database is unavailable"];
     await eventually("both wait", () => roles.every((role) => words.includes(`${role.status().detail}`)));
     await eventually("the error", () =>
       /ECONN|CONNECTION|connection|UNAVAILABLE/.test(`${roles[1]?.status().lastError?.message}`),
     );
-    // Nothing that they wait for is there: they end without it.
+    // The roles must stop although no server is available.
     await world.stopRoles(...roles);
     await Promise.all(Object.values(servers.components).map((component) => component.start()));
   });
@@ -119,7 +124,7 @@ describe("relay and dispatchers during failures of servers", function () {
     await eventually("the standby", () => second.status().state === "standby");
     const webhooks = world.start.webhooks();
     await world.stopRoles(first);
-    await allDelivered(await tell(3));
+    await allDelivered(await requestAppointments(3));
     expect(second.status().state).to.equal("running");
     await world.stopRoles(second, webhooks);
   });
@@ -136,12 +141,12 @@ describe("relay and dispatchers during failures of servers", function () {
       }),
     );
     const webhooks = world.start.webhooks();
-    await allDelivered(await tell(1));
+    await allDelivered(await requestAppointments(1));
     await world.stopRoles(relay, webhooks);
   });
 
   it("the relay stops at an unreadable event, and continues when its stream is parked", async () => {
-    const events = await tell(5);
+    const events = await requestAppointments(5);
     await world.client.appendToStream(
       `appointment-${randomUUID()}`,
       jsonEvent({ type: "AppointmentConfirmed", data: { nonsense: 1 }, metadata: metadata("production") }),
@@ -155,10 +160,10 @@ describe("relay and dispatchers during failures of servers", function () {
     expect(status.lastError?.message).to.match(
       /position \d+, stream appointment-.*, revision 0: .*appointmentId/,
     );
-    const stuckAt = await readRelayCheckpoint(world.pool);
+    const stoppedAt = await readRelayCheckpoint(world.pool);
     await allDelivered(events);
-    const later = await tell(2);
-    expect(await readRelayCheckpoint(world.pool)).to.deep.equal(stuckAt);
+    const later = await requestAppointments(2);
+    expect(await readRelayCheckpoint(world.pool)).to.deep.equal(stoppedAt);
     const { stream, position, type: eventType } = status.failedAt!;
     const data = {
       stream,
@@ -169,12 +174,12 @@ describe("relay and dispatchers during failures of servers", function () {
       cause: "nonsense",
       reason: "import",
     };
-    const { schemaVersion: _, ...said } = metadata("production");
-    await world.log.append(PARKING_STREAM, -1n, [
-      { id: randomUUID(), event: { type: "StreamParked", data }, metadata: said as NewEventMetadata },
+    const { schemaVersion: _, ...newMetadata } = metadata("production");
+    await world.log.append(PARKING_STREAM, EMPTY_STREAM, [
+      { id: randomUUID(), event: { type: "StreamParked", data }, metadata: newMetadata as NewEventMetadata },
     ]);
     await allDelivered([...events, ...later]);
-    await eventually("it relays", () => relay.status().state === "running");
+    await eventually("the relay continues", () => relay.status().state === "running");
     await eventually(
       "the checkpoint",
       async () => (await readRelayCheckpoint(world.pool)).position > position,
@@ -189,7 +194,7 @@ function metadata(environment: string) {
   };
 }
 
-async function pending({ natsUrl }: Servers): Promise<number> {
+async function countMessages({ natsUrl }: Servers): Promise<number> {
   const connection = await connect({ servers: natsUrl });
   const jsm = await connection.jetstreamManager();
   let count = 0;

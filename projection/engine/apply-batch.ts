@@ -91,13 +91,8 @@ async function applyToReadModel(
   const keyed = events.map((event) => ({ event, key: callProjector(model, event, () => model.key(event)) }));
   const changes = new Map<string, RowChange>();
   for (const { key } of keyed) changes.set(key.join("\n"), { key, before: undefined, after: undefined });
-  const rows = await loadRows(
-    client,
-    schema,
-    model,
-    [...changes.values()].map(({ key }) => key),
-  );
-  for (const row of rows) {
+  const keys = [...changes.values()].map(({ key }) => key);
+  for (const row of await loadRows(client, schema, model, keys)) {
     const change = changes.get(model.primaryKey.map((column) => row[column]).join("\n"));
     if (change) change.before = change.after = row;
   }
@@ -105,19 +100,14 @@ async function applyToReadModel(
     const change = changes.get(key.join("\n"));
     if (change) change.after = callProjector(model, event, () => model.on[event.type]?.(change.after, event));
   }
-  const all = [...changes.values()];
-  await upsertRows(
-    client,
-    schema,
-    model,
-    all.flatMap(({ before, after }) => (after && after !== before ? [after] : [])),
-  );
-  await deleteRows(
-    client,
-    schema,
-    model,
-    all.flatMap(({ key, before, after }) => (before && !after ? [key] : [])),
-  );
+  const changedRows: Row[] = [];
+  const deletedKeys: (readonly string[])[] = [];
+  for (const { key, before, after } of changes.values()) {
+    if (after && after !== before) changedRows.push(after);
+    if (before && !after) deletedKeys.push(key);
+  }
+  await upsertRows(client, schema, model, changedRows);
+  await deleteRows(client, schema, model, deletedKeys);
 }
 
 /** @throws {ProjectionError} with the position of the event, if the projector throws */

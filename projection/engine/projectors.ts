@@ -59,11 +59,10 @@ export function startProjectors(options: ProjectorsOptions): Role {
     status = toFailedStatus(status, error, failedEvent);
     return { failedEvent, hasCheckpointMoved: createMoveCheck(options.pool, status.position) };
   };
-  const done = leadWithRecovery({
-    ...{ ...options, logger, signal, role: "projectors", leadership, lead, onFailure },
-  });
+  const role = "projectors";
+  const done = leadWithRecovery({ ...options, logger, signal, role, leadership, lead, onFailure });
   return {
-    name: "projectors",
+    name: role,
     status: () => status,
     async stop() {
       ended.abort();

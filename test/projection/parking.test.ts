@@ -23,7 +23,7 @@ import { type Reporter, startReporter } from "../../projection/status/reporter.t
 import { eventually } from "../support/eventually.ts";
 import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "./engine-world.ts";
 
-const never = new AbortController().signal;
+const neverAborted = new AbortController().signal;
 const ignore = () => undefined;
 
 /** Read models of a release whose customer projector throws if a customer is renamed to "Poison". */
@@ -54,7 +54,7 @@ describe("a stream with an event that projectors cannot process", function () {
     const differences: Difference[] = [];
     const options = { ...world, models: readModels, logger: silent, onProgress: ignore };
     const onDifference = (difference: Difference) => differences.push(difference);
-    return { ...(await verify({ ...options, onDifference }, never)), found: differences };
+    return { ...(await verify({ ...options, onDifference }, neverAborted)), found: differences };
   };
   const errorOf = async (work: Promise<unknown>) =>
     work.then(
@@ -156,7 +156,7 @@ describe("a stream with an event that projectors cannot process", function () {
   it("verify and rebuild skip a parked stream", async () => {
     expect(await runVerify()).to.deep.include({ found: [], differences: 0, skipped: 1 });
     const options = { ...world, models: broken, logger: silent, onProgress: ignore };
-    await rebuild(options, never);
+    await rebuild(options, neverAborted);
     expect(await world.nameOf(bad)).to.equal("Before");
     expect((await runVerify()).found).to.deep.equal([]);
     expect((await readSkipped(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)?.events).to.equal(3n);
@@ -190,7 +190,7 @@ describe("a stream with an event that projectors cannot process", function () {
     const error = await errorOf(
       rebuild(
         { ...world, models: broken, logger: silent, onProgress: ignore, includedStream: `customer-${bad}` },
-        never,
+        neverAborted,
       ),
     );
     expect(error).to.be.instanceOf(ProjectionError);

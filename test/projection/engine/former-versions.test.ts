@@ -7,7 +7,7 @@ import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { formerEvents } from "../../support/former-events.ts";
 import { createEngineWorld, type EngineWorld, silent } from "../engine-world.ts";
 
-const never = new AbortController().signal;
+const neverAborted = new AbortController().signal;
 
 describe("a log with events of earlier schema versions", () => {
   let world: EngineWorld;
@@ -19,7 +19,7 @@ describe("a log with events of earlier schema versions", () => {
   afterEach(() => world.close());
 
   const project = () =>
-    rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, never);
+    rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, neverAborted);
 
   it("events of earlier schema versions are projected and read like current events", async () => {
     for (const { type, stream, data, metadata, present } of formerEvents) {

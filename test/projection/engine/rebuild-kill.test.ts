@@ -16,7 +16,7 @@ import { readModels } from "../../../projection/read-models/all.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "../engine-world.ts";
 
-const never = new AbortController().signal;
+const neverAborted = new AbortController().signal;
 
 /** Number of events, more than fit in two batches. */
 const CHANGES = 5_000;
@@ -42,7 +42,10 @@ describe("a rebuild that is killed with -9", function () {
       );
       end = await world.append(`customer-${customerId}`, ...changes);
     }
-    await rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, never);
+    await rebuild(
+      { ...world, models: readModels, logger: silent, onProgress: () => undefined },
+      neverAborted,
+    );
     // The changed city distinguishes the current tables from the tables that a rebuild fills.
     await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'former'`);
     poll = keepReading();
@@ -196,7 +199,10 @@ describe("a rebuild that is killed with -9", function () {
     await release();
     await killed;
     await world.pool.query(`CREATE SCHEMA IF NOT EXISTS ${FORMER_SCHEMA}`);
-    await rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, never);
+    await rebuild(
+      { ...world, models: readModels, logger: silent, onProgress: () => undefined },
+      neverAborted,
+    );
     expect(await Promise.all([exists(FORMER_SCHEMA), exists(NEXT_SCHEMA)])).to.deep.equal([false, false]);
     expect(await readPosition(world.pool, READ_MODEL_SCHEMA)).to.equal(end);
     expect(polling.wrongReads).to.deep.equal([]);

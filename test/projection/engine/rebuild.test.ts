@@ -21,7 +21,7 @@ import { createTestDatabase, type TestDatabase, testServers } from "../../suppor
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 
 const logger = createLogger("test", "fatal");
-const never = new AbortController().signal;
+const neverAborted = new AbortController().signal;
 const ignore = () => undefined;
 
 describe("a rebuild under traffic", () => {
@@ -106,13 +106,13 @@ describe("a rebuild under traffic", () => {
       while (!over) await append();
     })();
     for (let round = 0; round < 3; round += 1) {
-      const swappedAt = await rebuild(options(), never);
+      const swappedAt = await rebuild(options(), neverAborted);
       expect(swappedAt !== undefined && swappedAt > 0n).to.equal(true);
     }
     over = true;
     await Promise.all([reading, writing]);
     await eventually("all are seen", async () => (await readCustomerIds()).length === appended.length);
-    const { differences, rows } = await verify({ ...options(), onDifference: ignore }, never);
+    const { differences, rows } = await verify({ ...options(), onDifference: ignore }, neverAborted);
     expect(differences).to.equal(0);
     expect(rows).to.be.at.least(appended.length);
   }).timeout(60_000);
@@ -123,14 +123,17 @@ describe("a rebuild under traffic", () => {
     await rebuild({ ...options(), onProgress }, stop.signal);
     expect((await readCustomerIds()).length).to.equal(50);
     expect(await readPosition(pool, NEXT_SCHEMA)).to.be.a("bigint");
-    await rebuild(options(), never);
+    await rebuild(options(), neverAborted);
     expect((await readCustomerIds()).length).to.equal(50);
     await append();
     await eventually("live events go on", async () => (await readCustomerIds()).length === 51);
   });
 
   it("two rebuilds cannot run at the same time", async () => {
-    const outcomes = await Promise.allSettled([rebuild(options(), never), rebuild(options(), never)]);
+    const outcomes = await Promise.allSettled([
+      rebuild(options(), neverAborted),
+      rebuild(options(), neverAborted),
+    ]);
     const refused = outcomes.filter((outcome) => outcome.status === "rejected");
     expect(refused.map(({ reason }) => reason.message)).to.deep.equal([
       "Another rebuild or verify is running. Wait for it to end, then try again.",
@@ -149,7 +152,7 @@ describe("a rebuild under traffic", () => {
       [extra, changed],
     );
     const found: Difference[] = [];
-    await verify({ ...options(), onDifference: (difference) => found.push(difference) }, never);
+    await verify({ ...options(), onDifference: (difference) => found.push(difference) }, neverAborted);
     expect(found).to.have.deep.members([
       { table: "customer", key: [changed], kind: "changed", columns: ["full_name"] },
       { table: "customer", key: [missing], kind: "missing", columns: [] },

@@ -18,7 +18,7 @@ import { eventually } from "../../support/eventually.ts";
 import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "../engine-world.ts";
 
 const SCHEMA = "refusing";
-const never = new AbortController().signal;
+const neverAborted = new AbortController().signal;
 
 /** Customers whose names must be numbers, so that a valid event can have a value that its column refuses. */
 const numbered: AnyReadModel[] = readModels
@@ -45,11 +45,11 @@ describe("read models of another release", function () {
       });
       expect(await world.nameOf(id)).to.equal(undefined);
       const options = { ...world, models, logger: silent, onProgress: () => undefined };
-      const refused = await verify({ ...options, onDifference: () => undefined }, never).catch(
+      const refused = await verify({ ...options, onDifference: () => undefined }, neverAborted).catch(
         (error: Error) => error,
       );
       expect((refused as Error).message).to.match(/^the read models belong to another release: /);
-      await rebuild(options, never);
+      await rebuild(options, neverAborted);
       await eventually("it leads", () => role.status().state === "running");
       await role.stop();
       expect(await world.nameOf(id)).to.equal("Ana Kos");

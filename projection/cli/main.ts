@@ -53,7 +53,7 @@ program
     "with --adopt-log: also send webhooks for events that the log stored since this time",
     parseTime,
   )
-  .action(({ adoptLog, notifyFrom }: { adoptLog?: boolean; notifyFrom?: number }) =>
+  .action(({ adoptLog, tellSince: notifyFrom }: { adoptLog?: boolean; tellSince?: number }) =>
     runCommand((context) => {
       if (adoptLog)
         return adoptCurrentLog(context, readConfig(["NATS_URL"], process.env).NATS_URL, notifyFrom);

@@ -7,7 +7,7 @@ import {
 } from "../../shared/eventstore/subscription.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { onAbort } from "../../shared/runtime/abort.ts";
-import { backoff } from "../../shared/runtime/backoff.ts";
+import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import { BEFORE_FIRST_EVENT, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { DifferentLogError, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
@@ -44,7 +44,7 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
   };
   const report: ReportProgress = (update, events = 0) =>
     options.onProgress(Object.assign(progress, update, { events: progress.events + events }));
-  const wait = backoff({ first: 100, most: 3_000 });
+  const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
   while (!signal.aborted) {
     const before = progress.position;
     try {
@@ -65,7 +65,8 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
 
 /** Returns the server that caused an error. @throws the error if waiting cannot resolve it */
 function findAwaitedServer(error: Error): AwaitedServer {
-  if (error instanceof UnreadableEventError) throw new ProjectionError(error.reason, error.place, error);
+  if (error instanceof UnreadableEventError)
+    throw new ProjectionError(error.reason, error.logPosition, error);
   if (error instanceof EventSchemaError) throw new ProjectionError(error.message, undefined, error);
   if ([ProjectionError, LeadershipLostError, DifferentLogError].some((final) => error instanceof final))
     throw error;
@@ -153,7 +154,7 @@ async function fillBuffer(
     }
   } catch (error) {
     const isAfterEnd =
-      error instanceof UnreadableEventError && until !== undefined && error.place.position > until;
+      error instanceof UnreadableEventError && until !== undefined && error.logPosition.position > until;
     // The run does not process events after `until`, so an unreadable event there does not matter.
     if (!isAfterEnd) throw error;
   }

@@ -63,7 +63,7 @@ async function writeBatch(
 ): Promise<void> {
   const { pool, schema, models, logger, asynchronousCommit = false } = options;
   const { position: from, tableOid } = checkpoint;
-  const wait = backoff({ first: 100, most: 3_000 });
+  const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
   for (let retry = false; ; retry = true) {
     const started = performance.now();
     try {

@@ -32,9 +32,9 @@ function changeCommonColumns<R extends RowWithRevision>(
 /** Handles an event that changes the status. */
 function changeStatus<R extends RowWithRevision>(
   row: R | undefined,
-  event: RecordedEventOf<keyof typeof statusAfter>,
+  event: RecordedEventOf<keyof typeof statusAfterEvent>,
 ): R | undefined {
-  return row && { ...row, status: statusAfter[event.type], ...commonColumns(event, row) };
+  return row && { ...row, status: statusAfterEvent[event.type], ...commonColumns(event, row) };
 }
 
 export const appointments = defineReadModel({

@@ -3,7 +3,11 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { JSONCodec, type NatsConnection } from "nats";
 import type pg from "pg";
 import { createEventLog, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
-import { subscribeToLog, type LogPosition, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
+import {
+  type LogPosition,
+  subscribeToLog,
+  UnreadableEventError,
+} from "../../shared/eventstore/subscription.ts";
 import { onAbort, untilAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
@@ -134,8 +138,8 @@ async function readEvents(
     }
   } catch (error) {
     if (!(error instanceof UnreadableEventError)) throw error;
-    const anchor = { position: error.place.position, eventId: error.id };
-    await push({ anchor, message: Promise.reject(new RelayStoppedError(error.place, error)) });
+    const anchor = { position: error.logPosition.position, eventId: error.id };
+    await push({ anchor, message: Promise.reject(new RelayStoppedError(error.logPosition, error)) });
     await untilAborted(new Promise(() => undefined), signal);
   }
   if (!signal.aborted) throw new Error("The event log ended the subscription.");

@@ -1,4 +1,4 @@
-import { backoff } from "../../shared/runtime/backoff.ts";
+import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { CheckpointLostError, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { DifferentLogError, requireSameLog } from "../checkpoints/same-log.ts";
 import { leadWithRecovery } from "../parking/lead-with-recovery.ts";

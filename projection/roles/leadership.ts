@@ -1,6 +1,6 @@
 import pg from "pg";
 import { onAbort } from "../../shared/runtime/abort.ts";
-import { backoff, pause } from "../../shared/runtime/backoff.ts";
+import { createBackoff, pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import type { Detail, RoleDeps } from "./role.ts";
 

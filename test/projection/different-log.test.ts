@@ -66,7 +66,7 @@ describe("a projection whose database was built from another log", function () {
     (await runInProcess(world, (context) => showStatus(context, { json }))).out;
   /** Ends the log's process, changes its files, and starts it at the same port. */
   const replaceLog = async (work: (files: string) => Promise<void>) => {
-    await log.end();
+    await log.kill();
     await work(join(dir, "log"));
     log = await LogProcess.start(join(dir, "log"), port);
   };

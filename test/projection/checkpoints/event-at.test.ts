@@ -11,7 +11,7 @@ import { flipBit, getSegmentPath } from "../../deploy/eventstore/stored-log.ts";
 describe("reading the event at a log position", () => {
   it("reading a position with a damaged record fails, instead of reporting that there is no event", async () => {
     const { dir, remove } = await createTemporaryDir();
-    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, log: () => undefined });
+    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, printLine: () => undefined });
     const client = createClient(server.port);
     try {
       await client.appendToStream("before", createEvent(1));
@@ -20,7 +20,7 @@ describe("reading the event at a log position", () => {
       const { position } = await client.appendToStream("damaged", damaged);
       await flipBit(getSegmentPath(dir, 1), offset + 100);
       const { commit } = position!;
-      expect((await rejection(readEventAt(client, commit))).message).to.include("checksum");
+      expect((await getRejection(readEventAt(client, commit))).message).to.include("checksum");
       const checkpoint = { position: commit, anchor: { position: commit, eventId: damaged.id } };
       const error = await getRejection(requireAnchored(client, "the relay", checkpoint));
       expect(error).not.to.be.instanceOf(DifferentLogError);
@@ -51,7 +51,7 @@ describe("reading the event at a log position", () => {
     ["DATA_LOSS", 15],
   ] as const) {
     it(`reading a position fails if the server returns the gRPC status ${name}`, async () => {
-      expect((await rejection(readEventAt(refusing(code), 7n))).message).to.equal("refused");
+      expect((await getRejection(readEventAt(refusing(code), 7n))).message).to.equal("refused");
     });
   }
 });

@@ -87,7 +87,7 @@ describe("relay and dispatchers during failures of servers", function () {
     for (const name of ["nats", "postgres", "eventstore"] as const) {
       receiver.requests.length = 0;
       const events = await requestAppointments(10);
-      await servers.components[name].kill9();
+      await servers.components[name].kill();
       await servers.components[name].start();
       events.push(
         ...(await eventually("the log", () => requestAppointments(3).catch(() => undefined), 20_000)),

@@ -27,27 +27,28 @@ export interface SenderOptions extends DeliverOptions, OutcomeWriterOptions {
   random(): number;
 }
 
-/** Interval of the search for due retries. A retry can be late by about twice this time. Milliseconds. */
+/** Pause between two searches for due deliveries. A retry can be late by about twice this time. Milliseconds. */
 const SEARCH_INTERVAL_MS = 200;
 
-/** The pause after a search is at least this many times its duration, so that searches do not overload the database. */
+/** Minimum pause after a search, as a multiple of its duration, so that searches do not overload the database. */
 const SEARCH_REST_FACTOR = 9;
 
-/** Pause between two claims, so that each claims several deliveries. Milliseconds. */
+/** Pause between two claims, so that each claim finds several due deliveries. Milliseconds. */
 const CLAIM_INTERVAL_MS = 5;
 
 /**
- * Longest pause between two decisions about slots. New deliveries and written outcomes wake the sender earlier, but the start
- * pace of a slow application does not. Milliseconds.
+ * Maximum pause between two decisions about slots. New deliveries and recorded outcomes wake the sender earlier. A start that
+ * the pace of an application allows again does not. Milliseconds.
  */
 const MAX_CLAIM_INTERVAL_MS = 25;
 
-/** A lease covers the longest attempt, the same time for writing its outcome, and one second. Milliseconds. */
+/** Returns the length of a lease: the longest attempt, as much time to record its outcome, and one second. Milliseconds. */
 const leaseFor = (limits: AttemptLimits) => 2 * (limits.connectTimeoutMs + limits.timeoutMs) + 1_000;
 
-/** Time for attempts to end at a stop. After that they are interrupted. Milliseconds. */
+/** Time for current attempts to finish when the role stops. Longer attempts are interrupted. Milliseconds. */
 const FINISH_TIMEOUT_MS = 1_500;
 
+/** A claimed delivery whose outcome is not yet recorded. */
 interface UnderWay {
   claimed: ClaimedDelivery;
   slot: Slot;
@@ -57,9 +58,9 @@ interface UnderWay {
 }
 
 /**
- * Sends due deliveries until the signal aborts. Any number of processes may do it at the same time. An attempt is on
- * record before its first byte leaves, and its outcome is on record before its delivery can be claimed again. Each
- * process has its own slots, and with them its own limits for endpoints, applications and environments.
+ * Sends due deliveries until the signal aborts. Any number of processes can run a sender at the same time. The sender
+ * records an attempt before it sends the request. A process records the outcome before it claims the delivery again. Each
+ * process has its own slots, and so its own limits for endpoints, applications and environments.
  */
 export async function runSender(options: SenderOptions, signal: AbortSignal): Promise<void> {
   await new Sender(options).run(signal);
@@ -69,7 +70,7 @@ class Sender {
   readonly #options: SenderOptions;
   readonly #slots = createSlots(() => performance.now());
   readonly #underWay = new Map<string, UnderWay>();
-  /** Has room for all attempts under way, so that adding an outcome never waits. */
+  /** Large enough for all reserved deliveries, so that adding an outcome never waits. */
   readonly #ended = new BoundedBuffer<FinishedAttempt>(MAX_HELD_DELIVERIES);
   readonly #sending = new Set<Promise<void>>();
 
@@ -111,7 +112,7 @@ class Sender {
     }
   }
 
-  /** Claims deliveries, and starts their attempts. */
+  /** Claims due deliveries, and starts their attempts without waiting for them. */
   async #claim(allotments: readonly Allotment[]): Promise<void> {
     const { pool, due, clock } = this.#options;
     const additions = due.additions();
@@ -135,14 +136,14 @@ class Sender {
     this.#underWay.set(claimed.deliveryId, { claimed, slot, cut, leaseEndsAt });
     const result = await deliver(claimed, this.#options, cut.signal);
     if (!result) return;
-    // The slot is free at once; the delivery is held until its outcome is on record.
+    // The delivery stays reserved until its outcome is recorded.
     this.#slots.free(slot);
     const { schedule, random, clock } = this.#options;
     const verdict = judge(result, { attempts: claimed.attempts, schedule, now: clock(), random: random() });
     await this.#ended.push({ claimed, result, verdict });
   }
 
-  /** Searches for deliveries that came due, or that another process added or released. */
+  /** Searches for endpoints with deliveries that became due, or that another process added or released. */
   async #searchUntil(signal: AbortSignal, markHealthy: () => void): Promise<void> {
     const { pool, due, search, clock } = this.#options;
     while (!signal.aborted) {
@@ -156,7 +157,7 @@ class Sender {
     }
   }
 
-  /** Lets go of deliveries whose outcomes are on record. */
+  /** Ends the reservation of deliveries whose outcomes are recorded. */
   #letGo(outcomes: readonly FinishedAttempt[]): void {
     for (const { claimed } of outcomes) {
       const written = this.#underWay.get(claimed.deliveryId);
@@ -166,12 +167,12 @@ class Sender {
   }
 }
 
-/** Returns ids of held deliveries whose lease has expired. */
+/** Returns the ids of reserved deliveries whose lease has expired. */
 function overdue(underWay: ReadonlyMap<string, UnderWay>, now: number): string[] {
   return [...underWay].filter(([, { leaseEndsAt }]) => leaseEndsAt <= now).map(([deliveryId]) => deliveryId);
 }
 
-/** Waits for the attempts under way, and interrupts those that take too long. */
+/** Waits until all current attempts have finished. Interrupts attempts that take too long. */
 async function finish(
   underWay: ReadonlyMap<string, UnderWay>,
   sending: ReadonlySet<Promise<void>>,
@@ -183,7 +184,7 @@ async function finish(
   clearTimeout(overtime);
 }
 
-/** Releases the leases of interrupted attempts, so that other processes can claim the deliveries at once. */
+/** Releases the leases of interrupted attempts, so that other processes can claim the deliveries immediately. */
 async function releaseUnfinished(
   underWay: ReadonlyMap<string, UnderWay>,
   options: SenderOptions,
@@ -197,6 +198,6 @@ async function releaseUnfinished(
       options.clock(),
     );
   } catch (error) {
-    options.logger.warn({ error }, "Leases of interrupted attempts could not be released. They expire.");
+    options.logger.warn({ error }, "Leases of interrupted attempts could not be released and will expire.");
   }
 }

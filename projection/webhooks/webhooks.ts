@@ -30,7 +30,7 @@ export interface WebhooksOptions extends DestinationOptions, AttemptLimits {
   logger: Logger;
   /** Decrypts the signing secrets of endpoints. */
   secrets: SecretReader;
-  /** Brand segment of header names. */
+  /** Brand segment of header names, for example `SERVICE` in `X-SERVICE-Signature`. */
   brand: string;
   /** Seconds before each retry. */
   retrySchedule: readonly number[];
@@ -38,24 +38,24 @@ export interface WebhooksOptions extends DestinationOptions, AttemptLimits {
   onAttempt?(outcome: string): void;
   /** Milliseconds since 1970. */
   clock?: () => number;
-  /** From 0 up to, not including, 1. */
+  /** Returns a random number from 0 inclusive to 1 exclusive. */
   random?: () => number;
 }
 
-/** Pauses of the parts when there is nothing to do. Milliseconds. */
+/** Pauses of the role's background loops when no work is left. Milliseconds. */
 const OUTBOX_INTERVAL_MS = 1_000;
 const SWEEP_INTERVAL_MS = 1_000;
 const RETENTION_INTERVAL_MS = 10 * 60_000;
 
-/** Milliseconds. */
+/** Pause between two checks that the event log matches the database. Milliseconds. */
 const LOG_CHECK_INTERVAL_MS = 1_000;
 
 /**
- * Starts the role that delivers webhooks. It turns messages from JetStream into deliveries, sends due deliveries, appends
- * facts to the log, and deletes old deliveries. Any number of processes may do it at the same time. If a server is
- * unavailable, it waits.
+ * Starts the role that delivers webhooks. The role turns messages from JetStream into deliveries, sends due deliveries,
+ * appends facts to the log, and deletes old deliveries. Any number of processes can run the role at the same time. If a
+ * server is unavailable, the role waits.
  *
- * It works only while the database and the log belong together. Otherwise the role fails until they match again.
+ * The role works only while the event log matches the database. Otherwise it fails until they match again.
  */
 export function startWebhooks(options: WebhooksOptions): Role {
   const logger = options.logger.child({ role: "webhooks" });
@@ -64,7 +64,10 @@ export function startWebhooks(options: WebhooksOptions): Role {
   const connections = createConnections();
   let status = (): RoleStatus => ({ state: "starting", detail: null });
   const onUnchecked = (error: unknown) => {
-    logger.warn({ error }, "Webhooks wait: cannot check whether the event log matches the database.");
+    logger.warn(
+      { error },
+      "Webhooks wait until the service can check whether the event log matches the database.",
+    );
     const waiting: RoleStatus = { state: "starting", detail: "waits", lastError: toLastError(error) };
     status = () => waiting;
   };
@@ -94,11 +97,12 @@ export function startWebhooks(options: WebhooksOptions): Role {
 }
 
 /**
- * Runs work from the first successful check of the log until the log does not match the database.
+ * Checks repeatedly that the event log matches the database. Runs work from the first successful check until the log does
+ * not match.
  *
- * @param options.onUnchecked called with each error of the check until it has succeeded once. Later, the parts of the role
+ * @param options.onUnchecked called with each error of the check until the first success. After that, the parts of the role
  *   report unavailable servers.
- * @returns the error that ended the work; undefined if the signal aborted
+ * @returns the error of the check that ended the work, or undefined if the signal aborted
  */
 async function untilDifferentLog(
   options: WebhooksOptions & { onUnchecked(error: unknown): void },
@@ -127,7 +131,7 @@ async function untilDifferentLog(
   return different;
 }
 
-/** Starts the parts of the role. They work until the signal aborts. */
+/** Starts the parts of the role, which work until the signal aborts. */
 function startParts(
   options: WebhooksOptions,
   connections: Connections,

@@ -1,10 +1,11 @@
 /**
- * How fast the embedded log is, and how near to its limits: `node --import tsx test/bench/log.ts`.
+ * Measures the speed of the embedded log and compares it with upper limits: `node --import tsx test/bench/log.ts`.
  *
- * The log runs in a process of its own, the client in this one. Each limit is taken in the same run:
- * - appends: as many bytes appended to a file and flushed, as many events at a time as there are appenders;
- * - reads and subscriptions: the client's own decoding of the same messages, without a server;
- * - the start, which verifies the whole log: nothing, its time per million events is given as it is.
+ * The log runs in a separate process, and the client runs in this process. Each upper limit is measured in the same run:
+ * - Appends are compared with a file to which batches of the same size are appended and flushed. A batch has one event for
+ *   each appender.
+ * - Reads and subscriptions are compared with decoding the same messages by the client, without a server.
+ * - The start, which verifies the whole log, has no limit. Its time for a million events is printed.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -37,7 +38,7 @@ function report(what: string, rate: number, limit: number, limitName: string): v
   console.log(`${what.padEnd(28)} ${String(rate).padStart(7)}/s   ${ratio} of ${limit}/s, ${limitName}`);
 }
 
-/** Appends from several appenders, each to a stream of its own and one at a time, for some seconds. */
+/** Appends for three seconds. Each appender writes to its own stream and waits for each append. @returns events per second */
 async function appendRate(client: EventStoreDBClient, appenders: number): Promise<number> {
   let count = 0;
   const began = performance.now();
@@ -52,7 +53,7 @@ async function appendRate(client: EventStoreDBClient, appenders: number): Promis
   return perSecond(count, began);
 }
 
-/** Events of the same size, appended to a file and flushed in batches, with nothing around them. */
+/** Appends records of the same size to a file and flushes it after each batch. @returns records per second */
 async function diskRate(dir: string, batchSize: number): Promise<number> {
   const file = await open(join(dir, "limit"), "a");
   const batch = Buffer.alloc(RECORD_BYTES * batchSize, "x");
@@ -67,7 +68,7 @@ async function diskRate(dir: string, batchSize: number): Promise<number> {
   return perSecond(count, began);
 }
 
-/** Decodes as many messages as the client does for that many events. */
+/** Decodes one message repeatedly, as the client does for each event that it reads. @returns messages per second */
 function decodeRate(): number {
   const data = Buffer.from(JSON.stringify(DATA));
   const proposed = { ...event(), metadata: new Uint8Array(0), data };
@@ -92,7 +93,7 @@ async function rateOf(events: AsyncIterable<unknown>, wanted: number): Promise<n
   return perSecond(count, began);
 }
 
-/** Appends some thousand events at a time. */
+/** Appends events in batches of 10,000. */
 async function fill(client: EventStoreDBClient, events: number): Promise<void> {
   for (let done = 0; done < events; done += 10_000) {
     const appends = Array.from({ length: 20 }, (_, n) =>
@@ -102,7 +103,7 @@ async function fill(client: EventStoreDBClient, events: number): Promise<void> {
   }
 }
 
-/** Reads of 20 events of one stream, from several readers at once. */
+/** Reads 20 events of a stream repeatedly, with 8 concurrent readers. @returns reads per second */
 async function streamReadRate(client: EventStoreDBClient): Promise<number> {
   let count = 0;
   const began = performance.now();
@@ -120,7 +121,7 @@ async function streamReadRate(client: EventStoreDBClient): Promise<number> {
 const dir = await mkdtemp(join(tmpdir(), "bench-log-"));
 const main = join(import.meta.dirname, "../../deploy/local/eventstore/main.ts");
 
-/** Starts the log, and says how long that took in milliseconds. */
+/** Starts the log. @returns a client, a function that stops the log, and the duration of the start */
 async function startLog() {
   const args = ["--import", "tsx", main, "--dir", join(dir, "log"), "--port", "0"];
   const began = performance.now();
@@ -153,14 +154,15 @@ try {
   await fill(log.client, READ_EVENTS);
   decodeRate();
   const decoding = decodeRate();
-  report("readAll", await rateOf(log.client.readAll(), READ_EVENTS), decoding, "the client's decoding alone");
+  report("readAll", await rateOf(log.client.readAll(), READ_EVENTS), decoding, "the client's decoding only");
   const subscription = log.client.subscribeToAll({ fromPosition: START });
-  report("subscribeToAll, catch-up", await rateOf(subscription, READ_EVENTS), decoding, "the same");
+  const caughtUp = await rateOf(subscription, READ_EVENTS);
+  report("subscribeToAll, catch-up", caughtUp, decoding, "the client's decoding only");
   console.log(`readStream, 20 events        ${String(await streamReadRate(log.client)).padStart(7)}/s`);
   await fill(log.client, START_EVENTS);
   await log.stop();
   log = await startLog();
-  console.log(`start, ${START_EVENTS} events and more  ${log.milliseconds} ms`);
+  console.log(`start, over ${START_EVENTS} events  ${log.milliseconds} ms`);
 } finally {
   await log.stop();
   await rm(dir, { recursive: true });

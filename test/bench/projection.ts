@@ -1,6 +1,6 @@
 /**
- * How fast the read models are rebuilt, as a ratio to reading the same log with the same client and throwing the
- * events away, in the same run; and how long a live event takes to its row.
+ * Measures the rebuild of the read models, as a ratio to only reading the same log with the same client. Then measures the
+ * time from the append of an event to its row.
  *
  *     node --import tsx test/bench/projection.ts [events]
  */
@@ -37,7 +37,7 @@ const log = createEventLog(client);
 try {
   const stored = Math.ceil(EVENTS / 8) * 8;
   const written = await timed("generate", () => generate(log, stored / 8));
-  const read = await timed("read and throw away", () => readAll(stored));
+  const read = await timed("only read", () => readAll(stored));
   let peak = 0;
   const watch = setInterval(() => {
     peak = Math.max(peak, process.memoryUsage.rss());
@@ -48,7 +48,7 @@ try {
   });
   clearInterval(watch);
   console.log(`rebuild / read: ${(rebuilt / read).toFixed(2)} (written at ${Math.round(written)} events/s)`);
-  console.log(`most memory during the rebuild: ${Math.round(peak / 1_048_576)} MiB`);
+  console.log(`peak memory during the rebuild: ${Math.round(peak / 1_048_576)} MiB`);
   await liveLag();
 } finally {
   await client.dispose();
@@ -56,12 +56,12 @@ try {
   await mochaGlobalTeardown();
 }
 
-/** @returns events a second */
+/** Runs work that returns a number of events. @returns events per second */
 async function timed(what: string, run: () => Promise<number>): Promise<number> {
   const started = performance.now();
   const events = await run();
   const rate = events / ((performance.now() - started) / 1000);
-  console.log(`${what}: ${events} events, ${Math.round(rate)} a second`);
+  console.log(`${what}: ${events} events, ${Math.round(rate)} per second`);
   return rate;
 }
 
@@ -76,7 +76,7 @@ async function readAll(stored: number): Promise<number> {
   return events;
 }
 
-/** An id that follows from the seed. */
+/** Derives an id from a kind and a number, so that each run creates the same ids. */
 function id(kind: string, number: number): string {
   const hex = createHash("sha256").update(`${kind} ${number}`).digest("hex");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
@@ -94,7 +94,7 @@ function metadata(number: number): EventMetadata {
   };
 }
 
-/** A customer with an animal and its appointment's life: eight events in three streams. */
+/** Creates the events of a customer, an animal and a completed appointment: eight events in three streams. */
 function family(number: number): [string, CatalogEvent[]][] {
   const [customerId, animalId, appointmentId] = [
     id("customer", number),
@@ -182,7 +182,7 @@ async function generate(to: EventLog, families: number): Promise<number> {
   return families * 8;
 }
 
-/** From the answer to an append to the row, at a steady rate. */
+/** Measures the time from a finished append to the row in the read model, at a steady rate. */
 async function liveLag(): Promise<void> {
   const projectors = startProjectors({ client, pool, databaseUrl: url, models: readModels, logger });
   while (projectors.status().state !== "running") await delay(20);
@@ -198,10 +198,10 @@ async function liveLag(): Promise<void> {
   await projectors.stop();
   lags.sort((a, b) => a - b);
   const at = (share: number) => lags[Math.floor(lags.length * share)]?.toFixed(1);
-  console.log(`live, ${LIVE_RATE} events a second: append to row p50 ${at(0.5)} ms, p99 ${at(0.99)} ms`);
+  console.log(`live, ${LIVE_RATE} events per second: append to row p50 ${at(0.5)} ms, p99 ${at(0.99)} ms`);
 }
 
-/** Every twentieth event is looked for, so that looking does not become the load. */
+/** Appends an event. Waits for the row of every twentieth event only, so that the queries do not become the load. */
 async function appendAndSee(number: number, lags: number[]): Promise<void> {
   const customerId = randomUUID();
   const details = { fullName: "Live", phone: null, email: null, city: null };

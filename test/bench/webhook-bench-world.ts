@@ -1,6 +1,6 @@
 /**
- * The projection service in two processes, each with some of its roles, and a sink in one of its own, on real servers; the
- * load comes from this process.
+ * Runs the projection service in two processes, each with some of its roles, and a webhook sink in a separate process. The
+ * benchmark's own process creates the load.
  */
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -14,44 +14,45 @@ import type { Receipt } from "./webhook-sink.ts";
 
 export interface BenchWorld {
   sinkUrl: string;
-  /** The same sink at another origin. */
+  /** URL of the same sink at another origin. */
   otherSinkUrl: string;
-  /** Registers an endpoint of a clinic of its own; gives the clinic. */
+  /** Registers an endpoint at a new clinic. @returns the clinic's id */
   endpoint(url: string): Promise<string>;
-  /** Appends an appointment of a clinic, and remembers when, for {@link waits}. */
+  /** Appends an appointment of a clinic, and records the time for {@link waits}. @returns the event's id */
   appointment(clinicId: string): Promise<string>;
-  /** Waits until so many deliveries have come since the last {@link forget}. */
-  received(count: number, within: number): Promise<void>;
-  /** From append to receipt, of each event that came. Milliseconds. */
+  /** Waits until the webhooks of `count` events have arrived since the last call of {@link forget}. */
+  received(count: number, timeoutMs: number): Promise<void>;
+  /** Returns the time from append to receipt of each event whose webhook has arrived. Milliseconds. */
   waits(eventIds: readonly string[]): number[];
-  /** When a delivery of each event came first. Milliseconds since 1970. */
+  /** Time at which the first webhook of each event arrived. Milliseconds since 1970. */
   receipts: Map<string, number>;
+  /** Deletes all recorded appends and receipts. */
   forget(): void;
   /** Starts the service and waits until it is ready. */
   startService(): Promise<void>;
-  /** Ends it, as an operator does. */
+  /** Stops the service with SIGTERM and waits until its processes have ended. */
   stopService(): Promise<void>;
-  /** The most memory that one of its processes has held. MiB. */
+  /** Returns the highest peak memory of the service's processes. MiB. */
   mostMemory(): number;
-  /** Makes deliveries that are due now, in turn at new endpoints of new applications. */
+  /** Inserts deliveries that are due now, distributed over new endpoints of new applications. */
   makeDue(
     url: string,
     of: { applications: number; endpointsEach: number; deliveries: number },
   ): Promise<void>;
-  /** Cancels deliveries that are due, and waits until the attempts under way have ended. */
+  /** Cancels all pending deliveries, and waits until the attempts in progress have ended. */
   cancelDue(): Promise<void>;
-  /** Attempts that have ended since the database was made. */
+  /** Returns the number of finished attempts since the database was created. */
   attempts(): Promise<number>;
   stop(): Promise<void>;
 }
 
-/** The roles of each process of the service: so it uses two cores. */
+/** Roles of each process of the service. Two processes use two cores. */
 export const PROCESSES = ["projectors,relay", "webhooks"];
 
 export const now = () => performance.timeOrigin + performance.now();
 
 export async function createBenchWorld(): Promise<BenchWorld> {
-  // Servers of their own processes: a log within this one would share its core with the load.
+  // The servers run in separate processes, because a log in this process would share its core with the load.
   const { eventstoreUrl, natsUrl } = await testServers();
   const database = await createTestDatabase();
   const world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
@@ -82,10 +83,11 @@ export async function createBenchWorld(): Promise<BenchWorld> {
       await world.log.append(event.stream, -1n, [event]);
       return event.id;
     },
-    async received(count, within) {
-      const until = now() + within;
+    async received(count, timeoutMs) {
+      const deadline = now() + timeoutMs;
       while (receipts.size < count) {
-        if (now() > until) throw new Error(`${receipts.size} of ${count} deliveries within ${within} ms`);
+        if (now() > deadline)
+          throw new Error(`Only ${receipts.size} of ${count} deliveries arrived in ${timeoutMs} ms`);
         await sleep(10);
       }
     },
@@ -155,7 +157,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
   };
 }
 
-/** $1 deliveries of one body, $5, in turn at the endpoints of $2 to $4. */
+/** Inserts $1 deliveries with the body $5, distributed over the endpoints in the arrays $2 to $4. */
 const DUE = `
   INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id,
       event_type, event_stream, event_revision, body, status, cause_id, correlation_id, next_attempt_at, created_at,

@@ -1,28 +1,31 @@
-/** A process that answers webhooks, and tells its parent when each came. What it does beside 200 follows from the path. */
+/**
+ * Process that receives webhooks and reports the arrival time of each to its parent process. The path of the URL selects the
+ * response, which is 200 by default.
+ */
 import { once } from "node:events";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A delivery that came: the event's id, and milliseconds since 1970. */
+/** A received webhook: the event's id, and the time of arrival in milliseconds since 1970. */
 export type Receipt = [eventId: string, at: number];
 
-const FLUSH_EVERY = 20;
+/** Interval at which receipts are sent to the parent process. Milliseconds. */
+const FLUSH_INTERVAL_MS = 20;
 
-/** Just within the time limit of an attempt. Milliseconds. */
-const SLOW = 9_000;
+/** Delay of slow responses, just below the time limit of an attempt. Milliseconds. */
+const SLOW_RESPONSE_MS = 9_000;
 
 let receipts: Receipt[] = [];
 const now = () => performance.timeOrigin + performance.now();
 
-function answer(path: string, response: ServerResponse): void {
-  // Never answered at all.
+function respond(path: string, response: ServerResponse): void {
   if (path === "/black-hole") return;
   if (path === "/error") {
     response.writeHead(500).end("broken");
     return;
   }
   if (path === "/slow") {
-    const timer = setTimeout(() => response.writeHead(200).end("ok"), SLOW);
+    const timer = setTimeout(() => response.writeHead(200).end("ok"), SLOW_RESPONSE_MS);
     response.once("close", () => clearTimeout(timer));
     return;
   }
@@ -41,14 +44,14 @@ const listener: RequestListener = (request, response) => {
   request.on("data", (chunk: Buffer) => chunks.push(chunk));
   request.on("end", () => {
     const path = request.url ?? "";
-    // The id stands first in the body: to parse it all would take from the machine what is measured.
+    // The id is the first field of the body. Parsing the whole body would distort the measurement.
     const id = Buffer.concat(chunks).toString("latin1", 7, 43);
-    answer(path, response);
+    respond(path, response);
     if (path === "/") receipts.push([id, at]);
   });
 };
 
-/** Two origins, so that a test can keep bad receivers off the connections of good ones. */
+/** Two origins, so that a benchmark can keep slow receivers off the connections of fast receivers. */
 const ports = await Promise.all([listen(), listen()]);
 process.send?.({ ports });
 
@@ -63,5 +66,5 @@ async function listen(): Promise<number> {
 setInterval(() => {
   if (receipts.length > 0) process.send?.({ receipts });
   receipts = [];
-}, FLUSH_EVERY);
+}, FLUSH_INTERVAL_MS);
 process.on("disconnect", () => process.exit());

@@ -1,14 +1,15 @@
 /**
- * How fast webhooks are delivered, and whether bad receivers hold up good ones: `node --import tsx test/bench/webhooks.ts`.
+ * Measures how fast webhooks are delivered, and how much failing receivers delay healthy receivers:
+ * `node --import tsx test/bench/webhooks.ts`.
  *
- * - throughput: events appended as fast as the log takes them, from the first append to the last receipt; and events
- *   that stood in the log already, from the first receipt to the last. The limit is taken in the same run: signing and
- *   posting as many bodies to the same sink over kept connections, nothing else. The service is two processes, each with
- *   some of the roles, as it is run to use two cores.
- * - memory: the most that the service holds while a hundred thousand deliveries are due, and how fast they go out.
- * - latency: from append to receipt at a steady rate.
- * - isolation: the same for a hundred good endpoints, alone, then beside endpoints that hang, drip, fail and refuse.
- * - fairness: the same beside 20 applications with 50 endpoints each that never answer, then that answer after 9 s.
+ * - throughput: Deliveries per second while events are appended, and deliveries per second of events that were appended
+ *   before the service starts. The upper limit is measured in the same run: the benchmark signs and posts as many bodies
+ *   to the same sink over reused connections. The service runs as two processes, so that it uses two cores.
+ * - memory: Peak memory of the service while 100,000 deliveries are due, and the number of deliveries per second.
+ * - latency: Time from append to receipt at a steady rate.
+ * - isolation: Latency of 100 healthy endpoints, first alone, then together with endpoints that fail in four ways.
+ * - fairness: Latency of 100 healthy endpoints together with 20 applications with 50 endpoints each. The endpoints of these
+ *   applications first never respond, and then respond after 9 seconds.
  */
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:net";
@@ -40,8 +41,12 @@ const BODY = JSON.stringify({
   data: { appointment: { id: randomUUID(), filler: "x".repeat(420) } },
 });
 
-/** Runs so many pieces of work, so many at a time. */
-async function atOnce(workers: number, count: number, work: (n: number) => Promise<void>): Promise<void> {
+/** Runs work for each number below `count`, with a number of concurrent workers. */
+async function runConcurrently(
+  workers: number,
+  count: number,
+  work: (n: number) => Promise<void>,
+): Promise<void> {
   const numbers = Array.from({ length: count }, (_, n) => n).values();
   await Promise.all(
     Array.from({ length: workers }, async () => {
@@ -50,14 +55,14 @@ async function atOnce(workers: number, count: number, work: (n: number) => Promi
   );
 }
 
-/** Signed posts a second to the sink by the service's own client, with nothing around them. */
+/** Posts signed bodies to the sink with the service's HTTP client. @returns requests per second */
 async function limit(url: string, count: number): Promise<number> {
   const { connections } = THROUGHPUT;
   const client = createConnections();
   const destination = { url: new URL(url), address: "127.0.0.1" };
   const secret = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
   const began = now();
-  await atOnce(connections, count, async () => {
+  await runConcurrently(connections, count, async () => {
     const content = { deliveryId: randomUUID(), timestamp: Math.floor(Date.now() / 1_000), body: BODY };
     const headers = { "Content-Type": "application/json", ...signatureHeaders(content, [secret], "SERVICE") };
     const open = (fresh: boolean) => client.post("bench", destination, headers, fresh);
@@ -69,11 +74,11 @@ async function limit(url: string, count: number): Promise<number> {
 }
 
 const append = (world: BenchWorld, clinics: readonly string[], events: number) =>
-  atOnce(THROUGHPUT.appenders, events, async (n) => {
+  runConcurrently(THROUGHPUT.appenders, events, async (n) => {
     await world.appointment(clinics[n % clinics.length] ?? "");
   });
 
-/** Deliveries a second while the events are appended on the same machine. */
+/** Appends events while the service runs. @returns deliveries per second */
 async function throughput(world: BenchWorld, clinics: readonly string[], events: number): Promise<number> {
   world.forget();
   const began = now();
@@ -82,7 +87,7 @@ async function throughput(world: BenchWorld, clinics: readonly string[], events:
   return events / ((Math.max(...world.receipts.values()) - began) / 1_000);
 }
 
-/** Deliveries a second of events that were appended while the service was away. */
+/** Appends events before the service starts. @returns deliveries per second */
 async function backlog(world: BenchWorld, clinics: readonly string[], events: number): Promise<number> {
   world.forget();
   await append(world, clinics, events);
@@ -92,8 +97,8 @@ async function backlog(world: BenchWorld, clinics: readonly string[], events: nu
   return events / ((Math.max(...receipts) - Math.min(...receipts)) / 1_000);
 }
 
-/** A rate, and its share of the limit, which is taken before and after: a machine is not as fast at all times. */
-async function besideLimit(
+/** Prints a rate and its ratio to the limit. Measures the limit before and after, because a machine's speed varies. */
+async function compareWithLimit(
   world: BenchWorld,
   what: string,
   goal: string,
@@ -104,7 +109,7 @@ async function besideLimit(
   const rate = await measure(world, clinics, THROUGHPUT.events);
   const after = await limit(world.sinkUrl, THROUGHPUT.posts);
   const share = rate / ((before + after) / 2);
-  row("signed posts to the sink, nothing else", `${before.toFixed(0)}/s, then ${after.toFixed(0)}/s`, "");
+  row("only signed posts to the sink", `${before.toFixed(0)}/s, then ${after.toFixed(0)}/s`, "");
   row(what, `${rate.toFixed(0)}/s, ${share.toFixed(2)} of it`, goal);
 }
 
@@ -116,11 +121,11 @@ async function memory(world: BenchWorld): Promise<void> {
   const before = await world.attempts();
   await sleep(seconds * 1_000);
   const rate = ((await world.attempts()) - before) / seconds;
-  row(`${deliveries} deliveries due: most memory`, `${world.mostMemory().toFixed(0)} MiB`, "");
+  row(`${deliveries} deliveries due: peak memory`, `${world.mostMemory().toFixed(0)} MiB`, "");
   row(`${deliveries} deliveries due: sent`, `${rate.toFixed(0)}/s`, "");
 }
 
-/** Appends at a steady rate, whatever becomes of it. @returns the events' ids */
+/** Appends events at a steady rate without waiting for their webhooks. @returns the events' ids */
 async function steady(
   world: BenchWorld,
   clinics: readonly string[],
@@ -150,7 +155,7 @@ async function latency(world: BenchWorld, clinics: readonly string[], perSecond:
   return [50, 95, 99].map((percent) => percentile(waits, percent)) as [number, number, number];
 }
 
-/** A port that nobody listens on. */
+/** Returns a port on which no server listens. */
 async function deadPort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));
@@ -171,14 +176,14 @@ async function isolation(world: BenchWorld): Promise<void> {
   const bad = (await Promise.all(badUrls.map((url) => clinicsAt(url, 1)))).flat();
   await latency(world, good, perSecond, 3);
   const alone = await latency(world, good, perSecond, seconds);
-  // The same load of events in both runs: what differs is what the receivers do.
+  // In the second run, the healthy endpoints get the same number of events as in the first run.
   const [beside] = await Promise.all([
     sleep(1_000).then(() => latency(world, good, perSecond, seconds)),
     steady(world, bad, badPerSecond, seconds + 1),
   ]);
-  row(`${endpoints} good endpoints alone, ${perSecond} events/s`, percentiles(alone), "");
-  row(`beside 4 bad ones with ${badPerSecond} events/s`, percentiles(beside), "");
-  row("p99 beside bad ones, of p99 alone", (beside[2] / alone[2]).toFixed(2), "at most 2");
+  row(`${endpoints} healthy endpoints alone, ${perSecond} events/s`, percentiles(alone), "");
+  row(`with 4 failing endpoints at ${badPerSecond} events/s`, percentiles(beside), "");
+  row("ratio of both p99", (beside[2] / alone[2]).toFixed(2), "at most 2");
 }
 
 async function fairness(world: BenchWorld): Promise<void> {
@@ -186,12 +191,12 @@ async function fairness(world: BenchWorld): Promise<void> {
   const good = await Promise.all(Array.from({ length: endpoints }, () => world.endpoint(world.sinkUrl)));
   const measure = () => latency(world, good, perSecond, seconds);
   await latency(world, good, perSecond, 3);
-  // Alone before and after: a machine is not as fast at all times.
+  // The healthy endpoints are measured alone before and after, because a machine's speed varies.
   let before = await measure();
-  row(`${endpoints} good endpoints alone, ${perSecond} events/s`, percentiles(before), "");
+  row(`${endpoints} healthy endpoints alone, ${perSecond} events/s`, percentiles(before), "");
   const bad = [
-    { path: "/black-hole", what: "never answer" },
-    { path: "/slow", what: "answer after 9 s" },
+    { path: "/black-hole", what: "never respond" },
+    { path: "/slow", what: "respond after 9 s" },
   ];
   for (const { path, what } of bad) {
     const deliveries = applications * endpointsEach * dueEach;
@@ -201,10 +206,14 @@ async function fairness(world: BenchWorld): Promise<void> {
     const held = world.mostMemory();
     await world.cancelDue();
     const after = await measure();
-    row(`beside ${applications} applications that ${what}`, percentiles(beside), "");
-    row("alone again", percentiles(after), "");
-    row("p99 beside them, of p99 alone", ((2 * beside[2]) / (before[2] + after[2])).toFixed(2), "at most 2");
-    row("most memory of a process", `${held.toFixed(0)} MiB`, "");
+    row(`with ${applications} applications that ${what}`, percentiles(beside), "");
+    row("healthy endpoints alone again", percentiles(after), "");
+    row(
+      "ratio of p99 with them to p99 alone",
+      ((2 * beside[2]) / (before[2] + after[2])).toFixed(2),
+      "at most 2",
+    );
+    row("peak memory of a process", `${held.toFixed(0)} MiB`, "");
     before = after;
   }
 }
@@ -234,8 +243,8 @@ try {
   await fairness(world);
   await world.stopService();
   await limit(world.sinkUrl, WARM_UP);
-  await besideLimit(world, "deliveries of events that were waiting", "0.25", backlog, clinics);
-  await besideLimit(world, "deliveries beside appends", "", throughput, clinics);
+  await compareWithLimit(world, "deliveries of earlier events", "0.25", backlog, clinics);
+  await compareWithLimit(world, "deliveries during appends", "", throughput, clinics);
   await memory(world);
 } finally {
   await world.stop();

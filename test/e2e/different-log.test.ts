@@ -51,9 +51,10 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
   };
   const appointmentOf = (body: string): string => JSON.parse(body).data.appointment.id;
   const received = (id: string) => receiver.requests.filter(({ body }) => appointmentOf(body) === id).length;
-  const isReceived = (id: string) => eventually("its webhook", () => received(id) > 0, 30_000);
+  const isReceived = (id: string) => eventually("the webhook", () => received(id) > 0, 30_000);
   const shown = async () => [...(await world.portalAppointments()).keys()];
-  const isShown = (id: string) => eventually("its row", async () => (await shown()).includes(id), 30_000);
+  const isShown = (id: string) =>
+    eventually("the appointment", async () => (await shown()).includes(id), 30_000);
   const health = async () => {
     const response = await fetch(`${stack.urls.projection}/health/ready`);
     return {
@@ -86,7 +87,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     return runCli({ eventstoreUrl, natsUrl, databaseUrl: databaseUrls.projection }, args);
   };
 
-  it("a different log stops the projection, which reports it, until the documented command is run", async () => {
+  it("if the log is restored from an older copy, the projection stops until an operator adopts the log", async () => {
     const { eventstore } = stack.components;
     const dir = stack.servers.root.paths.eventstore;
     const backup = `${dir}.backup`;
@@ -128,7 +129,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     expect(status.out).to.match(/^The event log is not the one that this database was built from: /);
     expect(status.out).to.match(/^ {2}process {6}\S+ stopped: the event log is not the one/m);
     expect((await projection("rebuild")).code).to.equal(2);
-    // After some seconds, nothing has been written or sent.
+    // The commands above took several seconds, and nothing was written or sent meanwhile.
     expect(await written()).to.deep.equal(before);
 
     const meanwhile = await create();

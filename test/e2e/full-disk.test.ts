@@ -1,4 +1,4 @@
-/** A whole stack on a real disk that is full for a while. */
+/** Tests a whole stack on a real file system without free space. */
 import { randomUUID } from "node:crypto";
 import path from "node:path";
 import { expect } from "chai";
@@ -14,10 +14,10 @@ import { createWorld, type World } from "./world.ts";
 /** External servers use another disk. */
 const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
-/** Size of the disk in MiB. A new stack takes about 100 MiB. */
+/** Size of the file system in MiB. A new stack occupies about 100 MiB. */
 const DISK = 256;
 
-/** Long, because a busy machine is slow and a restart waits up to 15 s. Milliseconds. */
+/** Time limit for each recovery. A restart waits up to 15 seconds, and a busy machine is slow. Milliseconds. */
 const RECOVERY_TIMEOUT_MS = 120_000;
 
 /** Number of refused creates after which the test frees space. */
@@ -30,9 +30,10 @@ const REFUSALS = 20;
   let world: World;
   let receiver: Receiver;
   const lines: string[] = [];
-  /** Ids of all appointments whose creation was answered with 201. */
+  /** Ids of all appointments whose create request returned 201. */
   const acknowledged = new Set<string>();
-  const told = new Set<string>();
+  /** Ids of all appointments whose webhook has arrived. */
+  const received = new Set<string>();
   let receiving: Promise<void>;
   let over = false;
 
@@ -73,7 +74,7 @@ const REFUSALS = 20;
       const body = new Webhook(secret).verify(webhook.body, webhook.headers) as {
         data: { appointment: { id: string } };
       };
-      told.add(body.data.appointment.id);
+      received.add(body.data.appointment.id);
     }
   }
 
@@ -83,7 +84,7 @@ const REFUSALS = 20;
     return status;
   }
 
-  /** Makes Postgres create a new file of its write-ahead log. Without space, Postgres ends. */
+  /** Makes Postgres create a new file of its write-ahead log. Without free space, Postgres stops. */
   async function growWriteAheadLog(): Promise<void> {
     const client = new pg.Client({
       connectionString: stack.servers.adminDatabaseUrl,
@@ -101,7 +102,7 @@ const REFUSALS = 20;
     }
   }
 
-  it("a full disk is answered with 503; after it has space, the stack recovers without losing acknowledged data", async () => {
+  it("requests return 503 while the disk is full, and after space is freed the stack recovers without losing acknowledged data", async () => {
     for (let count = 0; count < 10; count += 1) expect(await create()).to.equal(201);
     const refused: string[] = [];
     for (let count = 0; refused.length < REFUSALS; count += 1) {
@@ -132,7 +133,7 @@ const REFUSALS = 20;
     );
     await eventually(
       "every webhook came",
-      () => [...acknowledged].every((id) => told.has(id)),
+      () => [...acknowledged].every((id) => received.has(id)),
       RECOVERY_TIMEOUT_MS,
     );
     for (const component of Object.values(stack.components)) {

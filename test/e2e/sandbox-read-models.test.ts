@@ -54,7 +54,7 @@ describe("sandboxes in the read models", () => {
     expect(status, JSON.stringify(body)).to.equal(201);
     return body.appointment.id as string;
   };
-  /** Returns all data of a sandbox that its partner can read, as text. */
+  /** Returns the texts of all responses that a partner can read about its sandbox. */
   const everything = async (partner: Partner, clinicId: string) => {
     const headers = { "X-SERVICE-Clinic-ID": clinicId };
     const week = `from=${new Date(Date.now() - 5 * 86_400_000).toISOString().slice(0, 10)}T00:00:00Z`;
@@ -67,7 +67,7 @@ describe("sandboxes in the read models", () => {
     return answers.map(({ text }) => text);
   };
 
-  it("sandbox read models match the log after any number of resets, and after a rebuild", async () => {
+  it("the read models of a sandbox match the log after several resets and after a rebuild", async () => {
     const partners = [await api.partner(), await api.partner()];
     const last: string[] = [];
     for (const partner of partners) {
@@ -103,7 +103,7 @@ describe("sandboxes in the read models", () => {
     expect(await read()).to.deep.equal(before);
   });
 
-  it("each portal user of a sandbox sees only that sandbox, as it is since the last reset", async () => {
+  it("a portal user of a sandbox sees only the data of that sandbox since its last reset", async () => {
     const [partner, other] = [await api.partner(), await api.partner()];
     const sandbox = await sandboxOf(partner);
     const theirs = await sandboxOf(other);

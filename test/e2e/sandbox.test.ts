@@ -34,7 +34,7 @@ describe("sandbox", () => {
   };
   const at = (clinicId: string) => ({ "X-SERVICE-Clinic-ID": clinicId });
 
-  /** From a few days ago to a few weeks ahead. */
+  /** Lists the appointments from 4 days ago to 20 days ahead. */
   const list = (partner: Partner, clinicId: string): Promise<PartnerResponse> => {
     const from = new Date(Date.now() - 4 * DAY).toISOString();
     const to = new Date(Date.now() + 20 * DAY).toISOString();
@@ -43,7 +43,7 @@ describe("sandbox", () => {
   const idsIn = ({ body }: PartnerResponse): string[] =>
     body.appointments.map(({ id }: { id: string }) => id);
 
-  // biome-ignore lint/suspicious/noExplicitAny: as the API gave it
+  // biome-ignore lint/suspicious/noExplicitAny: the API's responses have no type in tests
   const create = (partner: Partner, sandbox: any, key: string = randomUUID()) =>
     partner.ask("POST", "/appointments", {
       headers: { ...at(sandbox.clinicId), "Idempotency-Key": key },
@@ -54,7 +54,7 @@ describe("sandbox", () => {
       },
     });
 
-  it("a sandbox exists with the first token, is approved and contains starter data", async () => {
+  it("a new application has an approved sandbox that contains the fixture data", async () => {
     const partner = await api.partner();
     const sandbox = await stateOf(partner);
     expect(sandbox).to.include({
@@ -82,7 +82,7 @@ describe("sandbox", () => {
     expect((await stateOf(partner)).appointments).to.equal(8);
   });
 
-  it("two resets on one day give byte-identical sandboxes", async () => {
+  it("two resets of a sandbox on the same day give byte-identical data", async () => {
     const partner = await api.partner();
     const snapshot = async () => {
       const { generation, resetAt, ...sandbox } = await reset(partner);
@@ -106,7 +106,7 @@ describe("sandbox", () => {
     expect(second.bytes).to.equal(first.bytes);
   });
 
-  it("a reset forgets idempotency keys and keeps webhook endpoints", async () => {
+  it("a reset of a sandbox deletes idempotency keys and keeps webhook endpoints", async () => {
     const partner = await api.partner();
     const sandbox = await stateOf(partner);
     const first = await create(partner, sandbox, "the-same-key");
@@ -130,7 +130,7 @@ describe("sandbox", () => {
     ]);
   });
 
-  it("concurrent resets, creates and reads never show a mixed state", async () => {
+  it("a read during concurrent resets and creates never shows data from before and after a reset together", async () => {
     const partner = await api.partner();
     const { clinicId, ...rest } = await stateOf(partner);
     const sandbox = { clinicId, ...rest };
@@ -164,7 +164,7 @@ describe("sandbox", () => {
     const reads = async () => {
       while (!done && seen.length < 50) {
         const answer = await list(partner, clinicId);
-        // On a busy machine, a read may need a retry.
+        // On a busy machine, a read may return 503.
         if (answer.status !== 503) seen.push(idsIn(answer));
       }
     };
@@ -197,7 +197,7 @@ describe("sandbox", () => {
     }
     expect((await create(partner, theirs)).body.error).to.equal("installation_denied");
     expect((await create(partner, { ...theirs, clinicId: ours.clinicId })).status).to.equal(422);
-    // The clinic header does not decide which sandbox is used.
+    // The token selects the sandbox, not the clinic header.
     const named = await partner.ask("GET", "/sandbox", { headers: at(theirs.clinicId) });
     expect(named.body.sandbox.clinicId).to.equal(ours.clinicId);
     const production = await api.partner("production");
@@ -220,7 +220,7 @@ describe("sandbox", () => {
     expect((await reader.ask("POST", "/sandbox/reset")).body.error).to.equal("insufficient_scope");
   });
 
-  it("operators can change appointments and grant access in a sandbox, but cannot add data", async () => {
+  it("operators can change appointments and grant memberships in a sandbox, but cannot add customers or installations", async () => {
     const { log } = api.command;
     const partner = await api.partner();
     const sandbox = await stateOf(partner);
@@ -249,7 +249,7 @@ describe("sandbox", () => {
     expect(await refused(confirmAppointment(log, appointment, context))).to.equal("appointment_not_found");
   });
 
-  it("an existing application does not get a second sandbox", async () => {
+  it("registering an existing application again fails and creates no second sandbox", async () => {
     const partner = await api.partner();
     const input = { ...partner, name: "Again", scopes: ["clinic:read" as const] };
     const error = await registerApplication(api.command.log, input, operatorContext()).catch(
@@ -260,7 +260,7 @@ describe("sandbox", () => {
   });
 
   describe("reading one's own write", () => {
-    it("a read with a log position always reflects that write", async () => {
+    it("a read with the log position of a write always reflects that write", async () => {
       const partner = await api.partner();
       const sandbox = await stateOf(partner);
       for (let round = 0; round < 10; round += 1) {
@@ -284,7 +284,7 @@ describe("sandbox", () => {
       }
     });
 
-    it("a position that is not reached in time is answered with 503 read_model_behind", async () => {
+    it("a read with a log position that is not reached in time returns 503 read_model_behind", async () => {
       const partner = await api.partner();
       const headers = { "X-SERVICE-Log-Position": "9000000000000000000" };
       const started = performance.now();
@@ -294,7 +294,7 @@ describe("sandbox", () => {
       expect(performance.now() - started).to.be.within(1_500, 15_000);
     });
 
-    it("an invalid position is answered with 400 invalid_log_position", async () => {
+    it("a read with an invalid log position returns 400 invalid_log_position", async () => {
       const partner = await api.partner();
       for (const given of ["-1", "x", "1, 2", "", "9".repeat(21)]) {
         const { status, body } = await partner.ask("GET", "/sandbox", {

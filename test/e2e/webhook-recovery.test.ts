@@ -60,7 +60,7 @@ describe("webhooks that a partner can trust", () => {
     });
   const create = () => world.createAppointment(`recovery-${randomUUID()}`);
   /** Changes the endpoint as an operator, and waits until the partner API shows the change. */
-  async function move(verb: "disable" | "enable", status: string): Promise<void> {
+  async function setStatus(verb: "disable" | "enable", status: string): Promise<void> {
     const { applicationId } = world;
     const owner = ["--application", applicationId, "--clinic", world.clinicId, "--environment", "sandbox"];
     expect((await operator("endpoint", verb, "--id", endpoint.id, ...owner)).code).to.equal(0);
@@ -89,9 +89,9 @@ describe("webhooks that a partner can trust", () => {
     }
   });
 
-  it("deliveries due while an endpoint is disabled can be replayed after it is enabled", async () => {
+  it("deliveries that were skipped while an endpoint was disabled can be replayed after it is enabled", async () => {
     const before = receiver.requests.length;
-    await move("disable", "disabled");
+    await setStatus("disable", "disabled");
     for (let count = 0; count < 4; count += 1) expect((await create()).status).to.equal(201);
     const skipped = (all: Listed[]) => all.filter(({ status }) => status === "skipped");
     const [one, ...others] = skipped(
@@ -101,23 +101,23 @@ describe("webhooks that a partner can trust", () => {
     expect((await world.partner("POST", path("/test"))).body.error).to.equal("webhook_endpoint_disabled");
     expect((await recover()).code).to.equal(3);
     expect(receiver.requests.length).to.equal(before);
-    await move("enable", "active");
+    await setStatus("enable", "active");
 
     expect((await world.partner("POST", path(`/deliveries/${one!.id}/replay`))).status).to.equal(202);
-    await untilListed("the one", (all) =>
+    await untilListed("the replayed delivery", (all) =>
       all.some(({ id, status }) => id === one!.id && status === "delivered"),
     );
     const counted = JSON.parse((await recover("--dry-run", "--json")).out.join());
     expect(counted).to.include({ found: 3, requested: 0 });
     expect(JSON.parse((await recover("--json")).out.join())).to.include({ found: 3, requested: 3, left: 0 });
-    await untilListed("the others", (all) =>
+    await untilListed("the other deliveries", (all) =>
       others.every((other) => all.some(({ id, status }) => id === other.id && status === "delivered")),
     );
     expect(JSON.parse((await recover("--json")).out.join())).to.include({ found: 0, requested: 0 });
     for (const { id } of [one!, ...others]) expect(receiver.of(id)).to.have.length(1);
   });
 
-  it("failed deliveries are recovered after the partner's server is repaired", async () => {
+  it("an operator can replay all failed deliveries after the partner's server is repaired", async () => {
     receiver.always({ status: 500 });
     for (let count = 0; count < 3; count += 1) expect((await create()).status).to.equal(201);
     const failed = (all: Listed[]) => all.filter(({ status }) => status === "failed");
@@ -137,7 +137,7 @@ describe("webhooks that a partner can trust", () => {
     }
   });
 
-  it("after a rotation, webhooks are signed with both the former and the new secret, for every library", async () => {
+  it("after a secret rotation, every webhook library accepts webhooks with the former and with the new secret", async () => {
     const { status, body } = await world.partner("POST", path("/rotate-secret"));
     expect(status).to.equal(200);
     const { body: test } = await world.partner("POST", path("/test"));
@@ -145,7 +145,7 @@ describe("webhooks that a partner can trust", () => {
     for (const secret of [endpoint.secret, body.secret]) {
       expect(listAcceptingLibraries(secret, request)).to.deep.equal(webhookLibraryNames);
     }
-    const elsewhere = await register();
-    expect(listAcceptingLibraries(elsewhere.secret, request)).to.deep.equal([]);
+    const other = await register();
+    expect(listAcceptingLibraries(other.secret, request)).to.deep.equal([]);
   });
 });

@@ -21,11 +21,11 @@ import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 
-/** Status, headers and body of an answer. */
+/** Status, headers and body of a response. */
 export interface Answer {
   status: number;
   headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: tests say what they expect of a body by using it
+  // biome-ignore lint/suspicious/noExplicitAny: the fields of a body depend on the request
   body: any;
 }
 
@@ -36,24 +36,24 @@ export interface World {
   animalId: string;
   /** The partner application. */
   applicationId: string;
-  /** Calls the partner API with a token and the clinic header. */
+  /** Calls the partner API with the application's token and the clinic header. */
   partner(
     method: string,
     path: string,
     options?: { body?: unknown; headers?: Record<string, string> },
   ): Promise<Answer>;
-  /** Creates an appointment for some days ahead. */
+  /** Creates an appointment three days from now. */
   createAppointment(idempotencyKey: string, notes?: string): Promise<Answer>;
   /** Calls the portal API as the clinic's owner. */
   portal(path: string): Promise<Answer>;
-  /** Returns all appointments of the portal by id. */
+  /** Returns the appointments that the portal lists, by id. */
   portalAppointments(): Promise<Map<string, { notes: string | null }>>;
 }
 
 /** Time limit of a request, so that a test fails instead of hanging. Milliseconds. */
 const ANSWER_TIMEOUT_MS = 30_000;
 
-/** Creates a clinic, its people and an installed application with the operations that operators use. */
+/** Creates a clinic with a portal user and an installed application. */
 export async function createWorld(stack: Stack): Promise<World> {
   const client = connectEventStore(stack.servers.eventstoreUrl, "test");
   const log = createEventLog(client);
@@ -109,7 +109,7 @@ export async function createWorld(stack: Stack): Promise<World> {
     body: { ...credentials, grant_type: "client_credentials" },
   });
   if (exchange.status !== 200)
-    throw new Error(`no token: ${exchange.status} ${JSON.stringify(exchange.body)}`);
+    throw new Error(`The token exchange failed: ${exchange.status} ${JSON.stringify(exchange.body)}`);
   const headers = { Authorization: `Bearer ${exchange.body.access_token}`, "X-SERVICE-Clinic-ID": clinicId };
   const scheduledAt = new Date(Date.now() + 3 * 86_400_000).toISOString();
 
@@ -128,7 +128,7 @@ export async function createWorld(stack: Stack): Promise<World> {
     portal: (path) => ask("GET", `${stack.urls.gateway}/api/v1${path}`, { headers: { Cookie } }),
     async portalAppointments() {
       const { status, body } = await world.portal("/appointments?limit=250");
-      if (status !== 200) throw new Error(`portal: ${status} ${JSON.stringify(body)}`);
+      if (status !== 200) throw new Error(`The portal request failed: ${status} ${JSON.stringify(body)}`);
       return new Map(body.appointments.map((item: { id: string; notes: string | null }) => [item.id, item]));
     },
   };

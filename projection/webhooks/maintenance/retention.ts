@@ -7,10 +7,10 @@ const RETENTION_MS = 30 * 24 * 60 * 60 * 1_000;
 const MAX_BATCH = 1_000;
 
 /**
- * Deletes a batch of finished deliveries that are older than 30 days, with their attempts.
+ * Deletes a batch of deliveries that are no longer pending and older than 30 days, with their attempts.
  *
  * @param now milliseconds since 1970
- * @returns true if there may be more
+ * @returns true if more deliveries may need to be deleted
  */
 export async function deleteOldDeliveries(pool: pg.Pool, now: number): Promise<boolean> {
   const { rowCount } = await pool.query({

@@ -6,21 +6,21 @@ import { endpointsWithPending, IN_LANE, READ_MODELS_ARE_CURRENT } from "../sched
 
 const MAX_BATCH = 500;
 
-/** Longest wait of a delivery for the approval of its origin. Milliseconds. */
+/** Time after which a delivery is skipped if its origin is still not approved. Milliseconds. */
 const MAX_HOLD_MS = 30 * 24 * 60 * 60 * 1_000;
 
 /** Result of closing one batch. */
 export interface Closed {
   /** Number of facts that were added to the outbox. */
   facts: number;
-  /** True if more deliveries may be left to close. */
+  /** True if more deliveries may need to be closed. */
   more: boolean;
 }
 
 /**
- * Closes a batch of pending deliveries that may no longer be sent. A delivery is skipped if its endpoint is disabled. It is
- * cancelled if the endpoint, the application or the access to the branch is revoked. A test delivery has no branch.
- * Deliveries with an attempt under way stay pending.
+ * Closes a batch of pending deliveries that may no longer be sent. Deliveries to a disabled endpoint are skipped. Deliveries
+ * are cancelled if the endpoint, the application, the installation or the access to the branch was revoked. Deliveries with
+ * an attempt in progress stay pending.
  *
  * @param now milliseconds since 1970
  */
@@ -29,8 +29,8 @@ export function closeUnsendable(pool: pg.Pool, now: number): Promise<Closed> {
 }
 
 /**
- * Skips a batch of pending deliveries that have been due for 30 days while the approval of their origin was withdrawn.
- * Like other skipped deliveries, they can be replayed.
+ * Skips a batch of pending deliveries that have been due for 30 days and whose origin is not approved. Skipped deliveries
+ * can be replayed.
  *
  * @param now milliseconds since 1970
  */
@@ -115,9 +115,10 @@ const SKIP_HELD = `
   ) ${CLOSE_CHOSEN}`;
 
 /**
- * Chooses at most one batch of deliveries from both lanes. Only the lanes have indexes of pending deliveries.
+ * Returns SQL that selects one batch of deliveries from both lanes. A query for each lane is necessary, because the indexes
+ * of pending deliveries are separate for each lane.
  *
- * @param select makes the query for the condition of a lane
+ * @param select returns the query for one lane, given the SQL condition of the lane
  */
 function chosenIn(select: (lane: string) => string): string {
   const lanes = Object.values(IN_LANE).map(select);

@@ -17,13 +17,13 @@ import { type Replayed, replay } from "./replay.ts";
 export interface DispatcherOptions {
   pool: pg.Pool;
   log: EventLog;
-  /** Checks that the log is the one that the database was built from. */
+  /** Throws an error if the database was not built from this log. */
   requireLog(): Promise<void>;
   stream: EventStream;
   logger: Logger;
   /** Called with endpoints that have new deliveries to send. */
   onDue(endpoints: readonly DueEndpoint[]): void;
-  /** Called when a delivery will be sent again. */
+  /** Called when a replay makes a delivery due. */
   onReplay(): void;
   /** Called when facts were added to the outbox. */
   onFacts(): void;
@@ -31,13 +31,19 @@ export interface DispatcherOptions {
   clock(): number;
 }
 
-/** Most messages that are fetched ahead, and most in one transaction. */
+/** Maximum number of messages that NATS sends ahead. */
 const MAX_PREFETCHED = 500;
+
+/** Maximum number of messages in one transaction. */
 const MAX_BATCH = 250;
 
-/** Time for the read models to catch up with a message. After that it is redelivered, with a delay. Milliseconds. */
+/** Time for the read models to catch up with a message. Later, the message is redelivered. Milliseconds. */
 const CATCH_UP_TIMEOUT_MS = 2_000;
+
+/** Pause between two reads of the read models' position. Milliseconds. */
 const POLL_INTERVAL_MS = 5;
+
+/** Delay before NATS redelivers a message that was not processed. Milliseconds. */
 const REDELIVERY_DELAY_MS = 1_000;
 
 interface Received<Message> {
@@ -49,8 +55,8 @@ interface Received<Message> {
 type Done = (received: Received<EventMessage | ReplayMessage>) => void;
 
 /**
- * Turns messages into delivery rows until the connection to NATS ends. A message is acknowledged when its rows are
- * committed. If anything fails before that, the message is delivered again; its rows are still inserted only once.
+ * Turns messages into delivery rows until the connection to NATS ends. A message is acknowledged after its rows are
+ * committed. If a step fails earlier, NATS redelivers the message. The rows are still inserted only once.
  */
 export async function runDispatcher(
   connection: NatsConnection,
@@ -108,7 +114,7 @@ async function dispatchBatch(
     await dispatchReplays(ready.filter(isReplay), options, done);
     markHealthy();
   } finally {
-    // The read models are behind, or a server is unavailable. The message is delivered again after a delay.
+    // For these messages, the read models are behind or a server is unavailable.
     for (const { from } of unsettled) from.nak(REDELIVERY_DELAY_MS);
   }
 }
@@ -140,8 +146,8 @@ async function dispatchReplays(
 }
 
 /**
- * Replays a delivery. If this release cannot read the event, the request is settled without a replay. Otherwise its message
- * would be delivered again and again, and would hold back the relay's checkpoint.
+ * Replays a delivery. If this release cannot read the event, the request ends without a replay. Otherwise NATS would
+ * redeliver the message forever, and the relay's checkpoint could not advance.
  */
 async function replayOrReject(options: DispatcherOptions, request: ReplayMessage): Promise<Replayed> {
   try {
@@ -151,7 +157,7 @@ async function replayOrReject(options: DispatcherOptions, request: ReplayMessage
     const { deliveryId, requestId } = request;
     options.logger.error(
       { error, deliveryId, requestId },
-      "A delivery was not replayed: its event is unreadable",
+      "A delivery was not replayed, because its event is unreadable.",
     );
     return "ignored";
   }
@@ -167,7 +173,7 @@ function isReplay(received: Received<EventMessage | ReplayMessage>): received is
 
 const codec = JSONCodec<unknown>();
 
-/** Parses a message. An unreadable message is logged and removed from the stream, because it can never be processed. */
+/** Parses a message. Logs an unreadable message and removes it from the stream, because no retry can succeed. */
 function read(from: JsMsg, logger: Logger): Received<EventMessage | ReplayMessage>[] {
   try {
     return [{ from, message: relayMessage.parse(codec.decode(from.data)) }];
@@ -182,10 +188,10 @@ function read(from: JsMsg, logger: Logger): Received<EventMessage | ReplayMessag
 }
 
 /**
- * Waits until the read models reflect the newest message, or until the time is up. Then every endpoint that was registered
- * before an event is known.
+ * Waits until the read models have processed the newest message's event, or until the time limit. Then the read models hold
+ * every endpoint that was registered before the event.
  *
- * @returns position of the read models
+ * @returns log position of the read models
  */
 async function caughtUpTo(
   pool: pg.Pool,

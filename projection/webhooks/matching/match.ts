@@ -6,7 +6,7 @@ import { deliverySkipped, type Fact, keepFacts } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 
-/** An event, and an endpoint that must get it. */
+/** A public event, and an endpoint to which the event must be delivered. */
 interface Match {
   event: EventMessage;
   endpointId: string;
@@ -16,8 +16,8 @@ interface Match {
 }
 
 /**
- * Adds the deliveries of a batch of events: one row for each event and endpoint. Adding them again changes nothing. The read
- * models must have reached the positions of the events.
+ * Adds the deliveries of a batch of events, one for each event and matching endpoint. A repeated event adds nothing. The read
+ * models must have processed all events of the batch.
  *
  * @param now milliseconds since 1970
  * @returns active endpoints with new deliveries, and the number of facts that were added to the outbox
@@ -43,9 +43,9 @@ function toDueEndpoint({ event, applicationId, endpointId }: Match): DueEndpoint
 }
 
 /**
- * Finds the endpoints for each event. They belong to its clinic and environment, subscribed to its type, were registered
- * before it, and their application has access to its branch. An event for a single endpoint matches only that one. Revoked
- * endpoints never match.
+ * Finds the endpoints for each event. An endpoint matches if it belongs to the event's clinic and environment, subscribed to
+ * the event's type, and was registered before the event. Its application must have access to the event's branch. An event
+ * for a single endpoint matches only that endpoint. Revoked endpoints never match.
  */
 async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): Promise<Match[]> {
   const { rows } = await pool.query<{
@@ -82,7 +82,7 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
   });
 }
 
-/** @returns ids of the deliveries that were new */
+/** @returns ids of the inserted deliveries, without those that already existed */
 async function insertDeliveries(
   client: pg.ClientBase,
   matches: readonly Match[],
@@ -115,7 +115,7 @@ async function insertDeliveries(
       matches.map(({ event }) => event.body.type),
       matches.map(({ event }) => event.stream),
       matches.map(({ event }) => event.revision),
-      // JSON texts contain no line breaks. Sent as lines, they need not be escaped like array elements.
+      // JSON contains no line breaks, so joined lines avoid the escaping of array elements.
       matches.map(({ event }) => JSON.stringify(event.body)).join("\n"),
       matches.map(({ status }) => status),
       matches.map(({ event }) => event.body.id),

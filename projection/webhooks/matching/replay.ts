@@ -18,16 +18,15 @@ interface ReplayedRow {
 }
 
 /**
- * Result of a replay request. `expired`: the delivery no longer exists, and a fact for the log says so. `ignored`: the
- * request was processed before, or the delivery needs no replay.
+ * Result of a replay request: the delivery's new status, `expired` or `ignored`. `expired` means that the delivery cannot be
+ * replayed, which a fact records. `ignored` means that the request was processed before, or the delivery needs no replay.
  */
 export type Replayed = "pending" | "skipped" | "cancelled" | "expired" | "ignored";
 
 /**
  * Processes a replay request. A failed or skipped delivery starts a new round, with a body that is created again from the
- * event in the log. Each request is processed once, in the order of the log: the delivery stores the position of the last
- * one. If the endpoint is disabled, the delivery is skipped again, and a fact for the log says so. A delivery that was
- * deleted for its age is restored first.
+ * event in the log. A deleted delivery is restored first. If the endpoint is disabled, the delivery is skipped again, and
+ * a fact records this. The delivery stores the log position of its last request, so each request is processed once.
  *
  * @throws {LogUnavailableError}
  * @throws {EventSchemaError} if the event or an earlier one of its stream is unreadable
@@ -43,7 +42,7 @@ export async function replay(deps: ReplayDeps, request: ReplayMessage, now: numb
   if (!row) {
     logger.warn(
       { deliveryId: request.deliveryId, request: request.requestId },
-      "A replay request was ignored: the delivery needs no replay, or the request was processed before.",
+      "A replay request was ignored, because the delivery needs no replay or the request was processed before.",
     );
     return "ignored";
   }
@@ -99,7 +98,7 @@ async function replayable(pool: pg.Pool, request: ReplayMessage): Promise<Replay
   return rows[0];
 }
 
-/** Creates the body from the stored event. @returns undefined if the event does not exist */
+/** Creates the webhook body again from the stored event. @returns undefined if the event does not exist */
 async function rebuild(log: EventLog, row: ReplayedRow): Promise<string | undefined> {
   const body = await webhookBodyAt(log, { stream: row.event_stream, revision: row.event_revision });
   return body?.id === row.event_id ? JSON.stringify(body) : undefined;

@@ -10,21 +10,24 @@ import { deliveryExpired, keepFacts } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
 import { readStream, webhookBodyAt } from "./webhook-body-at.ts";
 
-/** Dependencies of replays. */
 export interface ReplayDeps {
   pool: pg.Pool;
   log: EventLog;
-  /** Checks that the log is the one that the database was built from. */
+  /** Throws an error if the database was not built from this log. */
   requireLog(): Promise<void>;
   logger: Logger;
 }
 
-/** `restored`: the row exists again, as failed. `kept`: it was never deleted, or the request is not the latest. */
+/**
+ * Result of an attempt to restore a deleted delivery. `restored` means that the delivery exists again, with the status
+ * `failed`. `expired` means that it cannot be restored. `kept` means that there was nothing to restore for this request.
+ */
 export type Restored = "restored" | "expired" | "kept";
 
 /**
- * Restores the row of a delivery that was deleted for its age, so that it can be replayed. The facts about the delivery name
- * its event in the log. If they do not, or the endpoint no longer exists, the delivery expires and cannot be replayed again.
+ * Restores the row of a delivery that was deleted after the retention time, so that the delivery can be replayed. The facts
+ * in the delivery's stream name the delivered event. If no fact names an existing event, or the endpoint no longer exists,
+ * the delivery expires.
  *
  * @param now milliseconds since 1970
  * @throws {LogUnavailableError}
@@ -40,7 +43,7 @@ export async function restoreDelivery(
   if (rowCount !== 0) return "kept";
   const history = await readStream<WebhookDeliveryEvent>(log, `webhookDelivery-${deliveryId}`);
   const latest = history.at(-1);
-  // Messages can be repeated. Only the latest request counts, and only if no other fact follows it.
+  // Messages can be repeated. A request counts only if it is the last event of the delivery's stream.
   if (latest?.id !== request.requestId || latest.type !== "WebhookDeliveryReplayRequested") return "kept";
   const stored = history.flatMap((event) => ("source" in event.data && event.data.source) || []).at(-1);
   const source = stored && { stream: stored.stream, revision: BigInt(stored.revision) };
@@ -54,8 +57,8 @@ export async function restoreDelivery(
 }
 
 /**
- * Adds the fact that a delivery cannot be replayed. First checks that database and log belong together: a different log does
- * not hold the event either, which proves nothing.
+ * Adds the fact that a delivery cannot be replayed. First checks that the log matches the database, because a missing event
+ * in a different log proves nothing.
  *
  * @throws {DifferentLogError}
  */
@@ -73,7 +76,7 @@ export async function expireDelivery(
   await inTransaction(pool, (client) => keepFacts(client, [deliveryExpired(request, now)]));
 }
 
-/** Inserts the row unless another process was first. @returns false if the endpoint is unknown */
+/** Inserts a failed delivery unless another process already did. @returns false if the endpoint is unknown */
 async function insert(
   pool: pg.Pool,
   { deliveryId, endpointId, requestId, correlationId }: ReplayMessage,

@@ -26,7 +26,7 @@ function isOfAppointment(history: RecordedEvent[]): history is RecordedEvent<App
   return history.every(({ type }) => type in appointmentCategory.events);
 }
 
-/** Reads a stream up to a revision. A deleted stream counts as empty, like one that was never written. */
+/** Reads a stream up to a revision. Returns no events if the stream was deleted or never existed. */
 export async function readStream<Event extends CatalogEvent>(
   log: EventLog,
   stream: string,

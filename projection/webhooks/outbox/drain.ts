@@ -7,21 +7,23 @@ import {
 } from "../../../shared/eventstore/log.ts";
 import type { Fact } from "./facts.ts";
 
-/** Most facts in one call, and most streams that are written at the same time. */
+/** Maximum number of facts that one call appends. */
 const MAX_BATCH = 200;
+
+/** Maximum number of streams that are written at the same time. */
 const MAX_STREAMS = 16;
 
-/** Most tries to append to a stream against concurrent writers, before the fact waits for the next call. */
+/** Maximum number of tries to append one fact while other writers append to the same stream. */
 const MAX_TRIES = 10;
 
 /**
- * Appends the oldest facts of the outbox to the log. Each fact has its own event id, so a fact that is already in the log is
- * not appended again.
+ * Appends the oldest facts of the outbox to the log and removes them from the outbox. A fact whose event id is already in
+ * the log is not appended again.
  *
- * @param requireLog checks that the facts belong to this log
- * @returns true if there may be more
+ * @param requireLog throws an error if the database was not built from this log
+ * @returns true if the outbox may contain more facts
  * @throws {LogUnavailableError}
- * @throws {DifferentLogError} before anything is appended
+ * @throws {DifferentLogError} if the database was not built from this log; no fact is appended then
  */
 export async function drainOutbox(
   pool: pg.Pool,
@@ -62,7 +64,7 @@ async function appendFact(log: EventLog, fact: Fact): Promise<void> {
   }
 }
 
-/** Returns true for a fact that is in the log, or that a later change of the endpoint made obsolete. */
+/** Returns true if a fact is already in the log, or if a later event of the endpoint made the fact obsolete. */
 function isSettled(events: readonly RecordedEvent[], { id, event, metadata }: Fact): boolean {
   if (events.some((recorded) => recorded.id === id)) return true;
   if (event.type !== "WebhookEndpointDisabled") return false;

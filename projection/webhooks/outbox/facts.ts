@@ -13,7 +13,7 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { NewEvent } from "../../../shared/eventstore/log.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
 
-/** One round of a delivery, with the data for its facts. */
+/** One round of a delivery, with the data that facts about the round need. */
 export interface DeliveryRound {
   deliveryId: string;
   endpointId: string;
@@ -26,12 +26,12 @@ export interface DeliveryRound {
   source: { stream: string; revision: bigint };
 }
 
-/** An event that will be appended to the log. */
+/** An event in the outbox, to be appended to a stream of the log. */
 export interface Fact extends NewEvent {
   stream: string;
 }
 
-/** Creates the fact that a delivery failed. @param attempts in all rounds */
+/** Creates the fact that a delivery failed. @param attempts number of attempts in all rounds */
 export function deliveryFailed(round: DeliveryRound, attempts: number, now: number): Fact {
   const { deliveryId, endpointId } = round;
   return fact(
@@ -42,7 +42,7 @@ export function deliveryFailed(round: DeliveryRound, attempts: number, now: numb
   );
 }
 
-/** Creates the fact that a delivery was skipped because its endpoint is disabled. */
+/** Creates the fact that a delivery was skipped. */
 export function deliverySkipped(round: DeliveryRound, now: number): Fact {
   const { deliveryId, endpointId } = round;
   return fact(
@@ -53,7 +53,7 @@ export function deliverySkipped(round: DeliveryRound, now: number): Fact {
   );
 }
 
-/** Creates the fact that a delivery no longer exists and cannot be replayed. */
+/** Creates the fact that a delivery cannot be replayed, because its event or endpoint no longer exists. */
 export function deliveryExpired(request: ReplayMessage, now: number): Fact {
   const { deliveryId, endpointId, requestId, correlationId, clinicId, environment } = request;
   const event = { type: "WebhookDeliveryExpired", data: { deliveryId, endpointId } } as const;
@@ -80,7 +80,7 @@ function sourceOf({ source: { stream, revision } }: DeliveryRound): DeliverySour
   return { stream, revision: Number(revision) };
 }
 
-/** Creates a fact of a round. Its id is derived from round and type, because a round has each type at most once. */
+/** Creates a fact of a round. The id is derived from the round and the event type, so a repeated fact has the same id. */
 function fact(round: DeliveryRound, stream: string, event: CatalogEvent, now: number): Fact {
   const roundId = webhookDeliveryId(round.causeId, round.endpointId);
   return {
@@ -108,7 +108,7 @@ function metadataOf(
   };
 }
 
-/** Adds facts to the outbox, in the transaction of the rows that caused them. */
+/** Adds facts to the outbox, in the transaction that changes the deliveries. */
 export async function keepFacts(client: pg.ClientBase, facts: readonly Fact[]): Promise<void> {
   if (facts.length === 0) return;
   await client.query({

@@ -3,9 +3,9 @@ import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { LastError, RoleStatus } from "../../roles/role.ts";
 import { toLastError } from "../../roles/role-status.ts";
 
-/** Tracks which parts of a role have errors, for the status of the role. */
+/** Tracks which parts of a role currently fail, for the status of the role. */
 export interface HealthTracker {
-  /** Reports the error of a part, or null if it works. */
+  /** Records the error of a part, or null if the part works. */
   report(part: string, error: unknown): void;
   status(): Pick<RoleStatus, "detail" | "lastError">;
 }
@@ -28,10 +28,10 @@ export function createHealthTracker(): HealthTracker {
 }
 
 /**
- * Runs a part of a role until the signal aborts. If it throws, it runs again after a growing delay, and the status of the
- * role shows the error.
+ * Runs a part of a role until the signal aborts. If the part throws an error, the part is restarted after a growing delay,
+ * and the status of the role shows the error.
  *
- * @param run calls `markHealthy` after each success
+ * @param run work of the part, which must call `markHealthy` after each success
  */
 export async function retryForever(
   part: string,
@@ -49,7 +49,7 @@ export async function retryForever(
       await run(markHealthy);
     } catch (error) {
       if (signal.aborted) return;
-      logger.warn({ error, part }, "A part of the role failed. It is tried again.");
+      logger.warn({ error, part }, "A part of the role failed and will be restarted.");
       health.report(part, error);
     }
     await wait.next(signal);

@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
 
-/** Runs work in one transaction. Any error rolls it back. */
+/** Runs work in one transaction. Any error rolls the transaction back. */
 export async function inTransaction<T>(
   pool: pg.Pool,
   run: (client: pg.PoolClient) => Promise<T>,
@@ -15,7 +15,7 @@ export async function inTransaction<T>(
     return result;
   } catch (error) {
     if (isPostgresUnavailable(error)) broken = error as Error;
-    // The server rolls back broken connections by itself. The first error is the relevant one.
+    // On a broken connection, the server rolls back by itself. An error of ROLLBACK would hide the original error.
     else await client.query("ROLLBACK").catch(() => undefined);
     throw error;
   } finally {

@@ -4,25 +4,25 @@ import type { FinishedAttempt } from "./finished-attempt.ts";
 
 const DAY = 24 * 60 * 60 * 1_000;
 
-/** Longest time without a success before an endpoint is disabled. Milliseconds. */
+/** Minimum time without a success after which an endpoint is disabled. Milliseconds. */
 const MAX_FAILING_MS = 5 * DAY;
 
-/** Fewest failed attempts before an endpoint is disabled. */
+/** Minimum number of failed attempts after which an endpoint is disabled. */
 const MIN_FAILURES = 10;
 
 /**
- * Longest time between two failed attempts of one period. Retries are at most 24 hours apart, so a longer gap means
- * that nothing was sent in between. Milliseconds.
+ * Maximum time between two failed attempts of one failure period. Retries are at most 24 hours apart, so after a longer gap
+ * the endpoint had no due deliveries for a while. Milliseconds.
  */
 const MAX_GAP_MS = 2 * DAY;
 
 /**
- * Updates the failure period of each endpoint. A success ends the period. A failure starts a new one if the last failure is
- * too long ago, or if the endpoint was enabled after the period began.
+ * Updates the failure period of each endpoint. A success ends the period. A failure starts a new period if the last failure
+ * is more than two days ago, or if the endpoint was enabled after the period began.
  *
- * @param client in the transaction that writes the outcomes
+ * @param client connection in the transaction that writes the outcomes
  * @param now milliseconds since 1970
- * @returns ids of endpoints to disable: no success for five days, and at least ten failed attempts in that time
+ * @returns ids of endpoints to disable, after five days without a success and at least ten failed attempts
  */
 export async function trackFailingEndpoints(
   client: pg.ClientBase,
@@ -35,20 +35,22 @@ export async function trackFailingEndpoints(
   }
   const failures = new Map<string, number>();
   for (const { claimed, result } of outcomes) {
-    // An attempt that the service could not sign was never sent, so it says nothing about the receiver.
+    // An attempt that the service could not sign was never sent, so the receiver did not fail.
     if (succeeded.has(claimed.endpointId) || result.error === "not_signed") continue;
     failures.set(claimed.endpointId, (failures.get(claimed.endpointId) ?? 0) + 1);
   }
   if (succeeded.size + failures.size === 0) return new Set();
-  // Two transactions could insert and lock rows of the same endpoints in different orders, and deadlock.
+  // Without this lock, two transactions could lock rows of the same endpoints in different orders, and deadlock.
   await client.query("SELECT pg_advisory_xact_lock(hashtextextended('failing endpoints', 0))");
   if (succeeded.size > 0) await endPeriods(client, [...succeeded], [...failures.keys()]);
   return failures.size === 0 ? new Set() : addFailures(client, failures, now);
 }
 
 /**
- * Locks the rows of all endpoints of the transaction in the order in which {@link writeSuccesses} locks them, so that the
- * two cannot deadlock.
+ * Ends the failure periods of endpoints after a success. First locks the rows of all endpoints in the order of their ids.
+ * `writeSuccesses` locks rows in the same order, so the two cannot deadlock.
+ *
+ * @param failed ids of the other endpoints, whose rows the transaction updates later
  */
 async function endPeriods(
   client: pg.ClientBase,
@@ -96,7 +98,7 @@ async function addFailures(
   return new Set(rows.filter(({ disable }) => disable).map(({ endpoint_id }) => endpoint_id));
 }
 
-/** Ends the periods of endpoints that are being disabled. */
+/** Ends the failure periods of endpoints that are being disabled. */
 export async function endPeriodsOf(client: pg.ClientBase, disabled: readonly string[]): Promise<void> {
   if (disabled.length === 0) return;
   await client.query("DELETE FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])", [

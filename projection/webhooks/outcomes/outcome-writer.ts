@@ -18,14 +18,16 @@ export interface OutcomeWriterOptions {
   clock(): number;
 }
 
-/** Most outcomes in one transaction, and the delay between two transactions. Milliseconds. */
+/** Maximum number of outcomes in one transaction. */
 const MAX_BATCH = 200;
+
+/** Pause between two transactions. Milliseconds. */
 const WRITE_INTERVAL_MS = 5;
 
 /**
- * Writes outcomes in groups until the buffer is closed and empty.
+ * Writes the outcomes of attempts in batches until the buffer is closed and empty.
  *
- * @param onWritten called with each recorded group
+ * @param onWritten called with each batch after its commit
  */
 export async function writeOutcomesWhenEnded(
   options: OutcomeWriterOptions,
@@ -43,9 +45,9 @@ export async function writeOutcomesWhenEnded(
 }
 
 /**
- * Tries until the outcomes are written.
+ * Writes outcomes, and retries after errors until the write succeeds or the signal aborts.
  *
- * @returns false if the signal aborted first; then the outcome of the attempts stays unknown
+ * @returns false if the signal aborted; the outcomes stay unknown then
  */
 async function write(
   options: OutcomeWriterOptions,
@@ -63,7 +65,7 @@ async function write(
     } catch (error) {
       logger.warn(
         { error, outcomes: outcomes.length },
-        "Outcomes of attempts could not be written. It is tried again.",
+        "Outcomes of attempts could not be written. The service retries the write.",
       );
       health.report("outcomes", error);
       if (signal.aborted) return false;

@@ -9,7 +9,7 @@ import { writeSuccesses } from "./successes.ts";
 
 /**
  * Writes the outcomes of attempts in one transaction: the attempts, the status and next due time of their deliveries, and
- * facts for the outbox. If a delivery was leased again meanwhile, a failure no longer changes it, but a success does.
+ * facts for the outbox. If a delivery was leased again meanwhile, only a success changes the delivery.
  *
  * @returns number of facts that were added to the outbox
  */
@@ -66,7 +66,7 @@ async function writeAttempts(client: pg.ClientBase, outcomes: readonly FinishedA
   });
 }
 
-/** @returns ids of the deliveries that were changed */
+/** @returns ids of the updated deliveries */
 async function moveDeliveries(
   client: pg.ClientBase,
   outcomes: readonly FinishedAttempt[],
@@ -92,7 +92,7 @@ async function moveDeliveries(
   return new Set(rows.map(({ delivery_id }) => delivery_id));
 }
 
-/** Releases the leases of interrupted attempts. The outcome of these attempts stays unknown. */
+/** Releases the leases of interrupted attempts, whose outcome stays unknown. */
 export async function releaseLeases(
   pool: pg.Pool,
   claimed: readonly ClaimedDelivery[],

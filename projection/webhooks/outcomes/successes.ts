@@ -3,8 +3,8 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { FinishedAttempt } from "./finished-attempt.ts";
 
 /**
- * Writes successful attempts in one statement, so that the usual case takes one round trip. It updates attempts and
- * deliveries, and ends failure periods of the endpoints. A success causes no fact.
+ * Writes the outcomes of successful attempts in one statement, so that the usual case takes one round trip. The statement
+ * updates attempts and deliveries, and ends the failure periods of the endpoints.
  *
  * @param now milliseconds since 1970
  */

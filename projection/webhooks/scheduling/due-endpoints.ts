@@ -1,10 +1,10 @@
 import { type Environment, environment as environments } from "../../../shared/domain/events/fields.ts";
 import { createNotifier } from "../../../shared/runtime/notifier.ts";
 
-/** First attempts and retries have separate slots, so that neither delays the other. */
+/** Kind of an attempt. First attempts and retries have separate slots, so that neither delays the other. */
 export type Lane = "first" | "retry";
 
-/** An endpoint that may be sent to and has deliveries that are due. */
+/** An active endpoint with due deliveries in a lane. */
 export interface DueEndpoint {
   lane: Lane;
   environment: Environment;
@@ -12,36 +12,36 @@ export interface DueEndpoint {
   endpointId: string;
 }
 
-/** An endpoint's entry. */
+/** Entry of an endpoint in {@link DueEndpoints}. */
 export interface DueEntry {
   endpointId: string;
-  /** True if its last attempt failed, as far as this process knows. */
+  /** True if the last attempt at the endpoint failed, as far as this process knows. */
   failing: boolean;
-  /** Number of the latest {@link DueEndpoints.add} that named it. */
+  /** Number of the latest call of {@link DueEndpoints.add} that added the endpoint. */
   addedBy: number;
 }
 
 /**
- * Endpoints with deliveries that are due, as far as this process knows: one entry for each endpoint and lane. It saves
- * each claim the search through all endpoints. A missing entry is found by the next search; a superfluous one costs a
- * claim that finds nothing.
+ * Endpoints with due deliveries, as far as this process knows, with one entry for each endpoint and lane. Because of this
+ * list, a claim need not search all endpoints. The next search adds missing entries. An entry without due deliveries
+ * costs one claim that finds nothing.
  */
 export interface DueEndpoints {
-  /** Adds endpoints, and wakes the sender. @returns the number of this addition */
+  /** Adds endpoints, and wakes the sender. @returns the number of this call */
   add(endpoints: readonly DueEndpoint[]): number;
-  /** Sets whether an endpoint fails. */
+  /** Records whether the last attempt at an endpoint failed. */
   setFailing(endpoint: DueEndpoint, failing: boolean): void;
-  /** Removes an endpoint, unless an addition later than the given one named it again. */
+  /** Removes an endpoint, unless a call of `add` later than the given one added the endpoint again. */
   remove(endpoint: DueEndpoint, addition: number): void;
-  /** Number of the latest addition. */
+  /** Returns the number of the latest call of `add`. */
   additions(): number;
-  /** Entries by application. */
+  /** Returns the entries of a lane and environment, by application id and endpoint id. */
   of(lane: Lane, environment: Environment): ReadonlyMap<string, ReadonlyMap<string, DueEntry>>;
-  /** Ids of the endpoints in a lane. */
+  /** Returns the ids of all endpoints in a lane. */
   in(lane: Lane): string[];
   /** Wakes the sender. */
   wake(): void;
-  /** Sleeps until woken, for at most so many milliseconds, or until the signal aborts. */
+  /** Sleeps until `wake` is called, until the time has passed, or until the signal aborts. */
   sleep(milliseconds: number, signal: AbortSignal): Promise<void>;
 }
 

@@ -2,21 +2,21 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { DueEndpoint, Lane } from "./due-endpoints.ts";
 
-/** SQL condition of a delivery for each lane, as in the partial index of the lane. */
+/** SQL condition that a delivery is in a lane. Each lane's partial index has the same condition. */
 export const IN_LANE: Record<Lane, string> = {
   first: "round_attempt_count = 0",
   retry: "round_attempt_count > 0",
 };
 
 /**
- * Returns SQL that selects an endpoint if deliveries may be sent to it. The endpoint, its application and the installation at
- * the clinic must be active. In production, the origin of the URL needs an approval; while it is withdrawn, deliveries
- * stay pending. An endpoint with a fact in the outbox counts as disabled. `branch_ids` limits the deliveries.
+ * Returns SQL that selects an endpoint if deliveries may be sent to it. The endpoint, its application and the installation
+ * at the clinic must be active. In production, the origin of the URL must be approved. An endpoint with a fact in the
+ * outbox counts as disabled. The column `branch_ids` lists the branches that the application may access.
  *
  * The result is only valid if {@link READ_MODELS_ARE_CURRENT}. Otherwise the read models may lack a revocation. LIMIT keeps
  * the planner from joining all endpoints.
  *
- * @param endpointId SQL expression
+ * @param endpointId SQL expression for the endpoint's id
  */
 export const activeEndpoint = (endpointId: string) => `
   SELECT e.endpoint_id, e.application_id, e.environment, e.url, i.branch_ids
@@ -29,16 +29,17 @@ export const activeEndpoint = (endpointId: string) => `
      AND NOT EXISTS (SELECT FROM webhooks.outbox o WHERE o.stream = 'webhookEndpoint-' || e.endpoint_id)
    LIMIT 1`;
 
+/** SQL condition that the read models include every event that the relay has published. */
 export const READ_MODELS_ARE_CURRENT = `
   COALESCE((SELECT position FROM webhooks.relay_checkpoint), -1)
     <= (SELECT position FROM read_model.checkpoint WHERE name = 'read_models')`;
 
 /**
- * Returns SQL that finds the endpoints with pending deliveries in a lane. It takes one index step for each endpoint, however
- * many deliveries the endpoint has.
+ * Returns SQL that finds the endpoints with pending deliveries in a lane. The query takes one index step for each endpoint,
+ * regardless of the number of deliveries.
  *
- * @param name of the recursive query
- * @param lane condition of the lane
+ * @param name name of the recursive query
+ * @param lane SQL condition of the lane
  */
 export function endpointsWithPending(name: string, lane: string): string {
   const next = (after: string) =>
@@ -51,8 +52,10 @@ export function endpointsWithPending(name: string, lane: string): string {
 }
 
 /**
- * Returns SQL for endpoints with due deliveries in a lane, except known ones. LIMIT keeps the planner from reading all due
- * deliveries: one index step for each endpoint is enough.
+ * Returns SQL that finds the endpoints with due deliveries in a lane, without the known endpoints. LIMIT keeps the planner
+ * from reading all due deliveries, because one index step for each endpoint is enough.
+ *
+ * @param known SQL parameter with the ids of the known endpoints
  */
 const dueIn = (lane: Lane, known: string) => `
   SELECT '${lane}' AS lane, x.endpoint_id
@@ -72,7 +75,7 @@ const FIND_DUE = `
    WHERE ${READ_MODELS_ARE_CURRENT}`;
 
 /**
- * Finds the endpoints with due deliveries, among those that may get deliveries.
+ * Finds the active endpoints with due deliveries.
  *
  * @param known ids of endpoints to leave out, by lane
  * @param now milliseconds since 1970

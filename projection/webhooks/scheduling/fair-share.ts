@@ -1,32 +1,32 @@
 /** An endpoint with due deliveries. */
 export interface WaitingEndpoint {
-  /** Slots that it holds. */
+  /** Number of slots that the endpoint occupies. */
   busy: number;
-  /** Most slots that it may hold. */
+  /** Maximum number of slots that the endpoint may occupy. */
   most: number;
-  /** Slot time that it used recently. Milliseconds. */
+  /** Slot time that the endpoint used recently. Milliseconds. */
   usedMs: number;
 }
 
-/** An application with endpoints that wait. */
+/** An application that has endpoints with due deliveries. */
 export interface WaitingApplication<Endpoint extends WaitingEndpoint> {
-  /** Slots that all its endpoints hold. */
+  /** Number of slots that all endpoints of the application occupy. */
   busy: number;
-  /** Slot time that all its endpoints used recently. Milliseconds. */
+  /** Slot time that all endpoints of the application used recently. Milliseconds. */
   usedMs: number;
-  /** Most slots that it may take in this decision. */
+  /** Maximum number of slots that one decision may grant to the application. */
   atOnce: number;
-  /** Lists its endpoints that wait; called only if the application may take a slot. */
+  /** Lists the endpoints with due deliveries. Called only if the application may get a slot. */
   endpoints(): readonly Endpoint[];
 }
 
-/** Slots that applications share. */
+/** The slots that applications share, in one lane and environment. */
 export interface SlotPool {
-  /** All slots. */
+  /** Number of all slots. */
   slots: number;
-  /** Those that are held. */
+  /** Number of occupied slots. */
   busy: number;
-  /** Most slots to give away now. */
+  /** Maximum number of slots that one decision may grant. */
   atMost: number;
 }
 
@@ -34,16 +34,17 @@ export interface SlotPool {
 const MAX_SHARE = 1 / 4;
 
 /**
- * Decides how many slots each waiting endpoint gets now.
+ * Decides how many slots each endpoint with due deliveries gets now.
  *
- * The limits are dynamic thresholds, as for shared buffers (Choudhury and Hahne). An application may hold at most a quarter
- * of the free slots, and at least one. So a single application can hold a fifth of all slots. Each further application
- * leaves fewer slots for the others, but always some. Endpoints share the slots of their application in the same way.
+ * The limits are dynamic thresholds, as for shared buffers (Choudhury and Hahne). An application may occupy at most a
+ * quarter of the free slots, but always one. So a single application can occupy a fifth of all slots. Each further
+ * application leaves fewer slots for the others, but always some. Endpoints share the slots of their application in the
+ * same way.
  *
- * Slots are given in turns of one: first to the application that used the least slot time, and within it to the
- * endpoint that used the least. Slot time counts alike for attempts that succeed and attempts that fail.
+ * Each round grants one slot to each application. The application that used the least slot time recently comes first, and
+ * its slot goes to the endpoint that used the least. Slot time counts equally for successful and failed attempts.
  *
- * @returns slots by endpoint
+ * @returns number of granted slots by endpoint
  */
 export function allot<Endpoint extends WaitingEndpoint>(
   { slots, busy, atMost }: SlotPool,
@@ -69,7 +70,10 @@ export function allot<Endpoint extends WaitingEndpoint>(
   return given;
 }
 
-/** Makes a function that takes one slot for an application and returns the endpoint, or undefined if none may take one. */
+/**
+ * Creates a function that grants one slot to an endpoint of the application. The function returns the endpoint, or
+ * undefined if no endpoint may get a slot.
+ */
 function turnOf<Endpoint extends WaitingEndpoint>(
   application: WaitingApplication<Endpoint>,
 ): (free: number) => Endpoint | undefined {
@@ -83,7 +87,7 @@ function turnOf<Endpoint extends WaitingEndpoint>(
       .toSorted((a, b) => a.usedMs - b.usedMs)
       .map((endpoint) => ({ endpoint, busy: endpoint.busy }));
     for (let first = queue.shift(); first; first = queue.shift()) {
-      // The limits only become smaller during one decision: an endpoint at its limit is out.
+      // Limits only shrink during a decision, so an endpoint at its limit is not considered again.
       if (first.busy >= Math.min(first.endpoint.most, part(share - busy))) continue;
       busy += 1;
       atOnce -= 1;
@@ -95,7 +99,7 @@ function turnOf<Endpoint extends WaitingEndpoint>(
   };
 }
 
-/** Returns the number of slots that one application or endpoint may hold. It is at least one. */
+/** Returns the maximum number of slots for one application or endpoint: a quarter of the given slots, at least one. */
 export function part(slots: number): number {
   return Math.max(1, Math.floor(slots * MAX_SHARE));
 }

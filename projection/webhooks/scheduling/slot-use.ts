@@ -1,20 +1,23 @@
-/** Time after which used slot time counts half. Milliseconds. */
+/** Time after which the slot time of a finished attempt counts half. Milliseconds. */
 const HALF_LIFE_MS = 30_000;
 
-/** Lower slot time counts as none. Milliseconds. */
+/** Slot time below which an application or endpoint counts as unused. Milliseconds. */
 const MIN_USED_MS = 1;
 
 /**
- * Slots that an application or endpoint holds, and its recent slot time: the time of attempts under way, and of finished
- * attempts with a half-life of 30 seconds. Times are in milliseconds of one clock.
+ * Slots that an application or endpoint occupies, and its recent slot time. Recent slot time is the age of attempts in
+ * progress plus the duration of finished attempts, which decays with a half-life of 30 seconds. All times are in
+ * milliseconds of the same clock.
  */
 export class SlotUse {
   #busy = 0;
-  /** Sum of the start times of attempts under way, so that their age costs one subtraction. */
+  /** Sum of the start times of attempts in progress, from which one subtraction gives the sum of their ages. */
   #started = 0;
-  /** Slot time of attempts that ended, and their number, as of the end of the last one. */
+  /** Decayed slot time of finished attempts, as of `#endedAt`. */
   #ended = 0;
+  /** Decayed number of finished attempts, as of `#endedAt`. */
   #attempts = 0;
+  /** Time at which the last attempt finished. */
   #endedAt = 0;
 
   get busy(): number {
@@ -39,22 +42,22 @@ export class SlotUse {
   }
 
   /**
-   * Slot time that an attempt is expected to take: that of recent attempts on average, or the average age of those under
-   * way if they have taken longer already.
+   * Estimates the slot time of the next attempt. The estimate is the average slot time of recent attempts, or the average
+   * age of attempts in progress if that is longer.
    *
-   * @param unknown expected time if no attempt ended recently
+   * @param unknown estimate if no attempt has finished recently
    */
   expectedMs(now: number, unknown: number): number {
     const ended = this.#attempts === 0 ? unknown : this.#ended / this.#attempts;
     return this.#busy === 0 ? ended : Math.max(ended, this.#age(now) / this.#busy);
   }
 
-  /** Returns true if it holds no slot and its recent slot time is negligible. */
+  /** Returns true if no slot is occupied and the recent slot time is negligible. */
   isForgotten(now: number): boolean {
     return this.#busy === 0 && this.#decayed(this.#ended, now) < MIN_USED_MS;
   }
 
-  /** Sum of the ages of the attempts under way. */
+  /** Returns the sum of the ages of the attempts in progress. */
   #age(now: number): number {
     return this.#busy * now - this.#started;
   }

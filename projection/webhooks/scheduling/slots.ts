@@ -4,85 +4,88 @@ import { allot, part } from "./fair-share.ts";
 import { SlotUse } from "./slot-use.ts";
 import { StartPace } from "./start-pace.ts";
 
-/** Slots that an endpoint may claim. */
+/** Number of free slots that an endpoint may use for its due deliveries. */
 export interface Allotment extends DueEndpoint {
   slots: number;
-  /** Slots that the endpoint holds already. */
+  /** Number of slots that the endpoint already occupies. */
   busy: number;
 }
 
-/** An attempt that holds a slot. */
+/** The slot of one attempt. */
 export interface Slot {
   endpoint: DueEndpoint;
   startedAt: number;
 }
 
 interface LaneLimits {
-  /** Attempts at once in one environment. */
+  /** Maximum number of concurrent attempts in one environment. */
   slots: number;
-  /** Attempts at once at one endpoint. */
+  /** Maximum number of concurrent attempts at one endpoint. */
   perEndpoint: number;
-  /** Most slots given in one decision: as many as a single application may hold. */
+  /** Maximum number of slots that one decision grants. It equals the number that a single application may occupy. */
   atOnce: number;
 }
 
 /**
- * Limits of one process. A single application may hold a fifth of the slots of its environment; see
- * {@link allot}. A hanging attempt costs a socket and about 30 KB of memory.
+ * Slot limits of one process. A hanging attempt costs a socket and about 30 KB of memory. For the limits of an application,
+ * see {@link allot}.
  */
 export const LANES: Record<Lane, LaneLimits> = {
   first: { slots: 960, perEndpoint: 4, atOnce: 192 },
   retry: { slots: 320, perEndpoint: 2, atOnce: 64 },
 };
 
-/** Slot time expected of an attempt if none of the application ended recently: the usual time limit. Milliseconds. */
+/**
+ * Expected slot time of an attempt if no attempt of its application has finished recently. It equals the default time limit
+ * of a response. Milliseconds.
+ */
 const EXPECTED_MS = 10_000;
 
-/** Shortest slot time expected of an attempt. Milliseconds. */
+/** Lower limit for the expected slot time of an attempt. Milliseconds. */
 const MIN_EXPECTED_MS = 1;
 
-/** An endpoint that fails may hold one slot. */
+/** Maximum number of slots of an endpoint whose last attempt failed. */
 const MAX_SLOTS_WHILE_FAILING = 1;
 
-/** Most deliveries held for each slot: one attempt under way, and one outcome that is not written yet. */
+/** Maximum number of reserved deliveries per slot: one attempt in progress, and one outcome that is not yet recorded. */
 const MAX_HELD_PER_SLOT = 2;
 
-/** Most deliveries that a process holds. */
+/** Maximum number of deliveries that a process reserves. */
 export const MAX_HELD_DELIVERIES =
   environments.options.length * MAX_HELD_PER_SLOT * (LANES.first.slots + LANES.retry.slots);
 
-/** Slot use of an application, and the pace of its starts. */
+/** Slot use of an application, and the pace at which its attempts start. */
 interface PacedUse {
   use: SlotUse;
   pace: StartPace;
 }
 
-/** Slots of one lane in one environment, with their use by applications and endpoints. */
+/** The slots of one lane in one environment, and their use by applications and endpoints. */
 interface Pool {
   lane: Lane;
   environment: Environment;
   all: SlotUse;
-  /** Deliveries under way, or with an outcome that is not written yet. */
+  /** Number of claimed deliveries whose outcome is not yet recorded. */
   held: number;
   applications: Map<string, PacedUse>;
   endpoints: Map<string, SlotUse>;
 }
 
-/** Slots of this process for attempts. Each lane of each environment has its own. */
+/** Slots of this process for attempts. Each lane of each environment has separate slots. */
 export interface Slots {
-  /** Decides which endpoints may claim deliveries now, and how many. */
+  /** Decides which endpoints may use free slots now, and how many. */
   allot(due: DueEndpoints): Allotment[];
-  /** Takes a slot for a claimed delivery. */
+  /** Reserves a claimed delivery, and occupies a slot for its attempt. */
   take(endpoint: DueEndpoint): Slot;
-  /** Frees the slot of an attempt that ended; its delivery is still held. */
+  /** Frees the slot of a finished attempt. The delivery stays reserved until `letGo`. */
   free(slot: Slot): void;
-  /** Releases a delivery whose slot is free. */
+  /** Ends the reservation of a delivery whose slot is free. */
   letGo(slot: Slot): void;
-  /** Forgets applications and endpoints that hold no slot and used none recently. */
+  /** Removes the records of applications and endpoints that occupy no slot and used none recently. */
   forget(): void;
 }
 
-/** @param clock milliseconds; only differences matter */
+/** @param clock returns milliseconds from any fixed start */
 export function createSlots(clock: () => number): Slots {
   const pools = (["first", "retry"] as const).flatMap((lane) =>
     environments.options.map((environment) => createPool(lane, environment)),
@@ -137,8 +140,8 @@ function usesOf(pool: Pool, endpoint: DueEndpoint): SlotUse[] {
 }
 
 /**
- * Returns the time between two starts at which an application uses exactly its share of the slots, if attempts take as long
- * as recent ones. So slow attempts that started together do not keep ending and starting together.
+ * Returns the time between two starts at which an application uses exactly its share of the slots, if its attempts take as
+ * long as its recent ones. The spacing keeps slow attempts from always starting and ending together. Milliseconds.
  */
 function spacingOf(pool: Pool, use: SlotUse | undefined, now: number): number {
   const expected = use?.expectedMs(now, EXPECTED_MS) ?? EXPECTED_MS;

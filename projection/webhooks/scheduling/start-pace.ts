@@ -1,18 +1,24 @@
-/** Starts that are possible at once after a pause. */
+/** Maximum number of attempts that may start together after a pause. */
 const BURST = 4;
 
-/** Missed starts of this time can be made up. It covers the time between two decisions. Milliseconds. */
+/**
+ * Length of the recent period whose unused starts may still be used. It covers the time between two decisions.
+ * Milliseconds.
+ */
 const CATCH_UP_MS = 50;
 
-/** Spreads starts evenly over time (generic cell rate algorithm). Times are in milliseconds of one clock. */
+/**
+ * Spreads the starts of attempts evenly over time, by the generic cell rate algorithm. All times are in milliseconds of the
+ * same clock.
+ */
 export class StartPace {
-  /** Time by which the starts so far are used up at the given spacing. */
+  /** Theoretical time of the next start if all starts were evenly spaced. */
   #usedUpAt = Number.NEGATIVE_INFINITY;
 
   /**
-   * Counts the starts that are possible now.
+   * Returns the number of attempts that may start now.
    *
-   * @param spacing time between two starts
+   * @param spacing required average time between two starts, in milliseconds
    */
   possible(now: number, spacing: number): number {
     const ahead = Math.max(0, this.#usedUpAt - now);

@@ -6,33 +6,34 @@ import { activeEndpoint, IN_LANE, READ_MODELS_ARE_CURRENT } from "../scheduling/
 import type { DueEndpoint, Lane } from "../scheduling/due-endpoints.ts";
 import type { Allotment } from "../scheduling/slots.ts";
 
-/** A delivery that this process may attempt once, until its lease expires. The attempt is already on record. */
+/** A leased delivery that this process may attempt once before the lease expires. The attempt is already recorded. */
 export interface ClaimedDelivery extends DeliveryRound {
   lane: Lane;
   applicationId: string;
   body: string;
   url: string;
-  /** Encrypted secrets: the current one first, then former ones that are still valid. */
+  /** Encrypted signing secrets: the current secret first, then former secrets that are still valid. */
   encryptedSecrets: string[];
-  /** Number of the attempt in all rounds, from 1. */
+  /** Number of the attempt, counted from 1 over all rounds of the delivery. */
   number: number;
-  /** Number of the attempt in this round, from 1. */
+  /** Number of the attempt, counted from 1 in the current round. */
   attempts: number;
 }
 
-/** An endpoint after a claim. */
+/** State of an endpoint after a claim. */
 export interface ClaimedEndpoint {
   endpoint: DueEndpoint;
-  /** True if its last attempt failed. */
+  /** True if the last attempt at the endpoint failed. */
   failing: boolean;
-  /** True if it used all its slots, so that more of its deliveries may be due. */
+  /** True if the claim used all slots of the endpoint, so that more deliveries may be due. */
   more: boolean;
 }
 
 interface EndpointRow {
+  /** Position of the endpoint in the claim, from 1. */
   place: number;
   failing: boolean;
-  /** Usable slots; null if the endpoint may not get deliveries. */
+  /** Number of slots that the endpoint may use. Null if deliveries may not be sent to the endpoint. */
   room: number | null;
 }
 
@@ -54,10 +55,10 @@ interface DeliveryRow {
   round_attempt_count: number;
 }
 
-/** An endpoint of the claim with one of its deliveries, or with none. */
+/** Row of an endpoint and one of its claimed deliveries. An endpoint without claimed deliveries has one row. */
 type ClaimRow = EndpointRow & (DeliveryRow | { delivery_id: null });
 
-/** Returns SQL for the due deliveries of a lane: of each endpoint the oldest ones, up to its slots. Locks only these. */
+/** Returns SQL that selects and locks the due deliveries of a lane: for each endpoint the oldest, up to its slots. */
 const dueIn = (lane: Lane) => `
   SELECT e.place AS allotted_place, e.url, d.*
     FROM allotted e
@@ -74,11 +75,11 @@ const dueIn = (lane: Lane) => `
    WHERE e.lane = '${lane}' AND e.room > 0`;
 
 /**
- * One statement, and so one transaction. It chooses deliveries, leases them, and records each attempt with unknown outcome
- * before anything is sent. If an earlier lease expired, the new attempt does not count for the retry schedule. An endpoint
- * that may not get deliveries has no slots. A failing endpoint has one slot.
+ * Chooses deliveries, leases them, and records each attempt with an unknown outcome, all in one transaction. If an earlier
+ * lease expired, the new attempt does not count for the retry schedule. An inactive endpoint gets no slots. A failing
+ * endpoint gets one slot.
  *
- * The arrays come from sub-selects, so that the planner does not plan each claim again because of their length.
+ * The arrays come from sub-selects, so that the planner reuses its plan for arrays of any length.
  */
 const CLAIM = `
   WITH allotted AS MATERIALIZED (
@@ -112,11 +113,11 @@ const CLAIM = `
       ON d.allotted_place = x.place`;
 
 /**
- * Claims and leases due deliveries, of each endpoint at most as many as its slots.
+ * Claims and leases due deliveries. Claims at most as many deliveries of an endpoint as the endpoint has slots.
  *
- * @param held ids of deliveries that this process still holds although their lease has expired
+ * @param held ids of deliveries that this process has reserved although their lease has expired
  * @param now milliseconds since 1970
- * @param leaseMs length of the lease, longer than any attempt
+ * @param leaseMs length of the lease in milliseconds, longer than any attempt
  */
 export async function claimDue(
   pool: pg.Pool,

@@ -4,39 +4,39 @@ import { isIP } from "node:net";
 import type { Duplex } from "node:stream";
 import type { SafeDestination } from "../../../shared/webhooks/destination.ts";
 
-/** Connections to receivers, kept open between deliveries. */
+/** Pools of connections to receivers. Connections stay open between deliveries. */
 export interface Connections {
   /**
-   * Starts a POST to the checked address. The request uses a kept connection of the same application, origin and
-   * address, or opens one at once: no request waits for another. The caller ends the request and limits its time.
+   * Starts a POST request to the checked address. The request uses an idle connection of the same application, origin and
+   * address, or opens a new one. No request waits for another request. The caller ends the request and limits its time.
    *
-   * @param fresh true for a new connection that serves this request only
+   * @param fresh true to open a new connection for this request only
    */
   post(applicationId: string, destination: SafeDestination, headers: Headers, fresh: boolean): ClientRequest;
-  /** Closes all connections, used or idle. */
+  /** Closes all connections, including those in use. */
   close(): void;
 }
 
 type Headers = Readonly<Record<string, string>>;
 
 /**
- * Most idle connections of one pool and of all pools. Beyond the total, the connection that was idle longest is closed. The
- * sender limits the connections in use, because it limits the attempts under way.
+ * Maximum numbers of idle connections in one pool and in all pools. Beyond the total, the connection that has been idle
+ * longest is closed. Connections in use need no limit here, because the sender limits concurrent attempts.
  */
 const MAX_IDLE_PER_POOL = 64;
 const MAX_IDLE = 512;
 
 /**
- * Idle time after which a connection is closed. It is closed earlier, one second before the timeout in the receiver's
- * `Keep-Alive` header. Common servers wait five seconds. Milliseconds.
+ * Idle time after which a connection is closed. Many servers close connections after five seconds. If the receiver's
+ * `Keep-Alive` header has a shorter timeout, the connection is closed one second before that timeout. Milliseconds.
  */
 const IDLE_TIMEOUT_MS = 4_000;
 
 const MAX_HEADER_BYTES = 16_384;
 
 /**
- * Creates pools of HTTP/1.1 connections by application, origin and address. TLS verifies the certificate for the name
- * in the URL. Redirects are not followed and bodies are not decompressed.
+ * Creates pools of HTTP/1.1 connections. Each application, origin and address has a separate pool. TLS verifies that the
+ * certificate matches the host name in the URL. Redirects are not followed, and response bodies are not decompressed.
  */
 export function createConnections(): Connections {
   const idle = new Set<Duplex>();
@@ -47,7 +47,7 @@ export function createConnections(): Connections {
       const name = url.hostname.replace(/^\[|\]$/g, "");
       const options: PooledOptions = {
         method: "POST",
-        // The connection goes to this address. No name is looked up here.
+        // The address instead of the name prevents a second DNS lookup.
         host: address,
         port: url.port || (secure ? 443 : 80),
         servername: isIP(name) === 0 ? name : "",
@@ -69,7 +69,7 @@ interface PooledOptions extends https.RequestOptions {
   pool: string;
 }
 
-/** @param idle the idle connections of all agents, longest idle first */
+/** @param idle idle connections of all agents. The connection that has been idle longest comes first. */
 function createAgent(Base: typeof http.Agent, idle: Set<Duplex>): http.Agent {
   function forget(this: Duplex) {
     idle.delete(this);
@@ -80,7 +80,7 @@ function createAgent(Base: typeof http.Agent, idle: Set<Duplex>): http.Agent {
     }
 
     override keepSocketAlive(socket: Duplex): boolean {
-      // The declared type says void; false means that the receiver closes the connection too soon.
+      // Despite its declared type, the method returns false if the receiver will close the connection too soon.
       const kept: unknown = super.keepSocketAlive(socket);
       if (kept === false) return false;
       const [oldest] = idle.size < MAX_IDLE ? [] : idle;

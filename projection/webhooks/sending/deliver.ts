@@ -9,7 +9,7 @@ import { signatureHeaders } from "./signature.ts";
 export interface DeliverOptions extends DestinationOptions, AttemptLimits {
   connections: Connections;
   secrets: SecretReader;
-  /** The brand segment of header names. */
+  /** Brand segment of header names, for example `SERVICE` in `X-SERVICE-Signature`. */
   brand: string;
   logger: Logger;
   /** Milliseconds since 1970. */
@@ -19,7 +19,7 @@ export interface DeliverOptions extends DestinationOptions, AttemptLimits {
 const USER_AGENT = "ClinicService-Webhooks/1";
 
 /**
- * Makes one attempt at a delivery: signs it with the current time and sends it.
+ * Makes one attempt at a delivery: signs the body with the current time and sends the request.
  *
  * @returns undefined if the signal interrupted the attempt
  */
@@ -38,7 +38,7 @@ export async function deliver(
     const headers = {
       "Content-Type": "application/json",
       "User-Agent": USER_AGENT,
-      // The start of the answer is stored unchanged, so it must not be compressed.
+      // The start of the response is stored unchanged, so the response must not be compressed.
       "Accept-Encoding": "identity",
       ...signatureHeaders({ deliveryId, timestamp, body }, opened, brand),
     };
@@ -49,7 +49,7 @@ export async function deliver(
     logger.debug({ deliveryId, endpointId, number, statusCode, fault, durationMs }, "An attempt ended.");
     return result;
   } catch (error) {
-    // A fault of this service, not of the receiver.
+    // The cause is in this service, not at the receiver.
     logger.error(
       { error, deliveryId, endpointId },
       "A delivery cannot be signed. Check WEBHOOK_SECRET_KEYS.",

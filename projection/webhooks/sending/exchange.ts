@@ -1,27 +1,29 @@
 import type { ClientRequest, IncomingMessage } from "node:http";
 
-/** The answer's body is longer than the limit. */
+/** The body of the response is longer than the limit. */
 export class ResponseTooLongError extends Error {
   override readonly name = "ResponseTooLongError";
 }
 
-/** The answer is valid HTTP, but not an answer to a plain POST. */
+/** The response is valid HTTP, but not a valid response to a POST request. */
 export class InvalidResponseError extends Error {
   override readonly name = "InvalidResponseError";
 }
 
-/** Most bytes of an answer's body that are kept, and most that are read. */
+/** Number of bytes of a response body that are stored. The remaining bytes are read and discarded. */
 const MAX_KEPT_BYTES = 1_024;
+
+/** Maximum length of a response body. A longer body fails the attempt. */
 const MAX_ANSWER_BYTES = 1024 ** 2;
 
-/** Most informational answers (1xx) before the final one. */
+/** Maximum number of informational responses (1xx) before the final response. */
 const MAX_INFORMATIONAL_ANSWERS = 16;
 
-/** One request, and the part of its answer that has arrived. */
+/** One request, and the part of its response that has arrived. */
 export class Exchange {
-  /** Null until a final answer begins. */
+  /** Status of the final response. Null until the response begins. */
   statusCode: number | null = null;
-  /** The answer's Retry-After header, unchanged. */
+  /** The response's Retry-After header, unchanged. */
   retryAfter: string | null = null;
   #kept: Buffer[] = [];
   #length = 0;
@@ -30,19 +32,19 @@ export class Exchange {
   #request: ClientRequest | undefined;
 
   /**
-   * Sends the request and reads its answer.
+   * Sends the request and reads its response.
    *
-   * If the receiver closes a kept connection before the answer begins, the request is sent once more on a fresh
-   * connection: the receiver most likely closed the connection before the request arrived. A receiver that did process
-   * it recognises the delivery's id, as with every retry.
+   * If the receiver closes a reused connection before the response begins, the request is sent once more on a new
+   * connection, because the receiver most likely closed the connection before the request arrived. If the receiver did
+   * process the request, it recognises the delivery's id, as with every retry.
    *
-   * @param open starts the request, on a kept connection unless `fresh`
-   * @param onConnected called whenever the request gets a connection and is sent
+   * @param open starts the request, on a new connection if `fresh` is true
+   * @param onConnected called each time the request is assigned to an open connection
    * @throws the connection's error, {@link ResponseTooLongError}, or {@link InvalidResponseError}
    */
   async run(open: (fresh: boolean) => ClientRequest, body: string, onConnected: () => void): Promise<void> {
-    // The check of the destination may have taken all the time of the attempt.
-    if (this.#isCut) throw new Error("The attempt is over.");
+    // The attempt may have timed out while its destination was checked.
+    if (this.#isCut) throw new Error("The attempt was aborted.");
     try {
       await this.#send(open(false), body, onConnected);
     } catch (error) {
@@ -51,13 +53,13 @@ export class Exchange {
     }
   }
 
-  /** The beginning of the answer's body, fit for a Postgres column: no NUL, no partial character at the end. */
+  /** Start of the response body, as text for Postgres: without NUL, and without a partial character at the end. */
   get answer(): string | null {
     if (this.statusCode === null) return null;
     return new TextDecoder().decode(Buffer.concat(this.#kept), { stream: true }).replaceAll("\0", "");
   }
 
-  /** Ends the exchange now. A request that is not sent yet is never sent. */
+  /** Aborts the exchange. A request that is not yet sent is never sent. */
   cut(): void {
     this.#isCut = true;
     this.#request?.destroy();
@@ -78,12 +80,12 @@ export class Exchange {
       request.on("information", () => {
         this.#informational += 1;
         if (this.#informational <= MAX_INFORMATIONAL_ANSWERS) return;
-        fail(new InvalidResponseError("too many informational answers"));
+        fail(new InvalidResponseError("The receiver sent too many informational responses."));
       });
-      const refuse = () => fail(new InvalidResponseError("the receiver switched protocols"));
+      const refuse = () => fail(new InvalidResponseError("The receiver switched protocols."));
       request.once("upgrade", refuse);
       request.once("response", (answer) => {
-        // Data that arrives in one piece is parsed completely, even after the request was destroyed.
+        // Node parses a received chunk to its end, even if the request is destroyed meanwhile.
         if (request.destroyed) return;
         if (answer.statusCode === 101) refuse();
         else this.#read(answer, resolve, fail);
@@ -97,7 +99,7 @@ export class Exchange {
     this.retryAfter = answer.headers["retry-after"] ?? null;
     answer.on("data", (chunk: Buffer) => {
       const missing = MAX_KEPT_BYTES - this.#length;
-      // A copy, because the chunk is part of a much larger buffer.
+      // The copy lets Node free the much larger buffer behind the chunk.
       if (missing > 0) this.#kept.push(Buffer.from(chunk.subarray(0, missing)));
       this.#length += chunk.length;
       if (this.#length > MAX_ANSWER_BYTES) onError(new ResponseTooLongError());

@@ -1,41 +1,41 @@
 import type { AttemptError } from "../../../shared/webhooks/attempt-error.ts";
 
-/** Result of an attempt, as far as it matters for the next one. */
+/** Part of an attempt's result that decides about the next attempt. */
 export interface AttemptResult {
-  /** Null without an answer. */
+  /** Status of the response. Null if no response began. */
   statusCode: number | null;
-  /** Null if a complete answer came. */
+  /** Null if the response is complete. */
   error: AttemptError | null;
-  /** The Retry-After header of the answer, unchanged. */
+  /** The Retry-After header of the response, unchanged. */
   retryAfter: string | null;
 }
 
 export type Verdict =
   | { status: "delivered" }
   | { status: "pending"; nextAttemptAt: number }
-  /** `gone`: the endpoint wants no more deliveries. */
+  /** `gone` is true if the receiver returned 410, which disables the endpoint. */
   | { status: "failed"; gone: boolean };
 
 export interface RetryContext {
-  /** Attempts of this round, including this one. */
+  /** Number of attempts in the current round, including the finished attempt. */
   attempts: number;
   /** Seconds before each retry. */
   schedule: readonly number[];
   /** Milliseconds since 1970. */
   now: number;
-  /** From 0 up to, not including, 1. */
+  /** Random number from 0 inclusive to 1 exclusive. */
   random: number;
 }
 
-/** Random part of each wait, so that deliveries that failed together are not retried together. */
+/** Share of each wait that varies randomly, so that deliveries that failed together are not retried together. */
 const JITTER = 0.2;
 
-/** Longest wait that a receiver can request. Milliseconds. */
+/** Maximum wait that a receiver can request with Retry-After. Milliseconds. */
 const MAX_RETRY_AFTER_MS = 24 * 60 * 60 * 1_000;
 
 const GONE = 410;
 
-/** Decides about a delivery after an attempt. A complete 2xx answer is a success, everything else is a failure. */
+/** Decides the next status of a delivery after an attempt. Only a complete 2xx response is a success. */
 export function judge(outcome: AttemptResult, context: RetryContext): Verdict {
   const { statusCode, error } = outcome;
   if (error === null && statusCode !== null && statusCode >= 200 && statusCode < 300) {
@@ -50,7 +50,7 @@ export function judge(outcome: AttemptResult, context: RetryContext): Verdict {
   return { status: "pending", nextAttemptAt: Math.ceil(context.now + Math.max(scheduled, requested)) };
 }
 
-/** Returns the wait in a Retry-After header, which holds seconds or an HTTP date. Returns 0 if it is unreadable or in the past. */
+/** Parses a Retry-After header, which holds seconds or an HTTP date. Returns milliseconds, 0 if invalid or in the past. */
 function requestedWait(retryAfter: string | null, now: number): number {
   if (retryAfter === null) return 0;
   const text = retryAfter.trim();

@@ -1,12 +1,11 @@
-/** Decrypts secrets. */
 export interface SecretReader {
-  /** @throws if the key is unknown or the text is damaged */
+  /** Decrypts a secret. @throws if the encryption key is unknown or the text is damaged */
   open(encrypted: string): Promise<string>;
 }
 
 const MAX_CACHED_SECRETS = 1_000;
 
-/** Caches decrypted secrets, so that an endpoint's secret is not decrypted for each delivery. */
+/** Creates a reader that caches decrypted secrets, so that a secret is not decrypted again for each delivery. */
 export function cachingSecrets(reader: SecretReader): SecretReader {
   const opened = new Map<string, Promise<string>>();
   return {

@@ -8,32 +8,32 @@ import type { Connections } from "./connections.ts";
 import { Exchange, InvalidResponseError, ResponseTooLongError } from "./exchange.ts";
 import type { AttemptResult } from "./retry-policy.ts";
 
-/** Outcome of one attempt. */
+/** Result of one attempt. */
 export interface SendResult extends AttemptResult {
-  /** From the name lookup to the end of the answer. */
+  /** Time from the DNS lookup to the end of the response. */
   durationMs: number;
-  /** Start of the answer's body; null without an answer. */
+  /** Start of the response body. Null if no response began. */
   answer: string | null;
 }
 
 export interface AttemptLimits {
-  /** For looking up the name, connecting and the TLS handshake together. Milliseconds. */
+  /** Time limit for DNS lookup, connection and TLS handshake together. Milliseconds. */
   connectTimeoutMs: number;
-  /** From the moment that the request has a connection to the end of the answer. Milliseconds. */
+  /** Time limit from the moment the connection is ready to the end of the response. Milliseconds. */
   timeoutMs: number;
 }
 
 export interface SendOptions extends DestinationOptions, AttemptLimits {
   connections: Connections;
-  /** Applications share no connections. */
+  /** Selects the connection pool, because applications share no connections. */
   applicationId: string;
-  /** Interrupts the attempt; its outcome then stays unknown. */
+  /** Interrupts the attempt. The outcome of an interrupted attempt stays unknown. */
   signal: AbortSignal;
 }
 
 /**
- * Makes one attempt: checks the destination, connects to the checked address and sends the request. Failures are
- * outcomes, not errors. An attempt that ends before its request is sent is never a `timeout`.
+ * Makes one attempt: checks the destination, connects to the checked address and sends the request. Failures of the
+ * receiver are returned, not thrown. A time limit that ends before the request is sent is never reported as `timeout`.
  *
  * @returns undefined if the signal interrupted the attempt
  */
@@ -46,7 +46,7 @@ export function send(
   const { applicationId, connections, signal, connectTimeoutMs, timeoutMs } = options;
   const started = performance.now();
   const exchange = new Exchange();
-  // The error if the time runs out now.
+  // The error to report if the current time limit ends.
   let late: AttemptError = "lookup_failed";
   return new Promise((resolve) => {
     const end = (error: AttemptError | null) => {
@@ -65,7 +65,7 @@ export function send(
       resolve(undefined);
     };
     const onConnected = () => {
-      // A request that is sent again gets no extra time.
+      // A request that is sent a second time gets no additional time.
       if (late === "timeout") return;
       late = "timeout";
       clearTimeout(timer);
@@ -102,7 +102,7 @@ const ERRORS: readonly [RegExp, AttemptError][] = [
   [/^(ERR_TLS|ERR_SSL|CERT_|EPROTO$|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/, "tls_failed"],
 ];
 
-/** @param late error code if the time runs out at this step */
+/** @param late error code for an operating system's timeout at the current step */
 function errorOf(error: unknown, late: AttemptError): AttemptError {
   if (error instanceof UnsafeDestinationError) return error.code;
   if (error instanceof ResponseTooLongError) return "answer_too_long";

@@ -1,9 +1,9 @@
 import { createHmac } from "node:crypto";
 
-/** Signed content of a delivery. The id is the same in every attempt; the timestamp is that of the attempt. */
 export interface SignedContent {
+  /** Identical in all attempts. */
   deliveryId: string;
-  /** Seconds since 1970. */
+  /** Time of the attempt. Seconds since 1970. */
   timestamp: number;
   body: string;
 }
@@ -11,10 +11,11 @@ export interface SignedContent {
 const PREFIX = "whsec_";
 
 /**
- * Signs with the Standard Webhooks scheme: HMAC-SHA256 over `id.timestamp.body`, base64, one `v1,` value for each secret.
+ * Signs a delivery with the Standard Webhooks scheme: HMAC-SHA256 over `id.timestamp.body`, encoded in base64. The signature
+ * header has one `v1,` value for each secret.
  *
- * @param secrets `whsec_` and base64; several while rotated secrets are still valid
- * @returns headers with the names of the brand and with the standard names
+ * @param secrets texts of the form `whsec_<base64>`; more than one while rotated secrets are still valid
+ * @returns the same headers twice, with branded names and with the standard names
  */
 export function signatureHeaders(
   content: SignedContent,

@@ -21,7 +21,7 @@ describe("webhook delivery", () => {
   });
   afterEach(() => receiver.close());
 
-  it("an endpoint gets an appointment with a signature that Standard Webhooks libraries verify", async () => {
+  it("the webhook of a new appointment has a signature that Standard Webhooks libraries verify", async () => {
     const endpoint = await world.endpoint(`${receiver.url}/in?a=b`);
     const { eventId, appointmentId } = await world.appointment(endpoint.clinicId);
     const delivery = await world.until(eventId, endpoint, ({ status }) => status === "delivered");
@@ -67,7 +67,7 @@ describe("webhook delivery", () => {
     expect(statusOf(arrived)).to.equal("checked_in");
   });
 
-  it("uses separate connections for two applications at the same origin", async () => {
+  it("the sender uses separate connections for two applications at the same origin", async () => {
     for (let n = 0; n < 2; n += 1) {
       const endpoint = await world.endpoint(receiver.url);
       const { eventId } = await world.appointment(endpoint.clinicId);
@@ -77,7 +77,7 @@ describe("webhook delivery", () => {
     expect(one).not.to.equal(other);
   });
 
-  it("records connection_timeout, not timeout, if the receiver accepts no connection", async () => {
+  it("an attempt at a receiver that accepts no connection is recorded as connection_timeout", async () => {
     const deaf = await startUnresponsiveServer();
     const endpoint = await world.endpoint(`http://127.0.0.1:${deaf.port}`);
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -90,7 +90,7 @@ describe("webhook delivery", () => {
     await deaf.close();
   });
 
-  it("changes of resources cause no webhooks", async () => {
+  it("allocating or releasing a resource of an appointment sends no webhook", async () => {
     const endpoint = await world.endpoint(receiver.url);
     const { appointmentId } = await world.appointment(endpoint.clinicId);
     const assignmentId = randomUUID();
@@ -105,16 +105,16 @@ describe("webhook delivery", () => {
       }),
       await world.change(appointmentId, { type: "ResourceReleased", data: { appointmentId, assignmentId } }),
     ];
-    // Messages keep the log's order: what is told later has passed those.
-    const told = await world.change(appointmentId, {
+    // Messages keep the log's order, so the messages of the earlier events were processed before this one.
+    const confirmed = await world.change(appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId },
     });
-    await world.until(told, endpoint, ({ status }) => status === "delivered");
+    await world.until(confirmed, endpoint, ({ status }) => status === "delivered");
     for (const eventId of silent) expect(await world.delivery(eventId, endpoint)).to.equal(undefined);
   });
 
-  it("a failed delivery is retried with the same id and a new signature, then fails; a replay delivers it", async () => {
+  it("a delivery keeps its id over all retries, and after the last retry a replay can still deliver it", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.always({ status: 500, body: "broken" });
     const { eventId, appointmentId } = await world.appointment(endpoint.clinicId);

@@ -26,7 +26,7 @@ describe("automatic disabling of an endpoint", () => {
   });
   afterEach(() => receiver.close());
 
-  /** Delivers one appointment on a day, counted from the first. */
+  /** Creates one delivery on a day, counted from the start of the test, and waits for its final status. */
   async function deliverOn(day: number, ends: "failed" | "delivered" = "failed"): Promise<void> {
     ahead = day * DAY;
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -47,13 +47,13 @@ describe("automatic disabling of an endpoint", () => {
       const found = await readEndpoint();
       return found?.status === wanted ? found : undefined;
     });
-  /** Sends one more appointment, whose first failed attempt disables the endpoint. */
+  /** Creates one more delivery, whose first failed attempt disables the endpoint. */
   async function disableOn(day: number) {
     ahead = day * DAY;
     await world.appointment(endpoint.clinicId);
     return untilStatus("disabled");
   }
-  /** A delivery that is sent proves that no fact is waiting to disable the endpoint. */
+  /** Checks that an endpoint is active. A successful delivery proves that the outbox holds no fact to disable the endpoint. */
   async function expectActive(day: number): Promise<void> {
     receiver.next({ status: 200 });
     await deliverOn(day, "delivered");
@@ -69,30 +69,30 @@ describe("automatic disabling of an endpoint", () => {
     );
   };
 
-  it("disables an endpoint that keeps failing for five days", async () => {
+  it("an endpoint without a success for five days is disabled", async () => {
     await failOn(0, 1, 2, 3, 4);
     expect(await readEndpoint()).to.deep.include({ status: "active" });
     expect(await disableOn(5.01)).to.deep.include({ disabled_reason: "no_success" });
   });
 
-  it("leaves an endpoint active that failed once five days ago and once today", async () => {
+  it("an endpoint with one failure five days ago and one failure today stays active", async () => {
     await failOn(0, 5.1);
     await expectActive(5.1);
   });
 
-  it("leaves an endpoint active that failed often five days ago and today, but was sent nothing in between", async () => {
+  it("an endpoint with many failures five days ago and today stays active if no attempts were made in between", async () => {
     await failOn(0, 0, 0, 0, 0, 0, 5.1, 5.1, 5.1, 5.1, 5.1, 5.1);
     await expectActive(5.1);
   });
 
-  it("disables an endpoint at the tenth failed attempt, not before", async () => {
+  it("an endpoint that fails for more than five days is disabled at the tenth failed attempt, not earlier", async () => {
     await failOn(0, 1.9, 3.8, 5.6);
     expect(await readEndpoint()).to.deep.include({ status: "active" });
     await deliverOn(5.7);
     await untilStatus("disabled");
   });
 
-  it("starts a new period after a success", async () => {
+  it("a successful attempt starts a new failure period of an endpoint", async () => {
     await failOn(0, 1, 2, 3, 4);
     receiver.next({ status: 200 });
     await deliverOn(4.5, "delivered");
@@ -101,7 +101,7 @@ describe("automatic disabling of an endpoint", () => {
     await disableOn(10.2);
   });
 
-  it("starts a new period when the operator disables and enables the endpoint", async () => {
+  it("a new failure period starts after the operator disables and enables an endpoint", async () => {
     await failOn(0, 1, 2, 3, 4);
     await happens("WebhookEndpointDisabled");
     await untilStatus("disabled");
@@ -111,7 +111,7 @@ describe("automatic disabling of an endpoint", () => {
     await expectActive(5.1);
   });
 
-  it("starts a new period when an endpoint that was disabled for its failures is enabled", async () => {
+  it("a new failure period starts after an endpoint that was disabled for its failures is enabled", async () => {
     await failOn(0, 1, 2, 3, 4);
     await disableOn(5.1);
     await happens("WebhookEndpointEnabled");
@@ -120,14 +120,14 @@ describe("automatic disabling of an endpoint", () => {
     await expectActive(5.2);
   });
 
-  it("tracks the failures of each endpoint by itself", async () => {
+  it("failures of one endpoint do not disable another endpoint of the same clinic", async () => {
     const { clinicId } = endpoint;
     const other = await startReceiver();
-    const stranger = await world.endpoint(other.url, { clinicId });
+    const healthy = await world.endpoint(other.url, { clinicId });
     await failOn(0, 1, 2, 3, 4);
     await disableOn(5.1);
     const { eventId } = await world.appointment(clinicId);
-    await world.until(eventId, stranger, ({ status }) => status === "delivered");
+    await world.until(eventId, healthy, ({ status }) => status === "delivered");
     await other.close();
   });
 });

@@ -31,8 +31,8 @@ describe("the test of an endpoint", () => {
     return testId;
   }
 
-  it("a test is delivered only to the tested endpoint, with a signature", async () => {
-    // Neither the types it asked for nor the branches it may see matter to a test.
+  it("a test webhook is delivered only to the tested endpoint, with a signature", async () => {
+    // A test is sent regardless of the endpoint's event types and branches.
     const endpoint = await world.endpoint(receiver.url, {
       events: ["appointment.updated"],
       branchIds: [randomUUID()],
@@ -51,7 +51,7 @@ describe("the test of an endpoint", () => {
       ...{ clinicId, branchId: null, data: { test: true } },
     });
     expect(Date.parse(createdAt)).to.be.closeTo(Date.now(), 10_000);
-    // What is told later comes later: by then the test would have reached the sibling too.
+    // Messages keep the log's order, so a delivery of the test to the sibling would exist by then.
     const { eventId } = await world.appointment(clinicId);
     await world.until(eventId, sibling, ({ status }) => status === "delivered");
     const { rows } = await world.pool.query(
@@ -61,7 +61,7 @@ describe("the test of an endpoint", () => {
     expect(rows).to.deep.equal([{ endpoint_id: endpointId, application_id: applicationId }]);
   });
 
-  it("a failed test is retried, and can be replayed", async () => {
+  it("a failed test webhook is retried, and can be replayed after the last retry", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.always({ status: 500 });
     const testId = await test(endpoint);

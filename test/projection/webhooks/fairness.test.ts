@@ -4,15 +4,17 @@ import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
-/** Endpoints of the application that is in the way, and deliveries that are due at each. */
+/** Number of endpoints of the slow application. */
 const ENDPOINTS = 49;
-const EACH = 6;
 
-/** Attempts that such an application has under way at least, when it has all that it can get. */
-const MANY = 100;
+/** Number of due deliveries at each endpoint of the slow application. */
+const DELIVERIES_EACH = 6;
 
-/** Longer than any test: no attempt ends by itself. Milliseconds. */
-const TIMEOUT = 300_000;
+/** Minimum number of concurrent attempts of an application that occupies all slots it can get. */
+const MIN_CONCURRENT_ATTEMPTS = 100;
+
+/** Time limit of attempts, longer than any test, so that no attempt times out. Milliseconds. */
+const ATTEMPT_TIMEOUT_MS = 300_000;
 
 describe("an application whose endpoints do not answer", function () {
   this.timeout(120_000);
@@ -24,7 +26,7 @@ describe("an application whose endpoints do not answer", function () {
     world = await createWorld();
     slow = await startReceiver();
     healthy = await startReceiver();
-    world.startAll({ timeoutMs: TIMEOUT });
+    world.startAll({ timeoutMs: ATTEMPT_TIMEOUT_MS });
   });
   afterEach(async () => {
     await slow.close();
@@ -32,7 +34,7 @@ describe("an application whose endpoints do not answer", function () {
     await world.close();
   });
 
-  /** Registers 49 endpoints of one application at one clinic. */
+  /** Registers the endpoints of the slow application at one clinic. @returns one of the endpoints */
   async function registerMany(url: string, environment: Environment): Promise<Endpoint> {
     const sibling = await world.endpoint(url, { environment });
     const others = Array.from({ length: ENDPOINTS - 1 }, () => world.endpoint(url, { environment, sibling }));
@@ -48,17 +50,21 @@ describe("an application whose endpoints do not answer", function () {
     return rows[0]?.count ?? 0;
   };
   async function fill({ clinicId }: Endpoint, environment: Environment): Promise<void> {
-    for (let n = 0; n < EACH; n += 1) await world.appointment(clinicId, { environment });
+    for (let n = 0; n < DELIVERIES_EACH; n += 1) await world.appointment(clinicId, { environment });
   }
-  /** Waits until the application has as many attempts under way as it can get. */
+  /** Waits until the application occupies all slots that it can get. */
   const untilFull = (endpoint: Endpoint) =>
-    eventually("many attempts", async () => (await attempts(endpoint, "under way")) >= MANY, 40_000);
+    eventually(
+      "many attempts",
+      async () => (await attempts(endpoint, "under way")) >= MIN_CONCURRENT_ATTEMPTS,
+      40_000,
+    );
   async function expectDelivered(endpoint: Endpoint, environment: Environment): Promise<void> {
     const { eventId } = await world.appointment(endpoint.clinicId, { environment });
     await world.until(eventId, endpoint, ({ status }) => status === "delivered", 40_000);
   }
 
-  it("an endpoint that does not answer delays no application on another host", async () => {
+  it("endpoints that do not respond delay no application with another host", async () => {
     slow.always({ mode: "hang" });
     const hanging = await registerMany(slow.url, "sandbox");
     const other = await world.endpoint(healthy.url, { environment: "sandbox" });
@@ -68,7 +74,7 @@ describe("an application whose endpoints do not answer", function () {
     expect(await attempts(hanging, "ended")).to.equal(0);
   });
 
-  it("an endpoint that does not answer delays no application on the same host", async () => {
+  it("endpoints that do not respond delay no other application with the same host", async () => {
     slow.always({ mode: "hang" });
     slow.always({ status: 200 }, "/healthy");
     const hanging = await registerMany(slow.url, "sandbox");
@@ -79,7 +85,7 @@ describe("an application whose endpoints do not answer", function () {
     expect(await attempts(hanging, "ended")).to.equal(0);
   });
 
-  it("an endpoint that does not answer delays nothing in the other environment", async () => {
+  it("endpoints that do not respond in one environment delay no delivery in the other environment", async () => {
     slow.always({ mode: "hang" });
     const hanging = await registerMany(slow.url, "sandbox");
     const other = await world.endpoint(healthy.url, { environment: "production" });
@@ -89,18 +95,18 @@ describe("an application whose endpoints do not answer", function () {
     expect(await attempts(hanging, "ended")).to.equal(0);
   });
 
-  it("slow successful answers delay no other application", async () => {
+  it("endpoints that respond slowly but successfully delay no other application", async () => {
     slow.always({ mode: "hold" });
     const holding = await registerMany(slow.url, "sandbox");
     const other = await world.endpoint(healthy.url, { environment: "sandbox" });
     await fill(holding, "sandbox");
     await untilFull(holding);
     const firstWave = await attempts(holding, "under way");
-    // They succeed, so that no endpoint fails, and the application takes all it can get again.
+    // The attempts succeed, so no endpoint is limited to one slot, and the application occupies all slots again.
     const released = slow.held();
     slow.release();
     await eventually("the outcomes", async () => (await attempts(holding, "ended")) >= released);
-    for (let n = 0; n < EACH; n += 1) await fill(holding, "sandbox");
+    for (let n = 0; n < DELIVERIES_EACH; n += 1) await fill(holding, "sandbox");
     await eventually(
       "as many again",
       async () => (await attempts(holding, "under way")) >= firstWave - 16,
@@ -111,7 +117,7 @@ describe("an application whose endpoints do not answer", function () {
     expect(await attempts(holding, "ended")).to.equal(ended);
   });
 
-  it("an endpoint that does not answer delays no other endpoint of its application", async () => {
+  it("endpoints that do not respond delay no other endpoint of their application", async () => {
     slow.always({ mode: "hold" });
     const holding = await registerMany(slow.url, "sandbox");
     await fill(holding, "sandbox");

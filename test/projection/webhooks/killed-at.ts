@@ -1,32 +1,35 @@
-/** Kills this very process, as `kill -9` does, when its work comes to a certain step. */
+/** Kills the current process with SIGKILL when the webhooks role reaches a given step. */
 import { createRequire } from "node:module";
 import type pg from "pg";
 
-/** Between which two things the process ends. */
+/** Pairs of steps between which the process can be killed. */
 export const killingSteps = [
   "match | insert",
   "insert | commit",
   "commit | ack",
   "ack | lease",
   "lease | send",
-  "answer | record",
+  "response | record",
   "record | commit",
   "committed record | next",
-  "fact told | fact taken off",
+  "fact appended | fact removed",
 ] as const;
 export type KillingStep = (typeof killingSteps)[number];
 
-/** Before a statement is sent, or after its result came. A commit is told by the statement that it makes durable. */
+/**
+ * The SQL statement of each step, and whether the process is killed before the statement or after its result. `COMMIT` is
+ * followed by the name of the statement that it commits.
+ */
 const at: Record<KillingStep, { when: "before" | "after" | "never"; statement: RegExp }> = {
   "match | insert": { when: "after", statement: /^match endpoints/ },
   "insert | commit": { when: "after", statement: /^insert deliveries/ },
   "commit | ack": { when: "after", statement: /^COMMIT insert deliveries/ },
   "ack | lease": { when: "never", statement: /^claim due deliveries/ },
   "lease | send": { when: "after", statement: /^claim due deliveries/ },
-  "answer | record": { when: "before", statement: /^write (successes|attempts)/ },
+  "response | record": { when: "before", statement: /^write (successes|attempts)/ },
   "record | commit": { when: "after", statement: /^move deliveries/ },
   "committed record | next": { when: "after", statement: /^(write successes|COMMIT move deliveries)/ },
-  "fact told | fact taken off": { when: "before", statement: /^DELETE FROM webhooks\.outbox/ },
+  "fact appended | fact removed": { when: "before", statement: /^DELETE FROM webhooks\.outbox/ },
 };
 
 const die = () => process.kill(process.pid, "SIGKILL");
@@ -35,18 +38,18 @@ export function dieAt(step: KillingStep, pool: pg.Pool): void {
   if (step === "ack | lease") dieAfterAck();
   const { when, statement } = at[step];
   const watch = (queryable: { query: unknown }) => {
-    const query = (queryable.query as (...given: unknown[]) => unknown).bind(queryable);
-    let written = "";
-    queryable.query = async (...given: unknown[]) => {
-      // The pool asks its own clients with a callback; what it asks was seen already.
-      if (typeof given.at(-1) === "function") return query(...given);
-      const name = nameOf(given[0]);
-      const told = name === "COMMIT" ? `COMMIT ${written}` : name;
-      if (name === "insert deliveries" || name === "move deliveries") written = name;
-      if (statement.test(told) && when === "before") die();
-      if (statement.test(told) && when === "never") await new Promise(() => undefined);
-      const result = (await query(...given)) as { rowCount: number | null };
-      const hit = when === "after" && statement.test(told);
+    const query = (queryable.query as (...parameters: unknown[]) => unknown).bind(queryable);
+    let lastWrite = "";
+    queryable.query = async (...parameters: unknown[]) => {
+      // The pool calls its clients with a callback. These queries were already checked at the pool.
+      if (typeof parameters.at(-1) === "function") return query(...parameters);
+      const name = nameOf(parameters[0]);
+      const step = name === "COMMIT" ? `COMMIT ${lastWrite}` : name;
+      if (name === "insert deliveries" || name === "move deliveries") lastWrite = name;
+      if (statement.test(step) && when === "before") die();
+      if (statement.test(step) && when === "never") await new Promise(() => undefined);
+      const result = (await query(...parameters)) as { rowCount: number | null };
+      const hit = when === "after" && statement.test(step);
       if (hit && (name === "COMMIT" || (result.rowCount ?? 0) > 0)) die();
       return result;
     };
@@ -66,7 +69,7 @@ function nameOf(statement: unknown): string {
   return name ?? text.trimStart();
 }
 
-/** The server has confirmed the acknowledgement when this process ends. */
+/** Kills the process after the NATS server has confirmed an acknowledgement. */
 function dieAfterAck(): void {
   type Message = { ack(): void; ackAck(): Promise<boolean> };
   const require = createRequire(import.meta.url);

@@ -9,7 +9,7 @@ import { createWorld, type Endpoint, type World } from "./world.ts";
 describe("a delivery's life", () => {
   let world: World;
   let receiver: Receiver;
-  /** How far the webhooks' clock is ahead. */
+  /** Milliseconds by which the clock of the webhooks role is ahead. */
   let ahead = 0;
 
   before(async () => {
@@ -32,7 +32,7 @@ describe("a delivery's life", () => {
       type: "WebhookEndpointDisabled",
       data: { endpointId, reason: "operator" },
     });
-  /** Gives the endpoint a new secret; the former one signs for so many milliseconds more. */
+  /** Rotates the endpoint's secret. Deliveries are also signed with the former secret for `overlap` milliseconds. */
   async function rotate({ endpointId }: Endpoint, overlap: number): Promise<string> {
     const secret = `whsec_${randomBytes(32).toString("base64")}`;
     const data = {
@@ -140,7 +140,7 @@ describe("a delivery's life", () => {
     await untilStatus(eventId, endpoint, "cancelled");
   });
 
-  it("a retry waits as long as Retry-After requests", async () => {
+  it("a retry waits as long as the Retry-After header of the response requests", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.next({ status: 429, headers: { "Retry-After": "2" } });
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -149,7 +149,7 @@ describe("a delivery's life", () => {
     expect(second!.at - first!.at).to.be.within(1_990, 3_500);
   });
 
-  it("an answer 410 disables the endpoint", async () => {
+  it("a response with status 410 disables the endpoint", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.always({ status: 410 });
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -178,7 +178,7 @@ describe("a delivery's life", () => {
     expect(await untilSigned()).to.deep.equal([0, 0, all]);
   });
 
-  it("after a rotation because of a leak, only the new secret signs", async () => {
+  it("after a secret rotation without an overlap, deliveries are signed only with the new secret", async () => {
     const endpoint = await world.endpoint(receiver.url);
     const fresh = await rotate(endpoint, 0);
     await untilStatus((await world.appointment(endpoint.clinicId)).eventId, endpoint, "delivered");
@@ -186,7 +186,7 @@ describe("a delivery's life", () => {
     expect(listAcceptingLibraries(endpoint.secret, receiver.requests[0]!)).to.deep.equal([]);
   });
 
-  it("each attempt has its own timestamp and signature", async () => {
+  it("each attempt at a delivery is signed with its own timestamp", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.next({ status: 503, headers: { "Retry-After": "60" } });
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -203,7 +203,7 @@ describe("a delivery's life", () => {
     }
   });
 
-  it("attempts record the behaviour of the receiver", async () => {
+  it("each attempt records the status, the error and the body of the receiver's response", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.next(
       { mode: "close" },

@@ -17,7 +17,10 @@ describe("endpoints that get an event", () => {
     await receiver.close();
   });
 
-  /** Every row there is once a witness, registered like the others and told last, has its own. */
+  /**
+   * Returns the deliveries of an event. First waits for the delivery of a later appointment, because messages are processed
+   * in order.
+   */
   const heard = async (eventId: string, witness: Endpoint) => {
     const { eventId: last } = await world.appointment(witness.clinicId);
     await world.until(last, witness, ({ status }) => status === "delivered");
@@ -28,7 +31,7 @@ describe("endpoints that get an event", () => {
     return rows;
   };
 
-  it("only endpoints of its clinic get an event, each once", async () => {
+  it("an event is delivered once to each endpoint of its clinic, and to no other endpoint", async () => {
     const first = await world.endpoint(receiver.url);
     const second = await world.endpoint(receiver.url, { clinicId: first.clinicId });
     await world.endpoint(receiver.url);
@@ -63,14 +66,14 @@ describe("endpoints that get an event", () => {
     expect(await heard(imported, witness)).to.deep.equal([]);
   });
 
-  it("only endpoints of its environment get an event", async () => {
+  it("an event is delivered only to endpoints of its environment", async () => {
     const witness = await world.endpoint(receiver.url);
     await world.endpoint(receiver.url, { clinicId: witness.clinicId, environment: "sandbox" });
     const { eventId } = await world.appointment(witness.clinicId);
     expect(await heard(eventId, witness)).to.have.length(1);
   });
 
-  it("only endpoints that subscribed to its type get an event", async () => {
+  it("an event is delivered only to endpoints that subscribed to its type", async () => {
     const witness = await world.endpoint(receiver.url);
     const { clinicId } = witness;
     const onUpdates = await world.endpoint(receiver.url, { clinicId, events: ["appointment.updated"] });
@@ -86,14 +89,14 @@ describe("endpoints that get an event", () => {
       .and.have.length(2);
   });
 
-  it("only endpoints that were registered before it get an event", async () => {
+  it("an event is delivered only to endpoints that were registered before the event", async () => {
     const witness = await world.endpoint(receiver.url);
     const { eventId } = await world.appointment(witness.clinicId);
     await world.endpoint(receiver.url, { clinicId: witness.clinicId });
     expect(await heard(eventId, witness)).to.have.length(1);
   });
 
-  it("only endpoints of applications with access to its branch get an event", async () => {
+  it("an event is delivered only to endpoints of applications with access to its branch", async () => {
     const branchId = randomUUID();
     const witness = await world.endpoint(receiver.url);
     const { clinicId } = witness;
@@ -107,7 +110,7 @@ describe("endpoints that get an event", () => {
     ]);
   });
 
-  it("endpoints of a revoked application or installation do not get an event", async () => {
+  it("an event is not delivered to endpoints of a revoked application or installation", async () => {
     const witness = await world.endpoint(receiver.url);
     const { clinicId } = witness;
     const uninstalled = await world.endpoint(receiver.url, { clinicId });
@@ -125,7 +128,7 @@ describe("endpoints that get an event", () => {
     expect(await heard(eventId, witness)).to.have.length(1);
   });
 
-  it("an event is recorded as skipped for a disabled endpoint, and not at all for a revoked one", async () => {
+  it("a disabled endpoint gets a skipped delivery of an event, and a revoked endpoint gets no delivery", async () => {
     const witness = await world.endpoint(receiver.url);
     const { clinicId } = witness;
     const disabled = await world.endpoint(receiver.url, { clinicId });

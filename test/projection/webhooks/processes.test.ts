@@ -12,13 +12,13 @@ import { createWorld, type Endpoint, type World } from "./world.ts";
 interface ChildOptions {
   timeoutMs: number;
   retrySchedule?: number[];
-  /** Where it kills itself. */
+  /** Step at which the process kills itself. */
   step?: KillingStep;
 }
 
 const CHILD = "test/projection/webhooks/webhooks-process.ts";
 
-/** Where the log is shared, what other tests told is told again in each database: rows are counted by clinic. */
+/** The tests count rows by clinic, because an external event log may contain events of other tests. */
 describe("webhooks in several processes", () => {
   let world: World;
   let receiver: Receiver;
@@ -38,7 +38,7 @@ describe("webhooks in several processes", () => {
     await failing.close();
   });
 
-  /** Loads a process; it works when it is told to. */
+  /** Starts a process that has loaded its code and waits for input before it starts the role. */
   const loadChild = async (more: ChildOptions) => {
     const { eventstoreUrl, databaseUrl, natsUrl } = world;
     const settings = { eventstoreUrl, databaseUrl, natsUrl, retrySchedule: [0.2, 0.2, 0.2], ...more };
@@ -58,7 +58,7 @@ describe("webhooks in several processes", () => {
   };
   const successes = () => receiver.requests.filter(({ status }) => status === 200);
 
-  it("two processes of each role deliver every event once", async () => {
+  it("two relays and two webhooks roles deliver every event once", async () => {
     world.start.relay();
     world.start.relay();
     world.start.webhooks();
@@ -69,7 +69,7 @@ describe("webhooks in several processes", () => {
       await Promise.all(endpoints.map(({ clinicId }) => world.appointment(clinicId)));
     }
     await eventually("150 deliveries", () => successes().length >= 150, 15_000);
-    await eventually("all on record", async () => {
+    await eventually("170 recorded attempts", async () => {
       const { rows } = await world.pool.query<{ status: string; deliveries: number; attempts: number }>(
         `SELECT status, count(*)::integer AS deliveries,
                 sum((SELECT count(*) FROM webhooks.attempt a WHERE a.delivery_id = d.delivery_id))::integer AS attempts
@@ -82,7 +82,7 @@ describe("webhooks in several processes", () => {
     expect(receiver.requests).to.have.length(170);
   });
 
-  it("one endpoint gets only a few attempts at a time", async () => {
+  it("one endpoint gets at most four concurrent attempts", async () => {
     world.start.relay();
     world.start.webhooks();
     receiver.always({ delayMs: 20 });
@@ -92,7 +92,7 @@ describe("webhooks in several processes", () => {
     expect(receiver.maxConcurrentRequests()).to.be.within(2, 4);
   });
 
-  it("an endpoint that hangs does not delay another endpoint", async () => {
+  it("an endpoint that does not respond does not delay an endpoint of another application", async () => {
     world.start.relay();
     world.start.webhooks({ timeoutMs: 30_000 });
     const hanging = await startReceiver();
@@ -103,7 +103,7 @@ describe("webhooks in several processes", () => {
     await eventually("the hanging attempts", () => hanging.requests.length >= 4);
     const { eventId } = await world.appointment(fine.clinicId);
     await world.until(eventId, fine, ({ status }) => status === "delivered", 15_000);
-    // None of the attempts that hang has ended, so that none made room for it.
+    // No hanging attempt has ended, so none freed a slot for the other endpoint.
     const { rows } = await world.pool.query<{ ended: number }>(
       `SELECT count(a.duration_ms)::integer AS ended
          FROM webhooks.delivery d JOIN webhooks.attempt a USING (delivery_id) WHERE d.endpoint_id = $1`,
@@ -114,7 +114,7 @@ describe("webhooks in several processes", () => {
     await hanging.close();
   });
 
-  it("after a process is killed during an attempt, another process takes over", async function () {
+  it("after a process is killed during an attempt, another process repeats the attempt", async function () {
     this.timeout(60_000);
     world.start.relay();
     const child = await start(loadChild({ timeoutMs: 800 }));
@@ -132,7 +132,7 @@ describe("webhooks in several processes", () => {
     expect(receiver.requests).to.have.length(2);
   });
 
-  it("a process that is killed repeatedly loses no delivery", async function () {
+  it("webhooks processes that are killed and replaced several times lose no delivery", async function () {
     this.timeout(150_000);
     world.start.relay();
     const endpoints = await Promise.all(Array.from({ length: 4 }, () => world.endpoint(receiver.url)));
@@ -141,8 +141,8 @@ describe("webhooks in several processes", () => {
     for (let round = 0; round < 4; round += 1) {
       const next = loadChild({ timeoutMs: 300 });
       for (let i = 0; i < 10; i += 1) {
-        const told = await Promise.all(endpoints.map(({ clinicId }) => world.appointment(clinicId)));
-        events.push(...told.map(({ eventId }) => eventId));
+        const requested = await Promise.all(endpoints.map(({ clinicId }) => world.appointment(clinicId)));
+        events.push(...requested.map(({ eventId }) => eventId));
       }
       child.kill("SIGKILL");
       child = await start(next);
@@ -158,23 +158,23 @@ describe("webhooks in several processes", () => {
       },
       60_000,
     );
-    // A success that nobody heard of may come twice, but only with an attempt without an answer to show for it.
-    const { rows } = await world.pool.query<{ unanswered: number }>(
-      "SELECT count(*)::integer AS unanswered FROM webhooks.attempt WHERE duration_ms IS NULL OR error IS NOT NULL",
+    // A webhook may arrive twice only if one of its attempts has no recorded success.
+    const { rows } = await world.pool.query<{ unfinished: number }>(
+      "SELECT count(*)::integer AS unfinished FROM webhooks.attempt WHERE duration_ms IS NULL OR error IS NOT NULL",
     );
     const ids = new Set(successes().map(({ headers }) => headers["webhook-id"]));
     expect(ids.size).to.equal(events.length);
-    expect(successes().length - ids.size).to.be.at.most(rows[0]!.unanswered);
+    expect(successes().length - ids.size).to.be.at.most(rows[0]!.unfinished);
   });
 
-  it("a process that is killed between two steps neither loses nor doubles a delivery", async function () {
+  it("a webhooks process that is killed between two steps neither loses nor duplicates a delivery", async function () {
     this.timeout(300_000);
     world.start.relay();
     failing.always({ status: 500 });
-    const told: { eventId: string; endpoint: Endpoint; step: KillingStep }[] = [];
-    // Loading takes longest: the next one is loaded while this one works.
+    const cases: { eventId: string; endpoint: Endpoint; step: KillingStep }[] = [];
+    // Loading takes longest, so the next process loads while the current process works.
     const load = (step: KillingStep) => {
-      const retrySchedule = step === "fact told | fact taken off" ? [] : [0.2, 0.2, 0.2];
+      const retrySchedule = step === "fact appended | fact removed" ? [] : [0.2, 0.2, 0.2];
       return loadChild({ timeoutMs: 300, retrySchedule, step });
     };
     let loading = load(killingSteps[0]);
@@ -182,23 +182,23 @@ describe("webhooks in several processes", () => {
       const child = await loading;
       const next = killingSteps[index + 1];
       if (next) loading = load(next);
-      // A success is written in one statement; how another outcome is written can be cut in the middle.
+      // A success is written in one statement. Only the transaction of a failure can be interrupted between statements.
       if (step === "record | commit") receiver.next({ status: 500 });
       const endpoint = await world.endpoint(step.startsWith("fact") ? failing.url : receiver.url);
       const { eventId } = await world.appointment(endpoint.clinicId);
-      told.push({ eventId, endpoint, step });
+      cases.push({ eventId, endpoint, step });
       const ended = once(child, "exit");
       child.stdin.write("go");
       expect(await ended, step).to.deep.equal([null, "SIGKILL"]);
     }
     world.start.webhooks({ timeoutMs: 300 });
-    for (const { eventId, endpoint, step } of told) {
+    for (const { eventId, endpoint, step } of cases) {
       const wanted = step.startsWith("fact") ? "failed" : "delivered";
       const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === wanted, 60_000);
       const deliveryId = webhookDeliveryId(eventId, endpoint.endpointId);
       const requests = [...receiver.of(deliveryId), ...failing.of(deliveryId)];
       const unknown = attempts.filter(({ duration_ms }) => duration_ms === null);
-      // Whatever left the machine is on record: with its answer, or as of unknown outcome.
+      // Every request has a recorded attempt, either with its response or with an unknown outcome.
       expect(requests.length, step).to.be.within(1, attempts.length);
       expect(requests.length - unknown.length, step).to.be.at.most(attempts.length - unknown.length);
       const { rows } = await world.pool.query(
@@ -207,7 +207,7 @@ describe("webhooks in several processes", () => {
       );
       expect(rows, step).to.have.length(1);
       if (wanted !== "failed") continue;
-      const facts = await eventually("the fact, and nothing more to tell", async () => {
+      const facts = await eventually("an empty outbox", async () => {
         const { rowCount } = await world.pool.query("SELECT FROM webhooks.outbox");
         return rowCount === 0 && world.log.read(`webhookDelivery-${deliveryId}`);
       });
@@ -215,7 +215,7 @@ describe("webhooks in several processes", () => {
     }
   });
 
-  it("an attempt under way at a stop is finished or made again", async () => {
+  it("when the role stops, an attempt in progress is finished, or repeated by another process", async () => {
     world.start.relay();
     const webhooks = world.start.webhooks({ timeoutMs: 60_000 });
     const endpoint = await world.endpoint(receiver.url);
@@ -226,7 +226,7 @@ describe("webhooks in several processes", () => {
     await eventually("the second attempt", () => receiver.requests.length === 2);
     await world.stopRoles(webhooks);
     expect((await world.delivery(slow, endpoint))?.status).to.equal("delivered");
-    // Stopped before the attempt's time was over: it has no outcome, and its lease was given back.
+    // The second attempt was interrupted, so its outcome is unknown and its lease was released.
     const left = await world.delivery(hanging, endpoint);
     expect(left).to.deep.include({ status: "pending", attempt_count: 1 });
     expect(left!.attempts.map(({ duration_ms }) => duration_ms)).to.deep.equal([null]);

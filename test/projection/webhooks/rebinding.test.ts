@@ -15,7 +15,7 @@ const NAME = "hooks.partner.example";
 
 describe("a host name that becomes private after its check", () => {
   let dns: DnsServer;
-  /** Stands where the name leads later. */
+  /** Server at the private address to which the host name resolves later. */
   let inside: Server;
   let connected = 0;
 
@@ -37,7 +37,7 @@ describe("a host name that becomes private after its check", () => {
   const lookup = (host: string) => resolveHost(host, [dns.address]);
   const insidePort = () => (inside.address() as { port: number }).port;
 
-  it("a private address is refused at each attempt, and nothing connects to it", async () => {
+  it("if a host name resolves to a private address after registration, each attempt is refused", async () => {
     dns.answer(PUBLIC, PRIVATE);
     const url = `https://${NAME}:8443/in`;
     const registered = await checkDestination(url, { allowLoopback: false, lookup });
@@ -58,11 +58,11 @@ describe("a host name that becomes private after its check", () => {
     }
   });
 
-  it("the connection goes to the checked address, without a second lookup", async () => {
+  it("an attempt connects to the checked address without a second DNS lookup", async () => {
     dns.answer(PUBLIC, PRIVATE);
     const real = createConnections();
     const judged: SafeDestination[] = [];
-    // The internet is played by this machine: who asks for the public address comes to the server here.
+    // Redirects connections to the public address to the local server.
     const routed: Connections = {
       ...real,
       post(applicationId, destination, headers, fresh) {
@@ -83,7 +83,7 @@ describe("a host name that becomes private after its check", () => {
     expect(dns.questions).to.have.members([`A ${NAME}`, `AAAA ${NAME}`]);
   });
 
-  it("the connection goes only to the checked address, even if the name has changed", async () => {
+  it("a request connects to the checked address even if the host name now resolves to another address", async () => {
     dns.answer("203.0.113.9");
     const connections = createConnections();
     const url = new URL(`http://${NAME}:${insidePort()}/`);

@@ -22,7 +22,7 @@ describe("a repeated message to the webhooks role", () => {
     await receiver.close();
   });
 
-  /** Every message that is published from now on, as often as it is. */
+  /** Collects every message that is published from now on, including repeated messages. */
   const listen = () => {
     const { prefix } = eventStreamOf(world.databaseUrl);
     const heard: { subject: string; data: Uint8Array; content: Record<string, unknown> }[] = [];
@@ -34,7 +34,7 @@ describe("a repeated message to the webhooks role", () => {
     return heard;
   };
 
-  it("a repeated event adds no second delivery", async () => {
+  it("a repeated event message adds no second delivery", async () => {
     const heard = listen();
     await nats.flush();
     world.start.relay();
@@ -49,7 +49,7 @@ describe("a repeated message to the webhooks role", () => {
     expect(receiver.requests).to.have.length(2);
   });
 
-  it("a repeated replay request starts no second round", async () => {
+  it("a repeated message of a replay request starts no second round of the delivery", async () => {
     const heard = listen();
     await nats.flush();
     world.start.relay();
@@ -76,7 +76,7 @@ describe("a repeated message to the webhooks role", () => {
     expect((await world.delivery(eventId, endpoint))?.attempts).to.have.length(2);
   });
 
-  it("an unreadable message is removed, and the next one is processed", async () => {
+  it("an unreadable message is removed from the stream, and the next message is processed", async () => {
     world.start.relay();
     world.start.webhooks();
     const endpoint = await world.endpoint(receiver.url);

@@ -28,7 +28,7 @@ describe("the appointment's revision in webhooks", () => {
 
   const bodies = () => receiver.requests.map(({ body }) => JSON.parse(body) as Body);
 
-  /** An appointment that is requested, is given a room without an event for partners, and is confirmed. */
+  /** Requests and confirms an appointment. Between these, allocates a resource, which causes no public event. */
   const confirmedAppointment = async (clinicId: string) => {
     const { appointmentId, eventId: requested } = await world.appointment(clinicId);
     await world.change(appointmentId, {
@@ -46,10 +46,10 @@ describe("the appointment's revision in webhooks", () => {
     return { appointmentId, requested, confirmed };
   };
 
-  it("the revision is that of the event, so the highest revision is the latest state", async () => {
+  it("the webhook with the highest appointment revision contains the appointment's latest state", async () => {
     world.startAll();
     const endpoint = await world.endpoint(receiver.url);
-    // The first event fails once, so that it arrives after the one that follows it.
+    // The first delivery fails once, so that it arrives after the second.
     receiver.next({ status: 500 });
     const { appointmentId, requested, confirmed } = await confirmedAppointment(endpoint.clinicId);
     for (const id of [requested, confirmed]) {
@@ -69,7 +69,7 @@ describe("the appointment's revision in webhooks", () => {
     expect(rows).to.deep.equal([{ revision: 2, status: "confirmed" }]);
   });
 
-  it("the revision and body of a replay equal those of the first attempt", async () => {
+  it("a replayed webhook has the same body and appointment revision as the first attempt", async () => {
     world.startAll({ retrySchedule: [] });
     const endpoint = await world.endpoint(receiver.url);
     receiver.always({ status: 500 });
@@ -93,11 +93,11 @@ describe("the appointment's revision in webhooks", () => {
     expect(bodies().map(({ data }) => data.appointment.revision)).to.have.members([0, 2, 0, 2]);
   });
 
-  it("messages and deliveries of an earlier release are delivered unchanged, without a revision", async () => {
+  it("a message from an earlier release, without an appointment revision, is delivered unchanged", async () => {
     world.start.projectors();
     world.start.webhooks();
     const endpoint = await world.endpoint(receiver.url);
-    // Messages count only once the read models have passed their positions.
+    // The dispatcher processes a message only after the read models have processed its event.
     const { appointmentId, eventId } = await world.appointment(endpoint.clinicId);
     const stream = `appointment-${appointmentId}`;
     const event = await world.log.readLast(stream);

@@ -26,7 +26,7 @@ describe("the operator's status of webhooks", function () {
     return lines.join("\n");
   };
 
-  it("shows pending, due and failed deliveries, and the processes that send them", async () => {
+  it("the operator's status shows pending, due and failed deliveries, and the processes that send webhooks", async () => {
     expect(await status(false)).to.contain(
       "  deliveries   0 pending, 0 due, 0 failed\n  process      no process was ever started",
     );

@@ -1,6 +1,6 @@
 /**
- * The webhooks role alone, as a process that a test can kill, or that kills itself at a step. Settings come as JSON in
- * WORLD. It says `loaded`, starts when it is told something, and says `ready`.
+ * Process with only the webhooks role. A test can kill the process, or the process kills itself at a step. The variable
+ * WORLD holds the settings as JSON. The process prints `loaded`, starts the role after any input, and prints `ready`.
  */
 import { once } from "node:events";
 import { startWebhooks, type WebhooksOptions } from "../../../projection/webhooks/webhooks.ts";

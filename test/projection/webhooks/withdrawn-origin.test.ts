@@ -12,8 +12,8 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   let world: World;
   let receiver: Receiver;
   let endpoint: Endpoint;
-  /** Belongs to another application, at the same origin. */
-  let stranger: Endpoint;
+  /** Endpoint of another application at the same origin, whose approval is not withdrawn. */
+  let other: Endpoint;
   /** Milliseconds by which the clock of the webhooks role is ahead. */
   let ahead = 0;
 
@@ -26,7 +26,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     ahead = 0;
     receiver = await startReceiver();
     endpoint = await world.endpoint(`${receiver.url}/own`);
-    stranger = await world.endpoint(`${receiver.url}/stranger`);
+    other = await world.endpoint(`${receiver.url}/other`);
   });
   afterEach(() => receiver.close());
 
@@ -37,7 +37,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     );
     return rows[0]?.webhook_origins;
   };
-  /** Runs an operator's command, and waits until the read models know what it did. */
+  /** Runs an operator's command, and waits until the read models show the change. */
   async function operator(verb: "approve-origin" | "withdraw-origin"): Promise<void> {
     const words = ["--application", endpoint.applicationId, "--origin", receiver.url];
     const ran = await runClinic(["partner", verb, ...words], {
@@ -50,10 +50,10 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   const own = () => receiver.requests.filter(({ path }) => path === "/own").length;
   const untilDelivered = (eventId: string, of = endpoint) =>
     world.until(eventId, of, ({ status }) => status === "delivered");
-  /** Delivers to the stranger, twice: by then a delivery that was due before would have been sent. */
-  async function strangerHears(): Promise<void> {
+  /** Waits for two deliveries to the other endpoint. A delivery that was due earlier would have been sent by then. */
+  async function deliverToOther(): Promise<void> {
     for (let round = 0; round < 2; round += 1) {
-      await untilDelivered((await world.appointment(stranger.clinicId)).eventId, stranger);
+      await untilDelivered((await world.appointment(other.clinicId)).eventId, other);
     }
   }
   const pending = async () => {
@@ -74,12 +74,12 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await world.append(stream, { type: "WebhookDeliveryReplayRequested", data: { deliveryId, endpointId } });
   }
 
-  it("deliveries wait for the approval of their origin; those of other applications are sent", async () => {
+  it("deliveries wait until their origin is approved, while deliveries of other applications are sent", async () => {
     await untilDelivered((await world.appointment(endpoint.clinicId)).eventId);
     await operator("withdraw-origin");
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ status }) => status === "pending");
-    await strangerHears();
+    await deliverToOther();
     expect(own()).to.equal(1);
     const held = await world.delivery(eventId, endpoint);
     expect(held).to.deep.include({ status: "pending", attempt_count: 0 });
@@ -89,19 +89,19 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await operator("withdraw-origin");
     const { eventId: second } = await world.appointment(endpoint.clinicId);
     await world.until(second, endpoint, ({ status }) => status === "pending");
-    await strangerHears();
+    await deliverToOther();
     await operator("approve-origin");
     await untilDelivered(second);
     expect(own()).to.equal(3);
   });
 
-  it("a withdrawn approval stops a queue of deliveries, and none is lost", async () => {
+  it("withdrawing an origin stops a queue of deliveries, and all are sent after the next approval", async () => {
     receiver.always({ delayMs: 50 });
     const told = await Promise.all(Array.from({ length: 40 }, () => world.appointment(endpoint.clinicId)));
     await eventually("some of them", () => own() >= 4);
     await operator("withdraw-origin");
-    // Attempts under way end; none begins.
-    await eventually("the last attempts", async () => {
+    // Attempts in progress finish, and no attempt starts.
+    await eventually("the end of the last attempts", async () => {
       const { rowCount } = await world.pool.query(
         "SELECT FROM webhooks.delivery WHERE endpoint_id = $1 AND lease_expires_at IS NOT NULL",
         [endpoint.endpointId],
@@ -110,7 +110,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     });
     const sent = own();
     expect(sent).to.be.below(40);
-    await strangerHears();
+    await deliverToOther();
     expect(own()).to.equal(sent);
     expect(await pending()).to.equal(40 - sent);
     await operator("approve-origin");
@@ -118,19 +118,19 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     expect(own()).to.equal(40);
   });
 
-  it("a retry waits until the origin is approved again", async () => {
+  it("a retry of a delivery waits until the withdrawn origin is approved again", async () => {
     receiver.next({ status: 503, headers: { "Retry-After": "60" } });
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
     await operator("withdraw-origin");
     ahead = 120_000;
-    await strangerHears();
+    await deliverToOther();
     expect(await world.delivery(eventId, endpoint)).to.deep.include({ status: "pending", attempt_count: 1 });
     await operator("approve-origin");
     expect((await untilDelivered(eventId)).attempts).to.have.length(2);
   });
 
-  it("replays and tests wait until the origin is approved again", async () => {
+  it("replays and test webhooks wait until the withdrawn origin is approved again", async () => {
     receiver.next(...Array(4).fill({ status: 500 }));
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ status }) => status === "failed");
@@ -145,14 +145,14 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     );
     await world.until(eventId, endpoint, ({ status }) => status === "pending");
     await world.until(testId, endpoint, ({ status }) => status === "pending");
-    await strangerHears();
+    await deliverToOther();
     expect(own()).to.equal(4);
     await operator("approve-origin");
     await untilDelivered(eventId);
     await untilDelivered(testId);
   });
 
-  it("deliveries without an approval are skipped after 30 days, and can be replayed", async () => {
+  it("deliveries to an origin without approval are skipped after 30 days, and can be replayed", async () => {
     await operator("withdraw-origin");
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ status }) => status === "pending");
@@ -171,7 +171,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await untilDelivered(eventId);
   });
 
-  it("deliveries of the sandbox need no approval", async () => {
+  it("webhooks of the sandbox environment are delivered without an approved origin", async () => {
     const sandbox = await world.endpoint(receiver.url, { environment: "sandbox" });
     await runClinic(
       ["partner", "withdraw-origin", "--application", sandbox.applicationId, "--origin", receiver.url],

@@ -1,6 +1,6 @@
 /**
- * Projectors, relay and webhooks in this process on the shared servers, in a database and, unless EVENTSTORE_URL names
- * one, a log of their own: else everything that other tests told would be told again here.
+ * Runs projectors, relay and webhooks in the test's process. Each world has a separate database. It also has a separate
+ * event log unless EVENTSTORE_URL is set, so that its roles do not process the events of other tests.
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import path from "node:path";
@@ -69,10 +69,10 @@ export interface World extends WorldServers {
     relay(): Role;
     webhooks(more?: Partial<WebhooksOptions>): Role;
   };
-  /** Starts all three. */
+  /** Starts projectors, relay and webhooks. */
   startAll(more?: Partial<WebhooksOptions>): void;
   stopRoles(...roles: Role[]): Promise<void>;
-  /** Appends to the stream that the event belongs to; gives the event's id. */
+  /** Appends an event to a stream. @returns the event's id */
   append(
     stream: string,
     event: CatalogEvent,
@@ -80,11 +80,11 @@ export interface World extends WorldServers {
   ): Promise<string>;
   endpoint(url: string, more?: Partial<EndpointOptions>): Promise<Endpoint>;
   appointment(clinicId: string, more?: { environment?: Environment; branchId?: string }): Promise<Told>;
-  /** Appends to an appointment. */
+  /** Appends an event to the stream of an appointment. @returns the event's id */
   change(appointmentId: string, event: AppointmentEvent): Promise<string>;
   seal(secret: string): Promise<string>;
   delivery(eventId: string, endpoint: Endpoint): Promise<Delivery | undefined>;
-  /** Waits until the delivery is as the check says. */
+  /** Waits until the delivery of an event to an endpoint fulfils the check. */
   until(
     eventId: string,
     endpoint: Endpoint,
@@ -100,11 +100,11 @@ export interface EndpointOptions {
   environment: Environment;
   events: WebhookEventType[];
   branchIds: string[] | null;
-  /** An endpoint of the same application at the same clinic, which then needs no registration of its own. */
+  /** Existing endpoint whose application and installation the new endpoint shares. */
   sibling: Endpoint;
 }
 
-/** An appointment and the event that told of it. */
+/** A new appointment, and the id of its first event. */
 export interface Told {
   appointmentId: string;
   eventId: string;
@@ -141,12 +141,12 @@ export async function createWorld(given?: WorldServers): Promise<World> {
       for (const role of chosen) roles.delete(role);
       await Promise.all(chosen.map((role) => role.stop()));
     },
-    until: async (eventId, endpoint, check, ms) => {
-      const isSo = async () => {
+    until: (eventId, endpoint, check, ms) => {
+      const find = async () => {
         const found = await readDelivery(pool, eventId, endpoint);
         return found && check(found) ? found : undefined;
       };
-      return eventually("the delivery", isSo, ms);
+      return eventually("the delivery", find, ms);
     },
     async close() {
       await Promise.all([...roles].map((role) => role.stop()));
@@ -202,9 +202,9 @@ function appender(log: EventLog): World["append"] {
       schemaVersion: 1,
       occurredAt: new Date().toISOString(),
     };
-    // Through the catalog, so that no test can tell of an event that the log could not hold.
-    if (!parseStoredEvent({ ...event, metadata })) throw new Error(`no such event: ${event.type}`);
-    // The service tells of deliveries in streams to which tests append too.
+    // Checks the event against the catalog, so that tests append only valid events.
+    if (!parseStoredEvent({ ...event, metadata })) throw new Error(`Unknown event type: ${event.type}`);
+    // The service may append to the same stream concurrently.
     for (;;) {
       const revision = (await log.readLast(stream))?.revision ?? -1n;
       try {
@@ -217,7 +217,7 @@ function appender(log: EventLog): World["append"] {
   };
 }
 
-/** An application, its installation at a clinic and an endpoint there, all new unless given. */
+/** Registers an endpoint. Without a sibling, first registers an application and installs it at a clinic. */
 async function registerEndpoint(
   append: World["append"],
   url: string,

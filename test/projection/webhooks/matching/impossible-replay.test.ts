@@ -10,7 +10,7 @@ import { type Receiver, startReceiver } from "../../../support/receiver.ts";
 import { createTestDatabase, makeTestRoot, type TestDatabase, testServers } from "../../../support/stack.ts";
 import { createWorld, type Endpoint, type World } from "../world.ts";
 
-/** On a log of its own, since it stores an unreadable event and deletes a stream. */
+/** The tests use a separate log, because they store an unreadable event and delete a stream. */
 describe("a replay whose event cannot be read", () => {
   let log: Awaited<ReturnType<typeof startLogServer>>;
   let database: TestDatabase;
@@ -37,7 +37,7 @@ describe("a replay whose event cannot be read", () => {
     await database.drop();
   });
 
-  /** Makes a delivery that failed for good, moves its event to a stream, and requests its replay. */
+  /** Creates a failed delivery, changes its event to the first one of a stream, and requests a replay. */
   async function replayFrom(stream: string): Promise<string> {
     receiver.always({ status: 500 });
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -57,7 +57,7 @@ describe("a replay whose event cannot be read", () => {
   }
   const factsOf = async (deliveryId: string) =>
     (await world.log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type);
-  /** The relay's checkpoint passes an event only when every message before it was acked. */
+  /** Checks that the relay's checkpoint advances, which requires that every earlier message was acknowledged. */
   async function expectProgress(): Promise<void> {
     const { appointmentId, eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ status }) => status === "delivered");
@@ -68,7 +68,7 @@ describe("a replay whose event cannot be read", () => {
       20_000,
     );
   }
-  const note = () => jsonEvent({ type: "Noted", data: { text: "of another program" } });
+  const note = () => jsonEvent({ type: "Noted", data: { text: "event of another program" } });
 
   it("a replay expires if the event's stream was deleted, and does not block later messages", async () => {
     const stream = `note-${randomUUID()}`;
@@ -79,7 +79,7 @@ describe("a replay whose event cannot be read", () => {
     await expectProgress();
   });
 
-  it("a replay request for an unreadable event is settled, and does not block later messages", async () => {
+  it("a replay request for an unreadable event is acknowledged, and does not block later messages", async () => {
     const stream = `note-${randomUUID()}`;
     await world.client.appendToStream(stream, note());
     const deliveryId = await replayFrom(stream);

@@ -37,7 +37,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
   const untilFacts = (deliveryId: string, ...types: string[]) =>
     eventually(`the facts ${types}`, async () => (await factsOf(deliveryId)).join() === types.join());
 
-  /** A delivery that failed for good and is no longer kept. */
+  /** Creates a failed delivery and deletes its row, as the retention does after 30 days. */
   async function failedAndDeleted(endpoint: Endpoint) {
     receiver.always({ status: 500 });
     const told = await world.appointment(endpoint.clinicId);
@@ -48,7 +48,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
     return { ...told, deliveryId };
   }
 
-  it("a deleted delivery is restored from the log and delivered with its id", async () => {
+  it("a replay of a deleted delivery restores it from the log, and delivers it with the same id", async () => {
     const endpoint = await world.endpoint(receiver.url);
     const { eventId, deliveryId } = await failedAndDeleted(endpoint);
     await tell("WebhookDeliveryReplayRequested", deliveryId, endpoint);
@@ -60,7 +60,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
     expect(listAcceptingLibraries(endpoint.secret, requests.at(-1)!)).to.deep.equal(webhookLibraryNames);
   });
 
-  it("a delivery does not expire because of a different log", async () => {
+  it("a delivery does not expire if the event is missing because the log is a different log", async () => {
     const { endpointId, clinicId } = await world.endpoint(receiver.url);
     const deliveryId = randomUUID();
     const log = { ...world.log, read: async () => [{ id: requestId, type: REQUESTED, data: {} }] as never[] };
@@ -102,7 +102,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
 
   const beyondRepair: [string, (endpoint: Endpoint) => Promise<string>][] = [
     [
-      "whose facts do not say of which event it is",
+      "whose facts do not name its event",
       async (endpoint) => {
         const deliveryId = randomUUID();
         await tell("WebhookDeliveryFailed", deliveryId, endpoint, { attempts: 8 });
@@ -110,7 +110,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
       },
     ],
     [
-      "whose event is not where its facts say",
+      "whose facts name the event of another delivery",
       async (endpoint) => {
         const { appointmentId } = await world.appointment(endpoint.clinicId);
         const deliveryId = randomUUID();
@@ -120,7 +120,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
       },
     ],
     [
-      "whose event is not in the log at all",
+      "whose event is not in the log",
       async (endpoint) => {
         const deliveryId = randomUUID();
         const source = { stream: `appointment-${randomUUID()}`, revision: 4 };
@@ -130,14 +130,14 @@ describe("the replay of a delivery that was deleted for its age", () => {
     ],
   ];
   for (const [what, make] of beyondRepair) {
-    it(`a delivery ${what} expires once, and the next message is processed`, async () => {
+    it(`a deleted delivery ${what} expires after a replay request, and later messages are processed`, async () => {
       const endpoint = await world.endpoint(receiver.url);
       const deliveryId = await make(endpoint);
       const [first] = await factsOf(deliveryId);
       await tell("WebhookDeliveryReplayRequested", deliveryId, endpoint);
       const facts = [first!, "WebhookDeliveryReplayRequested", "WebhookDeliveryExpired"];
       await untilFacts(deliveryId, ...facts);
-      // Nothing waits behind it, and nothing comes of it later.
+      // The next delivery proves that the request blocks no messages and was processed only once.
       const { eventId } = await world.appointment(endpoint.clinicId);
       await world.until(eventId, endpoint, ({ status }) => status === "delivered");
       expect(await factsOf(deliveryId)).to.deep.equal(facts);

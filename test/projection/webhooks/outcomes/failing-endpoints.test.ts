@@ -39,7 +39,7 @@ describe("the failures of an endpoint", () => {
     return rows.map(({ endpoint_id }) => endpoint_id);
   };
 
-  it("deliveries that the service could not sign do not count as failures of the endpoint", async () => {
+  it("attempts that the service could not sign do not count as failures of the endpoint", async () => {
     const [unsigned, refusing] = [randomUUID(), randomUUID()];
     const client = await pool.connect();
     await trackFailingEndpoints(
@@ -55,7 +55,7 @@ describe("the failures of an endpoint", () => {
     expect(await failing()).to.deep.equal([refusing]);
   });
 
-  it("two processes can count failures of the same endpoints without a deadlock", async () => {
+  it("two processes can count failures of the same endpoints concurrently without a deadlock", async () => {
     const [a, b] = [randomUUID(), randomUUID()].sort() as [string, string];
     const [one, other] = [await pool.connect(), await pool.connect()];
     await trackFailingEndpoints(one, [outcome(b, "timeout")], NOW);
@@ -67,7 +67,7 @@ describe("the failures of an endpoint", () => {
       );
       return rowCount === 1;
     };
-    // The first transaction locks b and stops before it inserts a, until the second one waits for it.
+    // The first transaction locks b, and pauses before it inserts a until the second transaction waits for a lock.
     const paused = {
       async query(config: string | pg.QueryConfig, values?: unknown[]) {
         if (typeof config !== "string" && config.name === "endpoints fail") {

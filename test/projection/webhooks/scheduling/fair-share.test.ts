@@ -38,29 +38,29 @@ const sum = (slots: Record<string, number>, of = "") =>
   Object.entries(slots).reduce((total, [name, count]) => total + (name.startsWith(of) ? count : 0), 0);
 
 describe("the fair share of slots", () => {
-  it("a single endpoint gets as many slots as an endpoint may hold", () => {
+  it("a single endpoint gets as many slots as one endpoint may occupy", () => {
     expect(given({}, application([endpoint("a")]))).to.deep.equal({ a: 4 });
   });
 
-  it("a single application with many endpoints gets nearly a fifth of all slots", () => {
+  it("the only application with due deliveries gets nearly a fifth of all slots", () => {
     const slots = sum(given({}, application(manyEndpoints("a", 1_000))));
     expect(slots).to.be.within(188, SLOTS / 5);
   });
 
-  it("a new application gets as many slots as each of 20 greedy applications", () => {
+  it("a new application gets about as many slots as each of 20 applications that occupy all slots they can get", () => {
     const greedy = Array.from({ length: 20 }, (_, n) => application(manyEndpoints(`greedy${n} `, 50)));
     const taken = sum(given({}, ...greedy));
     const slots = sum(given({ busy: taken }, application(manyEndpoints("next", 50))));
     expect(slots).to.be.at.least(taken / 20 - 8);
   });
 
-  it("a single free slot goes to the application with the least slot time", () => {
+  it("the last free slot goes to the application with the least slot time", () => {
     const slow = application([endpoint("slow")], { usedMs: 9_000 });
     const quick = application([endpoint("quick")], { usedMs: 40 });
     expect(given({ busy: SLOTS - 1 }, slow, quick)).to.deep.equal({ quick: 1 });
   });
 
-  it("applications with equal use get slots in turns", () => {
+  it("two applications with equal slot time get equally many slots", () => {
     const slots = given(
       { atMost: 10 },
       application(manyEndpoints("a", 50)),
@@ -69,7 +69,7 @@ describe("the fair share of slots", () => {
     expect([sum(slots, "a"), sum(slots, "b")]).to.deep.equal([5, 5]);
   });
 
-  it("an application at its limit gets no slot, and its endpoints are not listed", () => {
+  it("an application at its slot limit gets no slot, and its endpoints are not listed", () => {
     const full: WaitingApplication<Endpoint> = {
       busy: 200,
       usedMs: 0,
@@ -79,7 +79,7 @@ describe("the fair share of slots", () => {
     expect(given({ busy: 200 }, full, application([endpoint("b")]))).to.deep.equal({ b: 4 });
   });
 
-  it("an application that may take two slots gets two", () => {
+  it("an application whose pace allows two more attempts gets two slots", () => {
     expect(sum(given({}, application(manyEndpoints("a", 50), { atOnce: 2 })))).to.equal(2);
   });
 
@@ -88,7 +88,7 @@ describe("the fair share of slots", () => {
     expect(given({ atMost: 1 }, application(endpoints))).to.deep.equal({ quick: 1 });
   });
 
-  it("a failing endpoint with an attempt under way gets no slot", () => {
+  it("a failing endpoint with an attempt in progress gets no slot", () => {
     expect(given({}, application([endpoint("failing", { busy: 1, most: 1 })]))).to.deep.equal({});
   });
 
@@ -102,7 +102,7 @@ describe("the fair share of slots", () => {
     atMost: fc.nat(300),
   });
 
-  it("no limit of an endpoint, an application, the pool or a decision is exceeded", () => {
+  it("a decision about slots exceeds no limit of an endpoint, an application, the pool or the decision", () => {
     fc.assert(
       fc.property(pools, ({ slots, applications, atMost }) => {
         const waiting = applications.map(({ usedMs, endpoints }, a) =>
@@ -124,7 +124,7 @@ describe("the fair share of slots", () => {
     );
   });
 
-  it("a single application gets all slots that the limits allow", () => {
+  it("the only application with due deliveries gets all slots that its limits allow", () => {
     fc.assert(
       fc.property(fc.integer({ min: 4, max: 1_000 }), fc.integer({ min: 1, max: 300 }), (slots, count) => {
         const alone = application(manyEndpoints("a", count));
@@ -132,20 +132,20 @@ describe("the fair share of slots", () => {
         const taken = sum(first);
         const again = alone.endpoints().map((one) => ({ ...one, busy: first[one.name] ?? 0 }));
         expect(given({ slots, busy: taken }, application(again))).to.deep.equal({});
-        // All endpoints are full, or the application's share is used but for a reserve for its own next endpoint.
+        // Either all endpoints are at their limit, or the application has used its share except for a small reserve.
         const share = Math.floor((slots - taken) / 4);
         expect(taken === 4 * count || share - taken < 16).to.equal(true);
       }),
     );
   });
 
-  /** Steps of a model: some application starts all it may, or ends some attempts. */
+  /** Steps of a model. In each step, an application ends some attempts and then starts as many as possible. */
   const steps = fc.array(fc.record({ application: fc.nat(99), ends: fc.integer({ min: 0, max: 30 }) }), {
     minLength: 1,
     maxLength: 200,
   });
 
-  it("a new application gets a slot next to up to 100 greedy applications", () => {
+  it("a new application gets a slot even if up to 100 applications occupy all slots they can get", () => {
     fc.assert(
       fc.property(steps, (taken) => {
         const busy = new Map<number, number>();

@@ -17,7 +17,7 @@ function endpoint(applicationId: string, endpointId: string, more: Partial<DueEn
   return { lane: "first", environment: "sandbox", applicationId, endpointId, ...more };
 }
 
-/** Endpoints of applications that always have something due. */
+/** Creates applications with 50 endpoints each, which use all slots that they can get. */
 function greedy(count: number, more: Partial<DueEndpoint> = {}): DueEndpoint[] {
   return Array.from({ length: count }, (_, application) =>
     Array.from({ length: 50 }, (_, n) => endpoint(`a${application}`, `a${application} e${n}`, more)),
@@ -32,7 +32,7 @@ describe("the slots of a sender", () => {
     slots = createSlots(() => now);
   });
 
-  /** Takes what is given, every 25 ms for a while. */
+  /** Uses all granted slots, every 25 ms for a period. */
   function takeAll(endpoints: readonly DueEndpoint[], forMs = 20_000): Slot[] {
     const due = createDueEndpoints();
     due.add(endpoints);
@@ -51,21 +51,21 @@ describe("the slots of a sender", () => {
     }
   }
 
-  it("a greedy sandbox takes no slots from production", () => {
+  it("attempts in the sandbox environment use no slots of the production environment", () => {
     const alone = takeAll(greedy(20, { environment: "production" })).length;
     slots = createSlots(() => now);
     takeAll(greedy(40));
     expect(takeAll(greedy(20, { environment: "production" }))).to.have.length(alone);
   });
 
-  it("retries take no slots from first attempts", () => {
+  it("retries use no slots of first attempts", () => {
     const alone = takeAll(greedy(20)).length;
     slots = createSlots(() => now);
     takeAll(greedy(20, { lane: "retry" }));
     expect(takeAll(greedy(20))).to.have.length(alone);
   });
 
-  it("an application with slow attempts comes later, until its slot time has decayed", () => {
+  it("an application that used much slot time gets slots after other applications, until the slot time has decayed", () => {
     const due = createDueEndpoints();
     due.add([...greedy(1), endpoint("quick", "q")]);
     const firstOf = () => slots.allot(due)[0]?.applicationId;
@@ -76,7 +76,7 @@ describe("the slots of a sender", () => {
     expect(firstOf()).to.equal("a0");
   });
 
-  it("unwritten outcomes limit the held deliveries to twice the slots", () => {
+  it("a process reserves at most twice as many deliveries as it has slots, even if it cannot record outcomes", () => {
     let held = 0;
     for (let round = 0; round < 400; round += 1) {
       const taken = takeAll(greedy(1), 25);
@@ -86,7 +86,7 @@ describe("the slots of a sender", () => {
     expect(held).to.equal(2 * LANES.first.slots);
   });
 
-  it("a failing endpoint gets one slot until it succeeds", () => {
+  it("an endpoint whose last attempt failed gets one slot until an attempt succeeds", () => {
     const due = createDueEndpoints();
     const one = endpoint("a", "e");
     due.add([one]);
@@ -96,19 +96,19 @@ describe("the slots of a sender", () => {
     expect(slots.allot(due).map(({ slots: count }) => count)).to.deep.equal([4]);
   });
 
-  it("an application without recent attempts may start four attempts at once", () => {
+  it("an application without recent attempts may start four attempts together", () => {
     expect(takeAll(greedy(1), 25)).to.have.length(4);
   });
 
-  it("attempts after slow ones start one by one", () => {
+  it("an application whose recent attempts were slow starts its next attempts one by one", () => {
     const taken = takeAll(greedy(1));
     now += 10_000;
     endAll(taken);
-    // About 190 slots, for attempts of 20 seconds on average.
+    // The application may occupy about 190 slots, with attempts of 20 seconds on average.
     expect(takeAll(greedy(1), 1_000)).to.have.length.within(4, 20);
   });
 
-  it("quick attempts start at once, up to the limit of the application", () => {
+  it("an application whose recent attempts were quick may use all its slots in one decision", () => {
     for (let round = 0; round < 200; round += 1) {
       const taken = takeAll(greedy(1), 25);
       now -= 20;
@@ -119,7 +119,7 @@ describe("the slots of a sender", () => {
 });
 
 describe("the known due endpoints of a sender", () => {
-  it("an endpoint that was added during a claim stays known", () => {
+  it("an endpoint that was added to the due endpoints during a claim is not removed after the claim", () => {
     const due = createDueEndpoints();
     const one = endpoint("a", "e");
     due.add([one]);
@@ -133,7 +133,7 @@ describe("the known due endpoints of a sender", () => {
 });
 
 describe("the use of slots", () => {
-  it("slot use counts the age of attempts under way, and halves ended ones every 30 seconds", () => {
+  it("slot use counts the age of attempts in progress, and halves the time of finished attempts every 30 seconds", () => {
     const use = new SlotUse();
     use.start(0);
     use.start(1_000);

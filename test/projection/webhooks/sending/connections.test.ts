@@ -60,7 +60,7 @@ describe("connections to receivers", () => {
       expect(new Set(errors)).to.deep.equal(new Set(["connection_lost"]));
     });
 
-    it("applications share no connection", async () => {
+    it("two applications with the same origin share no connection", async () => {
       const [one, other] = [randomUUID(), randomUUID()];
       for (const applicationId of [one, other, one, other]) await attempt(receiver.url, applicationId);
       const ports = receiver.requests.map(({ senderPort }) => senderPort);
@@ -68,7 +68,7 @@ describe("connections to receivers", () => {
       expect(new Set(ports).size).to.equal(2);
     });
 
-    it("beyond 512 idle connections, the one that has been idle longest is closed", async function () {
+    it("if more than 512 connections are idle, the connection that has been idle longest is closed", async function () {
       this.timeout(30_000);
       const first = randomUUID();
       await attempt(receiver.url, first);
@@ -85,7 +85,7 @@ describe("connections to receivers", () => {
   });
 
   describe("the time limits", () => {
-    it("a receiver that accepts no connection gives connection_timeout, and the request is never sent", async () => {
+    it("an attempt at a receiver that accepts no connection fails with connection_timeout", async () => {
       const deaf = opened(await startUnresponsiveServer());
       const limits = { connectTimeoutMs: 300, timeoutMs: 50 };
       const result = await attempt(`http://127.0.0.1:${deaf.port}`, randomUUID(), limits);
@@ -93,7 +93,7 @@ describe("connections to receivers", () => {
       expect(result!.durationMs).to.be.at.least(290);
     });
 
-    it("a receiver that never finishes the TLS handshake gives connection_timeout", async () => {
+    it("an attempt at a receiver that never finishes the TLS handshake fails with connection_timeout", async () => {
       const silent = await rawReceiver(() => undefined);
       const limits = { connectTimeoutMs: 300, timeoutMs: 50 };
       const result = await attempt(silent.url.replace("http:", "https:"), randomUUID(), limits);
@@ -101,19 +101,19 @@ describe("connections to receivers", () => {
       expect(silent.connections).to.equal(1);
     });
 
-    it("a name that cannot be resolved in time gives lookup_failed", async () => {
+    it("an attempt whose host name cannot be resolved in time fails with lookup_failed", async () => {
       const lookup = () => new Promise<never>(() => undefined);
       const limits = { allowLoopback: false, lookup, connectTimeoutMs: 100, timeoutMs: 50 };
       const result = await attempt("https://hooks.partner.example/", randomUUID(), limits);
       expect(result).to.deep.include({ statusCode: null, error: "lookup_failed" });
     });
 
-    it("the time limit for the answer starts when the connection is established", async () => {
+    it("the time limit for the response starts when the connection is established", async () => {
       const deaf = opened(await startUnresponsiveServer());
       const timeoutMs = 1_500;
       const began = performance.now();
       const slow = attempt(`http://127.0.0.1:${deaf.port}`, randomUUID(), { timeoutMs });
-      await eventually("a time that is over", () => performance.now() - began > timeoutMs + 100);
+      await eventually("the time limit passes", () => performance.now() - began > timeoutMs + 100);
       deaf.accept();
       expect(await slow).to.deep.include({ statusCode: 200, error: null });
     });
@@ -122,7 +122,7 @@ describe("connections to receivers", () => {
   describe("informational answers", () => {
     const early = ["100 Continue", "102 Processing", "103 Early Hints", "199 Unknown"];
     for (const status of early) {
-      it(`an unsolicited ${status} before the answer is ignored`, async () => {
+      it(`an informational response ${status} before the final response is ignored`, async () => {
         const receiver = await rawReceiver((socket) => {
           socket.write(`HTTP/1.1 ${status}\r\nLink: </style.css>\r\n\r\n`);
           setImmediate(() => socket.write(OK));
@@ -135,13 +135,13 @@ describe("connections to receivers", () => {
       });
     }
 
-    it("several informational answers in a row are ignored", async () => {
+    it("several informational responses before the final response are ignored", async () => {
       const several = early.map((status) => `HTTP/1.1 ${status}\r\n\r\n`).join("");
       const receiver = await rawReceiver((socket) => socket.write(several + several + OK));
       expect(await attempt(receiver.url, "a")).to.deep.include({ statusCode: 200, error: null });
     });
 
-    it("more than 16 informational answers are an invalid response", async () => {
+    it("an attempt with more than 16 informational responses fails with invalid_response", async () => {
       const endless = "HTTP/1.1 100 Continue\r\n\r\n".repeat(17);
       const receiver = await rawReceiver((socket) => socket.write(endless + OK));
       expect(await attempt(receiver.url, "a")).to.deep.include({
@@ -150,7 +150,7 @@ describe("connections to receivers", () => {
     });
 
     for (const headers of ["Connection: upgrade\r\nUpgrade: x\r\n", ""]) {
-      it(`101 ${headers ? "with" : "without"} an Upgrade header is an invalid response`, async () => {
+      it(`an attempt with a response 101 ${headers ? "with" : "without"} an Upgrade header fails with invalid_response`, async () => {
         const receiver = await rawReceiver((socket) =>
           socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n${OK}`),
         );
@@ -159,7 +159,7 @@ describe("connections to receivers", () => {
       });
     }
 
-    it("an answer with more than 16 KiB of headers is an invalid response", async () => {
+    it("an attempt with more than 16 KiB of response headers fails with invalid_response", async () => {
       const receiver = await rawReceiver((socket) =>
         socket.write(`HTTP/1.1 200 OK\r\nX-Long: ${"x".repeat(17_000)}\r\nContent-Length: 0\r\n\r\n`),
       );
@@ -168,7 +168,7 @@ describe("connections to receivers", () => {
   });
 
   describe("a kept connection that the receiver closes", () => {
-    it("a request on a connection that was just closed is sent again on a fresh connection", async () => {
+    it("a request on a reused connection that the receiver just closed is sent again on a new connection", async () => {
       const receiver = await rawReceiver((socket, number) => {
         if (number === 1) socket.write(OK);
         else socket.destroy();
@@ -179,7 +179,7 @@ describe("connections to receivers", () => {
       expect([receiver.requests, receiver.connections]).to.deep.equal([3, 2]);
     });
 
-    it("if the fresh connection is closed too, the attempt fails after two requests", async () => {
+    it("if the receiver closes both the reused and the new connection, the attempt fails after two requests", async () => {
       let closes = false;
       const receiver = await rawReceiver((socket) => {
         if (closes) socket.destroy();
@@ -191,7 +191,7 @@ describe("connections to receivers", () => {
       expect([receiver.requests, receiver.connections]).to.deep.equal([3, 2]);
     });
 
-    it("if the connection closes during the answer, the attempt fails without a second request", async () => {
+    it("if the receiver closes the connection during the response, the attempt fails without a second request", async () => {
       const receiver = await rawReceiver((socket, number) => {
         if (number === 1) socket.write(OK);
         else socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok");
@@ -202,14 +202,14 @@ describe("connections to receivers", () => {
       expect(receiver.requests).to.equal(2);
     });
 
-    it("after a close between requests, the next request uses a fresh connection", async () => {
+    it("if the receiver closes the connection between two requests, the next request uses a new connection", async () => {
       const receiver = await rawReceiver((socket) => socket.end(OK));
       for (let n = 0; n < 5; n += 1) {
         expect(await attempt(receiver.url, "a")).to.deep.include({ statusCode: 200, error: null });
       }
     });
 
-    it("a connection that is about to close according to Keep-Alive is not used again", async () => {
+    it("a connection that will soon close according to the Keep-Alive header is not reused", async () => {
       const receiver = await rawReceiver((socket) =>
         socket.write(OK.replace("\r\n\r\n", "\r\nKeep-Alive: timeout=1\r\n\r\n")),
       );
@@ -253,18 +253,18 @@ describe("connections to receivers", () => {
       return JSON.parse(stdout);
     };
 
-    it("the connection to the checked address asks for the host's own certificate and accepts it", async () => {
+    it("a TLS connection to the checked address uses the host name of the URL to verify the certificate", async () => {
       expect(await attemptTrusting(`https://${HOST}/in`)).to.deep.include({ statusCode: 200, error: null });
       expect(names).to.deep.equal([HOST, `${HOST}:${port}`]);
     });
 
-    it("another host's certificate gives tls_failed, and the request is never sent", async () => {
-      const result = await attemptTrusting("https://hooks.stranger.example/in");
+    it("if the certificate belongs to another host, the attempt fails with tls_failed before the request is sent", async () => {
+      const result = await attemptTrusting("https://hooks.other.example/in");
       expect(result).to.deep.include({ statusCode: null, error: "tls_failed" });
       expect(names).to.deep.equal([]);
     });
 
-    it("a certificate that no authority signed gives tls_failed, and the request is never sent", async () => {
+    it("if no known authority signed the certificate, the attempt fails with tls_failed before the request is sent", async () => {
       const result = await attempt(`https://localhost:${port}/in`, "a");
       expect(result).to.deep.include({ statusCode: null, error: "tls_failed" });
       expect(names).to.deep.equal([]);

@@ -9,35 +9,35 @@ const answered = (statusCode: number, retryAfter: string | null = null): Attempt
 const context = (more = {}) => ({ attempts: 1, schedule: [5, 30, 300], now: NOW, random: 0.5, ...more });
 const waitAfter = (outcome: AttemptResult, more = {}) => {
   const verdict = judge(outcome, context(more));
-  if (verdict.status !== "pending") throw new Error(`not to be tried again: ${verdict.status}`);
+  if (verdict.status !== "pending") throw new Error(`The delivery is not retried: ${verdict.status}`);
   return verdict.nextAttemptAt - NOW;
 };
 
 describe("retry policy", () => {
   for (const status of [200, 201, 202, 204, 299]) {
-    it(`${status} counts as delivered`, () => {
+    it(`a response with status ${status} counts as delivered`, () => {
       expect(judge(answered(status), context())).to.deep.equal({ status: "delivered" });
     });
   }
 
   for (const status of [100, 301, 302, 303, 307, 308, 400, 401, 404, 409, 422, 429, 500, 502, 503]) {
-    it(`${status} is a failure that is retried`, () => {
+    it(`a response with status ${status} is a failure that is retried`, () => {
       expect(waitAfter(answered(status))).to.equal(5_000);
     });
   }
 
-  it("an incomplete 2xx answer is a failure", () => {
+  it("an incomplete response with a 2xx status is a failure", () => {
     expect(waitAfter({ statusCode: 200, error: "timeout", retryAfter: null })).to.equal(5_000);
   });
 
-  it("retries follow the schedule, then the delivery fails", () => {
+  it("a delivery is retried according to the schedule, and fails after the last retry", () => {
     const waits = [1, 2, 3].map((attempts) => waitAfter(answered(500), { attempts }));
     expect(waits).to.deep.equal([5_000, 30_000, 300_000]);
     expect(judge(answered(500), context({ attempts: 4 }))).to.deep.equal({ status: "failed", gone: false });
     expect(judge(answered(500), context({ schedule: [] }))).to.deep.equal({ status: "failed", gone: false });
   });
 
-  it("each wait varies randomly by up to a fifth", () => {
+  it("the wait before each retry varies randomly by up to 20 %", () => {
     expect(waitAfter(answered(500), { random: 0 })).to.equal(4_000);
     expect(waitAfter(answered(500), { random: 0.999999 })).to.be.within(5_999, 6_000);
     fc.assert(
@@ -55,28 +55,28 @@ describe("retry policy", () => {
     );
   });
 
-  it("410 ends the retries at any point of the schedule", () => {
+  it("a response with status 410 ends the retries of a delivery", () => {
     expect(judge(answered(410), context())).to.deep.equal({ status: "failed", gone: true });
   });
 
   describe("Retry-After", () => {
     const cases: [string, number, string, number][] = [
-      ["is honoured on 429", 429, "120", 120_000],
-      ["is honoured on 503", 503, "120", 120_000],
-      ["is honoured as a date", 503, "Tue, 01 Jan 2030 00:02:00 GMT", 120_000],
-      ["does not shorten the schedule", 429, "1", 5_000],
-      ["is bounded to a day", 429, "999999999", 86_400_000],
-      ["is bounded to a day as a date", 429, "Fri, 01 Jan 2100 00:00:00 GMT", 86_400_000],
-      ["counts for nothing in the past", 503, "Tue, 01 Jan 2019 00:02:00 GMT", 5_000],
-      ["counts for nothing when unreadable", 503, "soon", 5_000],
-      ["counts for nothing when negative", 503, "-5", 5_000],
-      ["counts for nothing on 500", 500, "120", 5_000],
+      ["with status 429 lengthens the wait", 429, "120", 120_000],
+      ["with status 503 lengthens the wait", 503, "120", 120_000],
+      ["that is a date lengthens the wait", 503, "Tue, 01 Jan 2030 00:02:00 GMT", 120_000],
+      ["that is short does not shorten the wait", 429, "1", 5_000],
+      ["of more than a day counts as a day", 429, "999999999", 86_400_000],
+      ["with a date after more than a day counts as a day", 429, "Fri, 01 Jan 2100 00:00:00 GMT", 86_400_000],
+      ["with a date in the past is ignored", 503, "Tue, 01 Jan 2019 00:02:00 GMT", 5_000],
+      ["that is not a date is ignored", 503, "soon", 5_000],
+      ["that is negative is ignored", 503, "-5", 5_000],
+      ["with status 500 is ignored", 500, "120", 5_000],
     ];
     for (const [what, status, text, wait] of cases) {
-      it(what, () => expect(waitAfter(answered(status, text))).to.equal(wait));
+      it(`a Retry-After header ${what}`, () => expect(waitAfter(answered(status, text))).to.equal(wait));
     }
 
-    it("Retry-After does not add an attempt", () => {
+    it("a Retry-After header does not add an attempt to the schedule", () => {
       expect(judge(answered(429, "120"), context({ attempts: 4 }))).to.deep.include({ status: "failed" });
     });
   });

@@ -36,7 +36,7 @@ describe("one attempt", () => {
     return attempt();
   };
 
-  it("an attempt posts the body and returns the answer", async () => {
+  it("an attempt posts the body and returns the response", async () => {
     receiver.next({ status: 202, body: "thank you" });
     const result = await attempt(`${receiver.url}/a/b?c=d%20e`);
     expect(result).to.deep.include({ statusCode: 202, error: null, answer: "thank you", retryAfter: null });
@@ -46,10 +46,10 @@ describe("one attempt", () => {
     expect(request.headers).not.to.have.any.keys("accept-encoding");
   });
 
-  it("twenty attempts use one connection", async () => {
+  it("twenty consecutive attempts at an endpoint use the same connection", async () => {
     for (let i = 0; i < 20; i += 1) {
       await attempt();
-      // A connection is free again when the event loop has come round.
+      // Node returns a connection to its pool in the next turn of the event loop.
       await nextTurn();
     }
     const ports = new Set(receiver.requests.slice(-20).map(({ senderPort }) => senderPort));
@@ -67,18 +67,18 @@ describe("one attempt", () => {
     expect(receiver.requests.length - before).to.equal(1);
   });
 
-  it("an attempt keeps the first KiB of the answer, without NUL characters", async () => {
+  it("an attempt stores the first KiB of the response body, without NUL characters", async () => {
     const result = await attemptAt({ status: 500, body: `a\u0000b${"é".repeat(1_000)}` });
     expect(result!.answer).to.match(/^abé+$/);
     expect(Buffer.byteLength(result!.answer!)).to.be.within(1_020, 1_024);
   });
 
-  it("a long answer is accepted if it ends", async () => {
+  it("a long response within the size limit is accepted", async () => {
     const result = await attemptAt({ body: "x".repeat(200_000) });
     expect(result).to.deep.include({ statusCode: 200, error: null, answer: "x".repeat(1_024) });
   });
 
-  it("a compressed answer is not decompressed", async () => {
+  it("a compressed response is not decompressed", async () => {
     const unpacked = 256 * 1024 ** 2;
     const body = gzipSync(Buffer.alloc(unpacked));
     expect(body.length).to.be.below(1024 ** 2);
@@ -89,52 +89,52 @@ describe("one attempt", () => {
     expect(process.memoryUsage().rss - before).to.be.below(unpacked / 4);
   });
 
-  it("an attempt returns the Retry-After header", async () => {
+  it("an attempt returns the Retry-After header of the response", async () => {
     expect(await attemptAt({ status: 503, headers: { "Retry-After": "7" } })).to.deep.include({
       retryAfter: "7",
     });
   });
 
-  it("an endless answer is cut", async () => {
+  it("a response without an end fails with answer_too_long", async () => {
     const result = await attemptAt({ mode: "flood" });
     expect(result).to.deep.include({ statusCode: 200, error: "answer_too_long" });
   });
 
-  const late: [string, Reaction][] = [
-    ["an answer that never comes", { mode: "hang" }],
-    ["an answer that comes too late", { delayMs: 2_000 }],
+  const late: [string, Behaviour][] = [
+    ["never responds", { mode: "hang" }],
+    ["responds too late", { delayMs: 2_000 }],
   ];
   for (const [what, behaviour] of late) {
-    it(`cuts ${what} at the deadline`, async () => {
+    it(`an attempt at a receiver that ${what} ends at the time limit`, async () => {
       const result = await attemptAt(behaviour);
       expect(result).to.deep.include({ statusCode: null, error: "timeout", answer: null });
       expect(result!.durationMs).to.be.within(390, 900);
     });
   }
 
-  it("a slowly dripping answer is cut at the deadline", async () => {
+  it("an attempt at a receiver that sends its response very slowly ends at the time limit", async () => {
     const result = await attemptAt({ mode: "drip" });
     expect(result).to.deep.include({ statusCode: 200, error: "timeout" });
     expect(result!.answer).to.match(/^\.+$/);
     expect(result!.durationMs).to.be.within(390, 900);
   });
 
-  it("a closed connection gives connection_lost", async () => {
+  it("an attempt whose connection is closed fails with connection_lost", async () => {
     receiver.next({ mode: "close" });
-    const stranger = randomUUID();
-    expect(await attempt(receiver.url, { applicationId: stranger })).to.deep.include({
+    const otherApplicationId = randomUUID();
+    expect(await attempt(receiver.url, { applicationId: otherApplicationId })).to.deep.include({
       statusCode: null,
       error: "connection_lost",
     });
   });
 
-  it("a refused connection gives connection_refused", async () => {
+  it("an attempt whose connection is refused fails with connection_refused", async () => {
     const gone = await startReceiver();
     await gone.close();
     expect(await attempt(gone.url)).to.deep.include({ statusCode: null, error: "connection_refused" });
   });
 
-  it("an answer that is not HTTP gives invalid_response", async () => {
+  it("an attempt with a response that is not HTTP fails with invalid_response", async () => {
     const server = createServer((socket) =>
       socket.on("error", () => undefined).end("SSH-2.0-OpenSSH_9.6\r\n"),
     );
@@ -145,18 +145,18 @@ describe("one attempt", () => {
     server.close();
   });
 
-  it("a failed TLS handshake gives tls_failed", async () => {
+  it("an attempt whose TLS handshake fails ends with tls_failed", async () => {
     expect(await attempt(receiver.url.replace("http:", "https:"))).to.deep.include({ error: "tls_failed" });
   });
 
-  it("the destination is checked at each attempt", async () => {
+  it("the destination of a webhook is checked again at each attempt", async () => {
     const before = receiver.requests.length;
     const result = await attempt(receiver.url, { allowLoopback: false });
     expect(result).to.deep.include({ statusCode: null, error: "scheme_not_allowed" });
     expect(receiver.requests.length).to.equal(before);
   });
 
-  it("an attempt connects to the checked address", async () => {
+  it("an attempt connects to the checked address instead of looking up the host name again", async () => {
     const pinned = new URL(`http://hooks.example.com:${receiver.port}/pinned`);
     const destination = { url: pinned, address: "127.0.0.1" };
     const exchange = new Exchange();
@@ -166,7 +166,7 @@ describe("one attempt", () => {
     expect(receiver.requests.at(-1)!.headers.host).to.equal(`hooks.example.com:${receiver.port}`);
   });
 
-  it("an interrupted attempt has no outcome", async () => {
+  it("an interrupted attempt returns no result", async () => {
     const cut = new AbortController();
     receiver.next({ mode: "hang" });
     const sent = attempt(receiver.url, { signal: cut.signal });

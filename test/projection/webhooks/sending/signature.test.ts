@@ -10,7 +10,7 @@ const content = () => ({
 });
 
 describe("webhook signature", () => {
-  it("the signature equals the example of the specification", () => {
+  it("the signature of the example in the Standard Webhooks specification is reproduced exactly", () => {
     const headers = signatureHeaders(
       {
         deliveryId: "msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -28,7 +28,7 @@ describe("webhook signature", () => {
       new webhookLibraries[library](secret(fill)).verify(body, headers);
 
     describe(`is verified by the ${library} package`, () => {
-      it("verification succeeds with either of two secrets, and with no other", () => {
+      it(`the ${library} package accepts a signature with either of two secrets, and with no other secret`, () => {
         const signed = content();
         const headers = signatureHeaders(signed, [secret(1), secret(2)], "SERVICE");
         for (const fill of [1, 2]) {
@@ -37,7 +37,7 @@ describe("webhook signature", () => {
         expect(() => verify(3, signed.body, headers)).to.throw("No matching signature found");
       });
 
-      it("verification fails if body, id or time changed", () => {
+      it(`the ${library} package rejects a signature if the body, the id or the time was changed`, () => {
         const signed = content();
         const headers = signatureHeaders(signed, [secret(1)], "SERVICE");
         const changed = { "webhook-id": "other", "webhook-timestamp": String(signed.timestamp + 1) };
@@ -48,7 +48,7 @@ describe("webhook signature", () => {
         }
       });
 
-      it("verification fails for an old timestamp or one in the future", () => {
+      it(`the ${library} package rejects a timestamp that is too old or in the future`, () => {
         for (const [seconds, problem] of [
           [-301, "Message timestamp too old"],
           [310, "Message timestamp too new"],
@@ -65,7 +65,7 @@ describe("webhook signature", () => {
     });
   }
 
-  it("the signature is sent in headers of the brand and of the standard", () => {
+  it("a signature is sent in headers with the brand's names and in headers with the standard names", () => {
     const { deliveryId, timestamp, ...rest } = content();
     const headers = signatureHeaders({ deliveryId, timestamp, ...rest }, [secret(1)], "PAWS");
     expect(headers).to.include({

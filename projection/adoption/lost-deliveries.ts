@@ -1,7 +1,7 @@
 import { type EventStoreDBClient, StreamDeletedError, StreamNotFoundError } from "@eventstore/db-client";
 import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import { IN_LANE } from "../webhooks/scheduling/due.ts";
+import { LANE_CONDITIONS } from "../webhooks/scheduling/due.ts";
 
 /** Rows whose events the log does not hold. */
 export interface LostRows {

@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import { IN_LANE } from "../webhooks/scheduling/due.ts";
+import { LANE_CONDITIONS } from "../webhooks/scheduling/due.ts";
 
 /** Maximum of each count, so that counting stays cheap. */
 export const MAX_COUNTED_DELIVERIES = 100_000;
@@ -25,7 +25,7 @@ export async function countDeliveries(pool: pg.Pool, now: number): Promise<Deliv
     // Only the lanes have indexes of pending deliveries.
     text: `SELECT count(*) AS pending, count(*) FILTER (WHERE due_at <= $1) AS due,
                   (SELECT count(*) FROM (SELECT FROM webhooks.delivery WHERE status = 'failed' LIMIT ${MAX_COUNTED_DELIVERIES}) f) AS failed
-             FROM (${Object.values(IN_LANE).map(pendingDeliveriesSql).join(" UNION ALL ")} LIMIT ${MAX_COUNTED_DELIVERIES}) d`,
+             FROM (${Object.values(LANE_CONDITIONS).map(pendingDeliveriesSql).join(" UNION ALL ")} LIMIT ${MAX_COUNTED_DELIVERIES}) d`,
     values: [toInstant(now)],
   });
   const { pending, due, failed } = rows[0] ?? {};

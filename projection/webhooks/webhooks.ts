@@ -1,10 +1,10 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
-import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
-import { untilAborted } from "../../shared/runtime/abort.ts";
+import { createEventLog } from "../../shared/eventstore/log.ts";
+import { onAbort, untilAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { createNotifier, type Notifier } from "../../shared/runtime/notifier.ts";
+import { createNotifier } from "../../shared/runtime/notifier.ts";
 import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
 import { DifferentLogError, requireSameLog, waitForSameLog } from "../checkpoints/same-log.ts";
 import { eventStreamOf } from "../relay/event-stream.ts";
@@ -12,14 +12,14 @@ import { withNats } from "../relay/nats-session.ts";
 import type { Role, RoleStatus } from "../roles/role.ts";
 import { toFailedStatus, toLastError } from "../roles/role-status.ts";
 import { deleteOldDeliveries } from "./maintenance/retention.ts";
-import { closeUnsendable, skipLongHeld } from "./maintenance/sweep.ts";
+import { closeUnsendableDeliveries, skipUnapprovedDeliveries } from "./maintenance/sweep.ts";
 import { runDispatcher } from "./matching/dispatcher.ts";
 import { drainOutbox } from "./outbox/drain.ts";
-import { createHealthTracker, retryForever } from "./outbox/retry-forever.ts";
-import { createDueEndpoints } from "./scheduling/due-endpoints.ts";
-import { runSender } from "./sender.ts";
+import { createHealthTracker, repeatForever, retryForever } from "./outbox/retry-forever.ts";
+import { type DueEndpoint, DueEndpoints } from "./scheduling/due-endpoints.ts";
+import { Sender } from "./sender.ts";
 import { type Connections, createConnections } from "./sending/connections.ts";
-import { cachingSecrets, type SecretReader } from "./sending/secrets.ts";
+import { createSecretCache, type SecretReader } from "./sending/secrets.ts";
 import type { AttemptLimits } from "./sending/send.ts";
 
 export interface WebhooksOptions extends DestinationOptions, AttemptLimits {
@@ -63,7 +63,7 @@ export function startWebhooks(options: WebhooksOptions): Role {
   const { signal } = ended;
   const connections = createConnections();
   let status = (): RoleStatus => ({ state: "starting", detail: null });
-  const onUnchecked = (error: unknown) => {
+  const onCheckFailed = (error: unknown) => {
     logger.warn(
       { error },
       "Webhooks wait until the service can check whether the event log matches the database.",
@@ -73,10 +73,10 @@ export function startWebhooks(options: WebhooksOptions): Role {
   };
   const done = (async () => {
     while (!signal.aborted) {
-      const different = await untilDifferentLog({ ...options, logger, onUnchecked }, signal, async (term) => {
+      const different = await runUntilDifferentLog({ ...options, logger, onCheckFailed }, signal, (term) => {
         const started = startParts({ ...options, logger }, connections, term);
         status = started.status;
-        await started.done;
+        return started.done;
       });
       if (!different) return;
       const stopped = toFailedStatus(status(), different);
@@ -100,33 +100,33 @@ export function startWebhooks(options: WebhooksOptions): Role {
  * Checks repeatedly that the event log matches the database. Runs work from the first successful check until the log does
  * not match.
  *
- * @param options.onUnchecked called with each error of the check until the first success. After that, the parts of the role
+ * @param options.onCheckFailed called with each error of the check until the first success. After that, the parts of the role
  *   report unavailable servers.
  * @returns the error of the check that ended the work, or undefined if the signal aborted
  */
-async function untilDifferentLog(
-  options: WebhooksOptions & { onUnchecked(error: unknown): void },
+async function runUntilDifferentLog(
+  options: WebhooksOptions & { onCheckFailed(error: unknown): void },
   signal: AbortSignal,
-  run: (term: AbortSignal) => Promise<void>,
+  run: (term: AbortSignal) => Promise<unknown>,
 ): Promise<DifferentLogError | undefined> {
   const term = new AbortController();
   const end = () => term.abort();
-  signal.addEventListener("abort", end, { once: true });
+  const removeListener = onAbort(signal, end);
   let different: DifferentLogError | undefined;
-  let running: Promise<void> | undefined;
+  let running: Promise<unknown> | undefined;
   while (!signal.aborted && !different) {
     try {
       await untilAborted(requireSameLog(options), signal);
       if (!signal.aborted) running ??= run(term.signal);
     } catch (error) {
       if (error instanceof DifferentLogError) different = error;
-      else if (!running) options.onUnchecked(error);
+      else if (!running) options.onCheckFailed(error);
       else options.logger.debug({ error }, "Cannot check whether the event log matches the database.");
     }
     if (!different) await pause(LOG_CHECK_INTERVAL_MS, signal);
   }
   end();
-  signal.removeEventListener("abort", end);
+  removeListener();
   await running;
   return different;
 }
@@ -139,76 +139,45 @@ function startParts(
 ): { status(): RoleStatus; done: Promise<unknown> } {
   const { client, pool, natsUrl, logger, clock = Date.now, random = Math.random } = options;
   const health = createHealthTracker();
-  const due = createDueEndpoints();
-  const search = createNotifier();
-  const facts = createNotifier();
+  const due = new DueEndpoints();
+  const [searchNotifier, outboxNotifier] = [createNotifier(), createNotifier()];
+  const requireLog = async () => void (await requireSameLog({ client, pool }));
   const shared = {
-    ...{ pool, log: createEventLog(client), stream: eventStreamOf(options.databaseUrl) },
-    ...{ logger, health, clock, random, due, search, facts },
-    ...{ onDue: due.add, onReplay: search.wake, onFacts: facts.wake },
-    requireLog: async () => void (await requireSameLog({ client, pool })),
+    ...{ pool, log: createEventLog(client), requireLog, stream: eventStreamOf(options.databaseUrl) },
+    ...{ logger, health, clock, random, due, searchNotifier },
+    onDue: (endpoints: readonly DueEndpoint[]) => due.add(endpoints),
+    ...{ onReplay: searchNotifier.wake, onFacts: outboxNotifier.wake },
   };
-  const secrets = cachingSecrets(options.secrets);
-  let started = false;
+  const secrets = createSecretCache(options.secrets);
+  const sender = new Sender({
+    ...{ ...options, ...shared, connections, secrets },
+    schedule: options.retrySchedule,
+  });
+  let hasConnected = false;
   const dispatch = (markHealthy: () => void) =>
-    withNats({ url: natsUrl, name: "clinic webhooks", signal }, (connection, life) => {
-      started = true;
-      return runDispatcher(connection, shared, markHealthy, life);
+    withNats({ url: natsUrl, name: "clinic webhooks", signal }, (connection, connectionSignal) => {
+      hasConnected = true;
+      return runDispatcher(connection, shared, markHealthy, connectionSignal);
     });
+  const drain = async () => (await untilAborted(drainOutbox(pool, shared.log, requireLog), signal)) ?? false;
+  const sweep = async () => {
+    const { factCount, hasMore } = await closeUnsendableDeliveries(pool, clock());
+    if (factCount > 0) outboxNotifier.wake();
+    return hasMore;
+  };
+  const retain = async () => {
+    const skipped = await skipUnapprovedDeliveries(pool, clock());
+    if (skipped.factCount > 0) outboxNotifier.wake();
+    const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
+    return hasOldDeliveries || skipped.hasMore;
+  };
   const context = { logger, health, signal };
   const done = Promise.all([
     retryForever("messages", context, dispatch),
-    runSender({ ...options, ...shared, connections, secrets, schedule: options.retrySchedule }, signal),
-    retryForever("outbox", context, (markHealthy) => keepDraining(shared, markHealthy, signal)),
-    retryForever("sweep", context, (markHealthy) => keepSweeping(shared, markHealthy, signal)),
-    retryForever("retention", context, (markHealthy) => keepDeleting(shared, markHealthy, signal)),
+    sender.run(signal),
+    repeatForever("outbox", context, drain, () => outboxNotifier.sleep(OUTBOX_INTERVAL_MS, signal)),
+    repeatForever("sweep", context, sweep, () => pause(SWEEP_INTERVAL_MS, signal)),
+    repeatForever("retention", context, retain, () => pause(RETENTION_INTERVAL_MS, signal)),
   ]);
-  return { status: () => ({ state: started ? "running" : "starting", ...health.status() }), done };
-}
-
-interface Shared {
-  pool: pg.Pool;
-  log: EventLog;
-  requireLog(): Promise<void>;
-  facts: Notifier;
-  clock(): number;
-}
-
-async function keepDraining(
-  { pool, log, requireLog, facts }: Shared,
-  markHealthy: () => void,
-  signal: AbortSignal,
-): Promise<void> {
-  while (!signal.aborted) {
-    const more = await untilAborted(drainOutbox(pool, log, requireLog), signal);
-    markHealthy();
-    if (!more) await facts.sleep(OUTBOX_INTERVAL_MS, signal);
-  }
-}
-
-async function keepSweeping(
-  { pool, facts, clock }: Shared,
-  markHealthy: () => void,
-  signal: AbortSignal,
-): Promise<void> {
-  while (!signal.aborted) {
-    const { facts: kept, more } = await closeUnsendable(pool, clock());
-    markHealthy();
-    if (kept > 0) facts.wake();
-    if (!more) await pause(SWEEP_INTERVAL_MS, signal);
-  }
-}
-
-async function keepDeleting(
-  { pool, facts, clock }: Shared,
-  markHealthy: () => void,
-  signal: AbortSignal,
-): Promise<void> {
-  while (!signal.aborted) {
-    const held = await skipLongHeld(pool, clock());
-    if (held.facts > 0) facts.wake();
-    const more = await deleteOldDeliveries(pool, clock());
-    markHealthy();
-    if (!more && !held.more) await pause(RETENTION_INTERVAL_MS, signal);
-  }
+  return { status: () => ({ state: hasConnected ? "running" : "starting", ...health.status() }), done };
 }

@@ -17,37 +17,37 @@ export interface BenchWorld {
   /** URL of the same sink at another origin. */
   otherSinkUrl: string;
   /** Registers an endpoint at a new clinic. @returns the clinic's id */
-  endpoint(url: string): Promise<string>;
-  /** Appends an appointment of a clinic, and records the time for {@link waits}. @returns the event's id */
-  appointment(clinicId: string): Promise<string>;
-  /** Waits until the webhooks of `count` events have arrived since the last call of {@link forget}. */
-  received(count: number, timeoutMs: number): Promise<void>;
+  registerEndpoint(url: string): Promise<string>;
+  /** Appends an appointment of a clinic, and records the time for {@link listWaits}. @returns the event's id */
+  appendAppointment(clinicId: string): Promise<string>;
+  /** Waits until the webhooks of `count` events have arrived since the last call of {@link clearReceipts}. */
+  awaitReceipts(count: number, timeoutMs: number): Promise<void>;
   /** Returns the time from append to receipt of each event whose webhook has arrived. Milliseconds. */
-  waits(eventIds: readonly string[]): number[];
+  listWaits(eventIds: readonly string[]): number[];
   /** Time at which the first webhook of each event arrived. Milliseconds since 1970. */
   receipts: Map<string, number>;
   /** Deletes all recorded appends and receipts. */
-  forget(): void;
+  clearReceipts(): void;
   /** Starts the service and waits until it is ready. */
   startService(): Promise<void>;
   /** Stops the service with SIGTERM and waits until its processes have ended. */
   stopService(): Promise<void>;
   /** Returns the highest peak memory of the service's processes. MiB. */
-  mostMemory(): number;
+  readPeakMemory(): number;
   /** Inserts deliveries that are due now, distributed over new endpoints of new applications. */
-  makeDue(
+  insertDueDeliveries(
     url: string,
     of: { applications: number; endpointsEach: number; deliveries: number },
   ): Promise<void>;
   /** Cancels all pending deliveries, and waits until the attempts in progress have ended. */
-  cancelDue(): Promise<void>;
+  cancelDueDeliveries(): Promise<void>;
   /** Returns the number of finished attempts since the database was created. */
-  attempts(): Promise<number>;
+  countAttempts(): Promise<number>;
   stop(): Promise<void>;
 }
 
 /** Roles of each process of the service. Two processes use two cores. */
-export const PROCESSES = ["projectors,relay", "webhooks"];
+export const SERVICE_PROCESSES = ["projectors,relay", "webhooks"];
 
 export const now = () => performance.timeOrigin + performance.now();
 
@@ -76,14 +76,15 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     sinkUrl: `http://127.0.0.1:${ports[0]}`,
     otherSinkUrl: `http://127.0.0.1:${ports[1]}`,
     receipts,
-    endpoint: async (url) => (await world.endpoint(url, { events: ["appointment.created"] })).clinicId,
-    async appointment(clinicId) {
+    registerEndpoint: async (url) =>
+      (await world.endpoint(url, { events: ["appointment.created"] })).clinicId,
+    async appendAppointment(clinicId) {
       const event = appointmentRequested(clinicId);
       appended.set(event.id, now());
       await world.log.append(event.stream, -1n, [event]);
       return event.id;
     },
-    async received(count, timeoutMs) {
+    async awaitReceipts(count, timeoutMs) {
       const deadline = now() + timeoutMs;
       while (receipts.size < count) {
         if (now() > deadline)
@@ -91,29 +92,29 @@ export async function createBenchWorld(): Promise<BenchWorld> {
         await sleep(10);
       }
     },
-    waits: (ids) =>
+    listWaits: (ids) =>
       ids.flatMap((id) => {
         const [from, to] = [appended.get(id), receipts.get(id)];
         return from === undefined || to === undefined ? [] : [to - from];
       }),
-    forget() {
+    clearReceipts() {
       receipts.clear();
       appended.clear();
     },
     async startService() {
-      service = PROCESSES.map((roles) => spawnService(world, roles));
+      service = SERVICE_PROCESSES.map((roles) => spawnService(world, roles));
       await Promise.all(service.map((process) => once(process.stdout ?? process, "data")));
       await sleep(1_500);
     },
     stopService,
-    mostMemory() {
+    readPeakMemory() {
       const held = service.map(({ pid }) => {
         const status = readFileSync(`/proc/${pid}/status`, "utf8");
         return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1_024;
       });
       return Math.max(...held);
     },
-    async makeDue(url, { applications, endpointsEach, deliveries }) {
+    async insertDueDeliveries(url, { applications, endpointsEach, deliveries }) {
       const made: Endpoint[] = [];
       for (let n = 0; n < applications; n += 1) {
         const sibling = await world.endpoint(url);
@@ -126,9 +127,10 @@ export async function createBenchWorld(): Promise<BenchWorld> {
         made.map(({ clinicId }) => clinicId),
         JSON.stringify({ id: randomUUID(), type: "appointment.created", filler: "x".repeat(600) }),
       ];
-      for (let n = 0; n < deliveries; n += 5_000) await world.pool.query(DUE, [5_000, ...values]);
+      for (let n = 0; n < deliveries; n += 5_000)
+        await world.pool.query(INSERT_DUE_DELIVERIES, [5_000, ...values]);
     },
-    async cancelDue() {
+    async cancelDueDeliveries() {
       for (;;) {
         const { rowCount: cancelled } = await world.pool.query(
           `UPDATE webhooks.delivery SET status = 'cancelled', next_attempt_at = NULL, lease_expires_at = NULL
@@ -142,7 +144,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
         await sleep(100);
       }
     },
-    async attempts() {
+    async countAttempts() {
       const { rows } = await world.pool.query<{ count: number }>(
         "SELECT count(*)::integer AS count FROM webhooks.attempt WHERE duration_ms IS NOT NULL",
       );
@@ -158,7 +160,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
 }
 
 /** Inserts $1 deliveries with the body $5, distributed over the endpoints in the arrays $2 to $4. */
-const DUE = `
+const INSERT_DUE_DELIVERIES = `
   INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id,
       event_type, event_stream, event_revision, body, status, cause_id, correlation_id, next_attempt_at, created_at,
       updated_at)

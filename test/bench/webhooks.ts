@@ -17,9 +17,9 @@ import os from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createConnections } from "../../projection/webhooks/sending/connections.ts";
 import { Exchange } from "../../projection/webhooks/sending/exchange.ts";
-import { signatureHeaders } from "../../projection/webhooks/sending/signature.ts";
+import { createSignatureHeaders } from "../../projection/webhooks/sending/signature.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
-import { type BenchWorld, createBenchWorld, now, PROCESSES } from "./webhook-bench-world.ts";
+import { type BenchWorld, createBenchWorld, now, SERVICE_PROCESSES } from "./webhook-bench-world.ts";
 
 const THROUGHPUT = { endpoints: 40, events: 20_000, appenders: 64, connections: 64, posts: 20_000 };
 const LATENCY = { endpoints: 20, perSecond: 200, seconds: 10 };
@@ -64,7 +64,10 @@ async function limit(url: string, count: number): Promise<number> {
   const began = now();
   await runConcurrently(connections, count, async () => {
     const content = { deliveryId: randomUUID(), timestamp: Math.floor(Date.now() / 1_000), body: BODY };
-    const headers = { "Content-Type": "application/json", ...signatureHeaders(content, [secret], "SERVICE") };
+    const headers = {
+      "Content-Type": "application/json",
+      ...createSignatureHeaders(content, [secret], "SERVICE"),
+    };
     const open = (fresh: boolean) => client.post("bench", destination, headers, fresh);
     await new Exchange().run(open, BODY, () => undefined);
   });
@@ -75,24 +78,24 @@ async function limit(url: string, count: number): Promise<number> {
 
 const append = (world: BenchWorld, clinics: readonly string[], events: number) =>
   runConcurrently(THROUGHPUT.appenders, events, async (n) => {
-    await world.appointment(clinics[n % clinics.length] ?? "");
+    await world.appendAppointment(clinics[n % clinics.length] ?? "");
   });
 
 /** Appends events while the service runs. @returns deliveries per second */
 async function throughput(world: BenchWorld, clinics: readonly string[], events: number): Promise<number> {
-  world.forget();
+  world.clearReceipts();
   const began = now();
   await append(world, clinics, events);
-  await world.received(events, 120_000);
+  await world.awaitReceipts(events, 120_000);
   return events / ((Math.max(...world.receipts.values()) - began) / 1_000);
 }
 
 /** Appends events before the service starts. @returns deliveries per second */
 async function backlog(world: BenchWorld, clinics: readonly string[], events: number): Promise<number> {
-  world.forget();
+  world.clearReceipts();
   await append(world, clinics, events);
   await world.startService();
-  await world.received(events, 120_000);
+  await world.awaitReceipts(events, 120_000);
   const receipts = [...world.receipts.values()];
   return events / ((Math.max(...receipts) - Math.min(...receipts)) / 1_000);
 }
@@ -116,12 +119,16 @@ async function compareWithLimit(
 async function memory(world: BenchWorld): Promise<void> {
   const { endpoints, deliveries, seconds } = MEMORY;
   await world.stopService();
-  await world.makeDue(`${world.sinkUrl}/`, { applications: endpoints, endpointsEach: 1, deliveries });
+  await world.insertDueDeliveries(`${world.sinkUrl}/`, {
+    applications: endpoints,
+    endpointsEach: 1,
+    deliveries,
+  });
   await world.startService();
-  const before = await world.attempts();
+  const before = await world.countAttempts();
   await sleep(seconds * 1_000);
-  const rate = ((await world.attempts()) - before) / seconds;
-  row(`${deliveries} deliveries due: peak memory`, `${world.mostMemory().toFixed(0)} MiB`, "");
+  const rate = ((await world.countAttempts()) - before) / seconds;
+  row(`${deliveries} deliveries due: peak memory`, `${world.readPeakMemory().toFixed(0)} MiB`, "");
   row(`${deliveries} deliveries due: sent`, `${rate.toFixed(0)}/s`, "");
 }
 
@@ -137,7 +144,7 @@ async function steady(
   for (let n = 0; n < perSecond * seconds; n += 1) {
     const ahead = began + (n * 1_000) / perSecond - now();
     if (ahead > 1) await sleep(ahead);
-    appends.push(world.appointment(clinics[n % clinics.length] ?? ""));
+    appends.push(world.appendAppointment(clinics[n % clinics.length] ?? ""));
   }
   return Promise.all(appends);
 }
@@ -148,10 +155,10 @@ function percentile(values: readonly number[], percent: number): number {
 }
 
 async function latency(world: BenchWorld, clinics: readonly string[], perSecond: number, seconds: number) {
-  world.forget();
+  world.clearReceipts();
   const ids = await steady(world, clinics, perSecond, seconds);
-  await world.received(ids.length, 30_000);
-  const waits = world.waits(ids);
+  await world.awaitReceipts(ids.length, 30_000);
+  const waits = world.listWaits(ids);
   return [50, 95, 99].map((percent) => percentile(waits, percent)) as [number, number, number];
 }
 
@@ -167,7 +174,7 @@ async function deadPort(): Promise<number> {
 async function isolation(world: BenchWorld): Promise<void> {
   const { endpoints, perSecond, badPerSecond, seconds } = ISOLATION;
   const clinicsAt = (url: string, count: number) =>
-    Promise.all(Array.from({ length: count }, () => world.endpoint(url)));
+    Promise.all(Array.from({ length: count }, () => world.registerEndpoint(url)));
   const good = await clinicsAt(world.sinkUrl, endpoints);
   const badUrls = [
     ...["/black-hole", "/drip", "/error"].map((path) => `${world.sinkUrl}${path}`),
@@ -188,7 +195,9 @@ async function isolation(world: BenchWorld): Promise<void> {
 
 async function fairness(world: BenchWorld): Promise<void> {
   const { endpoints, perSecond, seconds, applications, endpointsEach, dueEach } = FAIRNESS;
-  const good = await Promise.all(Array.from({ length: endpoints }, () => world.endpoint(world.sinkUrl)));
+  const good = await Promise.all(
+    Array.from({ length: endpoints }, () => world.registerEndpoint(world.sinkUrl)),
+  );
   const measure = () => latency(world, good, perSecond, seconds);
   await latency(world, good, perSecond, 3);
   // The healthy endpoints are measured alone before and after, because a machine's speed varies.
@@ -200,11 +209,15 @@ async function fairness(world: BenchWorld): Promise<void> {
   ];
   for (const { path, what } of bad) {
     const deliveries = applications * endpointsEach * dueEach;
-    await world.makeDue(`${world.otherSinkUrl}${path}`, { applications, endpointsEach, deliveries });
+    await world.insertDueDeliveries(`${world.otherSinkUrl}${path}`, {
+      applications,
+      endpointsEach,
+      deliveries,
+    });
     await sleep(2_000);
     const beside = await measure();
-    const held = world.mostMemory();
-    await world.cancelDue();
+    const held = world.readPeakMemory();
+    await world.cancelDueDeliveries();
     const after = await measure();
     row(`with ${applications} applications that ${what}`, percentiles(beside), "");
     row("healthy endpoints alone again", percentiles(after), "");
@@ -227,11 +240,13 @@ const percentiles = (values: readonly number[]) =>
 say(
   `machine: ${os.availableParallelism()} × ${os.cpus()[0]?.model.trim()}, ${Math.round(os.totalmem() / 2 ** 30)} GiB, Node ${process.version}, load ${os.loadavg()[0]?.toFixed(1)}`,
 );
-say(`configuration: ${JSON.stringify({ PROCESSES, THROUGHPUT, LATENCY, ISOLATION, FAIRNESS, MEMORY })}`);
+say(
+  `configuration: ${JSON.stringify({ SERVICE_PROCESSES, THROUGHPUT, LATENCY, ISOLATION, FAIRNESS, MEMORY })}`,
+);
 const world = await createBenchWorld();
 try {
   const clinics = await Promise.all(
-    Array.from({ length: THROUGHPUT.endpoints }, () => world.endpoint(world.sinkUrl)),
+    Array.from({ length: THROUGHPUT.endpoints }, () => world.registerEndpoint(world.sinkUrl)),
   );
   row("measured", "", "goal");
   await world.startService();

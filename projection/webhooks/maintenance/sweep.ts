@@ -1,20 +1,20 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { type DeliveryRound, deliverySkipped, keepFacts } from "../outbox/facts.ts";
+import { addFacts, createSkippedFact, type DeliveryRoundRow, toDeliveryRound } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
-import { endpointsWithPending, IN_LANE, READ_MODELS_ARE_CURRENT } from "../scheduling/due.ts";
+import { LANE_CONDITIONS, READ_MODELS_ARE_CURRENT, selectPendingEndpoints } from "../scheduling/due.ts";
 
 const MAX_BATCH = 500;
 
 /** Time after which a delivery is skipped if its origin is still not approved. Milliseconds. */
-const MAX_HOLD_MS = 30 * 24 * 60 * 60 * 1_000;
+const MAX_APPROVAL_WAIT_MS = 30 * 24 * 60 * 60 * 1_000;
 
-/** Result of closing one batch. */
-export interface Closed {
+/** Result of closing one batch of deliveries. */
+export interface SweepResult {
   /** Number of facts that were added to the outbox. */
-  facts: number;
+  factCount: number;
   /** True if more deliveries may need to be closed. */
-  more: boolean;
+  hasMore: boolean;
 }
 
 /**
@@ -24,8 +24,12 @@ export interface Closed {
  *
  * @param now milliseconds since 1970
  */
-export function closeUnsendable(pool: pg.Pool, now: number): Promise<Closed> {
-  return close(pool, { name: "close unsendable deliveries", text: CLOSE, values: [toInstant(now)] }, now);
+export function closeUnsendableDeliveries(pool: pg.Pool, now: number): Promise<SweepResult> {
+  return closeDeliveries(
+    pool,
+    { name: "close unsendable deliveries", text: CLOSE_UNSENDABLE, values: [toInstant(now)] },
+    now,
+  );
 }
 
 /**
@@ -34,35 +38,24 @@ export function closeUnsendable(pool: pg.Pool, now: number): Promise<Closed> {
  *
  * @param now milliseconds since 1970
  */
-export function skipLongHeld(pool: pg.Pool, now: number): Promise<Closed> {
-  const values = [toInstant(now), toInstant(now - MAX_HOLD_MS)];
-  return close(pool, { name: "skip held deliveries", text: SKIP_HELD, values }, now);
+export function skipUnapprovedDeliveries(pool: pg.Pool, now: number): Promise<SweepResult> {
+  const values = [toInstant(now), toInstant(now - MAX_APPROVAL_WAIT_MS)];
+  return closeDeliveries(pool, { name: "skip held deliveries", text: SKIP_UNAPPROVED, values }, now);
 }
 
-function close(pool: pg.Pool, statement: pg.QueryConfig, now: number): Promise<Closed> {
+function closeDeliveries(pool: pg.Pool, statement: pg.QueryConfig, now: number): Promise<SweepResult> {
   return inTransaction(pool, async (client) => {
-    const { rows } = await client.query<DeliveryRow>(statement);
-    const facts = rows
-      .filter(({ status }) => status === "skipped")
-      .map((row) => deliverySkipped(toRound(row), now));
-    await keepFacts(client, facts);
-    return { facts: facts.length, more: rows.length === MAX_BATCH };
+    const { rows } = await client.query<DeliveryRoundRow & { status: "skipped" | "cancelled" }>(statement);
+    const skipped = rows.filter(({ status }) => status === "skipped");
+    await addFacts(
+      client,
+      skipped.map((row) => createSkippedFact(toDeliveryRound(row), now)),
+    );
+    return { factCount: skipped.length, hasMore: rows.length === MAX_BATCH };
   });
 }
 
-interface DeliveryRow {
-  delivery_id: string;
-  endpoint_id: string;
-  clinic_id: string;
-  environment: "sandbox" | "production";
-  cause_id: string;
-  correlation_id: string;
-  event_stream: string;
-  event_revision: bigint;
-  status: "skipped" | "cancelled";
-}
-
-const CLOSE_CHOSEN = `
+const UPDATE_CHOSEN = `
   UPDATE webhooks.delivery d
      SET status = chosen.status, next_attempt_at = NULL, lease_expires_at = NULL, updated_at = $1
     FROM chosen
@@ -70,9 +63,9 @@ const CLOSE_CHOSEN = `
   RETURNING d.delivery_id, d.endpoint_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id, d.status,
             d.event_stream, d.event_revision`;
 
-const CLOSE = `
-  WITH RECURSIVE ${endpointsWithPending("first_endpoints", IN_LANE.first)},
-  ${endpointsWithPending("retry_endpoints", IN_LANE.retry)},
+const CLOSE_UNSENDABLE = `
+  WITH RECURSIVE ${selectPendingEndpoints("first_endpoints", LANE_CONDITIONS.first)},
+  ${selectPendingEndpoints("retry_endpoints", LANE_CONDITIONS.retry)},
   access AS MATERIALIZED (
     SELECT e.endpoint_id, i.branch_ids,
            e.status = 'revoked' OR a.revoked OR i.status <> 'approved' AS revoked, e.status = 'disabled' AS disabled
@@ -82,7 +75,7 @@ const CLOSE = `
      WHERE e.endpoint_id IN (SELECT endpoint_id FROM first_endpoints UNION SELECT endpoint_id FROM retry_endpoints)
        AND ${READ_MODELS_ARE_CURRENT}
   ),
-  chosen AS MATERIALIZED (${chosenIn(
+  chosen AS MATERIALIZED (${selectFromLanes(
     (lane) => `
     SELECT d.delivery_id, d.status
       FROM access s
@@ -96,10 +89,10 @@ const CLOSE = `
           FOR UPDATE SKIP LOCKED) d
      WHERE s.revoked OR s.disabled OR s.branch_ids IS NOT NULL`,
   )}
-  ) ${CLOSE_CHOSEN}`;
+  ) ${UPDATE_CHOSEN}`;
 
-const SKIP_HELD = `
-  WITH chosen AS MATERIALIZED (${chosenIn(
+const SKIP_UNAPPROVED = `
+  WITH chosen AS MATERIALIZED (${selectFromLanes(
     (lane) => `
     SELECT d.delivery_id, 'skipped' AS status
       FROM read_model.webhook_endpoint e
@@ -112,7 +105,7 @@ const SKIP_HELD = `
           FOR UPDATE SKIP LOCKED) d
      WHERE e.environment = 'production' AND NOT a.webhook_origins ? e.origin AND ${READ_MODELS_ARE_CURRENT}`,
   )}
-  ) ${CLOSE_CHOSEN}`;
+  ) ${UPDATE_CHOSEN}`;
 
 /**
  * Returns SQL that selects one batch of deliveries from both lanes. A query for each lane is necessary, because the indexes
@@ -120,19 +113,7 @@ const SKIP_HELD = `
  *
  * @param select returns the query for one lane, given the SQL condition of the lane
  */
-function chosenIn(select: (lane: string) => string): string {
-  const lanes = Object.values(IN_LANE).map(select);
+function selectFromLanes(select: (lane: string) => string): string {
+  const lanes = Object.values(LANE_CONDITIONS).map(select);
   return `SELECT * FROM (${lanes.join(" UNION ALL ")}) lanes LIMIT ${MAX_BATCH}`;
-}
-
-function toRound(row: DeliveryRow): DeliveryRound {
-  return {
-    deliveryId: row.delivery_id,
-    endpointId: row.endpoint_id,
-    clinicId: row.clinic_id,
-    environment: row.environment,
-    causeId: row.cause_id,
-    correlationId: row.correlation_id,
-    source: { stream: row.event_stream, revision: row.event_revision },
-  };
 }

@@ -2,7 +2,7 @@ import { JSONCodec, type JsMsg, type NatsConnection } from "nats";
 import type pg from "pg";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { untilAborted } from "../../../shared/runtime/abort.ts";
+import { onAbort, untilAborted } from "../../../shared/runtime/abort.ts";
 import { pause } from "../../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
@@ -12,7 +12,7 @@ import { type EventStream, ensureEventStream } from "../../relay/event-stream.ts
 import { type EventMessage, type ReplayMessage, relayMessage } from "../../relay/message.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 import { addDeliveries } from "./match.ts";
-import { type Replayed, replay } from "./replay.ts";
+import { type ReplayResult, replayDelivery } from "./replay.ts";
 
 export interface DispatcherOptions {
   pool: pg.Pool;
@@ -46,13 +46,13 @@ const POLL_INTERVAL_MS = 5;
 /** Delay before NATS redelivers a message that was not processed. Milliseconds. */
 const REDELIVERY_DELAY_MS = 1_000;
 
-interface Received<Message> {
-  from: JsMsg;
+interface ReceivedMessage<Message = EventMessage | ReplayMessage> {
+  jetStreamMessage: JsMsg;
   message: Message;
 }
 
 /** Acknowledges a message whose effects are committed. */
-type Done = (received: Received<EventMessage | ReplayMessage>) => void;
+type Acknowledge = (message: ReceivedMessage) => void;
 
 /**
  * Turns messages into delivery rows until the connection to NATS ends. A message is acknowledged after its rows are
@@ -75,73 +75,71 @@ export async function runDispatcher(
   });
   const buffer = new BoundedBuffer<JsMsg>(MAX_BATCH);
   markHealthy();
-  const take = async (life: AbortSignal) => {
-    const stop = () => {
+  const receive = async (groupSignal: AbortSignal) => {
+    onAbort(groupSignal, () => {
       buffer.close();
       messages.stop();
-    };
-    life.addEventListener("abort", stop);
-    if (life.aborted) stop();
+    });
     for await (const message of messages) await buffer.push(message);
-    if (!life.aborted) throw new Error("The JetStream consumer was removed.");
+    if (!groupSignal.aborted) throw new Error("The JetStream consumer was removed.");
   };
-  const dispatch = async (life: AbortSignal) => {
+  const dispatch = async (groupSignal: AbortSignal) => {
     for (;;) {
-      const received = await buffer.take(MAX_BATCH);
-      if (received.length === 0 || life.aborted) return;
-      await untilAborted(dispatchBatch(received, options, markHealthy, life), life);
+      const batch = await buffer.take(MAX_BATCH);
+      if (batch.length === 0 || groupSignal.aborted) return;
+      await untilAborted(dispatchBatch(batch, options, markHealthy, groupSignal), groupSignal);
     }
   };
-  await runTaskGroup(signal, [take, dispatch]);
+  await runTaskGroup(signal, [receive, dispatch]);
 }
 
 async function dispatchBatch(
-  received: readonly JsMsg[],
+  batch: readonly JsMsg[],
   options: DispatcherOptions,
   markHealthy: () => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const readable = received.flatMap((from) => read(from, options.logger));
-  const unsettled = new Set(readable);
-  const done = (one: Received<EventMessage | ReplayMessage>) => {
-    unsettled.delete(one);
-    one.from.ack();
+  const received = batch.flatMap((jetStreamMessage) => parseMessage(jetStreamMessage, options.logger));
+  const unacknowledged = new Set(received);
+  const acknowledge = (message: ReceivedMessage) => {
+    unacknowledged.delete(message);
+    message.jetStreamMessage.ack();
   };
   try {
-    const position = await caughtUpTo(options.pool, readable, signal);
-    const ready = readable.filter(({ message }) => message.position <= position);
-    await dispatchEvents(ready.filter(isEvent), options, done);
-    await dispatchReplays(ready.filter(isReplay), options, done);
+    const position = await awaitReadModels(options.pool, received, signal);
+    const ready = received.filter(({ message }) => message.position <= position);
+    await dispatchEvents(ready.filter(isEvent), options, acknowledge);
+    await dispatchReplays(ready.filter(isReplay), options, acknowledge);
     markHealthy();
   } finally {
     // For these messages, the read models are behind or a server is unavailable.
-    for (const { from } of unsettled) from.nak(REDELIVERY_DELAY_MS);
+    for (const { jetStreamMessage } of unacknowledged) jetStreamMessage.nak(REDELIVERY_DELAY_MS);
   }
 }
 
 async function dispatchEvents(
-  events: readonly Received<EventMessage>[],
+  events: readonly ReceivedMessage<EventMessage>[],
   options: DispatcherOptions,
-  done: Done,
+  acknowledge: Acknowledge,
 ): Promise<void> {
   if (events.length === 0) return;
   const messages = events.map(({ message }) => message);
   const { due, facts } = await addDeliveries(options.pool, messages, options.clock());
-  for (const event of events) done(event);
+  for (const event of events) acknowledge(event);
   if (due.length > 0) options.onDue(due);
   if (facts > 0) options.onFacts();
 }
 
 async function dispatchReplays(
-  requests: readonly Received<ReplayMessage>[],
+  requests: readonly ReceivedMessage<ReplayMessage>[],
   options: DispatcherOptions,
-  done: Done,
+  acknowledge: Acknowledge,
 ): Promise<void> {
   for (const request of requests) {
-    const replayed = await replayOrReject(options, request.message);
-    done(request);
-    if (replayed === "pending") options.onReplay();
-    if (replayed === "skipped" || replayed === "expired") options.onFacts();
+    const result = await replayOrReject(options, request.message);
+    acknowledge(request);
+    if (result === "pending") options.onReplay();
+    if (result === "skipped" || result === "expired") options.onFacts();
   }
 }
 
@@ -149,9 +147,9 @@ async function dispatchReplays(
  * Replays a delivery. If this release cannot read the event, the request ends without a replay. Otherwise NATS would
  * redeliver the message forever, and the relay's checkpoint could not advance.
  */
-async function replayOrReject(options: DispatcherOptions, request: ReplayMessage): Promise<Replayed> {
+async function replayOrReject(options: DispatcherOptions, request: ReplayMessage): Promise<ReplayResult> {
   try {
-    return await replay(options, request, options.clock());
+    return await replayDelivery(options, request, options.clock());
   } catch (error) {
     if (!(error instanceof EventSchemaError)) throw error;
     const { deliveryId, requestId } = request;
@@ -163,26 +161,24 @@ async function replayOrReject(options: DispatcherOptions, request: ReplayMessage
   }
 }
 
-function isEvent(received: Received<EventMessage | ReplayMessage>): received is Received<EventMessage> {
+function isEvent(received: ReceivedMessage): received is ReceivedMessage<EventMessage> {
   return received.message.kind === "event";
 }
 
-function isReplay(received: Received<EventMessage | ReplayMessage>): received is Received<ReplayMessage> {
+function isReplay(received: ReceivedMessage): received is ReceivedMessage<ReplayMessage> {
   return received.message.kind === "replay";
 }
 
-const codec = JSONCodec<unknown>();
+const messageCodec = JSONCodec<unknown>();
 
 /** Parses a message. Logs an unreadable message and removes it from the stream, because no retry can succeed. */
-function read(from: JsMsg, logger: Logger): Received<EventMessage | ReplayMessage>[] {
+function parseMessage(jetStreamMessage: JsMsg, logger: Logger): ReceivedMessage[] {
+  const { data, subject, seq: sequence } = jetStreamMessage;
   try {
-    return [{ from, message: relayMessage.parse(codec.decode(from.data)) }];
+    return [{ jetStreamMessage, message: relayMessage.parse(messageCodec.decode(data)) }];
   } catch (error) {
-    logger.error(
-      { error, subject: from.subject, sequence: from.seq },
-      "An unreadable message was removed from the stream.",
-    );
-    from.term("unreadable");
+    logger.error({ error, subject, sequence }, "An unreadable message was removed from the stream.");
+    jetStreamMessage.term("unreadable");
     return [];
   }
 }
@@ -193,19 +189,17 @@ function read(from: JsMsg, logger: Logger): Received<EventMessage | ReplayMessag
  *
  * @returns log position of the read models
  */
-async function caughtUpTo(
+async function awaitReadModels(
   pool: pg.Pool,
-  received: readonly Received<{ position: bigint }>[],
+  received: readonly ReceivedMessage[],
   signal: AbortSignal,
 ): Promise<bigint> {
-  const newest = received.reduce(
-    (most, { message }) => (message.position > most ? message.position : most),
-    0n,
-  );
-  const until = performance.now() + CATCH_UP_TIMEOUT_MS;
+  const positions = received.map(({ message }) => message.position);
+  const newest = positions.reduce((highest, position) => (position > highest ? position : highest), 0n);
+  const deadline = performance.now() + CATCH_UP_TIMEOUT_MS;
   for (;;) {
     const position = await readPosition(pool, READ_MODEL_SCHEMA);
-    if (position >= newest || performance.now() > until || signal.aborted) return position;
+    if (position >= newest || performance.now() > deadline || signal.aborted) return position;
     await pause(POLL_INTERVAL_MS, signal);
   }
 }

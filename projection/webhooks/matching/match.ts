@@ -2,7 +2,7 @@ import type pg from "pg";
 import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventMessage } from "../../relay/message.ts";
-import { deliverySkipped, type Fact, keepFacts } from "../outbox/facts.ts";
+import { addFacts, createSkippedFact, type DeliveryRound } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 
@@ -30,11 +30,15 @@ export async function addDeliveries(
   const matches = await matchEndpoints(pool, events);
   if (matches.length === 0) return { due: [], facts: 0 };
   return inTransaction(pool, async (client) => {
-    const added = await insertDeliveries(client, matches, now);
-    const facts = matches.flatMap((match) => skippedFact(match, added, now));
-    await keepFacts(client, facts);
-    const due = matches.filter((match) => match.status === "pending" && added.has(idOf(match)));
-    return { due: due.map(toDueEndpoint), facts: facts.length };
+    const addedIds = await insertDeliveries(client, matches, now);
+    const added = matches.filter((match) => addedIds.has(deriveDeliveryId(match)));
+    const skipped = added.filter(({ status }) => status === "skipped");
+    await addFacts(
+      client,
+      skipped.map((match) => createSkippedFact(toDeliveryRound(match), now)),
+    );
+    const due = added.filter(({ status }) => status === "pending").map(toDueEndpoint);
+    return { due, facts: skipped.length };
   });
 }
 
@@ -105,7 +109,7 @@ async function insertDeliveries(
            ON CONFLICT DO NOTHING
            RETURNING delivery_id`,
     values: [
-      matches.map(idOf),
+      matches.map(deriveDeliveryId),
       matches.map(({ endpointId }) => endpointId),
       matches.map(({ applicationId }) => applicationId),
       matches.map(({ event }) => event.body.clinicId),
@@ -126,17 +130,21 @@ async function insertDeliveries(
   return new Set(rows.map(({ delivery_id }) => delivery_id));
 }
 
-function idOf({ event, endpointId }: Match): string {
+function deriveDeliveryId({ event, endpointId }: Match): string {
   return webhookDeliveryId(event.body.id, endpointId);
 }
 
-function skippedFact(match: Match, added: ReadonlySet<string>, now: number): Fact[] {
-  const { event, endpointId, status } = match;
-  if (status !== "skipped") return [];
-  const deliveryId = idOf(match);
-  if (!added.has(deliveryId)) return [];
-  const { clinicId, environment, id: causeId } = event.body;
-  const { correlationId, stream, revision } = event;
-  const round = { deliveryId, endpointId, clinicId, environment, causeId, correlationId };
-  return [deliverySkipped({ ...round, source: { stream, revision } }, now)];
+function toDeliveryRound(match: Match): DeliveryRound {
+  const { clinicId, environment, id: causeId } = match.event.body;
+  const { correlationId, stream, revision } = match.event;
+  const { endpointId } = match;
+  const round = {
+    deliveryId: deriveDeliveryId(match),
+    endpointId,
+    clinicId,
+    environment,
+    causeId,
+    correlationId,
+  };
+  return { ...round, source: { stream, revision } };
 }

@@ -1,27 +1,21 @@
 import type pg from "pg";
-import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
-import { deliverySkipped, keepFacts } from "../outbox/facts.ts";
+import { addFacts, createSkippedFact, type DeliveryRoundRow, toDeliveryRound } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
-import { expireDelivery, type ReplayDeps, restoreDelivery } from "./restore.ts";
-import { webhookBodyAt } from "./webhook-body-at.ts";
+import { createWebhookBody } from "./create-webhook-body.ts";
+import { type ReplayDeps, recordExpiry, restoreDelivery } from "./restore.ts";
 
-interface ReplayedRow {
-  endpoint_id: string;
-  clinic_id: string;
-  environment: Environment;
+interface ReplayedRow extends Omit<DeliveryRoundRow, "delivery_id" | "cause_id" | "correlation_id"> {
   event_id: string;
-  event_stream: string;
-  event_revision: bigint;
 }
 
 /**
  * Result of a replay request: the delivery's new status, `expired` or `ignored`. `expired` means that the delivery cannot be
  * replayed, which a fact records. `ignored` means that the request was processed before, or the delivery needs no replay.
  */
-export type Replayed = "pending" | "skipped" | "cancelled" | "expired" | "ignored";
+export type ReplayResult = "pending" | "skipped" | "cancelled" | "expired" | "ignored";
 
 /**
  * Processes a replay request. A failed or skipped delivery starts a new round, with a body that is created again from the
@@ -31,75 +25,70 @@ export type Replayed = "pending" | "skipped" | "cancelled" | "expired" | "ignore
  * @throws {LogUnavailableError}
  * @throws {EventSchemaError} if the event or an earlier one of its stream is unreadable
  */
-export async function replay(deps: ReplayDeps, request: ReplayMessage, now: number): Promise<Replayed> {
+export async function replayDelivery(
+  deps: ReplayDeps,
+  request: ReplayMessage,
+  now: number,
+): Promise<ReplayResult> {
   const { pool, log, logger } = deps;
-  let row = await replayable(pool, request);
+  const { deliveryId, requestId, correlationId } = request;
+  let row = await findReplayable(pool, request);
   if (!row) {
     const restored = await restoreDelivery(deps, request, now);
     if (restored === "expired") return "expired";
-    if (restored === "restored") row = await replayable(pool, request);
+    if (restored === "restored") row = await findReplayable(pool, request);
   }
   if (!row) {
     logger.warn(
-      { deliveryId: request.deliveryId, request: request.requestId },
+      { deliveryId, request: requestId },
       "A replay request was ignored, because the delivery needs no replay or the request was processed before.",
     );
     return "ignored";
   }
-  const body = await rebuild(log, row);
+  const body = await recreateBody(log, row);
   if (body === undefined) {
-    await expireDelivery(deps, request, now);
+    await recordExpiry(deps, request, now);
     return "expired";
   }
   return inTransaction(pool, async (client) => {
-    const { rows } = await client.query<{ status: Replayed }>({
+    const { rows } = await client.query<{ status: ReplayResult }>({
       name: "start replay",
-      text: START,
-      values: [
-        request.deliveryId,
-        request.position,
-        request.requestId,
-        request.correlationId,
-        body,
-        toInstant(now),
-      ],
+      text: START_ROUND,
+      values: [deliveryId, request.position, requestId, correlationId, body, toInstant(now)],
     });
     const status = rows[0]?.status ?? "ignored";
     if (status === "skipped") {
-      const { clinic_id: clinicId, environment, endpoint_id: endpointId } = row;
-      const { deliveryId, requestId: causeId, correlationId } = request;
-      const source = { stream: row.event_stream, revision: row.event_revision };
-      const round = { deliveryId, endpointId, clinicId, environment, causeId, correlationId, source };
-      await keepFacts(client, [deliverySkipped(round, now)]);
+      const newRound = { delivery_id: deliveryId, cause_id: requestId, correlation_id: correlationId };
+      await addFacts(client, [createSkippedFact(toDeliveryRound({ ...row, ...newRound }), now)]);
     }
     return status;
   });
 }
 
-const REPLAYABLE = "d.status IN ('failed', 'skipped') AND COALESCE(d.replay_position, -1) < $2";
+const IS_REPLAYABLE = "d.status IN ('failed', 'skipped') AND COALESCE(d.replay_position, -1) < $2";
 
-const START = `
+const START_ROUND = `
   UPDATE webhooks.delivery d
      SET status = CASE e.status WHEN 'active' THEN 'pending' WHEN 'disabled' THEN 'skipped' ELSE 'cancelled' END,
          next_attempt_at = CASE e.status WHEN 'active' THEN $6::timestamptz END,
          round_attempt_count = 0, lease_expires_at = NULL,
          replay_position = $2, cause_id = $3, correlation_id = $4, body = $5, updated_at = $6
     FROM read_model.webhook_endpoint e
-   WHERE d.delivery_id = $1 AND e.endpoint_id = d.endpoint_id AND ${REPLAYABLE}
+   WHERE d.delivery_id = $1 AND e.endpoint_id = d.endpoint_id AND ${IS_REPLAYABLE}
   RETURNING d.status`;
 
-async function replayable(pool: pg.Pool, request: ReplayMessage): Promise<ReplayedRow | undefined> {
+async function findReplayable(pool: pg.Pool, request: ReplayMessage): Promise<ReplayedRow | undefined> {
   const { rows } = await pool.query<ReplayedRow>({
     name: "replayable delivery",
     text: `SELECT endpoint_id, clinic_id, environment, event_id, event_stream, event_revision
-             FROM webhooks.delivery d WHERE d.delivery_id = $1 AND ${REPLAYABLE}`,
+             FROM webhooks.delivery d WHERE d.delivery_id = $1 AND ${IS_REPLAYABLE}`,
     values: [request.deliveryId, request.position],
   });
   return rows[0];
 }
 
 /** Creates the webhook body again from the stored event. @returns undefined if the event does not exist */
-async function rebuild(log: EventLog, row: ReplayedRow): Promise<string | undefined> {
-  const body = await webhookBodyAt(log, { stream: row.event_stream, revision: row.event_revision });
+async function recreateBody(log: EventLog, row: ReplayedRow): Promise<string | undefined> {
+  const body = await createWebhookBody(log, { stream: row.event_stream, revision: row.event_revision });
   return body?.id === row.event_id ? JSON.stringify(body) : undefined;
 }

@@ -6,9 +6,9 @@ import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { WebhookBody } from "../../../shared/partner-api/webhook-body.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
-import { deliveryExpired, keepFacts } from "../outbox/facts.ts";
+import { addFacts, createExpiredFact } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
-import { readStream, webhookBodyAt } from "./webhook-body-at.ts";
+import { createWebhookBody, readStream } from "./create-webhook-body.ts";
 
 export interface ReplayDeps {
   pool: pg.Pool;
@@ -20,9 +20,9 @@ export interface ReplayDeps {
 
 /**
  * Result of an attempt to restore a deleted delivery. `restored` means that the delivery exists again, with the status
- * `failed`. `expired` means that it cannot be restored. `kept` means that there was nothing to restore for this request.
+ * `failed`. `expired` means that it cannot be restored. `unchanged` means that there was nothing to restore for this request.
  */
-export type Restored = "restored" | "expired" | "kept";
+export type RestoreResult = "restored" | "expired" | "unchanged";
 
 /**
  * Restores the row of a delivery that was deleted after the retention time, so that the delivery can be replayed. The facts
@@ -36,23 +36,24 @@ export async function restoreDelivery(
   deps: ReplayDeps,
   request: ReplayMessage,
   now: number,
-): Promise<Restored> {
+): Promise<RestoreResult> {
   const { pool, log } = deps;
   const { deliveryId, endpointId } = request;
   const { rowCount } = await pool.query("SELECT FROM webhooks.delivery WHERE delivery_id = $1", [deliveryId]);
-  if (rowCount !== 0) return "kept";
+  if (rowCount !== 0) return "unchanged";
   const history = await readStream<WebhookDeliveryEvent>(log, `webhookDelivery-${deliveryId}`);
   const latest = history.at(-1);
   // Messages can be repeated. A request counts only if it is the last event of the delivery's stream.
-  if (latest?.id !== request.requestId || latest.type !== "WebhookDeliveryReplayRequested") return "kept";
+  if (latest?.id !== request.requestId || latest.type !== "WebhookDeliveryReplayRequested")
+    return "unchanged";
   const stored = history.flatMap((event) => ("source" in event.data && event.data.source) || []).at(-1);
   const source = stored && { stream: stored.stream, revision: BigInt(stored.revision) };
-  const body = source && (await webhookBodyAt(log, source));
+  const body = source && (await createWebhookBody(log, source));
   if (source && body && webhookDeliveryId(body.id, endpointId) === deliveryId) {
     const attempts = history.findLast((event) => event.type === "WebhookDeliveryFailed")?.data.attempts ?? 0;
-    if (await insert(pool, request, { source, body, attempts }, now)) return "restored";
+    if (await insertDelivery(pool, request, { source, body, attempts }, now)) return "restored";
   }
-  await expireDelivery(deps, request, now);
+  await recordExpiry(deps, request, now);
   return "expired";
 }
 
@@ -62,7 +63,7 @@ export async function restoreDelivery(
  *
  * @throws {DifferentLogError}
  */
-export async function expireDelivery(
+export async function recordExpiry(
   { pool, requireLog, logger }: ReplayDeps,
   request: ReplayMessage,
   now: number,
@@ -73,17 +74,17 @@ export async function expireDelivery(
     { deliveryId, requestId },
     "A delivery cannot be replayed, because its event or endpoint no longer exists.",
   );
-  await inTransaction(pool, (client) => keepFacts(client, [deliveryExpired(request, now)]));
+  await inTransaction(pool, (client) => addFacts(client, [createExpiredFact(request, now)]));
 }
 
 /** Inserts a failed delivery unless another process already did. @returns false if the endpoint is unknown */
-async function insert(
+async function insertDelivery(
   pool: pg.Pool,
   { deliveryId, endpointId, requestId, correlationId }: ReplayMessage,
-  of: { source: { stream: string; revision: bigint }; body: WebhookBody; attempts: number },
+  event: { source: { stream: string; revision: bigint }; body: WebhookBody; attempts: number },
   now: number,
 ): Promise<boolean> {
-  const { source, body, attempts } = of;
+  const { source, body, attempts } = event;
   const { rows } = await pool.query<{ known: boolean }>({
     name: "restore delivery",
     text: `WITH endpoint AS (SELECT endpoint_id, application_id FROM read_model.webhook_endpoint

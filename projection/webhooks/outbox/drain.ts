@@ -8,13 +8,13 @@ import {
 import type { Fact } from "./facts.ts";
 
 /** Maximum number of facts that one call appends. */
-const MAX_BATCH = 200;
+const MAX_FACTS = 200;
 
 /** Maximum number of streams that are written at the same time. */
-const MAX_STREAMS = 16;
+const MAX_CONCURRENT_STREAMS = 16;
 
 /** Maximum number of tries to append one fact while other writers append to the same stream. */
-const MAX_TRIES = 10;
+const MAX_APPEND_TRIES = 10;
 
 /**
  * Appends the oldest facts of the outbox to the log and removes them from the outbox. A fact whose event id is already in
@@ -33,7 +33,7 @@ export async function drainOutbox(
   const { rows } = await pool.query<{ id: string } & Omit<Fact, "id">>({
     name: "oldest facts",
     text: `SELECT event_id AS id, stream, event, metadata FROM webhooks.outbox
-            ORDER BY created_at, event_id LIMIT ${MAX_BATCH}`,
+            ORDER BY created_at, event_id LIMIT ${MAX_FACTS}`,
   });
   if (rows.length > 0) await requireLog();
   const byStream = new Map<string, Fact[]>();
@@ -47,8 +47,8 @@ export async function drainOutbox(
       ]);
     }
   };
-  await Promise.all(Array.from({ length: MAX_STREAMS }, work));
-  return rows.length === MAX_BATCH;
+  await Promise.all(Array.from({ length: MAX_CONCURRENT_STREAMS }, work));
+  return rows.length === MAX_FACTS;
 }
 
 async function appendFact(log: EventLog, fact: Fact): Promise<void> {
@@ -59,7 +59,7 @@ async function appendFact(log: EventLog, fact: Fact): Promise<void> {
       await log.append(fact.stream, events.at(-1)?.revision ?? -1n, [fact]);
       return;
     } catch (error) {
-      if (!(error instanceof WrongExpectedRevisionError) || tries === MAX_TRIES) throw error;
+      if (!(error instanceof WrongExpectedRevisionError) || tries === MAX_APPEND_TRIES) throw error;
     }
   }
 }

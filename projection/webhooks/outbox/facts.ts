@@ -31,71 +31,88 @@ export interface Fact extends NewEvent {
   stream: string;
 }
 
+/** Columns of `webhooks.delivery` that describe the current round. */
+export interface DeliveryRoundRow {
+  delivery_id: string;
+  endpoint_id: string;
+  clinic_id: string;
+  environment: Environment;
+  cause_id: string;
+  correlation_id: string;
+  event_stream: string;
+  event_revision: bigint;
+}
+
+export function toDeliveryRound(row: DeliveryRoundRow): DeliveryRound {
+  return {
+    deliveryId: row.delivery_id,
+    endpointId: row.endpoint_id,
+    clinicId: row.clinic_id,
+    environment: row.environment,
+    causeId: row.cause_id,
+    correlationId: row.correlation_id,
+    source: { stream: row.event_stream, revision: row.event_revision },
+  };
+}
+
 /** Creates the fact that a delivery failed. @param attempts number of attempts in all rounds */
-export function deliveryFailed(round: DeliveryRound, attempts: number, now: number): Fact {
+export function createFailedFact(round: DeliveryRound, attempts: number, now: number): Fact {
   const { deliveryId, endpointId } = round;
-  return fact(
-    round,
-    streamName(webhookDeliveryCategory, deliveryId),
-    { type: "WebhookDeliveryFailed", data: { deliveryId, endpointId, attempts, source: sourceOf(round) } },
-    now,
-  );
+  const data = { deliveryId, endpointId, attempts, source: toDeliverySource(round) };
+  return createRoundFact(round, { type: "WebhookDeliveryFailed", data }, now);
 }
 
 /** Creates the fact that a delivery was skipped. */
-export function deliverySkipped(round: DeliveryRound, now: number): Fact {
+export function createSkippedFact(round: DeliveryRound, now: number): Fact {
   const { deliveryId, endpointId } = round;
-  return fact(
-    round,
-    streamName(webhookDeliveryCategory, deliveryId),
-    { type: "WebhookDeliverySkipped", data: { deliveryId, endpointId, source: sourceOf(round) } },
-    now,
-  );
+  const data = { deliveryId, endpointId, source: toDeliverySource(round) };
+  return createRoundFact(round, { type: "WebhookDeliverySkipped", data }, now);
 }
 
 /** Creates the fact that a delivery cannot be replayed, because its event or endpoint no longer exists. */
-export function deliveryExpired(request: ReplayMessage, now: number): Fact {
+export function createExpiredFact(request: ReplayMessage, now: number): Fact {
   const { deliveryId, endpointId, requestId, correlationId, clinicId, environment } = request;
   const event = { type: "WebhookDeliveryExpired", data: { deliveryId, endpointId } } as const;
   return {
     id: consequenceId(requestId, event.type, 0),
     stream: streamName(webhookDeliveryCategory, deliveryId),
     event,
-    metadata: metadataOf({ causeId: requestId, correlationId, clinicId, environment }, now),
+    metadata: createMetadata({ causeId: requestId, correlationId, clinicId, environment }, now),
   };
 }
 
 /** Creates the fact that an endpoint is disabled. */
-export function endpointDisabled(round: DeliveryRound, reason: "gone" | "no_success", now: number): Fact {
+export function createDisabledFact(round: DeliveryRound, reason: "gone" | "no_success", now: number): Fact {
   const { endpointId } = round;
-  return fact(
+  const stream = streamName(webhookEndpointCategory, endpointId);
+  return createRoundFact(
     round,
-    streamName(webhookEndpointCategory, endpointId),
     { type: "WebhookEndpointDisabled", data: { endpointId, reason } },
     now,
+    stream,
   );
 }
 
-function sourceOf({ source: { stream, revision } }: DeliveryRound): DeliverySource {
+function toDeliverySource({ source: { stream, revision } }: DeliveryRound): DeliverySource {
   return { stream, revision: Number(revision) };
 }
 
 /** Creates a fact of a round. The id is derived from the round and the event type, so a repeated fact has the same id. */
-function fact(round: DeliveryRound, stream: string, event: CatalogEvent, now: number): Fact {
+function createRoundFact(
+  round: DeliveryRound,
+  event: CatalogEvent,
+  now: number,
+  stream = streamName(webhookDeliveryCategory, round.deliveryId),
+): Fact {
   const roundId = webhookDeliveryId(round.causeId, round.endpointId);
-  return {
-    id: consequenceId(roundId, event.type, 0),
-    stream,
-    event,
-    metadata: metadataOf(round, now),
-  };
+  return { id: consequenceId(roundId, event.type, 0), stream, event, metadata: createMetadata(round, now) };
 }
 
-type Origin = Pick<NewEventMetadata, "clinicId" | "environment"> &
+type FactContext = Pick<NewEventMetadata, "clinicId" | "environment"> &
   Pick<DeliveryRound, "causeId" | "correlationId">;
 
-function metadataOf(
-  { causeId, correlationId, clinicId, environment }: Origin,
+function createMetadata(
+  { causeId, correlationId, clinicId, environment }: FactContext,
   now: number,
 ): NewEventMetadata {
   return {
@@ -109,7 +126,7 @@ function metadataOf(
 }
 
 /** Adds facts to the outbox, in the transaction that changes the deliveries. */
-export async function keepFacts(client: pg.ClientBase, facts: readonly Fact[]): Promise<void> {
+export async function addFacts(client: pg.ClientBase, facts: readonly Fact[]): Promise<void> {
   if (facts.length === 0) return;
   await client.query({
     name: "keep facts",

@@ -10,20 +10,26 @@ export interface HealthTracker {
   status(): Pick<RoleStatus, "detail" | "lastError">;
 }
 
+interface PartContext {
+  logger: Logger;
+  health: HealthTracker;
+  signal: AbortSignal;
+}
+
 export function createHealthTracker(): HealthTracker {
-  const hindered = new Set<string>();
+  const failingParts = new Set<string>();
   let lastError: LastError | undefined;
   return {
     report(part, error) {
       if (error === null) {
-        hindered.delete(part);
+        failingParts.delete(part);
         return;
       }
-      hindered.add(part);
+      failingParts.add(part);
       const { message, at } = toLastError(error);
       lastError = { message: `${part}: ${message}`, at };
     },
-    status: () => ({ detail: hindered.size === 0 ? null : "waits", ...(lastError && { lastError }) }),
+    status: () => ({ detail: failingParts.size === 0 ? null : "waits", ...(lastError && { lastError }) }),
   };
 }
 
@@ -35,7 +41,7 @@ export function createHealthTracker(): HealthTracker {
  */
 export async function retryForever(
   part: string,
-  context: { logger: Logger; health: HealthTracker; signal: AbortSignal },
+  context: PartContext,
   run: (markHealthy: () => void) => Promise<void>,
 ): Promise<void> {
   const { logger, health, signal } = context;
@@ -54,4 +60,25 @@ export async function retryForever(
     }
     await wait.next(signal);
   }
+}
+
+/**
+ * Repeats the work of a part until the signal aborts, like {@link retryForever}.
+ *
+ * @param work returns true if more work is left
+ * @param rest waits before the next repetition; called when no work is left
+ */
+export function repeatForever(
+  part: string,
+  context: PartContext,
+  work: () => Promise<boolean>,
+  rest: () => Promise<void>,
+): Promise<void> {
+  return retryForever(part, context, async (markHealthy) => {
+    while (!context.signal.aborted) {
+      const hasMore = await work();
+      markHealthy();
+      if (!hasMore) await rest();
+    }
+  });
 }

@@ -2,10 +2,10 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { FinishedAttempt } from "./finished-attempt.ts";
 
-const DAY = 24 * 60 * 60 * 1_000;
+const DAY_MS = 24 * 60 * 60 * 1_000;
 
 /** Minimum time without a success after which an endpoint is disabled. Milliseconds. */
-const MAX_FAILING_MS = 5 * DAY;
+const DISABLE_AFTER_MS = 5 * DAY_MS;
 
 /** Minimum number of failed attempts after which an endpoint is disabled. */
 const MIN_FAILURES = 10;
@@ -14,7 +14,7 @@ const MIN_FAILURES = 10;
  * Maximum time between two failed attempts of one failure period. Retries are at most 24 hours apart, so after a longer gap
  * the endpoint had no due deliveries for a while. Milliseconds.
  */
-const MAX_GAP_MS = 2 * DAY;
+const MAX_FAILURE_GAP_MS = 2 * DAY_MS;
 
 /**
  * Updates the failure period of each endpoint. A success ends the period. A failure starts a new period if the last failure
@@ -42,7 +42,7 @@ export async function trackFailingEndpoints(
   if (succeeded.size + failures.size === 0) return new Set();
   // Without this lock, two transactions could lock rows of the same endpoints in different orders, and deadlock.
   await client.query("SELECT pg_advisory_xact_lock(hashtextextended('failing endpoints', 0))");
-  if (succeeded.size > 0) await endPeriods(client, [...succeeded], [...failures.keys()]);
+  if (succeeded.size > 0) await endFailurePeriods(client, [...succeeded], [...failures.keys()]);
   return failures.size === 0 ? new Set() : addFailures(client, failures, now);
 }
 
@@ -52,7 +52,7 @@ export async function trackFailingEndpoints(
  *
  * @param failed ids of the other endpoints, whose rows the transaction updates later
  */
-async function endPeriods(
+async function endFailurePeriods(
   client: pg.ClientBase,
   succeeded: readonly string[],
   failed: readonly string[],
@@ -91,15 +91,18 @@ async function addFailures(
       [...failures.keys()],
       [...failures.values()],
       toInstant(now),
-      toInstant(now - MAX_GAP_MS),
-      toInstant(now - MAX_FAILING_MS),
+      toInstant(now - MAX_FAILURE_GAP_MS),
+      toInstant(now - DISABLE_AFTER_MS),
     ],
   });
   return new Set(rows.filter(({ disable }) => disable).map(({ endpoint_id }) => endpoint_id));
 }
 
 /** Ends the failure periods of endpoints that are being disabled. */
-export async function endPeriodsOf(client: pg.ClientBase, disabled: readonly string[]): Promise<void> {
+export async function deleteFailurePeriods(
+  client: pg.ClientBase,
+  disabled: readonly string[],
+): Promise<void> {
   if (disabled.length === 0) return;
   await client.query("DELETE FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])", [
     disabled,

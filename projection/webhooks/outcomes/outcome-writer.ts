@@ -29,7 +29,7 @@ const WRITE_INTERVAL_MS = 5;
  *
  * @param onWritten called with each batch after its commit
  */
-export async function writeOutcomesWhenEnded(
+export async function runOutcomeWriter(
   options: OutcomeWriterOptions,
   ended: BoundedBuffer<FinishedAttempt>,
   onWritten: (outcomes: readonly FinishedAttempt[]) => void,
@@ -38,7 +38,7 @@ export async function writeOutcomesWhenEnded(
   for (;;) {
     const outcomes = await ended.take(MAX_BATCH);
     if (outcomes.length === 0) return;
-    if (!(await write(options, outcomes, signal))) continue;
+    if (!(await writeWithRetries(options, outcomes, signal))) continue;
     onWritten(outcomes);
     await pause(WRITE_INTERVAL_MS, signal);
   }
@@ -49,7 +49,7 @@ export async function writeOutcomesWhenEnded(
  *
  * @returns false if the signal aborted; the outcomes stay unknown then
  */
-async function write(
+async function writeWithRetries(
   options: OutcomeWriterOptions,
   outcomes: readonly FinishedAttempt[],
   signal: AbortSignal,

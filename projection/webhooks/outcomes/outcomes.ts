@@ -1,9 +1,9 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { deliveryFailed, endpointDisabled, type Fact, keepFacts } from "../outbox/facts.ts";
+import { addFacts, createDisabledFact, createFailedFact, type Fact } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
 import type { ClaimedDelivery } from "../sending/claim.ts";
-import { endPeriodsOf, trackFailingEndpoints } from "./failing-endpoints.ts";
+import { deleteFailurePeriods, trackFailingEndpoints } from "./failing-endpoints.ts";
 import type { FinishedAttempt } from "./finished-attempt.ts";
 import { writeSuccesses } from "./successes.ts";
 
@@ -24,24 +24,24 @@ export async function writeOutcomes(
   }
   return inTransaction(pool, async (client) => {
     await writeAttempts(client, outcomes);
-    const moved = await moveDeliveries(client, outcomes, now);
+    const moved = await updateDeliveries(client, outcomes, now);
     const facts: Fact[] = [];
     for (const { claimed, verdict } of outcomes) {
       if (verdict.status !== "failed") continue;
-      if (moved.has(claimed.deliveryId)) facts.push(deliveryFailed(claimed, claimed.number, now));
-      if (verdict.gone) facts.push(endpointDisabled(claimed, "gone", now));
+      if (moved.has(claimed.deliveryId)) facts.push(createFailedFact(claimed, claimed.number, now));
+      if (verdict.gone) facts.push(createDisabledFact(claimed, "gone", now));
     }
     const toDisable = await trackFailingEndpoints(client, outcomes, now);
     for (const { claimed } of outcomes) {
-      if (toDisable.delete(claimed.endpointId)) facts.push(endpointDisabled(claimed, "no_success", now));
+      if (toDisable.delete(claimed.endpointId)) facts.push(createDisabledFact(claimed, "no_success", now));
     }
-    await endPeriodsOf(client, disabledBy(facts));
-    await keepFacts(client, facts);
+    await deleteFailurePeriods(client, listDisabledEndpoints(facts));
+    await addFacts(client, facts);
     return facts.length;
   });
 }
 
-function disabledBy(facts: readonly Fact[]): string[] {
+function listDisabledEndpoints(facts: readonly Fact[]): string[] {
   return facts.flatMap(({ event }) =>
     event.type === "WebhookEndpointDisabled" ? [event.data.endpointId] : [],
   );
@@ -61,13 +61,13 @@ async function writeAttempts(client: pg.ClientBase, outcomes: readonly FinishedA
       outcomes.map(({ result }) => result.durationMs),
       outcomes.map(({ result }) => result.statusCode),
       outcomes.map(({ result }) => result.error),
-      outcomes.map(({ result }) => result.answer),
+      outcomes.map(({ result }) => result.responseBody),
     ],
   });
 }
 
 /** @returns ids of the updated deliveries */
-async function moveDeliveries(
+async function updateDeliveries(
   client: pg.ClientBase,
   outcomes: readonly FinishedAttempt[],
   now: number,

@@ -34,7 +34,7 @@ export async function writeSuccesses(
       outcomes.map(({ claimed }) => claimed.number),
       outcomes.map(({ result }) => result.durationMs),
       outcomes.map(({ result }) => result.statusCode),
-      outcomes.map(({ result }) => result.answer),
+      outcomes.map(({ result }) => result.responseBody),
       [...new Set(outcomes.map(({ claimed }) => claimed.endpointId))],
       toInstant(now),
     ],

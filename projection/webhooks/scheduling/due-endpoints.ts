@@ -17,8 +17,8 @@ export interface DueEntry {
   endpointId: string;
   /** True if the last attempt at the endpoint failed, as far as this process knows. */
   failing: boolean;
-  /** Number of the latest call of {@link DueEndpoints.add} that added the endpoint. */
-  addedBy: number;
+  /** Version of the list that last added the endpoint. */
+  version: number;
 }
 
 /**
@@ -26,72 +26,71 @@ export interface DueEntry {
  * list, a claim need not search all endpoints. The next search adds missing entries. An entry without due deliveries
  * costs one claim that finds nothing.
  */
-export interface DueEndpoints {
-  /** Adds endpoints, and wakes the sender. @returns the number of this call */
-  add(endpoints: readonly DueEndpoint[]): number;
+export class DueEndpoints {
+  readonly #entries = new Map<string, Map<string, Map<string, DueEntry>>>();
+  readonly #notifier = createNotifier();
+  #version = 0;
+
+  /** Number of calls of `add` so far. */
+  get version(): number {
+    return this.#version;
+  }
+
+  /** Adds endpoints, and wakes the sender. */
+  add(endpoints: readonly DueEndpoint[]): void {
+    this.#version += 1;
+    for (const { lane, environment, applicationId, endpointId } of endpoints) {
+      const applications = this.listEntries(lane, environment);
+      const entries = applications.get(applicationId) ?? new Map<string, DueEntry>();
+      applications.set(applicationId, entries);
+      const failing = entries.get(endpointId)?.failing ?? false;
+      entries.set(endpointId, { endpointId, failing, version: this.#version });
+    }
+    if (endpoints.length > 0) this.wake();
+  }
+
   /** Records whether the last attempt at an endpoint failed. */
-  setFailing(endpoint: DueEndpoint, failing: boolean): void;
-  /** Removes an endpoint, unless a call of `add` later than the given one added the endpoint again. */
-  remove(endpoint: DueEndpoint, addition: number): void;
-  /** Returns the number of the latest call of `add`. */
-  additions(): number;
+  setFailing(endpoint: DueEndpoint, failing: boolean): void {
+    const entry = this.#find(endpoint);
+    if (entry) entry.failing = failing;
+  }
+
+  /** Removes an endpoint, unless a version later than the given one added the endpoint again. */
+  remove(endpoint: DueEndpoint, version: number): void {
+    const entry = this.#find(endpoint);
+    if (!entry || entry.version > version) return;
+    const applications = this.listEntries(endpoint.lane, endpoint.environment);
+    const entries = applications.get(endpoint.applicationId);
+    entries?.delete(endpoint.endpointId);
+    if (entries?.size === 0) applications.delete(endpoint.applicationId);
+  }
+
   /** Returns the entries of a lane and environment, by application id and endpoint id. */
-  of(lane: Lane, environment: Environment): ReadonlyMap<string, ReadonlyMap<string, DueEntry>>;
-  /** Returns the ids of all endpoints in a lane. */
-  in(lane: Lane): string[];
-  /** Wakes the sender. */
-  wake(): void;
-  /** Sleeps until `wake` is called, until the time has passed, or until the signal aborts. */
-  sleep(milliseconds: number, signal: AbortSignal): Promise<void>;
-}
-
-type Entries = Map<string, Map<string, DueEntry>>;
-
-export function createDueEndpoints(): DueEndpoints {
-  const pools = new Map<string, Entries>();
-  const waker = createNotifier();
-  let additions = 0;
-  const entriesOf = (lane: Lane, environment: Environment): Entries => {
+  listEntries(lane: Lane, environment: Environment): Map<string, Map<string, DueEntry>> {
     const key = `${lane} ${environment}`;
-    const entries = pools.get(key) ?? new Map();
-    pools.set(key, entries);
-    return entries;
-  };
-  const find = ({ lane, environment, applicationId, endpointId }: DueEndpoint) =>
-    entriesOf(lane, environment).get(applicationId)?.get(endpointId);
-  return {
-    add(endpoints) {
-      additions += 1;
-      for (const endpoint of endpoints) {
-        const { lane, environment, applicationId, endpointId } = endpoint;
-        const applications = entriesOf(lane, environment);
-        const entries = applications.get(applicationId) ?? new Map<string, DueEntry>();
-        applications.set(applicationId, entries);
-        const failing = entries.get(endpointId)?.failing ?? false;
-        entries.set(endpointId, { endpointId, failing, addedBy: additions });
-      }
-      if (endpoints.length > 0) waker.wake();
-      return additions;
-    },
-    setFailing(endpoint, failing) {
-      const entry = find(endpoint);
-      if (entry) entry.failing = failing;
-    },
-    remove(endpoint, addition) {
-      const entry = find(endpoint);
-      if (!entry || entry.addedBy > addition) return;
-      const applications = entriesOf(endpoint.lane, endpoint.environment);
-      const entries = applications.get(endpoint.applicationId);
-      entries?.delete(endpoint.endpointId);
-      if (entries?.size === 0) applications.delete(endpoint.applicationId);
-    },
-    additions: () => additions,
-    of: entriesOf,
-    in: (lane) =>
-      environments.options.flatMap((environment) =>
-        Array.from(entriesOf(lane, environment).values(), (entries) => [...entries.keys()]).flat(),
-      ),
-    wake: waker.wake,
-    sleep: waker.sleep,
-  };
+    const applications = this.#entries.get(key) ?? new Map();
+    this.#entries.set(key, applications);
+    return applications;
+  }
+
+  /** Returns the ids of all endpoints in a lane. */
+  listEndpointIds(lane: Lane): string[] {
+    return environments.options.flatMap((environment) =>
+      Array.from(this.listEntries(lane, environment).values(), (entries) => [...entries.keys()]).flat(),
+    );
+  }
+
+  /** Wakes the sender. */
+  wake(): void {
+    this.#notifier.wake();
+  }
+
+  /** Sleeps until `wake` is called, until the time has passed, or until the signal aborts. */
+  sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
+    return this.#notifier.sleep(milliseconds, signal);
+  }
+
+  #find({ lane, environment, applicationId, endpointId }: DueEndpoint): DueEntry | undefined {
+    return this.listEntries(lane, environment).get(applicationId)?.get(endpointId);
+  }
 }

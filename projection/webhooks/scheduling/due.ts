@@ -3,7 +3,7 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { DueEndpoint, Lane } from "./due-endpoints.ts";
 
 /** SQL condition that a delivery is in a lane. Each lane's partial index has the same condition. */
-export const IN_LANE: Record<Lane, string> = {
+export const LANE_CONDITIONS: Record<Lane, string> = {
   first: "round_attempt_count = 0",
   retry: "round_attempt_count > 0",
 };
@@ -18,7 +18,7 @@ export const IN_LANE: Record<Lane, string> = {
  *
  * @param endpointId SQL expression for the endpoint's id
  */
-export const activeEndpoint = (endpointId: string) => `
+export const selectActiveEndpoint = (endpointId: string) => `
   SELECT e.endpoint_id, e.application_id, e.environment, e.url, i.branch_ids
     FROM read_model.webhook_endpoint e
     JOIN read_model.installation i
@@ -41,7 +41,7 @@ export const READ_MODELS_ARE_CURRENT = `
  * @param name name of the recursive query
  * @param lane SQL condition of the lane
  */
-export function endpointsWithPending(name: string, lane: string): string {
+export function selectPendingEndpoints(name: string, lane: string): string {
   const next = (after: string) =>
     `SELECT endpoint_id FROM webhooks.delivery WHERE status = 'pending' AND ${lane}${after} ORDER BY endpoint_id LIMIT 1`;
   return `${name} AS (
@@ -57,21 +57,21 @@ export function endpointsWithPending(name: string, lane: string): string {
  *
  * @param known SQL parameter with the ids of the known endpoints
  */
-const dueIn = (lane: Lane, known: string) => `
+const selectDueEndpoints = (lane: Lane, known: string) => `
   SELECT '${lane}' AS lane, x.endpoint_id
     FROM ${lane}_endpoints x
    CROSS JOIN LATERAL (
      SELECT FROM webhooks.delivery
-      WHERE endpoint_id = x.endpoint_id AND status = 'pending' AND ${IN_LANE[lane]} AND due_at <= $1 LIMIT 1) d
+      WHERE endpoint_id = x.endpoint_id AND status = 'pending' AND ${LANE_CONDITIONS[lane]} AND due_at <= $1 LIMIT 1) d
    WHERE NOT EXISTS (SELECT FROM unnest(${known}::uuid[]) AS known (endpoint_id) WHERE known.endpoint_id = x.endpoint_id)`;
 
-const FIND_DUE = `
-  WITH RECURSIVE ${endpointsWithPending("first_endpoints", IN_LANE.first)},
-  ${endpointsWithPending("retry_endpoints", IN_LANE.retry)},
-  due AS MATERIALIZED (${dueIn("first", "$2")} UNION ALL ${dueIn("retry", "$3")})
+const FIND_DUE_ENDPOINTS = `
+  WITH RECURSIVE ${selectPendingEndpoints("first_endpoints", LANE_CONDITIONS.first)},
+  ${selectPendingEndpoints("retry_endpoints", LANE_CONDITIONS.retry)},
+  due AS MATERIALIZED (${selectDueEndpoints("first", "$2")} UNION ALL ${selectDueEndpoints("retry", "$3")})
   SELECT due.lane, a.endpoint_id, a.application_id, a.environment
     FROM due
-   CROSS JOIN LATERAL (${activeEndpoint("due.endpoint_id")}) a
+   CROSS JOIN LATERAL (${selectActiveEndpoint("due.endpoint_id")}) a
    WHERE ${READ_MODELS_ARE_CURRENT}`;
 
 /**
@@ -90,7 +90,11 @@ export async function findDueEndpoints(
     endpoint_id: string;
     application_id: string;
     environment: DueEndpoint["environment"];
-  }>({ name: "find due endpoints", text: FIND_DUE, values: [toInstant(now), known.first, known.retry] });
+  }>({
+    name: "find due endpoints",
+    text: FIND_DUE_ENDPOINTS,
+    values: [toInstant(now), known.first, known.retry],
+  });
   return rows.map(({ lane, endpoint_id, application_id, environment }) => ({
     ...{ lane, environment, applicationId: application_id, endpointId: endpoint_id },
   }));

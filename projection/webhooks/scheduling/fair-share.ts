@@ -1,9 +1,9 @@
 /** An endpoint with due deliveries. */
 export interface WaitingEndpoint {
   /** Number of slots that the endpoint occupies. */
-  busy: number;
+  occupiedSlots: number;
   /** Maximum number of slots that the endpoint may occupy. */
-  most: number;
+  maxSlots: number;
   /** Slot time that the endpoint used recently. Milliseconds. */
   usedMs: number;
 }
@@ -11,13 +11,13 @@ export interface WaitingEndpoint {
 /** An application that has endpoints with due deliveries. */
 export interface WaitingApplication<Endpoint extends WaitingEndpoint> {
   /** Number of slots that all endpoints of the application occupy. */
-  busy: number;
+  occupiedSlots: number;
   /** Slot time that all endpoints of the application used recently. Milliseconds. */
   usedMs: number;
   /** Maximum number of slots that one decision may grant to the application. */
-  atOnce: number;
+  maxNewSlots: number;
   /** Lists the endpoints with due deliveries. Called only if the application may get a slot. */
-  endpoints(): readonly Endpoint[];
+  listEndpoints(): readonly Endpoint[];
 }
 
 /** The slots that applications share, in one lane and environment. */
@@ -25,12 +25,12 @@ export interface SlotPool {
   /** Number of all slots. */
   slots: number;
   /** Number of occupied slots. */
-  busy: number;
+  occupiedSlots: number;
   /** Maximum number of slots that one decision may grant. */
-  atMost: number;
+  maxNewSlots: number;
 }
 
-/** Largest share of the free slots for one application, and of an application's share for one endpoint. */
+/** Maximum share of the free slots for one application, and of an application's share for one endpoint. */
 const MAX_SHARE = 1 / 4;
 
 /**
@@ -46,52 +46,57 @@ const MAX_SHARE = 1 / 4;
  *
  * @returns number of granted slots by endpoint
  */
-export function allot<Endpoint extends WaitingEndpoint>(
-  { slots, busy, atMost }: SlotPool,
+export function grantSlots<Endpoint extends WaitingEndpoint>(
+  { slots, occupiedSlots, maxNewSlots }: SlotPool,
   applications: readonly WaitingApplication<Endpoint>[],
 ): Map<Endpoint, number> {
-  const given = new Map<Endpoint, number>();
-  let free = slots - busy;
-  let left = Math.min(atMost, free);
-  const mayTake = applications.filter(({ busy: held, atOnce }) => held < part(free) && atOnce > 0);
-  let turns = mayTake.sort((a, b) => a.usedMs - b.usedMs || a.busy - b.busy).map(turnOf);
-  while (left > 0 && turns.length > 0) {
-    const next: typeof turns = [];
-    for (const turn of turns) {
-      const endpoint = left > 0 ? turn(free) : undefined;
+  const grants = new Map<Endpoint, number>();
+  let free = slots - occupiedSlots;
+  let remaining = Math.min(maxNewSlots, free);
+  const eligible = applications.filter(
+    (application) => application.occupiedSlots < calculateShare(free) && application.maxNewSlots > 0,
+  );
+  let granters = eligible
+    .sort((a, b) => a.usedMs - b.usedMs || a.occupiedSlots - b.occupiedSlots)
+    .map(createGranter);
+  while (remaining > 0 && granters.length > 0) {
+    const next: typeof granters = [];
+    for (const grantOne of granters) {
+      const endpoint = remaining > 0 ? grantOne(free) : undefined;
       if (!endpoint) continue;
-      given.set(endpoint, (given.get(endpoint) ?? 0) + 1);
+      grants.set(endpoint, (grants.get(endpoint) ?? 0) + 1);
       free -= 1;
-      left -= 1;
-      next.push(turn);
+      remaining -= 1;
+      next.push(grantOne);
     }
-    turns = next;
+    granters = next;
   }
-  return given;
+  return grants;
 }
 
 /**
  * Creates a function that grants one slot to an endpoint of the application. The function returns the endpoint, or
  * undefined if no endpoint may get a slot.
  */
-function turnOf<Endpoint extends WaitingEndpoint>(
+function createGranter<Endpoint extends WaitingEndpoint>(
   application: WaitingApplication<Endpoint>,
 ): (free: number) => Endpoint | undefined {
-  let { busy, atOnce } = application;
-  let queue: { endpoint: Endpoint; busy: number }[] | undefined;
+  let { occupiedSlots, maxNewSlots } = application;
+  let queue: { endpoint: Endpoint; occupiedSlots: number }[] | undefined;
   return (free) => {
-    const share = part(free);
-    if (busy >= share || atOnce === 0) return undefined;
+    const share = calculateShare(free);
+    if (occupiedSlots >= share || maxNewSlots === 0) return undefined;
     queue ??= application
-      .endpoints()
+      .listEndpoints()
       .toSorted((a, b) => a.usedMs - b.usedMs)
-      .map((endpoint) => ({ endpoint, busy: endpoint.busy }));
+      .map((endpoint) => ({ endpoint, occupiedSlots: endpoint.occupiedSlots }));
     for (let first = queue.shift(); first; first = queue.shift()) {
+      const limit = Math.min(first.endpoint.maxSlots, calculateShare(share - occupiedSlots));
       // Limits only shrink during a decision, so an endpoint at its limit is not considered again.
-      if (first.busy >= Math.min(first.endpoint.most, part(share - busy))) continue;
-      busy += 1;
-      atOnce -= 1;
-      first.busy += 1;
+      if (first.occupiedSlots >= limit) continue;
+      occupiedSlots += 1;
+      maxNewSlots -= 1;
+      first.occupiedSlots += 1;
       queue.push(first);
       return first.endpoint;
     }
@@ -100,6 +105,6 @@ function turnOf<Endpoint extends WaitingEndpoint>(
 }
 
 /** Returns the maximum number of slots for one application or endpoint: a quarter of the given slots, at least one. */
-export function part(slots: number): number {
+export function calculateShare(slots: number): number {
   return Math.max(1, Math.floor(slots * MAX_SHARE));
 }

@@ -1,11 +1,11 @@
 /** Maximum number of attempts that may start together after a pause. */
-const BURST = 4;
+const MAX_BURST_STARTS = 4;
 
 /**
  * Length of the recent period whose unused starts may still be used. It covers the time between two decisions.
  * Milliseconds.
  */
-const CATCH_UP_MS = 50;
+const MAX_CATCH_UP_MS = 50;
 
 /**
  * Spreads the starts of attempts evenly over time, by the generic cell rate algorithm. All times are in milliseconds of the
@@ -13,20 +13,20 @@ const CATCH_UP_MS = 50;
  */
 export class StartPace {
   /** Theoretical time of the next start if all starts were evenly spaced. */
-  #usedUpAt = Number.NEGATIVE_INFINITY;
+  #theoreticalStartAt = Number.NEGATIVE_INFINITY;
 
   /**
    * Returns the number of attempts that may start now.
    *
    * @param spacing required average time between two starts, in milliseconds
    */
-  possible(now: number, spacing: number): number {
-    const ahead = Math.max(0, this.#usedUpAt - now);
-    const tolerated = Math.max(CATCH_UP_MS / spacing, BURST - 1);
+  countPossibleStarts(now: number, spacing: number): number {
+    const ahead = Math.max(0, this.#theoreticalStartAt - now);
+    const tolerated = Math.max(MAX_CATCH_UP_MS / spacing, MAX_BURST_STARTS - 1);
     return Math.max(0, Math.floor(tolerated - ahead / spacing) + 1);
   }
 
   start(now: number, spacing: number): void {
-    this.#usedUpAt = Math.max(this.#usedUpAt, now) + spacing;
+    this.#theoreticalStartAt = Math.max(this.#theoreticalStartAt, now) + spacing;
   }
 }

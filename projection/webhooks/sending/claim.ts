@@ -1,10 +1,10 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { FormerSecret } from "../../read-models/webhook-secrets.ts";
-import type { DeliveryRound } from "../outbox/facts.ts";
-import { activeEndpoint, IN_LANE, READ_MODELS_ARE_CURRENT } from "../scheduling/due.ts";
+import { type DeliveryRound, type DeliveryRoundRow, toDeliveryRound } from "../outbox/facts.ts";
+import { LANE_CONDITIONS, READ_MODELS_ARE_CURRENT, selectActiveEndpoint } from "../scheduling/due.ts";
 import type { DueEndpoint, Lane } from "../scheduling/due-endpoints.ts";
-import type { Allotment } from "../scheduling/slots.ts";
+import type { SlotGrant } from "../scheduling/slots.ts";
 
 /** A leased delivery that this process may attempt once before the lease expires. The attempt is already recorded. */
 export interface ClaimedDelivery extends DeliveryRound {
@@ -26,7 +26,7 @@ export interface ClaimedEndpoint {
   /** True if the last attempt at the endpoint failed. */
   failing: boolean;
   /** True if the claim used all slots of the endpoint, so that more deliveries may be due. */
-  more: boolean;
+  hasMore: boolean;
 }
 
 interface EndpointRow {
@@ -37,16 +37,8 @@ interface EndpointRow {
   room: number | null;
 }
 
-interface DeliveryRow {
-  delivery_id: string;
-  endpoint_id: string;
+interface DeliveryRow extends DeliveryRoundRow {
   application_id: string;
-  clinic_id: string;
-  environment: "sandbox" | "production";
-  cause_id: string;
-  correlation_id: string;
-  event_stream: string;
-  event_revision: bigint;
   body: string;
   url: string;
   encrypted_secret: string | null;
@@ -59,14 +51,14 @@ interface DeliveryRow {
 type ClaimRow = EndpointRow & (DeliveryRow | { delivery_id: null });
 
 /** Returns SQL that selects and locks the due deliveries of a lane: for each endpoint the oldest, up to its slots. */
-const dueIn = (lane: Lane) => `
+const selectDueDeliveries = (lane: Lane) => `
   SELECT e.place AS allotted_place, e.url, d.*
     FROM allotted e
    CROSS JOIN LATERAL (
      SELECT delivery_id, endpoint_id, application_id, clinic_id, environment, cause_id, correlation_id, event_stream,
             event_revision, body
        FROM webhooks.delivery
-      WHERE endpoint_id = e.endpoint_id AND status = 'pending' AND ${IN_LANE[lane]} AND due_at <= $1
+      WHERE endpoint_id = e.endpoint_id AND status = 'pending' AND ${LANE_CONDITIONS[lane]} AND due_at <= $1
         AND delivery_id <> ALL ($3::uuid[])
         AND (e.branch_ids IS NULL OR branch_id IS NULL OR e.branch_ids ? branch_id::text)
       ORDER BY due_at
@@ -81,7 +73,7 @@ const dueIn = (lane: Lane) => `
  *
  * The arrays come from sub-selects, so that the planner reuses its plan for arrays of any length.
  */
-const CLAIM = `
+const CLAIM_DUE_DELIVERIES = `
   WITH allotted AS MATERIALIZED (
     SELECT x.place::integer, x.lane, x.endpoint_id, a.url, a.branch_ids, f.endpoint_id IS NOT NULL AS failing,
            CASE WHEN a.endpoint_id IS NULL THEN NULL
@@ -89,10 +81,10 @@ const CLAIM = `
                 ELSE LEAST(x.slots, GREATEST(1 - x.busy, 0)) END AS room
       FROM unnest((SELECT $4::text[]), (SELECT $5::uuid[]), (SELECT $6::integer[]), (SELECT $7::integer[]))
            WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, place)
-      LEFT JOIN LATERAL (${activeEndpoint("x.endpoint_id")}) a ON ${READ_MODELS_ARE_CURRENT}
+      LEFT JOIN LATERAL (${selectActiveEndpoint("x.endpoint_id")}) a ON ${READ_MODELS_ARE_CURRENT}
       LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = x.endpoint_id
   ),
-  chosen AS MATERIALIZED (${dueIn("first")} UNION ALL ${dueIn("retry")}),
+  chosen AS MATERIALIZED (${selectDueDeliveries("first")} UNION ALL ${selectDueDeliveries("retry")}),
   leased AS (
     UPDATE webhooks.delivery d
        SET attempt_count = d.attempt_count + 1,
@@ -115,65 +107,58 @@ const CLAIM = `
 /**
  * Claims and leases due deliveries. Claims at most as many deliveries of an endpoint as the endpoint has slots.
  *
- * @param held ids of deliveries that this process has reserved although their lease has expired
+ * @param excludedIds ids of deliveries that this process has reserved although their lease has expired
  * @param now milliseconds since 1970
  * @param leaseMs length of the lease in milliseconds, longer than any attempt
  */
-export async function claimDue(
+export async function claimDueDeliveries(
   pool: pg.Pool,
-  allotments: readonly Allotment[],
-  held: readonly string[],
+  grants: readonly SlotGrant[],
+  excludedIds: readonly string[],
   now: number,
   leaseMs: number,
 ): Promise<{ claimed: ClaimedDelivery[]; endpoints: ClaimedEndpoint[] }> {
   const { rows } = await pool.query<ClaimRow>({
     name: "claim due deliveries",
-    text: CLAIM,
+    text: CLAIM_DUE_DELIVERIES,
     values: [
       toInstant(now),
       toInstant(now + leaseMs),
-      held,
-      allotments.map(({ lane }) => lane),
-      allotments.map(({ endpointId }) => endpointId),
-      allotments.map(({ slots }) => slots),
-      allotments.map(({ busy }) => busy),
+      excludedIds,
+      grants.map(({ lane }) => lane),
+      grants.map(({ endpointId }) => endpointId),
+      grants.map(({ slots }) => slots),
+      grants.map(({ occupiedSlots }) => occupiedSlots),
     ],
   });
   const claimed: ClaimedDelivery[] = [];
   const counts = new Map<number, EndpointRow & { count: number }>();
   for (const row of rows) {
     const { place, failing, room } = row;
-    const lane = allotments[place - 1]?.lane;
+    const lane = grants[place - 1]?.lane;
     const before = counts.get(place)?.count ?? 0;
     const found = row.delivery_id !== null && lane !== undefined;
-    if (found) claimed.push(toClaimed(row, lane, now));
+    if (found) claimed.push(toClaimedDelivery(row, lane, now));
     counts.set(place, { place, failing, room, count: before + (found ? 1 : 0) });
   }
-  const endpoints = allotments.flatMap((endpoint, index): ClaimedEndpoint[] => {
+  const endpoints = grants.flatMap((endpoint, index): ClaimedEndpoint[] => {
     const row = counts.get(index + 1);
     if (!row) return [];
-    return [{ endpoint, failing: row.failing, more: row.room !== null && row.count >= row.room }];
+    return [{ endpoint, failing: row.failing, hasMore: row.room !== null && row.count >= row.room }];
   });
   return { claimed, endpoints };
 }
 
-function toClaimed(row: DeliveryRow, lane: Lane, now: number): ClaimedDelivery {
+function toClaimedDelivery(row: DeliveryRow, lane: Lane, now: number): ClaimedDelivery {
   const former = (row.former_secrets ?? []).filter(({ expiresAt }) => Date.parse(expiresAt) > now);
+  const secrets = [row.encrypted_secret, ...former.map(({ encryptedSecret }) => encryptedSecret)];
   return {
+    ...toDeliveryRound(row),
     lane,
-    deliveryId: row.delivery_id,
-    endpointId: row.endpoint_id,
     applicationId: row.application_id,
-    clinicId: row.clinic_id,
-    environment: row.environment,
-    causeId: row.cause_id,
-    correlationId: row.correlation_id,
-    source: { stream: row.event_stream, revision: row.event_revision },
     body: row.body,
     url: row.url,
-    encryptedSecrets: [row.encrypted_secret, ...former.map(({ encryptedSecret }) => encryptedSecret)].filter(
-      (secret) => secret !== null,
-    ),
+    encryptedSecrets: secrets.filter((secret) => secret !== null),
     number: row.attempt_count,
     attempts: row.round_attempt_count,
   };

@@ -10,9 +10,14 @@ export interface Connections {
    * Starts a POST request to the checked address. The request uses an idle connection of the same application, origin and
    * address, or opens a new one. No request waits for another request. The caller ends the request and limits its time.
    *
-   * @param fresh true to open a new connection for this request only
+   * @param useNewConnection true to open a new connection for this request only
    */
-  post(applicationId: string, destination: SafeDestination, headers: Headers, fresh: boolean): ClientRequest;
+  post(
+    applicationId: string,
+    destination: SafeDestination,
+    headers: Headers,
+    useNewConnection: boolean,
+  ): ClientRequest;
   /** Closes all connections, including those in use. */
   close(): void;
 }
@@ -42,7 +47,7 @@ export function createConnections(): Connections {
   const idle = new Set<Duplex>();
   const agents = { "http:": createAgent(http.Agent, idle), "https:": createAgent(https.Agent, idle) };
   return {
-    post(applicationId, { url, address }, headers, fresh) {
+    post(applicationId, { url, address }, headers, useNewConnection) {
       const secure = url.protocol === "https:";
       const name = url.hostname.replace(/^\[|\]$/g, "");
       const options: PooledOptions = {
@@ -54,7 +59,7 @@ export function createConnections(): Connections {
         path: url.pathname + url.search,
         headers: { Host: url.host, ...headers },
         maxHeaderSize: MAX_HEADER_BYTES,
-        agent: fresh ? false : agents[secure ? "https:" : "http:"],
+        agent: useNewConnection ? false : agents[secure ? "https:" : "http:"],
         pool: `${applicationId} ${url.origin} ${address}`,
       };
       return (secure ? https : http).request(options);
@@ -71,7 +76,7 @@ interface PooledOptions extends https.RequestOptions {
 
 /** @param idle idle connections of all agents. The connection that has been idle longest comes first. */
 function createAgent(Base: typeof http.Agent, idle: Set<Duplex>): http.Agent {
-  function forget(this: Duplex) {
+  function removeIdle(this: Duplex) {
     idle.delete(this);
   }
   class PoolingAgent extends Base {
@@ -81,18 +86,18 @@ function createAgent(Base: typeof http.Agent, idle: Set<Duplex>): http.Agent {
 
     override keepSocketAlive(socket: Duplex): boolean {
       // Despite its declared type, the method returns false if the receiver will close the connection too soon.
-      const kept: unknown = super.keepSocketAlive(socket);
-      if (kept === false) return false;
+      const isKept: unknown = super.keepSocketAlive(socket);
+      if (isKept === false) return false;
       const [oldest] = idle.size < MAX_IDLE ? [] : idle;
       if (oldest) idle.delete(oldest.destroy());
       idle.add(socket);
-      socket.once("close", forget);
+      socket.once("close", removeIdle);
       return true;
     }
 
     override reuseSocket(socket: Duplex, request: ClientRequest): void {
       idle.delete(socket);
-      socket.off("close", forget);
+      socket.off("close", removeIdle);
       super.reuseSocket(socket, request);
     }
   }

@@ -11,13 +11,13 @@ export class InvalidResponseError extends Error {
 }
 
 /** Number of bytes of a response body that are stored. The remaining bytes are read and discarded. */
-const MAX_KEPT_BYTES = 1_024;
+const MAX_STORED_BODY_BYTES = 1_024;
 
 /** Maximum length of a response body. A longer body fails the attempt. */
-const MAX_ANSWER_BYTES = 1024 ** 2;
+const MAX_BODY_BYTES = 1024 ** 2;
 
 /** Maximum number of informational responses (1xx) before the final response. */
-const MAX_INFORMATIONAL_ANSWERS = 16;
+const MAX_INFORMATIONAL_RESPONSES = 16;
 
 /** One request, and the part of its response that has arrived. */
 export class Exchange {
@@ -25,10 +25,10 @@ export class Exchange {
   statusCode: number | null = null;
   /** The response's Retry-After header, unchanged. */
   retryAfter: string | null = null;
-  #kept: Buffer[] = [];
-  #length = 0;
-  #informational = 0;
-  #isCut = false;
+  #storedChunks: Buffer[] = [];
+  #bodyLength = 0;
+  #informationalCount = 0;
+  #isAborted = false;
   #request: ClientRequest | undefined;
 
   /**
@@ -38,30 +38,34 @@ export class Exchange {
    * connection, because the receiver most likely closed the connection before the request arrived. If the receiver did
    * process the request, it recognises the delivery's id, as with every retry.
    *
-   * @param open starts the request, on a new connection if `fresh` is true
+   * @param open starts the request, on a new connection if `useNewConnection` is true
    * @param onConnected called each time the request is assigned to an open connection
    * @throws the connection's error, {@link ResponseTooLongError}, or {@link InvalidResponseError}
    */
-  async run(open: (fresh: boolean) => ClientRequest, body: string, onConnected: () => void): Promise<void> {
+  async run(
+    open: (useNewConnection: boolean) => ClientRequest,
+    body: string,
+    onConnected: () => void,
+  ): Promise<void> {
     // The attempt may have timed out while its destination was checked.
-    if (this.#isCut) throw new Error("The attempt was aborted.");
+    if (this.#isAborted) throw new Error("The attempt was aborted.");
     try {
       await this.#send(open(false), body, onConnected);
     } catch (error) {
-      if (!this.#mayBeStale(error)) throw error;
+      if (!this.#isStaleConnection(error)) throw error;
       await this.#send(open(true), body, onConnected);
     }
   }
 
   /** Start of the response body, as text for Postgres: without NUL, and without a partial character at the end. */
-  get answer(): string | null {
+  get responseBody(): string | null {
     if (this.statusCode === null) return null;
-    return new TextDecoder().decode(Buffer.concat(this.#kept), { stream: true }).replaceAll("\0", "");
+    return new TextDecoder().decode(Buffer.concat(this.#storedChunks), { stream: true }).replaceAll("\0", "");
   }
 
   /** Aborts the exchange. A request that is not yet sent is never sent. */
-  cut(): void {
-    this.#isCut = true;
+  abort(): void {
+    this.#isAborted = true;
     this.#request?.destroy();
   }
 
@@ -78,40 +82,40 @@ export class Exchange {
         socket.once("encrypted" in socket ? "secureConnect" : "connect", onConnected);
       });
       request.on("information", () => {
-        this.#informational += 1;
-        if (this.#informational <= MAX_INFORMATIONAL_ANSWERS) return;
+        this.#informationalCount += 1;
+        if (this.#informationalCount <= MAX_INFORMATIONAL_RESPONSES) return;
         fail(new InvalidResponseError("The receiver sent too many informational responses."));
       });
       const refuse = () => fail(new InvalidResponseError("The receiver switched protocols."));
       request.once("upgrade", refuse);
-      request.once("response", (answer) => {
+      request.once("response", (response) => {
         // Node parses a received chunk to its end, even if the request is destroyed meanwhile.
         if (request.destroyed) return;
-        if (answer.statusCode === 101) refuse();
-        else this.#read(answer, resolve, fail);
+        if (response.statusCode === 101) refuse();
+        else this.#read(response, resolve, fail);
       });
       request.end(body);
     });
   }
 
-  #read(answer: IncomingMessage, onEnd: () => void, onError: (error: Error) => void): void {
-    this.statusCode = answer.statusCode ?? null;
-    this.retryAfter = answer.headers["retry-after"] ?? null;
-    answer.on("data", (chunk: Buffer) => {
-      const missing = MAX_KEPT_BYTES - this.#length;
+  #read(response: IncomingMessage, onEnd: () => void, onError: (error: Error) => void): void {
+    this.statusCode = response.statusCode ?? null;
+    this.retryAfter = response.headers["retry-after"] ?? null;
+    response.on("data", (chunk: Buffer) => {
+      const missing = MAX_STORED_BODY_BYTES - this.#bodyLength;
       // The copy lets Node free the much larger buffer behind the chunk.
-      if (missing > 0) this.#kept.push(Buffer.from(chunk.subarray(0, missing)));
-      this.#length += chunk.length;
-      if (this.#length > MAX_ANSWER_BYTES) onError(new ResponseTooLongError());
+      if (missing > 0) this.#storedChunks.push(Buffer.from(chunk.subarray(0, missing)));
+      this.#bodyLength += chunk.length;
+      if (this.#bodyLength > MAX_BODY_BYTES) onError(new ResponseTooLongError());
     });
-    answer.once("end", onEnd);
-    answer.on("error", onError);
+    response.once("end", onEnd);
+    response.on("error", onError);
   }
 
-  #mayBeStale(error: unknown): boolean {
+  #isStaleConnection(error: unknown): boolean {
     const { code } = error as NodeJS.ErrnoException;
     const isClosed = code === "ECONNRESET" || code === "EPIPE";
-    const hasBegun = this.statusCode !== null || this.#informational > 0;
-    return isClosed && !hasBegun && !this.#isCut && this.#request?.reusedSocket === true;
+    const hasBegun = this.statusCode !== null || this.#informationalCount > 0;
+    return isClosed && !hasBegun && !this.#isAborted && this.#request?.reusedSocket === true;
   }
 }

@@ -33,25 +33,25 @@ const JITTER = 0.2;
 /** Maximum wait that a receiver can request with Retry-After. Milliseconds. */
 const MAX_RETRY_AFTER_MS = 24 * 60 * 60 * 1_000;
 
-const GONE = 410;
+const GONE_STATUS = 410;
 
 /** Decides the next status of a delivery after an attempt. Only a complete 2xx response is a success. */
-export function judge(outcome: AttemptResult, context: RetryContext): Verdict {
-  const { statusCode, error } = outcome;
+export function judgeAttempt(result: AttemptResult, context: RetryContext): Verdict {
+  const { statusCode, error } = result;
   if (error === null && statusCode !== null && statusCode >= 200 && statusCode < 300) {
     return { status: "delivered" };
   }
-  if (statusCode === GONE) return { status: "failed", gone: true };
+  if (statusCode === GONE_STATUS) return { status: "failed", gone: true };
   const seconds = context.schedule[context.attempts - 1];
   if (seconds === undefined) return { status: "failed", gone: false };
   const scheduled = seconds * 1_000 * (1 - JITTER + 2 * JITTER * context.random);
   const requested =
-    statusCode === 429 || statusCode === 503 ? requestedWait(outcome.retryAfter, context.now) : 0;
+    statusCode === 429 || statusCode === 503 ? parseRetryAfter(result.retryAfter, context.now) : 0;
   return { status: "pending", nextAttemptAt: Math.ceil(context.now + Math.max(scheduled, requested)) };
 }
 
 /** Parses a Retry-After header, which holds seconds or an HTTP date. Returns milliseconds, 0 if invalid or in the past. */
-function requestedWait(retryAfter: string | null, now: number): number {
+function parseRetryAfter(retryAfter: string | null, now: number): number {
   if (retryAfter === null) return 0;
   const text = retryAfter.trim();
   const wait = /^\d+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - now;

@@ -6,7 +6,7 @@ export interface SecretReader {
 const MAX_CACHED_SECRETS = 1_000;
 
 /** Creates a reader that caches decrypted secrets, so that a secret is not decrypted again for each delivery. */
-export function cachingSecrets(reader: SecretReader): SecretReader {
+export function createSecretCache(reader: SecretReader): SecretReader {
   const opened = new Map<string, Promise<string>>();
   return {
     open(encrypted) {

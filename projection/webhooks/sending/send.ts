@@ -13,7 +13,7 @@ export interface SendResult extends AttemptResult {
   /** Time from the DNS lookup to the end of the response. */
   durationMs: number;
   /** Start of the response body. Null if no response began. */
-  answer: string | null;
+  responseBody: string | null;
 }
 
 export interface AttemptLimits {
@@ -44,70 +44,77 @@ export function send(
   options: SendOptions,
 ): Promise<SendResult | undefined> {
   const { applicationId, connections, signal, connectTimeoutMs, timeoutMs } = options;
-  const started = performance.now();
+  const startedAt = performance.now();
   const exchange = new Exchange();
   // The error to report if the current time limit ends.
-  let late: AttemptError = "lookup_failed";
+  let timeoutError: AttemptError = "lookup_failed";
   return new Promise((resolve) => {
-    const end = (error: AttemptError | null) => {
+    const finish = (error: AttemptError | null) => {
       clearTimeout(timer);
-      signal.removeEventListener("abort", leave);
-      resolve(resultOf(exchange, error, started));
+      signal.removeEventListener("abort", interrupt);
+      resolve(toResult(exchange, error, startedAt));
     };
-    const expire = () => {
-      end(late);
-      exchange.cut();
+    const onTimeout = () => {
+      finish(timeoutError);
+      exchange.abort();
     };
-    let timer = setTimeout(expire, connectTimeoutMs);
-    const leave = () => {
+    let timer = setTimeout(onTimeout, connectTimeoutMs);
+    const interrupt = () => {
       clearTimeout(timer);
-      exchange.cut();
+      exchange.abort();
       resolve(undefined);
     };
     const onConnected = () => {
       // A request that is sent a second time gets no additional time.
-      if (late === "timeout") return;
-      late = "timeout";
+      if (timeoutError === "timeout") return;
+      timeoutError = "timeout";
       clearTimeout(timer);
-      timer = setTimeout(expire, timeoutMs);
+      timer = setTimeout(onTimeout, timeoutMs);
     };
-    if (signal.aborted) return leave();
-    signal.addEventListener("abort", leave, { once: true });
+    if (signal.aborted) return interrupt();
+    signal.addEventListener("abort", interrupt, { once: true });
     post(onConnected).then(
-      () => end(null),
-      (error) => end(errorOf(error, late)),
+      () => finish(null),
+      (error) => finish(toAttemptError(error, timeoutError)),
     );
   });
 
   async function post(onConnected: () => void): Promise<void> {
     const destination = await checkDestination(url, options);
-    late = "connection_timeout";
-    const open = (fresh: boolean) => connections.post(applicationId, destination, headers, fresh);
+    timeoutError = "connection_timeout";
+    const open = (useNewConnection: boolean) =>
+      connections.post(applicationId, destination, headers, useNewConnection);
     await exchange.run(open, body, onConnected);
   }
 }
 
-function resultOf(
-  { statusCode, retryAfter, answer }: Exchange,
+function toResult(
+  { statusCode, retryAfter, responseBody }: Exchange,
   error: AttemptError | null,
-  started: number,
+  startedAt: number,
 ): SendResult {
-  return { statusCode, error, retryAfter, answer, durationMs: Math.round(performance.now() - started) };
+  return {
+    statusCode,
+    error,
+    retryAfter,
+    responseBody,
+    durationMs: Math.round(performance.now() - startedAt),
+  };
 }
 
-const ERRORS: readonly [RegExp, AttemptError][] = [
+const ERRORS_BY_CODE: readonly [RegExp, AttemptError][] = [
   [/^ECONNREFUSED$/, "connection_refused"],
   [/^(ECONNRESET|EPIPE)$/, "connection_lost"],
   [/^HPE_/, "invalid_response"],
   [/^(ERR_TLS|ERR_SSL|CERT_|EPROTO$|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/, "tls_failed"],
 ];
 
-/** @param late error code for an operating system's timeout at the current step */
-function errorOf(error: unknown, late: AttemptError): AttemptError {
+/** @param timeoutError error code for an operating system's timeout at the current step */
+function toAttemptError(error: unknown, timeoutError: AttemptError): AttemptError {
   if (error instanceof UnsafeDestinationError) return error.code;
   if (error instanceof ResponseTooLongError) return "answer_too_long";
   if (error instanceof InvalidResponseError) return "invalid_response";
   const code = String((error as NodeJS.ErrnoException).code);
-  if (code === "ETIMEDOUT") return late;
-  return ERRORS.find(([pattern]) => pattern.test(code))?.[1] ?? "connection_failed";
+  if (code === "ETIMEDOUT") return timeoutError;
+  return ERRORS_BY_CODE.find(([pattern]) => pattern.test(code))?.[1] ?? "connection_failed";
 }

@@ -8,7 +8,7 @@ export interface SignedContent {
   body: string;
 }
 
-const PREFIX = "whsec_";
+const SECRET_PREFIX = "whsec_";
 
 /**
  * Signs a delivery with the Standard Webhooks scheme: HMAC-SHA256 over `id.timestamp.body`, encoded in base64. The signature
@@ -17,7 +17,7 @@ const PREFIX = "whsec_";
  * @param secrets texts of the form `whsec_<base64>`; more than one while rotated secrets are still valid
  * @returns the same headers twice, with branded names and with the standard names
  */
-export function signatureHeaders(
+export function createSignatureHeaders(
   content: SignedContent,
   secrets: readonly string[],
   brand: string,
@@ -25,7 +25,10 @@ export function signatureHeaders(
   const { deliveryId, timestamp, body } = content;
   const signature = secrets
     .map((secret) => {
-      const key = Buffer.from(secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : secret, "base64");
+      const key = Buffer.from(
+        secret.startsWith(SECRET_PREFIX) ? secret.slice(SECRET_PREFIX.length) : secret,
+        "base64",
+      );
       return `v1,${createHmac("sha256", key).update(`${deliveryId}.${timestamp}.${body}`).digest("base64")}`;
     })
     .join(" ");

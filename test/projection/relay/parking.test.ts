@@ -70,11 +70,11 @@ describe("an event that projectors can process and the relay cannot map", functi
       jsonEvent({ type, data: data as Record<string, string>, metadata }),
     );
   };
-  const reschedule = ({ appointmentId }: Told) =>
+  const reschedule = ({ appointmentId }: RequestedAppointment) =>
     write(`appointment-${appointmentId}`, "AppointmentRescheduled", {
       ...{ appointmentId, scheduledAt: "2030-06-07T08:09:00.000Z", durationMinutes: 45 },
     });
-  const minutesOf = async ({ appointmentId }: Told) => {
+  const minutesOf = async ({ appointmentId }: RequestedAppointment) => {
     const { rows } = await world.pool.query<{ duration_minutes: number }>(
       `SELECT duration_minutes FROM ${READ_MODEL_SCHEMA}.appointment WHERE appointment_id = $1`,
       [appointmentId],

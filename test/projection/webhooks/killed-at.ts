@@ -20,7 +20,7 @@ export type KillingStep = (typeof killingSteps)[number];
  * The SQL statement of each step, and whether the process is killed before the statement or after its result. `COMMIT` is
  * followed by the name of the statement that it commits.
  */
-const at: Record<KillingStep, { when: "before" | "after" | "never"; statement: RegExp }> = {
+const triggers: Record<KillingStep, { when: "before" | "after" | "never"; statement: RegExp }> = {
   "match | insert": { when: "after", statement: /^match endpoints/ },
   "insert | commit": { when: "after", statement: /^insert deliveries/ },
   "commit | ack": { when: "after", statement: /^COMMIT insert deliveries/ },
@@ -36,7 +36,7 @@ const die = () => process.kill(process.pid, "SIGKILL");
 
 export function dieAt(step: KillingStep, pool: pg.Pool): void {
   if (step === "ack | lease") dieAfterAck();
-  const { when, statement } = at[step];
+  const { when, statement } = triggers[step];
   const watch = (queryable: { query: unknown }) => {
     const query = (queryable.query as (...parameters: unknown[]) => unknown).bind(queryable);
     let lastWrite = "";

@@ -79,7 +79,10 @@ export interface World extends WorldServers {
     more?: { environment?: Environment; clinicId?: string },
   ): Promise<string>;
   endpoint(url: string, more?: Partial<EndpointOptions>): Promise<Endpoint>;
-  appointment(clinicId: string, more?: { environment?: Environment; branchId?: string }): Promise<Told>;
+  appointment(
+    clinicId: string,
+    more?: { environment?: Environment; branchId?: string },
+  ): Promise<RequestedAppointment>;
   /** Appends an event to the stream of an appointment. @returns the event's id */
   change(appointmentId: string, event: AppointmentEvent): Promise<string>;
   seal(secret: string): Promise<string>;
@@ -105,7 +108,7 @@ export interface EndpointOptions {
 }
 
 /** A new appointment, and the id of its first event. */
-export interface Told {
+export interface RequestedAppointment {
   appointmentId: string;
   eventId: string;
 }
@@ -263,7 +266,7 @@ async function requestAppointment(
   append: World["append"],
   clinicId: string,
   more: { environment?: Environment; branchId?: string },
-): Promise<Told> {
+): Promise<RequestedAppointment> {
   const appointmentId = randomUUID();
   const { environment = "production", branchId = randomUUID() } = more;
   const people = { animalId: randomUUID(), customerId: randomUUID(), applicationId: null, requestHash: null };

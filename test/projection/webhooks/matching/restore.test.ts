@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { DifferentLogError } from "../../../../projection/checkpoints/same-log.ts";
-import { replay } from "../../../../projection/webhooks/matching/replay.ts";
+import { replayDelivery } from "../../../../projection/webhooks/matching/replay.ts";
 import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
 import { webhookDeliveryId } from "../../../../shared/domain/events/ids.ts";
 import { createLogger } from "../../../../shared/runtime/logger.ts";
@@ -73,7 +73,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
       throw new DifferentLogError("the read models", "the log is empty");
     };
     const deps = { pool: world.pool, log, logger: createLogger("test", "silent"), requireLog };
-    const error = await replay(deps, request, Date.now()).catch((error: Error) => error);
+    const error = await replayDelivery(deps, request, Date.now()).catch((error: Error) => error);
     expect(error).to.be.instanceOf(DifferentLogError);
     const { rowCount } = await world.pool.query("SELECT FROM webhooks.outbox WHERE stream = $1", [
       `webhookDelivery-${deliveryId}`,

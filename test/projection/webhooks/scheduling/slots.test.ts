@@ -1,15 +1,7 @@
 import { expect } from "chai";
-import {
-  createDueEndpoints,
-  type DueEndpoint,
-} from "../../../../projection/webhooks/scheduling/due-endpoints.ts";
+import { type DueEndpoint, DueEndpoints } from "../../../../projection/webhooks/scheduling/due-endpoints.ts";
 import { SlotUse } from "../../../../projection/webhooks/scheduling/slot-use.ts";
-import {
-  createSlots,
-  LANES,
-  type Slot,
-  type Slots,
-} from "../../../../projection/webhooks/scheduling/slots.ts";
+import { LANE_LIMITS, type Slot, Slots } from "../../../../projection/webhooks/scheduling/slots.ts";
 
 const MINUTE = 60_000;
 
@@ -18,7 +10,7 @@ function endpoint(applicationId: string, endpointId: string, more: Partial<DueEn
 }
 
 /** Creates applications with 50 endpoints each, which use all slots that they can get. */
-function greedy(count: number, more: Partial<DueEndpoint> = {}): DueEndpoint[] {
+function createGreedy(count: number, more: Partial<DueEndpoint> = {}): DueEndpoint[] {
   return Array.from({ length: count }, (_, application) =>
     Array.from({ length: 50 }, (_, n) => endpoint(`a${application}`, `a${application} e${n}`, more)),
   ).flat();
@@ -29,106 +21,106 @@ describe("the slots of a sender", () => {
   let slots: Slots;
   beforeEach(() => {
     now = 0;
-    slots = createSlots(() => now);
+    slots = new Slots(() => now);
   });
 
   /** Uses all granted slots, every 25 ms for a period. */
-  function takeAll(endpoints: readonly DueEndpoint[], forMs = 20_000): Slot[] {
-    const due = createDueEndpoints();
+  function occupyAll(endpoints: readonly DueEndpoint[], forMs = 20_000): Slot[] {
+    const due = new DueEndpoints();
     due.add(endpoints);
-    const taken: Slot[] = [];
+    const occupied: Slot[] = [];
     for (const end = now + forMs; now < end; now += 25) {
-      for (const { slots: count, ...one } of slots.allot(due)) {
-        for (let n = 0; n < count; n += 1) taken.push(slots.take(one));
+      for (const { slots: count, ...one } of slots.grant(due)) {
+        for (let n = 0; n < count; n += 1) occupied.push(slots.reserve(one));
       }
     }
-    return taken;
+    return occupied;
   }
-  function endAll(taken: readonly Slot[]): void {
-    for (const slot of taken) {
+  function endAll(occupied: readonly Slot[]): void {
+    for (const slot of occupied) {
       slots.free(slot);
-      slots.letGo(slot);
+      slots.release(slot);
     }
   }
 
   it("attempts in the sandbox environment use no slots of the production environment", () => {
-    const alone = takeAll(greedy(20, { environment: "production" })).length;
-    slots = createSlots(() => now);
-    takeAll(greedy(40));
-    expect(takeAll(greedy(20, { environment: "production" }))).to.have.length(alone);
+    const alone = occupyAll(createGreedy(20, { environment: "production" })).length;
+    slots = new Slots(() => now);
+    occupyAll(createGreedy(40));
+    expect(occupyAll(createGreedy(20, { environment: "production" }))).to.have.length(alone);
   });
 
   it("retries use no slots of first attempts", () => {
-    const alone = takeAll(greedy(20)).length;
-    slots = createSlots(() => now);
-    takeAll(greedy(20, { lane: "retry" }));
-    expect(takeAll(greedy(20))).to.have.length(alone);
+    const alone = occupyAll(createGreedy(20)).length;
+    slots = new Slots(() => now);
+    occupyAll(createGreedy(20, { lane: "retry" }));
+    expect(occupyAll(createGreedy(20))).to.have.length(alone);
   });
 
   it("an application that used much slot time gets slots after other applications, until the slot time has decayed", () => {
-    const due = createDueEndpoints();
-    due.add([...greedy(1), endpoint("quick", "q")]);
-    const firstOf = () => slots.allot(due)[0]?.applicationId;
-    endAll(takeAll(greedy(1)));
+    const due = new DueEndpoints();
+    due.add([...createGreedy(1), endpoint("quick", "q")]);
+    const firstOf = () => slots.grant(due)[0]?.applicationId;
+    endAll(occupyAll(createGreedy(1)));
     expect(firstOf()).to.equal("quick");
     now += 60 * MINUTE;
-    slots.forget();
+    slots.removeUnused();
     expect(firstOf()).to.equal("a0");
   });
 
   it("a process reserves at most twice as many deliveries as it has slots, even if it cannot record outcomes", () => {
     let held = 0;
     for (let round = 0; round < 400; round += 1) {
-      const taken = takeAll(greedy(1), 25);
-      for (const slot of taken) slots.free(slot);
-      held += taken.length;
+      const occupied = occupyAll(createGreedy(1), 25);
+      for (const slot of occupied) slots.free(slot);
+      held += occupied.length;
     }
-    expect(held).to.equal(2 * LANES.first.slots);
+    expect(held).to.equal(2 * LANE_LIMITS.first.slots);
   });
 
   it("an endpoint whose last attempt failed gets one slot until an attempt succeeds", () => {
-    const due = createDueEndpoints();
+    const due = new DueEndpoints();
     const one = endpoint("a", "e");
     due.add([one]);
     due.setFailing(one, true);
-    expect(slots.allot(due).map(({ slots: count }) => count)).to.deep.equal([1]);
+    expect(slots.grant(due).map(({ slots: count }) => count)).to.deep.equal([1]);
     due.setFailing(one, false);
-    expect(slots.allot(due).map(({ slots: count }) => count)).to.deep.equal([4]);
+    expect(slots.grant(due).map(({ slots: count }) => count)).to.deep.equal([4]);
   });
 
   it("an application without recent attempts may start four attempts together", () => {
-    expect(takeAll(greedy(1), 25)).to.have.length(4);
+    expect(occupyAll(createGreedy(1), 25)).to.have.length(4);
   });
 
   it("an application whose recent attempts were slow starts its next attempts one by one", () => {
-    const taken = takeAll(greedy(1));
+    const occupied = occupyAll(createGreedy(1));
     now += 10_000;
-    endAll(taken);
+    endAll(occupied);
     // The application may occupy about 190 slots, with attempts of 20 seconds on average.
-    expect(takeAll(greedy(1), 1_000)).to.have.length.within(4, 20);
+    expect(occupyAll(createGreedy(1), 1_000)).to.have.length.within(4, 20);
   });
 
   it("an application whose recent attempts were quick may use all its slots in one decision", () => {
     for (let round = 0; round < 200; round += 1) {
-      const taken = takeAll(greedy(1), 25);
+      const occupied = occupyAll(createGreedy(1), 25);
       now -= 20;
-      endAll(taken);
+      endAll(occupied);
     }
-    expect(takeAll(greedy(1), 25)).to.have.length.above(150);
+    expect(occupyAll(createGreedy(1), 25)).to.have.length.above(150);
   });
 });
 
 describe("the known due endpoints of a sender", () => {
   it("an endpoint that was added to the due endpoints during a claim is not removed after the claim", () => {
-    const due = createDueEndpoints();
+    const due = new DueEndpoints();
     const one = endpoint("a", "e");
     due.add([one]);
-    const beforeClaim = due.additions();
+    const versionBeforeClaim = due.version;
     due.add([one]);
-    due.remove(one, beforeClaim);
-    expect([...due.of("first", "sandbox").keys()]).to.deep.equal(["a"]);
-    due.remove(one, due.additions());
-    expect([...due.of("first", "sandbox").keys()]).to.deep.equal([]);
+    due.remove(one, versionBeforeClaim);
+    expect([...due.listEntries("first", "sandbox").keys()]).to.deep.equal(["a"]);
+    due.remove(one, due.version);
+    expect([...due.listEntries("first", "sandbox").keys()]).to.deep.equal([]);
   });
 });
 
@@ -137,15 +129,15 @@ describe("the use of slots", () => {
     const use = new SlotUse();
     use.start(0);
     use.start(1_000);
-    expect(use.usedMs(4_000)).to.equal(7_000);
-    expect(use.expectedMs(4_000, 10_000)).to.equal(10_000);
-    expect(use.expectedMs(44_000, 10_000)).to.equal(43_500);
+    expect(use.calculateUsedMs(4_000)).to.equal(7_000);
+    expect(use.estimateAttemptMs(4_000, 10_000)).to.equal(10_000);
+    expect(use.estimateAttemptMs(44_000, 10_000)).to.equal(43_500);
     use.end(0, 4_000);
     use.end(1_000, 4_000);
-    expect([use.busy, use.usedMs(4_000)]).to.deep.equal([0, 7_000]);
-    expect(use.usedMs(34_000)).to.equal(3_500);
-    expect(use.expectedMs(34_000, 0)).to.equal(3_500);
-    expect(use.isForgotten(34_000)).to.equal(false);
-    expect(use.isForgotten(60 * MINUTE)).to.equal(true);
+    expect([use.occupiedSlots, use.calculateUsedMs(4_000)]).to.deep.equal([0, 7_000]);
+    expect(use.calculateUsedMs(34_000)).to.equal(3_500);
+    expect(use.estimateAttemptMs(34_000, 0)).to.equal(3_500);
+    expect(use.isNegligible(34_000)).to.equal(false);
+    expect(use.isNegligible(60 * MINUTE)).to.equal(true);
   });
 });

@@ -89,7 +89,7 @@ describe("connections to receivers", () => {
       const deaf = opened(await startUnresponsiveServer());
       const limits = { connectTimeoutMs: 300, timeoutMs: 50 };
       const result = await attempt(`http://127.0.0.1:${deaf.port}`, randomUUID(), limits);
-      expect(result).to.deep.include({ statusCode: null, error: "connection_timeout", answer: null });
+      expect(result).to.deep.include({ statusCode: null, error: "connection_timeout", responseBody: null });
       expect(result!.durationMs).to.be.at.least(290);
     });
 
@@ -119,7 +119,7 @@ describe("connections to receivers", () => {
     });
   });
 
-  describe("informational answers", () => {
+  describe("informational responses", () => {
     const early = ["100 Continue", "102 Processing", "103 Early Hints", "199 Unknown"];
     for (const status of early) {
       it(`an informational response ${status} before the final response is ignored`, async () => {
@@ -129,7 +129,7 @@ describe("connections to receivers", () => {
         });
         for (let n = 0; n < 2; n += 1) {
           const result = await attempt(receiver.url, "a");
-          expect(result).to.deep.include({ statusCode: 200, error: null, answer: "ok" });
+          expect(result).to.deep.include({ statusCode: 200, error: null, responseBody: "ok" });
         }
         expect(receiver.connections).to.equal(1);
       });
@@ -198,7 +198,7 @@ describe("connections to receivers", () => {
       });
       await attempt(receiver.url, "a");
       const result = await attempt(receiver.url, "a");
-      expect(result).to.deep.include({ statusCode: 200, error: "connection_lost", answer: "ok" });
+      expect(result).to.deep.include({ statusCode: 200, error: "connection_lost", responseBody: "ok" });
       expect(receiver.requests).to.equal(2);
     });
 

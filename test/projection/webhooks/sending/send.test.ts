@@ -39,7 +39,12 @@ describe("one attempt", () => {
   it("an attempt posts the body and returns the response", async () => {
     receiver.next({ status: 202, body: "thank you" });
     const result = await attempt(`${receiver.url}/a/b?c=d%20e`);
-    expect(result).to.deep.include({ statusCode: 202, error: null, answer: "thank you", retryAfter: null });
+    expect(result).to.deep.include({
+      statusCode: 202,
+      error: null,
+      responseBody: "thank you",
+      retryAfter: null,
+    });
     expect(result!.durationMs).to.be.within(0, 400);
     const request = receiver.requests.at(-1)!;
     expect(request).to.deep.include({ method: "POST", path: "/a/b?c=d%20e", body: "{}" });
@@ -63,19 +68,19 @@ describe("one attempt", () => {
       headers: { Location: `${receiver.url}/elsewhere` },
       body: "",
     });
-    expect(result).to.deep.include({ statusCode: 302, error: null, answer: "" });
+    expect(result).to.deep.include({ statusCode: 302, error: null, responseBody: "" });
     expect(receiver.requests.length - before).to.equal(1);
   });
 
   it("an attempt stores the first KiB of the response body, without NUL characters", async () => {
     const result = await attemptAt({ status: 500, body: `a\u0000b${"é".repeat(1_000)}` });
-    expect(result!.answer).to.match(/^abé+$/);
-    expect(Buffer.byteLength(result!.answer!)).to.be.within(1_020, 1_024);
+    expect(result!.responseBody).to.match(/^abé+$/);
+    expect(Buffer.byteLength(result!.responseBody!)).to.be.within(1_020, 1_024);
   });
 
   it("a long response within the size limit is accepted", async () => {
     const result = await attemptAt({ body: "x".repeat(200_000) });
-    expect(result).to.deep.include({ statusCode: 200, error: null, answer: "x".repeat(1_024) });
+    expect(result).to.deep.include({ statusCode: 200, error: null, responseBody: "x".repeat(1_024) });
   });
 
   it("a compressed response is not decompressed", async () => {
@@ -85,7 +90,7 @@ describe("one attempt", () => {
     const before = process.memoryUsage().rss;
     const result = await attemptAt({ body, headers: { "Content-Encoding": "gzip" } });
     expect(result).to.deep.include({ statusCode: 200, error: null });
-    expect(result!.answer).to.have.lengthOf.at.most(1_024);
+    expect(result!.responseBody).to.have.lengthOf.at.most(1_024);
     expect(process.memoryUsage().rss - before).to.be.below(unpacked / 4);
   });
 
@@ -107,7 +112,7 @@ describe("one attempt", () => {
   for (const [what, behaviour] of late) {
     it(`an attempt at a receiver that ${what} ends at the time limit`, async () => {
       const result = await attemptAt(behaviour);
-      expect(result).to.deep.include({ statusCode: null, error: "timeout", answer: null });
+      expect(result).to.deep.include({ statusCode: null, error: "timeout", responseBody: null });
       expect(result!.durationMs).to.be.within(390, 900);
     });
   }
@@ -115,7 +120,7 @@ describe("one attempt", () => {
   it("an attempt at a receiver that sends its response very slowly ends at the time limit", async () => {
     const result = await attemptAt({ mode: "drip" });
     expect(result).to.deep.include({ statusCode: 200, error: "timeout" });
-    expect(result!.answer).to.match(/^\.+$/);
+    expect(result!.responseBody).to.match(/^\.+$/);
     expect(result!.durationMs).to.be.within(390, 900);
   });
 

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { signatureHeaders } from "../../../../projection/webhooks/sending/signature.ts";
+import { createSignatureHeaders } from "../../../../projection/webhooks/sending/signature.ts";
 import { webhookLibraries, webhookLibraryNames } from "../../../support/webhook-libraries.ts";
 
 const secret = (fill: number) => `whsec_${Buffer.alloc(32, fill).toString("base64")}`;
@@ -11,7 +11,7 @@ const content = () => ({
 
 describe("webhook signature", () => {
   it("the signature of the example in the Standard Webhooks specification is reproduced exactly", () => {
-    const headers = signatureHeaders(
+    const headers = createSignatureHeaders(
       {
         deliveryId: "msg_p5jXN8AQM9LWM0D4loKWxJek",
         timestamp: 1614265330,
@@ -30,7 +30,7 @@ describe("webhook signature", () => {
     describe(`is verified by the ${library} package`, () => {
       it(`the ${library} package accepts a signature with either of two secrets, and with no other secret`, () => {
         const signed = content();
-        const headers = signatureHeaders(signed, [secret(1), secret(2)], "SERVICE");
+        const headers = createSignatureHeaders(signed, [secret(1), secret(2)], "SERVICE");
         for (const fill of [1, 2]) {
           expect(verify(fill, signed.body, headers)).to.deep.equal(JSON.parse(signed.body));
         }
@@ -39,7 +39,7 @@ describe("webhook signature", () => {
 
       it(`the ${library} package rejects a signature if the body, the id or the time was changed`, () => {
         const signed = content();
-        const headers = signatureHeaders(signed, [secret(1)], "SERVICE");
+        const headers = createSignatureHeaders(signed, [secret(1)], "SERVICE");
         const changed = { "webhook-id": "other", "webhook-timestamp": String(signed.timestamp + 1) };
         expect(() => verify(1, `${signed.body} `, headers)).to.throw("No matching signature found");
         for (const [name, value] of Object.entries(changed)) {
@@ -54,7 +54,7 @@ describe("webhook signature", () => {
           [310, "Message timestamp too new"],
         ] as const) {
           const signed = content();
-          const headers = signatureHeaders(
+          const headers = createSignatureHeaders(
             { ...signed, timestamp: signed.timestamp + seconds },
             [secret(1)],
             "SERVICE",
@@ -67,7 +67,7 @@ describe("webhook signature", () => {
 
   it("a signature is sent in headers with the brand's names and in headers with the standard names", () => {
     const { deliveryId, timestamp, ...rest } = content();
-    const headers = signatureHeaders({ deliveryId, timestamp, ...rest }, [secret(1)], "PAWS");
+    const headers = createSignatureHeaders({ deliveryId, timestamp, ...rest }, [secret(1)], "PAWS");
     expect(headers).to.include({
       "X-PAWS-Signature": headers["webhook-signature"],
       "X-PAWS-Timestamp": String(timestamp),

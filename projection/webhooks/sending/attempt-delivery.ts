@@ -4,9 +4,9 @@ import type { ClaimedDelivery } from "./claim.ts";
 import type { Connections } from "./connections.ts";
 import type { SecretReader } from "./secrets.ts";
 import { type AttemptLimits, type SendResult, send } from "./send.ts";
-import { signatureHeaders } from "./signature.ts";
+import { createSignatureHeaders } from "./signature.ts";
 
-export interface DeliverOptions extends DestinationOptions, AttemptLimits {
+export interface AttemptOptions extends DestinationOptions, AttemptLimits {
   connections: Connections;
   secrets: SecretReader;
   /** Brand segment of header names, for example `SERVICE` in `X-SERVICE-Signature`. */
@@ -23,28 +23,25 @@ const USER_AGENT = "ClinicService-Webhooks/1";
  *
  * @returns undefined if the signal interrupted the attempt
  */
-export async function deliver(
+export async function attemptDelivery(
   claimed: ClaimedDelivery,
-  options: DeliverOptions,
+  options: AttemptOptions,
   signal: AbortSignal,
 ): Promise<SendResult | undefined> {
-  const { connections, secrets, brand, allowLoopback, lookup, clock, logger } = options;
-  const { connectTimeoutMs, timeoutMs } = options;
+  const { secrets, brand, clock, logger } = options;
   const { applicationId, deliveryId, endpointId, number, body, url } = claimed;
   try {
-    const opened = await Promise.all(claimed.encryptedSecrets.map(secrets.open));
-    if (opened.length === 0) throw new Error("The endpoint has no secret.");
+    const signingSecrets = await Promise.all(claimed.encryptedSecrets.map(secrets.open));
+    if (signingSecrets.length === 0) throw new Error("The endpoint has no secret.");
     const timestamp = Math.floor(clock() / 1_000);
     const headers = {
       "Content-Type": "application/json",
       "User-Agent": USER_AGENT,
       // The start of the response is stored unchanged, so the response must not be compressed.
       "Accept-Encoding": "identity",
-      ...signatureHeaders({ deliveryId, timestamp, body }, opened, brand),
+      ...createSignatureHeaders({ deliveryId, timestamp, body }, signingSecrets, brand),
     };
-    const limits = { connectTimeoutMs, timeoutMs };
-    const destinations = { connections, applicationId, allowLoopback, lookup };
-    const result = await send(url, headers, body, { ...destinations, ...limits, signal });
+    const result = await send(url, headers, body, { ...options, applicationId, signal });
     const { statusCode, error: fault, durationMs } = result ?? {};
     logger.debug({ deliveryId, endpointId, number, statusCode, fault, durationMs }, "An attempt ended.");
     return result;
@@ -54,6 +51,6 @@ export async function deliver(
       { error, deliveryId, endpointId },
       "A delivery cannot be signed. Check WEBHOOK_SECRET_KEYS.",
     );
-    return { statusCode: null, error: "not_signed", retryAfter: null, answer: null, durationMs: 0 };
+    return { statusCode: null, error: "not_signed", retryAfter: null, responseBody: null, durationMs: 0 };
   }
 }

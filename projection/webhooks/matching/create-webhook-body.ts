@@ -11,7 +11,7 @@ import { toTestBody, toWebhookBody, type WebhookBody } from "../../../shared/par
  * @throws {LogUnavailableError}
  * @throws {EventSchemaError} if the event or an earlier one of its stream is unreadable
  */
-export async function webhookBodyAt(
+export async function createWebhookBody(
   log: EventLog,
   { stream, revision }: { stream: string; revision: bigint },
 ): Promise<WebhookBody | undefined> {
@@ -19,10 +19,10 @@ export async function webhookBodyAt(
   const last = history.at(-1);
   if (last?.revision !== revision) return undefined;
   if (last.type === "WebhookEndpointTested") return toTestBody(last);
-  return isOfAppointment(history) ? toWebhookBody(history) : undefined;
+  return isAppointmentHistory(history) ? toWebhookBody(history) : undefined;
 }
 
-function isOfAppointment(history: RecordedEvent[]): history is RecordedEvent<AppointmentEvent>[] {
+function isAppointmentHistory(history: RecordedEvent[]): history is RecordedEvent<AppointmentEvent>[] {
   return history.every(({ type }) => type in appointmentCategory.events);
 }
 

@@ -120,15 +120,18 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
       30_000,
     );
     const before = await written();
-    const verified = await projection("verify");
+    const [verified, status, rebuilt] = await Promise.all([
+      projection("verify"),
+      projection("status"),
+      projection("rebuild"),
+    ]);
     expect(verified.code).to.equal(2);
     expect(verified.err).to.match(
       /^\nprojection: The event log is not the one that this database was built from: the read models stopped after event [0-9a-f-]{36} at position \d+, but the log ends at position \d+\. .* To continue with this log instead, run `npm run projection -- rebuild --adopt-log`\.\n$/,
     );
-    const status = await projection("status");
     expect(status.out).to.match(/^The event log is not the one that this database was built from: /);
     expect(status.out).to.match(/^ {2}process {6}\S+ stopped: the event log is not the one/m);
-    expect((await projection("rebuild")).code).to.equal(2);
+    expect(rebuilt.code).to.equal(2);
     // The commands above took several seconds, and nothing was written or sent meanwhile.
     expect(await written()).to.deep.equal(before);
 

@@ -31,8 +31,9 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
       serviceEnv: {
         projection: {
           WEBHOOK_RETRY_SCHEDULE: "0.2,0.5,1,1,1,1",
-          WEBHOOK_CONNECT_TIMEOUT_MS: "1000",
-          WEBHOOK_TIMEOUT_MS: "1000",
+          // Short time limits give short leases, which must expire after a process was killed.
+          WEBHOOK_CONNECT_TIMEOUT_MS: "500",
+          WEBHOOK_TIMEOUT_MS: "500",
         },
       },
     });
@@ -57,7 +58,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
 
   async function receiveAll(): Promise<void> {
     while (!over) {
-      const webhook = await receiver.next(500).catch(() => undefined);
+      const webhook = await receiver.next(100).catch(() => undefined);
       if (!webhook) continue;
       const body = new Webhook(endpoint.secret).verify(webhook.body, webhook.headers) as {
         data: { appointment: { id: string } };

@@ -16,19 +16,26 @@ const MIN_CONCURRENT_ATTEMPTS = 100;
 /** Time limit of attempts, longer than any test, so that no attempt times out. Milliseconds. */
 const ATTEMPT_TIMEOUT_MS = 300_000;
 
-describe("an application whose endpoints do not answer", function () {
+describe("an application whose endpoints do not respond", function () {
   this.timeout(120_000);
   let world: World;
   let slow: Receiver;
   let healthy: Receiver;
+  /** An endpoint of the slow application. */
+  let holding: Endpoint;
 
-  beforeEach(async () => {
+  before(async () => {
     world = await createWorld();
     slow = await startReceiver();
     healthy = await startReceiver();
     world.startAll({ timeoutMs: ATTEMPT_TIMEOUT_MS });
+    slow.always({ mode: "hold" });
+    slow.always({ status: 200 }, "/healthy");
+    holding = await registerMany(slow.url, "sandbox");
+    await fill(holding, "sandbox");
+    await untilFull(holding);
   });
-  afterEach(async () => {
+  after(async () => {
     await slow.close();
     await healthy.close();
     await world.close();
@@ -41,11 +48,11 @@ describe("an application whose endpoints do not answer", function () {
     await Promise.all(others);
     return sibling;
   }
-  const attempts = async ({ applicationId }: Endpoint, which: "under way" | "ended") => {
+  const countAttempts = async ({ applicationId }: Endpoint, state: "in progress" | "finished") => {
     const { rows } = await world.pool.query<{ count: number }>(
       `SELECT count(*)::integer AS count FROM webhooks.attempt a JOIN webhooks.delivery d USING (delivery_id)
         WHERE d.application_id = $1 AND (a.duration_ms IS NOT NULL) = $2`,
-      [applicationId, which === "ended"],
+      [applicationId, state === "finished"],
     );
     return rows[0]?.count ?? 0;
   };
@@ -56,7 +63,7 @@ describe("an application whose endpoints do not answer", function () {
   const untilFull = (endpoint: Endpoint) =>
     eventually(
       "many attempts",
-      async () => (await attempts(endpoint, "under way")) >= MIN_CONCURRENT_ATTEMPTS,
+      async () => (await countAttempts(endpoint, "in progress")) >= MIN_CONCURRENT_ATTEMPTS,
       40_000,
     );
   async function expectDelivered(endpoint: Endpoint, environment: Environment): Promise<void> {
@@ -65,63 +72,42 @@ describe("an application whose endpoints do not answer", function () {
   }
 
   it("endpoints that do not respond delay no application with another host", async () => {
-    slow.always({ mode: "hang" });
-    const hanging = await registerMany(slow.url, "sandbox");
     const other = await world.endpoint(healthy.url, { environment: "sandbox" });
-    await fill(hanging, "sandbox");
-    await untilFull(hanging);
     await expectDelivered(other, "sandbox");
-    expect(await attempts(hanging, "ended")).to.equal(0);
+    expect(await countAttempts(holding, "finished")).to.equal(0);
   });
 
   it("endpoints that do not respond delay no other application with the same host", async () => {
-    slow.always({ mode: "hang" });
-    slow.always({ status: 200 }, "/healthy");
-    const hanging = await registerMany(slow.url, "sandbox");
     const other = await world.endpoint(`${slow.url}/healthy`, { environment: "sandbox" });
-    await fill(hanging, "sandbox");
-    await untilFull(hanging);
     await expectDelivered(other, "sandbox");
-    expect(await attempts(hanging, "ended")).to.equal(0);
+    expect(await countAttempts(holding, "finished")).to.equal(0);
   });
 
   it("endpoints that do not respond in one environment delay no delivery in the other environment", async () => {
-    slow.always({ mode: "hang" });
-    const hanging = await registerMany(slow.url, "sandbox");
     const other = await world.endpoint(healthy.url, { environment: "production" });
-    await fill(hanging, "sandbox");
-    await untilFull(hanging);
     await expectDelivered(other, "production");
-    expect(await attempts(hanging, "ended")).to.equal(0);
+    expect(await countAttempts(holding, "finished")).to.equal(0);
   });
 
   it("endpoints that respond slowly but successfully delay no other application", async () => {
-    slow.always({ mode: "hold" });
-    const holding = await registerMany(slow.url, "sandbox");
     const other = await world.endpoint(healthy.url, { environment: "sandbox" });
-    await fill(holding, "sandbox");
-    await untilFull(holding);
-    const firstWave = await attempts(holding, "under way");
+    const firstWave = await countAttempts(holding, "in progress");
     // The attempts succeed, so no endpoint is limited to one slot, and the application occupies all slots again.
     const released = slow.held();
     slow.release();
-    await eventually("the outcomes", async () => (await attempts(holding, "ended")) >= released);
+    await eventually("the outcomes", async () => (await countAttempts(holding, "finished")) >= released);
     for (let n = 0; n < DELIVERIES_EACH; n += 1) await fill(holding, "sandbox");
     await eventually(
-      "as many again",
-      async () => (await attempts(holding, "under way")) >= firstWave - 16,
+      "as many attempts as before the release",
+      async () => (await countAttempts(holding, "in progress")) >= firstWave - 16,
       40_000,
     );
-    const ended = await attempts(holding, "ended");
+    const finished = await countAttempts(holding, "finished");
     for (let n = 0; n < 5; n += 1) await expectDelivered(other, "sandbox");
-    expect(await attempts(holding, "ended")).to.equal(ended);
+    expect(await countAttempts(holding, "finished")).to.equal(finished);
   });
 
   it("endpoints that do not respond delay no other endpoint of their application", async () => {
-    slow.always({ mode: "hold" });
-    const holding = await registerMany(slow.url, "sandbox");
-    await fill(holding, "sandbox");
-    await untilFull(holding);
     const sibling = await world.endpoint(healthy.url, { environment: "sandbox", sibling: holding });
     await expectDelivered(sibling, "sandbox");
     expect(slow.held()).to.be.above(0);

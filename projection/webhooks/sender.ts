@@ -1,8 +1,7 @@
-import type pg from "pg";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import type { Notifier } from "../../shared/runtime/notifier.ts";
-import { type HealthTracker, retryForever } from "./outbox/retry-forever.ts";
+import { retryForever } from "./outbox/retry-forever.ts";
 import type { FinishedAttempt } from "./outcomes/finished-attempt.ts";
 import { type OutcomeWriterOptions, runOutcomeWriter } from "./outcomes/outcome-writer.ts";
 import { releaseLeases } from "./outcomes/outcomes.ts";
@@ -15,10 +14,8 @@ import { judgeAttempt } from "./sending/retry-policy.ts";
 import type { AttemptLimits } from "./sending/send.ts";
 
 export interface SenderOptions extends AttemptOptions, OutcomeWriterOptions {
-  pool: pg.Pool;
   /** Seconds before each retry. */
   schedule: readonly number[];
-  health: HealthTracker;
   /** Known endpoints with due deliveries. */
   due: DueEndpoints;
   /** Wakes the search for endpoints with due deliveries. */

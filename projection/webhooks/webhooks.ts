@@ -15,7 +15,7 @@ import { deleteOldDeliveries } from "./maintenance/retention.ts";
 import { closeUnsendableDeliveries, skipUnapprovedDeliveries } from "./maintenance/sweep.ts";
 import { runDispatcher } from "./matching/dispatcher.ts";
 import { drainOutbox } from "./outbox/drain.ts";
-import { createHealthTracker, repeatForever, retryForever } from "./outbox/retry-forever.ts";
+import { HealthTracker, repeatForever, retryForever } from "./outbox/retry-forever.ts";
 import { type DueEndpoint, DueEndpoints } from "./scheduling/due-endpoints.ts";
 import { Sender } from "./sender.ts";
 import { type Connections, createConnections } from "./sending/connections.ts";
@@ -138,7 +138,7 @@ function startParts(
   signal: AbortSignal,
 ): { status(): RoleStatus; done: Promise<unknown> } {
   const { client, pool, natsUrl, logger, clock = Date.now, random = Math.random } = options;
-  const health = createHealthTracker();
+  const health = new HealthTracker();
   const due = new DueEndpoints();
   const [searchNotifier, outboxNotifier] = [createNotifier(), createNotifier()];
   const requireLog = async () => void (await requireSameLog({ client, pool }));

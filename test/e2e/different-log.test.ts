@@ -50,21 +50,22 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     return answer.body.appointment.id;
   };
   const appointmentOf = (body: string): string => JSON.parse(body).data.appointment.id;
-  const received = (id: string) => receiver.requests.filter(({ body }) => appointmentOf(body) === id).length;
-  const isReceived = (id: string) => eventually("the webhook", () => received(id) > 0, 30_000);
-  const shown = async () => [...(await world.portalAppointments()).keys()];
-  const isShown = (id: string) =>
-    eventually("the appointment", async () => (await shown()).includes(id), 30_000);
-  const health = async () => {
+  const countReceived = (id: string) =>
+    receiver.requests.filter(({ body }) => appointmentOf(body) === id).length;
+  const untilReceived = (id: string) => eventually("the webhook", () => countReceived(id) > 0, 30_000);
+  const listShown = async () => [...(await world.portalAppointments()).keys()];
+  const untilShown = (id: string) =>
+    eventually("the appointment", async () => (await listShown()).includes(id), 30_000);
+  const readHealth = async () => {
     const response = await fetch(`${stack.urls.projection}/health/ready`);
     return {
       status: response.status,
       parts: ((await response.json()) as { parts: Record<string, string | null> }).parts,
     };
   };
-  const isReady = () => eventually("ready", async () => (await health()).status === 200, 30_000);
+  const untilReady = () => eventually("ready", async () => (await readHealth()).status === 200, 30_000);
   /** Returns all data that the projection service writes, and the end of the log. */
-  const written = async () => {
+  const readWrittenData = async () => {
     const { rows } = await db.query(
       `SELECT (SELECT to_jsonb(c) FROM read_model.checkpoint c) AS read_models,
               (SELECT to_jsonb(c) FROM webhooks.relay_checkpoint c) AS relay,
@@ -92,18 +93,18 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     const dir = stack.servers.root.paths.eventstore;
     const backup = `${dir}.backup`;
     const kept = await create();
-    await isReceived(kept);
+    await untilReceived(kept);
     receiver.always({ status: 500 });
     const pending = await create();
-    await isShown(pending);
-    await isReceived(pending);
+    await untilShown(pending);
+    await untilReceived(pending);
     await eventstore.stop();
     await cp(dir, backup, { recursive: true });
     await eventstore.start();
-    await isReady();
+    await untilReady();
     const lost = await create();
-    await isShown(lost);
-    await isReceived(lost);
+    await untilShown(lost);
+    await untilReceived(lost);
 
     await eventstore.stop();
     await rm(dir, { recursive: true });
@@ -114,26 +115,22 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     await eventually(
       "all roles stop",
       async () => {
-        const { status, parts } = await health();
+        const { status, parts } = await readHealth();
         return status === 503 && Object.values(parts).every((part) => part?.startsWith(stopped));
       },
       30_000,
     );
-    const before = await written();
-    const [verified, status, rebuilt] = await Promise.all([
-      projection("verify"),
-      projection("status"),
-      projection("rebuild"),
-    ]);
+    const before = await readWrittenData();
+    const [verified, status] = await Promise.all([projection("verify"), projection("status")]);
     expect(verified.code).to.equal(2);
     expect(verified.err).to.match(
       /^\nprojection: The event log is not the one that this database was built from: the read models stopped after event [0-9a-f-]{36} at position \d+, but the log ends at position \d+\. .* To continue with this log instead, run `npm run projection -- rebuild --adopt-log`\.\n$/,
     );
     expect(status.out).to.match(/^The event log is not the one that this database was built from: /);
     expect(status.out).to.match(/^ {2}process {6}\S+ stopped: the event log is not the one/m);
-    expect(rebuilt.code).to.equal(2);
-    // The commands above took several seconds, and nothing was written or sent meanwhile.
-    expect(await written()).to.deep.equal(before);
+    expect((await projection("rebuild")).code).to.equal(2);
+    // Nothing was written or sent while the commands ran.
+    expect(await readWrittenData()).to.deep.equal(before);
 
     const meanwhile = await create();
     receiver.always({});
@@ -145,16 +142,16 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     expect(adopted.out).to.match(/^The log does not hold the events of 1 pending deliveries and /m);
 
     for (const id of [meanwhile, await create()]) {
-      await isShown(id);
-      await isReceived(id);
+      await untilShown(id);
+      await untilReceived(id);
     }
-    await eventually("its retry", async () => (await statusOf(pending)) === "delivered", 30_000);
-    expect(await shown())
+    await eventually("the retry", async () => (await statusOf(pending)) === "delivered", 30_000);
+    expect(await listShown())
       .to.include.members([kept, pending, meanwhile])
       .and.not.include(lost);
     expect(await statusOf(lost)).to.equal("cancelled");
-    expect(received(kept)).to.equal(1);
-    await isReady();
+    expect(countReceived(kept)).to.equal(1);
+    await untilReady();
     expect((await projection("verify")).out).to.match(/: 0 differ$/m);
     const again = await projection("rebuild", "--adopt-log");
     expect([again.code, again.err]).to.deep.equal([

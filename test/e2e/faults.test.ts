@@ -88,34 +88,34 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
         });
       }
     };
-    const workers_ = Promise.all(Array.from({ length: workers }, work));
+    const working = Promise.all(Array.from({ length: workers }, work));
     return {
       async stop() {
         stopped = true;
-        await workers_;
+        await working;
       },
     };
   }
 
   /** Waits until every created appointment is in the read model and its webhook has arrived with one delivery id. */
-  async function everythingArrived(): Promise<void> {
+  async function expectEverythingArrived(): Promise<void> {
     await eventually("every appointment shows in the read model", async () => {
       const rows = await query<{ appointment_id: string }>(
         "SELECT appointment_id FROM read_model.appointment",
       );
       return [...created].every((id) => rows.some((row) => row.appointment_id === id));
     });
-    await eventually("every webhook came", () => [...created].every((id) => received.has(id)));
+    await eventually("every webhook arrived", () => [...created].every((id) => received.has(id)));
     for (const ids of received.values()) expect(ids.size).to.equal(1);
-    const doubled = await query(
+    const duplicates = await query(
       "SELECT event_id FROM webhooks.delivery GROUP BY event_id, endpoint_id HAVING count(*) > 1",
     );
-    expect(doubled).to.deep.equal([]);
-    await noEventTwice();
+    expect(duplicates).to.deep.equal([]);
+    await expectSingleEvents();
   }
 
   /** Checks that each of the last created appointments has exactly one event. */
-  async function noEventTwice(): Promise<void> {
+  async function expectSingleEvents(): Promise<void> {
     const client = connectEventStore(stack.servers.eventstoreUrl, "test");
     try {
       const log = createEventLog(client);
@@ -140,7 +140,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
 
   it("without a fault, created appointments are projected and delivered", async () => {
     for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
-    await everythingArrived();
+    await expectEverythingArrived();
     expect([...(await world.portalAppointments()).keys()]).to.include.members([...created]);
   });
 
@@ -155,7 +155,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     expect(Number(portal.headers.get("retry-after"))).to.be.greaterThan(0);
     expect(portal.body).to.include({ ok: false, error: "data_source_unavailable" });
     await stack.components.postgres.start();
-    await everythingArrived();
+    await expectEverythingArrived();
     expect((await world.portal("/clinic/context")).status).to.equal(200);
   });
 
@@ -167,7 +167,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
       return [...created].every((id) => shown.has(id));
     });
     await stack.components.nats.start();
-    await everythingArrived();
+    await expectEverythingArrived();
   });
 
   it("after the event log is killed, creates return 503 and reads succeed, and all services reconnect after the restart", async () => {
@@ -179,7 +179,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     expect((await world.portal("/appointments")).status).to.equal(200);
     await stack.components.eventstore.start();
     await eventually("a create succeeds again", async () => (await create()).status === 201);
-    await everythingArrived();
+    await expectEverythingArrived();
   });
 
   for (const name of ["projection", "command", "queryApi", "eventstore", "nats", "postgres"] as const) {
@@ -187,15 +187,15 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
       const before = created.size;
       const work = createContinuously();
       try {
-        await eventually("work is under way", () => created.size >= before + 20);
-        await stack.components[name].kill();
+        await eventually("creates succeed before the kill", () => created.size >= before + 20);
+        await stack.components[name].kill9();
         await stack.components[name].start();
         const after = created.size;
-        await eventually("work goes on", () => created.size >= after + 20);
+        await eventually("creates succeed after the restart", () => created.size >= after + 20);
       } finally {
         await work.stop();
       }
-      await everythingArrived();
+      await expectEverythingArrived();
     });
   }
 });

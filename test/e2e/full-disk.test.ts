@@ -132,7 +132,7 @@ const REFUSALS = 20;
       RECOVERY_TIMEOUT_MS,
     );
     await eventually(
-      "every webhook came",
+      "every webhook arrived",
       () => [...acknowledged].every((id) => received.has(id)),
       RECOVERY_TIMEOUT_MS,
     );

@@ -32,13 +32,15 @@ describe("sandbox", () => {
     expect(status, JSON.stringify(body)).to.equal(200);
     return body.sandbox;
   };
-  const at = (clinicId: string) => ({ "X-SERVICE-Clinic-ID": clinicId });
+  const clinicHeader = (clinicId: string) => ({ "X-SERVICE-Clinic-ID": clinicId });
 
   /** Lists the appointments from 4 days ago to 20 days ahead. */
   const list = (partner: Partner, clinicId: string): Promise<PartnerResponse> => {
     const from = new Date(Date.now() - 4 * DAY).toISOString();
     const to = new Date(Date.now() + 20 * DAY).toISOString();
-    return partner.ask("GET", `/appointments?limit=250&from=${from}&to=${to}`, { headers: at(clinicId) });
+    return partner.ask("GET", `/appointments?limit=250&from=${from}&to=${to}`, {
+      headers: clinicHeader(clinicId),
+    });
   };
   const idsIn = ({ body }: PartnerResponse): string[] =>
     body.appointments.map(({ id }: { id: string }) => id);
@@ -46,7 +48,7 @@ describe("sandbox", () => {
   // biome-ignore lint/suspicious/noExplicitAny: the API's responses have no type in tests
   const create = (partner: Partner, sandbox: any, key: string = randomUUID()) =>
     partner.ask("POST", "/appointments", {
-      headers: { ...at(sandbox.clinicId), "Idempotency-Key": key },
+      headers: { ...clinicHeader(sandbox.clinicId), "Idempotency-Key": key },
       body: {
         branchId: sandbox.branches[0].id,
         animalId: sandbox.animals[0].id,
@@ -69,7 +71,7 @@ describe("sandbox", () => {
       "Misty",
       "Pepper",
     ]);
-    const context = await partner.ask("GET", "/clinic/context", { headers: at(sandbox.clinicId) });
+    const context = await partner.ask("GET", "/clinic/context", { headers: clinicHeader(sandbox.clinicId) });
     expect(context.status).to.equal(200);
     expect(context.body.installation.branchIds).to.equal(null);
     const { status, body } = await create(partner, sandbox);
@@ -91,9 +93,11 @@ describe("sandbox", () => {
       const path = "/appointments?from=2000-01-01T00:00:00Z";
       const lists = await Promise.all([
         list(partner, sandbox.clinicId),
-        partner.ask("GET", path, { headers: at(sandbox.clinicId) }),
+        partner.ask("GET", path, { headers: clinicHeader(sandbox.clinicId) }),
       ]);
-      const context = await partner.ask("GET", "/clinic/context", { headers: at(sandbox.clinicId) });
+      const context = await partner.ask("GET", "/clinic/context", {
+        headers: clinicHeader(sandbox.clinicId),
+      });
       const appointments = lists[0].body.appointments;
       return { generation, sandbox, bytes: JSON.stringify([sandbox, appointments, context.text]) };
     };
@@ -111,7 +115,7 @@ describe("sandbox", () => {
     const sandbox = await stateOf(partner);
     const first = await create(partner, sandbox, "the-same-key");
     const endpoint = await partner.ask("POST", "/webhook-endpoints", {
-      headers: at(sandbox.clinicId),
+      headers: clinicHeader(sandbox.clinicId),
       body: { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] },
     });
     expect(endpoint.status).to.equal(201);
@@ -124,7 +128,9 @@ describe("sandbox", () => {
     expect(second.body.appointment.id).not.to.equal(first.body.appointment.id);
     const ids = idsIn(await list(partner, sandbox.clinicId));
     expect(ids).to.include(second.body.appointment.id).and.not.to.include(first.body.appointment.id);
-    const { body } = await partner.ask("GET", "/webhook-endpoints", { headers: at(sandbox.clinicId) });
+    const { body } = await partner.ask("GET", "/webhook-endpoints", {
+      headers: clinicHeader(sandbox.clinicId),
+    });
     expect(body.endpoints.map(({ id, status }: Record<string, string>) => [id, status])).to.deep.equal([
       [endpoint.body.endpoint.id, "active"],
     ]);
@@ -192,13 +198,13 @@ describe("sandbox", () => {
       [clinicId, ...[...branches, ...animals].map(({ id }) => id)] as string[];
     expect(idsOf(ours).filter((id) => idsOf(theirs).includes(id))).to.deep.equal([]);
     for (const path of ["/clinic/context", "/appointments", "/webhook-endpoints"]) {
-      const { status, body } = await partner.ask("GET", path, { headers: at(theirs.clinicId) });
+      const { status, body } = await partner.ask("GET", path, { headers: clinicHeader(theirs.clinicId) });
       expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
     }
     expect((await create(partner, theirs)).body.error).to.equal("installation_denied");
     expect((await create(partner, { ...theirs, clinicId: ours.clinicId })).status).to.equal(422);
     // The token selects the sandbox, not the clinic header.
-    const named = await partner.ask("GET", "/sandbox", { headers: at(theirs.clinicId) });
+    const named = await partner.ask("GET", "/sandbox", { headers: clinicHeader(theirs.clinicId) });
     expect(named.body.sandbox.clinicId).to.equal(ours.clinicId);
     const production = await api.partner("production");
     for (const [method, path] of [
@@ -209,12 +215,12 @@ describe("sandbox", () => {
       expect([status, body.error]).to.deep.equal([403, "sandbox_only"]);
     }
     const clinic = await createClinic(api.command.log, "production");
-    expect((await partner.ask("GET", "/clinic/context", { headers: at(clinic.clinicId) })).status).to.equal(
-      403,
-    );
-    expect((await production.ask("GET", "/clinic/context", { headers: at(ours.clinicId) })).status).to.equal(
-      403,
-    );
+    expect(
+      (await partner.ask("GET", "/clinic/context", { headers: clinicHeader(clinic.clinicId) })).status,
+    ).to.equal(403);
+    expect(
+      (await production.ask("GET", "/clinic/context", { headers: clinicHeader(ours.clinicId) })).status,
+    ).to.equal(403);
     const reader = await api.partner("sandbox", ["clinic:read", "sandbox:read"]);
     expect((await reader.ask("GET", "/sandbox")).status).to.equal(200);
     expect((await reader.ask("POST", "/sandbox/reset")).body.error).to.equal("insufficient_scope");
@@ -273,7 +279,7 @@ describe("sandbox", () => {
       const partner = await api.partner();
       const sandbox = await stateOf(partner);
       const { Authorization = "" } = partner.headers;
-      const own = { Authorization, ...at(sandbox.clinicId) };
+      const own = { Authorization, ...clinicHeader(sandbox.clinicId) };
       const base = `${api.queryUrl}/sandbox/v1`;
       for (let round = 2; round < 7; round += 1) {
         const { body } = await create(partner, sandbox);

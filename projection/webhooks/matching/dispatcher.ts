@@ -1,7 +1,6 @@
 import { JSONCodec, type JsMsg, type NatsConnection } from "nats";
 import type pg from "pg";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { onAbort, untilAborted } from "../../../shared/runtime/abort.ts";
 import { pause } from "../../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
@@ -13,14 +12,10 @@ import { type EventMessage, type ReplayMessage, relayMessage } from "../../relay
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 import { addDeliveries } from "./match.ts";
 import { type ReplayResult, replayDelivery } from "./replay.ts";
+import type { ReplayDeps } from "./restore.ts";
 
-export interface DispatcherOptions {
-  pool: pg.Pool;
-  log: EventLog;
-  /** Throws an error if the database was not built from this log. */
-  requireLog(): Promise<void>;
+export interface DispatcherOptions extends ReplayDeps {
   stream: EventStream;
-  logger: Logger;
   /** Called with endpoints that have new deliveries to send. */
   onDue(endpoints: readonly DueEndpoint[]): void;
   /** Called when a replay makes a delivery due. */

@@ -4,33 +4,31 @@ import type { LastError, RoleStatus } from "../../roles/role.ts";
 import { toLastError } from "../../roles/role-status.ts";
 
 /** Tracks which parts of a role currently fail, for the status of the role. */
-export interface HealthTracker {
+export class HealthTracker {
+  readonly #failingParts = new Set<string>();
+  #lastError: LastError | undefined;
+
   /** Records the error of a part, or null if the part works. */
-  report(part: string, error: unknown): void;
-  status(): Pick<RoleStatus, "detail" | "lastError">;
+  report(part: string, error: unknown): void {
+    if (error === null) {
+      this.#failingParts.delete(part);
+      return;
+    }
+    this.#failingParts.add(part);
+    const { message, at } = lastErrorNow(error);
+    this.#lastError = { message: `${part}: ${message}`, at };
+  }
+
+  status(): Pick<RoleStatus, "detail" | "lastError"> {
+    const detail = this.#failingParts.size === 0 ? null : "waits";
+    return { detail, ...(this.#lastError && { lastError: this.#lastError }) };
+  }
 }
 
 interface PartContext {
   logger: Logger;
   health: HealthTracker;
   signal: AbortSignal;
-}
-
-export function createHealthTracker(): HealthTracker {
-  const failingParts = new Set<string>();
-  let lastError: LastError | undefined;
-  return {
-    report(part, error) {
-      if (error === null) {
-        failingParts.delete(part);
-        return;
-      }
-      failingParts.add(part);
-      const { message, at } = toLastError(error);
-      lastError = { message: `${part}: ${message}`, at };
-    },
-    status: () => ({ detail: failingParts.size === 0 ? null : "waits", ...(lastError && { lastError }) }),
-  };
 }
 
 /**

@@ -29,10 +29,8 @@ export async function trackFailingEndpoints(
   outcomes: readonly FinishedAttempt[],
   now: number,
 ): Promise<Set<string>> {
-  const succeeded = new Set<string>();
-  for (const { claimed, verdict } of outcomes) {
-    if (verdict.status === "delivered") succeeded.add(claimed.endpointId);
-  }
+  const successes = outcomes.filter(({ verdict }) => verdict.status === "delivered");
+  const succeeded = new Set(successes.map(({ claimed }) => claimed.endpointId));
   const failures = new Map<string, number>();
   for (const { claimed, result } of outcomes) {
     // An attempt that the service could not sign was never sent, so the receiver did not fail.

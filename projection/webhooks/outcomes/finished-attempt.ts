@@ -8,3 +8,14 @@ export interface FinishedAttempt {
   result: SendResult;
   verdict: Verdict;
 }
+
+/** Returns the values of finished attempts as one array for each column, for `unnest` in SQL. */
+export function toAttemptColumns(outcomes: readonly FinishedAttempt[]) {
+  return {
+    deliveryIds: outcomes.map(({ claimed }) => claimed.deliveryId),
+    numbers: outcomes.map(({ claimed }) => claimed.number),
+    durations: outcomes.map(({ result }) => result.durationMs),
+    statusCodes: outcomes.map(({ result }) => result.statusCode),
+    bodies: outcomes.map(({ result }) => result.responseBody),
+  };
+}

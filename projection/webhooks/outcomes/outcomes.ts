@@ -4,7 +4,7 @@ import { addFacts, createDisabledFact, createFailedFact, type Fact } from "../ou
 import { inTransaction } from "../outbox/transaction.ts";
 import type { ClaimedDelivery } from "../sending/claim.ts";
 import { deleteFailurePeriods, trackFailingEndpoints } from "./failing-endpoints.ts";
-import type { FinishedAttempt } from "./finished-attempt.ts";
+import { type FinishedAttempt, toAttemptColumns } from "./finished-attempt.ts";
 import { writeSuccesses } from "./successes.ts";
 
 /**
@@ -48,6 +48,7 @@ function listDisabledEndpoints(facts: readonly Fact[]): string[] {
 }
 
 async function writeAttempts(client: pg.ClientBase, outcomes: readonly FinishedAttempt[]): Promise<void> {
+  const { deliveryIds, numbers, durations, statusCodes, bodies } = toAttemptColumns(outcomes);
   await client.query({
     name: "write attempts",
     text: `UPDATE webhooks.attempt a
@@ -56,12 +57,12 @@ async function writeAttempts(client: pg.ClientBase, outcomes: readonly FinishedA
                AS o (delivery_id, number, duration_ms, status_code, error, answer)
             WHERE a.delivery_id = o.delivery_id AND a.number = o.number`,
     values: [
-      outcomes.map(({ claimed }) => claimed.deliveryId),
-      outcomes.map(({ claimed }) => claimed.number),
-      outcomes.map(({ result }) => result.durationMs),
-      outcomes.map(({ result }) => result.statusCode),
+      deliveryIds,
+      numbers,
+      durations,
+      statusCodes,
       outcomes.map(({ result }) => result.error),
-      outcomes.map(({ result }) => result.responseBody),
+      bodies,
     ],
   });
 }

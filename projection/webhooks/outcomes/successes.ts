@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import type { FinishedAttempt } from "./finished-attempt.ts";
+import { type FinishedAttempt, toAttemptColumns } from "./finished-attempt.ts";
 
 /**
  * Writes the outcomes of successful attempts in one statement, so that the usual case takes one round trip. The statement
@@ -13,6 +13,8 @@ export async function writeSuccesses(
   outcomes: readonly FinishedAttempt[],
   now: number,
 ): Promise<void> {
+  const { deliveryIds, numbers, durations, statusCodes, bodies } = toAttemptColumns(outcomes);
+  const endpointIds = new Set(outcomes.map(({ claimed }) => claimed.endpointId));
   await pool.query({
     name: "write successes",
     text: `WITH o AS MATERIALIZED (
@@ -29,14 +31,6 @@ export async function writeSuccesses(
            UPDATE webhooks.delivery d
               SET status = 'delivered', next_attempt_at = NULL, lease_expires_at = NULL, updated_at = $7
              FROM o WHERE d.delivery_id = o.delivery_id AND d.status = 'pending'`,
-    values: [
-      outcomes.map(({ claimed }) => claimed.deliveryId),
-      outcomes.map(({ claimed }) => claimed.number),
-      outcomes.map(({ result }) => result.durationMs),
-      outcomes.map(({ result }) => result.statusCode),
-      outcomes.map(({ result }) => result.responseBody),
-      [...new Set(outcomes.map(({ claimed }) => claimed.endpointId))],
-      toInstant(now),
-    ],
+    values: [deliveryIds, numbers, durations, statusCodes, bodies, [...endpointIds], toInstant(now)],
   });
 }

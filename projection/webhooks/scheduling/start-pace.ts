@@ -1,10 +1,7 @@
 /** Maximum number of attempts that may start together after a pause. */
 const MAX_BURST_STARTS = 4;
 
-/**
- * Length of the recent period whose unused starts may still be used. It covers the time between two decisions.
- * Milliseconds.
- */
+/** Period for which unused starts are saved up. It is longer than the time between two decisions. Milliseconds. */
 const MAX_CATCH_UP_MS = 50;
 
 /**

@@ -10,16 +10,16 @@ describe("automatic disabling of an endpoint", () => {
   let receiver: Receiver;
   let endpoint: Endpoint;
   /** Milliseconds by which the clock of the webhooks role is ahead. */
-  let ahead = 0;
+  let clockAheadMs = 0;
 
   before(async () => {
     world = await createWorld();
     // Two attempts for each delivery.
-    world.startAll({ clock: () => Date.now() + ahead, retrySchedule: [0.02] });
+    world.startAll({ clock: () => Date.now() + clockAheadMs, retrySchedule: [0.02] });
   });
   after(() => world.close());
   beforeEach(async () => {
-    ahead = 0;
+    clockAheadMs = 0;
     receiver = await startReceiver();
     receiver.always({ status: 500 });
     endpoint = await world.endpoint(receiver.url);
@@ -28,7 +28,7 @@ describe("automatic disabling of an endpoint", () => {
 
   /** Creates one delivery on a day, counted from the start of the test, and waits for its final status. */
   async function deliverOn(day: number, ends: "failed" | "delivered" = "failed"): Promise<void> {
-    ahead = day * DAY;
+    clockAheadMs = day * DAY;
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ status }) => status === ends);
   }
@@ -49,7 +49,7 @@ describe("automatic disabling of an endpoint", () => {
     });
   /** Creates one more delivery, whose first failed attempt disables the endpoint. */
   async function disableOn(day: number) {
-    ahead = day * DAY;
+    clockAheadMs = day * DAY;
     await world.appointment(endpoint.clinicId);
     return untilStatus("disabled");
   }
@@ -59,7 +59,7 @@ describe("automatic disabling of an endpoint", () => {
     await deliverOn(day, "delivered");
     expect(await readEndpoint()).to.deep.include({ status: "active" });
   }
-  const happens = (type: "WebhookEndpointDisabled" | "WebhookEndpointEnabled") => {
+  const appendEndpointEvent = (type: "WebhookEndpointDisabled" | "WebhookEndpointEnabled") => {
     const { endpointId } = endpoint;
     return world.append(
       `webhookEndpoint-${endpointId}`,
@@ -103,9 +103,9 @@ describe("automatic disabling of an endpoint", () => {
 
   it("a new failure period starts after the operator disables and enables an endpoint", async () => {
     await failOn(0, 1, 2, 3, 4);
-    await happens("WebhookEndpointDisabled");
+    await appendEndpointEvent("WebhookEndpointDisabled");
     await untilStatus("disabled");
-    await happens("WebhookEndpointEnabled");
+    await appendEndpointEvent("WebhookEndpointEnabled");
     await untilStatus("active");
     await deliverOn(5.1);
     await expectActive(5.1);
@@ -114,7 +114,7 @@ describe("automatic disabling of an endpoint", () => {
   it("a new failure period starts after an endpoint that was disabled for its failures is enabled", async () => {
     await failOn(0, 1, 2, 3, 4);
     await disableOn(5.1);
-    await happens("WebhookEndpointEnabled");
+    await appendEndpointEvent("WebhookEndpointEnabled");
     await untilStatus("active");
     await deliverOn(5.2);
     await expectActive(5.2);

@@ -32,10 +32,10 @@ const triggers: Record<KillingStep, { when: "before" | "after" | "never"; statem
   "fact appended | fact removed": { when: "before", statement: /^DELETE FROM webhooks\.outbox/ },
 };
 
-const die = () => process.kill(process.pid, "SIGKILL");
+const kill = () => process.kill(process.pid, "SIGKILL");
 
-export function dieAt(step: KillingStep, pool: pg.Pool): void {
-  if (step === "ack | lease") dieAfterAck();
+export function killAt(step: KillingStep, pool: pg.Pool): void {
+  if (step === "ack | lease") killAfterAck();
   const { when, statement } = triggers[step];
   const watch = (queryable: { query: unknown }) => {
     const query = (queryable.query as (...parameters: unknown[]) => unknown).bind(queryable);
@@ -46,11 +46,11 @@ export function dieAt(step: KillingStep, pool: pg.Pool): void {
       const name = nameOf(parameters[0]);
       const step = name === "COMMIT" ? `COMMIT ${lastWrite}` : name;
       if (name === "insert deliveries" || name === "move deliveries") lastWrite = name;
-      if (statement.test(step) && when === "before") die();
+      if (statement.test(step) && when === "before") kill();
       if (statement.test(step) && when === "never") await new Promise(() => undefined);
       const result = (await query(...parameters)) as { rowCount: number | null };
       const hit = when === "after" && statement.test(step);
-      if (hit && (name === "COMMIT" || (result.rowCount ?? 0) > 0)) die();
+      if (hit && (name === "COMMIT" || (result.rowCount ?? 0) > 0)) kill();
       return result;
     };
   };
@@ -70,11 +70,11 @@ function nameOf(statement: unknown): string {
 }
 
 /** Kills the process after the NATS server has confirmed an acknowledgement. */
-function dieAfterAck(): void {
+function killAfterAck(): void {
   type Message = { ack(): void; ackAck(): Promise<boolean> };
   const require = createRequire(import.meta.url);
   const { JsMsgImpl } = require("nats/lib/jetstream/jsmsg.js") as { JsMsgImpl: { prototype: Message } };
   JsMsgImpl.prototype.ack = function (this: Message) {
-    void this.ackAck().then(die);
+    void this.ackAck().then(kill);
   };
 }

@@ -10,23 +10,25 @@ describe("a delivery's life", () => {
   let world: World;
   let receiver: Receiver;
   /** Milliseconds by which the clock of the webhooks role is ahead. */
-  let ahead = 0;
+  let clockAheadMs = 0;
 
   before(async () => {
     world = await createWorld();
-    world.startAll({ clock: () => Date.now() + ahead });
+    world.startAll({ clock: () => Date.now() + clockAheadMs });
   });
   after(() => world.close());
   beforeEach(async () => {
     receiver = await startReceiver();
   });
   afterEach(async () => {
-    ahead = 0;
+    clockAheadMs = 0;
     await receiver.close();
   });
 
-  const happens = ({ endpointId }: Endpoint, type: "WebhookEndpointEnabled" | "WebhookEndpointRevoked") =>
-    world.append(`webhookEndpoint-${endpointId}`, { type, data: { endpointId } });
+  const appendEndpointEvent = (
+    { endpointId }: Endpoint,
+    type: "WebhookEndpointEnabled" | "WebhookEndpointRevoked",
+  ) => world.append(`webhookEndpoint-${endpointId}`, { type, data: { endpointId } });
   const disable = ({ endpointId }: Endpoint) =>
     world.append(`webhookEndpoint-${endpointId}`, {
       type: "WebhookEndpointDisabled",
@@ -49,18 +51,18 @@ describe("a delivery's life", () => {
       data: { deliveryId, endpointId },
     });
   };
-  const factsOf = async (eventId: string, { endpointId }: Endpoint) => {
+  const readFactTypes = async (eventId: string, { endpointId }: Endpoint) => {
     const events = await world.log.read(`webhookDelivery-${webhookDeliveryId(eventId, endpointId)}`);
     return events.map(({ type }) => type);
   };
   const untilFacts = (eventId: string, endpoint: Endpoint, ...types: string[]) =>
     eventually(
       `the facts ${types}`,
-      async () => (await factsOf(eventId, endpoint)).join() === types.join() || undefined,
+      async () => (await readFactTypes(eventId, endpoint)).join() === types.join() || undefined,
     );
   const untilStatus = (eventId: string, endpoint: Endpoint, wanted: string) =>
     world.until(eventId, endpoint, ({ status }) => status === wanted);
-  const endpointIs = (endpoint: Endpoint, wanted: string) =>
+  const untilEndpointStatus = (endpoint: Endpoint, wanted: string) =>
     eventually(`the endpoint ${wanted}`, async () => {
       const { rows } = await world.pool.query<{ status: string; disabled_reason: string | null }>(
         "SELECT status, disabled_reason FROM read_model.webhook_endpoint WHERE endpoint_id = $1",
@@ -101,7 +103,7 @@ describe("a delivery's life", () => {
       endpoint,
       ...["WebhookDeliverySkipped", "WebhookDeliveryReplayRequested", "WebhookDeliverySkipped"],
     );
-    await happens(endpoint, "WebhookEndpointEnabled");
+    await appendEndpointEvent(endpoint, "WebhookEndpointEnabled");
     await requestReplay(eventId, endpoint);
     expect((await untilStatus(eventId, endpoint, "delivered")).attempts).to.have.length(1);
   });
@@ -121,10 +123,10 @@ describe("a delivery's life", () => {
     receiver.always({ status: 503, headers: { "Retry-After": "3600" } });
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
-    await happens(endpoint, "WebhookEndpointRevoked");
+    await appendEndpointEvent(endpoint, "WebhookEndpointRevoked");
     await untilStatus(eventId, endpoint, "cancelled");
     expect(receiver.requests).to.have.length(1);
-    expect(await factsOf(eventId, endpoint)).to.deep.equal([]);
+    expect(await readFactTypes(eventId, endpoint)).to.deep.equal([]);
   });
 
   it("a delivery is cancelled if the installation is revoked between attempts", async () => {
@@ -154,7 +156,7 @@ describe("a delivery's life", () => {
     receiver.always({ status: 410 });
     const { eventId } = await world.appointment(endpoint.clinicId);
     expect((await untilStatus(eventId, endpoint, "failed")).attempts).to.have.length(1);
-    expect(await endpointIs(endpoint, "disabled")).to.deep.include({ disabled_reason: "gone" });
+    expect(await untilEndpointStatus(endpoint, "disabled")).to.deep.include({ disabled_reason: "gone" });
     const { eventId: next } = await world.appointment(endpoint.clinicId);
     await untilStatus(next, endpoint, "skipped");
     expect(receiver.requests).to.have.length(1);
@@ -172,17 +174,17 @@ describe("a delivery's life", () => {
     };
     const all = webhookLibraryNames.length;
     expect(await untilSigned()).to.deep.equal([all, all, all]);
-    ahead = 61_000;
+    clockAheadMs = 61_000;
     expect(await untilSigned()).to.deep.equal([0, all, all]);
-    ahead = 121_000;
+    clockAheadMs = 121_000;
     expect(await untilSigned()).to.deep.equal([0, 0, all]);
   });
 
   it("after a secret rotation without an overlap, deliveries are signed only with the new secret", async () => {
     const endpoint = await world.endpoint(receiver.url);
-    const fresh = await rotate(endpoint, 0);
+    const newSecret = await rotate(endpoint, 0);
     await untilStatus((await world.appointment(endpoint.clinicId)).eventId, endpoint, "delivered");
-    expect(listAcceptingLibraries(fresh, receiver.requests[0]!)).to.deep.equal(webhookLibraryNames);
+    expect(listAcceptingLibraries(newSecret, receiver.requests[0]!)).to.deep.equal(webhookLibraryNames);
     expect(listAcceptingLibraries(endpoint.secret, receiver.requests[0]!)).to.deep.equal([]);
   });
 
@@ -191,7 +193,7 @@ describe("a delivery's life", () => {
     receiver.next({ status: 503, headers: { "Retry-After": "60" } });
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
-    ahead = 120_000;
+    clockAheadMs = 120_000;
     await untilStatus(eventId, endpoint, "delivered");
     const [first, second] = receiver.requests.map(({ headers }) => headers);
     const secondsBetween = Number(second!["webhook-timestamp"]) - Number(first!["webhook-timestamp"]);

@@ -21,7 +21,7 @@ describe("endpoints that get an event", () => {
    * Returns the deliveries of an event. First waits for the delivery of a later appointment, because messages are processed
    * in order.
    */
-  const heard = async (eventId: string, witness: Endpoint) => {
+  const listDeliveries = async (eventId: string, witness: Endpoint) => {
     const { eventId: last } = await world.appointment(witness.clinicId);
     await world.until(last, witness, ({ status }) => status === "delivered");
     const { rows } = await world.pool.query<{ endpoint_id: string; status: string }>(
@@ -36,7 +36,7 @@ describe("endpoints that get an event", () => {
     const second = await world.endpoint(receiver.url, { clinicId: first.clinicId });
     await world.endpoint(receiver.url);
     const { eventId } = await world.appointment(first.clinicId);
-    const rows = await heard(eventId, first);
+    const rows = await listDeliveries(eventId, first);
     expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([first.endpointId, second.endpointId]);
   });
 
@@ -63,29 +63,29 @@ describe("endpoints that get an event", () => {
       .find(({ data }) => data.appointment?.id === appointmentId);
     expect(body).to.include({ type: "appointment.updated", clinicId });
     expect(body.data.appointment).to.include({ status: "confirmed", scheduledAt: time.scheduledAt });
-    expect(await heard(imported, witness)).to.deep.equal([]);
+    expect(await listDeliveries(imported, witness)).to.deep.equal([]);
   });
 
   it("an event is delivered only to endpoints of its environment", async () => {
     const witness = await world.endpoint(receiver.url);
     await world.endpoint(receiver.url, { clinicId: witness.clinicId, environment: "sandbox" });
     const { eventId } = await world.appointment(witness.clinicId);
-    expect(await heard(eventId, witness)).to.have.length(1);
+    expect(await listDeliveries(eventId, witness)).to.have.length(1);
   });
 
   it("an event is delivered only to endpoints that subscribed to its type", async () => {
     const witness = await world.endpoint(receiver.url);
     const { clinicId } = witness;
-    const onUpdates = await world.endpoint(receiver.url, { clinicId, events: ["appointment.updated"] });
+    const updatesOnly = await world.endpoint(receiver.url, { clinicId, events: ["appointment.updated"] });
     const { eventId, appointmentId } = await world.appointment(clinicId);
     const changed = await world.change(appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId },
     });
-    expect(await heard(eventId, witness)).to.have.length(1);
-    const rows = await heard(changed, witness);
+    expect(await listDeliveries(eventId, witness)).to.have.length(1);
+    const rows = await listDeliveries(changed, witness);
     expect(rows.map(({ endpoint_id }) => endpoint_id))
-      .to.include(onUpdates.endpointId)
+      .to.include(updatesOnly.endpointId)
       .and.have.length(2);
   });
 
@@ -93,7 +93,7 @@ describe("endpoints that get an event", () => {
     const witness = await world.endpoint(receiver.url);
     const { eventId } = await world.appointment(witness.clinicId);
     await world.endpoint(receiver.url, { clinicId: witness.clinicId });
-    expect(await heard(eventId, witness)).to.have.length(1);
+    expect(await listDeliveries(eventId, witness)).to.have.length(1);
   });
 
   it("an event is delivered only to endpoints of applications with access to its branch", async () => {
@@ -103,7 +103,7 @@ describe("endpoints that get an event", () => {
     const inBranch = await world.endpoint(receiver.url, { clinicId, branchIds: [branchId] });
     await world.endpoint(receiver.url, { clinicId, branchIds: [randomUUID()] });
     const { eventId } = await world.appointment(clinicId, { branchId });
-    const rows = await heard(eventId, witness);
+    const rows = await listDeliveries(eventId, witness);
     expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([
       witness.endpointId,
       inBranch.endpointId,
@@ -125,7 +125,7 @@ describe("endpoints that get an event", () => {
       data: { applicationId: revoked.applicationId, reason: null },
     });
     const { eventId } = await world.appointment(clinicId);
-    expect(await heard(eventId, witness)).to.have.length(1);
+    expect(await listDeliveries(eventId, witness)).to.have.length(1);
   });
 
   it("a disabled endpoint gets a skipped delivery of an event, and a revoked endpoint gets no delivery", async () => {
@@ -142,7 +142,7 @@ describe("endpoints that get an event", () => {
       data: { endpointId: revoked.endpointId },
     });
     const { eventId } = await world.appointment(clinicId);
-    const rows = await heard(eventId, witness);
+    const rows = await listDeliveries(eventId, witness);
     expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([
       witness.endpointId,
       disabled.endpointId,

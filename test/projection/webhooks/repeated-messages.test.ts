@@ -23,26 +23,26 @@ describe("a repeated message to the webhooks role", () => {
   });
 
   /** Collects every message that is published from now on, including repeated messages. */
-  const listen = () => {
+  const collectMessages = () => {
     const { prefix } = eventStreamOf(world.databaseUrl);
-    const heard: { subject: string; data: Uint8Array; content: Record<string, unknown> }[] = [];
+    const messages: { subject: string; data: Uint8Array; content: Record<string, unknown> }[] = [];
     nats.subscribe(`${prefix}.>`, {
       callback: (_, { subject, data }) => {
-        heard.push({ subject, data, content: JSONCodec<Record<string, unknown>>().decode(data) });
+        messages.push({ subject, data, content: JSONCodec<Record<string, unknown>>().decode(data) });
       },
     });
-    return heard;
+    return messages;
   };
 
   it("a repeated event message adds no second delivery", async () => {
-    const heard = listen();
+    const messages = collectMessages();
     await nats.flush();
     world.start.relay();
     world.start.webhooks();
     const endpoint = await world.endpoint(receiver.url);
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ status }) => status === "delivered");
-    const message = heard.find(({ content }) => (content.body as { id?: string })?.id === eventId)!;
+    const message = messages.find(({ content }) => (content.body as { id?: string })?.id === eventId)!;
     for (let i = 0; i < 3; i += 1) await nats.jetstream().publish(message.subject, message.data);
     const { eventId: last } = await world.appointment(endpoint.clinicId);
     await world.until(last, endpoint, ({ status }) => status === "delivered");
@@ -50,7 +50,7 @@ describe("a repeated message to the webhooks role", () => {
   });
 
   it("a repeated message of a replay request starts no second round of the delivery", async () => {
-    const heard = listen();
+    const messages = collectMessages();
     await nats.flush();
     world.start.relay();
     world.start.webhooks({ retrySchedule: [] });
@@ -68,7 +68,7 @@ describe("a repeated message to the webhooks role", () => {
       endpoint,
       ({ status, attempts }) => status === "failed" && attempts.length === 2,
     );
-    const message = heard.find(({ content }) => content.deliveryId === deliveryId)!;
+    const message = messages.find(({ content }) => content.deliveryId === deliveryId)!;
     for (let i = 0; i < 3; i += 1) await nats.jetstream().publish(message.subject, message.data);
     receiver.always({});
     const { eventId: last } = await world.appointment(endpoint.clinicId);

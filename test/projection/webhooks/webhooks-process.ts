@@ -8,7 +8,7 @@ import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
-import { dieAt, type KillingStep } from "./killed-at.ts";
+import { type KillingStep, killAt } from "./killed-at.ts";
 import { BRAND, SECRET_KEYS, type WorldServers } from "./world.ts";
 
 type Settings = WorldServers & Pick<WebhooksOptions, "retrySchedule" | "timeoutMs"> & { step?: KillingStep };
@@ -37,7 +37,7 @@ const deps = {
   allowLoopback: true,
   connectTimeoutMs: 1_000,
 };
-if (step) dieAt(step, pool);
+if (step) killAt(step, pool);
 process.stdout.write("loaded\n");
 await once(process.stdin, "data");
 startWebhooks({ ...deps, ...more });

@@ -15,15 +15,15 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   /** Endpoint of another application at the same origin, whose approval is not withdrawn. */
   let other: Endpoint;
   /** Milliseconds by which the clock of the webhooks role is ahead. */
-  let ahead = 0;
+  let clockAheadMs = 0;
 
   before(async () => {
     world = await createWorld();
-    world.startAll({ clock: () => Date.now() + ahead });
+    world.startAll({ clock: () => Date.now() + clockAheadMs });
   });
   after(() => world.close());
   beforeEach(async () => {
-    ahead = 0;
+    clockAheadMs = 0;
     receiver = await startReceiver();
     endpoint = await world.endpoint(`${receiver.url}/own`);
     other = await world.endpoint(`${receiver.url}/other`);
@@ -47,7 +47,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     const approved = verb === "approve-origin" ? [receiver.url] : [];
     await eventually("the read model", async () => `${await origins(endpoint)}` === `${approved}`);
   }
-  const own = () => receiver.requests.filter(({ path }) => path === "/own").length;
+  const countRequests = () => receiver.requests.filter(({ path }) => path === "/own").length;
   const untilDelivered = (eventId: string, of = endpoint) =>
     world.until(eventId, of, ({ status }) => status === "delivered");
   /** Waits for two deliveries to the other endpoint. A delivery that was due earlier would have been sent by then. */
@@ -56,7 +56,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
       await untilDelivered((await world.appointment(other.clinicId)).eventId, other);
     }
   }
-  const pending = async () => {
+  const countPending = async () => {
     const { rows } = await world.pool.query<{ count: number }>(
       "SELECT count(*)::integer AS count FROM webhooks.delivery WHERE endpoint_id = $1 AND status = 'pending'",
       [endpoint.endpointId],
@@ -80,7 +80,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ status }) => status === "pending");
     await deliverToOther();
-    expect(own()).to.equal(1);
+    expect(countRequests()).to.equal(1);
     const held = await world.delivery(eventId, endpoint);
     expect(held).to.deep.include({ status: "pending", attempt_count: 0 });
     expect(held?.next_attempt_at).not.to.equal(null);
@@ -92,13 +92,15 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await deliverToOther();
     await operator("approve-origin");
     await untilDelivered(second);
-    expect(own()).to.equal(3);
+    expect(countRequests()).to.equal(3);
   });
 
   it("withdrawing an origin stops a queue of deliveries, and all are sent after the next approval", async () => {
     receiver.always({ delayMs: 50 });
-    const told = await Promise.all(Array.from({ length: 40 }, () => world.appointment(endpoint.clinicId)));
-    await eventually("some of them", () => own() >= 4);
+    const appointments = await Promise.all(
+      Array.from({ length: 40 }, () => world.appointment(endpoint.clinicId)),
+    );
+    await eventually("some of them", () => countRequests() >= 4);
     await operator("withdraw-origin");
     // Attempts in progress finish, and no attempt starts.
     await eventually("the end of the last attempts", async () => {
@@ -108,14 +110,14 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
       );
       return rowCount === 0;
     });
-    const sent = own();
+    const sent = countRequests();
     expect(sent).to.be.below(40);
     await deliverToOther();
-    expect(own()).to.equal(sent);
-    expect(await pending()).to.equal(40 - sent);
+    expect(countRequests()).to.equal(sent);
+    expect(await countPending()).to.equal(40 - sent);
     await operator("approve-origin");
-    for (const { eventId } of told) await untilDelivered(eventId);
-    expect(own()).to.equal(40);
+    for (const { eventId } of appointments) await untilDelivered(eventId);
+    expect(countRequests()).to.equal(40);
   });
 
   it("a retry of a delivery waits until the withdrawn origin is approved again", async () => {
@@ -123,7 +125,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
     await operator("withdraw-origin");
-    ahead = 120_000;
+    clockAheadMs = 120_000;
     await deliverToOther();
     expect(await world.delivery(eventId, endpoint)).to.deep.include({ status: "pending", attempt_count: 1 });
     await operator("approve-origin");
@@ -146,7 +148,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await world.until(eventId, endpoint, ({ status }) => status === "pending");
     await world.until(testId, endpoint, ({ status }) => status === "pending");
     await deliverToOther();
-    expect(own()).to.equal(4);
+    expect(countRequests()).to.equal(4);
     await operator("approve-origin");
     await untilDelivered(eventId);
     await untilDelivered(testId);
@@ -156,8 +158,8 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await operator("withdraw-origin");
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ status }) => status === "pending");
-    ahead = 31 * DAY;
-    const another = world.start.webhooks({ clock: () => Date.now() + ahead });
+    clockAheadMs = 31 * DAY;
+    const another = world.start.webhooks({ clock: () => Date.now() + clockAheadMs });
     const stream = `webhookDelivery-${webhookDeliveryId(eventId, endpoint.endpointId)}`;
     await eventually(
       "the fact",

@@ -45,7 +45,7 @@ describe("a replay whose event cannot be read", () => {
     receiver.always({});
     const { endpointId } = endpoint;
     const deliveryId = webhookDeliveryId(eventId, endpointId);
-    await eventually("the fact that it failed", async () => (await factsOf(deliveryId)).length === 1);
+    await eventually("the fact that it failed", async () => (await readFactTypes(deliveryId)).length === 1);
     const sql = "UPDATE webhooks.delivery SET event_stream = $2, event_revision = 0 WHERE delivery_id = $1";
     await world.pool.query(sql, [deliveryId, stream]);
     await world.append(
@@ -55,7 +55,7 @@ describe("a replay whose event cannot be read", () => {
     );
     return deliveryId;
   }
-  const factsOf = async (deliveryId: string) =>
+  const readFactTypes = async (deliveryId: string) =>
     (await world.log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type);
   /** Checks that the relay's checkpoint advances, which requires that every earlier message was acknowledged. */
   async function expectProgress(): Promise<void> {
@@ -75,7 +75,10 @@ describe("a replay whose event cannot be read", () => {
     await world.client.appendToStream(stream, note());
     await world.client.tombstoneStream(stream);
     const deliveryId = await replayFrom(stream);
-    await eventually("the fact", async () => (await factsOf(deliveryId)).at(-1) === "WebhookDeliveryExpired");
+    await eventually(
+      "the fact",
+      async () => (await readFactTypes(deliveryId)).at(-1) === "WebhookDeliveryExpired",
+    );
     await expectProgress();
   });
 
@@ -84,6 +87,6 @@ describe("a replay whose event cannot be read", () => {
     await world.client.appendToStream(stream, note());
     const deliveryId = await replayFrom(stream);
     await expectProgress();
-    expect((await factsOf(deliveryId)).at(-1)).to.equal("WebhookDeliveryReplayRequested");
+    expect((await readFactTypes(deliveryId)).at(-1)).to.equal("WebhookDeliveryReplayRequested");
   });
 });

@@ -26,32 +26,32 @@ describe("the replay of a delivery that was deleted for its age", () => {
   });
   afterEach(() => receiver.close());
 
-  const tell = (type: CatalogEvent["type"], deliveryId: string, { endpointId }: Endpoint, more = {}) =>
+  const appendFact = (type: CatalogEvent["type"], deliveryId: string, { endpointId }: Endpoint, more = {}) =>
     world.append(
       `webhookDelivery-${deliveryId}`,
       { type, data: { deliveryId, endpointId, ...more } } as CatalogEvent,
       { environment: "production", clinicId: randomUUID() },
     );
-  const factsOf = async (deliveryId: string) =>
+  const readFactTypes = async (deliveryId: string) =>
     (await world.log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type);
   const untilFacts = (deliveryId: string, ...types: string[]) =>
-    eventually(`the facts ${types}`, async () => (await factsOf(deliveryId)).join() === types.join());
+    eventually(`the facts ${types}`, async () => (await readFactTypes(deliveryId)).join() === types.join());
 
   /** Creates a failed delivery and deletes its row, as the retention does after 30 days. */
-  async function failedAndDeleted(endpoint: Endpoint) {
+  async function createDeletedDelivery(endpoint: Endpoint) {
     receiver.always({ status: 500 });
-    const told = await world.appointment(endpoint.clinicId);
-    const deliveryId = webhookDeliveryId(told.eventId, endpoint.endpointId);
+    const appointment = await world.appointment(endpoint.clinicId);
+    const deliveryId = webhookDeliveryId(appointment.eventId, endpoint.endpointId);
     await untilFacts(deliveryId, "WebhookDeliveryFailed");
     await world.pool.query("DELETE FROM webhooks.delivery WHERE delivery_id = $1", [deliveryId]);
     receiver.always({});
-    return { ...told, deliveryId };
+    return { ...appointment, deliveryId };
   }
 
   it("a replay of a deleted delivery restores it from the log, and delivers it with the same id", async () => {
     const endpoint = await world.endpoint(receiver.url);
-    const { eventId, deliveryId } = await failedAndDeleted(endpoint);
-    await tell("WebhookDeliveryReplayRequested", deliveryId, endpoint);
+    const { eventId, deliveryId } = await createDeletedDelivery(endpoint);
+    await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
     const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === "delivered");
     expect(attempts.map(({ number, status_code }) => [number, status_code])).to.deep.equal([[3, 200]]);
     const requests = receiver.of(deliveryId);
@@ -78,34 +78,34 @@ describe("the replay of a delivery that was deleted for its age", () => {
     const { rowCount } = await world.pool.query("SELECT FROM webhooks.outbox WHERE stream = $1", [
       `webhookDelivery-${deliveryId}`,
     ]);
-    expect([rowCount, await factsOf(deliveryId)]).to.deep.equal([0, []]);
+    expect([rowCount, await readFactTypes(deliveryId)]).to.deep.equal([0, []]);
   });
 
   it("a restored delivery is skipped if the endpoint is disabled, and can be replayed again", async () => {
     const endpoint = await world.endpoint(receiver.url);
-    const { eventId, deliveryId } = await failedAndDeleted(endpoint);
+    const { eventId, deliveryId } = await createDeletedDelivery(endpoint);
     const { endpointId } = endpoint;
     await world.append(`webhookEndpoint-${endpointId}`, {
       type: "WebhookEndpointDisabled",
       data: { endpointId, reason: "operator" },
     });
-    await tell("WebhookDeliveryReplayRequested", deliveryId, endpoint);
+    await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
     const skipped = ["WebhookDeliveryFailed", "WebhookDeliveryReplayRequested", "WebhookDeliverySkipped"];
     await untilFacts(deliveryId, ...skipped);
     await world.append(`webhookEndpoint-${endpointId}`, {
       type: "WebhookEndpointEnabled",
       data: { endpointId },
     });
-    await tell("WebhookDeliveryReplayRequested", deliveryId, endpoint);
+    await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
     await world.until(eventId, endpoint, ({ status }) => status === "delivered");
   });
 
-  const beyondRepair: [string, (endpoint: Endpoint) => Promise<string>][] = [
+  const notRestorable: [string, (endpoint: Endpoint) => Promise<string>][] = [
     [
       "whose facts do not name its event",
       async (endpoint) => {
         const deliveryId = randomUUID();
-        await tell("WebhookDeliveryFailed", deliveryId, endpoint, { attempts: 8 });
+        await appendFact("WebhookDeliveryFailed", deliveryId, endpoint, { attempts: 8 });
         return deliveryId;
       },
     ],
@@ -115,7 +115,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
         const { appointmentId } = await world.appointment(endpoint.clinicId);
         const deliveryId = randomUUID();
         const source = { stream: `appointment-${appointmentId}`, revision: 0 };
-        await tell("WebhookDeliverySkipped", deliveryId, endpoint, { source });
+        await appendFact("WebhookDeliverySkipped", deliveryId, endpoint, { source });
         return deliveryId;
       },
     ],
@@ -124,23 +124,23 @@ describe("the replay of a delivery that was deleted for its age", () => {
       async (endpoint) => {
         const deliveryId = randomUUID();
         const source = { stream: `appointment-${randomUUID()}`, revision: 4 };
-        await tell("WebhookDeliverySkipped", deliveryId, endpoint, { source });
+        await appendFact("WebhookDeliverySkipped", deliveryId, endpoint, { source });
         return deliveryId;
       },
     ],
   ];
-  for (const [what, make] of beyondRepair) {
+  for (const [what, make] of notRestorable) {
     it(`a deleted delivery ${what} expires after a replay request, and later messages are processed`, async () => {
       const endpoint = await world.endpoint(receiver.url);
       const deliveryId = await make(endpoint);
-      const [first] = await factsOf(deliveryId);
-      await tell("WebhookDeliveryReplayRequested", deliveryId, endpoint);
+      const [first] = await readFactTypes(deliveryId);
+      await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
       const facts = [first!, "WebhookDeliveryReplayRequested", "WebhookDeliveryExpired"];
       await untilFacts(deliveryId, ...facts);
       // The next delivery proves that the request blocks no messages and was processed only once.
       const { eventId } = await world.appointment(endpoint.clinicId);
       await world.until(eventId, endpoint, ({ status }) => status === "delivered");
-      expect(await factsOf(deliveryId)).to.deep.equal(facts);
+      expect(await readFactTypes(deliveryId)).to.deep.equal(facts);
       expect(receiver.of(deliveryId)).to.deep.equal([]);
     });
   }

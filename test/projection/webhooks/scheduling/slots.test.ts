@@ -10,7 +10,7 @@ function endpoint(applicationId: string, endpointId: string, more: Partial<DueEn
 }
 
 /** Creates applications with 50 endpoints each, which use all slots that they can get. */
-function createGreedy(count: number, more: Partial<DueEndpoint> = {}): DueEndpoint[] {
+function createEager(count: number, more: Partial<DueEndpoint> = {}): DueEndpoint[] {
   return Array.from({ length: count }, (_, application) =>
     Array.from({ length: 50 }, (_, n) => endpoint(`a${application}`, `a${application} e${n}`, more)),
   ).flat();
@@ -44,24 +44,24 @@ describe("the slots of a sender", () => {
   }
 
   it("attempts in the sandbox environment use no slots of the production environment", () => {
-    const alone = occupyAll(createGreedy(20, { environment: "production" })).length;
+    const alone = occupyAll(createEager(20, { environment: "production" })).length;
     slots = new Slots(() => now);
-    occupyAll(createGreedy(40));
-    expect(occupyAll(createGreedy(20, { environment: "production" }))).to.have.length(alone);
+    occupyAll(createEager(40));
+    expect(occupyAll(createEager(20, { environment: "production" }))).to.have.length(alone);
   });
 
   it("retries use no slots of first attempts", () => {
-    const alone = occupyAll(createGreedy(20)).length;
+    const alone = occupyAll(createEager(20)).length;
     slots = new Slots(() => now);
-    occupyAll(createGreedy(20, { lane: "retry" }));
-    expect(occupyAll(createGreedy(20))).to.have.length(alone);
+    occupyAll(createEager(20, { lane: "retry" }));
+    expect(occupyAll(createEager(20))).to.have.length(alone);
   });
 
   it("an application that used much slot time gets slots after other applications, until the slot time has decayed", () => {
     const due = new DueEndpoints();
-    due.add([...createGreedy(1), endpoint("quick", "q")]);
+    due.add([...createEager(1), endpoint("quick", "q")]);
     const firstOf = () => slots.grant(due)[0]?.applicationId;
-    endAll(occupyAll(createGreedy(1)));
+    endAll(occupyAll(createEager(1)));
     expect(firstOf()).to.equal("quick");
     now += 60 * MINUTE;
     slots.removeUnused();
@@ -71,7 +71,7 @@ describe("the slots of a sender", () => {
   it("a process reserves at most twice as many deliveries as it has slots, even if it cannot record outcomes", () => {
     let held = 0;
     for (let round = 0; round < 400; round += 1) {
-      const occupied = occupyAll(createGreedy(1), 25);
+      const occupied = occupyAll(createEager(1), 25);
       for (const slot of occupied) slots.free(slot);
       held += occupied.length;
     }
@@ -89,24 +89,24 @@ describe("the slots of a sender", () => {
   });
 
   it("an application without recent attempts may start four attempts together", () => {
-    expect(occupyAll(createGreedy(1), 25)).to.have.length(4);
+    expect(occupyAll(createEager(1), 25)).to.have.length(4);
   });
 
   it("an application whose recent attempts were slow starts its next attempts one by one", () => {
-    const occupied = occupyAll(createGreedy(1));
+    const occupied = occupyAll(createEager(1));
     now += 10_000;
     endAll(occupied);
     // The application may occupy about 190 slots, with attempts of 20 seconds on average.
-    expect(occupyAll(createGreedy(1), 1_000)).to.have.length.within(4, 20);
+    expect(occupyAll(createEager(1), 1_000)).to.have.length.within(4, 20);
   });
 
   it("an application whose recent attempts were quick may use all its slots in one decision", () => {
     for (let round = 0; round < 200; round += 1) {
-      const occupied = occupyAll(createGreedy(1), 25);
+      const occupied = occupyAll(createEager(1), 25);
       now -= 20;
       endAll(occupied);
     }
-    expect(occupyAll(createGreedy(1), 25)).to.have.length.above(150);
+    expect(occupyAll(createEager(1), 25)).to.have.length.above(150);
   });
 });
 

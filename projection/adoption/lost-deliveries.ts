@@ -42,7 +42,7 @@ export async function findLostRows(
   signal: AbortSignal,
 ): Promise<LostRows> {
   const deliveryIds: string[] = [];
-  for (const lane of Object.values(IN_LANE)) {
+  for (const lane of Object.values(LANE_CONDITIONS)) {
     const readPageAfter = (last: PendingDeliveryRow | undefined) =>
       pool.query<PendingDeliveryRow>(pendingDeliveriesSql(lane), [last?.endpoint, last?.due, last?.key]);
     deliveryIds.push(...(await findRowsWithoutEvent(client, readPageAfter, signal)));

@@ -171,7 +171,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
   });
 
   it("after the event log is killed, creates return 503 and reads succeed, and all services reconnect after the restart", async () => {
-    await stack.components.eventstore.kill9();
+    await stack.components.eventstore.kill();
     const refused = await create();
     expect(refused.status).to.equal(503);
     expect(Number(refused.headers.get("retry-after"))).to.be.greaterThan(0);
@@ -188,7 +188,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
       const work = createContinuously();
       try {
         await eventually("creates succeed before the kill", () => created.size >= before + 20);
-        await stack.components[name].kill9();
+        await stack.components[name].kill();
         await stack.components[name].start();
         const after = created.size;
         await eventually("creates succeed after the restart", () => created.size >= after + 20);

@@ -15,7 +15,7 @@ export class HealthTracker {
       return;
     }
     this.#failingParts.add(part);
-    const { message, at } = lastErrorNow(error);
+    const { message, at } = toLastError(error);
     this.#lastError = { message: `${part}: ${message}`, at };
   }
 

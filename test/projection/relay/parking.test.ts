@@ -18,7 +18,7 @@ import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createTestDatabase, makeTestRoot, type TestDatabase, testServers } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 import { runInProcess } from "../in-process-cli.ts";
-import { createWorld, type Endpoint, type Told, type World } from "../webhooks/world.ts";
+import { createWorld, type Endpoint, type RequestedAppointment, type World } from "../webhooks/world.ts";
 
 const logger = createLogger("test", "silent");
 const signal = new AbortController().signal;
@@ -92,7 +92,7 @@ describe("an event that projectors can process and the relay cannot map", functi
    * Waits until the relay has stopped at the rescheduling of an appointment, the status shows this, and the projectors have
    * processed the event. @returns position of the event
    */
-  const waitUntilStopped = async (at: Told) => {
+  const waitUntilStopped = async (at: RequestedAppointment) => {
     const event = await eventually("the relay stops", () => relay.status().failedAt);
     expect(event).to.deep.include({
       stream: `appointment-${at.appointmentId}`,

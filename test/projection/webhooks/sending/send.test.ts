@@ -105,7 +105,7 @@ describe("one attempt", () => {
     expect(result).to.deep.include({ statusCode: 200, error: "answer_too_long" });
   });
 
-  const late: [string, Behaviour][] = [
+  const late: [string, Reaction][] = [
     ["never responds", { mode: "hang" }],
     ["responds too late", { delayMs: 2_000 }],
   ];

@@ -24,11 +24,12 @@ const toReference = ({ application, clinic }: InstallationValues) => ({
   applicationId: application,
   clinicId: clinic,
 });
-const scopesOption = list(
-  z.array(scope).min(1).optional(),
-  `scopes, from ${scopes.join(", ")}; default: all`,
-  "scopes",
-);
+const defineScopesOption = (defaultScopes: string) =>
+  list(
+    z.array(scope).min(1).optional(),
+    `scopes, from ${scopes.join(", ")}; default: ${defaultScopes}`,
+    "scopes",
+  );
 const reason = textOrNull(label, "reason");
 
 export const installationCommands: Command[] = [
@@ -36,7 +37,7 @@ export const installationCommands: Command[] = [
     name: "installation request",
     summary: "Requests access to a clinic for an application.",
     example: `${INSTALLATION_EXAMPLE} --scopes clinic:read,appointments:read`,
-    options: { ...installationOptions, scopes: scopesOption },
+    options: { ...installationOptions, scopes: defineScopesOption("all") },
     getStreamId: toStreamId,
     run: (log, { scopes, ...values }, context) =>
       requestInstallation(log, { ...toReference(values), ...omitUndefined({ scopes }) }, context),
@@ -52,7 +53,7 @@ export const installationCommands: Command[] = [
         "the membership of the approving administrator; optional only in the sandbox",
         "uuid",
       ),
-      scopes: scopesOption,
+      scopes: defineScopesOption("all"),
       branches: list(
         approvalFields.branchIds.optional(),
         "the branches, separated by commas; default: all",
@@ -72,7 +73,7 @@ export const installationCommands: Command[] = [
     example: `${INSTALLATION_EXAMPLE} --scopes clinic:read`,
     options: {
       ...installationOptions,
-      scopes: scopesOption,
+      scopes: defineScopesOption("unchanged"),
       branches: list(
         z.array(uuid).min(1).optional(),
         "the remaining branches, separated by commas; default: unchanged",

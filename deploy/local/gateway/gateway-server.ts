@@ -55,11 +55,10 @@ export async function startGateway(options: GatewayOptions): Promise<HttpServer>
     if (!upstream) return sendError(response, 400, "malformed_request");
     const origin = new URL(options.upstreams[upstream]);
     const log = (line: string) => options.log(`${upstream}: ${line}`);
-    if (!hasBody(request)) {
-      const isSafe = method === "GET" || method === "HEAD";
-      return forward(request, response, { origin, log, agent: isSafe ? reusingAgent : singleUseAgent });
-    }
-    void forwardWithBody(request, response, { origin, log, agent: singleUseAgent }, bodies);
+    const target = { origin, log, agent: singleUseAgent, retryAgent: singleUseAgent };
+    if (hasBody(request)) return void forwardWithBody(request, response, target, bodies);
+    const isSafe = method === "GET" || method === "HEAD";
+    forward(request, response, isSafe ? { ...target, agent: reusingAgent } : target);
   };
   const server = await listen(handle, host, port, drainTimeoutMs, clientTimeouts);
   return {
@@ -75,6 +74,8 @@ export async function startGateway(options: GatewayOptions): Promise<HttpServer>
 interface Target {
   origin: URL;
   agent: http.Agent;
+  /** Agent for a repeated request. It opens a new connection, because other idle connections may be closed too. */
+  retryAgent: http.Agent;
   log: (line: string) => void;
 }
 
@@ -128,7 +129,7 @@ function forward(
     if (response.headersSent || response.destroyed) return; // the pipeline handles an interrupted response
     // The service closed an idle connection while it was reused. Only GET and HEAD reuse connections.
     if (upstreamRequest.reusedSocket && error.code === "ECONNRESET")
-      return forward(request, response, target);
+      return forward(request, response, { ...target, agent: target.retryAgent });
     target.log(`${request.method} failed: ${error.code ?? error.message}`);
     const refused = error.code === "ECONNREFUSED";
     sendError(response, refused ? 503 : 502, "upstream_unavailable", { "Retry-After": "1" });

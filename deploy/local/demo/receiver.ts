@@ -1,8 +1,7 @@
-import { EventEmitter, on, once } from "node:events";
+import { EventEmitter, once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
-import { setTimeout as sleep } from "node:timers/promises";
 
 /** A webhook as the partner's server received it. */
 export interface ReceivedWebhook {
@@ -24,15 +23,16 @@ export interface Receiver {
 
 /** Starts the partner's webhook server on a free loopback port. */
 export async function startReceiver(): Promise<Receiver> {
+  const inbox: ReceivedWebhook[] = [];
   const arrivals = new EventEmitter();
-  const webhooks = on(arrivals, "webhook");
   let status = 204;
   const server = createServer(async (request, response) => {
     const at = performance.now();
     const headers = Object.fromEntries(
       Object.entries(request.headers).map(([name, value]) => [name, String(value)]),
     );
-    arrivals.emit("webhook", { headers, body: await text(request), at });
+    inbox.push({ headers, body: await text(request), at });
+    arrivals.emit("webhook");
     response.writeHead(status).end();
   });
   server.listen(0, "127.0.0.1");
@@ -43,11 +43,13 @@ export async function startReceiver(): Promise<Receiver> {
       status = next;
     },
     async next(timeoutMs) {
-      const timeout = sleep(timeoutMs, undefined, { ref: false }).then(() => {
-        throw new Error(`no webhook arrived within ${timeoutMs} ms`);
-      });
-      const { value } = await Promise.race([webhooks.next(), timeout]);
-      return value[0];
+      const signal = AbortSignal.timeout(timeoutMs);
+      for (let webhook = inbox.shift(); ; webhook = inbox.shift()) {
+        if (webhook) return webhook;
+        await once(arrivals, "webhook", { signal }).catch(() => {
+          throw new Error(`no webhook arrived within ${timeoutMs} ms`);
+        });
+      }
     },
     async close() {
       server.close();

@@ -14,7 +14,7 @@ const options = { ...settings, logger: pino({ level: "silent" }), retiredPaths: 
 const queryApp = createQueryApp({ ...options, origin: "http://partners.test" } as unknown as QueryApiOptions);
 const commandApp = createCommandApp({
   ...options,
-  ...{ issuer: { jwks: { keys: [] } }, tokenIssuer: "http://partners.test" },
+  ...{ tokenSigner: { jwks: { keys: [] } }, tokenIssuer: "http://partners.test" },
 } as unknown as CommandAppOptions);
 
 interface Routed {

@@ -6,15 +6,12 @@ import { type EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
 import type pg from "pg";
 import { startLogServer } from "../../deploy/local/eventstore/server.ts";
 import { READ_MODEL_SCHEMA } from "../../projection/checkpoints/checkpoint.ts";
-import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
-import { migrate } from "../../projection/migrate.ts";
-import { readModels } from "../../projection/read-models/all.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
-import { createTestDatabase } from "../support/stack.ts";
+import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
 import { type CliResult, runCli } from "./service-process.ts";
 
@@ -40,13 +37,11 @@ export async function createEngineWorld(): Promise<EngineWorld> {
   const dir = await mkdtemp(join(tmpdir(), "clinic-engine-"));
   const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
   const eventstoreUrl = `esdb://127.0.0.1:${server.port}?tls=false`;
-  const database = await createTestDatabase();
+  const database = await createDatabaseWithReadModels();
   const databaseUrl = database.urls.projection;
-  await migrate(databaseUrl, silent);
   const client = connectEventStore(eventstoreUrl, "test");
   const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeout: 5_000 };
   const pool = createPool({ ...options, logger: silent });
-  await ensureReadModels(pool, readModels);
   return {
     ...{ client, log: createEventLog(client), pool, eventstoreUrl, databaseUrl },
     async append(stream, ...events) {

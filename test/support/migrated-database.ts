@@ -1,10 +1,32 @@
+import pg from "pg";
 import { pino } from "pino";
+import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
 import { migrate } from "../../projection/migrate.ts";
+import { readModels } from "../../projection/read-models/all.ts";
 import { createTestDatabase, type TestDatabase } from "./stack.ts";
 
-/** Creates a database on the shared Postgres and applies the migrations. */
+/** Names of the databases that tests get copies of. A copy costs less than the migrations. */
+const templates: { migrated?: Promise<string>; withReadModels?: Promise<string> } = {};
+
+/** Creates a database on the shared Postgres with all migrations applied. */
 export async function createMigratedDatabase(): Promise<TestDatabase> {
-  const database = await createTestDatabase();
-  await migrate(database.urls.projection, pino({ enabled: false }));
-  return database;
+  templates.migrated ??= createTemplate(async () => undefined);
+  return createTestDatabase(await templates.migrated);
+}
+
+/** Creates a database on the shared Postgres with all migrations applied and empty read models. */
+export async function createDatabaseWithReadModels(): Promise<TestDatabase> {
+  templates.withReadModels ??= createTemplate(async (url) => {
+    const pool = new pg.Pool({ connectionString: url, max: 1 });
+    await ensureReadModels(pool, readModels);
+    await pool.end();
+  });
+  return createTestDatabase(await templates.withReadModels);
+}
+
+async function createTemplate(fill: (url: string) => Promise<void>): Promise<string> {
+  const { name, urls } = await createTestDatabase();
+  await migrate(urls.projection, pino({ enabled: false }));
+  await fill(urls.projection);
+  return name;
 }

@@ -1,15 +1,13 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
-import { pino } from "pino";
 import { BEFORE_FIRST_EVENT, READ_MODEL_SCHEMA } from "../../projection/checkpoints/checkpoint.ts";
 import { applyBatch } from "../../projection/engine/apply-batch.ts";
-import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
-import { migrate } from "../../projection/migrate.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import { parseStoredEvent } from "../../shared/domain/events/stored-event.ts";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
-import { createTestDatabase, type TestDatabase } from "./stack.ts";
+import { createDatabaseWithReadModels } from "./migrated-database.ts";
+import type { TestDatabase } from "./stack.ts";
 
 /** An event of the catalog, and the time when it happened. */
 export type GivenEvent = CatalogEvent & { at?: string };
@@ -28,12 +26,10 @@ const DEFAULT_EVENT_TIME = "2026-03-01T08:00:00.000Z";
 
 /** Creates a database with migrations and empty read models. */
 export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
-  const database = await createTestDatabase();
-  await migrate(database.urls.projection, pino({ level: "silent" }));
+  const database = await createDatabaseWithReadModels();
   const admin = new pg.Pool({ connectionString: database.urls.projection, max: 2 });
   // Dropping the database closes idle connections, which then emit an error.
   admin.on("error", () => undefined);
-  await ensureReadModels(admin, readModels);
   let position = BEFORE_FIRST_EVENT;
   return {
     ...database,

@@ -91,13 +91,20 @@ export async function startTestServers(external: ExternalServers = process.env):
   return { ...servers, stop };
 }
 
-/** Creates an empty database on the shared Postgres, so that test files do not see each other's rows. */
-export async function createTestDatabase(): Promise<TestDatabase> {
+/**
+ * Creates a database on the shared Postgres, so that test files do not see each other's rows.
+ *
+ * @param template database to copy; by default, the new database is empty
+ */
+export async function createTestDatabase(template?: string): Promise<TestDatabase> {
   const { adminDatabaseUrl, components, root } = await testServers();
   const name = `test_${process.pid}_${randomBytes(4).toString("hex")}`;
   const passwords = root.secrets.postgres;
   const { isExternal } = components.postgres;
-  await createDatabase(adminDatabaseUrl, name, isExternal ? undefined : "local_projection");
+  await createDatabase(adminDatabaseUrl, name, {
+    owner: isExternal ? undefined : "local_projection",
+    template,
+  });
   const owner = isExternal
     ? buildDatabaseUrl(adminDatabaseUrl, name)
     : buildDatabaseUrl(adminDatabaseUrl, name, "local_projection", passwords.projection);

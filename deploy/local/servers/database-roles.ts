@@ -65,15 +65,21 @@ export async function ensureExternalDatabase(url: string, passwords: Passwords):
   return buildRoleUrls(url, database, passwords, url);
 }
 
-/** Creates a database for a test. */
+/**
+ * Creates a database for a test.
+ *
+ * @param options owner, by default the user of `adminUrl`, and a database to copy, by default an empty one
+ */
 export async function createDatabase(
   adminUrl: string,
   database: string,
-  owner: string | undefined,
+  options: { owner?: string | undefined; template?: string | undefined },
 ): Promise<void> {
   await withClient(adminUrl, async (client) => {
     const name = client.escapeIdentifier(database);
-    await client.query(`CREATE DATABASE ${name}${owner ? ` OWNER ${client.escapeIdentifier(owner)}` : ""}`);
+    const owner = options.owner ? client.escapeIdentifier(options.owner) : "CURRENT_USER";
+    const template = client.escapeIdentifier(options.template ?? "template1");
+    await client.query(`CREATE DATABASE ${name} OWNER ${owner} TEMPLATE ${template}`);
     await restrictConnections(client, name);
   });
 }

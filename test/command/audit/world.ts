@@ -2,7 +2,6 @@
 import { randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair } from "jose";
 import pg from "pg";
-import pino from "pino";
 import type { AuditEvent } from "../../../command/audit/log/audit-event.ts";
 import { startAudit } from "../../../command/audit/start.ts";
 import type { CommandContext } from "../../../command/handling/handle.ts";
@@ -12,12 +11,12 @@ import {
   requestAppointment,
 } from "../../../command/operations/appointment-operations.ts";
 import { registerAuditor, revokeAuditor } from "../../../command/operations/auditor-operations.ts";
-import { migrate } from "../../../projection/migrate.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import { requireNoSniffing } from "../../support/no-sniffing.ts";
 import { createClinic, operatorContext, type TestClinic } from "../../support/partner.ts";
-import { createTestDatabase, type TestDatabase, testServers } from "../../support/stack.ts";
+import { type TestDatabase, testServers } from "../../support/stack.ts";
 
 export interface AuditWorld {
   url: string;
@@ -66,8 +65,7 @@ export async function startAuditWorld(
   eventstoreUrl?: string,
 ): Promise<AuditWorld> {
   const logUrl = eventstoreUrl ?? (await testServers()).eventstoreUrl;
-  const database = await createTestDatabase();
-  await migrate(database.urls.projection, pino({ level: "silent" }));
+  const database = await createMigratedDatabase();
   const env = {
     PORT: "0",
     LOG_LEVEL: "fatal",

@@ -26,7 +26,8 @@ import { createEventLog, type EventLog, WrongExpectedRevisionError } from "../..
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createTestDatabase, makeTestRoot, testServers } from "../../support/stack.ts";
+import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
+import { makeTestRoot, testServers } from "../../support/stack.ts";
 
 export const BRAND = "SERVICE";
 export const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };
@@ -114,16 +115,18 @@ export interface RequestedAppointment {
 }
 
 export async function createWorld(given?: WorldServers): Promise<World> {
-  const database = given ? undefined : await createTestDatabase();
+  const database = given ? undefined : await createDatabaseWithReadModels();
   const own = given ? undefined : await startOwnLog();
   const urls = given ?? { ...(await testServers()), ...own?.urls, databaseUrl: database!.urls.projection };
   const { databaseUrl, eventstoreUrl, natsUrl } = urls;
   const client = connectEventStore(eventstoreUrl, "test");
   const log = createEventLog(client);
-  await migrate(databaseUrl, logger);
   const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeout: 5_000, logger };
   const pool = createPool(options);
-  await ensureReadModels(pool, readModels);
+  if (given) {
+    await migrate(databaseUrl, logger);
+    await ensureReadModels(pool, readModels);
+  }
   const roles = new Set<Role>();
   const start = starters({ client, pool, databaseUrl, natsUrl, logger }, roles);
   const append = appender(log);

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
-import { runClinic } from "../../command/cli/terminal.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
@@ -37,15 +36,18 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     );
     return rows[0]?.webhook_origins;
   };
-  /** Runs an operator's command, and waits until the read models show the change. */
-  async function operator(verb: "approve-origin" | "withdraw-origin"): Promise<void> {
-    const words = ["--application", endpoint.applicationId, "--origin", receiver.url];
-    const ran = await runClinic(["partner", verb, ...words], {
-      env: { EVENTSTORE_URL: world.eventstoreUrl },
-    });
-    expect(ran.code, ran.err.join("\n")).to.equal(0);
-    const approved = verb === "approve-origin" ? [receiver.url] : [];
-    await eventually("the read model", async () => `${await origins(endpoint)}` === `${approved}`);
+  /**
+   * Appends the event of an operator's command, and waits until the read models show the change. The command itself would
+   * open a second client in this process, and the end of one client fails pending appends of the other.
+   */
+  async function operator(
+    type: "WebhookOriginApproved" | "WebhookOriginWithdrawn",
+    of: Endpoint = endpoint,
+  ): Promise<void> {
+    const data = { applicationId: of.applicationId, origin: receiver.url };
+    await world.append(`partnerApplication-${of.applicationId}`, { type, data });
+    const approved = type === "WebhookOriginApproved" ? [receiver.url] : [];
+    await eventually("the read model", async () => `${await origins(of)}` === `${approved}`);
   }
   const countRequests = () => receiver.requests.filter(({ path }) => path === "/own").length;
   const untilDelivered = (eventId: string, of = endpoint) =>
@@ -76,7 +78,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
 
   it("deliveries wait until their origin is approved, while deliveries of other applications are sent", async () => {
     await untilDelivered((await world.appointment(endpoint.clinicId)).eventId);
-    await operator("withdraw-origin");
+    await operator("WebhookOriginWithdrawn");
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ status }) => status === "pending");
     await deliverToOther();
@@ -84,13 +86,13 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     const held = await world.delivery(eventId, endpoint);
     expect(held).to.deep.include({ status: "pending", attempt_count: 0 });
     expect(held?.next_attempt_at).not.to.equal(null);
-    await operator("approve-origin");
+    await operator("WebhookOriginApproved");
     expect((await untilDelivered(eventId)).attempts).to.have.length(1);
-    await operator("withdraw-origin");
+    await operator("WebhookOriginWithdrawn");
     const { eventId: second } = await world.appointment(endpoint.clinicId);
     await world.until(second, endpoint, ({ status }) => status === "pending");
     await deliverToOther();
-    await operator("approve-origin");
+    await operator("WebhookOriginApproved");
     await untilDelivered(second);
     expect(countRequests()).to.equal(3);
   });
@@ -101,7 +103,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
       Array.from({ length: 40 }, () => world.appointment(endpoint.clinicId)),
     );
     await eventually("some of them", () => countRequests() >= 4);
-    await operator("withdraw-origin");
+    await operator("WebhookOriginWithdrawn");
     // Attempts in progress finish, and no attempt starts.
     await eventually("the end of the last attempts", async () => {
       const { rowCount } = await world.pool.query(
@@ -115,7 +117,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await deliverToOther();
     expect(countRequests()).to.equal(sent);
     expect(await countPending()).to.equal(40 - sent);
-    await operator("approve-origin");
+    await operator("WebhookOriginApproved");
     for (const { eventId } of appointments) await untilDelivered(eventId);
     expect(countRequests()).to.equal(40);
   });
@@ -124,11 +126,11 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     receiver.next({ status: 503, headers: { "Retry-After": "60" } });
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
-    await operator("withdraw-origin");
+    await operator("WebhookOriginWithdrawn");
     clockAheadMs = 120_000;
     await deliverToOther();
     expect(await world.delivery(eventId, endpoint)).to.deep.include({ status: "pending", attempt_count: 1 });
-    await operator("approve-origin");
+    await operator("WebhookOriginApproved");
     expect((await untilDelivered(eventId)).attempts).to.have.length(2);
   });
 
@@ -136,7 +138,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     receiver.next(...Array(4).fill({ status: 500 }));
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ status }) => status === "failed");
-    await operator("withdraw-origin");
+    await operator("WebhookOriginWithdrawn");
     await replay(eventId);
     const { endpointId, clinicId } = endpoint;
     const testId = randomUUID();
@@ -149,13 +151,13 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await world.until(testId, endpoint, ({ status }) => status === "pending");
     await deliverToOther();
     expect(countRequests()).to.equal(4);
-    await operator("approve-origin");
+    await operator("WebhookOriginApproved");
     await untilDelivered(eventId);
     await untilDelivered(testId);
   });
 
   it("deliveries to an origin without approval are skipped after 30 days, and can be replayed", async () => {
-    await operator("withdraw-origin");
+    await operator("WebhookOriginWithdrawn");
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ status }) => status === "pending");
     clockAheadMs = 31 * DAY;
@@ -166,7 +168,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
       async () => (await world.log.readLast(stream))?.type === "WebhookDeliverySkipped",
     );
     await world.stopRoles(another);
-    await operator("approve-origin");
+    await operator("WebhookOriginApproved");
     const { endpointId } = endpoint;
     const deliveryId = webhookDeliveryId(eventId, endpointId);
     await world.append(stream, { type: "WebhookDeliveryReplayRequested", data: { deliveryId, endpointId } });
@@ -175,11 +177,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
 
   it("webhooks of the sandbox environment are delivered without an approved origin", async () => {
     const sandbox = await world.endpoint(receiver.url, { environment: "sandbox" });
-    await runClinic(
-      ["partner", "withdraw-origin", "--application", sandbox.applicationId, "--origin", receiver.url],
-      { env: { EVENTSTORE_URL: world.eventstoreUrl } },
-    );
-    await eventually("the read model", async () => (await origins(sandbox))?.length === 0);
+    await operator("WebhookOriginWithdrawn", sandbox);
     const { eventId } = await world.appointment(sandbox.clinicId, { environment: "sandbox" });
     await untilDelivered(eventId, sandbox);
   });

@@ -47,22 +47,25 @@ export interface CommandAppOptions {
   secretBox: SecretBox;
   /** If true, webhook endpoints may have loopback addresses. */
   allowLoopback: boolean;
-  /** Brand in the header names: `SERVICE` in `X-SERVICE-Clinic-ID`. */
+  /** Brand part of header names, such as `SERVICE` in `X-SERVICE-Clinic-ID`. */
   brand: string;
   retiredPaths: readonly string[];
   trustProxy: boolean;
   clock?: () => number;
-  /** Time limit for the service's response to a request; default: 25 s. Milliseconds. */
+  /** Time limit for the response to a request, in milliseconds; default: 25,000. */
   responseTimeoutMs?: number;
 }
 
 /**
- * Default time limit for a response: longer than a request may take to arrive (20 s), shorter than usual client
- * timeouts. Milliseconds.
+ * Default time limit for a response, in milliseconds. It is longer than the 20 s in which a request must arrive, and
+ * shorter than usual client timeouts.
  */
 const DEFAULT_RESPONSE_TIMEOUT_MS = 25_000;
 
-/** Creates the Koa application with all write operations of the partner API, and the public keys of its tokens. */
+/**
+ * Creates the Koa application that serves all write operations of the partner API and the public keys for access
+ * tokens.
+ */
 export function createCommandApp(options: CommandAppOptions): Koa<RequestState> {
   const { limiter, tokenSigner } = options;
   const keyRouter = createRouter<RequestState>().get("/.well-known/jwks.json", publishKeys(tokenSigner.jwks));
@@ -76,7 +79,7 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
   return app;
 }
 
-/** Creates the router with the middlewares of each operation. */
+/** Creates the router for all operations of the partner API. */
 function partnerRouter(options: CommandAppOptions) {
   const { log, limiter, brand, tokenSigner, waitForReadModels } = options;
   const verify = createTokenVerifier(createLocalJWKSet(tokenSigner.jwks), options.tokenIssuer);

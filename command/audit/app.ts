@@ -21,7 +21,7 @@ export interface AuditAppOptions {
   logger: Logger;
   log: EventLog;
   client: EventStoreDBClient;
-  /** Database pool whose role can read webhook deliveries and attempts, and nothing else. */
+  /** Database pool. Its database role can only read webhook deliveries and attempts. */
   pool: pg.Pool;
   signer: ExportSigner;
   readiness: Readiness;
@@ -29,7 +29,10 @@ export interface AuditAppOptions {
   clock?: () => number;
 }
 
-/** Schema of a query without parameters. Unknown parameters are refused, because the access record contains all parameters. */
+/**
+ * Schema of a query without parameters. It refuses unknown parameters, which would otherwise be recorded with the
+ * access.
+ */
 const emptyQuery = z.strictObject({});
 
 /** Creates the HTTP application with the auditors' queries, the public keys that verify exports, and the audit page. */

@@ -32,7 +32,10 @@ export async function runCli(args: string[], terminal: Terminal): Promise<number
   }
 }
 
-/** Reports an error of the commander library. Requested help is a success; help for a missing command is an error. */
+/**
+ * Reports an error of the commander library. Help that the user requested is a success. Help that is shown because the
+ * command is missing is an error.
+ */
 async function reportCommanderError(
   { code, exitCode, message }: CommanderError,
   terminal: Terminal,

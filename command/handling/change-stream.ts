@@ -2,7 +2,7 @@ import { type EventLog, type NewEvent, WrongExpectedRevisionError } from "../../
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { type AddToBatch, createBatches, QueueFullError } from "../../shared/runtime/batches.ts";
 
-/** Result of one change, or the error that refused the change. */
+/** Result of one change, or the error if the change was refused. */
 export type ChangeOutcome<Result> = { result: Result } | { error: unknown };
 
 /** Decision on a batch of changes to one stream. */
@@ -24,20 +24,23 @@ type DecideBatch<Change, Result> = (changes: Change[]) => Promise<BatchDecision<
 
 interface PendingChange<Change> {
   change: Change;
-  /** Value of `performance.now()` at which the change fails. */
+  /** Time at which the change fails, as a value of `performance.now()`. */
   deadline: number;
 }
 
-/** Time limit for a change while other writers keep changing the stream first. Milliseconds. */
+/** Time limit for retrying a change because other writers append first. Milliseconds. */
 const CHANGE_TIMEOUT_MS = 10_000;
 
-/** Maximum numbers of waiting changes of a stream and of changes in one append. 50 changes stay far below 1 MiB. */
+/**
+ * Maximum number of changes that wait for a stream, and maximum number of changes in one append. An append of 50
+ * changes stays far below 1 MiB.
+ */
 const BATCH_LIMITS = { maxWaiting: 2_000, maxBatch: 50 };
 
 /** Bounds of the retry delay. Delays have jitter, so that competing processes do not retry simultaneously. */
 const RETRY_DELAYS_MS = { firstMs: 5, maxMs: 100 };
 
-/** Batches by event log. Each process has one log. */
+/** Pending batches of each event log. */
 const batches = new WeakMap<EventLog, AddToBatch<PendingChange<unknown>, ChangeOutcome<unknown>>>();
 
 /**
@@ -122,7 +125,7 @@ async function appendEvents(
 }
 
 function createTimeoutError(): WrongExpectedRevisionError {
-  return new WrongExpectedRevisionError("other writers kept changing the stream first");
+  return new WrongExpectedRevisionError("other writers kept appending to the stream first");
 }
 
 function getBatches<Change, Result>(log: EventLog): AddToBatch<PendingChange<Change>, ChangeOutcome<Result>> {

@@ -44,7 +44,10 @@ export interface CommandResult<State> {
   events: CatalogEvent[];
   /** Log position of the command's last event; undefined if the command changed nothing. */
   position: bigint | undefined;
-  /** Log position of the stream's last event: a read at this position reflects the state. Undefined if none. */
+  /**
+   * Log position of the stream's last event; undefined if the stream is empty. A read at this position reflects the
+   * state.
+   */
   statePosition: bigint | undefined;
 }
 

@@ -71,7 +71,7 @@ export const revokeCredential = defineOperation((command: { applicationId: strin
   decideRevokeCredential(command.credentialId),
 );
 
-/** Allows an application to register webhook endpoints of an origin in production, and to receive webhooks there. */
+/** In production, allows an application to register webhook endpoints at an origin and to receive webhooks there. */
 export const approveWebhookOrigin = defineOperation((command: { applicationId: string; origin: string }) =>
   decideApproveWebhookOrigin(command.origin),
 );

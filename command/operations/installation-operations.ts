@@ -75,7 +75,10 @@ export const agreeRateLimit = defineOperation(
     decideAgreeRateLimit(rateLimitPerMinute),
 );
 
-/** Revokes an application's access to a clinic from the next request. The application may request access again. */
+/**
+ * Revokes an application's access to a clinic, effective from the next request. The application may request access
+ * again.
+ */
 export async function revokeInstallation(
   log: EventLog,
   input: InstallationReference & { reason: string | null },

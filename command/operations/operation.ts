@@ -13,7 +13,7 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle, load } from "../handling/handle.ts";
 import { resolveSandbox } from "./sandbox-operations.ts";
 
-/** Categories whose aggregates come only from the fixture in a sandbox. Commands may not change them there. */
+/** In a sandbox, aggregates of these categories come only from the fixture, and commands cannot change them. */
 const FIXTURE_CATEGORIES = new Set(["service", "customer", "animal", "resource", "hold", "queueTicket"]);
 
 /** Runs a command: loads the aggregates that the decision needs, decides, and appends the events. */
@@ -25,7 +25,8 @@ export type Operation<Command, State> = (
 
 /**
  * Defines the operation of a command about an object of a clinic. The operation throws {@link DomainError} if the
- * clinic does not exist or is closed, if a referenced object does not belong to the clinic, or if the decision refuses.
+ * clinic does not exist or is closed, if a referenced object does not belong to the clinic, or if `decide` refuses the
+ * command.
  *
  * @param idName name of the command's field with the id of the aggregate to change
  * @param decide pure; receives the current clinic and the time in milliseconds since 1970

@@ -19,13 +19,13 @@ import { replayDelivery } from "./webhook-endpoint-operations.ts";
 
 /** Progress of a recovery, and its result at the end. */
 export interface RecoveryProgress {
-  /** Number of deliveries that were failed or skipped at the start. */
+  /** Number of deliveries that were failed or skipped when the recovery started. */
   found: number;
   /** Number of deliveries whose replay was requested. */
   requested: number;
   /**
-   * Number of deliveries that could not be replayed, because another replay was requested or the endpoint is not
-   * active.
+   * Number of deliveries that could not be replayed, because another replay had been requested or the endpoint was no
+   * longer active.
    */
   left: number;
 }
@@ -35,8 +35,8 @@ const MAX_CONCURRENT_REPLAYS = 8;
 
 /**
  * Requests the replay of all failed or skipped deliveries of an active endpoint. Each request follows the rules of a
- * partner's replay request. If the recovery stops early, the requested replays are kept. A second recovery replays the
- * deliveries that are failed or skipped at that time.
+ * partner's replay request. If the recovery stops early, the requested replays are kept. A second recovery replays only
+ * those deliveries that are still failed or skipped, or that failed in the meantime.
  *
  * @param input.dryRun counts the deliveries without replaying them
  * @param onProgress called after each delivery

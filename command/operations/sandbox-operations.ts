@@ -107,8 +107,8 @@ async function startStream(
 }
 
 /**
- * Starts a new generation of an application's sandbox with the day's fixture data. The reset is one event, so readers
- * and writers never see a partial reset. If two resets are concurrent, the first reset counts for both.
+ * Starts a new generation of an application's sandbox with today's fixture data. The reset is one event, so readers and
+ * writers never see a partial reset. If two resets are concurrent, the first reset counts for both.
  */
 export async function resetSandbox(
   log: EventLog,
@@ -156,7 +156,7 @@ function toSandboxStream(applicationId: string): string {
   return streamName(sandboxCategory, applicationId);
 }
 
-/** Loads the sandbox from the event of its last reset, which contains the whole state. */
+/** Loads the sandbox from the event of its last reset. That event contains the whole state. */
 export async function loadSandbox(log: EventLog, applicationId: string): Promise<Sandbox | undefined> {
   const reset = await log.readLast<SandboxEvent>(toSandboxStream(applicationId));
   return reset && toSandbox(reset);

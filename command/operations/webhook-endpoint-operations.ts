@@ -45,7 +45,7 @@ export interface EndpointReference {
   owner: EndpointOwner;
 }
 
-/** Time for which the previous secret still signs after a rotation. Milliseconds. */
+/** Time for which the previous secret remains in use after a rotation. Milliseconds. */
 const SECRET_OVERLAP_MS = 24 * 60 * 60 * 1000;
 
 /**
@@ -72,7 +72,7 @@ export async function registerEndpoint(
 /**
  * Issues a new signing secret for an endpoint.
  *
- * @param input.leaked if true, the previous secret stops signing immediately instead of after 24 hours
+ * @param input.leaked if true, the previous secret becomes invalid immediately instead of after 24 hours
  * @throws {DomainError} `concurrent_rotation` if the endpoint was changed concurrently; `webhook_endpoint_revoked`
  */
 export async function rotateSecret(
@@ -92,7 +92,7 @@ export async function rotateSecret(
   }
 }
 
-/** Defines an operation that changes a registered endpoint of its owner. */
+/** Defines an operation with which an owner changes one of its endpoints. */
 function defineOperation(
   decide: Decision<Endpoint, WebhookEndpointEvent>,
 ): Operation<EndpointReference, Endpoint> {
@@ -125,7 +125,7 @@ export async function testEndpoint(
 }
 
 /**
- * Finds an endpoint of any owner. Only operators may change endpoints of all owners.
+ * Finds an endpoint regardless of its owner. Only for operators, because partners may change only their own endpoints.
  *
  * @throws {DomainError} `webhook_endpoint_not_found`
  */

@@ -17,7 +17,7 @@ import { handle, load } from "../handling/handle.ts";
 import { toErrorDetails } from "./errors.ts";
 import { toCommandContext, type WriteState } from "./request-context.ts";
 
-/** Revision of an appointment's first event: the appointment as it was requested. */
+/** Revision of an appointment's first event, which contains the appointment as requested. */
 const FIRST_REVISION = 0n;
 
 /** Duration of an appointment that a partner creates. Minutes. */
@@ -44,7 +44,7 @@ export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<Wr
 }
 
 /**
- * Requests the appointment, unless an earlier request with the same key did.
+ * Requests the appointment, unless an earlier request with the same key has already requested it.
  *
  * @returns the appointment as it was requested, without later changes
  */
@@ -84,7 +84,7 @@ async function loadFirstState(log: EventLog, appointmentId: string): Promise<App
 /** A valid request of a partner for an appointment. */
 export interface CreateRequest extends z.output<typeof createAppointmentRequest> {
   idempotencyKey: string;
-  /** SHA-256 (hex) of the requested values, independent of their notation. */
+  /** SHA-256 (hex) of the requested values. Different notations of the same values have the same hash. */
   requestHash: string;
 }
 

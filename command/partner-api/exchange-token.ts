@@ -21,15 +21,17 @@ import { hashClientSecret } from "../operations/application-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
 import type { TokenSigner } from "./token-signer.ts";
 
-/** Maximum number of token exchanges per minute of one client id from one address. */
+/** Maximum number of token exchanges per minute for one client id and address. */
 const MAX_EXCHANGES_PER_MINUTE = 30;
 
-/** Credential to compare with if an application has none, so that the response time does not reveal which ids exist. */
+/**
+ * Credential that is compared if an application has none, so that the response time does not reveal which ids exist.
+ */
 const DUMMY_CREDENTIAL: Credential = { id: "", secretHash: "0".repeat(64) };
 
 /**
- * POST /oauth/token: exchanges client credentials for an access token that is valid for 900 s. Returns 401 for every
- * invalid JSON request.
+ * POST /oauth/token: exchanges client credentials for an access token that is valid for 900 s. Returns 401 if the body
+ * is valid JSON but not a valid token request.
  */
 export function exchangeToken(
   { log, tokenSigner, limiter }: { log: EventLog; tokenSigner: TokenSigner; limiter: RateLimiter },

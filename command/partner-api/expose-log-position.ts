@@ -35,13 +35,14 @@ export function createReadModelWait(pool: pg.Pool, logger: Logger): WaitForReadM
     if (!(await watchPosition(position, MAX_RESPONSE_DELAY_MS)))
       throw new Error("the read models are behind");
   };
-  // The circuit logs failures. The write has succeeded, so its response is sent in any case.
+  // The circuit breaker logs failures. The write has succeeded, so its response is sent in any case.
   return (position) => circuit(() => requireReached(position)).catch(() => undefined);
 }
 
 /**
  * Returns the log position of a write to the caller in a response header. A read that sends the header waits until it
- * reflects the write. For callers that do not send the header, the response to the write is delayed for up to one second.
+ * reflects the write. The response to the write is delayed for up to one second, so that reads without the header
+ * usually reflect the write too.
  */
 export function exposeLogPosition<State extends LogPositionState>(
   brand: string,

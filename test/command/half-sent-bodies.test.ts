@@ -7,7 +7,7 @@ import { serveCommandApp } from "./partner-api/command-app.ts";
 /** Number of incomplete token requests, below the rate limit of one address. */
 const REQUEST_COUNT = 500;
 
-/** Shorter than the 20 s of the service, but much longer than the create of the test takes. */
+/** Shorter than the service's 20 s, but much longer than the test's POST /appointments takes. */
 const CLIENT_TIMEOUTS = { headersMs: 5_000, requestMs: 5_000 };
 
 describe("the command service while clients send incomplete bodies", () => {
@@ -23,7 +23,7 @@ describe("the command service while clients send incomplete bodies", () => {
     await command.stop();
   });
 
-  it("a create succeeds while 500 token requests are incomplete, and each incomplete request gets 408", async () => {
+  it("POST /appointments succeeds while 500 token requests are incomplete, and each incomplete request gets 408", async () => {
     const world = await createPartnerWorld(command, "sandbox");
     const url = `${server.url}/sandbox/v1/appointments`;
     const { branchId, animalId } = world;

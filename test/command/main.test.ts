@@ -99,7 +99,7 @@ describe("command process", () => {
       (error: Error) => `${error.name}: ${error.message}`,
     );
 
-  it("the command service does not start with missing or invalid settings, and names each without its value", async () => {
+  it("the command service does not start with missing or invalid settings, and names each setting without its value", async () => {
     const { TOKEN_ISSUER: _, ...env } = settings;
     const said = await getStartError({ ...env, WEBHOOK_SECRET_KEYS: "hush" });
     expect(said).to.match(

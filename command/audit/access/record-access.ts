@@ -18,7 +18,7 @@ export interface Access {
 }
 
 /**
- * Appends an access to the event log. Call it before the query runs: without the recorded access, no data may be
+ * Appends an access to the event log. Call it before the query runs. If the access cannot be recorded, no data may be
  * returned.
  *
  * @param context the actor, time and request

@@ -10,14 +10,14 @@ import type { CommandContext } from "../../handling/handle.ts";
 import { recordAccess } from "../access/record-access.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
-/** Options of a command, in camelCase. `actor` and `json` are no part of the query. */
+/** Options of a command, in camelCase. `actor` and `json` are not part of the query. */
 export interface CommandOptions {
   actor?: string;
   json?: boolean;
   [field: string]: unknown;
 }
 
-/** Command-line options whose name differs from the query field that they set. */
+/** Query field by command-line option, for options whose name differs from the name of the field. */
 const FIELD_BY_OPTION: Record<string, string> = { doneBy: "actor" };
 const OPTION_BY_FIELD: Record<string, string> = { actor: "doneBy" };
 
@@ -45,7 +45,8 @@ export function readQuery<Schema extends z.ZodType>(
  * Records an access in the event log and then runs the query.
  *
  * @param access.query parameters of the query, which are recorded with the access
- * @throws {LogUnavailableError} also if the access cannot be recorded; the query then does not run
+ * @throws {LogUnavailableError} if the query cannot read the event log, or if the access cannot be recorded. Without a
+ *   recorded access, the query does not run.
  */
 export function withAuditedAccess<Result>(
   terminal: AuditTerminal,

@@ -42,8 +42,8 @@ function addAuditedCommand(program: Program, name: string): Program {
 }
 
 const BY_HELP =
-  "time of an event to compare: occurred (reported by the writer) or stored (recorded by the log); default: occurred";
-const POINT_HELP = "a revision, position:<n>, a date-time with an offset, start or end";
+  "which time of an event to compare: occurred (reported by the writer) or stored (recorded by the log); default: occurred";
+const POINT_HELP = "a revision, position:<n>, a date-time with an offset, `start` or `end`";
 
 function addEventsCommand(program: Program, terminal: AuditTerminal): void {
   const events = addAuditedCommand(program, "events").description(
@@ -65,7 +65,7 @@ function addEventsCommand(program: Program, terminal: AuditTerminal): void {
 
 const SUBJECT_HELP: Record<(typeof subjectKinds)[number], string> = {
   appointment: "events of an appointment, its queue ticket, its webhook deliveries, and their consequences",
-  customer: "events of a customer with their animals and appointments",
+  customer: "events of a customer, and of the customer's animals and appointments",
   animal: "events of an animal and its appointments",
   clinic: "events of a clinic",
   application:
@@ -123,7 +123,7 @@ function addVerifyCommand(program: Program, terminal: AuditTerminal): void {
     .argument("<file>", "file with the export")
     .requiredOption(
       "--key <key>",
-      "the trusted key (required): a thumbprint, or a file with a public key or key set as printed by `keys`. Do not take the key from the export itself.",
+      "the trusted key (required): a thumbprint, or a file with a public key or a key set, such as the output of `keys`. Do not take the key from the export itself.",
     )
     .option("--clinic <uuid>", "expected clinic of the export")
     .option(

@@ -23,7 +23,9 @@ export async function runAudit(args: string[], terminal: AuditTerminal): Promise
   }
 }
 
-/** Prints an error of the command-line parser and returns the exit code. Help that the user requested is no error. */
+/**
+ * Prints an error of the command-line parser and returns the exit code. Help that the user requested is not an error.
+ */
 function reportCommanderError({ code, exitCode, message }: CommanderError, terminal: AuditTerminal): number {
   if (exitCode === 0) return EXIT_CODE.done;
   const line = code === "commander.help" ? "no command given; see --help" : message;

@@ -4,7 +4,10 @@ import type { AuditTerminal } from "./terminal.ts";
 /** Time before the first progress report, so that a short scan reports nothing. Milliseconds. */
 const FIRST_REPORT_DELAY_MS = 2_000;
 
-/** Interval between progress reports: a terminal redraws one line, a file receives a new line each time. */
+/**
+ * Interval between progress reports in milliseconds. On a terminal, one line is redrawn. In a file, each report is a
+ * new line.
+ */
 const REPORT_INTERVAL_MS = { terminal: 250, file: 5_000 };
 
 /** Creates a reporter that shows the progress of a long scan on standard error. */

@@ -20,7 +20,7 @@ const expectedExport = z.object({
   from: z
     .union(
       [z.literal("start").transform(() => null), instant],
-      "must be an RFC 3339 date-time with an offset, or start",
+      "must be an RFC 3339 date-time with an offset, or `start`",
     )
     .optional(),
   to: instant.optional(),
@@ -85,6 +85,6 @@ function formatManifest(file: string, { clinicId, stored, count, first, last, ma
     `  clinic   ${clinicId}`,
     `  stored   ${stored.from ?? "from the beginning"} to ${stored.to}`,
     `  events   ${count}, ${positions}`,
-    `  created  ${made.at} by ${made.by.type}:${made.by.id}, when the log ended at ${made.logEnd}`,
+    `  created  ${made.at} by ${made.by.type}:${made.by.id}, when the log ended at position ${made.logEnd}`,
   ].join("\n");
 }

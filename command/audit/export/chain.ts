@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 export const CHAIN_SEED = createHash("sha256").update("clinic-service audit export 1").digest("hex");
 
 /**
- * Returns the link of an event in the hash chain: the SHA-256 of the previous link and of the event.
+ * Returns the link of an event in the hash chain: the SHA-256 of the previous link followed by the event.
  *
  * @param canonicalEvent canonical JSON (RFC 8785) of the event
  */

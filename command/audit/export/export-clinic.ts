@@ -14,7 +14,7 @@ import type { ExportSigner } from "./signing.ts";
 export const exportQuery = z
   .strictObject({
     clinic: uuid,
-    /** The range limits the times at which the log stored the events, so that a past range never gets more events. */
+    /** The range applies to the times at which the log stored the events, so a past range never gets more events. */
     from: instant.optional(),
     to: instant.optional(),
   })
@@ -22,8 +22,8 @@ export const exportQuery = z
 export type ExportQuery = z.output<typeof exportQuery>;
 
 /**
- * Returns the limit of the range that is in the future. Such a range is refused: it may still get events, so an export
- * could not prove its content.
+ * Returns which limit of the range is in the future, if any. Such a range is refused, because it may still get events
+ * that an export would not contain.
  *
  * @param now milliseconds since 1970
  */
@@ -40,11 +40,10 @@ export interface ExportOptions extends Pick<EventReadOptions, "client" | "signal
 }
 
 /**
- * Exports a clinic's events in a time range, one per line, followed by a line with the signed manifest. Events that
- * are appended after the start of the export are not included. A second export of the same range has the same event
- * lines.
+ * Exports a clinic's events in a time range, one per line, followed by a line with the signed manifest. Events that are
+ * appended after the start of the export are not included. A second export of the same range has the same event lines.
  *
- * @throws {LogUnavailableError} also after some lines; the manifest is then missing
+ * @throws {LogUnavailableError} possibly after some lines; the manifest is then missing
  */
 export async function exportClinic(
   query: ExportQuery,
@@ -80,7 +79,7 @@ async function* generateLines(
     const event = toCanonicalJson(auditEvent);
     link = nextLink(link, event);
     collector.add(link);
-    // The members `chain` and `event` are in canonical order.
+    // In canonical JSON, `chain` comes before `event`.
     yield `{"chain":"${link}","event":${event}}\n`;
   }
   if (signal.aborted) return;
@@ -91,7 +90,9 @@ async function* generateLines(
   yield `${toCanonicalJson({ manifest, signature })}\n`;
 }
 
-/** Returns true if the clinic is the only one that the event names. An export omits events of several clinics. */
+/**
+ * Returns true if the clinic is the only one that the event names. An export omits events that name several clinics.
+ */
 function isOnlyOfClinic(clinicId: string, event: AuditEvent): boolean {
   return getClinicIds(event).length > 0 && createVisibilityFilter([clinicId])(event);
 }

@@ -5,11 +5,11 @@ export const EXPORT_FORMAT = "clinic-service-audit-export/1";
 const sha256Hex = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 hash in hex");
 const instant = z.iso.datetime({ precision: 3 });
 const eventReference = z.strictObject({
-  position: z.string().regex(/^\d+$/, "must be a position"),
+  position: z.string().regex(/^\d+$/, "must be a log position"),
   id: z.string(),
 });
 
-/** Description of an export, which is signed and forms the last line of the file. */
+/** Signed description of an export. It forms the last line of the file. */
 export const manifest = z.strictObject({
   format: z.literal(EXPORT_FORMAT),
   clinicId: z.guid(),
@@ -20,17 +20,20 @@ export const manifest = z.strictObject({
   last: eventReference.nullable(),
   /** The last link of the hash chain. */
   chain: sha256Hex,
-  /** Shortened links of the hash chain. They locate the first changed line if somebody recomputed the chain. */
+  /** Shortened links of the hash chain. If an attacker recomputed the chain, they locate the first changed line. */
   marks: z.strictObject({
     every: z.int().min(1),
     links: z.array(z.string().regex(/^[0-9a-f]{16}$/, "must be 16 hex digits")),
   }),
-  /** Time, author and log end of the export. Two manifests of the same range differ only in these members. */
+  /**
+   * Time and author of the export, and the log position at which the log ended. Two manifests of the same range differ
+   * only in these members.
+   */
   made: z.strictObject({
     at: instant,
     by: z.strictObject({ type: z.string(), id: z.string() }),
     accessId: z.string(),
-    logEnd: z.string().regex(/^\d+$/, "must be a position"),
+    logEnd: z.string().regex(/^\d+$/, "must be a log position"),
   }),
 });
 export type Manifest = z.infer<typeof manifest>;

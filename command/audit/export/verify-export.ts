@@ -39,9 +39,9 @@ interface ReadSummary {
 /**
  * Verifies that an export is complete and unaltered, using only its lines and the trusted keys.
  *
- * The result names the first line that does not fit the hash chain. If somebody recomputed the whole chain, the lines
- * fit each other but not the signed marks. The marks then locate the first changed line: exactly in an export of up
- * to 4,096 events, else within a few lines.
+ * The result names the first line that does not fit the hash chain. If an attacker recomputed the whole chain, the
+ * lines fit each other but not the signed marks. The marks then locate the first changed line: exactly in an export of
+ * up to 4,096 events, otherwise within a few lines.
  *
  * @param lines each line with its line ending, if it has one
  * @param expected compared with the signed manifest after all lines are verified
@@ -85,11 +85,11 @@ function describeDifferences(
 ): string | undefined {
   const differences: string[] = [];
   if (clinic !== undefined && clinicId !== clinic)
-    differences.push(`expected clinic ${clinic}, the manifest says ${clinicId}`);
+    differences.push(`expected clinic ${clinic}, but the manifest says ${clinicId}`);
   if (from !== undefined && stored.from !== from)
-    differences.push(`expected from ${from ?? "start"}, the manifest says ${stored.from ?? "start"}`);
+    differences.push(`expected from ${from ?? "start"}, but the manifest says ${stored.from ?? "start"}`);
   if (to !== undefined && stored.to !== to)
-    differences.push(`expected to ${to}, the manifest says ${stored.to}`);
+    differences.push(`expected to ${to}, but the manifest says ${stored.to}`);
   return differences.length > 0 ? `it is not the expected export: ${differences.join("; ")}` : undefined;
 }
 
@@ -120,8 +120,8 @@ function verifyEventLine(text: string, summary: ReadSummary): string | undefined
 }
 
 /**
- * Verifies the last line of an export. The events are compared with the signed manifest before the readable manifest
- * is, because the readable manifest may be altered too.
+ * Verifies the last line of an export. Compares the events with the signed manifest first, because the readable
+ * manifest may be altered too.
  */
 async function verifyManifestLine(
   text: string,
@@ -154,7 +154,7 @@ function locateChange(signedMarks: Manifest["marks"], { collector }: ReadSummary
   const changed = first === last ? "the line was" : `a line from here up to line ${last} was`;
   return {
     line: first,
-    problem: `${changed} changed after signing and the hash chain recomputed, or the last events were removed`,
+    problem: `${changed} changed after signing and the hash chain was recomputed, or the last events were removed`,
   };
 }
 

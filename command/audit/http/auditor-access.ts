@@ -25,8 +25,8 @@ const MAX_REQUESTS_PER_MINUTE = 240;
 const MAX_INVALID_CREDENTIALS_PER_MINUTE = 300;
 
 /**
- * Maximum number of valid credentials that are remembered. A flood of invalid credentials does not block remembered
- * credentials from the same address.
+ * Maximum number of valid credentials to remember. A flood of invalid credentials from the same address does not block
+ * a remembered credential.
  */
 const MAX_REMEMBERED_CREDENTIALS = 1_000;
 

@@ -12,7 +12,7 @@ export interface AuditDependencies {
   takeSlot: TakeSlot;
 }
 
-/** Schema of the parameter that requests progress lines between the events. */
+/** Schema of the parameter that adds progress lines to the response. */
 const progressQuery = z.object({ progress: z.enum(["true", "false"]).default("false") });
 
 /**
@@ -45,7 +45,7 @@ async function* toLines({ events, through }: EventList, { limit }: ListQuery): A
     last = event.position;
     yield `${JSON.stringify(event)}\n`;
   }
-  // A list that reaches the limit may have a next page, which can be empty.
+  // If the list reaches the limit, there may be more events. The next page can be empty.
   const next = count === limit ? last : null;
   yield `${JSON.stringify({ end: { count, next, through: String(through) } })}\n`;
 }

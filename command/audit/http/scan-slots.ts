@@ -11,7 +11,7 @@ export interface SlotLimits {
 /** Limits for queries with a streamed response: scans, replays and exports. */
 const SCAN_SLOT_LIMITS: SlotLimits = { total: 4, perAuditor: 2 };
 
-/** Limits for queries with one JSON object as response, which may still read a long stream. */
+/** Limits for queries that return one JSON object. Such a query may still read a long stream. */
 export const STATE_SLOT_LIMITS: SlotLimits = { total: 8, perAuditor: 4 };
 
 /** Value of the Retry-After header if no slot is free. Seconds. */
@@ -48,10 +48,10 @@ export function createScanSlots(limits = SCAN_SLOT_LIMITS): TakeSlot {
 }
 
 /**
- * Takes a slot and streams lines as the response. When the response ends, the slot is released and the signal aborts,
- * so a client that disconnects also ends its scan.
+ * Takes a slot and streams lines as the response. When the response ends or the client disconnects, the slot is
+ * released and the signal aborts, which ends the scan.
  *
- * @param start starts the query and returns its lines
+ * @param start starts the query and returns its lines; the query must end when the given signal aborts
  * @throws {ApiError} 429 `too_many_scans`
  */
 export async function streamWithSlot(

@@ -42,7 +42,7 @@ export interface LogEvent {
 /**
  * Converts a stored event. If this release cannot read the event, the result contains the reason.
  *
- * @param position log position, for an event without a position of its own
+ * @param position log position; required only if the event contains no position
  */
 export function toLogEvent(event: RecordedEvent, position = event.position?.commit): LogEvent {
   const metadata = eventMetadata.safeParse(event.metadata).data;
@@ -83,7 +83,7 @@ const WITHHELD_TEXT = "(withheld)";
 
 function withholdSecrets(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
-  // The client returns data that is not JSON as bytes.
+  // For an event whose data is not JSON, the EventStoreDB client returns bytes.
   if (value instanceof Uint8Array) return Buffer.from(value).toString("base64");
   if (Array.isArray(value)) return value.map(withholdSecrets);
   return Object.fromEntries(

@@ -24,11 +24,14 @@ export interface ScanProgress {
 
 export interface ScanOptions {
   client: EventStoreDBClient;
-  /** Prefixes of the names of the streams to scan. Undefined for all streams. The server omits all other streams. */
+  /**
+   * Prefixes of the names of the streams to scan; undefined for all streams. The server does not send events of other
+   * streams.
+   */
   prefixes: readonly string[] | undefined;
   /** Log position at which the scan ends, inclusive. */
   through: bigint;
-  /** Ends the scan when it aborts. */
+  /** When this signal aborts, the scan ends. */
   signal: AbortSignal;
   onProgress?: ((progress: ScanProgress) => void) | undefined;
 }
@@ -107,7 +110,7 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<LogEvent, v
   }
 }
 
-/** Item that the scan inserts among the events of the subscription. */
+/** Item that the scan adds to the subscription's events to report progress. */
 type ScanMark = { mark: "caughtUp" } | { mark: "checkpoint"; position: bigint };
 type SubscriptionItem = ScanMark | { event?: RecordedEvent; commitPosition?: bigint };
 

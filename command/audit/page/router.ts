@@ -5,7 +5,9 @@ import type { RequestState } from "../../../shared/http/app.ts";
 import { type Page, servePages, toPage } from "../../../shared/http/pages.ts";
 import { createRouter } from "../../../shared/http/router.ts";
 
-/** Headers that allow the page only files of its own origin, and no inline scripts, evaluated scripts or framing. */
+/**
+ * Headers that restrict the page to files of its own origin, and forbid inline scripts, evaluated scripts and framing.
+ */
 const PAGE_HEADERS = {
   "Content-Security-Policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",

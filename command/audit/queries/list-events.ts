@@ -33,7 +33,7 @@ const listFields = {
   /** Log position after which the list starts. */
   after: z
     .string()
-    .regex(/^\d{1,20}$/, "must be a position")
+    .regex(/^\d{1,20}$/, "must be a log position")
     .transform(BigInt)
     .optional(),
   limit: z.coerce.number().int().min(1).max(1_000_000).optional(),

@@ -32,14 +32,14 @@ interface TimeRange {
 }
 
 /**
- * Returns true if a time range can contain events. An empty range is refused, because the reader could mistake the
+ * Returns true if a time range can contain events. An empty range is refused, because the auditor could mistake the
  * empty list for a result.
  */
 export function isRangeNotEmpty({ from, to }: TimeRange): boolean {
   return from === undefined || to === undefined || from < to;
 }
 
-export const EMPTY_RANGE_ISSUE = { path: ["to"], message: "must be later than from" };
+export const EMPTY_RANGE_ISSUE = { path: ["to"], message: "must be later than `from`" };
 
 const filterSchema = z.object(filterFields);
 
@@ -62,7 +62,7 @@ export function createEventFilter({ from, to, by, type, actor }: z.output<typeof
   };
 }
 
-/** Returns the time of an event that a filter compares. If the occurrence time is unknown, it is the storage time. */
+/** Returns the time that a filter compares. If the event has no occurrence time, returns its storage time. */
 export function getEventTime({ occurredAt, storedAt }: AuditEvent, by: TimeBasis): string {
   return by === "stored" ? storedAt : (occurredAt ?? storedAt);
 }

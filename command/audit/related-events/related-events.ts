@@ -8,7 +8,7 @@ export type IsRelated = (event: AuditEvent) => boolean;
 const MAX_FOLLOWED_IDS = 500_000;
 
 /**
- * By event type, the field with the id of a new appointment. Appointments are followed by id, because the events of a
+ * By event type, the field with the id of the new appointment. Appointment ids are followed, because the events of a
  * queue ticket may name only the appointment.
  */
 const APPOINTMENT_ID_FIELDS = { AppointmentRequested: "appointmentId", AppointmentImported: "appointmentId" };
@@ -24,10 +24,10 @@ export class TooManyRelatedEventsError extends Error {
  * - Clinic: all events that name the clinic.
  * - Correlation id: all events of the request, with their direct and indirect consequences.
  * - Auditor: the events of the auditor's stream, and all accesses of the auditor.
- * - Appointment, customer, animal or application: all events whose data contains the id; all later events of a stream
- *   that starts with such an event; the deliveries of these events; and the direct and indirect consequences of these
- *   events. Appointments, a customer's animals, and an application's installations and endpoints are also followed by
- *   their own ids. Actions of an application are related to the application.
+ * - Appointment, customer, animal or application: all events whose data contains the id, and all later events of the
+ *   streams that start with such an event. Also the webhook deliveries of all these events, and their direct and
+ *   indirect consequences. The ids of appointments, of a customer's animals, and of an application's installations and
+ *   endpoints are followed in the same way. Actions of an application are related to the application.
  *
  * An access is related to the auditor and to the request, not to the records that the auditor viewed.
  *
@@ -110,7 +110,7 @@ function isDelivery({ stream }: AuditEvent): boolean {
   return stream.startsWith("webhookDelivery-");
 }
 
-/** Returns the stream of the event that a delivery delivers. Undefined for other events. */
+/** Returns the stream of the event that a webhook delivery contains. Returns undefined for events of other objects. */
 function getSourceStream({ data }: AuditEvent): string | undefined {
   const stream = getMember(getMember(data, "source"), "stream");
   return typeof stream === "string" ? stream : undefined;

@@ -42,7 +42,7 @@ foldsByCategory.set("sandbox", (_, event) => {
 });
 
 /**
- * Returns the function that foldsByCategory the events of a stream: the `evolve` function that commands use. For a category
+ * Returns the function that folds the events of a stream: the `evolve` function of its aggregate. For a category
  * without an aggregate, the state contains the data of the last event of each type.
  */
 export function getFold(stream: string): Fold {

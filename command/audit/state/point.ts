@@ -25,7 +25,7 @@ export const streamPointField = z.string().transform((text, context): Point => {
   if (time?.success) return { kind: "time", time: time.data };
   context.addIssue({
     code: "custom",
-    message: "must be a revision, position:<n>, a date-time with an offset, start or end",
+    message: "must be a revision, position:<n>, a date-time with an offset, `start` or `end`",
   });
   return z.NEVER;
 });

@@ -20,14 +20,14 @@ export const diffQuery = z.strictObject({
 });
 export type DiffQuery = z.output<typeof diffQuery>;
 
-/** Summary of the last event that a state includes. */
+/** Summary of the last event that was folded into a state. */
 type LastEvent = Pick<AuditEvent, "revision" | "position" | "type" | "occurredAt" | "storedAt">;
 
 export interface StreamState {
   stream: string;
-  /** The last event that the state includes; null at a point before the first event. */
+  /** Last event folded into the state; null at a point before the first event. */
   last: LastEvent | null;
-  /** Null if the state includes no event that the reader may see. */
+  /** Null if the reader may see no event up to the point. */
   state: unknown;
 }
 
@@ -40,7 +40,7 @@ export interface StateDiff {
 
 /**
  * Returns the state of a stream at a point in its history, computed by the service's own code. If the point is a time,
- * the state includes the events that had occurred (or had been stored) by then, in stream order.
+ * folds the events that had occurred (or had been stored) by then, in stream order.
  *
  * @returns undefined if the stream does not exist, or if the reader may see none of its events
  * @throws {UnreadableStreamError} if this release cannot read an event of the stream

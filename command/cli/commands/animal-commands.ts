@@ -13,7 +13,7 @@ const clinic = id("the clinic");
 export const animalCommands: Command[] = [
   defineCommand(animalCategory, {
     name: "animal register",
-    summary: "Registers an animal of a customer.",
+    summary: "Registers a customer's animal.",
     example: `${CLINIC_OPTION} --customer 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002 --name Luna --species cat --weight-kg 4.2`,
     options: {
       id: newId("the new animal's id"),

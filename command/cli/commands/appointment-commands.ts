@@ -108,7 +108,7 @@ export const appointmentCommands: Command[] = [
   defineTransition("complete", "Completes the consultation of an appointment.", completeAppointment),
   defineTransition(
     "no-show",
-    "Records that nobody came to an appointment. Requires that the start time has passed.",
+    "Records that nobody came to an appointment. The start time must have passed.",
     markNoShow,
   ),
   defineCommand(appointmentCategory, {
@@ -124,7 +124,7 @@ export const appointmentCommands: Command[] = [
   }),
   defineCommand(appointmentCategory, {
     name: "appointment reschedule",
-    summary: "Moves an appointment to another time. Requires that the animal is not checked in.",
+    summary: "Moves an appointment to another time. The animal must not be checked in yet.",
     example: `${ID_OPTION} ${CLINIC_OPTION} --scheduled-at 2027-03-02T10:00:00+01:00`,
     options: {
       ...appointmentOptions,

@@ -16,7 +16,7 @@ export const auditorCommands: Command[] = [
       name: text(auditorFields.name, "name"),
       clinics: list(
         auditorFields.clinicIds.default(null),
-        "clinics whose records the auditor may see, separated by commas; default: all records, also those of no clinic",
+        "clinics whose records the auditor may see, separated by commas; default: all records, including those that belong to no clinic",
         "uuids",
       ),
       expiresAt: textOrNull(auditorFields.expiresAt, "time at which the credential expires", "date-time"),

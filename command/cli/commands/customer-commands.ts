@@ -12,7 +12,7 @@ const clinic = id("the clinic");
 export const customerCommands: Command[] = [
   defineCommand(customerCategory, {
     name: "customer register",
-    summary: "Registers a customer, the owner of animals.",
+    summary: "Registers a customer, who can own animals.",
     example: `${CLINIC_OPTION} --full-name 'Ada Example' --phone '+41 41 555 0101' --city Zug`,
     options: {
       id: newId("the new customer's id"),

@@ -71,7 +71,7 @@ export const partnerCommands: Command[] = [
   }),
   defineCommand(partnerApplicationCategory, {
     name: "partner approve-origin",
-    summary: "Approves an origin for an application's webhooks in production, and releases held deliveries.",
+    summary: "Approves an origin for an application's production webhooks, and releases held deliveries.",
     example: `--application ${APPLICATION_ID} --origin https://hooks.example.com`,
     options: { application, origin },
     getStreamId: (values) => values.application,

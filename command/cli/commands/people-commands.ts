@@ -51,7 +51,7 @@ export const peopleCommands: Command[] = [
   defineCommand(membershipCategory, {
     name: "membership grant",
     summary:
-      "Grants a portal user a membership of a clinic. The user must accept the membership, unless --accepted-at is given.",
+      "Makes a portal user a member of a clinic. The user must accept the membership, unless --accepted-at is given.",
     example: `${CLINIC_OPTION} --user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f --role owner --permissions manage_staff,view_clinical,manage_schedule,manage_tenant`,
     options: {
       id: newId("the new membership's id"),

@@ -19,11 +19,11 @@ const schema = z.object({
 const COMMAND_NAME = "webhooks recover";
 
 /**
- * Runs `webhooks recover`: replays all deliveries of an endpoint that failed or were skipped in a time range, and prints
- * their number.
+ * Runs `webhooks recover`: replays all deliveries of an endpoint that failed or were skipped in a time range, and
+ * prints their number.
  *
  * @throws {InputError} that names the invalid options
- * @throws {DomainError | LogUnavailableError} if the recovery stops; the replays requested before that are kept
+ * @throws {DomainError | LogUnavailableError} if the recovery stops; replays that were already requested are kept
  */
 export async function recoverWebhooks(given: RawOptions, terminal: Terminal): Promise<void> {
   const { endpoint: endpointId, since, until, dryRun, actor, json } = parseOptions(schema, given);

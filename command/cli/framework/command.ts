@@ -20,14 +20,17 @@ export interface PrintedResult {
   events: number;
   /** Log position of the last appended event. */
   position: bigint | undefined;
-  /** Other generated ids, and values that are shown only once, such as a client secret. By name. */
+  /** By name: other generated ids, and values that are shown only once, such as a client secret. */
   extraValues: Record<string, string>;
 }
 
 /** A command with valid options, ready to run. */
 export interface PreparedCommand {
   run(log: EventLog, context: CommandContext): Promise<PrintedResult>;
-  /** Id of the object that the command changes. An import runs commands that change the same object in order. */
+  /**
+   * Id of the object that the command changes. Within an import, commands that change the same object run in file
+   * order.
+   */
   changedId: string;
   /** Stream to which the command appends. */
   stream: string;
@@ -68,7 +71,7 @@ export interface Command {
   check(given: Record<string, unknown>, generatesIds: boolean): CheckResult;
 }
 
-/** Result of a declared command's `run`: the part of an operation's result that is printed. */
+/** Result of `run` in the declaration of a command. Contains only what is printed. */
 interface RunResult {
   events: readonly unknown[];
   position: bigint | undefined;
@@ -88,7 +91,10 @@ export function defineCommand<O extends Options>(
     example: string;
     options: O;
     isImportable?: false;
-    /** Returns the id of the stream to which the command appends; default: the option `id`. Invalid values are undefined. */
+    /**
+     * Returns the id of the stream to which the command appends; default: the option `id`. Options with invalid values
+     * are passed as undefined.
+     */
     getStreamId?(values: PartialValues<O>): string | undefined;
     run(log: EventLog, values: OptionValues<O>, context: CommandContext): Promise<RunResult>;
   },
@@ -110,7 +116,8 @@ export function defineCommand<O extends Options>(
       }
       const values = parsed.data as OptionValues<O>;
       const changedId = getStreamId(values);
-      if (changedId === undefined) throw new Error(`Command ${name} has no option for the changed object`);
+      if (changedId === undefined)
+        throw new Error(`Command ${name} has no option with the id of the object that it changes`);
       const run: PreparedCommand["run"] = async (log, context) => {
         const { events, position, extraValues } = await declaration.run(log, values, context);
         const { id = changedId, ...otherIds } = pickGeneratedIds(options, values);

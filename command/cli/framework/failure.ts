@@ -10,7 +10,7 @@ export const EXIT_CODE = {
   badInput: 2,
   refused: 3,
   logUnavailable: 4,
-  /** Exit code that shells report for a process that SIGINT ended. */
+  /** Exit code that shells report for a process ended by SIGINT. */
   interrupted: 130,
 } as const;
 
@@ -45,7 +45,7 @@ export function describeFailure(error: unknown): Failure {
 /**
  * Formats problems as one line.
  *
- * @param nameOf returns the name of an option as the operator writes the option
+ * @param nameOf returns the name of an option as the operator types it
  */
 export function formatProblems(problems: OptionProblem[], nameOf: (option: string) => string): string {
   return problems.map(({ option, message }) => `${nameOf(option)} ${message}`).join("; ");

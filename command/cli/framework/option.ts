@@ -29,12 +29,15 @@ export function text<Schema extends z.ZodType>(schema: Schema, help: string, pla
   return createOption(schema, help, placeholder, (given) => given);
 }
 
-/** Defines an optional text. The value is null if the option is omitted or, on the command line, empty. */
+/** Defines an option with an optional text: null if the option is omitted or, on the command line, empty. */
 export function textOrNull<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
   return createOption(schema.nullable().default(null), help, placeholder, toNullIfEmpty);
 }
 
-/** Defines a text to change. An omitted option leaves the text unchanged. An empty value clears the text (null). */
+/**
+ * Defines an option that changes a stored text. An omitted option leaves the text unchanged. An empty value clears the
+ * text (null).
+ */
 export function textToChange<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
   return createOption(schema.optional(), help, placeholder, toNullIfEmpty);
 }
@@ -51,12 +54,12 @@ export function flag(help: string) {
   return createOption(z.boolean().default(false), help, undefined, () => true);
 }
 
-/** Defines a list of values, separated by commas on the command line. */
+/** Defines an option with a list of values, separated by commas on the command line. */
 export function list<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "list") {
   return createOption(schema, help, placeholder, (given) => given.split(",").map((item) => item.trim()));
 }
 
-/** Maximum nesting of a JSON value. A value with this nesting stays far below the stack limit. */
+/** Maximum nesting of a JSON value. Code that recurses this deep stays far below the stack limit. */
 const MAX_NESTING_LEVELS = 100;
 
 /**
@@ -67,7 +70,7 @@ export function json<Schema extends z.ZodType>(schema: Schema, help: string) {
   const bounded = z
     .unknown()
     .optional()
-    .refine(isNestedWithin, `must not nest more than ${MAX_NESTING_LEVELS} levels deep`)
+    .refine(isNestedWithin, `must not be nested more than ${MAX_NESTING_LEVELS} levels deep`)
     .pipe(schema);
   return createOption(bounded, help, "json", (given) => {
     try {
@@ -92,7 +95,7 @@ export function newId(help: string): Option<typeof uuid> {
 }
 
 /**
- * Returns whether the nesting of a value is within the limit. The function works level by level, because recursion
+ * Returns true if the nesting of a value is within the limit. The function works level by level, because recursion
  * could overflow the stack.
  */
 function isNestedWithin(value: unknown): boolean {

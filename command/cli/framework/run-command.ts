@@ -8,7 +8,7 @@ export type RawOptions = Record<string, string | boolean | undefined>;
 
 type CommandName = Pick<Command, "noun" | "verb">;
 
-/** Access of a command to its process: environment variables, streams and signals. */
+/** Interface between a command and its process: environment variables, streams and signals. */
 export interface Terminal {
   env: NodeJS.ProcessEnv;
   /** Writes a line to standard output. Resolves when the line is written. */
@@ -19,8 +19,8 @@ export interface Terminal {
   /** Redraws the progress bar on standard error; undefined if standard error is not a terminal. */
   redraw: ((text: string) => void) | undefined;
   /**
-   * Catches the first Ctrl-C or SIGTERM: the returned signal aborts, and the caller must stop in an orderly way. A second
-   * Ctrl-C or SIGTERM ends the process immediately.
+   * Catches the first Ctrl-C or SIGTERM and aborts the returned signal. The caller must then stop in an orderly way. A
+   * second Ctrl-C or SIGTERM ends the process immediately.
    */
   catchInterruption(): AbortSignal;
 }

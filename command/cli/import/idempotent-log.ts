@@ -20,10 +20,10 @@ export interface RepeatableCommand {
 /**
  * Creates an event log on which a command takes effect at most once. The command's stream is read before any rule is
  * checked. If the stream contains an event of the command or of a later command in the list, the command was applied.
- * Then no rule can refuse the command any more, for example because the clinic is closed now. Every read of the stream
- * repeats the check, because an append that timed out may still arrive.
+ * Rules are then not checked, so a clinic that was closed later causes no refusal. Every read of the stream repeats the
+ * check, because an append that timed out may still arrive.
  *
- * @throws {AlreadyAppliedError} now, or from any later read of the command's stream
+ * @throws {AlreadyAppliedError} if the command was applied; any later read of the command's stream throws it too
  * @throws {LogUnavailableError}
  */
 export async function createIdempotentEventLog(log: EventLog, command: RepeatableCommand): Promise<EventLog> {

@@ -20,7 +20,7 @@ export interface LineFailure {
   text: string;
 }
 
-/** Refused option by error code, for codes that do not contain the name of the option. */
+/** By error code, the option that was refused. Contains only codes that do not include the name of the option. */
 const OPTION_BY_CODE: Record<string, string> = {
   allocation_empty: "until",
   expiry_without_demo: "demoExpiresAt",
@@ -33,8 +33,8 @@ const OPTION_BY_CODE: Record<string, string> = {
 };
 
 /**
- * Describes why a line's command was refused, and which fields are invalid. If no single field is invalid, as in an
- * illegal transition, the problem names the id of the changed object.
+ * Describes why a line's command was refused, and which fields are invalid. If no single field is invalid, for example
+ * in an illegal status transition, the problem names the id of the changed object.
  */
 export function describeRefusal(line: number, error: DomainError, command: Command): LineFailure {
   const { code, message } = error;

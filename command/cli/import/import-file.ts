@@ -25,9 +25,9 @@ export interface ImportOptions {
 }
 
 /**
- * Applies the commands of a file of JSON lines. A line that is invalid or refused is reported with its number, and
- * the import continues. Lines that change the same object as a failed line are not applied. A second import of the
- * same file changes nothing. A stopped or killed import is finished by running it again.
+ * Applies the commands of a file of JSON lines. A line that is invalid or refused is reported with its number, and the
+ * import continues. Lines that change the same object as a failed line are not applied. A second import of the same
+ * file changes nothing. To finish a stopped or killed import, run it again.
  *
  * @param name path of the file, or `-` for standard input
  * @param options.dryRun checks every line without writing
@@ -57,7 +57,9 @@ export async function importFile(name: string, options: ImportOptions, terminal:
 
 const INTERRUPTED_NOTE = "finishing the lines in progress; press Ctrl-C again to stop immediately";
 
-/** Creates an event log that retries its operations, and reports when the log becomes unavailable and available. */
+/**
+ * Creates an event log that retries its operations, and reports when the log becomes unavailable or available again.
+ */
 function createReportingLog(
   log: EventLog,
   seconds: number,

@@ -72,7 +72,7 @@ function createInvalidCommandLine(reason: string): InvalidLine {
 
 /** Describes the value of the `command` field for an error message. */
 function describeName(name: unknown): string {
-  return typeof name === "string" ? JSON.stringify(name.slice(0, 60)) : "is not a text and";
+  return typeof name === "string" ? JSON.stringify(name.slice(0, 60)) : "is not a string and";
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { PreparedCommand } from "../framework/command.ts";
 
-/** Turn of one command in an import. A command runs between `ready` and `end`. */
+/** Turn of one command in an import. The command may run after `ready` resolves, and until `end` is called. */
 export interface Turn {
   /** Resolves when all commands that must run before this command have ended. */
   ready: Promise<unknown>;
@@ -10,16 +10,16 @@ export interface Turn {
 
 /** Unfinished commands that name one id. */
 interface IdUse {
-  /** End of the last command that changes the object with the id. */
+  /** Resolves when the last command that changes the object has ended. */
   writer: Promise<void> | undefined;
-  /** Ends of all later commands that only refer to the id. */
+  /** Each promise resolves when a later command that only refers to the object has ended. */
   readers: Set<Promise<void>>;
 }
 
 /**
- * Creates the order of an import's commands. Commands about the same object run in order. All other commands run
- * concurrently. A command waits for every earlier command that changes one of its ids, and for every earlier command
- * that names the id of the object that it changes.
+ * Creates the order of an import's commands. A command waits for every earlier command that changes an object to which
+ * it refers. It also waits for every earlier command that refers to the object that it changes. All other commands run
+ * concurrently.
  */
 export function createImportOrder(): (call: Pick<PreparedCommand, "changedId" | "ids">) => Turn {
   const uses = new Map<string, IdUse>();

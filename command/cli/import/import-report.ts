@@ -15,8 +15,8 @@ export interface Tally {
 }
 
 /**
- * End of an import: `complete` after the last line, `interrupted` by the operator, or `failed` by an error that no line
- * caused.
+ * End of an import: `complete` after the last line, `interrupted` by the operator, or `failed` after an error that was
+ * not caused by a line.
  */
 export type ImportEnd = "complete" | "interrupted" | "failed";
 

@@ -53,11 +53,11 @@ interface ImportState extends ApplyOptions {
   takeTurn: ReturnType<typeof createImportOrder>;
   tally: Tally;
   /**
-   * Ids of the objects that failed lines should have changed, with the number of the first such line. Later lines that
-   * change the same object are not applied.
+   * By object id, the number of the first failed line that should have changed the object. Later lines that change the
+   * object are not applied.
    */
   failedIds: Map<string, number>;
-  /** An error that no line caused. No further line is started after the error. */
+  /** An error that was not caused by a line. After such an error, no further line is started. */
   fatalError: { error: unknown } | undefined;
 }
 
@@ -74,7 +74,7 @@ export async function applyLines(lines: AsyncIterable<Line>, options: ApplyOptio
   }
   await Promise.all(inProgress);
   if (state.fatalError) return { tally, end: "failed", error: state.fatalError.error };
-  // After an interruption, the lines in progress may have been the last lines of the file.
+  // An interrupted import is still complete if the last lines of the file were already in progress.
   const isInterrupted = options.interruption.aborted && countFinished(tally) < options.survey.lines;
   return { tally, end: isInterrupted ? "interrupted" : "complete" };
 }
@@ -104,8 +104,8 @@ function isStopped({ fatalError, interruption }: ImportState): boolean {
 }
 
 /**
- * Reports an invalid line. A line that names the object to change waits for its turn, so that only later lines about the
- * same object are not applied.
+ * Reports an invalid line. If the line names the object to change, it waits for its turn: earlier lines about the
+ * object are still applied, later ones are not.
  */
 async function reportInvalidLine(state: ImportState, number: number, line: InvalidLine): Promise<void> {
   const { reason, problems, changedId } = line;

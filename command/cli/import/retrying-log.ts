@@ -24,7 +24,7 @@ export function createRetryingEventLog(
   log: EventLog,
   { timeoutMs, signal, onAvailabilityChange }: RetryOptions,
 ): EventLog {
-  // Each retrying operation adds a listener. The caller decides how many operations run concurrently.
+  // Each retrying operation adds a listener, and Node.js would warn about more than 10.
   setMaxListeners(0, signal);
   let wasAvailable = true;
   const setAvailable = (isAvailable: boolean) => {

@@ -123,7 +123,7 @@ describe("auditors' access", () => {
     }
   });
 
-  it("an auditor of one clinic sees only that clinic's events of a request that changed two clinics", async () => {
+  it("if a request changed two clinics, an auditor of one of them sees only that clinic's events", async () => {
     const correlationId = randomUUID();
     for (const { clinicId, customerId } of [own, foreign]) {
       await world.log.append(`customer-${randomUUID()}`, -1n, [
@@ -188,7 +188,7 @@ describe("auditors' access", () => {
     }
   });
 
-  it("the database role of the audit service can read only deliveries without bodies, and attempts, and cannot write", async () => {
+  it("the database role of the audit service cannot write, and can read only attempts and deliveries without their bodies", async () => {
     const client = new pg.Client(world.database.urls.audit);
     await client.connect();
     await client.query("SELECT delivery_id, status FROM webhooks.delivery");
@@ -208,7 +208,7 @@ describe("auditors' access", () => {
     await client.end();
   });
 
-  it("GET /audit/v1/deliveries returns deliveries of the auditor's clinics, or 503 if the database is unavailable", async () => {
+  it("GET /audit/v1/deliveries returns only deliveries of the auditor's clinics, or 503 if the database is unavailable", async () => {
     await insertDeliveries(world, own, "gone");
     const path = `/audit/v1/deliveries?stream=${own.stream}`;
     const { body } = await auditor.request(path);

@@ -43,7 +43,8 @@ describe("a long list of events", () => {
   let service: RunningService;
   let log: EventLog;
 
-  // The test stops its event log, and other tests must not read the large events. So it starts its own.
+  // This suite needs its own event log, because it stops the log and appends large events that other tests must not
+  // read.
   before(async () => {
     world = await startAuditWorld();
     dir = path.join(makeTestRoot(), "log");
@@ -88,7 +89,7 @@ describe("a long list of events", () => {
     await eventually("the slots are free", async () => (await request(one, "&limit=1")).status === 200);
   });
 
-  it("only a limited number of states are folded at a time for one auditor", async () => {
+  it("an auditor can have only a limited number of concurrent state queries", async () => {
     const headers = await createCredentialHeader();
     const stream = await appendLargeEvents(log, randomUUID());
     const requestState = () => requestAudit(`${service.url}/audit/v1/state?stream=${stream}`, headers);

@@ -89,7 +89,7 @@ describe("the page /audit", function () {
     expect(problems.splice(0).filter((line) => !line.includes("401"))).to.deep.equal([]);
   });
 
-  it("the audit page signs an auditor in and shows the name", async () => {
+  it("the audit page signs an auditor in and shows the auditor's name", async () => {
     await signIn(auditor.credential);
     await page.getByText("Ada Audit, 1 clinic").waitFor();
     expect(await page.evaluate("document.activeElement.id")).to.equal("subject");
@@ -168,7 +168,7 @@ describe("the page /audit", function () {
     await page.goBack();
     await page.getByText("3 events").waitFor();
     await search("customer", foreign.customerId);
-    await page.getByText("No events found that you may see.").waitFor();
+    await page.getByText("No visible events match this search.").waitFor();
   });
 
   it("the audit page fits a narrow screen", async () => {

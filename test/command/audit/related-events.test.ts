@@ -54,7 +54,9 @@ const confirmed = createEvent(`appointment-${APPOINTMENT}`, 1, "AppointmentConfi
 const replayed = createEvent(`webhookDelivery-${DELIVERY}`, 1, "WebhookDeliveryReplayRequested", {
   data: { deliveryId: DELIVERY, endpointId: ENDPOINT },
 });
-/** A log with events of several clinics, customers and partners, by a name that the expectations use. */
+/**
+ * A log with events of several clinics, customers and partners. Each event has a name, which the expected results use.
+ */
 const log: Record<string, AuditEvent> = {
   clinic: createEvent(`clinic-${CLINIC}`, 0, "ClinicRegistered", { data: { clinicId: CLINIC } }),
   customer: createEvent(`customer-${CUSTOMER}`, 0, "CustomerRegistered", { data: { customerId: CUSTOMER } }),
@@ -154,7 +156,7 @@ describe("createRelatedEventsFinder", () => {
     expect([imported, ticket].map(isRelated)).to.deep.equal([true, true]);
   });
 
-  it("createRelatedEventsFinder throws an error if a subject has more ids than the maximum", () => {
+  it("createRelatedEventsFinder throws an error if a subject has more related ids than the maximum", () => {
     const isRelated = createRelatedEventsFinder({ kind: "customer", id: CUSTOMER }, 2);
     expect(() => Object.values(log).map(isRelated)).to.throw(
       TooManyRelatedEventsError,

@@ -96,7 +96,7 @@ describe("the state of a stream", () => {
   const requestState = async (at: string) =>
     (await auditor.request(`/audit/v1/state?stream=${history.stream}&at=${encodeURIComponent(at)}`)).body;
 
-  it("GET /audit/v1/state returns the state that the service's own commands fold", async () => {
+  it("GET /audit/v1/state returns the same state that the command service loads", async () => {
     const { state: folded, last } = await requestState("end");
     expect(folded).to.deep.equal((await load(world.log, appointmentAggregate, history.appointmentId)).state);
     expect(last).to.include({ revision: 2, type: "AppointmentCancelled" });
@@ -146,7 +146,7 @@ describe("the state of a stream", () => {
     expect([lines[2].state.status, end.count]).to.deep.equal(["cancelled", 3]);
   });
 
-  it("a stream of any category of the catalog can be folded, and secrets in its state are withheld", async () => {
+  it("a stream of any category in the event catalog can be folded, and secrets in its state are withheld", async () => {
     for (const { name } of categories) {
       const fold = getFold(`${name}-${randomUUID()}`);
       expect(fold, name).to.be.a("function");

@@ -1,4 +1,6 @@
-/** An audit service in this process that uses the shared servers, and clinics whose events auditors can query. */
+/**
+ * Starts the audit service in this process on the shared servers, and creates clinics whose events auditors can query.
+ */
 import { randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair } from "jose";
 import pg from "pg";

@@ -13,7 +13,10 @@ import { operatorContext } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
 import { runClinic } from "./terminal.ts";
 
-/** Names of the commands in an order in which all can succeed, with options to add to the example of the command. */
+/**
+ * Names of the commands, in an order in which all can succeed. Each name is followed by options to add to the command's
+ * example.
+ */
 const COMMAND_SEQUENCE: [command: string, moreOptions?: string][] = [
   ["clinic register"],
   ["clinic subscribe"],

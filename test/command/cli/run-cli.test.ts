@@ -111,7 +111,7 @@ describe("the operator's command line", () => {
     });
   }).timeout(20_000);
 
-  it("the command line exits with 2 and names the missing setting without EVENTSTORE_URL", async () => {
+  it("if EVENTSTORE_URL is missing, the command line exits with 2 and names the setting", async () => {
     const ran = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env: {} });
     expect(ran.code).to.equal(2);
     expect(ran.err.join("\n")).to.match(/^clinic: settings: EVENTSTORE_URL is missing [^\n]*$/);
@@ -125,7 +125,7 @@ describe("the help of the operator's command line", () => {
       expect(ran.code).to.equal(0);
       expect(ran.out.join("\n")).to.contain(`npm run clinic -- ${noun} ${verb} ${example}`);
       expect(Object.keys(options).length).to.be.greaterThan(0);
-      // Only valid options are followed by the check of EVENTSTORE_URL.
+      // EVENTSTORE_URL is checked only if the options are valid.
       const words = (example.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll("'", ""));
       const tried = await runClinic([noun, verb, ...words], { env: {} });
       expect(tried.err.join()).to.contain("EVENTSTORE_URL is missing");

@@ -17,7 +17,7 @@ describe("an application's places for endpoints at a clinic", () => {
   });
   after(() => client.dispose());
 
-  it("the place of an interrupted endpoint registration is free again after a minute", async () => {
+  it("the place of an interrupted endpoint registration is released after a minute", async () => {
     const log = createEventLog(client);
     const owner = { applicationId: randomUUID(), clinicId: randomUUID(), environment: "sandbox" } as const;
     const reserve = (now: number) =>
@@ -25,7 +25,7 @@ describe("an application's places for endpoints at a clinic", () => {
         () => "reserved",
         (error: { code?: string }) => error.code,
       );
-    // No endpoint is registered after its place is reserved.
+    // Each registration is interrupted: its place is reserved, but the endpoint is never registered.
     for (let n = 0; n < MAX_ENDPOINTS; n += 1) expect(await reserve(NOON)).to.equal("reserved");
     expect(await reserve(NOON + 59_000)).to.equal("webhook_endpoint_limit_reached");
     expect(await reserve(NOON + 60_000)).to.equal("reserved");

@@ -72,7 +72,7 @@ describe("an imported appointment", () => {
     data: { ...kept, customerId: "customer" },
   };
 
-  it("an imported appointment has its status, its customer and its resources from the start", () => {
+  it("the events of an imported appointment contain its status, customer and resources", () => {
     const events = decideImport(pastImport, facts)(undefined);
     expect(events[0]).to.deep.equal(imported);
     expect(events.slice(1).map(({ type, data }) => [type, "resourceId" in data && data.resourceId])).to.eql([
@@ -164,19 +164,19 @@ describe("an imported appointment", () => {
       "resourceIds must be empty: a cancelled appointment has no resources",
     ],
     [
-      "a statusAt in the future",
+      "`statusAt` in the future",
       { ...pastImport, statusAt: minutesFromNow(1) },
       {},
       "statusAt must not be in the future",
     ],
     [
-      "a requestedAt after its statusAt",
+      "`requestedAt` after `statusAt`",
       { ...pastImport, requestedAt: minutesFromNow(-1) },
       {},
       "requestedAt must not be after statusAt",
     ],
     [
-      "a requestedAt in the future",
+      "`requestedAt` in the future",
       { ...pastImport, requestedAt: minutesFromNow(1), statusAt: null },
       {},
       "requestedAt must not be in the future",
@@ -192,22 +192,30 @@ describe("an imported appointment", () => {
   });
 
   const times: [string, Partial<AppointmentImport>, number][] = [
-    ["at its statusAt", {}, -560],
-    ["at its end if it was completed and statusAt is unknown", { statusAt: null }, -570],
-    ["at its end if nobody came and statusAt is unknown", { statusAt: null, status: "no_show" }, -570],
+    ["at `statusAt`", {}, -560],
+    ["at its end if it was completed and `statusAt` is unknown", { statusAt: null }, -570],
+    ["at its end if nobody came and `statusAt` is unknown", { statusAt: null, status: "no_show" }, -570],
     [
-      "at its start time if it was cancelled and statusAt is unknown",
+      "at its start time if it was cancelled and `statusAt` is unknown",
       { statusAt: null, status: "cancelled" },
       -600,
     ],
     [
-      "not before requestedAt",
+      "at `requestedAt` if its start time is earlier",
       { statusAt: null, status: "cancelled", requestedAt: minutesFromNow(-300) },
       -300,
     ],
-    ["not in the future", { statusAt: null, status: "cancelled", scheduledAt: minutesFromNow(600) }, 0],
-    ["at requestedAt if it is in the future", { ...futureImport }, -9_000],
-    ["now if it is in the future and requestedAt is unknown", { ...futureImport, requestedAt: null }, 0],
+    [
+      "now if it was cancelled and its start time is in the future",
+      { statusAt: null, status: "cancelled", scheduledAt: minutesFromNow(600) },
+      0,
+    ],
+    ["at `requestedAt` if it is a future appointment that was not cancelled", { ...futureImport }, -9_000],
+    [
+      "now if it is a future appointment that was not cancelled and `requestedAt` is unknown",
+      { ...futureImport, requestedAt: null },
+      0,
+    ],
   ];
   for (const [when, more, expected] of times) {
     it(`an imported appointment reached its status ${when}`, () => {

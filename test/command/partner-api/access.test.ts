@@ -64,7 +64,7 @@ describe("partner access", () => {
       .sign(await importJWK(command.signingKey, "EdDSA"));
   }
 
-  it("a partner request with a valid token has access and gets the remaining rate limit", async () => {
+  it("a partner request with a valid token has access, and its response contains the remaining rate limit", async () => {
     const { status, headers } = await asWorld();
     expect(status).to.equal(404);
     expect(headers.get("ratelimit-remaining")).to.match(/^\d+$/);
@@ -123,7 +123,7 @@ describe("partner access", () => {
     expect((await asWorld({}, "sandbox")).status).to.equal(401);
   });
 
-  it("a missing or malformed clinic header gets 403 clinic_header_invalid", async () => {
+  it("a request with a missing or malformed clinic header gets 403 clinic_header_invalid", async () => {
     for (const id of [undefined, "clinic", ""]) {
       const { status, body } = await asWorld({ "X-SERVICE-Clinic-ID": id });
       expect(status).to.equal(403);
@@ -131,17 +131,17 @@ describe("partner access", () => {
     }
   });
 
-  it("an installation that is requested but not approved gets 403 installation_denied", async () => {
+  it("a request for a clinic that has not approved the installation gets 403 installation_denied", async () => {
     const { clinicId } = await createClinic(command.log);
     await requestInstallation(command.log, { ...world, clinicId }, operatorContext());
     expect((await asWorld({ "X-SERVICE-Clinic-ID": clinicId })).body.error).to.equal("installation_denied");
   });
 
-  it("a branch header that is not a UUID gets 403 branch_denied", async () => {
+  it("a request with a branch header that is not a UUID gets 403 branch_denied", async () => {
     expect((await asWorld({ "X-SERVICE-Branch-ID": "main" })).body.error).to.equal("branch_denied");
   });
 
-  it("a scope that the token or the installation lacks gets 403 insufficient_scope", async () => {
+  it("a request gets 403 insufficient_scope if its token or installation lacks the scope", async () => {
     expect((await withToken(await signToken({ scope: "clinic:read" }))).body.error).to.equal(
       "insufficient_scope",
     );

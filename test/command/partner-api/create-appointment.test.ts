@@ -92,7 +92,7 @@ describe("createPartnerAppointment", () => {
     expect(await command.log.read(`appointment-${idOf(key)}`)).to.have.length(1);
   });
 
-  it("a createPartnerAppointment retry with another notation gets the first response, even if the appointment changed", async () => {
+  it("createPartnerAppointment returns its first response to a retry in another notation, even if the appointment changed", async () => {
     const key = randomUUID();
     const first = await create(body({ notes: "Limps" }), {}, key);
     await confirmAppointment(

@@ -65,7 +65,7 @@ describe("createWebhookEndpoint", () => {
     expect(stored).to.include('"encryptedSecret":"eyJ').and.not.include(body.secret.slice(6));
   });
 
-  it("createWebhookEndpoint accepts an origin without approval in the sandbox", async () => {
+  it("in the sandbox, createWebhookEndpoint accepts an origin that is not approved", async () => {
     const sandbox = await createPartnerWorld(command, "sandbox");
     expect((await call("POST", "", good, sandbox)).status).to.equal(201);
   });
@@ -117,7 +117,7 @@ describe("createWebhookEndpoint", () => {
     expect((await call("POST", "", good, other)).body.error).to.equal("destination_not_approved");
   });
 
-  it("createWebhookEndpoint returns 409 webhook_endpoint_limit_reached if 50 endpoints are not revoked", async () => {
+  it("createWebhookEndpoint returns 409 webhook_endpoint_limit_reached if there are 50 endpoints that are not revoked", async () => {
     const full = await createPartnerWorld(command, "sandbox");
     const register = () => call("POST", "", good, full);
     const first: Awaited<ReturnType<typeof register>>[] = [];

@@ -26,7 +26,7 @@ type TokenPart = Record<string, unknown>;
 
 const encode = (part: unknown) => Buffer.from(JSON.stringify(part)).toString("base64url");
 
-/** Signs with Ed25519 even if the header names another algorithm, which no library does. */
+/** Signs with Ed25519 even if the header names another algorithm. No library does this. */
 function signUnchecked(header: TokenPart, payload: TokenPart, key: KeyObject): string {
   const content = `${encode(header)}.${encode(payload)}`;
   return `${content}.${sign(null, Buffer.from(content), key).toString("base64url")}`;

@@ -42,7 +42,7 @@ describe("idempotency of createPartnerAppointment", () => {
   };
   const isReplay = ({ headers }: PartnerResponse) => headers.get("Idempotent-Replayed") === "true";
 
-  it("of fifty concurrent creates with one key and two bodies, one body is accepted and the other gets 409", async () => {
+  it("of fifty concurrent requests with one key and two bodies, those with one body succeed and the others get 409", async () => {
     const key = randomUUID();
     const bodies = Array.from({ length: 50 }, (_, index) => ({ notes: index % 2 ? "odd" : "even" }));
     const answers = await Promise.all(bodies.map((more) => create(first.url, key, more)));

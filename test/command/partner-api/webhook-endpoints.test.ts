@@ -60,7 +60,7 @@ describe("webhook endpoints", () => {
     await command.log.append(`webhookDelivery-${deliveryId}`, revision, [fact]);
   }
 
-  /** Defines tests that an operation hides endpoints of other owners. */
+  /** Defines the tests of an operation that must hide endpoints of other owners. */
   function testHiddenEndpoints(operation: string, method: "POST" | "DELETE", suffix: string): void {
     it(`${operation} returns 404 for an unknown endpoint and for an endpoint of another application`, async () => {
       const id = await create();
@@ -101,7 +101,7 @@ describe("webhook endpoints", () => {
   describe("rotateWebhookSecret", () => {
     testHiddenEndpoints("rotateWebhookSecret", "POST", "/rotate-secret");
 
-    it("rotateWebhookSecret returns a new secret, and the previous secret still signs for 24 hours", async () => {
+    it("rotateWebhookSecret returns a new secret, and the previous secret remains in use for 24 hours", async () => {
       const { body: created } = await call("POST", "", good);
       const { status, body } = await call("POST", `/${created.endpoint.id}/rotate-secret`);
       expect(status).to.equal(200);
@@ -114,7 +114,7 @@ describe("webhook endpoints", () => {
       expect(Date.parse(previousExpiresAt) - Date.parse(body.endpoint.updatedAt)).to.equal(86_400_000);
     });
 
-    it("rotateWebhookSecret returns 409 concurrent_rotation for rotations that another rotation overtook", async () => {
+    it("rotateWebhookSecret returns 409 concurrent_rotation if a concurrent rotation succeeds first", async () => {
       const id = await create();
       const answers = await Promise.all(
         Array.from({ length: 20 }, () => call("POST", `/${id}/rotate-secret`)),

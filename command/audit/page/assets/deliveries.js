@@ -45,7 +45,7 @@ function createDelivery(delivery) {
     h(
       "p",
       { class: "hint" },
-      `${formatTime(createdAt)} · of the event at revision ${revision} · to endpoint `,
+      `${formatTime(createdAt)} · for the event at revision ${revision} · to endpoint `,
       h("span", { title: endpointId }, shortenId(endpointId)),
       nextAttemptAt ? ` · next attempt ${formatTime(nextAttemptAt)}` : "",
     ),

@@ -28,7 +28,7 @@ const timeline = createTimeline(selectEvent, loadPage);
 const tabs = initTabs(showTab);
 const searchForm = initSearchForm((search) => {
   const fragment = toUrlFragment(search);
-  // Repeating a search does not change the URL, so no `hashchange` event would start it.
+  // Repeating a search does not change the URL, so no `hashchange` event would start the search.
   if (fragment === location.hash) startSearch(search);
   else location.hash = fragment;
 });
@@ -91,7 +91,7 @@ function endPage({ next }) {
   if (events.length === 0) timeline.showEmpty();
   timeline.offerMore(next !== null);
   const count = `${events.length} ${events.length === 1 ? "event" : "events"}`;
-  showStatus(next === null ? count : `${count} so far, there may be more`);
+  showStatus(next === null ? count : `${count} so far; there may be more`);
   showTab(tabs.getShownTab());
 }
 

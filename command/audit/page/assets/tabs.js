@@ -3,7 +3,8 @@ import { getElement } from "./dom.js";
 const TAB_NAMES = ["timeline", "causes", "deliveries"];
 
 /**
- * Initializes the tabs. The left and right arrow keys select the previous or next tab, Home and End the first or last.
+ * Initializes the tabs. The left and right arrow keys select the previous or next tab. Home and End select the first or
+ * last tab.
  *
  * @param {(name: string) => void} onShow called with the name of the tab that is shown
  */

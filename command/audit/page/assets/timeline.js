@@ -43,7 +43,7 @@ export function createTimeline(onSelect, onMore) {
       panel.replaceChildren(list, more);
     },
     add: (event) => list.append(h("li", {}, createEventButton(event, onSelect))),
-    showEmpty: () => panel.replaceChildren(createEmptyText("No events found that you may see.")),
+    showEmpty: () => panel.replaceChildren(createEmptyText("No visible events match this search.")),
     /** Shows or hides the button that loads the next page. */
     offerMore(isOffered) {
       more.hidden = !isOffered;

@@ -35,7 +35,7 @@ describe("the verification of an export with an expected clinic and range", () =
     expect((await verify(world.file, "--from", "start")).code, "an export from the start").to.equal(0);
   });
 
-  it("an export is verified if the expected times have another offset and the clinic has upper-case digits", async () => {
+  it("an export is verified if the expected times have another offset and the clinic id is in upper case", async () => {
     const times = ["--from", "2020-01-01T02:00:00+02:00", "--to", "2026-05-31T23:00:00-01:00"];
     expect((await verify(file, "--clinic", clinicId.toUpperCase(), ...times)).code).to.equal(0);
   });
@@ -43,14 +43,14 @@ describe("the verification of an export with an expected clinic and range", () =
   it("an export of another clinic or range is not verified, and the message names both values", async () => {
     const other = randomUUID();
     const line = fs.readFileSync(file, "utf8").trimEnd().split("\n").length;
-    const fromStart = `expected from start, the manifest says ${range.from}`;
-    const toMay = `expected to 2026-05-01T00:00:00.000Z, the manifest says ${range.to}`;
+    const fromStart = `expected from start, but the manifest says ${range.from}`;
+    const toMay = `expected to 2026-05-01T00:00:00.000Z, but the manifest says ${range.to}`;
     const cases: [string[], string][] = [
-      [["--clinic", other], `expected clinic ${other}, the manifest says ${clinicId}`],
+      [["--clinic", other], `expected clinic ${other}, but the manifest says ${clinicId}`],
       [["--from", "start"], fromStart],
       [
         ["--from", "2020-01-01T00:00:00.001Z"],
-        `expected from 2020-01-01T00:00:00.001Z, the manifest says ${range.from}`,
+        `expected from 2020-01-01T00:00:00.001Z, but the manifest says ${range.from}`,
       ],
       [["--to", "2026-05-01T00:00:00Z"], toMay],
       [["--to", "2026-05-01T00:00:00Z", "--from", "start"], `${fromStart}; ${toMay}`],
@@ -66,7 +66,7 @@ describe("the verification of an export with an expected clinic and range", () =
       expect(verdict).to.deep.equal({ ok: false, line, problem });
     }
     const fromTheStart = await verify(world.file, "--from", range.from);
-    expect(fromTheStart.line).to.contain(`expected from ${range.from}, the manifest says start`);
+    expect(fromTheStart.line).to.contain(`expected from ${range.from}, but the manifest says start`);
   });
 
   it("an export is not verified if its manifest was altered to match the expected clinic or range", async () => {
@@ -93,7 +93,7 @@ describe("the verification of an export with an expected clinic and range", () =
     const result = await verify(file, "--clinic", "x", "--from", "yesterday", "--to", "start");
     expect([result.code, result.line]).to.deep.equal([
       2,
-      "audit: --clinic must be a UUID; --from must be an RFC 3339 date-time with an offset, or start; --to must be an RFC 3339 date-time with an offset",
+      "audit: --clinic must be a UUID; --from must be an RFC 3339 date-time with an offset, or `start`; --to must be an RFC 3339 date-time with an offset",
     ]);
   });
 });

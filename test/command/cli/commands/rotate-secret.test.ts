@@ -32,7 +32,7 @@ describe("endpoint rotate-secret", () => {
     return (await registerEndpoint({ log, secretBox }, input, operatorContext())).endpoint.id;
   }
 
-  /** Returns the new secret in the log, and the time in milliseconds for which the previous secret still signs. */
+  /** Returns the new secret in the log, and the time in milliseconds for which the previous secret remains in use. */
   async function readRotation(endpointId: string) {
     const last = (await log.read(`webhookEndpoint-${endpointId}`)).at(-1);
     if (last?.type !== "WebhookSecretRotated")
@@ -45,10 +45,10 @@ describe("endpoint rotate-secret", () => {
   }
 
   for (const [what, flags, overlap] of [
-    ["for 24 more hours", [], DAY_MS],
-    ["no longer if it leaked", ["--leaked"], 0],
+    ["keeps the previous secret valid for 24 hours", [], DAY_MS],
+    ["with --leaked, invalidates the previous secret immediately", ["--leaked"], 0],
   ] as const) {
-    it(`endpoint rotate-secret shows the new secret once, and the previous secret signs ${what}`, async () => {
+    it(`endpoint rotate-secret shows the new secret once and ${what}`, async () => {
       const id = await registerTestEndpoint();
       const ran = await runClinic(["endpoint", "rotate-secret", "--id", id, ...flags], { env });
       expect([ran.code, ran.err]).to.deep.equal([0, []]);

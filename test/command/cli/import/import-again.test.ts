@@ -182,7 +182,7 @@ describe("importing a complete file again", function () {
     expect(again.code).to.equal(0);
   };
 
-  it("a second import finds every kind of line applied, also after the clinic was closed", async () => {
+  it("a second import reports every kind of line as already applied, even after the clinic was closed", async () => {
     const { clinicId, lines } = await prepareLines();
     const used = new Set(lines.map(({ command }) => command));
     const unused = importableCommands
@@ -198,14 +198,14 @@ describe("importing a complete file again", function () {
     expectAllApplied(lines, await importing(lines));
   });
 
-  it("a second import of a file that closes its clinic finds every kind of line applied", async () => {
+  it("a second import of a file that closes its clinic reports every kind of line as already applied", async () => {
     const { clinicId, lines } = await prepareLines();
     const closing = [...lines, { command: "clinic close", id: clinicId, reason: "Given up" }];
     expect((await importing(closing)).failures).to.deep.equal([]);
     expectAllApplied(closing, await importing(closing));
   });
 
-  it("an import refuses new lines of a closed clinic and names the field", async () => {
+  it("an import refuses new lines for a closed clinic and names the field", async () => {
     const { clinicId, lines } = await prepareLines();
     expect((await importing(lines)).code).to.equal(0);
     await run(["clinic", "close", "--id", clinicId, "--reason", "Given up"], { env });

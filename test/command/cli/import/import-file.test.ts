@@ -53,7 +53,7 @@ describe("an import", () => {
       .sort((a, b) => a.line - b.line);
   const types = async (stream: string) => (await log.read(stream)).map(({ type }) => type);
 
-  it("an import applies every line, and an animal after its owner", async () => {
+  it("an import applies every line, and registers each owner before the owner's animal", async () => {
     const id = randomUUID();
     const lines = [...createClinicLines(id), "", ...createCustomerLines(id, 100)];
     const ran = await importing(lines);

@@ -55,7 +55,7 @@ describe("the lines of an import", function () {
 
     it(`an import reports the field with arrays nested ${levels} levels deep, and continues`, async () => {
       expect(await importInvalidLine(resource(nested(levels, "[", "]")))).to.equal(
-        "$.metadata must not nest more than 100 levels deep",
+        "$.metadata must not be nested more than 100 levels deep",
       );
       expect(await importInvalidLine(customer(`"fullName": ${nested(levels, "[", "]")}`))).to.equal(
         "$.fullName must be of type string",
@@ -69,7 +69,7 @@ describe("the lines of an import", function () {
     it(`an import reports the field with objects nested ${levels} levels deep`, async () => {
       const object = nested(Math.min(levels, 150_000), '{"a":', "}").replace(":}", ":1}");
       expect(await importInvalidLine(resource(object))).to.equal(
-        "$.metadata must not nest more than 100 levels deep",
+        "$.metadata must not be nested more than 100 levels deep",
       );
       expect(await importInvalidLine(object)).to.equal("$.command is missing");
     });
@@ -109,7 +109,7 @@ describe("the lines of an import", function () {
     expect(await importInvalidLine(`${validLine().slice(0, -1)}`)).to.equal("$ is not valid JSON");
     expect(await importInvalidLine(`\uFEFF${validLine()}`)).to.equal("$ is not valid JSON");
     expect(await importInvalidLine('{"command": 7}')).to.equal(
-      "$.command is not a text and cannot be imported; see `import --help`",
+      "$.command is not a string and cannot be imported; see `import --help`",
     );
     expect(await importInvalidLine(customer('"fullName": "Ada", "a b": 1'))).to.equal(
       '$["a b"] is not an option of this command',
@@ -148,7 +148,7 @@ describe("the lines of an import", function () {
     for (const size of [1, 2, 3, 7, 64]) expect(await inChunks(size)).to.deep.equal(whole);
   });
 
-  it("an import lists all of 20,000 invalid lines with number, field and reason", async () => {
+  it("an import lists all 20,000 invalid lines of a file, each with number, field and reason", async () => {
     const count = 20_000;
     const bad = '{"command": "customer register", "fullName": 7}\n';
     const ran = await importing(`${register}\n${bad.repeat(count)}`);

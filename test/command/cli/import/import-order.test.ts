@@ -23,7 +23,7 @@ describe("the order of an import", () => {
     return history;
   }
 
-  it("the order of an import keeps dependent commands in sequence", async () => {
+  it("commands of an import run in sequence if they depend on each other", async () => {
     const id = fc.constantFrom("a", "b", "c", "d");
     const command = fc.record({ changedId: id, otherIds: fc.array(id, { maxLength: 2 }) });
     await fc.assert(
@@ -47,7 +47,7 @@ describe("the order of an import", () => {
     );
   });
 
-  it("the order of an import lets commands run concurrently that only name the same id", async () => {
+  it("commands of an import run concurrently if they only refer to the same object", async () => {
     const commands = ["x", "y", "z"].map((changedId) => ({ changedId, otherIds: ["clinic"] }));
     const history = await run(commands, [5, 5, 5]);
     const lastBegin = Math.max(...history.map(({ begins }) => begins));

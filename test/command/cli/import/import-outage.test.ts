@@ -113,7 +113,7 @@ describe("an import while the event log is unavailable", function () {
     await client.dispose();
   }
 
-  it("an import continues when a halted event log continues, and applies each line once", async () => {
+  it("an import continues when a halted event log resumes, and applies each line once", async () => {
     const { name, lines } = file();
     const started = start(name);
     await waitForProgress(started);
@@ -145,7 +145,7 @@ describe("an import while the event log is unavailable", function () {
     await expectEachLineOnce(lines);
   });
 
-  it("an import exits with 4 after the wait for a halted event log, and a second run finishes the import", async () => {
+  it("an import exits with 4 if the event log stays halted for too long, and a second run finishes the import", async () => {
     const { name, lines } = file();
     const started = start(name, "--log-wait", "1");
     await waitForProgress(started);

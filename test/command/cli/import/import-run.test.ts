@@ -8,7 +8,9 @@ import { operatorContext } from "../../../support/partner.ts";
 describe("an import that the operator interrupts", () => {
   const names = { slug: "a", name: "A", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
 
-  /** Imports one clinic for each given append. Each append first interrupts the import. */
+  /**
+   * Imports one line for each given append function. Each append interrupts the import before it calls its function.
+   */
   async function runImport(...appends: (() => Promise<bigint>)[]) {
     const interruption = new AbortController();
     const log: EventLog = {
@@ -43,7 +45,7 @@ describe("an import that the operator interrupts", () => {
 
   const applied = async () => 1n;
 
-  it("an interrupted import is complete if no lines are left after those in progress", async () => {
+  it("an interrupted import is complete if all remaining lines were already in progress", async () => {
     const { end, tally } = await runImport(applied);
     expect([end, tally.applied]).to.deep.equal(["complete", 1]);
   });

@@ -42,7 +42,7 @@ describe("the example of a clinic that moves in", () => {
   const importing = () => runClinic(["import", "-", "--json", "--actor", "ada"], { env, stdin: content });
   const appointments = () => lines.filter(({ command }) => command === "appointment import");
 
-  /** Reads the events of all streams that the file writes to, in the order of the lines. */
+  /** Reads the events of all streams that an import of the file changes, in the order of the lines. */
   async function readWrittenEvents(): Promise<RecordedEvent[]> {
     const streams = lines.map(({ command = "", id, clinic: of }) => {
       const noun = command.split(" ")[0];

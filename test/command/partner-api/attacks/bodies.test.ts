@@ -118,7 +118,7 @@ describe("partner API, attacked by bodies", () => {
   }
 
   describe("declared in a charset", () => {
-    /** All operations that take a body, with a body that is accepted or refused for its content only. */
+    /** All operations that take a body. Each body is well-formed, so only its content may be refused. */
     const operations: [start: string, headers: () => string[], body: () => unknown][] = [
       ["POST /production/v1/appointments", () => [...ownHeaders(), keyHeader()], appointment],
       [

@@ -22,13 +22,13 @@ describe("partner API, attacked by headers", () => {
     ["30 KB", () => [clinicHeader("a".repeat(30_000))]],
   ];
   for (const [what, headers] of clinics) {
-    it(`a clinic header with ${what} gets 403 clinic_header_invalid`, async () => {
+    it(`a request with ${what} in the clinic header gets 403 clinic_header_invalid`, async () => {
       const answer = await create([authorizationHeader(), ...headers(), keyHeader(), JSON_TYPE]);
       expectRefusal(answer, 403, "clinic_header_invalid");
     });
   }
 
-  it("a second clinic header after a line break gets 403 clinic_header_invalid", async () => {
+  it("a request with a second clinic header after a line break gets 403 clinic_header_invalid", async () => {
     const smuggled = `${clinicHeader()}\r\n${clinicHeader(attacker.other.clinicId)}`;
     expectRefusal(
       await create([authorizationHeader(), smuggled, keyHeader(), JSON_TYPE]),
@@ -37,7 +37,7 @@ describe("partner API, attacked by headers", () => {
     );
   });
 
-  it("two Authorization headers, equal or different, get 401 invalid_token", async () => {
+  it("a request with two Authorization headers, equal or different, gets 401 invalid_token", async () => {
     for (const second of [attacker.world.token, attacker.other.token]) {
       const answer = await create([
         ...ownHeaders(),
@@ -49,14 +49,14 @@ describe("partner API, attacked by headers", () => {
     }
   });
 
-  it("two branch headers get 403 branch_denied", async () => {
+  it("a request with two branch headers gets 403 branch_denied", async () => {
     const branches = [attacker.world.branchId, attacker.world.otherBranchId].map(
       (id) => `X-SERVICE-Branch-ID: ${id}`,
     );
     expectRefusal(await create([...ownHeaders(), ...branches, keyHeader(), JSON_TYPE]), 403, "branch_denied");
   });
 
-  it("two Idempotency-Key headers get 422 validation_failed", async () => {
+  it("a request with two Idempotency-Key headers gets 422 validation_failed", async () => {
     expectRefusal(
       await create([...ownHeaders(), keyHeader(), keyHeader(), JSON_TYPE]),
       422,
@@ -64,7 +64,7 @@ describe("partner API, attacked by headers", () => {
     );
   });
 
-  it("two Content-Length headers get 400, and a token of 40 KB gets 431", async () => {
+  it("a request with two Content-Length headers gets 400, and a request with a 40 KB token gets 431", async () => {
     const two = await create([...ownHeaders(), keyHeader(), JSON_TYPE, "Content-Length: 1"]);
     expectRefusal(two, 400, "malformed_request");
     const huge = await create([`Authorization: Bearer ${"a".repeat(40_000)}`, clinicHeader(), keyHeader()]);

@@ -42,7 +42,7 @@ describe("partner API, attacked by what belongs to others", () => {
     }
   });
 
-  it("a branch of another clinic gets 422 in the body and in the branch header", async () => {
+  it("a request that names another clinic's branch in its body or branch header gets 422", async () => {
     const theirs = { branchId: attacker.other.branchId, animalId: attacker.other.animalId };
     const inBody = await create(
       [...ownHeaders(), keyHeader(), JSON_TYPE],

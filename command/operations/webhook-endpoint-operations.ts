@@ -139,7 +139,7 @@ export async function findEndpoint(log: EventLog, endpointId: string): Promise<E
  * Requests the replay of a failed or skipped delivery of an active endpoint.
  *
  * @param input.deliveryId undefined if the request has no valid delivery id
- * @throws {DomainError} `delivery_not_replayable`, also if another replay was requested concurrently
+ * @throws {DomainError} `delivery_not_replayable`, for example if another replay was requested concurrently
  */
 export async function replayDelivery(
   log: EventLog,

@@ -7,7 +7,7 @@ import { serveCommandApp } from "./partner-api/command-app.ts";
 /** Number of incomplete token requests, below the rate limit of one address. */
 const REQUEST_COUNT = 500;
 
-/** Shorter than the service's 20 s, but much longer than the test's POST /appointments takes. */
+/** Time limits that are shorter than the service's 20 s, but much longer than one POST /appointments takes. */
 const CLIENT_TIMEOUTS = { headersMs: 5_000, requestMs: 5_000 };
 
 describe("the command service while clients send incomplete bodies", () => {

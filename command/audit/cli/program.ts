@@ -33,7 +33,7 @@ function formatExample(args: string): string {
   return `\nExample:\n  npm run audit -- ${args}`;
 }
 
-/** Adds a command whose runs are recorded as accesses, with the options that all of these commands share. */
+/** Adds a command with the options that all audited commands share. Each run is recorded as an access. */
 function addAuditedCommand(program: Program, name: string): Program {
   return program
     .command(name)

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { createImportOrder } from "../../../../command/cli/import/import-order.ts";
 
 describe("the order of an import", () => {
-  /** Runs commands, each with its own delay, and returns when each command began and ended. */
+  /** Runs commands, each with its own delay, and returns the times at which each command began and ended. */
   async function run(commands: { changedId: string; otherIds: string[] }[], delays: number[]) {
     const takeTurn = createImportOrder();
     const history: { begins: number; ends: number }[] = [];

@@ -54,7 +54,7 @@ export const settings = {
     "Connection string of the event log.",
   ),
   DATABASE_URL: url(/^postgres(ql)?:$/, "postgres://user:password@host/clinic").describe(
-    "Postgres URL with the service's role. Projection needs the database owner, query-api a member of clinic_query, command a member of clinic_command, and audit a member of clinic_audit.",
+    "Postgres URL. Its role must be the database owner (projection service) or a member of clinic_query (query-api), clinic_command (command) or clinic_audit (audit).",
   ),
   DATABASE_POOL_SIZE: wholeNumber(1, 100)
     .prefault("6")
@@ -68,7 +68,7 @@ export const settings = {
   OPERATOR_NAME: z
     .string()
     .min(1)
-    .describe("Name of the service's operator. Portal responses contain it as identityOwner."),
+    .describe("Name of the service's operator. Portal responses contain it in the field identityOwner."),
   TRUST_PROXY: flag
     .prefault("false")
     .describe(
@@ -78,24 +78,30 @@ export const settings = {
     .string()
     .default("/api/v1/mobile/")
     .transform((text) => text.split(",").filter((prefix) => prefix !== ""))
-    .describe("Path prefixes of retired operations, which return 410, separated by commas."),
+    .describe(
+      "Path prefixes of retired operations, separated by commas. Requests to these paths return 410.",
+    ),
   PORTAL_COOKIE_NAME: z
     .string()
     .regex(/^sb-[A-Za-z0-9_-]+-auth-token$/, "must be a name like sb-<project_ref>-auth-token")
-    .describe("Name of the portal's session cookie, sb-<project_ref>-auth-token."),
+    .describe("Name of the portal's session cookie, in the form sb-<project_ref>-auth-token."),
   PORTAL_JWT_ISSUER: httpUrl.describe("Issuer of portal sessions."),
-  PORTAL_JWT_SECRET: z.string().min(32).optional().describe("Shared secret that verifies HS256 sessions."),
+  PORTAL_JWT_SECRET: z
+    .string()
+    .min(32)
+    .optional()
+    .describe("Shared secret for verifying portal sessions that are signed with HS256."),
   PORTAL_JWKS_URL: httpUrl
     .optional()
-    .describe("URL of the public keys that verify ES256 and RS256 sessions."),
+    .describe("URL of the public keys for verifying portal sessions that are signed with ES256 or RS256."),
   TOKEN_ISSUER: httpUrl.describe("Issuer of partner access tokens: the partner API's public origin."),
   TOKEN_SIGNING_KEYS: json(z.object({ keys: z.array(signingKey).min(1) })).describe(
-    "Private JWK Set of Ed25519 keys. The first key signs; the public halves of all keys are published.",
+    "Private JWK Set of Ed25519 keys for partner access tokens. New tokens are signed with the first key. The public halves of all keys are published.",
   ),
   AUDIT_SIGNING_KEYS: json(z.object({ keys: z.array(signingKey).min(1) })).describe(
-    "Private JWK Set of Ed25519 keys for audit exports. The first key signs; the public halves of all keys are published.",
+    "Private JWK Set of Ed25519 keys for audit exports. New exports are signed with the first key. The public halves of all keys are published.",
   ),
-  TOKEN_JWKS_URL: httpUrl.describe("URL of the public keys that verify partner access tokens."),
+  TOKEN_JWKS_URL: httpUrl.describe("URL of the public keys for verifying partner access tokens."),
   WEBHOOK_SECRET_KEYS: json(
     z
       .object({ current: z.string(), keys: z.record(z.string(), z.base64()) })
@@ -104,10 +110,12 @@ export const settings = {
         ({ keys }) => Object.values(keys).every((key) => Buffer.from(key, "base64").length === 32),
         "each key must be base64 of 32 bytes",
       ),
-  ).describe('Keys that encrypt webhook secrets: {"current": id, "keys": {id: base64 of 32 bytes}}.'),
+  ).describe('Keys for encrypting webhook secrets: {"current": id, "keys": {id: base64 of 32 bytes}}.'),
   WEBHOOK_ALLOW_LOOPBACK: flag
     .prefault("false")
-    .describe("If true, webhooks may be sent to loopback addresses by plain http. Only for a local stack."),
+    .describe(
+      "If true, webhooks may be sent to loopback addresses, also by plain http. Set it only in a local stack.",
+    ),
   WEBHOOK_RETRY_SCHEDULE: z
     .string()
     .default("5,30,300,1800,7200,18000,36000")
@@ -117,12 +125,12 @@ export const settings = {
   WEBHOOK_CONNECT_TIMEOUT_MS: wholeNumber(100, 60_000)
     .prefault("5000")
     .describe(
-      "Time limit for the DNS lookup, the connection and the TLS handshake of an attempt together. Milliseconds.",
+      "Time limit for DNS lookup, connection and TLS handshake together, for each attempt to send a webhook. Milliseconds.",
     ),
   WEBHOOK_TIMEOUT_MS: wholeNumber(100, 60_000)
     .prefault("10000")
     .describe(
-      "Time limit of an attempt from the established connection to the end of the response. Milliseconds.",
+      "Time limit from the established connection to the end of the response, for each attempt to send a webhook. Milliseconds.",
     ),
   ROLES: z
     .string()
@@ -130,7 +138,7 @@ export const settings = {
     .transform((text) => text.split(","))
     .pipe(z.array(z.enum(["projectors", "relay", "webhooks"])).min(1))
     .refine((roles) => new Set(roles).size === roles.length, "must name each role once")
-    .describe("Roles of this projection process, separated by commas."),
+    .describe("Roles that this projection process runs, separated by commas."),
 } as const;
 
 export type Settings = typeof settings;

@@ -73,7 +73,7 @@ describe("configuration", () => {
       });
       const error = await start(empty).catch((reason: unknown) => reason);
       expect(error).to.be.instanceOf(ConfigError);
-      const row = (await readPage()).split("\n").find((line) => line.startsWith(`| ${service} |`)) ?? "";
+      const row = (await readPage()).split("\n").find((line) => line.startsWith(`| \`${service}\` |`)) ?? "";
       const told = [...row.matchAll(/`([A-Z_]+)(…?)`/g)].flatMap(([, name = "", more]) =>
         more ? Object.keys(settings).filter((setting) => setting.startsWith(name)) : [name],
       );

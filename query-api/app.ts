@@ -15,7 +15,10 @@ export interface QueryApiOptions extends DocsOptions, PortalDependencies, Partne
   trustProxy: boolean;
 }
 
-/** Creates the Koa application of the query API: API reference, portal operations and partner reads. */
+/**
+ * Creates the Koa application of the query API. It serves the API reference, the portal operations and the partner
+ * reads.
+ */
 export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
   const { logger, read, retiredPaths, trustProxy } = options;
   const readiness = createReadiness(read, logger);

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { toSchemaRef } from "./json-schema.ts";
 import type { Response } from "./openapi.ts";
 
-/** Body of every response of status 400 and above. */
+/** Body of every response with status 400 or above. */
 export const errorBody = z.strictObject({
   ok: z.literal(false),
   error: z.string().meta({ description: "Stable error code. Use it to handle the error in your program." }),
@@ -11,17 +11,19 @@ export const errorBody = z.strictObject({
     .array(
       z.strictObject({
         path: z.string().meta({ description: "Name of the invalid field or header." }),
-        message: z.string().meta({ description: "Explanation for people. The wording may change." }),
+        message: z.string().meta({ description: "Human-readable explanation. The wording may change." }),
       }),
     )
     .optional()
-    .meta({ description: "Problems of an invalid request, one entry per problem." }),
+    .meta({ description: "Problems with an invalid request, one entry per problem." }),
 });
 
-/** Part of each document's introduction: describes the error body, and errors that do not depend on the operation. */
+/**
+ * Section of each document's introduction. Describes the error body, and the errors that every operation can return.
+ */
 export const errorsIntroduction = `### Errors
 
-Every response of status 400 and above has the body \`{ok: false, error, correlationId}\`. \`error\` is a stable code.
+Every response with status 400 or above has the body \`{ok: false, error, correlationId}\`. \`error\` is a stable code.
 Each operation lists its error codes. In addition, every operation can return these errors:
 
 - 400 \`malformed_request\`: The request is not valid HTTP.
@@ -36,7 +38,7 @@ Each operation lists its error codes. In addition, every operation can return th
  * status.
  *
  * @param statuses HTTP status of each error code
- * @param meanings description of each error code for callers
+ * @param meanings description of each error code, for callers
  * @param headersOf returns the headers of a response with the given status
  */
 export function describeErrors<Code extends string>(

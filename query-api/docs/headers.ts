@@ -1,6 +1,6 @@
 import type { Header, JsonSchema, Response } from "./openapi.ts";
 
-/** Response headers that both documents use. The keys are the header names. */
+/** Response headers that both OpenAPI documents use. The keys are the header names. */
 export const commonHeaders = {
   "X-Correlation-ID": describeHeader("Id of the request. The service's log contains the same id.", {
     type: "string",
@@ -22,14 +22,14 @@ export const rateLimitHeaders = {
     minimum: 0,
   }),
   "RateLimit-Reset": describeHeader(
-    "End of the current window. All responses of one window have the same value. In a 429, `Retry-After` is the number of seconds until this time.",
+    "End of the current window. All responses within a window have the same value. In a 429 response, `Retry-After` is the number of seconds until this time.",
     { type: "string", format: "date-time" },
   ),
 };
 
 export const challengeHeader = {
   "WWW-Authenticate": describeHeader(
-    "Authentication scheme `Bearer`. If the request had a token, the parameter `error` contains a code of RFC 6750.",
+    "Authentication scheme `Bearer`. If the request had a token, the parameter `error` contains an error code of RFC 6750.",
     { type: "string" },
   ),
 };
@@ -41,10 +41,10 @@ export function toHeaderRefs(...names: HeaderName[]): Response["headers"] {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
-/** References to the rate-limit headers, which all responses to counted requests have. */
+/** References to the rate-limit headers. Every response to a counted request has these headers. */
 export const rateLimitRefs = toHeaderRefs("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset");
 
-/** Returns the rate-limit headers as optional, for requests that may fail before they are counted. */
+/** Returns the rate-limit headers, marked as optional, for requests that may fail before they are counted. */
 export function describeOptionalRateLimitHeaders(): Response["headers"] {
   const headers = Object.entries(rateLimitHeaders);
   return Object.fromEntries(headers.map(([name, header]) => [name, { ...header, required: false }]));

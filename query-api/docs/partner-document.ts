@@ -22,7 +22,7 @@ import { describeWebhooks, webhookBodies } from "./webhooks.ts";
 export interface PartnerDocumentOptions {
   /** Name of the service's operator. */
   operatorName: string;
-  /** Brand segment of the header names. */
+  /** Brand in header names, as in `X-<brand>-Clinic-ID`. */
   brand: string;
   /** Public origin of the partner API. It is also the issuer of the tokens. */
   origin: string;
@@ -30,17 +30,18 @@ export interface PartnerDocumentOptions {
 
 const operations = Object.entries(partnerOperations) as [PartnerOperationId, PartnerOperation][];
 
-const introduction = `The partner API gives your application access to the clinics that have approved it. First exchange
-your credentials for an access token. Then send the token and the clinic's id with each request. Credentials alone grant no
-access to a clinic.
+const introduction = `The partner API gives your application access to the clinics that have approved it. First
+exchange your credentials for an access token. Then send the token and the clinic's id with each request. Credentials
+alone grant no access to a clinic.
 
-The API has two environments, sandbox and production. Each has its own base URL and its own credentials. Date-times follow
-RFC 3339. Responses contain UTC with milliseconds. Requests must contain a UTC offset. After a 429 or 503, retry with
-bounded backoff, and wait at least the number of seconds in \`Retry-After\`.`;
+The API has two environments, sandbox and production. Each has its own base URL and its own credentials. Date-times
+follow RFC 3339. In responses they are in UTC with milliseconds. In requests they must have a UTC offset.
+
+After a 429 or 503, retry with bounded backoff. Wait at least the number of seconds in \`Retry-After\`.`;
 
 /**
- * Builds the OpenAPI document of the partner API from the declarations that the routers of both services use. Its
- * servers are the base URLs of both environments.
+ * Builds the OpenAPI document of the partner API from the declarations that the routers of both services use. The
+ * document's servers are the base URLs of both environments.
  */
 export function buildPartnerDocument(
   reads: readonly PartnerRead[],

@@ -94,7 +94,7 @@ const cursorParameter: Parameter = {
 /** Describes the request header that makes a read reflect an earlier write. */
 function describePositionParameter(brand: string): Parameter {
   const description =
-    "Log position that an earlier write returned. The response reflects that write, or is 503 `read_model_behind`.";
+    "Log position that an earlier write returned. The response reflects that write, or the request fails with 503 `read_model_behind`.";
   return describeHeaderParameter(positionHeader(brand), description, { type: "string" }, false);
 }
 
@@ -109,7 +109,7 @@ const pathIds: Readonly<Record<string, string>> = {
   deliveryId: "Id of the delivery.",
 };
 
-/** Describes the ids in the operation's path, and the headers that name clinic and branch. */
+/** Describes the ids in the operation's path, and the headers with the ids of clinic and branch. */
 function describeAccessParameters({ path, clinic }: PartnerOperation, brand: string): Parameter[] {
   const schema = { type: "string", format: "uuid" };
   const ids = [...path.matchAll(/:(\w+)/g)].map(([, name = ""]): Parameter => {
@@ -117,7 +117,7 @@ function describeAccessParameters({ path, clinic }: PartnerOperation, brand: str
   });
   if (!clinic) return ids;
   const clinicText = "Id of the clinic. The clinic must have approved the application.";
-  const branchText = "Id of a branch of the installation. Limits the request to this branch.";
+  const branchText = "Id of a branch that the installation covers. Limits the request to this branch.";
   return [
     ...ids,
     describeHeaderParameter(`X-${brand}-Clinic-ID`, clinicText, schema),

@@ -13,15 +13,15 @@ const sections: Readonly<Record<Segment, { name: string; description: string }>>
   appointments: { name: "Appointments", description: "List and create appointments." },
   "webhook-endpoints": {
     name: "Webhook endpoints",
-    description: "Manage webhook endpoints, list deliveries and replay them.",
+    description: "Manage webhook endpoints. List and replay deliveries.",
   },
-  sandbox: { name: "Sandbox", description: "Read and reset your application's own clinic for tests." },
+  sandbox: { name: "Sandbox", description: "Read and reset your application's test clinic." },
 };
 
-/** All tags of the OpenAPI document, in the order of the page. */
+/** All tags of the OpenAPI document, in the order in which the page shows them. */
 export const partnerTags = Object.values(sections);
 
-/** Returns the name of the section that contains the operation with a path. */
+/** Returns the name of the section that contains the operation with the given path. */
 export function findSectionName(path: PathOf<PartnerOperationId>): string {
   return sections[path.split("/")[1] as Segment].name;
 }

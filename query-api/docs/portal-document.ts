@@ -34,7 +34,7 @@ const meanings: Readonly<Record<Code, string>> = {
   authentication_required: "The request has no session cookie, or its session is not valid.",
   session_expired: "The session has expired.",
   no_active_membership: "The user is not an active member of any clinic.",
-  branch_not_in_scope: "The membership does not include a branch of the clinic.",
+  branch_not_in_scope: "The membership does not cover any branch of the clinic.",
   permission_required: "The membership does not have the required permission.",
   entitlement_required:
     "The clinic's plan does not include the required entitlement, or the entitlement has expired.",
@@ -45,15 +45,18 @@ const meanings: Readonly<Record<Code, string>> = {
   data_source_unavailable: "The service cannot read data at the moment.",
 };
 
-const introduction = `The portal read API has read-only operations for a clinic's staff. The server resolves clinic and branch
-from the session. Access also depends on the member's permissions, the clinic's plan and its operational access. Knowing an
+const introduction = `The portal read API has read-only operations for a clinic's staff. The service determines the
+clinic and the branch from the session. Access also depends on the member's permissions and the clinic's plan. Most
+operations require operational access: the clinic is active, and its subscription or demo has not expired. Knowing an
 id grants no access.
 
-Send the session cookie that the portal sets at sign-in. Do not create this cookie yourself, and do not copy it to other
-programs. Invalid query parameters are not refused. Each one falls back to its default.
+Send the session cookie that the portal sets at sign-in. Do not create this cookie yourself, and do not copy it to
+other programs. An invalid query parameter does not cause an error. The service uses the default or the nearest
+allowed value instead.
 
-Every list is a limited result set. It is not a total count and not an export. After a 503, retry with bounded backoff, and
-wait at least the number of seconds in \`Retry-After\`.`;
+Every list has a maximum length, so it may not contain all records.
+
+After a 503, retry with bounded backoff. Wait at least the number of seconds in \`Retry-After\`.`;
 
 /** Builds the OpenAPI document of the portal API from the same declarations as its router. */
 export function buildPortalDocument(
@@ -121,7 +124,7 @@ function describeOperation({ operationId, summary, description, parameters }: Po
 function describeRequirements(operationId: PortalOperationId): string {
   const { permission, entitlement, branch, operationalAccess } = requirements[operationId];
   const required = [
-    "an active membership of a clinic",
+    "an active membership in a clinic",
     ...(branch ? ["access to a branch"] : []),
     ...(permission ? [`the permission \`${permission}\``] : []),
     ...(entitlement ? [`the entitlement \`${entitlement}\``] : []),

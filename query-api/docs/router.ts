@@ -12,7 +12,9 @@ import { buildPortalDocument, type PortalDocumentOptions } from "./portal-docume
 
 export type DocsOptions = PortalDocumentOptions & PartnerDocumentOptions;
 
-/** Response headers of the page and the documents. The page loads only files of its own origin and cannot be framed. */
+/**
+ * Response headers of the page and the documents. The page loads only files from its own origin and cannot be framed.
+ */
 const PAGE_HEADERS = {
   "Content-Security-Policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -21,7 +23,7 @@ const PAGE_HEADERS = {
   "Cache-Control": "public, max-age=300",
 };
 
-/** Serves GET /docs and both OpenAPI documents. They are public, and built once when the service starts. */
+/** Serves GET /docs and both OpenAPI documents to everyone. The documents are built once, when the service starts. */
 export function createDocsRouter(options: DocsOptions): Router {
   const pages = [
     toDocumentPage("/api/v1/openapi.json", buildPortalDocument(createPortalOperations(options), options)),

@@ -34,23 +34,24 @@ export const webhookBodies = {
   }) satisfies z.ZodType<TestBody>,
 };
 
-const verification = `Verify the signature over the raw bytes of the body. The signature follows Standard Webhooks: HMAC-SHA256 of
-\`id.timestamp.body\`. Reject timestamps older than five minutes. Deduplicate by the delivery id, which stays the same for
-all retries and replays. Respond with any 2xx within ten seconds. After any other response except 410, the service retries
-the delivery.
+const verification = `Verify the signature over the raw bytes of the body. The signature follows Standard Webhooks:
+HMAC-SHA256 of \`id.timestamp.body\`. Reject timestamps older than five minutes. Deduplicate by the delivery id, which
+stays the same for all retries and replays. Respond with any 2xx status within ten seconds. If you respond with 410,
+the service disables the endpoint. After any other response, the service retries the delivery.
 
-The service disables an endpoint (\`disabledReason: no_success\`) after five days of repeated failures. During these days,
-no attempt succeeds, at least ten attempts fail, and failed attempts are at most two days apart. A successful attempt
-starts a new period. Only the operator can enable the endpoint again, which also starts a new period.`;
+The service disables an endpoint (\`disabledReason: no_success\`) after a failure period of five days. In this period
+no attempt succeeds, at least ten attempts fail, and consecutive failures are at most two days apart. A successful
+attempt resets the period. Only the operator can enable a disabled endpoint, which also resets the period.`;
 
-const limits = `The service waits five seconds for the connection, including DNS lookup and TLS handshake. Then it waits ten
-seconds for the complete response. If you close a kept-alive connection during a request, the service sends the request
-once more on a new connection, with the same delivery id.`;
+const limits = `The service waits up to five seconds for the connection, including DNS lookup and TLS handshake. Then
+it waits up to ten seconds for the complete response. If you close a kept-alive connection during a request, the
+service sends the request once more on a new connection, with the same delivery id.`;
 
-const order = `**Order.** Deliveries can arrive in any order. The service sends several at the same time, and a retry or replay
-can arrive after newer events. Every event contains the appointment's state after that event, with its revision in
-\`data.appointment.revision\`. Each change increases the revision. There are gaps, because some changes send no event. Store
-the highest revision for each appointment id, and discard events with the same or a lower revision. For example, in SQL:
+const order = `**Order.** Deliveries can arrive in any order. The service sends several deliveries at the same time,
+and a retry or replay can arrive after newer events. Every event contains the appointment's state after that event,
+and the revision of this state in \`data.appointment.revision\`. Each change increases the revision. Revisions can
+have gaps, because some changes send no event. Store the highest revision for each appointment id, and discard events
+with the same or a lower revision. For example, in SQL:
 
 \`\`\`sql
 INSERT INTO appointment (id, revision, record) VALUES ($1, $2, $3)
@@ -58,15 +59,15 @@ ON CONFLICT (id) DO UPDATE SET revision = $2, record = $3
 WHERE appointment.revision < $2
 \`\`\`
 
-\`GET /appointments\` returns the same revisions, so you can combine lists and events in the same way.
-A sandbox reset replaces all appointments. After a reset, delete the revisions that you stored for the sandbox.`;
+\`GET /appointments\` returns the same revisions, so you can merge lists and events with the same rule. A sandbox
+reset replaces all appointments. After a reset, delete the revisions that you stored for the sandbox.`;
 
 const noRevision = `A test event contains no appointment and no revision.`;
 
 /**
  * Describes the requests that the service sends to webhook endpoints.
  *
- * @param brand brand segment of the header names
+ * @param brand brand in header names, as in `X-<brand>-Clinic-ID`
  */
 export function describeWebhooks(brand: string): Record<string, PathItem> {
   const parameters = describeDeliveryHeaders(brand);
@@ -85,7 +86,7 @@ function describeDelivery(
   body: keyof typeof webhookBodies,
   revisions: string,
 ): PathItem {
-  const goneText = "The endpoint is gone. The service ends the delivery and disables the endpoint.";
+  const goneText = "The endpoint is gone. The service stops the delivery and disables the endpoint.";
   return {
     post: {
       ...operation,
@@ -104,9 +105,9 @@ function describeDelivery(
 /** Describes the delivery headers. Each value is sent under the brand's header name and under the standard name. */
 function describeDeliveryHeaders(brand: string): Parameter[] {
   const id = "Id of the delivery.";
-  const timestamp = "Time at which this attempt was signed, in seconds since 1970-01-01 UTC.";
+  const timestamp = "Time at which this attempt was signed, as Unix time in seconds.";
   const signature =
-    "The prefix `v1,` and the signature in base64. After a rotation, the header contains several signatures, separated by spaces.";
+    "The prefix `v1,` and the signature in base64. After a secret rotation, the header can contain several signatures, separated by spaces.";
   return [
     describeHeaderParameter(`X-${brand}-Signature`, signature),
     describeHeaderParameter(`X-${brand}-Timestamp`, timestamp, { type: "integer" }),

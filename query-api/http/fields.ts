@@ -5,12 +5,12 @@ import { MAX_WINDOW_DAYS } from "./time-window.ts";
 
 export const uuid = z.guid();
 
-/** RFC 3339 in UTC with milliseconds and Z. */
+/** Date-time of RFC 3339 in UTC, with milliseconds and `Z`. */
 export const instant = z.iso.datetime({ precision: 3 });
 
 export const calendarDate = z.iso.date();
 
-/** HH:MM:SS */
+/** Time of day, HH:MM:SS. */
 export const timeOfDay = z.iso.time({ precision: 0 });
 
 /** Fields of a clinic that both APIs return. */

@@ -6,7 +6,7 @@ export interface QueryParameter<Value = unknown> {
   description: string;
   /** Schema of valid values, with the default. */
   schema: z.ZodType;
-  /** @param text text of the parameter; undefined if the parameter is missing or repeated */
+  /** @param text value in the request; undefined if the parameter is missing or repeated */
   parse(text: string | undefined): Value;
 }
 
@@ -61,13 +61,13 @@ function createTimeParameter(description: string): QueryParameter<string | undef
   return { description, schema: z.iso.datetime({ offset: true }).optional(), parse: (text) => text };
 }
 
-/** Start and end of a time window as texts. `toTimeWindow` validates them together. */
+/** Start and end of a time window, as text. `toTimeWindow` validates them together. */
 export const windowParameters = {
   from: createTimeParameter(
     "Start of the window, inclusive. If it is missing or invalid, the window starts at the current time.",
   ),
   to: createTimeParameter(
-    "End of the window, exclusive. If it is missing, invalid, not later than `from`, or more than 31 days after `from`, the window ends seven days after `from`.",
+    "End of the window, exclusive. It must be later than `from`, by at most 31 days. If it is missing or invalid, the window ends seven days after `from`.",
   ),
 };
 

@@ -12,11 +12,11 @@ export interface Statement {
 }
 
 /**
- * Runs a statement that returns exactly one row. After the deadline, the statement continues until Postgres cancels it,
- * and occupies its connection until then.
+ * Runs a statement that returns exactly one row. The read fails at the deadline, but the statement occupies its
+ * connection until Postgres cancels it.
  *
- * @param deadline time at which the read fails, on the clock of `performance.now()`
- * @throws {ApiError} 503 `data_source_unavailable` at the deadline, or if the projection has not created the read models yet
+ * @param deadline time at which the read fails, as a value of `performance.now()`
+ * @throws {ApiError} 503 `data_source_unavailable` at the deadline, or if the read models do not exist yet
  */
 export type ReadRow = <Row extends object>(
   statement: Statement,
@@ -26,15 +26,15 @@ export type ReadRow = <Row extends object>(
 
 /** Row that the SQL of an operation returns. */
 export interface ResponseRow {
-  /** Error code, or null if the request is not refused. */
+  /** Error code; null if the request is permitted. */
   refusal: string | null;
-  /** JSON object, or null if the request is refused. */
+  /** JSON object; null if the request is refused. */
   body: string | null;
 }
 
 /** State of every request to this service. */
 export interface QueryState extends RequestState {
-  /** Deadline of the request's reads, on the clock of `performance.now()`. */
+  /** Deadline of the request's reads, as a value of `performance.now()`. */
   deadline: number;
 }
 
@@ -44,7 +44,9 @@ export interface QueryState extends RequestState {
  */
 export const READ_TIMEOUT_MS = 2_600;
 
-/** SQLSTATE codes for a missing table or schema. They occur until the projection has created the read models. */
+/**
+ * SQLSTATE codes for a missing table or schema. Postgres returns them until the projection has created the read models.
+ */
 const MISSING_SCHEMA_CODES = new Set(["42P01", "3F000"]);
 
 export function createReadRow(pool: pg.Pool): ReadRow {
@@ -69,7 +71,10 @@ export function createReadRow(pool: pg.Pool): ReadRow {
 
 const readinessStatement = { name: "readiness", text: "SELECT position FROM read_model.checkpoint" };
 
-/** Reports that the service is ready if it can read the read models. The cause of a failure is only logged. */
+/**
+ * Creates a readiness check. The service is ready if it can read the read models. The cause of a failure is only
+ * logged.
+ */
 export function createReadiness(read: ReadRow, logger: Logger): Readiness {
   return async () => {
     try {

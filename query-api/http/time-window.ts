@@ -7,7 +7,7 @@ export const MAX_WINDOW_DAYS = 31;
 
 const DEFAULT_WINDOW_DAYS = 7;
 
-/** First and last moment that both RFC 3339 and Postgres support, in milliseconds since 1970. */
+/** Earliest and latest time that both RFC 3339 and Postgres support, in milliseconds since 1970. */
 const EARLIEST_TIME = Date.parse("0001-01-01T00:00:00.000Z");
 const LATEST_TIME = Date.parse("9999-12-31T23:59:59.999Z");
 
@@ -18,10 +18,11 @@ export interface TimeWindow {
 }
 
 /**
- * Returns the time window for a caller's parameters. If `from` is missing or invalid, it is the current time. If `to` is
- * missing, invalid, not later than `from` or more than 31 days after it, it is seven days after `from`.
+ * Returns the time window for a caller's parameters. If `from` is missing or invalid, the window starts now. A valid
+ * `to` is later than `from`, by at most 31 days. If `to` is missing or invalid, the window ends seven days after
+ * `from`.
  *
- * @param given start and end as texts; undefined if absent
+ * @param given start and end as text; undefined if absent
  * @param now milliseconds since 1970
  */
 export function toTimeWindow(

@@ -4,7 +4,7 @@ import { positionHeader } from "../../shared/partner-api/position-header.ts";
 import { createPositionWatch, positionStatement } from "../../shared/postgres/position-watch.ts";
 import { READ_TIMEOUT_MS, type ReadRow } from "../http/read.ts";
 
-/** Maximum time that a read waits for its log position. */
+/** Maximum time that a read waits until the read models reach its log position. */
 const WAIT_TIMEOUT_MS = 2_000;
 
 /** Maximum number of waiting reads per application, so that invented positions cannot block other applications. */
@@ -25,17 +25,17 @@ export interface PositionWait {
    * Waits until the read models reach the request's position. The request must have been counted by the rate limiter.
    *
    * @param applicationId application of the request's token
-   * @throws {ApiError} 400 `invalid_log_position`; 503 `read_model_behind` if the read models do not reach
-   * it in time, or if too many reads wait
+   * @throws {ApiError} 400 `invalid_log_position`; 503 `read_model_behind` if the read models do not reach the position
+   *   in time, or if too many reads wait
    */
   wait(ctx: Koa.ParameterizedContext, applicationId: string): Promise<void>;
 }
 
 /**
- * Makes reads reflect earlier writes. The caller sends the log position that the write returned. Positions are not
+ * Makes a read reflect an earlier write: the caller sends the log position that the write returned. Positions are not
  * authenticated: a request with an invented position waits and then fails.
  *
- * @param brand brand segment of the header's name
+ * @param brand brand in the header's name, as in `X-<brand>-Log-Position`
  */
 export function createPositionWait(read: ReadRow, brand: string): PositionWait {
   const header = positionHeader(brand).toLowerCase();

@@ -23,14 +23,14 @@ export interface CursorPosition {
 const POSITION_PATTERN =
   /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/;
 
-/** Number of characters of every cursor, the base64url of a position. */
+/** Length of every cursor in characters. A cursor is a position in base64url. */
 const CURSOR_LENGTH = 86;
 
 /**
  * Parses the query parameter `cursor`.
  *
  * @param given undefined for the first page; an array if the parameter is repeated
- * @throws {ApiError} 400 `invalid_cursor` if no response can contain this cursor
+ * @throws {ApiError} 400 `invalid_cursor` if no response could have contained this cursor
  */
 export function readCursor(given: string | string[] | undefined): CursorPosition | undefined {
   if (given === undefined) return undefined;
@@ -41,8 +41,8 @@ export function readCursor(given: string | string[] | undefined): CursorPosition
 }
 
 /**
- * Decodes a cursor. Returns undefined for texts that the SQL of `toCursorSql` does not write, so that each position has
- * one cursor.
+ * Decodes a cursor. Returns undefined for text that the SQL of `toCursorSql` cannot produce, so that each position has
+ * only one cursor.
  */
 function decodeCursor(text: string): CursorPosition | undefined {
   const bytes = Buffer.from(text, "base64url");
@@ -52,7 +52,9 @@ function decodeCursor(text: string): CursorPosition | undefined {
   return parseRfc3339(time) === undefined || time.startsWith("0000") ? undefined : { time, id };
 }
 
-/** Returns SQL for the cursor of a row. It removes the line breaks and the padding that Postgres adds to base64. */
+/**
+ * Returns SQL for the cursor of a row. The SQL removes the line breaks and the padding that Postgres adds to base64.
+ */
 export function toCursorSql(time: string, id: string): string {
   const text = `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || ' ' || ${id}::text`;
   return `translate(encode(convert_to(${text}, 'UTF8'), 'base64'), E'+/=\\n', '-_')`;

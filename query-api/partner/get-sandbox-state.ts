@@ -8,7 +8,7 @@ const orderByName = (table: string, id: string) => `ORDER BY ${table}.name COLLA
 export const getSandboxState = definePartnerRead({
   operationId: "getSandboxState",
   description:
-    "Returns your application's sandbox with its clinic, branches and animals. The clinic has already approved your application, and the request needs no clinic header.",
+    "Returns your application's sandbox with its clinic, branches and animals. Your application needs no approval for this clinic, and the request needs no clinic header.",
   response: z.strictObject({ ok: z.literal(true), sandbox: sandboxRecord }),
   refusals: { sandbox_only: 403 },
   sql: `SELECT NULL AS refusal, json_build_object('sandbox', json_build_object(

@@ -7,7 +7,9 @@ import { branchRefusalSql, isBranchVisibleSql } from "./branch-sql.ts";
 import { partnerPage, toCursorSql } from "./cursor.ts";
 import { definePartnerRead } from "./read.ts";
 
-/** Selects one row more than the page, to detect a next page. $4 and $5: window. $6: limit. $7 and $8: cursor. */
+/**
+ * Selects one row more than the page contains, to detect a next page. $4 and $5: window. $6: limit. $7 and $8: cursor.
+ */
 const pageAndNextRow = `SELECT * FROM read_model.appointment a
   WHERE a.clinic_id = $1::uuid AND ${isBranchVisibleSql("a.branch_id")}
     AND a.scheduled_at >= $4::timestamptz AND a.scheduled_at < $5::timestamptz

@@ -12,7 +12,10 @@ const attemptErrorsText = [
   ...Object.entries(attemptErrors).map(([code, meaning]) => `- \`${code}\`: ${meaning}`),
 ].join("\n");
 
-/** Maximum number of attempts per delivery, the latest ones. Replays can add many attempts. */
+/**
+ * Maximum number of attempts in the list of a delivery, which contains the latest attempts. Replays can add many
+ * attempts.
+ */
 const MAX_ATTEMPTS_IN_LIST = 50;
 
 export const deliveryRecord = z.strictObject({
@@ -43,15 +46,15 @@ export const deliveryRecord = z.strictObject({
   nextAttemptAt: instant
     .nullable()
     .describe(
-      "Time at which the next attempt is due. Null unless the status is `pending`. If this time has passed, the delivery waits until the service has a free slot, or until the operator approves the endpoint's origin again. After 30 days without approval, the delivery becomes `skipped`.",
+      "Time at which the next attempt is due. Null unless the status is `pending`. If this time has passed, the delivery is waiting for a free slot, or for the operator to approve the endpoint's origin again. After 30 days without approval, the delivery becomes `skipped`.",
     ),
   createdAt: instant,
   updatedAt: instant,
 });
 
 /**
- * Selects one row more than the page, to detect a next page. $1: clinic. $2: application. $4: endpoint. $5: limit. $6
- * and $7: cursor. $8: branches of the installation.
+ * Selects one row more than the page contains, to detect a next page. $1: clinic. $2: application. $4: endpoint. $5:
+ * limit. $6 and $7: cursor. $8: branches of the installation.
  */
 const pageAndNextRow = `SELECT d.delivery_id, d.event_id, d.event_type, d.status, d.next_attempt_at, d.created_at, d.updated_at
   FROM webhooks.delivery d
@@ -71,7 +74,7 @@ const attempts = `SELECT json_agg(json_build_object('number', t.number, 'started
 export const listWebhookDeliveries = definePartnerRead({
   operationId: "listWebhookDeliveries",
   description:
-    "Lists deliveries of an endpoint with their latest attempts, newest first, in pages. The list contains test events, and events of the branches that the installation covers.",
+    "Lists the deliveries of an endpoint, newest first, in pages. Each delivery contains its latest attempts. The list contains deliveries of test events, and of events at branches that the installation covers.",
   parameters: { limit: createLimitParameter(100, 50) },
   paged: true,
   response: z.strictObject({ ok: z.literal(true), deliveries: z.array(deliveryRecord), page: partnerPage }),

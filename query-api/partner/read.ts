@@ -29,8 +29,8 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
   /** Error codes that the SQL can return, with their HTTP status. */
   refusals: PartnerRefusals;
   /**
-   * SQL that returns one row with the columns of `ResponseRow`. `refusal` is a code of `refusals`. `body` is without the
-   * member `ok`. The SQL must limit every table to the clinic.
+   * SQL that returns one row with the columns of `ResponseRow`. `refusal` is an error code from `refusals`. `body` does
+   * not contain the member `ok`. The SQL must restrict every table to the clinic.
    */
   sql: string;
   values(request: PartnerRequest<Declared>): readonly unknown[];

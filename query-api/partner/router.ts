@@ -19,7 +19,7 @@ export interface PartnerDependencies {
   verifyToken: TokenVerifier;
   read: ReadRow;
   limiter: RateLimiter;
-  /** Brand segment of the header names. */
+  /** Brand in header names, as in `X-<brand>-Clinic-ID`. */
   brand: string;
 }
 

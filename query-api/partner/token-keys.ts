@@ -7,7 +7,7 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 export interface KeyCaching {
   /** Maximum age of cached keys. A withdrawn key becomes invalid after this time. */
   maxAgeMs: number;
-  /** Minimum time between two fetches because of an unknown key id. */
+  /** Minimum time between two fetches that are caused by unknown key ids. */
   cooldownMs: number;
 }
 
@@ -16,7 +16,7 @@ const DEFAULT_CACHING: KeyCaching = { maxAgeMs: 60_000, cooldownMs: 5_000 };
 /** Time limit for fetching the keys. */
 const KEY_FETCH_TIMEOUT_MS = 2_000;
 
-/** Maximum age of cached keys if the keys cannot be fetched. It is the lifetime of a token. */
+/** Maximum age of cached keys if the keys cannot be fetched. It equals the lifetime of a token. */
 const MAX_STALE_MS = TOKEN_LIFETIME_SECONDS * 1000;
 
 /**

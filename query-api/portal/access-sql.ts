@@ -3,8 +3,9 @@ import { listRefusalConditions, type Requirement } from "./authorization.ts";
 
 /**
  * SQL for the reason why a clinic `c` has no operational access. Null if the clinic has operational access. Expiry is
- * compared with the request's time ($2). A trial or cancelled subscription ends with its period. An active or past-due
- * subscription continues after its period, because renewals may be late. Only a demo needs no subscription.
+ * compared with the request's time ($2). A trial or cancelled subscription expires at the end of its period. An active
+ * or past-due subscription does not expire at the end of its period, because renewals may be late. Only a demo needs no
+ * subscription.
  */
 const operationalRefusalReasonSql = `CASE
     WHEN c.status = 'suspended' THEN 'clinic_suspended'
@@ -21,8 +22,9 @@ const operationalRefusalReasonSql = `CASE
 
 /**
  * SQL that resolves the clinic, the branch and the membership of user $1 at time $2, as at most one row. The clinic is
- * the selected clinic if the user is still an active member, otherwise the clinic of the oldest active membership. The
- * branch is the selected branch if in scope, otherwise the main branch if in scope, otherwise the first branch in scope.
+ * the selected clinic if the user is still an active member there, otherwise the clinic of the oldest active
+ * membership. The branch is the first of these that is in the membership's scope: the selected branch, the main branch,
+ * the other branches by name.
  */
 const accessSql = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS branch_name, b.city AS branch_city,
     m.branch_access, m.branch_ids, ${operationalRefusalReasonSql} AS not_operational_because
@@ -63,8 +65,8 @@ export function toBranchIdsSql(member: string): string {
 }
 
 /**
- * Builds the SQL of a portal operation. It resolves clinic and branch, authorizes the request and reads the data in one
- * round trip. It reads the data only if the request is authorized. The result is a `ResponseRow`.
+ * Builds the SQL of a portal operation. The SQL resolves clinic and branch, authorizes the request and then reads the
+ * data, in one round trip. The result is a `ResponseRow`.
  *
  * @param data SELECT that returns one JSON object; it can use the row `access`, and its parameters start at $3
  */

@@ -37,7 +37,7 @@ export const getClinicContext = defineOperation({
           .string()
           .nullable()
           .describe(
-            "Reason why operational access is not allowed: `clinic_suspended`, `clinic_closed`, `demo_expired` or `subscription_inactive`. Null if it is allowed.",
+            "Reason why the clinic has no operational access: `clinic_suspended`, `clinic_closed`, `demo_expired` or `subscription_inactive`. Null if the clinic has operational access.",
           ),
       }),
     }),

@@ -20,7 +20,7 @@ export const listServices = defineOperation({
   path: "/api/v1/services",
   summary: "List the service catalog",
   description:
-    "Lists the services of the selected clinic, sorted by name. The list is a limited result set, not a total count.",
+    "Lists the services of the selected clinic, sorted by name. The list has a maximum length, so it may not contain all services.",
   parameters: {
     limit: createLimitParameter(100, 50),
     includeInactive: createLiteralTrueParameter(

@@ -4,7 +4,7 @@ import { instant, uuid } from "../http/fields.ts";
 import { toBranchIdsSql } from "./access-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
-/** Maximum number of staff members in the list, which has no pages. A clinic has fewer staff members. */
+/** Maximum number of staff members in the list. The list has no pages, because a clinic has fewer staff members. */
 const MAX_STAFF_MEMBERS = 1_000;
 
 const staffMember = z.strictObject({
@@ -29,8 +29,8 @@ const staffMember = z.strictObject({
 });
 
 /**
- * Selects the membership of staff member `s`. A membership belongs to the staff member directly or through the same
- * user. Active memberships come first, then invited ones, then revoked ones. The newest membership of a status wins.
+ * Selects one membership of staff member `s`, which refers to the staff member or to the same user. Prefers active
+ * memberships, then invited memberships, then revoked memberships. Among equal memberships, prefers the newest.
  */
 const membershipOfStaff = `SELECT * FROM read_model.membership m
   WHERE m.clinic_id = s.clinic_id

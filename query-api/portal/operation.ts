@@ -38,8 +38,8 @@ export interface PortalOperation<Declared extends QueryParameters = QueryParamet
   response: z.ZodObject;
   /**
    * SELECT that returns the body without the envelope, as one JSON object. It can use the row `access` with clinic,
-   * branch and membership. $1 is the user, $2 the request's time. The results of `values` start at $3. The SELECT must
-   * limit every table to `access.clinic_id`.
+   * branch and membership. $1 is the user, and $2 is the request's time. The results of `values` start at $3. The
+   * SELECT must restrict every table to `access.clinic_id`.
    */
   sql: string;
   /** @param now milliseconds since 1970 */

@@ -8,9 +8,9 @@ const BASE64_PREFIX = "base64-";
 const session = z.object({ access_token: z.string().min(1) });
 
 /**
- * Extracts the access token from the portal's session cookie. The session is JSON, either plain or as `base64-` and
- * base64url. It is in one cookie, or in chunks with the names `<name>.0`, `<name>.1` and so on. The session's other
- * fields are not signed, so they are not used.
+ * Extracts the access token from the portal's session cookie. The session is JSON, either as plain text, or as
+ * base64url after the prefix `base64-`. It is in one cookie, or in chunks with the names `<name>.0`, `<name>.1` and so
+ * on. The session's other fields are not signed, so they are not used.
  *
  * @param header the Cookie header
  * @param name name of the session cookie

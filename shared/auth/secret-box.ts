@@ -28,8 +28,8 @@ const ALGORITHMS: DecryptOptions = {
 };
 
 /**
- * Creates a secret box with AES-256-GCM keys by id. The current key encrypts, and each key decrypts. To rotate, add a
- * new key, make it current, and remove the old key when no secret uses it any more.
+ * Creates a secret box with AES-256-GCM keys. The current key is used for encryption, and all keys are used for
+ * decryption. To rotate, add a new key, make it current, and remove the old key when no stored secret uses it.
  */
 export function createSecretBox(config: Config<"WEBHOOK_SECRET_KEYS">["WEBHOOK_SECRET_KEYS"]): SecretBox {
   const keys = new Map(

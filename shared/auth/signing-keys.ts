@@ -6,7 +6,7 @@ import { StartError } from "../runtime/run-service.ts";
 type Setting = "TOKEN_SIGNING_KEYS" | "AUDIT_SIGNING_KEYS";
 type SigningKey = Config<Setting>[Setting]["keys"][number];
 
-/** A set of Ed25519 keys. The first key signs. */
+/** A set of Ed25519 keys. The first key is used for signing. */
 export interface SigningKeys {
   key: Awaited<ReturnType<typeof importJWK>>;
   kid: string;

@@ -9,7 +9,7 @@ export interface Aggregate<C extends Category, State> {
 }
 
 /**
- * Decides a command on the current state. Returns the events to append, or an empty array if the command changes
+ * Decides a command, based on the current state. Returns the events to append, or an empty array if the command changes
  * nothing.
  *
  * @throws {DomainError} if a rule refuses the command

@@ -1,4 +1,4 @@
-/** A problem with one field: the field's path (`branchId`, `header X-…`) and the problem in words. */
+/** A problem with one field: the field's path (`branchId`, `header X-…`) and a description of the problem. */
 export interface ErrorDetail {
   path: string;
   message: string;
@@ -8,7 +8,7 @@ export interface ErrorDetail {
 export class DomainError extends Error {
   override readonly name = "DomainError";
   readonly code: string;
-  /** Problems by field; undefined if the rule does not concern single fields. */
+  /** Problems by field; undefined if the rule does not concern individual fields. */
   readonly details: ErrorDetail[] | undefined;
 
   constructor(code: string, message: string, details?: ErrorDetail[]) {

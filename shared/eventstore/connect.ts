@@ -8,7 +8,7 @@ import { EventStoreDBClient } from "@eventstore/db-client";
  */
 export function connectEventStore(url: string, connectionName: string): EventStoreDBClient {
   const { searchParams } = new URL(url);
-  // Unless the URL sets other values, the client detects a dead connection within 15 seconds, the sum of both.
+  // With these defaults, the client detects a dead connection within 15 seconds: the interval plus the timeout.
   if (!searchParams.has("keepAliveInterval")) searchParams.set("keepAliveInterval", "10000");
   if (!searchParams.has("keepAliveTimeout")) searchParams.set("keepAliveTimeout", "5000");
   if (!searchParams.has("connectionName")) searchParams.set("connectionName", connectionName);

@@ -43,7 +43,7 @@ export class LogUnavailableError extends Error {
   override readonly name = "LogUnavailableError";
 }
 
-/** Revision of a stream without events, for the first append to a stream. */
+/** Expected revision for the first append to a stream. */
 export const EMPTY_STREAM = -1n;
 
 /** Time limit for one request to the log. Milliseconds. */
@@ -93,7 +93,8 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
         if (!(error instanceof StreamNotFoundError)) throw error;
       }
     });
-    // Events are parsed only after the read has ended. A read that an error aborts would prevent the client's disposal.
+    // Events are parsed only after the read has ended. If a parse error aborted the read, the client could not be
+    // disposed.
     return read.map((event) => toRecordedEvent(event) as RecordedEvent<Event>);
   }
 
@@ -166,8 +167,8 @@ async function runRequest<T>(request: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Iterates over a read of the client, up to a time limit. The client's deadline has no effect on a server that
- * accepts connections but never responds.
+ * Iterates over the client's read, up to a time limit. The client's deadline has no effect on a server that accepts
+ * connections but never responds.
  *
  * @param milliseconds time limit of the whole read
  * @throws {LogUnavailableError}
@@ -188,7 +189,7 @@ export async function* readWithin<T>(
 }
 
 /**
- * Converts an error of the client to a {@link LogUnavailableError} if the log is unavailable. Returns any other error
+ * Converts a client error to a {@link LogUnavailableError} if the log is unavailable. Returns any other error
  * unchanged.
  */
 export function toLogError(error: unknown): unknown {
@@ -201,8 +202,8 @@ export function toLogError(error: unknown): unknown {
 }
 
 /**
- * Returns true if an error of the client is temporary. Such an error has one of four gRPC codes (cancelled 1,
- * deadline 4, aborted 10, unavailable 14) or an equivalent type of the client.
+ * Returns true if a client error is temporary. Such an error has one of four gRPC codes (cancelled 1, deadline 4,
+ * aborted 10, unavailable 14), or an equivalent `type`.
  */
 export function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;

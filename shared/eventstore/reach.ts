@@ -19,7 +19,7 @@ export async function reachEventStore(client: EventStoreDBClient, timeoutMs: num
 const REACH_TIMEOUT_MS = 15_000;
 
 /**
- * Requires, at a service's start, that the event log responds.
+ * Requires that the event log responds. Called when a service starts.
  *
  * @throws {StartError}
  */

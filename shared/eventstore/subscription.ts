@@ -54,11 +54,11 @@ export class UnreadableEventError extends Error {
 export interface SubscriptionOptions {
   client: EventStoreDBClient;
   /**
-   * Position of the last handled event, after which the subscription starts. Undefined starts at the start of the
-   * log.
+   * Position of the last handled event, after which the subscription starts. If undefined, the subscription starts at
+   * the beginning of the log.
    */
   after: bigint | undefined;
-  /** Categories of the streams to deliver. Undefined delivers all streams except system streams. */
+  /** Categories of the streams to deliver. If undefined, all streams except system streams are delivered. */
   categories?: readonly Category[];
   /** Returns true if an event must be delivered as `skipped`, without being parsed. */
   isSkipped?(stream: string, revision: bigint): boolean;
@@ -104,7 +104,7 @@ export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenera
 type StreamedItem = SubscriptionItem | ResolvedEvent;
 
 /**
- * Ignores a failed `unsubscribe`. It repeats the connection error that the loop over the subscription has already
+ * Ignores a failed `unsubscribe`. The cause is the connection error that the loop over the subscription has already
  * thrown.
  */
 function ignoreNeverConnected(): void {}

@@ -27,13 +27,14 @@ export interface AppOptions {
 }
 
 /**
- * Creates the Koa application of a service, to which the service adds its routes. The application provides
- * correlation ids, one log line per request, error responses, headers against caching, and health checks. It returns
- * 404 for unmatched requests.
+ * Creates the Koa application of a service, to which the service adds its routes. The application provides correlation
+ * ids, one log line per request, error responses, headers that prevent caching, and health checks. It returns 404 for
+ * unmatched requests.
  */
 export function createApp(options: AppOptions): Koa<RequestState> {
   const clock = options.clock ?? Date.now;
-  // Only the last address in X-Forwarded-For counts. The trusted proxy appends it, and the caller may send earlier ones.
+  // Only the last address in X-Forwarded-For is used. The trusted proxy appends it, but the caller can forge earlier
+  // ones.
   const app = new Koa<RequestState>({ proxy: options.trustProxy, maxIpsCount: 1 });
   // A middleware below logs errors and sends error responses. Only errors of broken sockets reach Koa's error handler.
   app.silent = true;

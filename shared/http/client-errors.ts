@@ -33,7 +33,8 @@ export function respondToClientErrors(server: Server): void {
 }
 
 /**
- * Refuses a request with no or several Host headers (RFC 9112, 3.2). Without this check, Node returns an empty body.
+ * Refuses a request that does not have exactly one Host header (RFC 9112, section 3.2). Node's own check returns no
+ * body.
  */
 export function requireHost(handler: RequestListener): RequestListener {
   return (request, response) => {

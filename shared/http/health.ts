@@ -1,14 +1,14 @@
 import type Koa from "koa";
 
 /**
- * Returns the problem of each dependency by name, or null if the dependency is ready. An implementation must limit
- * its own time.
+ * Returns the problem of each dependency by name; null for a dependency that is ready. An implementation must limit its
+ * own duration.
  */
 export type Readiness = () => Promise<Record<string, string | null>>;
 
 /**
- * Serves `GET /health/live` and `GET /health/ready`. The first always returns 200. The second returns 503 with the
- * problems if a dependency is not ready.
+ * Serves `GET /health/live` and `GET /health/ready`. `live` always returns 200. `ready` returns 503 with the problems
+ * if a dependency is not ready.
  */
 export function serveHealth(readiness: Readiness): Koa.Middleware {
   return async (ctx, next) => {

@@ -7,9 +7,11 @@ import { ApiError } from "./api-error.ts";
 const MAX_BODY_SIZE = "64kb";
 
 /**
- * Parses a JSON request body into `ctx.request.body`, without validating its shape. Refuses a compressed body, a body
- * of another content type and a declared charset other than UTF-8 with 415 `unsupported_media_type`. Refuses a body
- * that is not JSON in UTF-8 with 400 `invalid_json`, and a body of more than 64 KiB with 413 `body_too_large`.
+ * Parses a JSON request body into `ctx.request.body`, without validating its shape.
+ *
+ * @throws {ApiError} 400 `invalid_json` if the body is not JSON in UTF-8; 413 `body_too_large` if it exceeds 64 KiB;
+ *   415 `unsupported_media_type` if the headers declare a content type other than JSON, a charset other than UTF-8, or
+ *   a compressed body
  */
 export function parseJsonBody(): Koa.Middleware {
   const parse = bodyParser({

@@ -11,8 +11,8 @@ export const NO_SNIFFING_HEADER = ["X-Content-Type-Options", "nosniff"] as const
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
 /**
- * A response that always has the header `X-Content-Type-Options`. Every response of an HTTP server is sent with
- * `writeHead`, so no service can omit the header.
+ * A response that always has the header `X-Content-Type-Options`. Node sends every response with `writeHead`, so no
+ * service can omit the header.
  */
 export class NoSniffingResponse<Request extends IncomingMessage> extends ServerResponse<Request> {
   override writeHead(status: number, reasonOrHeaders?: string | Headers, more?: Headers): this {
@@ -28,7 +28,7 @@ export class NoSniffingResponse<Request extends IncomingMessage> extends ServerR
 /**
  * Adds the header to raw headers, unless they already contain it.
  *
- * @param raw names and values in alternation
+ * @param raw alternating names and values
  */
 function addNoSniffing(raw: OutgoingHttpHeader[]): OutgoingHttpHeader[] {
   const names = raw.filter((_, index) => index % 2 === 0);

@@ -4,12 +4,12 @@ import { unavailable } from "./api-error.ts";
 import type { RequestState } from "./app.ts";
 
 /**
- * Sends 503 if a handler takes too long. Each call to a server has its own time limit, but on a busy machine the
- * times of a handler's calls can add up. A late handler continues, and its outcome is logged.
+ * Sends 503 if a handler takes too long. Each call to the event log or Postgres has its own time limit, but several
+ * slow calls can add up. A late handler continues, and its outcome is logged.
  *
  * @param milliseconds time limit, counted from the end of the request's headers
- * @param code error code of the 503. It must tell the caller that the outcome is unknown and the request may be
- *   repeated
+ * @param code error code of the 503. It must mean that the outcome is unknown and that the caller may repeat the
+ *   request
  */
 export function limitResponseTime(milliseconds: number, code: string): Koa.Middleware<RequestState> {
   return async (ctx, next) => {

@@ -26,7 +26,10 @@ export interface InstallationRecord {
   rateLimitPerMinute: number;
 }
 
-/** Looks up the stored access data. The command service reads the event log, and query-api reads the read models. */
+/**
+ * Looks up the stored access data. The command service reads the event log, and the query-api service reads the read
+ * models.
+ */
 export type FindAccess = (query: {
   applicationId: string;
   credentialId: string;
@@ -45,7 +48,7 @@ export interface PartnerState extends RequestState {
 export interface ClinicState extends PartnerState {
   clinicId: string;
   installation: InstallationRecord;
-  /** Branch that the branch header names, which the installation permits; null without that header. */
+  /** Branch from the branch header, which the installation permits; null if the header is absent. */
   branchId: string | null;
 }
 
@@ -59,7 +62,7 @@ export interface ClinicState extends PartnerState {
  *
  * All data is looked up at every request, so a revocation takes effect at the next request.
  *
- * @param dependencies.brand brand segment of the header names
+ * @param dependencies.brand brand in header names, as in `X-<brand>-Clinic-ID`
  */
 export function partnerAccess(
   operation: PartnerOperation,

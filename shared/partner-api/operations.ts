@@ -1,6 +1,6 @@
 import type { Scope } from "../domain/events/partner.ts";
 
-/** Declaration of a partner API operation. Command and query-api use the same declarations. */
+/** Declaration of a partner API operation. The command service and the query-api service use the same declarations. */
 export interface PartnerOperation {
   method: "GET" | "POST" | "DELETE";
   /** Path below the base `/{sandbox|production}/v1`, with parameters as in @koa/router. */
@@ -15,8 +15,8 @@ export interface PartnerOperation {
 }
 
 /**
- * All operations of the partner API. The query-api service serves GET operations, and command serves all other
- * operations.
+ * All operations of the partner API. The query-api service serves GET operations, and the command service serves all
+ * other operations.
  */
 export const partnerOperations = {
   exchangeToken: {

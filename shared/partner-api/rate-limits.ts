@@ -7,9 +7,8 @@ import { enforceRateLimit, isCounted } from "../rate-limit/middleware.ts";
 import type { ClinicState, PartnerState } from "./access.ts";
 
 /**
- * Maximum number of requests without a valid token, per minute and address. Token exchanges and refused requests
- * count. The limit is high, because many partners may share an address. It never applies to requests with a valid
- * token.
+ * Maximum number of requests without a valid token, per minute and address. Token exchanges and refused requests count;
+ * requests with a valid token do not. The limit is high, because many partners may share an address.
  */
 export const MAX_ADDRESS_REQUESTS_PER_MINUTE = 1_200;
 
@@ -21,7 +20,7 @@ export const MAX_REFUSED_REQUESTS_PER_MINUTE = 600;
 
 /**
  * Maximum number of sandbox resets, per hour and application. Each reset permanently adds an event of about 11 KB to
- * the log. The limit still permits test runs that reset the sandbox before each of 50 test cases.
+ * the log. The limit is sufficient for a test run that resets the sandbox before each of 50 test cases.
  */
 export const MAX_RESETS_PER_HOUR = 100;
 
@@ -31,8 +30,7 @@ const HOUR_SECONDS = 3_600;
 const PARTNER_PATH = /^\/(sandbox|production)\/v1(\/|$)/;
 
 /**
- * Enforces an installation's agreed rate limit, which both services count together. Must run directly after
- * `partnerAccess`.
+ * Enforces an installation's agreed rate limit. Both services share one count. Must run directly after `partnerAccess`.
  */
 export function limitInstallation(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
@@ -71,8 +69,8 @@ export function limitAddress(limiter: RateLimiter): Koa.Middleware<RequestState>
 
 /**
  * Counts refused requests that no other rate limit has counted: by application if the token was valid, otherwise by
- * address. All responses therefore contain rate limit headers, except during an outage. Guessing tokens, clinics and
- * paths is limited.
+ * address. All responses therefore contain rate limit headers, except during an outage. This limits the guessing of
+ * tokens, clinics and paths.
  */
 export function countRefusals(limiter: RateLimiter): Koa.Middleware<RequestState & Partial<PartnerState>> {
   return async (ctx, next) => {
@@ -89,7 +87,8 @@ export function countRefusals(limiter: RateLimiter): Koa.Middleware<RequestState
 }
 
 /**
- * Counts a refused request against the limit of the application if the token was valid, otherwise of the address.
+ * Counts a refused request against the application's limit if the token was valid, otherwise against the address's
+ * limit.
  *
  * @throws {ApiError} 429 `rate_limit_exceeded`
  */

@@ -12,7 +12,7 @@ export const tokenRequest = z.object({
     .string()
     .meta({ description: "Secret of a credential. It is shown once, when the credential is issued." }),
   grant_type: z.string().meta({ const: "client_credentials" }),
-  environment: environment.meta({ description: "Environment of the base URL." }),
+  environment: environment.meta({ description: "Environment. It must match the base URL." }),
   scope: z.string().optional().meta({
     description:
       "Scope names, separated by spaces. If absent or empty, the token has all scopes of the application.",
@@ -20,11 +20,13 @@ export const tokenRequest = z.object({
 });
 
 export const createAppointmentRequest = z.strictObject({
-  branchId: uuid.meta({ description: "Branch of the appointment. It must belong to the installation." }),
-  animalId: uuid.meta({ description: "Animal of the clinic." }),
+  branchId: uuid.meta({
+    description: "Id of the appointment's branch. The installation must cover this branch.",
+  }),
+  animalId: uuid.meta({ description: "Id of the animal. The animal must belong to the clinic." }),
   scheduledAt: instant.meta({
     format: "date-time",
-    description: "Start of the appointment. It must be in the future and have an offset.",
+    description: "Start of the appointment. It must be in the future and have a UTC offset.",
   }),
   notes: notes.meta({ maxLength: 2000, description: "Free text for the clinic." }).optional(),
 });
@@ -42,7 +44,7 @@ export const createWebhookEndpointRequest = z.strictObject({
   url: z.string().meta({
     format: "uri",
     description:
-      "HTTPS URL of a public host. In production the operator must first approve its origin. If the operator withdraws the approval, deliveries stay `pending` until the origin is approved again.",
+      "HTTPS URL of a public host. In production, the operator must first approve the URL's origin. If the operator withdraws the approval, deliveries stay `pending` until the origin is approved again.",
   }),
   events: z
     .array(webhookEventType)

@@ -14,7 +14,7 @@ export const webhookEndpointRecord = z.strictObject({
     .string()
     .nullable()
     .describe(
-      "Reason if the endpoint is disabled. `operator`: the operator disabled it. `gone`: the receiver returned 410. `no_success`: five days of repeated failures.",
+      "Reason why the endpoint is disabled; null if it is not disabled. `operator`: the operator disabled it. `gone`: the receiver returned 410. `no_success`: five days of repeated failures.",
     ),
   createdAt: instant,
   updatedAt: instant,

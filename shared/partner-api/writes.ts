@@ -74,11 +74,12 @@ export const partnerWrites = {
   },
   createPartnerAppointment: {
     description:
-      "Creates an appointment with status `requested`. If you repeat the request with the same idempotency key, you get the first response again.",
+      "Creates an appointment with status `requested`. A repeated request with the same idempotency key returns the first response.",
     request: createAppointmentRequest,
     requestHeaders: {
       "Idempotency-Key": {
-        description: "Your name for this request: 8 to 128 printable ASCII characters. Keys never expire.",
+        description:
+          "Key of your choice that identifies this request: 8 to 128 printable ASCII characters. Keys never expire.",
         required: true,
         schema: idempotencyKey,
       },
@@ -89,8 +90,7 @@ export const partnerWrites = {
       body: z.strictObject({ ok, appointment: partnerAppointment }),
       headers: {
         "Idempotent-Replayed": {
-          description:
-            "`true` if this is the response of an earlier request with the same key. Otherwise absent.",
+          description: "`true` if an earlier request with the same key had this response. Otherwise absent.",
           required: false,
           schema: z.literal("true"),
         },
@@ -104,7 +104,7 @@ export const partnerWrites = {
     },
   },
   resetSandbox: {
-    description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and idempotency keys, effective from the next request, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox ${MAX_RESETS_PER_HOUR} times an hour.`,
+    description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and idempotency keys, effective from the next request, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox at most ${MAX_RESETS_PER_HOUR} times per hour.`,
     success: {
       status: 200,
       description: "The sandbox after the reset.",
@@ -142,7 +142,7 @@ export const partnerWrites = {
   },
   rotateWebhookSecret: {
     description:
-      "Issues a new signing secret. For 24 hours deliveries are signed with both the old and the new secret.",
+      "Issues a new signing secret. For 24 hours, deliveries are signed with both the old and the new secret.",
     success: {
       status: 200,
       description: "The endpoint and its new signing secret. The secret is not shown again.",

@@ -13,7 +13,10 @@ import { type Window, Windows } from "./windows.ts";
 export interface Count {
   /** Number of requests in the window, including the counted request. Above the limit, the request is refused. */
   used: number;
-  /** End of the window by the clock of Postgres, the same for all its requests. Milliseconds since 1970. */
+  /**
+   * End of the window by the clock of Postgres, in milliseconds since 1970. All requests in a window have the same
+   * value.
+   */
   endsAt: number;
   /** Time until the end of the window. Milliseconds. */
   endsIn: number;
@@ -22,8 +25,8 @@ export interface Count {
 /** Counts requests by key in time windows. The first request of a key starts a window. */
 export interface RateLimiter {
   /**
-   * Counts one request. Takes at most four seconds. If the window has already exceeded its limit, no statement is
-   * sent to Postgres.
+   * Counts one request. Takes at most four seconds. If the key has already exceeded the limit in this window, no
+   * statement is sent to Postgres.
    *
    * @param key key of at most 200 characters
    * @param limit requests per window
@@ -44,13 +47,13 @@ const DEFAULT_WINDOW_SECONDS = 60;
  */
 const COUNT_TIMEOUT_MS = 1_200;
 
-/** Maximum number of requests of a key that may wait for their count, and that one statement may count. */
+/** Maximum number of requests that may wait to be counted, and that one statement may count, per key. */
 const BATCH_LIMITS = { maxWaiting: 2_000, maxBatch: 2_000 };
 
 /**
- * Creates a limiter whose counts are shared by all processes, in Postgres. If Postgres is slow, a request waits for
- * its count and finally fails with 503, but is never permitted without being counted. If Postgres is unavailable,
- * each process permits its share of the requests that remained at the last known shared count.
+ * Creates a limiter that shares its counts with all other processes through Postgres. If Postgres is slow, a request
+ * waits for its count and finally fails with 503, but is never permitted without being counted. If Postgres is
+ * unavailable, each process permits its share of the requests that remained at the last known shared count.
  *
  * @param pool pool with a statement timeout of one second
  */
@@ -86,12 +89,12 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
     }));
   }
 
-  /** After an outage, adds the requests that this process permitted without Postgres to the shared counts. */
+  /** After an outage, adds this process's uncounted requests to the shared counts. */
   async function addUncounted(): Promise<void> {
     try {
       for (const [key, { lengthMs }] of windows.listUncounted()) await addInPostgres(key, 0, lengthMs);
     } catch (error) {
-      // The remaining requests are added at the next count of their keys.
+      // The remaining requests are added when their keys are counted next.
       logger.debug({ error }, "not all requests that were permitted during an outage are counted yet");
     }
   }

@@ -48,8 +48,8 @@ export class Outage {
   }
 
   /**
-   * Determines if an outage caused a statement's failure. If Postgres may only be slow, a probe decides, because no
-   * lock of another request delays a probe.
+   * Determines if an outage caused a statement's failure. If Postgres may only be slow, a probe decides, because locks
+   * of other requests cannot delay a probe.
    *
    * @returns true if Postgres is unavailable
    */

@@ -7,7 +7,7 @@ export interface Addition {
   requests: number;
   /** Length of the window, if the statement starts a new window. Milliseconds. */
   windowMs: number;
-  /** Last known window of the key. It continues if Postgres has lost the row. */
+  /** Last known window of the key. The window continues if Postgres has lost the row. */
   known: Pick<Count, "used" | "endsAt"> | undefined;
 }
 

@@ -26,7 +26,7 @@ export class Windows {
   }
 
   /**
-   * Resets the number of uncounted requests of a key, and returns the former number. The caller adds them in
+   * Resets the number of uncounted requests of a key, and returns the former number. The caller adds these requests in
    * Postgres.
    */
   takeUncounted(key: string): number {

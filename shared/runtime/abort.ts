@@ -14,12 +14,10 @@ export function onAbort(signal: AbortSignal, listener: () => void): () => void {
   return () => signal.removeEventListener("abort", listener);
 }
 
-/**
- * Waits for work to end, or until the signal aborts. After an abort, the work continues and the result is undefined.
- */
+/** Waits until the work ends or the signal aborts. After an abort, the work continues and the result is undefined. */
 export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
-    // The listener is removed after each call. A race against one long-lived promise would retain every result.
+    // The listener is removed after each call. `Promise.race` with one long-lived promise would retain every result.
     const remove = onAbort(signal, () => resolve(undefined));
     work.then(resolve, reject).finally(remove);
   });

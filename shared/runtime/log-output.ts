@@ -1,6 +1,6 @@
 import fs from "node:fs";
 
-/** Maximum length of the text that waits to be written. Further lines are lost. Characters. */
+/** Maximum length of the text that waits to be written, in characters. Further lines are lost. */
 const MAX_WAITING_CHARACTERS = 1_048_576;
 
 /**
@@ -32,7 +32,9 @@ export class LogOutput {
   #lost = 0;
   #lostSince = new Date(0);
 
-  /** @param onLost receives the number of lost lines and the time of the first lost line. It may write a line */
+  /**
+   * @param onLost receives the number of lost lines and the time of the first lost line. The callback may write a line
+   */
   constructor(descriptor: number, onLost: (lines: number, since: Date) => void) {
     this.#descriptor = descriptor;
     this.#onLost = onLost;

@@ -1,8 +1,8 @@
 import { onAbort } from "./abort.ts";
 
 /**
- * Runs a group of tasks concurrently. All tasks receive one signal. When a task ends or throws, or the outer signal
- * aborts, that signal aborts and thereby stops the other tasks.
+ * Runs a group of tasks concurrently. All tasks receive the same inner signal. The inner signal aborts when any task
+ * ends or throws, or when the outer signal aborts.
  *
  * @throws the first error, after all tasks have ended
  */

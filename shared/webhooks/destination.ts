@@ -4,8 +4,8 @@ import { isLoopback, isPublicUnicast } from "./public-address.ts";
 import { resolveHost } from "./resolve-host.ts";
 
 /**
- * Messages by reason to refuse a destination. `lookup_failed` can be temporary. All other reasons are faults of the URL
- * or of its DNS records.
+ * Messages for each reason to refuse a destination. `lookup_failed` can be temporary. All other reasons are faults of
+ * the URL or of its DNS records.
  */
 const faultMessages = {
   malformed_url: "The URL is malformed or too long.",
@@ -34,7 +34,7 @@ export class UnsafeDestinationError extends Error {
 export interface DestinationOptions {
   /** If true, loopback destinations are allowed with plain http and any port. Only for a local stack. */
   allowLoopback: boolean;
-  /** Lookup of host names; DNS if absent. */
+  /** Function that looks up host names. If absent, DNS is used. */
   lookup?: ((host: string) => Promise<readonly string[]>) | undefined;
 }
 
@@ -85,8 +85,8 @@ export async function checkDestination(text: string, options: DestinationOptions
 }
 
 /**
- * Parses a URL like the sender (WHATWG), and checks its text. Refuses white space, backslashes and control
- * characters, because parsers treat them differently. Parsing normalizes capitals, full-width letters and IPv4
+ * Parses a URL as the sender does (WHATWG URL standard), and checks its text. Refuses white space, backslashes and
+ * control characters, because parsers treat them differently. Parsing normalizes capitals, full-width letters and IPv4
  * notations, and later checks use the normalized form.
  */
 function parseUrl(text: string): URL {
@@ -107,8 +107,8 @@ function parseUrl(text: string): URL {
 }
 
 /**
- * Requires that all addresses of a host are public. A single other address is refused, because a client could connect
- * to it.
+ * Requires that all addresses of a host are public. One address that is not public is enough for a refusal, because a
+ * client could connect to it.
  */
 function requirePublicAddresses(addresses: readonly string[]): [string, ...string[]] {
   const [first, ...others] = addresses;

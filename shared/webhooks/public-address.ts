@@ -14,7 +14,7 @@ const PLATFORM_ADDRESSES = new Set(["168.63.129.16"]);
 
 /**
  * Returns true if an address is an ordinary public unicast address. Returns false for every block of IANA's
- * special-purpose registries (RFC 6890 and its updates). Reachable blocks such as AS112 are included, because no
+ * special-purpose registries (RFC 6890 and its updates). This includes reachable blocks such as AS112, because no
  * partner runs a web server there. Returns false for all addresses that embed another address (IPv4-mapped, NAT64,
  * 6to4, Teredo), and for addresses outside of the assigned unicast ranges.
  *

@@ -3,7 +3,7 @@ const hideAuthorization = () => ({
   wrapComponents: { authorizeBtn: () => () => null, authorizeOperationBtn: () => () => null },
 });
 
-// The browser handles the URL's fragment before the operations are rendered, so the page scrolls again afterwards.
+// The browser handles the URL's fragment before the operations are rendered, so the page scrolls to it again.
 const scrollToFragment = () => document.getElementById(location.hash.slice(1))?.scrollIntoView();
 
 for (const section of document.querySelectorAll("[data-document]")) {

@@ -109,7 +109,10 @@ type AppointmentDecision = Decision<Appointment, AppointmentEvent>;
 /** Event type of a status transition. */
 export type Transition = Exclude<keyof typeof statusAfterEvent, "AppointmentRequested">;
 
-/** Statuses in which each transition is permitted. In all other statuses, its decider throws `illegal_transition`. */
+/**
+ * Statuses in which each transition is permitted. In all other statuses, the transition's decider throws
+ * `illegal_transition`.
+ */
 const permittedStatuses = {
   AppointmentConfirmed: ["requested"],
   AppointmentCheckedIn: ["requested", "confirmed"],
@@ -139,7 +142,7 @@ export function decideCancel(reason: string | null): AppointmentDecision {
 }
 
 /**
- * Records that the customer did not come, and releases the resources. Refused before the appointment's start.
+ * Records that the customer did not come, and releases the resources. Fails before the appointment's start.
  *
  * @param now milliseconds since 1970
  */
@@ -155,7 +158,7 @@ export function decideMarkNoShow(now: number): AppointmentDecision {
 }
 
 /**
- * Moves an appointment to a future time, and releases its resources. Refused after check-in.
+ * Moves an appointment to a future time, and releases its resources. Fails after check-in.
  *
  * @param now milliseconds since 1970
  */

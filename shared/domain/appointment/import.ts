@@ -20,8 +20,8 @@ export interface AppointmentImport extends ImportedData {
 }
 
 /**
- * Current data that an import is checked against. A referenced object is undefined if it does not exist, and may
- * belong to another clinic.
+ * Current data that an import is checked against. A referenced object may belong to another clinic; it is undefined if
+ * it does not exist.
  */
 export interface ImportFacts {
   clinic: Clinic;
@@ -59,9 +59,9 @@ export function decideImport(
 }
 
 /**
- * Returns the time at which an imported appointment reached its status. If that time is unknown, the function returns
- * the end of a completed or missed appointment, the start of a cancelled appointment, or the request time of a future
- * appointment.
+ * Returns the time at which an imported appointment reached its status. If that time is unknown, the result depends on
+ * the status: the end of a completed or missed appointment, the start of a cancelled appointment, or the request time
+ * of a future appointment.
  *
  * @param now current time and upper bound of the result, in milliseconds since 1970
  * @returns milliseconds since 1970
@@ -108,7 +108,10 @@ function findInvalidFields(
   const permitted = isFuture ? FUTURE_STATUSES : FINAL_STATUSES;
   if (!permitted.includes(status)) {
     const when = isFuture ? "in the future" : "in the past";
-    details.push({ path: "status", message: `must be ${permitted.join(", ")} for an appointment ${when}` });
+    details.push({
+      path: "status",
+      message: `must be one of ${permitted.join(", ")} for an appointment ${when}`,
+    });
   }
   const latest = toInstant(now);
   if (requestedAt !== null && requestedAt > (statusAt ?? latest))

@@ -11,7 +11,7 @@ export type AppointmentRequest = Omit<DataOf<AppointmentEvent, "AppointmentReque
 /** Current data that a request is checked against. */
 export interface RequestFacts {
   clinic: Clinic;
-  /** The requested animal, which may belong to another clinic; undefined if it does not exist. */
+  /** The animal in the request, which may belong to another clinic; undefined if the animal does not exist. */
   animal: Animal | undefined;
   /** Branches that the caller may use; null for all branches of the clinic. */
   permittedBranchIds: string[] | null;

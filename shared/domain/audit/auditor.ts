@@ -30,8 +30,8 @@ export const auditorAggregate: Aggregate<typeof auditorCategory, Auditor> = {
 type AuditorDecision = Decision<Auditor, AuditorEvent>;
 
 /**
- * Registers an auditor with one credential. The credential, its clinics and its expiry never change. To change them,
- * register another auditor.
+ * Registers an auditor with one credential. The credential, its clinics and its expiry are fixed. If you need other
+ * values, register another auditor.
  *
  * @param now milliseconds since 1970
  * @throws {DomainError} `auditor_exists`, `expiry_passed`

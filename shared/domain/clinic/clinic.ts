@@ -145,8 +145,8 @@ function requireOpen(state: Clinic | undefined): Clinic {
 }
 
 /**
- * Restricts a decision to clinics that are not closed. In a closed clinic, a command that changes nothing still
- * succeeds, so that it can be repeated. All other commands are refused.
+ * Refuses changes to a closed clinic. A command that changes nothing still succeeds, so that an earlier command can be
+ * repeated.
  *
  * @throws {DomainError} `clinic_closed`
  */
@@ -177,8 +177,8 @@ export function requireBranch(clinic: Clinic, branchId: string): Branch {
 }
 
 /**
- * Refuses a command that would add other data to a sandbox than its fixture and the data of its application. A reset
- * could not remove other data.
+ * Refuses a command that would add data to a sandbox. A sandbox contains only its fixture and the data of its
+ * application, because a reset could not remove other data.
  *
  * @throws {DomainError} `clinic_is_a_sandbox`
  */

@@ -20,7 +20,7 @@ const appointmentDetails = {
 export const appointmentCategory = defineCategory("appointment", {
   AppointmentRequested: z.object({
     ...appointmentDetails,
-    /** Partner application that requested the appointment; null for the clinic's front desk. */
+    /** Id of the partner application that requested the appointment; null if the clinic's front desk requested it. */
     applicationId: uuid.nullable(),
     /** SHA-256 (hex) of the request. Distinguishes a retry from a different request with the same idempotency key. */
     requestHash: z.string().nullable(),

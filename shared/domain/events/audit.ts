@@ -3,8 +3,9 @@ import { defineCategory, type EventOf } from "./category.ts";
 import { freeForm, instant, label, uuid } from "./fields.ts";
 
 /**
- * Events of an auditor, who may read the records but not change them. Only an unsalted SHA-256 (hex) of the
- * credential's secret is stored, which is sufficient for a secret of 256 random bits. Stream id: id of the auditor.
+ * Events of an auditor, who may read audit records but not change them. Only an unsalted SHA-256 (hex) of the
+ * credential's secret is stored. That is sufficient, because the secret has 256 random bits. Stream id: id of the
+ * auditor.
  */
 export const auditorCategory = defineCategory("auditor", {
   AuditorRegistered: z.object({
@@ -20,15 +21,17 @@ export const auditorCategory = defineCategory("auditor", {
 });
 export type AuditorEvent = EventOf<typeof auditorCategory>;
 
-/** Kinds of access to the records. */
+/** Kinds of access to audit records. */
 const auditAction = z.enum(["sign-in", "events", "state", "diff", "replay", "deliveries", "export"]);
 export type AuditAction = z.infer<typeof auditAction>;
 
-/** Event of an access to the records. It is appended before any data is returned. Stream id: id of the access. */
+/**
+ * Event of an access to audit records. The event is appended before any data is returned. Stream id: id of the access.
+ */
 export const auditAccessCategory = defineCategory("auditAccess", {
   AuditAccessed: z.object({
     accessId: uuid,
-    /** Id of the auditor; null for an operator at the command line, whom the metadata names. */
+    /** Id of the auditor; null for an operator at the command line. The metadata contains the operator's name. */
     auditorId: uuid.nullable(),
     action: auditAction,
     /** Query parameters as received. */

@@ -20,8 +20,8 @@ export const instant = z.string().transform((text, context) => {
 });
 
 /**
- * Matches instants that are already converted, such as those of stored events. They need no parsing. Days after the
- * 28th are excluded, because only the parser knows the length of each month.
+ * Matches instants that are already in the converted form, such as those in stored events. These instants need no
+ * parsing. Days after the 28th are excluded, because only the parser knows the length of each month.
  */
 const CANONICAL_INSTANT =
   /^(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
@@ -38,7 +38,10 @@ export const calendarDate = z
 /** Schema of a time of day, HH:MM:SS. */
 export const timeOfDay = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d:[0-5]\d$/, "must be a time HH:MM:SS");
 
-/** Returns true for text that every store accepts. Postgres refuses NUL, and UTF-8 cannot encode lone surrogates. */
+/**
+ * Returns true for text that both the event log and Postgres can store. Postgres refuses NUL, and UTF-8 cannot encode
+ * lone surrogates.
+ */
 const isStorable = (text: string) => !/[\0\p{Cs}]/u.test(text);
 const storable = z.string().refine(isStorable, "must not contain NUL or lone surrogates");
 

@@ -2,8 +2,8 @@ import { v5 as uuidv5 } from "uuid";
 import type { Environment } from "./fields.ts";
 
 /**
- * Namespace of the ids that this project derives from other values (RFC 9562, version 5). Because an id is derived, a
- * repeated or concurrent command uses the same stream.
+ * Namespace of the ids that this project derives from other values (RFC 9562, version 5). Because ids are derived,
+ * repeated or concurrent commands use the same stream.
  */
 const NAMESPACE = "8b0f4f5e-3f0c-4f9b-9a53-3f1f7c1b2d10";
 
@@ -42,7 +42,7 @@ export function sandboxClinicId(applicationId: string): string {
   return deriveId("sandbox", applicationId);
 }
 
-/** Derives the id of an object in a sandbox from the object's names. The id is the same after every reset. */
+/** Derives the id of an object in a sandbox from a list of names. The id is the same after every reset. */
 export function sandboxEntityId(applicationId: string, ...names: string[]): string {
   return deriveId("sandbox entity", applicationId, ...names);
 }

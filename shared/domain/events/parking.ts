@@ -6,9 +6,9 @@ const stream = word(300);
 
 /**
  * Operators' decisions about streams that the projectors or the relay cannot process. Consumers skip a parked stream
- * from the given revision until an operator resumes it. All consumers skip the stream, because they must not fold
- * later events after a gap. If only the relay failed, only the relay skips the stream. All decisions are in one
- * stream, so that a consumer reads all parked streams with one short read. Stream id: `streams`.
+ * from the given revision until an operator resumes it. If only the relay failed, only the relay skips the stream.
+ * Otherwise all consumers skip the stream, because they must not fold later events after a gap. All decisions are in
+ * one stream, so that one short read returns all parked streams. Stream id: `streams`.
  */
 export const parkingCategory = defineCategory("parking", {
   StreamParked: z.object({

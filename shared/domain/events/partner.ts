@@ -22,8 +22,8 @@ export type Scope = z.infer<typeof scope>;
 export const rateLimit = z.int().min(1).max(100_000);
 
 /**
- * Events of a partner application in one environment, with its credentials. The application id is the OAuth client
- * id. Only an unsalted SHA-256 (hex) of each secret is stored, which is sufficient for a secret of 256 random bits.
+ * Events of a partner application in one environment, with its credentials. The application id is the OAuth client id.
+ * Only an unsalted SHA-256 (hex) of each secret is stored. That is sufficient, because a secret has 256 random bits.
  * Stream id: id of the application.
  */
 export const partnerApplicationCategory = defineCategory("partnerApplication", {
@@ -103,8 +103,8 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
     secretId: uuid,
     encryptedSecret: z.string(),
     /**
-     * Time until which the previous secret also signs deliveries. If the previous secret leaked, this is the time of
-     * the rotation.
+     * Time until which deliveries are also signed with the previous secret. If the previous secret leaked, this is the
+     * time of the rotation.
      */
     previousExpiresAt: instant,
   }),
@@ -138,7 +138,7 @@ const source = z.object({ stream: z.string(), revision: z.int().min(0) });
 export type DeliverySource = z.infer<typeof source>;
 
 /**
- * Events of a webhook delivery that determine if the delivery can be replayed. Attempts are database rows, not
+ * Events of a webhook delivery. They determine whether the delivery can be replayed. Attempts are database rows, not
  * events. Stream id: id of the delivery.
  */
 export const webhookDeliveryCategory = defineCategory("webhookDelivery", {

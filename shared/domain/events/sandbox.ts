@@ -15,7 +15,7 @@ const fixtureCategories = [
   appointmentCategory,
 ] as const;
 
-/** A fact of the fixture data: an event that is stored inside the event `SandboxReset` instead of its own stream. */
+/** An event of the fixture data. It is stored inside a `SandboxReset` event, and not in a stream of its own. */
 export type FixtureFact = EventOf<(typeof fixtureCategories)[number]> & {
   /** Time of the event in the sandbox. */
   at: Instant;
@@ -38,9 +38,8 @@ const fixtureFact = z
   });
 
 /**
- * Events of a sandbox: a clinic in which one application can be tested. A reset is one event with all fixture data,
- * so that it is atomic: for writers in the append, for readers in the transaction of the projectors. Stream id: id of
- * the application.
+ * Events of a sandbox: a clinic in which one application can be tested. A reset is one event with all fixture data. It
+ * is therefore atomic, both in the event log and in the read models. Stream id: id of the application.
  */
 export const sandboxCategory = defineCategory("sandbox", {
   SandboxReset: z.object({

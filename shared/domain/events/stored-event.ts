@@ -28,11 +28,11 @@ export class EventSchemaError extends Error {
 }
 
 /**
- * Validates a stored event. Data of an earlier schema version is first converted to the current version, so that
- * other code handles only current versions.
+ * Validates a stored event. Data of an earlier schema version is first converted to the current version, so that other
+ * code handles only current versions.
  *
  * @returns the event with typed data and metadata
- * @throws {EventSchemaError} naming the type, and the fields if they are invalid
+ * @throws {EventSchemaError} with a message that names the type and any invalid fields
  */
 export function parseStoredEvent(stored: StoredEvent): ValidEvent {
   const { type } = stored;

@@ -18,7 +18,7 @@ const upcasters: Partial<Record<CatalogEventType, readonly Upcast[]>> = {
     (data) => ({ passedOverBy: "all", ...data }),
   ],
   SandboxReset: [
-    // Facts inside a reset have no schema version. In version 1 of the reset, all facts have version 1.
+    // Fixture events inside a reset have no schema version. In version 1 of the reset, they all have version 1.
     (data) => ({
       ...data,
       facts: Array.isArray(data.facts) ? data.facts.map(upcastFact) : data.facts,
@@ -43,7 +43,7 @@ export function currentVersion(type: string): number {
 }
 
 /**
- * Converts stored data to the current schema version, one version at a time. Returns data that is not an object
+ * Converts stored data to the current schema version, one version at a time. Data that is not an object is returned
  * unchanged, because the schema refuses it later.
  */
 export function upcast(type: string, version: number, data: unknown): unknown {

@@ -136,7 +136,10 @@ export function decideNarrowInstallation(narrowing: {
     const branchIds = narrowing.branchIds ?? permitted;
     requireAtLeastOneBranch(branchIds);
     if (permitted && !branchIds?.every((id) => permitted.includes(id))) {
-      throw new DomainError("installation_widened", "an installation can be narrowed but not widened");
+      throw new DomainError(
+        "installation_widened",
+        "the scopes and branches of an installation can be reduced but not extended",
+      );
     }
     if (isEqual({ scopes, branchIds }, { scopes: granted, branchIds: permitted })) return [];
     return [{ type: "InstallationNarrowed", data: { installationId, scopes, branchIds } }];

@@ -2,7 +2,7 @@ import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { type WebhookDeliveryEvent, webhookDeliveryCategory } from "../events/partner.ts";
 
-/** State of a webhook delivery in the event log. Pending and delivered deliveries are only in the database. */
+/** State of a webhook delivery in the event log. Pending and delivered deliveries are stored only in the database. */
 export interface Delivery {
   id: string;
   endpointId: string;

@@ -38,7 +38,7 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
         return { ...state, updatedAt: at };
       case "WebhookEndpointTested":
         return state;
-      // The dispatcher may report a disabled endpoint after its revocation. A revoked endpoint stays revoked.
+      // The dispatcher may disable an endpoint just after its revocation. The endpoint stays revoked.
       case "WebhookEndpointDisabled":
         if (state.status !== "active") return state;
         return { ...state, status: "disabled", disabledReason: event.data.reason, updatedAt: at };

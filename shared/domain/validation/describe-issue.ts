@@ -14,8 +14,8 @@ const FORMAT_RULES: Record<string, string> = {
 };
 
 /**
- * Describes a validation issue for the author of a request or command, in words that follow the field's name. The
- * text says which values are valid.
+ * Describes a validation issue for the author of a request or command, as a phrase that follows the field's name, such
+ * as `must be a UUID`.
  */
 export function describeIssue(issue: z.core.$ZodIssue): string {
   const { message } = issue;

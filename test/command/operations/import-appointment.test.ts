@@ -149,13 +149,13 @@ describe("an imported appointment", () => {
       "an open status for a past appointment",
       { ...pastImport, status: "confirmed" },
       {},
-      "status must be completed, cancelled, no_show for an appointment in the past",
+      "status must be one of completed, cancelled, no_show for an appointment in the past",
     ],
     [
       "a final status for a future appointment",
       { ...futureImport, status: "completed" },
       {},
-      "status must be requested, confirmed, cancelled for an appointment in the future",
+      "status must be one of requested, confirmed, cancelled for an appointment in the future",
     ],
     [
       "resources of a cancelled appointment",

@@ -83,7 +83,7 @@ describe("the OpenAPI documents", () => {
     expect(JSON.stringify(partner)).to.not.contain("X-SERVICE");
   });
 
-  it("the OpenAPI documents list the errors that do not depend on the operation", async () => {
+  it("the OpenAPI documents list the errors that every operation can return", async () => {
     const errors = [
       await errorOf(get("/api/v1/nothing")),
       await errorOf(get("/api/v1/clinics", { method: "POST" })),

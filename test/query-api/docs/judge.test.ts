@@ -37,7 +37,7 @@ describe("the response checker", () => {
     expect(judge({ status: 200 })).to.match(/answer 200 is not in the document/);
   });
 
-  it("the response checker rejects an undocumented body", () => {
+  it("the response checker rejects a body that does not match the document", () => {
     expect(judge({ body: { ...body, extra: 1 } })).to.match(/must NOT have additional properties/);
     expect(judge({ body: { ...body, delivery: { id: "x", status: "pending" } } })).to.match(/format "uuid"/);
     const error = { ok: false, error: "not_replayable", correlationId: randomUUID() };

@@ -18,10 +18,10 @@ import type { PartnerContractWorld } from "./partner-world.ts";
 /** Sends a real request whose response has a certain status. */
 export type Provoke = (world: PartnerContractWorld) => Promise<PartnerResponse>;
 
-/** Functions that provoke a response, by its status. */
+/** Functions by HTTP status. Each function provokes a response with its status. */
 type Provocations = Record<number, Provoke>;
 
-/** Sends a valid request after a change. */
+/** Changes a valid request and sends it. */
 function sendChanged(
   id: PartnerOperationId,
   change: (request: PartnerRequest) => Partial<PartnerRequest>,
@@ -104,7 +104,7 @@ const sendAfterRevocation =
 
 const sendValid = (id: PartnerOperationId) => sendChanged(id, () => ({}));
 
-/** For each operation, a request that provokes each documented status. */
+/** For each operation, one function for each documented status. The function provokes a response with that status. */
 export const provocations: Record<PartnerOperationId, Provocations> = {
   exchangeToken: {
     ...commonProvocations("exchangeToken"),

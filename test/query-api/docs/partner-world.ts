@@ -20,7 +20,7 @@ import { type Partner, type PartnerApi, startPartnerApi } from "../../support/pa
 import { queryEnvironment } from "../../support/query-environment.ts";
 import { testServers } from "../../support/stack.ts";
 
-/** A partner with the ids in its sandbox that requests need. */
+/** A partner, with the ids of the sandbox objects that requests need. */
 export interface SandboxPartner extends Partner {
   clinicId: string;
   branchId: string;
@@ -35,7 +35,7 @@ export interface Origins {
 
 export interface PartnerContractWorld {
   origins: Origins;
-  /** Services with the same token keys whose Postgres and event log are unavailable. */
+  /** Services whose Postgres and event log are unavailable. They use the same token keys. */
   withoutServers: Origins;
   /** Partner without restrictions. */
   unrestricted: SandboxPartner;
@@ -45,7 +45,7 @@ export interface PartnerContractWorld {
   damaged: SandboxPartner;
   /** Services of the partner `damaged`. Their projectors stop at the damaged event. */
   damagedOrigins: Origins;
-  /** Partner with a single scope, which is not sufficient for sandbox operations. */
+  /** Partner with a single scope, which does not permit sandbox operations. */
   clinicScopeOnly: Partner;
   /** Creates a partner with a sandbox. */
   createPartner(): Promise<SandboxPartner>;
@@ -56,7 +56,7 @@ export interface PartnerContractWorld {
   stop(): Promise<void>;
 }
 
-/** Starts the partner API three times: with its servers, without its servers, and with damaged data. */
+/** Starts the partner API three times: with Postgres and the event log, without both servers, and with damaged data. */
 export async function startPartnerContractWorld(): Promise<PartnerContractWorld> {
   const api = await startPartnerApi();
   const withoutServers = await startWithoutServers(api.command);

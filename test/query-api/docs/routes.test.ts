@@ -35,7 +35,7 @@ const portal = createResponseChecker(buildPortalDocument(createPortalOperations(
 const toRoute = ({ method, path }: { method: string; path: string }) => `${method} ${path}`;
 
 describe("the documents and the routes", () => {
-  it("the portal document and the routes contain the same operations as the interface", () => {
+  it("the portal document and the routes contain exactly the agreed portal operations", () => {
     const routed = routesOf(queryApp)
       .filter(startsWithPath(/ \/api\/v1\//))
       .filter((route) => !route.endsWith("/openapi.json"));
@@ -79,7 +79,7 @@ describe("the documents and the routes", () => {
     ]);
   });
 
-  it("the partner document contains the operations of the interface and its additions", () => {
+  it("the partner document contains exactly the agreed partner operations", () => {
     expect(
       partnerResponseChecker.operations.map((operation) => `${operation.operationId} ${toRoute(operation)}`),
     ).to.have.members([

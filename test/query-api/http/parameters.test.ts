@@ -26,18 +26,18 @@ describe("query parameters", () => {
     [" 7", 100],
     [["7", "7"], 100],
   ] as const) {
-    it(`the query parameter limit with the text ${JSON.stringify(text)} is parsed as ${expected}`, () => {
+    it(`the value ${JSON.stringify(text)} of the query parameter \`limit\` is parsed as ${expected}`, () => {
       expect(limit(text as string)).to.equal(expected);
     });
   }
 
-  it("the query parameter offset is clamped to 0 and the largest Postgres integer", () => {
+  it("the query parameter `offset` is clamped to the range from 0 to the largest Postgres integer", () => {
     expect(["-1", "0", "12", "9".repeat(400), "x"].map((text) => offsetParameter.parse(text))).to.deep.equal([
       0, 0, 12, 2_147_483_647, 0,
     ]);
   });
 
-  it("the query parameter status is ignored if the status is unknown", () => {
+  it("the query parameter `status` is ignored if its value is unknown", () => {
     expect(["waiting", "Waiting", "lost", "", undefined].map(statusParameter.parse)).to.deep.equal([
       "waiting",
       null,
@@ -47,7 +47,7 @@ describe("query parameters", () => {
     ]);
   });
 
-  it("a boolean query parameter is true only for the literal true", () => {
+  it("a boolean query parameter is true only for the text `true`", () => {
     const { parse } = createLiteralTrueParameter("");
     expect(["true", "TRUE", "1", "", undefined].map(parse)).to.deep.equal([true, false, false, false, false]);
   });

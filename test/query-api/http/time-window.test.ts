@@ -8,7 +8,7 @@ const at = (milliseconds: number) => new Date(milliseconds).toISOString();
 const window = (from: string | undefined, to: string | undefined) => toTimeWindow({ from, to }, now);
 
 describe("timeWindow", () => {
-  it("a time window starts now and lasts seven days if from and to are missing", () => {
+  it("a time window starts now and lasts seven days if `from` and `to` are missing", () => {
     expect(window(undefined, undefined)).to.deep.equal({ from: at(now), to: at(now + 7 * DAY) });
   });
 
@@ -21,9 +21,9 @@ describe("timeWindow", () => {
 
   const sevenDayWindow = { from: "2026-01-01T00:00:00.000Z", to: "2026-01-08T00:00:00.000Z" };
   for (const [title, to] of [
-    ["a millisecond more than 31 days after from", "2026-02-01T00:00:00.001Z"],
-    ["equal to from", "2026-01-01T00:00:00Z"],
-    ["before from", "2025-12-31T23:59:59.999Z"],
+    ["a millisecond more than 31 days after `from`", "2026-02-01T00:00:00.001Z"],
+    ["equal to `from`", "2026-01-01T00:00:00Z"],
+    ["before `from`", "2025-12-31T23:59:59.999Z"],
     ["missing", undefined],
     ["a date only", "2026-01-05"],
     ["without an offset", "2026-01-05T00:00:00"],
@@ -31,7 +31,7 @@ describe("timeWindow", () => {
     ["empty", ""],
     ["a number", "1767571200000"],
   ] as const) {
-    it(`a time window ends seven days after from if to is ${title}`, () => {
+    it(`a time window ends seven days after \`from\` if \`to\` is ${title}`, () => {
       expect(window("2026-01-01T00:00:00Z", to)).to.deep.equal(sevenDayWindow);
     });
   }
@@ -42,13 +42,13 @@ describe("timeWindow", () => {
     );
   });
 
-  it("if from is invalid, the time window starts now and to is compared with that start", () => {
+  it("if `from` is invalid, the time window starts now, and `to` is compared with the current time", () => {
     const to = at(now + 3 * DAY);
     expect(window("2026-02-30T00:00:00Z", to)).to.deep.equal({ from: at(now), to });
     expect(window("yesterday", "2026-01-05T00:00:00Z").to).to.equal(at(now + 7 * DAY));
   });
 
-  it("from and to of a time window can contain UTC offsets and lowercase letters", () => {
+  it("the parameters `from` and `to` of a time window can contain UTC offsets and lowercase letters", () => {
     expect(window("2026-01-01t03:00:00+03:00", "2026-01-02T00:00:00z")).to.deep.equal({
       from: "2026-01-01T00:00:00.000Z",
       to: "2026-01-02T00:00:00.000Z",
@@ -69,7 +69,7 @@ describe("timeWindow", () => {
     );
   });
 
-  it("a time window is longer than zero and at most 31 days for any from and to", () => {
+  it("for any `from` and `to`, a time window is longer than zero and at most 31 days long", () => {
     const instant = fc.date({ noInvalidDate: true }).map((date) => date.toISOString());
     const given = fc.option(fc.oneof(instant, fc.string()), { nil: undefined });
     fc.assert(
@@ -83,7 +83,7 @@ describe("timeWindow", () => {
     );
   });
 
-  it("a time window accepts any from and to up to 31 days apart, with any UTC offset", () => {
+  it("a time window accepts any `from` and `to` that are at most 31 days apart, with any UTC offset", () => {
     const start = fc.integer({ min: Date.UTC(1970, 0, 1), max: Date.UTC(2100, 0, 1) });
     const length = fc.integer({ min: 1, max: MAX_WINDOW_DAYS * DAY });
     const minutes = fc.integer({ min: -839, max: 839 });

@@ -12,7 +12,7 @@ describe("authorization of partner reads", () => {
   const api = setUpQueryApi();
   const caller = setUpCaller(api);
 
-  it("a partner read requires a token of the same environment", async () => {
+  it("a partner read requires a token for its environment", async () => {
     const url = `${api.url}/production/v1/clinic/context`;
     expect((await request(url, {})).body.error).to.equal("missing_token");
     expect((await request(url, { Authorization: "Bearer x.y.z" })).status).to.equal(401);

@@ -42,7 +42,7 @@ describe("reads with a log position", () => {
     expect((await other.get("/clinic/context", reachedPosition)).status).to.equal(200);
   });
 
-  it("reads above the installation's rate limit do not wait for their log position", async () => {
+  it("a read that exceeds the installation's rate limit does not wait for its log position", async () => {
     const caller = await createCaller(api);
     const { application, clinic } = caller;
     await api.given(installationApproved(application, clinic.clinicId, { rateLimitPerMinute: 2 }));
@@ -57,7 +57,7 @@ describe("reads with a log position", () => {
     expect(results.filter(({ result }) => result.body.error === "read_model_behind")).to.have.length(2);
   });
 
-  it("a read that is refused before the read models reach its log position waits and is authorized again", async () => {
+  it("if a read is refused before the read models reach its log position, the read waits and is then authorized again", async () => {
     const caller = await createCaller(api);
     const { application, clinic } = caller;
     const { applicationId } = application;

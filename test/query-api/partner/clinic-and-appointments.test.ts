@@ -68,7 +68,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       caller.body("listPartnerAppointments", path + query, options);
     const idsOf = (body: { appointments: { id: string }[] }) => body.appointments.map(({ id }) => id);
 
-    it("listPartnerAppointments returns appointments with the fields for partners", async () => {
+    it("listPartnerAppointments returns only the fields of appointments that are meant for partners", async () => {
       const { clinicId, branchId } = caller.clinic;
       const [appointmentId, animalId] = [randomUUID(), randomUUID()];
       const details = { appointmentId, animalId, notes: "n", reason: "not told", customerId: randomUUID() };
@@ -95,7 +95,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       });
     });
 
-    it("an appointment has a higher revision in listPartnerAppointments after each change", async () => {
+    it("each change of an appointment increases its revision in listPartnerAppointments", async () => {
       const { clinicId, branchId } = caller.clinic;
       const appointmentId = randomUUID();
       await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", { appointmentId }));
@@ -112,7 +112,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       expect(revisions).to.deep.equal([0, 1, 2]);
     });
 
-    it("the pages of listPartnerAppointments contain each appointment once and in order, even at equal times", async () => {
+    it("the pages of listPartnerAppointments contain each appointment once and in order, even if appointments start at the same time", async () => {
       const { clinicId, branchId } = caller.clinic;
       const events = Array.from({ length: 11 }, (_, index) =>
         appointmentRequested(clinicId, branchId, `2026-03-1${Math.floor(index / 5)}T09:00:00Z`),

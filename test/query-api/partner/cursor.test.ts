@@ -10,7 +10,7 @@ import { createCaller, type PartnerCaller } from "./caller.ts";
 
 const encode = (text: string) => Buffer.from(text).toString("base64url");
 
-/** Generates cursors as responses contain them. */
+/** Generates cursors in the form that responses contain. */
 const validCursor = fc
   .tuple(
     fc.date({ min: new Date("0001-01-01"), max: new Date("9999-12-31"), noInvalidDate: true }),

@@ -155,7 +155,7 @@ describe("authorization of the portal API", () => {
 
   for (const [title, situation] of Object.entries(situations)) {
     for (const role of Object.keys(roles)) {
-      it(`each portal operation authorizes or refuses the role ${role} as required if ${title}`, async () => {
+      it(`each portal operation permits or refuses the role ${role} according to its requirements if ${title}`, async () => {
         const userId = await createUser(role, situation);
         const paths = Object.keys(requirementsByPath);
         const responses = await Promise.all(paths.map((path) => api.get(path, userId)));

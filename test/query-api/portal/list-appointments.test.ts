@@ -127,7 +127,7 @@ describe("listAppointments", () => {
     return { id, type, name, allocationStart, allocationEnd: "2026-03-10T09:45:00.000Z", status };
   }
 
-  it("listAppointments includes from, excludes to, and sorts by time and id", async () => {
+  it("listAppointments treats `from` as inclusive and `to` as exclusive, and sorts by time and id", async () => {
     const { clinicId, branchId, userId } = await clinic();
     const [a, b] = [randomUUID(), randomUUID()].sort() as [string, string];
     const at = (scheduledAt: string, appointmentId: string = randomUUID()) =>
@@ -144,7 +144,7 @@ describe("listAppointments", () => {
     expect(idsOf(await list(userId))).to.deep.equal([first, a, b, last]);
   });
 
-  it("listAppointments clamps the limit, and uses the default if the limit is repeated", async () => {
+  it("listAppointments clamps `limit`, and uses the default if `limit` is repeated", async () => {
     const { clinicId, branchId, userId } = await clinic();
     await api.given(
       ...[5, 6, 7].map((day) => appointmentRequested(clinicId, branchId, `2026-03-0${day}T10:00:00Z`)),
@@ -155,7 +155,7 @@ describe("listAppointments", () => {
     expect((await list(userId, `${march}&limit=2&limit=2`)).page.limit).to.equal(100);
   });
 
-  it("listAppointments filters by status, and ignores an unknown or repeated status", async () => {
+  it("listAppointments filters by `status`, and ignores an unknown or repeated `status`", async () => {
     const { clinicId, branchId, userId } = await clinic();
     const steps: Record<string, string[]> = {
       requested: [],
@@ -183,7 +183,7 @@ describe("listAppointments", () => {
     }
   });
 
-  it("listAppointments uses the default window if from is repeated", async () => {
+  it("listAppointments uses the default window if `from` is repeated", async () => {
     const { userId } = await clinic();
     const { window } = await list(userId, `${march}&from=2026-03-02T00:00:00Z`);
     expect(Math.abs(Date.parse(window.from) - Date.now())).to.be.below(60_000);

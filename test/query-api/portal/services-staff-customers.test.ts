@@ -66,7 +66,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect(body.page).to.deep.equal({ limit: 50, returned: 2 });
     });
 
-    it("listServices returns withdrawn services only for includeInactive=true and manage_tenant", async () => {
+    it("listServices returns withdrawn services only for `includeInactive=true` and the permission `manage_tenant`", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       const serviceId = await offerService(clinicId, "Old");
       await api.given({ type: "ServiceWithdrawn", data: { serviceId } });
@@ -82,7 +82,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect(await count(userWithoutPermission, "")).to.equal(1);
     });
 
-    it("listServices returns at most as many services as the limit, and clamps the limit", async () => {
+    it("listServices returns at most `limit` services, and clamps `limit`", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       for (const name of ["A", "B", "C"]) await offerService(clinicId, name);
       expect((await get("services", userId, "?limit=2")).page).to.deep.equal({ limit: 2, returned: 2 });
@@ -100,7 +100,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       return staffId;
     }
 
-    it("listStaff returns staff members with their access, sorted by name, those without a name last", async () => {
+    it("listStaff returns staff members with their access, sorted by name, with nameless staff members last", async () => {
       const { clinicId, branchId, userId } = await openClinic(api.given);
       const [user, membershipId] = [randomUUID(), randomUUID()];
       const nameless = await hireStaff(clinicId, null);
@@ -215,7 +215,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       ]);
     });
 
-    it("listCustomerProjections pages through customers by offset and limit", async () => {
+    it("listCustomerProjections pages through customers by `offset` and `limit`", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       for (const fullName of ["C", "A", "B"]) {
         await api.given(customerRegistered(clinicId, randomUUID(), { fullName }));

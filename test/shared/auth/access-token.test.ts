@@ -6,7 +6,7 @@ import type { ApiError } from "../../../shared/http/api-error.ts";
 describe("access token verification", () => {
   let verify: TokenVerifier;
 
-  // During a rotation, two keys are published.
+  // During a key rotation, two keys are published.
   before(async () => {
     const newKey = async (kid: string) => {
       const { publicKey } = await generateKeyPair("EdDSA", { crv: "Ed25519" });

@@ -19,7 +19,7 @@ describe("secret box", () => {
   const rotated = createSecretBox({ current: "two", keys: { one, two } });
   const later = createSecretBox({ current: "two", keys: { two } });
 
-  it("a secret box opens its own sealed secrets, which name their key", async () => {
+  it("a secret box decrypts what it encrypted, and names the key in the header", async () => {
     const sealed = await former.seal("whsec_secret");
     expect(decodeProtectedHeader(sealed)).to.deep.equal({ alg: "dir", enc: "A256GCM", kid: "one" });
     expect(sealed).not.to.include("whsec");
@@ -27,12 +27,12 @@ describe("secret box", () => {
     expect(await former.seal("whsec_secret")).not.to.equal(sealed);
   });
 
-  it("a secret box opens with every configured key and seals with the current key", async () => {
+  it("a secret box decrypts with every configured key and encrypts with the current key", async () => {
     expect(await rotated.open(await former.seal("secret"))).to.equal("secret");
     expect(await later.open(await rotated.seal("secret"))).to.equal("secret");
   });
 
-  it("a secret box refuses a removed key, a changed text and another algorithm", async () => {
+  it("a secret box cannot decrypt a secret with a removed key, a changed text or another algorithm", async () => {
     expect(await errorOf(later.open(await former.seal("secret")))).to.be.instanceOf(SecretBoxError);
     const sealed = (await former.seal("secret")).split(".");
     const [, , , text = ""] = sealed;

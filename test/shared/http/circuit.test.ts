@@ -38,7 +38,7 @@ describe("circuit", () => {
     expect(calls).to.equal(2);
   });
 
-  it("the circuit makes all calls again after a test call succeeded", async () => {
+  it("the circuit resumes all calls after a test call has succeeded", async () => {
     const circuit = circuitOf();
     await outcome(circuit(fails));
     now = 2_000;

@@ -21,7 +21,10 @@ import {
 } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
 
-/** Delay of each request to the event log. It is below the time limit of one request, but a create makes five. Milliseconds. */
+/**
+ * Delay of each request to the event log. Each request is within its time limit, but creating an appointment takes five
+ * requests. Milliseconds.
+ */
 const REQUEST_DELAY_MS = 400;
 const RESPONSE_TIMEOUT_MS = 1_000;
 
@@ -104,7 +107,7 @@ describe("a command while every exchange with the log is slow, as on a busy mach
       { branchId: world.branchId, animalId: world.animalId, scheduledAt: "2099-05-04T10:00:00Z" },
     );
 
-  it("a create with a slow event log returns 503 in time, and a retry with the same key returns one appointment", async () => {
+  it("creating an appointment with a slow event log returns 503 in time, and retries with the same key create only one appointment", async () => {
     await eventually("the service responds in time while the log is fast", async () => {
       return (await create(slow.url, randomUUID())).status === 201;
     });

@@ -40,7 +40,8 @@ describe("rate limits of the partner API", () => {
     });
     admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
   });
-  // The counters are ended instead of deleted, because a process continues a known window if its row is missing.
+  // The windows of the counters are ended instead of deleted. If a row is missing, a process continues its known
+  // window.
   beforeEach(() => admin.query("UPDATE rate_limit.counter SET expire = $1", [Date.now() - 1]));
   after(async () => {
     await admin.end();
@@ -95,7 +96,7 @@ describe("rate limits of the partner API", () => {
     expect((await write(second.url, other.headers)).status).to.equal(404);
   });
 
-  it("exactly the agreed number of requests passes in a burst while Postgres is slow", async () => {
+  it("while Postgres is slow, exactly the agreed number of requests in a burst is permitted", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 25 });
     const key = `installation ${world.applicationId} ${world.clinicId}`;
     await admin.query("BEGIN");
@@ -206,7 +207,7 @@ describe("rate limits of the partner API", () => {
     expect([limitOf(next), readRemaining(next)]).to.deep.equal([MAX_ADDRESS_REQUESTS_PER_MINUTE, 4]);
   });
 
-  it("sandbox resets have a limit per hour over all processes, which affects no other operation", async () => {
+  it("sandbox resets have an hourly limit across all processes, which affects no other operation", async () => {
     const partner = await api.partner();
     const urls = [api.command.url, second.url];
     const reset = (count: number, headers = partner.headers) =>
@@ -230,7 +231,7 @@ describe("rate limits of the partner API", () => {
     const sandbox = await loadSandbox(api.command.log, partner.applicationId);
     expect(sandbox?.generation, "of the first and four more").to.equal(5);
     expect((await partner.ask("GET", "/sandbox")).status, "of reads").to.equal(200);
-    // Both limits have one remaining request. The headers describe the limit per hour, because it resets later.
+    // Both limits have one remaining request. The headers describe the hourly limit, because it resets later.
     const other = await api.partner();
     expect((await reset(0, other.headers)).status).to.equal(200);
     await setCounter(`reset ${other.applicationId}`, MAX_RESETS_PER_HOUR - 1);
@@ -258,7 +259,7 @@ describe("rate limits of the partner API", () => {
       ["locked", "BEGIN; LOCK TABLE rate_limit.counter IN ACCESS EXCLUSIVE MODE", "ROLLBACK"],
     ];
     for (const [what, breakIt, mend] of breaks) {
-      // These requests tell each process the shared counts.
+      // With these requests, each process learns the shared counts.
       for (const headers of [world.headers, {}]) await write(second.url, headers);
       await admin.query(breakIt);
       const started = performance.now();

@@ -32,7 +32,7 @@ describe("rate limiter under a burst", function () {
     await proxy.close();
   });
 
-  /** Waits until both processes have sent a heartbeat after both were registered. */
+  /** Waits until both processes are registered and have then sent another heartbeat. */
   async function waitUntilRegistered(): Promise<void> {
     const seen = async () => {
       const sql = "SELECT count(*)::integer AS n, min(seen_at), max(seen_at) FROM rate_limit.process";
@@ -59,7 +59,7 @@ describe("rate limiter under a burst", function () {
     });
   }
 
-  it("exactly the limit of requests passes while a counter row is locked briefly", async () => {
+  it("the number of permitted requests equals the limit while a counter row is locked briefly", async () => {
     const key = randomUUID();
     await lock(key);
     const outcomes = burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT });
@@ -70,7 +70,7 @@ describe("rate limiter under a burst", function () {
     expect(ends.size, "ends of the window").to.equal(1);
   });
 
-  it("exactly the limit of requests passes while every response of Postgres takes half a second", async () => {
+  it("the number of permitted requests equals the limit while every response of Postgres takes half a second", async () => {
     proxy.delay(500);
     const { passed, refused } = await burst(both, {
       key: randomUUID(),
@@ -80,7 +80,7 @@ describe("rate limiter under a burst", function () {
     expect({ passed, refused }).to.deep.equal({ passed: LIMIT, refused: REQUEST_COUNT - LIMIT });
   });
 
-  it("no request passes uncounted while a counter row stays locked, and other keys are not delayed", async () => {
+  it("no request is permitted uncounted while a counter row stays locked, and other keys are not delayed", async () => {
     const [key, stranger] = [randomUUID(), randomUUID()];
     await lock(key);
     const started = performance.now();
@@ -117,7 +117,7 @@ describe("rate limiter under a burst", function () {
     expect(after.passed).to.equal(Math.max(0, LIMIT - 13 - passed));
   });
 
-  it("requests of an outage are added in Postgres to a window of the right length", async () => {
+  it("requests that were permitted during an outage are added to a window of the right length", async () => {
     const [key, hour] = [randomUUID(), 3_600];
     // The window of this counter has ended, so the uncounted requests start a new window.
     await admin.query("INSERT INTO rate_limit.counter VALUES ($1, 9, 1)", [key]);

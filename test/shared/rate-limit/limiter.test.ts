@@ -32,7 +32,7 @@ describe("rate limiter", () => {
     expect(warnings).to.deep.equal([]);
   });
 
-  it("one request takes one statement, and 200 concurrent requests of a key take two", async () => {
+  it("one request takes one statement, and 200 concurrent requests of a key take two statements", async () => {
     const { pool, count } = world.createLimiter(world.database.urls.command);
     await eventually("this process is registered", async () => {
       const { rowCount } = await pool.query("SELECT FROM rate_limit.process");

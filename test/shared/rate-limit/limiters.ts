@@ -7,7 +7,7 @@ import type { TestDatabase } from "../../support/stack.ts";
 
 const logger = pino({ enabled: false });
 
-/** A database with counters, and limiters that use it. To Postgres, each limiter is a separate process. */
+/** A database with counters, and limiters that use the database. To Postgres, each limiter is a separate process. */
 export interface LimiterWorld {
   database: TestDatabase;
   /** @param warnings receives the limiter's warnings */

@@ -66,7 +66,7 @@ describe("a process that logs", () => {
     await expectRunning(talker);
   });
 
-  it("when the disk has space again, the log reports the number of lost lines and since when", async function () {
+  it("when the disk has space again, the log reports the number of lost lines and the time of the first", async function () {
     const disk = mountSmallDisk(this, 8);
     const file = path.join(disk.folder, "service.log");
     try {

@@ -235,7 +235,7 @@ describe("appointment", () => {
   });
 });
 
-/** Expects that a history gives the same state by both folds, and that a history without its first event gives none. */
+/** Expects that both folds of a history return the same state. Expects no state if the first event is missing. */
 function expectSameFolds(history: AppointmentEvent[]): void {
   const happened = history.map((event) => ({ ...event, metadata: { occurredAt: DEFAULT_EVENT_TIME } }));
   const state = fold(appointmentAggregate, history);

@@ -25,7 +25,7 @@ describe("a service", () => {
   const withdrawn: ServiceEvent = { type: "ServiceWithdrawn", data: { serviceId: someId } };
   const reinstated: ServiceEvent = { type: "ServiceReinstated", data: { serviceId: someId } };
 
-  it("a service is offered once, in the clinic's currency", () => {
+  it("a service can be offered only once, and its price is in the clinic's currency", () => {
     given(serviceAggregate).when(decideOfferService(offer, clinic)).thenEvents(offered);
     given(serviceAggregate, offered, repriced).when(decideOfferService(offer, clinic)).thenEvents();
     given(serviceAggregate, offered)
@@ -60,7 +60,7 @@ describe("a resource", () => {
   const added: ResourceEvent = { type: "ResourceAdded", data: { ...addition, timezone: "Europe/Zurich" } };
   const retired: ResourceEvent = { type: "ResourceRetired", data: { resourceId: someId } };
 
-  it("a resource is added once, and its default time zone is the clinic's", () => {
+  it("a resource can be added only once, and its default time zone is the clinic's time zone", () => {
     given(resourceAggregate).when(decideAddResource(addition, clinic)).thenEvents(added);
     given(resourceAggregate, added, retired).when(decideAddResource(addition, clinic)).thenEvents();
     const metadata = { floor: 3 };

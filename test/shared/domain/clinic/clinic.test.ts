@@ -24,30 +24,30 @@ describe("registering a clinic", () => {
   it("repeating a clinic's registration changes nothing", () => {
     given(clinicAggregate, registered, suspended).when(decideRegisterClinic(registration)).thenEvents();
   });
-  it("registering a clinic refuses an id that belongs to another clinic", () => {
+  it("a clinic cannot be registered with the id of another clinic", () => {
     const other = { ...registration, name: "Other" };
     given(clinicAggregate, registered).when(decideRegisterClinic(other)).thenRefused("clinic_exists");
   });
   for (const timezone of ["Europe/Atlantis", "+02:00", "", "europe", "US/Eastern", "EST"]) {
-    it(`registering a clinic refuses the time zone «${timezone}»`, () => {
+    it(`a clinic cannot be registered with the time zone "${timezone}"`, () => {
       given(clinicAggregate)
         .when(decideRegisterClinic({ ...registration, timezone }))
         .thenRefused("invalid_timezone");
     });
   }
-  it("registering a clinic refuses an unknown currency", () => {
+  it("a clinic cannot be registered with an unknown currency", () => {
     given(clinicAggregate)
       .when(decideRegisterClinic({ ...registration, currency: "ABC" }))
       .thenRefused("invalid_currency");
   });
   for (const locale of ["not a locale", "zz-ZZ"]) {
-    it(`registering a clinic refuses the locale «${locale}»`, () => {
+    it(`a clinic cannot be registered with the locale "${locale}"`, () => {
       given(clinicAggregate)
         .when(decideRegisterClinic({ ...registration, locale }))
         .thenRefused("invalid_locale");
     });
   }
-  it("registering a clinic that is not a demo refuses an expiry time", () => {
+  it("a clinic that is not a demo cannot be registered with an expiry time", () => {
     const expiring = { ...registration, demoExpiresAt: "2027-01-01T00:00:00.000Z" };
     given(clinicAggregate).when(decideRegisterClinic(expiring)).thenRefused("expiry_without_demo");
   });
@@ -74,7 +74,7 @@ describe("a clinic's life", () => {
       given(clinicAggregate, registered, closed).when(decide).thenRefused("clinic_closed");
     }
   });
-  it("suspending, reinstating and closing refuse an unknown clinic", () => {
+  it("an unknown clinic cannot be suspended, reinstated or closed", () => {
     for (const decide of [suspend, reinstate, close]) {
       given(clinicAggregate).when(decide).thenRefused("clinic_not_found");
     }

@@ -71,7 +71,7 @@ describe("a queue ticket", () => {
   const cancelled: QueueTicketEvent = { type: "QueueTicketCancelled", data: { ticketId } };
   const missed: QueueTicketEvent = { type: "QueueTicketMarkedNoShow", data: { ticketId } };
 
-  it("a queue ticket is issued once, at a branch of the clinic", () => {
+  it("a queue ticket can be issued only once, and only at a branch of the clinic", () => {
     given(queueTicketAggregate).when(decideIssueTicket(issue, clinic)).thenEvents(issued);
     given(queueTicketAggregate, issued, called).when(decideIssueTicket(issue, clinic)).thenEvents();
     given(queueTicketAggregate)
@@ -95,7 +95,7 @@ describe("a queue ticket", () => {
   for (const { decide, event, to, from } of moves) {
     for (const [status, history] of Object.entries(histories)) {
       const outcome = from.includes(status) ? "succeeds" : status === to ? "changes nothing" : "is refused";
-      it(`changing a queue ticket from ${status} to ${to} ${outcome}`, () => {
+      it(`changing a queue ticket from the status ${status} to ${to} ${outcome}`, () => {
         const asked = given(queueTicketAggregate, ...history).when(decide(of));
         if (outcome === "succeeds") asked.thenEvents(event);
         else if (outcome === "changes nothing") asked.thenEvents();

@@ -35,7 +35,7 @@ describe("a membership", () => {
       .when(decideGrantMembership({ ...grant, role: "owner" }, clinic))
       .thenRefused("membership_exists");
   });
-  it("a membership is accepted once, and not after its revocation", () => {
+  it("a membership can be accepted only once, and not after its revocation", () => {
     given(membershipAggregate, granted).when(decideAcceptMembership(of)).thenEvents(accepted);
     given(membershipAggregate, granted, accepted).when(decideAcceptMembership(of)).thenEvents();
     given(membershipAggregate, granted, revoked)

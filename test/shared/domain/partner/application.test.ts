@@ -36,7 +36,7 @@ const on = (...history: PartnerApplicationEvent[]) => given(applicationAggregate
 const issue = (credentialId: string) => decideIssueCredential({ credentialId, secretHash: "0".repeat(64) });
 
 describe("partner application", () => {
-  it("an application is registered once, without duplicate scopes", () => {
+  it("an application can be registered only once, and its duplicate scopes are removed", () => {
     const register = decideRegisterApplication({ ...details, scopes: ["clinic:read", "clinic:read"] });
     on().when(register).thenEvents(registered);
     on(registered).when(register).thenRefused("application_exists");
@@ -72,7 +72,7 @@ describe("partner application", () => {
     on(registered).when(decideApproveWebhookOrigin("data:text/plain,x")).thenRefused("invalid_origin");
   });
 
-  it("a revoked application gets no credentials and no webhook origins", () => {
+  it("a revoked application cannot receive credentials or webhook origins", () => {
     on(registered).when(decideRevokeApplication(null)).thenEvents(ended);
     on(registered, ended).when(decideRevokeApplication("again")).thenEvents();
     on(registered, ended).when(issue("one")).thenRefused("application_revoked");

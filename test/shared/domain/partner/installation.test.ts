@@ -129,7 +129,7 @@ describe("installation", () => {
       .thenEvents(approvedWith({ approvedBy: null }));
   });
 
-  it("an installation can be narrowed but not widened", () => {
+  it("the scopes and branches of an installation can be reduced but not extended", () => {
     const narrowed = [requested, approvedWith(), narrowedTo(["clinic:read"], [north])];
     on(requested, approvedWith())
       .when(decideNarrowInstallation({ branchIds: [north] }))

@@ -41,7 +41,7 @@ describe("sandbox fixture", () => {
     expect(own.filter((id) => text.includes(id))).to.deep.equal([]);
   });
 
-  it("the sandbox fixture has appointments before and after the day, in several statuses, and no later events", () => {
+  it("the sandbox fixture has appointments before and after its day, in several statuses, but no future events", () => {
     const statuses = appointments().map((appointment) => appointment?.status);
     expect(new Set(statuses)).to.deep.equal(
       new Set(["completed", "no_show", "confirmed", "requested", "cancelled"]),

@@ -31,7 +31,7 @@ const revoked: WebhookEndpointEvent = { type: "WebhookEndpointRevoked", data: { 
 const on = (...history: WebhookEndpointEvent[]) => given(endpointAggregate, ...history);
 
 describe("webhook endpoint", () => {
-  it("a webhook endpoint is registered once", () => {
+  it("a webhook endpoint can be registered only once", () => {
     on().when(decideRegisterEndpoint(registration)).thenEvents(registered);
     on(registered).when(decideRegisterEndpoint(registration)).thenRefused("webhook_endpoint_exists");
   });
@@ -68,7 +68,7 @@ describe("webhook endpoint", () => {
     on(registered, revoked).when(decideRevokeEndpoint()).thenEvents();
     on(registered, revoked).when(decideEnableEndpoint()).thenRefused("webhook_endpoint_revoked");
     on(registered, revoked).when(decideDisableEndpoint("operator")).thenRefused("webhook_endpoint_revoked");
-    // The dispatcher may report a disabled endpoint after the revocation.
+    // The dispatcher may disable an endpoint just after its revocation.
     expect(on(registered, revoked, disabled, enabled).state?.status).to.equal("revoked");
   });
 
@@ -94,13 +94,13 @@ describe("webhook delivery", () => {
   const replay: WebhookDeliveryEvent = { type: "WebhookDeliveryReplayRequested", data };
   const onDelivery = (...history: WebhookDeliveryEvent[]) => given(deliveryAggregate, ...history);
 
-  it("a delivery can be replayed after each failure and after it was skipped", () => {
+  it("a delivery can be replayed whenever it has failed or was skipped", () => {
     onDelivery(failed).when(decideReplay(endpointId)).thenEvents(replay);
     onDelivery(skipped).when(decideReplay(endpointId)).thenEvents(replay);
     onDelivery(failed, replay, failed).when(decideReplay(endpointId)).thenEvents(replay);
   });
 
-  it("a delivery cannot be replayed if it is unknown, in progress or of another endpoint", () => {
+  it("a delivery cannot be replayed if it is unknown, is in progress or belongs to another endpoint", () => {
     onDelivery(failed, replay).when(decideReplay(endpointId)).thenRefused("delivery_not_replayable");
     onDelivery().when(decideReplay(endpointId)).thenRefused("delivery_not_replayable");
     onDelivery(failed).when(decideReplay("other")).thenRefused("delivery_not_replayable");

@@ -4,7 +4,7 @@ import { timeZones } from "../../../../shared/domain/time/time-zone.ts";
 import { testServers } from "../../../support/stack.ts";
 
 describe("time zones", () => {
-  it("runtime and Postgres know all permitted time zones by the same name", async () => {
+  it("the runtime and Postgres know each permitted time zone by the same name", async () => {
     const client = new pg.Client({ connectionString: (await testServers()).adminDatabaseUrl });
     await client.connect();
     const { rows } = await client.query<{ name: string }>("SELECT name FROM pg_timezone_names");
@@ -45,7 +45,7 @@ describe("time zones", () => {
     ...["europe/zurich", "Europe/ZURICH", "Europe/Atlantis", "Europe", "+02:00", "UTC+2", "posix/Asia/Tokyo"],
     ...["", " UTC", "Factory", "SystemV/PST8", "localtime"],
   ]) {
-    it(`the time zone «${name}» is not permitted`, () => {
+    it(`the time zone "${name}" is not permitted`, () => {
       expect(timeZones.has(name)).to.equal(false);
     });
   }

@@ -24,7 +24,7 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
   parameters?: Declared;
   /** If true, the response is a list with pages, and the read has the query parameter `cursor`. */
   paged?: true;
-  /** Schema of the 200 body. */
+  /** Schema of the body of a 200 response. */
   response: z.ZodType;
   /** Error codes that the SQL can return, with their HTTP status. */
   refusals: PartnerRefusals;

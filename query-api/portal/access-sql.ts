@@ -4,8 +4,8 @@ import { listRefusalConditions, type Requirement } from "./authorization.ts";
 /**
  * SQL for the reason why a clinic `c` has no operational access. Null if the clinic has operational access. Expiry is
  * compared with the request's time ($2). A trial or cancelled subscription expires at the end of its period. An active
- * or past-due subscription does not expire at the end of its period, because renewals may be late. Only a demo needs no
- * subscription.
+ * or past-due subscription does not expire at the end of its period, because renewals may be late. Every clinic except
+ * a demo needs a subscription.
  */
 const operationalRefusalReasonSql = `CASE
     WHEN c.status = 'suspended' THEN 'clinic_suspended'

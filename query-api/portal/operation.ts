@@ -11,7 +11,7 @@ export const envelope = {
   correlationId: z.uuid().describe("Id of the request."),
 };
 
-/** First fields of every portal response except availability. */
+/** First fields of every portal response except that of `getAvailability`. */
 export const datedEnvelope = {
   ...envelope,
   generatedAt: instant.describe("Time at which the response was generated."),
@@ -34,7 +34,7 @@ export interface PortalOperation<Declared extends QueryParameters = QueryParamet
   description: string;
   /** Undefined if the operation has no parameters. */
   parameters?: Declared;
-  /** Schema of the 200 body, which starts with `envelope` or `datedEnvelope`. */
+  /** Schema of the body of a 200 response, which starts with `envelope` or `datedEnvelope`. */
   response: z.ZodObject;
   /**
    * SELECT that returns the body without the envelope, as one JSON object. It can use the row `access` with clinic,

@@ -91,7 +91,7 @@ function isTokenFault(error: unknown): boolean {
     error instanceof errors.JWTClaimValidationFailed ||
     error instanceof errors.JWSSignatureVerificationFailed ||
     error instanceof errors.JWKSNoMatchingKey ||
-    // The token names no key id, but several keys are published.
+    // The token contains no key id, but several keys are published.
     error instanceof errors.JWKSMultipleMatchingKeys ||
     error instanceof errors.JOSEAlgNotAllowed ||
     error instanceof errors.JOSENotSupported

@@ -10,7 +10,7 @@ export interface SecretBox {
    */
   seal(secret: string): Promise<string>;
   /**
-   * Decrypts a secret with the key that its header names.
+   * Decrypts a secret with the key whose id is in its header.
    *
    * @throws {SecretBoxError}
    */

@@ -122,8 +122,8 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
           }),
         );
       const result = await append().catch((error: unknown) => {
-        // A broken connection fails all pending appends of the process, even those that the server has completed. The
-        // server never appends the same ids at the same revision twice, so one retry is safe.
+        // If a connection breaks, all pending appends of the process fail, even those that the server has completed.
+        // The server never appends the same ids at the same revision twice, so one retry is safe.
         if (error instanceof LogUnavailableError) return append();
         throw error;
       });

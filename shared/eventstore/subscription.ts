@@ -62,7 +62,7 @@ export interface SubscriptionOptions {
   categories?: readonly Category[];
   /** Returns true if an event must be delivered as `skipped`, without being parsed. */
   isSkipped?(stream: string, revision: bigint): boolean;
-  /** Ends the subscription when it aborts. */
+  /** Signal that ends the subscription. */
   signal: AbortSignal;
 }
 

@@ -1,8 +1,8 @@
 import type Koa from "koa";
 
 /**
- * Returns the problem of each dependency by name; null for a dependency that is ready. An implementation must limit its
- * own duration.
+ * Returns the problem of each dependency, or null if the dependency is ready. The keys are the names of the
+ * dependencies. An implementation must return in a limited time.
  */
 export type Readiness = () => Promise<Record<string, string | null>>;
 

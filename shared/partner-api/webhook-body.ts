@@ -37,8 +37,8 @@ export type WebhookBody = AppointmentBody | TestBody;
 /**
  * Creates the public event for the last event of an appointment.
  *
- * @param history the appointment's events, from the first to the one to publish
- * @returns undefined if the history starts with neither a request nor an import, or the last event has no environment
+ * @param history the appointment's events up to the event to publish
+ * @returns undefined if the first event is neither a request nor an import, or the last event has no environment
  */
 export function toWebhookBody(
   history: readonly RecordedEvent<AppointmentEvent>[],

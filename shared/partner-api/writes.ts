@@ -54,7 +54,10 @@ const queuedDelivery = z.strictObject({
 const operationalErrors = { clinic_not_operational: 403 } as const;
 const endpointErrors = { webhook_endpoint_not_found: 404 } as const;
 
-/** All operations that change data. The type requires an entry for each such operation in `partnerOperations`. */
+/**
+ * All operations that change data. The code compiles only if every operation of `partnerOperations` except GET is
+ * listed.
+ */
 export const partnerWrites = {
   exchangeToken: {
     description:
@@ -90,7 +93,8 @@ export const partnerWrites = {
       body: z.strictObject({ ok, appointment: partnerAppointment }),
       headers: {
         "Idempotent-Replayed": {
-          description: "`true` if an earlier request with the same key had this response. Otherwise absent.",
+          description:
+            "`true` if this is a repeated response to an earlier request with the same key. Otherwise absent.",
           required: false,
           schema: z.literal("true"),
         },

@@ -20,7 +20,8 @@ const POLL_INTERVAL_MS = 15;
 export type PositionWatch = (position: bigint, timeoutMs: number) => Promise<boolean>;
 
 /**
- * Creates a watch of the read models' position. Concurrent waits share the reads of the position.
+ * Creates a function that waits until the read models reach a position. Concurrent waits share their reads of the
+ * position.
  *
  * @param readPosition reads the current position of the read models
  */

@@ -53,7 +53,7 @@ const BATCH_LIMITS = { maxWaiting: 2_000, maxBatch: 2_000 };
 /**
  * Creates a limiter that shares its counts with all other processes through Postgres. If Postgres is slow, a request
  * waits for its count and finally fails with 503, but is never permitted without being counted. If Postgres is
- * unavailable, each process permits its share of the requests that remained at the last known shared count.
+ * unavailable, each process permits an equal share of the requests that remained when Postgres last responded.
  *
  * @param pool pool with a statement timeout of one second
  */

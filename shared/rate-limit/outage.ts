@@ -26,7 +26,7 @@ export interface OutageOptions {
   logger: Logger;
 }
 
-/** Determines if Postgres is unavailable or only slow. */
+/** Determines whether Postgres is unavailable or only slow. */
 export class Outage {
   readonly #options: OutageOptions;
   /** Time of the next probe, as a value of `performance.now()`; undefined while Postgres is available. */
@@ -48,8 +48,8 @@ export class Outage {
   }
 
   /**
-   * Determines if an outage caused a statement's failure. If Postgres may only be slow, a probe decides, because locks
-   * of other requests cannot delay a probe.
+   * Determines whether an outage caused a statement's failure. If Postgres may only be slow, a probe decides, because
+   * locks of other requests cannot delay a probe.
    *
    * @returns true if Postgres is unavailable
    */

@@ -2,7 +2,7 @@
 export interface Window {
   /** Number of requests that all processes had counted, according to the last response of Postgres. */
   used: number;
-  /** Number of requests that this process has permitted since then without counting them in Postgres. */
+  /** Number of requests that this process has permitted since that response without counting them in Postgres. */
   uncounted: number;
   /** Length of the window. Milliseconds. */
   lengthMs: number;
@@ -36,7 +36,7 @@ export class Windows {
     return uncounted;
   }
 
-  /** Restores the number of uncounted requests of a key, if they could not be added in Postgres. */
+  /** Restores the number of uncounted requests of a key, after they could not be added in Postgres. */
   restoreUncounted(key: string, uncounted: number): void {
     const window = this.find(key);
     if (window) window.uncounted += uncounted;

@@ -10,7 +10,7 @@ interface WaitingItem<Item, Outcome> {
 }
 
 /**
- * Sends a batch of items. Returns one outcome for each item, in order. All items of a key must have the same
+ * Sends a batch of items. Returns one outcome for each item, in order. All items of a key must be added with the same
  * function.
  */
 export type Send<Item, Outcome> = (items: Item[]) => Promise<Outcome[]>;

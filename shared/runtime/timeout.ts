@@ -4,7 +4,7 @@ export class TimeoutError extends Error {
 }
 
 /**
- * Waits for a call, up to a time limit. A late call continues.
+ * Waits for a call, up to a time limit. A late call continues in the background.
  *
  * @throws {TimeoutError} after the time limit
  * @throws the error of the call
@@ -22,7 +22,7 @@ export async function withTimeout<T>(milliseconds: number, call: Promise<T>): Pr
 }
 
 /**
- * Waits for work to end, up to a time limit. Late work continues.
+ * Waits for work to end, up to a time limit. Late work continues in the background.
  *
  * @returns true if the work ended in time
  * @throws the error of the work

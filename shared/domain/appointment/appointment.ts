@@ -110,7 +110,7 @@ type AppointmentDecision = Decision<Appointment, AppointmentEvent>;
 export type Transition = Exclude<keyof typeof statusAfterEvent, "AppointmentRequested">;
 
 /**
- * Statuses in which each transition is permitted. In all other statuses, the transition's decider throws
+ * For each transition, the statuses in which it is permitted. In all other statuses, the transition's decider throws
  * `illegal_transition`.
  */
 const permittedStatuses = {
@@ -142,7 +142,7 @@ export function decideCancel(reason: string | null): AppointmentDecision {
 }
 
 /**
- * Records that the customer did not come, and releases the resources. Fails before the appointment's start.
+ * Records that the customer did not come, and releases the resources. Throws if the appointment has not started yet.
  *
  * @param now milliseconds since 1970
  */
@@ -158,7 +158,7 @@ export function decideMarkNoShow(now: number): AppointmentDecision {
 }
 
 /**
- * Moves an appointment to a future time, and releases its resources. Fails after check-in.
+ * Moves an appointment to a future time, and releases its resources. Throws after check-in.
  *
  * @param now milliseconds since 1970
  */

@@ -166,7 +166,7 @@ export function restrictToOpenClinic<State, Event>(
 }
 
 /**
- * Requires that a clinic has a branch.
+ * Requires that a clinic has the given branch.
  *
  * @throws {DomainError} `branch_not_found`
  */

@@ -33,7 +33,10 @@ export const membershipCategory = defineCategory("membership", {
 });
 export type MembershipEvent = EventOf<typeof membershipCategory>;
 
-/** Events of a staff member of a clinic. A staff member may have a portal user. Stream id: id of the staff member. */
+/**
+ * Events of a staff member of a clinic. A staff member may be linked to a portal user. Stream id: id of the staff
+ * member.
+ */
 export const staffCategory = defineCategory("staff", {
   StaffMemberHired: z.object({
     staffId: uuid,

@@ -4,8 +4,8 @@ import type { CatalogEventType } from "./catalog.ts";
 type Upcast = (data: Readonly<Record<string, unknown>>) => Record<string, unknown>;
 
 /**
- * Upcasters by event type. The first upcaster of a type converts version 1 to version 2, the second converts version
- * 2 to version 3. A type without upcasters has version 1. An upcaster never changes, because the log keeps the old
+ * Upcasters by event type. The first upcaster of a type converts version 1 to version 2, the second converts version 2
+ * to version 3. A type without upcasters has version 1. An upcaster must never change, because the log keeps the old
  * data.
  */
 const upcasters: Partial<Record<CatalogEventType, readonly Upcast[]>> = {
@@ -18,7 +18,8 @@ const upcasters: Partial<Record<CatalogEventType, readonly Upcast[]>> = {
     (data) => ({ passedOverBy: "all", ...data }),
   ],
   SandboxReset: [
-    // Fixture events inside a reset have no schema version. In version 1 of the reset, they all have version 1.
+    // Fixture events inside a reset have no schema version. In version 1 of the reset, they all have the form of
+    // version 1.
     (data) => ({
       ...data,
       facts: Array.isArray(data.facts) ? data.facts.map(upcastFact) : data.facts,

@@ -5,7 +5,7 @@ import type { Instant } from "../time/rfc3339.ts";
 /** State of an application's sandbox since its last reset. */
 export type Sandbox = SandboxEvent["data"] & {
   resetAt: Instant;
-  /** Revision of the event of the last reset. */
+  /** Revision of the last reset event. */
   revision: bigint;
   position: bigint;
 };

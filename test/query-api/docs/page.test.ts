@@ -71,7 +71,7 @@ describe("the page /docs", function () {
     });
   }
 
-  it("the page /docs scrolls a section below its header bar, by URL fragment and by link", async () => {
+  it("URL fragments and links on the page /docs scroll a section to just below the header bar", async () => {
     const expectInView = (surface: keyof typeof surfaces) =>
       eventually(`${surface} in view`, async () => {
         const y = (await page.locator(`#${surface}`).boundingBox())?.y ?? 0;

@@ -56,7 +56,7 @@ export interface PartnerContractWorld {
   stop(): Promise<void>;
 }
 
-/** Starts the partner API three times: with Postgres and the event log, without both servers, and with damaged data. */
+/** Starts the partner API three times: with working servers, with unavailable servers, and with damaged data. */
 export async function startPartnerContractWorld(): Promise<PartnerContractWorld> {
   const api = await startPartnerApi();
   const withoutServers = await startWithoutServers(api.command);

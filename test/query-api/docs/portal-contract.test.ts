@@ -33,7 +33,7 @@ describe("responses of the portal API", () => {
     200: (path) => api.get(path, userId),
     401: (path) => api.get(path),
     403: (path) => api.get(path, randomUUID()),
-    // The statement fails, because a column that it uses has another name.
+    // The statement fails, because a column that it uses has been renamed.
     500: async (path) => {
       const { admin } = api.database;
       await admin.query("ALTER TABLE read_model.membership RENAME COLUMN role TO other");

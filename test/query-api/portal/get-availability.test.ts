@@ -130,7 +130,7 @@ describe("getAvailability", () => {
     };
   }
 
-  it("getAvailability omits resources that are retired or of other branches, with their rules and assignments", async () => {
+  it("getAvailability omits resources that are retired or belong to other branches, and their rules and assignments", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
     const [retired, otherBranchResource, appointmentId] = [randomUUID(), randomUUID(), randomUUID()];
     await api.given(

@@ -87,7 +87,7 @@ describe("getQueue", () => {
   });
 
   it("getQueue returns today's checked-in appointments that have an animal and no ticket", async () => {
-    // In this time zone it is about noon, so an hour earlier or later is on the same day.
+    // In this time zone it is about noon, so appointments an hour earlier or later are on the same day.
     const offset = 12 - new Date().getUTCHours();
     const timezone = `Etc/GMT${offset > 0 ? "-" : "+"}${Math.abs(offset)}`;
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given, { timezone });

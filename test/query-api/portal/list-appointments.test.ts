@@ -246,7 +246,7 @@ describe("listAppointments", () => {
       expect(await readRefusal(userId)).to.deep.equal([403, "branch_not_in_scope"]);
     });
 
-    it("listAppointments returns 403 to a member without manage_schedule, even to an owner", async () => {
+    it("listAppointments returns 403 to a member without the permission `manage_schedule`, even if the member is an owner", async () => {
       const { clinicId } = await clinic();
       const userId = randomUUID();
       const permissions = ["view_clinical", "manage_staff", "manage_tenant"] as const;

@@ -8,7 +8,7 @@ import { expectRefusal, requestText, sendOne, sendRaw } from "../../support/raw-
 
 describe("an HTTP server with broken, slow or malicious clients", () => {
   let server: HttpServer;
-  /** Server with the same routes and short time limits for clients. */
+  /** A second server with the same routes, but with short time limits for clients. */
   let impatient: HttpServer;
   let release: () => void = () => undefined;
   let held = 0;

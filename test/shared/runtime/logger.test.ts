@@ -45,7 +45,7 @@ describe("the log", () => {
     });
   }
 
-  it("the log shows name, message, code and causes of other errors, without the stack", () => {
+  it("the log shows name, message, code and causes of any other error, without the stack", () => {
     const error = Object.assign(new TypeError("cannot", { cause: "why" }), { code: "ECONNREFUSED" });
     expect(JSON.parse(logLine({ error })).error).to.deep.equal({
       name: "TypeError",

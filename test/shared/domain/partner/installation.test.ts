@@ -66,7 +66,7 @@ const request = (requestedScopes: Scope[] = scopes, by: Application | undefined 
   decideRequestInstallation({ installationId, scopes: requestedScopes }, by, clinic);
 
 describe("installation", () => {
-  it("an installation can be requested only by an active application of the same environment, within its scopes", () => {
+  it("only an active application of the clinic's environment can request an installation, and only with its own scopes", () => {
     on().when(request()).thenEvents(requested);
     on()
       .when(request(["webhooks:write"]))

@@ -3,7 +3,7 @@ import { defineCategory, type EventOf } from "./category.ts";
 import { freeForm, instant, label, uuid } from "./fields.ts";
 
 /**
- * Events of an auditor, who may read audit records but not change them. Only an unsalted SHA-256 (hex) of the
+ * Events of an auditor, who may read the records of clinics but not change them. Only an unsalted SHA-256 (hex) of the
  * credential's secret is stored. That is sufficient, because the secret has 256 random bits. Stream id: id of the
  * auditor.
  */
@@ -21,12 +21,13 @@ export const auditorCategory = defineCategory("auditor", {
 });
 export type AuditorEvent = EventOf<typeof auditorCategory>;
 
-/** Kinds of access to audit records. */
+/** Kinds of access to the records of clinics. */
 const auditAction = z.enum(["sign-in", "events", "state", "diff", "replay", "deliveries", "export"]);
 export type AuditAction = z.infer<typeof auditAction>;
 
 /**
- * Event of an access to audit records. The event is appended before any data is returned. Stream id: id of the access.
+ * Event of an access to the records of clinics. The event is appended before any data is returned. Stream id: id of the
+ * access.
  */
 export const auditAccessCategory = defineCategory("auditAccess", {
   AuditAccessed: z.object({

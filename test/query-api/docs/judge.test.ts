@@ -34,7 +34,7 @@ describe("the response checker", () => {
   });
 
   it("the response checker rejects an undocumented status", () => {
-    expect(judge({ status: 200 })).to.match(/answer 200 is not in the document/);
+    expect(judge({ status: 200 })).to.match(/response 200 of .* is not in the document/);
   });
 
   it("the response checker rejects a body that does not match the document", () => {

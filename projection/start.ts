@@ -67,7 +67,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   app.use(serveMetrics(metrics));
   const stopRoles = async () => {
     const stopped = await settlesWithin(Promise.all(roles.map((role) => role.stop())), ROLE_STOP_TIMEOUT_MS);
-    // As after a kill, checkpoints, leases and transactions let other processes continue the work.
+    // Ending now is safe: checkpoints, leases and transactions let other processes continue the work.
     if (!stopped)
       logger.warn(
         "Some roles did not stop in time, because a server does not answer. The process ends without them.",
@@ -134,7 +134,7 @@ async function connect(config: ServiceConfig, logger: Logger) {
     applicationName: "projection",
     size: config.DATABASE_POOL_SIZE,
     statementTimeout: STATEMENT_TIMEOUT_MS,
-    // Queues and rebuilds fill tables faster than Postgres analyzes them.
+    // Queues and rebuilds fill tables faster than Postgres updates their statistics.
     preferIndexes: true,
     logger,
   });

@@ -13,15 +13,16 @@ import { closeLostRows, findLostRows } from "./lost-deliveries.ts";
 export interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "includedStream"> {
   databaseUrl: string;
   natsUrl: string;
-  /** The relay sends the events that the log stored since this time. Milliseconds since 1970. */
+  /**
+   * Time from which the relay sends the log's events. Undefined to send only future events. Milliseconds since 1970.
+   */
   notifyFrom: number | undefined;
   /** Milliseconds since 1970. */
   now: number;
 }
 
-/** Result of an adoption. */
 export interface AdoptionResult {
-  /** Log position that the new read models reflect from the moment they are in use. */
+  /** Log position that the new read models reflected when they replaced the former ones. */
   position: bigint;
   /** Position after which the relay continues. */
   relayPosition: bigint;
@@ -32,11 +33,11 @@ export interface AdoptionResult {
 }
 
 /**
- * Adopts the connected event log for this database, and rebuilds the read models from the log. If the log holds the event
- * of the relay's checkpoint, the relay continues at its checkpoint. Otherwise the relay continues at the end of the log,
+ * Adopts the connected event log for this database, and rebuilds the read models from the log. If the log holds the
+ * event at the relay's checkpoint, the relay continues from there. Otherwise the relay continues at the end of the log,
  * or at the time that the operator gives, and does not send earlier events. Messages to the dispatchers are deleted,
- * because their events may not be in the log. The relay sends the events after its checkpoint again. An operator can
- * repeat an interrupted adoption.
+ * because their events may not be in the log. The relay publishes the events after its checkpoint once more. An
+ * interrupted adoption can be repeated.
  *
  * @returns undefined if the signal aborted first
  * @throws {CommandRefusedError} if the database was built from this log
@@ -69,7 +70,7 @@ export async function adoptLog(
 async function requireDifferentLog(options: AdoptionOptions): Promise<void> {
   const { anchor, position } = await readCheckpoint(options.pool, READ_MODEL_SCHEMA);
   if (await findLogDifference(requireSameLog(options))) return;
-  // Without an anchor the logs cannot be compared, so the operator decides.
+  // Without an anchor, the code cannot tell whether the log is the original one, so the operator decides.
   if (!anchor && position !== BEFORE_FIRST_EVENT) return;
   throw new CommandRefusedError(
     "This database was built from this event log, so there is nothing to adopt. Run rebuild without --adopt-log.",

@@ -6,7 +6,7 @@ import { readWithTimeout } from "../checkpoints/read-with-timeout.ts";
 const PAGE_SIZE = 1_000;
 
 /**
- * Finds the last event of the catalog's streams that the log stored before a time, as a checkpoint.
+ * Finds the last catalog event that the log stored before the given time, and returns its position as a checkpoint.
  *
  * @param time milliseconds since 1970
  */
@@ -16,7 +16,8 @@ export async function findLastEventBefore(client: EventStoreDBClient, time: numb
     const read = client.readAll({ direction: BACKWARDS, fromPosition: from, maxCount: PAGE_SIZE });
     let found: Checkpoint | undefined;
     let count = 0;
-    // The loop does not break: an abandoned read keeps its call open, and the client could never be disposed of.
+    // The loop reads to the end of the page. Breaking out would leave the gRPC call open, and the client could not be
+    // closed.
     for await (const { event } of readWithTimeout(read)) {
       count += 1;
       if (!event) continue;

@@ -3,11 +3,11 @@ import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { LANE_CONDITIONS } from "../webhooks/scheduling/due.ts";
 
-/** Rows whose events the log does not hold. */
+/** Deliveries and outbox entries whose events are not in the log. */
 export interface LostRows {
   /** Ids of pending deliveries. */
   deliveryIds: string[];
-  /** Ids of the events that wait in the outbox. */
+  /** Ids of the outbox entries. */
   outboxEventIds: string[];
 }
 
@@ -17,13 +17,13 @@ const MAX_PARALLEL_READS = 16;
 /** Milliseconds. */
 const READ_TIMEOUT_MS = 4_000;
 
-/** A row, and the event that the log should hold for this row. */
+/** Delivery or outbox entry, with the event that should be in the log. */
 interface RowOfEvent {
   /** Id of the delivery or the outbox entry. */
   key: string;
   stream: string;
   revision: bigint;
-  /** Id of the event. If null, any event at that revision counts. */
+  /** Id of the event. If null, only the stream and the revision are compared. */
   id: string | null;
 }
 
@@ -33,8 +33,9 @@ interface PendingDeliveryRow extends RowOfEvent {
 }
 
 /**
- * Finds the pending deliveries and outbox entries of events that the log does not hold. An outbox entry about a delivery
- * belongs to the delivery's event. Any other outbox entry belongs to the stream to which the entry will be appended.
+ * Finds the pending deliveries and outbox entries whose events are not in the log. For an outbox entry about a
+ * delivery, the log must hold the delivery's event. For any other outbox entry, the log must hold the stream to which
+ * the entry will be appended.
  */
 export async function findLostRows(
   client: EventStoreDBClient,
@@ -73,7 +74,10 @@ export async function closeLostRows(
   return { cancelledDeliveries: cancelled.rowCount ?? 0, deletedOutboxEntries: deleted.rowCount ?? 0 };
 }
 
-/** Pages follow the lane's index. Without the lane's condition each page would read finished deliveries too. */
+/**
+ * The lane condition lets the query use the lane's partial index. Otherwise each page would also read finished
+ * deliveries.
+ */
 const pendingDeliveriesSql = (lane: string) => `
   SELECT delivery_id AS key, event_stream AS stream, event_revision AS revision, event_id AS id,
          endpoint_id AS endpoint, due_at::text AS due
@@ -92,7 +96,7 @@ const OUTBOX_ENTRIES_SQL = `
    WHERE $1::uuid IS NULL OR o.event_id > $1
    ORDER BY o.event_id LIMIT ${PAGE_SIZE}`;
 
-/** Checks all rows, page by page. @returns keys of the rows whose event the log does not hold */
+/** Checks all rows, page by page. @returns keys of the rows whose events are not in the log */
 async function findRowsWithoutEvent<Row extends RowOfEvent>(
   client: EventStoreDBClient,
   readPageAfter: (last: Row | undefined) => Promise<{ rows: Row[] }>,

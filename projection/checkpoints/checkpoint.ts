@@ -10,8 +10,8 @@ export const CHECKPOINT_NAME = "read_models";
 export const BEFORE_FIRST_EVENT = -1n;
 
 /**
- * Last event that was processed at or before a checkpoint. The anchor identifies the log, because only one log has this
- * event at this position. The event is in one of the catalog's streams, which are never deleted.
+ * Last event that was processed at or before a checkpoint. It identifies the log, because no other log has this event
+ * at this position. The event belongs to a catalog stream, and catalog streams are never deleted.
  */
 export interface Anchor {
   position: bigint;
@@ -21,7 +21,10 @@ export interface Anchor {
 /** Position in the log up to which all events were processed. */
 export interface Checkpoint {
   position: bigint;
-  /** Null before the first event, and until the first batch after an upgrade from a release without anchors. */
+  /**
+   * Null before the first event. Also null after an upgrade from a release without anchors, until the next batch is
+   * written.
+   */
   anchor: Anchor | null;
 }
 

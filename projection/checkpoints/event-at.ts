@@ -3,7 +3,7 @@ import { isUnavailable, LogUnavailableError } from "../../shared/eventstore/log.
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { readWithTimeout } from "./read-with-timeout.ts";
 
-/** gRPC's INVALID_ARGUMENT. EventStoreDB refuses a position at which no record starts with this code. */
+/** gRPC status INVALID_ARGUMENT. EventStoreDB returns it for a position at which no record starts. */
 const INVALID_ARGUMENT = 3;
 
 /**
@@ -11,7 +11,7 @@ const INVALID_ARGUMENT = 3;
  *
  * @returns undefined if no event starts at the position
  * @throws {LogUnavailableError}
- * @throws other errors of the client, for example for a damaged record, because they do not prove that there is no event
+ * @throws other client errors, for example for a damaged record. Such an error does not mean that the event is missing
  */
 export async function readEventAt(
   client: EventStoreDBClient,

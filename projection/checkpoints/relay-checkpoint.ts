@@ -12,7 +12,7 @@ export class CheckpointLostError extends Error {
   override readonly name = "CheckpointLostError";
 }
 
-/** Reads the position up to which the database has the deliveries of all events. */
+/** Reads the relay's checkpoint. The deliveries of all events up to this position are in the database. */
 export async function readRelayCheckpoint(db: Pool | ClientBase): Promise<Checkpoint> {
   const { rows } = await db.query<{ position: bigint } & AnchorColumns>(
     "SELECT position, anchor_position, anchor_event_id FROM webhooks.relay_checkpoint",
@@ -24,11 +24,11 @@ export async function readRelayCheckpoint(db: Pool | ClientBase): Promise<Checkp
 }
 
 /**
- * Moves the checkpoint if no other process moved it.
+ * Moves the checkpoint, unless another process has moved it.
  *
  * @param from the checkpoint as this process last wrote or read it
  * @param to last event that was processed
- * @throws {CheckpointLostError} if the checkpoint has another position, or belongs to another log
+ * @throws {CheckpointLostError} if the checkpoint is not at `from`, or belongs to another log
  */
 export async function moveRelayCheckpoint(pool: Pool, from: Checkpoint, to: Anchor): Promise<void> {
   const { rowCount } = await pool.query({

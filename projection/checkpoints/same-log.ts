@@ -19,8 +19,8 @@ export class DifferentLogError extends Error {
   override readonly name = "DifferentLogError";
 
   /**
-   * @param expected clause about the checkpoint that does not match, such as "the relay stopped after position 7"
-   * @param found clause about the log, such as "the log is empty"
+   * @param expected part of the message about the checkpoint, such as "the relay stopped after position 7"
+   * @param found part of the message about the log, such as "the log is empty"
    */
   constructor(expected: string, found: string) {
     super(
@@ -29,7 +29,7 @@ export class DifferentLogError extends Error {
   }
 }
 
-/** Text for a different log in public health reports. */
+/** Reason in public health reports for a role that stopped because the log is a different one. */
 export const DIFFERENT_LOG = "the event log is not the one that this database was built from";
 
 /** The checkpoints of a database. */
@@ -39,8 +39,8 @@ export interface Checkpoints {
 }
 
 /**
- * Checks that the database was built from the log: the log must hold the anchor event of each checkpoint. Read models
- * and relay are checked together, so that either all roles work or none.
+ * Checks that the database was built from the log: the log must hold the anchor event of each checkpoint. The
+ * checkpoints of the read models and the relay are checked together, so that either all roles work or none.
  *
  * @returns the checkpoints
  * @throws {DifferentLogError}
@@ -55,8 +55,9 @@ export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<
 }
 
 /**
- * Checks that a checkpoint belongs to the log. A checkpoint of an earlier release has no anchor and is only compared with
- * the end of the log. The service never deletes or truncates its streams, so no scavenge removes an anchor event.
+ * Checks that a checkpoint belongs to the log. A checkpoint of an earlier release has no anchor, so it is only compared
+ * with the end of the log. A scavenge never removes an anchor event, because the service never deletes or truncates its
+ * streams.
  *
  * @param owner subject of the error message, such as "the relay"
  * @throws {DifferentLogError}
@@ -115,8 +116,8 @@ function describeLogEnd(end: bigint): string {
 const CHECK_INTERVAL_MS = 1_000;
 
 /**
- * Waits until the log matches the database again, or the signal aborts. Then logs the checkpoints, because an adoption
- * changes them.
+ * Waits until the log matches the database again, or the signal aborts. Writes the checkpoints to the application log,
+ * because an adoption changes them.
  */
 export async function waitForSameLog(
   { logger, ...servers }: LogAndDatabase & { logger: Logger },

@@ -7,8 +7,8 @@ import { createProgressReporter } from "./fill-progress.ts";
 /**
  * Adopts the connected event log for this database, and prints the effects on webhooks.
  *
- * @param notifyFrom the relay sends the events that the log stored since this time, in milliseconds since 1970. If
- *   undefined, the relay does not send events that the log already holds
+ * @param notifyFrom time from which the relay sends the log's events, in milliseconds since 1970. If undefined, the
+ *   relay sends only future events
  * @returns the exit code
  * @throws {CommandRefusedError}
  */

@@ -8,8 +8,8 @@ const REPORT_INTERVAL_MS = 1_000;
 const MIN_ESTIMATE_BASIS = { seconds: 3, share: 0.01 };
 
 /**
- * Creates a reporter for a projection run through the log. Once a second it prints the processed share of the log, the
- * events per second and the estimated remaining time.
+ * Creates a progress reporter for a projection run. Once a second, it prints the processed share of the log, the events
+ * per second and the estimated remaining time.
  *
  * @param end position of the last event in the log
  * @param clock milliseconds; only differences matter
@@ -36,13 +36,13 @@ export function createProgressReporter(
   };
 }
 
-/** Returns a share from 0 to 1. A run starts before the first position, and live events can take it past the end. */
+/** Returns the processed share, limited to 0 to 1. A run starts at -1, and live events can move it beyond `end`. */
 function computeShare(readUpTo: bigint, end: bigint): number {
   if (end <= 0n) return 1;
   return Math.min(1, Math.max(0, Number(readUpTo) / Number(end)));
 }
 
-/** @returns an empty text if there is too little progress for an estimate */
+/** @returns an empty string if there is too little progress for an estimate */
 function formatTimeLeft(done: number, left: number, seconds: number): string {
   if (seconds < MIN_ESTIMATE_BASIS.seconds || done < MIN_ESTIMATE_BASIS.share) return "";
   const estimate = Math.round((left / done) * seconds);

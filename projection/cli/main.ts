@@ -19,7 +19,7 @@ import { rebuildReadModels } from "./rebuild.ts";
 import { showStatus } from "./status.ts";
 import { verifyReadModels } from "./verify.ts";
 
-// A reader such as `head` may close the pipe early.
+// A program that reads the output, such as `head`, may close the pipe early.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 2));
 
 const terminal: Terminal = {
@@ -34,7 +34,7 @@ const program = new Command("projection")
   .showHelpAfterError();
 program
   .command("status")
-  .description("Show the state of projectors, relay and webhooks, and the parked streams.")
+  .description("Show the state of the projectors, relay and webhooks roles, and the parked streams.")
   .option("--json", "print JSON")
   .action((options: { json?: boolean }) =>
     runCommand((context) => showStatus(context, { json: options.json === true })),
@@ -50,7 +50,7 @@ program
   )
   .option(
     "--tell-since <date-time>",
-    "with --adopt-log: also send webhooks for events that the log stored since this time",
+    "with --adopt-log: also send webhooks for the events stored in the log since this time",
     parseTime,
   )
   .action(({ adoptLog, tellSince: notifyFrom }: { adoptLog?: boolean; tellSince?: number }) =>
@@ -67,7 +67,7 @@ program
   .action(() => runCommand(verifyReadModels));
 addParkingCommand(
   "park",
-  "Skip the stream of the event at which projectors or relay stopped, from that event on.",
+  "Park the stream of the event that stopped the projectors or the relay: skip this event and all later events of the stream.",
   park,
 );
 addParkingCommand(
@@ -108,8 +108,8 @@ function parsePosition(text: string): bigint {
 }
 
 /**
- * Runs a command and sets the exit code: 0 if the command succeeded. 1 if rows differ, the command was refused or an event
- * cannot be processed. 2 if the set-up is wrong or the log is a different one.
+ * Runs a command and sets the exit code: 0 for success; 1 if rows differ, the command was refused or an event cannot be
+ * processed; 2 if the configuration is wrong or the event log does not match the database.
  */
 async function runCommand(work: (context: CommandContext) => Promise<number>): Promise<void> {
   try {

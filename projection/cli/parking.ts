@@ -43,8 +43,8 @@ export async function park(
 }
 
 /**
- * Resumes the stream that is parked at a position. Webhooks that were skipped are not sent later. If the read models lack
- * events of the stream, they are rebuilt with these events first. If the rebuild fails, the stream stays parked and the
+ * Resumes the stream that is parked at a position. Skipped webhooks are not sent later. If the read models lack events
+ * of the stream, they are rebuilt with these events first. If the rebuild fails, the stream stays parked and the
  * current read models stay in use.
  *
  * @returns the exit code
@@ -71,7 +71,7 @@ export async function resume(
     }
   }
   await resumeStream(log, parked.stream, command);
-  terminal.out(`Resumed: stream ${parked.stream} is processed again from revision ${parked.revision} on.`);
+  terminal.out(`Resumed: stream ${parked.stream} is no longer skipped from revision ${parked.revision} on.`);
   return 0;
 }
 

@@ -82,7 +82,7 @@ function formatLastError({ process }: RoleProcesses, now: number): string {
   return `  last error   ${error ? `${formatDuration(now - error.at)} ago: ${error.message}` : "none"}`;
 }
 
-/** The webhooks role has no leader: any number of processes send webhooks at the same time. */
+/** The webhooks role has no leader, because any number of processes can send webhooks at the same time. */
 function formatWebhooks(webhooks: Status["webhooks"], now: number): string[] {
   const { process, alive, working } = webhooks;
   const counts = (["pending", "due", "failed"] as const).map((state) => {

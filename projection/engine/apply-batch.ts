@@ -8,20 +8,19 @@ import type { AnyReadModel, Row } from "./read-model.ts";
 import { deleteRows, loadRows, upsertRows } from "./rows.ts";
 import { deleteSandboxRows, loadGenerations, splitAtResets } from "./sandbox-resets.ts";
 
-/** Options of a batch. */
 export interface BatchOptions {
   /** Events to record as skipped, by stream. */
   skipped?: ReadonlyMap<string, SkippedEvents>;
-  /** Object id that the checkpoint table must have. If absent, the id is not checked. */
+  /** Expected object id of the checkpoint table. If absent, the id is not checked. */
   tableOid?: string;
   /** If true, the commit may be acknowledged before it is flushed to disk. */
   asynchronousCommit?: boolean;
 }
 
 /**
- * Applies a batch of events to the read models. Loads the affected rows, folds the events, writes the changed rows in bulk
- * and moves the checkpoint, all in one transaction. The checkpoint moves by compare-and-set of its position and of the
- * table fingerprint. So only one of several processes can write, and only if its release built the tables.
+ * Applies a batch of events to the read models. Loads the affected rows, folds the events, writes the changed rows in
+ * bulk and moves the checkpoint, all in one transaction. The checkpoint moves only if its position and the table
+ * fingerprint are as expected. So only one of several processes can write, and only if its release built the tables.
  *
  * @param from current position of the checkpoint
  * @param to last event of the batch, relevant or not
@@ -38,7 +37,8 @@ export async function applyBatch(
   { skipped, tableOid, asynchronousCommit }: BatchOptions = {},
 ): Promise<void> {
   try {
-    // The lock keeps a rebuild from swapping schemas during the transaction. All commands take one round trip together.
+    // The lock prevents a rebuild from swapping schemas during the transaction. The commands are sent together, in one
+    // round trip.
     await client.query(`BEGIN;${asynchronousCommit ? "SET LOCAL synchronous_commit = off;" : ""}
       SELECT pg_advisory_xact_lock_shared(hashtextextended('${swapLockName(schema)}', 0))`);
     const generations = await loadGenerations(client, schema, events);
@@ -64,13 +64,16 @@ export async function applyBatch(
     }
     await client.query("COMMIT");
   } catch (error) {
-    // On a broken connection the rollback fails, and the server rolls back by itself. The first error is the relevant one.
+    // On a broken connection, the rollback fails, but the server rolls back anyway. Only the original error matters.
     await client.query("ROLLBACK").catch(() => undefined);
     throw error;
   }
 }
 
-/** Returns the name of the advisory lock that writers to a schema share and that a swap of the schema takes exclusively. */
+/**
+ * Returns the name of a schema's advisory lock. Writers take the lock in shared mode, and a swap takes it in exclusive
+ * mode.
+ */
 export function swapLockName(schema: string): string {
   return `swap ${schema}`;
 }

@@ -15,9 +15,9 @@ export interface Difference {
 const PAGE_SIZE = 2_000;
 
 /**
- * Compares the table of a read model in two schemas, in the order of the primary key.
+ * Compares the table of a read model in two schemas, row by row.
  *
- * @param live connection in a transaction, which reads the first schema
+ * @param live connection for reading the first schema, in a transaction
  * @param schemas the schema to check, and the schema with the expected rows
  * @returns number of compared rows
  */
@@ -78,7 +78,7 @@ async function nextRow(rows: AsyncGenerator<ListedRow>): Promise<ListedRow | und
   return result.done ? undefined : result.value;
 }
 
-/** Reads all rows of a table in pages, in the order of the key's text. */
+/** Reads all rows of a table in pages, ordered by the text of the primary key. */
 async function* readRows(
   db: pg.ClientBase,
   schema: string,

@@ -8,8 +8,9 @@ export function readModelDdl(models: readonly AnyReadModel[], schema = READ_MODE
 }
 
 /**
- * Returns the statements that create a schema of empty read models with its checkpoint. clinic_query can read all tables
- * except the hidden ones. Secondary indexes are not included, because a rebuild creates them after it fills the tables.
+ * Returns the statements that create a schema of empty read models with its checkpoint. The database role clinic_query
+ * can read all tables except the hidden ones. Secondary indexes are not included, because a rebuild creates them after
+ * it fills the tables.
  */
 export function tablesDdl(models: readonly AnyReadModel[], schema: string): string {
   const statements = [
@@ -29,19 +30,21 @@ export function tablesDdl(models: readonly AnyReadModel[], schema: string): stri
   return `${statements.join(";\n")};\n`;
 }
 
-/** Returns the statement that adds the anchor columns to a checkpoint of an earlier release. The statement is repeatable. */
+/**
+ * Returns the statement that adds the anchor columns to a checkpoint table of an earlier release. It can be repeated.
+ */
 export function anchorDdl(schema: string): string {
   return `ALTER TABLE ${schema}.checkpoint ADD COLUMN IF NOT EXISTS anchor_position bigint,
     ADD COLUMN IF NOT EXISTS anchor_event_id uuid`;
 }
 
-/** Returns the statement that creates the table of skipped events. The statement is repeatable. */
+/** Returns the statement that creates the table of skipped events. It can be repeated. */
 export function skippedDdl(schema: string): string {
   return `CREATE TABLE IF NOT EXISTS ${schema}.passed_over
     (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, events bigint NOT NULL)`;
 }
 
-/** Returns the statements that create the secondary indexes. The statements are repeatable. */
+/** Returns the statements that create the secondary indexes. They can be repeated. */
 export function indexesDdl(models: readonly AnyReadModel[], schema: string): string {
   const statements = models.flatMap((model) => indexDdl(model, schema));
   return statements.map((statement) => `${statement};\n`).join("");

@@ -5,8 +5,8 @@ import type { AnyReadModel } from "./read-model.ts";
 
 /**
  * Creates the read models if the database has none. If an earlier release created them, adds the missing anchor columns
- * and the table of skipped events. Read models of another release do not change, and the projectors stand by until a
- * rebuild. If several processes start at the same time, a lock makes the others wait.
+ * and the table of skipped events. Leaves read models of another release unchanged: the projectors stand by until a
+ * rebuild. If several processes start at the same time, a lock lets only one of them work.
  */
 export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadModel[]): Promise<void> {
   const connection = await pool.connect();
@@ -25,7 +25,7 @@ export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadMo
     await connection.query(skippedDdl(READ_MODEL_SCHEMA));
     await connection.query("COMMIT");
   } catch (error) {
-    // On a broken connection the rollback fails, and the server rolls back by itself. The first error is the relevant one.
+    // On a broken connection, the rollback fails, but the server rolls back anyway. Only the original error matters.
     await connection.query("ROLLBACK").catch(() => undefined);
     throw error;
   } finally {

@@ -3,10 +3,10 @@ import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/p
 import { StartError } from "../../shared/runtime/run-service.ts";
 
 /**
- * Runs a rebuild or a verify. Only one rebuild or verify can run in a database at a time, because a rebuild would replace
- * the tables that a verify reads.
+ * Runs a rebuild or a verify. Only one rebuild or verify can run in a database at a time, because a rebuild would
+ * replace the tables that a verify reads.
  *
- * @param work receives a separate connection without time limits for statements
+ * @param work receives a separate connection without a statement timeout
  * @throws {StartError} if another rebuild or verify is running
  */
 export async function withMaintenanceLock<Result>(

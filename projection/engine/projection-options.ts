@@ -9,7 +9,10 @@ import type { AnyReadModel } from "./read-model.ts";
 export interface ProjectionProgress {
   /** Position of the checkpoint. */
   position: bigint;
-  /** Position up to which the log was read. Events of other programs do not move the checkpoint. */
+  /**
+   * Position up to which the log was read. It can be past the checkpoint, because events of other programs do not move
+   * the checkpoint.
+   */
   readUpTo: bigint;
   caughtUp: boolean;
   /** Server that the run waits for; null while it works. */
@@ -28,17 +31,17 @@ export interface ProjectionOptions {
   logger: Logger;
   /** Position at which the run ends, inclusive. If absent, the run continues with live events. */
   until?: bigint;
-  /** True if an operator adopts this log for a database that was built from another log. */
+  /** True if an operator is adopting this log for a database that was built from another log. */
   adoptsLog?: boolean;
   /**
-   * If true, Postgres may acknowledge a commit before the commit is flushed to disk. Only for tables that are not in use
-   * yet: after a crash of the database, the events of lost commits are projected again.
+   * If true, Postgres may acknowledge a commit before the commit is flushed to disk. Only for tables that are not yet
+   * in use. If Postgres crashes, the run applies the events of lost commits once more.
    */
   asynchronousCommit?: boolean;
   /** Reads the parked streams. Called at the start, and after an operator parks or resumes a stream. */
   loadParked(): Promise<ParkedStreams>;
   onProgress(progress: ProjectionProgress): void;
-  /** Called after each commit, with its number of events and its duration. */
+  /** Called after each commit, with the number of events and the duration of the transaction. */
   onBatch?(events: number, seconds: number): void;
 }
 

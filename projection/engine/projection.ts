@@ -25,12 +25,14 @@ const MAX_BATCH_ITEMS = 2_000;
 const MAX_BUFFERED_ITEMS = 2 * MAX_BATCH_ITEMS;
 
 /**
- * Keeps the read models of a schema up to date with the log until the signal aborts, or up to a position. A subscription
- * fills a buffer while the previous batch is written. So batches grow with the lag, and live events are not delayed. If
- * the log or the database is unavailable, the run waits. The run skips parked streams and records the skipped events.
+ * Keeps the read models of a schema up to date with the log until the signal aborts, or up to a position. While a batch
+ * is written, the subscription fills a buffer with the events of the next batch. So batches grow with the lag, and live
+ * events are not delayed. If the log or the database is unavailable, the run waits. The run skips parked streams and
+ * records the skipped events.
  *
- * @throws {ProjectionError} for an event that cannot be processed. Earlier events are written, later ones are not
- * @throws {LeadershipLostError} if another process moved the checkpoint, or a rebuild or another release replaced the tables
+ * @throws {ProjectionError} for an event that cannot be processed. Earlier events are written, and later events are not
+ * @throws {LeadershipLostError} if another process moved the checkpoint, or a rebuild or another release replaced the
+ *   tables
  * @throws {DifferentLogError} if the checkpoint belongs to another log. Nothing is written from then on
  */
 export async function runProjection(options: ProjectionOptions, signal: AbortSignal): Promise<void> {
@@ -57,7 +59,7 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
       report({ waitsFor, lastError, caughtUp: false });
     }
     if (hasReachedEnd(options, progress)) return;
-    // Only a commit proves progress. A subscription can open successfully and then fail before the first commit, every time.
+    // Only a commit proves progress. A subscription may open successfully and yet always fail before the first commit.
     if (progress.position > before) wait.reset();
     await wait.next(signal);
   }
@@ -155,14 +157,15 @@ async function fillBuffer(
   } catch (error) {
     const isAfterEnd =
       error instanceof UnreadableEventError && until !== undefined && error.logPosition.position > until;
-    // The run does not process events after `until`, so an unreadable event there does not matter.
+    // The run ends at `until`, so an unreadable event after it does not matter.
     if (!isAfterEnd) throw error;
   }
-  // The subscription has delivered all events up to `until`. The event at `until` may be a deleted event of another program.
+  // All events up to `until` are now buffered. The subscription does not report `until` itself if the event there was
+  // deleted.
   if (until !== undefined && !signal.aborted) await buffer.push({ kind: "foreign", position: until });
 }
 
-/** @param knownRevision revision of the last parking event that `run.streamsToSkip` includes */
+/** @param knownRevision revision of the last parking event that is reflected in `run.streamsToSkip` */
 async function writeFromBuffer(
   buffer: BoundedBuffer<SubscriptionItem>,
   run: ProjectionRun,

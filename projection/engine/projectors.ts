@@ -18,12 +18,12 @@ export interface ProjectorsOptions extends RoleDeps, Pick<ProjectionOptions, "on
 
 /**
  * Starts the role that updates the read models. One process leads, others stand by. If a projector cannot process an
- * event, the role fails at that event and skips nothing. The process then gives up the lead, so that a process with fixed
- * code can continue. The role retries when an operator parks the event's stream, or when another process moves the
- * checkpoint.
+ * event, the role fails at that event and skips nothing. The process then gives up the lead, so that a process with
+ * fixed code can continue. The role retries when an operator parks the event's stream, or when another process moves
+ * the checkpoint.
  *
- * The role also fails if the read models were built from another log, until log and read models match again. While the
- * read models belong to another release, the process stands by.
+ * The role also fails if the read models were built from another log. It continues when log and read models match
+ * again. While the read models belong to another release, the process stands by.
  */
 export function startProjectors(options: ProjectorsOptions): Role {
   const logger = options.logger.child({ role: "projectors" });
@@ -74,7 +74,7 @@ export function startProjectors(options: ProjectorsOptions): Role {
 const STANDBY_MESSAGE =
   "The read models belong to another release. This process stands by and writes nothing. To switch to this release, run its `npm run projection -- rebuild`.";
 
-/** Runs the projection until this process loses the lead, which is not a failure. */
+/** Runs the projection. Returns normally if this process loses the lead. */
 async function runUntilLeadershipLost(
   run: ProjectionOptions,
   logger: Logger,
@@ -92,8 +92,8 @@ async function runUntilLeadershipLost(
 }
 
 /**
- * Creates a function that returns true if the checkpoint of the read models is no longer at a position. If the position is
- * undefined, the first call reads it.
+ * Creates a function that returns true if the checkpoint of the read models has left a position. If the position is
+ * undefined, the first call reads the current position and uses it.
  */
 function createMoveCheck(pool: pg.Pool, position: bigint | undefined): () => Promise<boolean> {
   let before = position;
@@ -104,7 +104,7 @@ function createMoveCheck(pool: pg.Pool, position: bigint | undefined): () => Pro
   };
 }
 
-/** @param eventsBefore number of events that this process handled in earlier terms */
+/** @param eventsBefore number of events that this process handled when it led before */
 function toRunningStatus(before: RoleStatus, progress: ProjectionProgress, eventsBefore: number): RoleStatus {
   const { position, caughtUp, waitsFor, lastError, events } = progress;
   const detail = waitsFor === null ? (caughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const);

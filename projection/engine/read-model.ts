@@ -1,7 +1,10 @@
 import type { CatalogEvent, CatalogEventType } from "../../shared/domain/events/catalog.ts";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 
-/** Postgres types of columns, with the types of their values. Timestamps are RFC 3339 texts, dates are YYYY-MM-DD. */
+/**
+ * Postgres types of columns, with the types of their values. Timestamps are RFC 3339 strings, and dates have the form
+ * YYYY-MM-DD.
+ */
 interface ColumnValues {
   uuid: string;
   text: string;
@@ -42,8 +45,9 @@ export type RecordedEventOf<Type extends CatalogEventType> = RecordedEvent<
 >;
 
 /**
- * Read model: one table, and the pure projector that updates the table. Each handled event changes the one row with the
- * event's key. A handler receives the row before the event and returns the row after the event. Undefined means no row.
+ * Read model: one table, and the pure projector that updates the table. Each event changes at most one row, which its
+ * key selects. A handler receives the row as it was before the event, and returns the changed row. `undefined` stands
+ * for a missing row.
  */
 export interface ReadModel<
   C extends Columns = Columns,
@@ -79,7 +83,7 @@ export function defineReadModel<C extends Columns, Nullable extends string, Type
   return model;
 }
 
-/** Read model of any rows and events, as the engine handles it. */
+/** Read model with any row type and event types. */
 export interface AnyReadModel extends Omit<ReadModel, "key" | "on"> {
   key(event: RecordedEvent): readonly string[];
   on: Partial<Record<CatalogEventType, (row: Row | undefined, event: RecordedEvent) => Row | undefined>>;

@@ -22,8 +22,8 @@ export interface RebuildOptions {
   /** Parked stream whose events the rebuild includes. */
   includedStream?: string | undefined;
   /**
-   * Set if an operator adopts a log from which the current read models were not built. Called in the transaction that
-   * replaces the tables.
+   * Set if an operator adopts a different event log than the current read models were built from. Called in the
+   * transaction that replaces the tables.
    */
   adopt?(connection: pg.ClientBase): Promise<void>;
   onProgress(progress: ProjectionProgress): void;
@@ -83,7 +83,7 @@ async function prepareNextSchema(
   options: RebuildRun,
   signal: AbortSignal,
 ): Promise<void> {
-  // A run that was killed right after its swap leaves the former tables.
+  // If an earlier run was killed right after its swap, the former tables still exist.
   await dropFormer(connection, signal);
   if ((await hasReadModels(connection, NEXT_SCHEMA)) && (await canContinue(connection, options))) return;
   await connection.query("BEGIN");

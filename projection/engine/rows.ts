@@ -67,7 +67,10 @@ function keyColumns(model: AnyReadModel, keys: readonly (readonly string[])[]): 
   return model.primaryKey.map((_, index) => keys.map((key) => key[index]));
 }
 
-/** Returns SQL that reads a column in the form that projectors write, so that an unchanged row stays equal. */
+/**
+ * Returns SQL that reads a column in the format in which projectors write it. Otherwise unchanged rows would seem to
+ * differ.
+ */
 function columnAsWritten(column: string, type: ColumnType): string {
   if (type === "timestamptz") return `rfc3339(${column})`;
   return type === "bigint" ? `${column}::text` : column;

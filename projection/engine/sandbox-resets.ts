@@ -2,9 +2,9 @@ import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
-/** Segment of a batch: the rows of a sandbox to delete, and the events to fold afterwards. */
+/** Part of a batch. First the rows of one sandbox are deleted, then the events are folded. */
 export interface BatchSegment {
-  /** Clinic of the sandbox whose rows are deleted before the events are folded. Null if no rows are deleted. */
+  /** Clinic of the sandbox whose rows are deleted. Null if no rows are deleted. */
   sandboxToClear: string | null;
   events: RecordedEvent[];
 }
@@ -13,10 +13,10 @@ export interface BatchSegment {
 export type Generations = Map<string, number>;
 
 /**
- * Splits a batch at sandbox resets. A reset deletes the rows of the sandbox and then applies each fact of its fixture like
- * an event. Appointments that were requested in an earlier generation are left out.
+ * Splits a batch at sandbox resets. A reset deletes the rows of the sandbox, and then applies the fixture events that
+ * it contains. Appointment requests of earlier generations are left out.
  *
- * @param generations generations before the batch; the function updates them to those after the batch
+ * @param generations generations before the batch; updated to the generations after the batch
  */
 export function splitAtResets(events: readonly RecordedEvent[], generations: Generations): BatchSegment[] {
   let segment: BatchSegment = { sandboxToClear: null, events: [] };

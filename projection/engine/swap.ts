@@ -7,14 +7,14 @@ import { swapLockName } from "./apply-batch.ts";
 /** Schema that a rebuild fills. After an interruption, the next rebuild continues with this schema. */
 export const NEXT_SCHEMA = "read_model_next";
 
-/** Schema of the replaced read models, until a rebuild drops them. */
+/** Schema of the replaced read models, until they are dropped. */
 export const FORMER_SCHEMA = "read_model_former";
 
 /** Time limit for the new tables to catch up while the swap blocks writes to the live tables. Milliseconds. */
 const CATCH_UP_TIMEOUT_MS = 5_000;
 const CATCH_UP_CHECK_INTERVAL_MS = 5;
 
-/** Time limit for running reads to end. New reads queue meanwhile. Milliseconds. */
+/** Time limit for locking the live tables. The lock waits for running reads and blocks new ones. Milliseconds. */
 const LOCK_TIMEOUT_MS = 200;
 
 /** Milliseconds. */
@@ -32,11 +32,10 @@ export interface SwapOptions {
 }
 
 /**
- * Replaces the current tables by the new tables in one transaction, as soon as the new tables have caught up. A statement
- * sees either all former tables or all new tables. The swap locks all former tables, so no statement can resolve some
- * names before the swap and other names after the swap.
+ * Replaces the current tables with the new tables in one transaction, as soon as the new tables have caught up. The
+ * swap locks all current tables first, so a statement sees either only current tables or only new tables.
  *
- * The former tables stay under another name until {@link dropFormer} drops them. Positions of different logs cannot be
+ * The replaced tables stay in another schema until {@link dropFormer} drops them. Positions of different logs cannot be
  * compared, so the swap does not wait for tables of an adopted log to catch up.
  *
  * @returns position of the new tables at the swap; undefined if the signal aborted first
@@ -60,8 +59,9 @@ export async function swapIn(
 }
 
 /**
- * Drops the former tables, if they exist. Sessions with cached plans may lock the former tables in another order, so each
- * wait for a lock is too short for a deadlock. If the signal aborts first, the next rebuild drops the tables.
+ * Drops the former tables, if they exist. Sessions with cached plans may lock the former tables in another order. The
+ * lock timeout is therefore shorter than the time after which Postgres reports a deadlock. If the signal aborts first,
+ * the next rebuild drops the tables.
  */
 export async function dropFormer(connection: pg.ClientBase, signal: AbortSignal): Promise<void> {
   await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
@@ -93,7 +93,7 @@ async function trySwap(
     logger.warn("The new read models did not catch up in time. The swap is retried.");
     return undefined;
   }
-  // The lock waits until the writer of the new schema is between two batches.
+  // The writer of the new schema holds this lock during each batch.
   await lockWriters(connection, NEXT_SCHEMA);
   if (!(await lockReaders(connection))) {
     logger.warn("A long read of the live read models blocks the swap. The swap is retried.");
@@ -107,8 +107,9 @@ async function trySwap(
 }
 
 /**
- * Raises the checkpoint to the position of the former tables, so that the checkpoint never moves back. Earlier releases
- * moved the checkpoint at events of other programs too, so the former checkpoint may be past the last event of the catalog.
+ * Raises the new checkpoint to the position of the former checkpoint, so that the checkpoint never moves back. Earlier
+ * releases also moved the checkpoint for events of other programs, so the former checkpoint may be past the last
+ * catalog event.
  */
 async function raiseCheckpoint(connection: pg.ClientBase, live: bigint): Promise<void> {
   await connection.query(
@@ -121,7 +122,7 @@ async function lockWriters(connection: pg.ClientBase, schema: string): Promise<v
   await connection.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [swapLockName(schema)]);
 }
 
-/** Locks all live tables. @returns false if a read did not end in time, and the transaction can only be rolled back */
+/** Locks all live tables. @returns false if a read did not end in time. The transaction must then be rolled back */
 async function lockReaders(connection: pg.ClientBase): Promise<boolean> {
   const { rows } = await connection.query<{ names: string }>(
     "SELECT string_agg(oid::regclass::text, ', ' ORDER BY oid) AS names FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r'",

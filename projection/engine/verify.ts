@@ -29,18 +29,18 @@ export interface VerifyResult {
   rows: number;
   /** Number of rows that differ. */
   differences: number;
-  /** Number of parked streams whose events are missing in the read models and were skipped here too. */
+  /** Number of streams whose events are missing from the read models, and were therefore not compared. */
   skipped: number;
 }
 
 const SCRATCH_SCHEMA = "read_model_verify";
 
-/** Upper bound of revisions in the event log. */
+/** Higher than any revision in the event log. */
 const MAX_REVISION = 2n ** 63n;
 
 /**
  * Compares the read models with the log. Folds the log up to the position of the read models into separate tables, and
- * compares both sets of tables row by row. The comparison reads a snapshot, so live events can continue meanwhile. Events
+ * compares both sets of tables row by row. The comparison reads a snapshot, so live events do not affect it. Events
  * that the read models skipped are skipped here too.
  *
  * @throws {StartError} if another verify or rebuild is running, or the read models belong to another release
@@ -61,7 +61,7 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
       }
       await requireSameLog(options);
       const streams = await readSkipped(live, READ_MODEL_SCHEMA);
-      // With this revision, the run ignores parking events after the snapshot.
+      // No parking event has a higher revision, so the run ignores parking events after the snapshot.
       const parked = { streams, lastRevision: MAX_REVISION };
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
       await pool.query(tablesDdl(models, SCRATCH_SCHEMA));

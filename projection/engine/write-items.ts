@@ -105,8 +105,8 @@ async function withConnection(
 type CheckpointItem = Extract<SubscriptionItem, { kind: "event" | "skipped" }>;
 
 /**
- * Returns true if an item moves the checkpoint. Events of other programs do not move the checkpoint. Such an event may be
- * deleted, so it cannot identify the log.
+ * Returns true if an item moves the checkpoint. Events of other programs do not, because they may be deleted later, so
+ * they cannot identify the log.
  */
 function movesCheckpoint(item: SubscriptionItem): item is CheckpointItem {
   return item.kind === "event" || item.kind === "skipped";

@@ -25,7 +25,7 @@ CREATE TABLE webhooks.delivery (
   body text NOT NULL,                  -- the JSON that is signed and sent
   status text NOT NULL CHECK (status IN ('pending', 'delivered', 'failed', 'skipped', 'cancelled')),
   attempt_count integer NOT NULL DEFAULT 0,
-  -- Number of attempts in the current round. A replay starts a new round, with the retry schedule from its start.
+  -- Number of attempts in the current round. A replay starts a new round, and the retry schedule restarts.
   round_attempt_count integer NOT NULL DEFAULT 0,
   -- Id of the event that started the round: the domain event, or the request to replay. It becomes the causation id of
   -- events about the round.
@@ -58,7 +58,7 @@ CREATE TABLE webhooks.attempt (
   PRIMARY KEY (delivery_id, number)
 );
 
--- Endpoints that fail, with the time of the first failure after the last success. The next success deletes the row.
+-- Failing endpoints, with the time of the first failure since the last success. The next success deletes the row.
 CREATE TABLE webhooks.failing_endpoint (
   endpoint_id uuid PRIMARY KEY,
   since timestamptz NOT NULL

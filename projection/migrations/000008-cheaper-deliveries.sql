@@ -2,7 +2,7 @@
 -- Most deliveries are inserted, leased and closed within seconds, and each of these writes updates every index of the row.
 -- This migration removes index updates.
 
--- Rows are stored nearly in the order of their age, so a BRIN index is sufficient to find old rows.
+-- Rows are stored roughly by age, so a BRIN index is sufficient to find old rows.
 DROP INDEX webhooks.delivery_age;
 CREATE INDEX delivery_age ON webhooks.delivery USING brin (created_at) WITH (pages_per_range = 32);
 

@@ -1,5 +1,5 @@
 -- Up Migration
--- Deletes by age free pages anywhere in the table, and new rows fill these pages. A BRIN index then no longer helps to find
--- old rows.
+-- When old deliveries are deleted, new rows fill the free space anywhere in the table. Rows are then no longer stored
+-- by age, so a BRIN index does not help to find old rows.
 DROP INDEX webhooks.delivery_age;
 CREATE INDEX delivery_age ON webhooks.delivery (created_at) WHERE status <> 'pending';

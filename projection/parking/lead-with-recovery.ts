@@ -10,7 +10,7 @@ export interface RecoveryOptions extends RoleDeps {
   signal: AbortSignal;
   role: LogRole;
   leadership: Omit<LeadershipOptions, "databaseUrl" | "logger" | "signal">;
-  /** Does the role's work until its signal aborts. */
+  /** Does the role's work until `term` aborts. */
   lead(term: AbortSignal): Promise<void>;
   /** Called when the role fails. */
   onFailure(error: unknown): Failure;
@@ -27,9 +27,9 @@ interface Failure {
 const RECOVERY_CHECK_INTERVAL_MS = 1_000;
 
 /**
- * Leads a role until the signal aborts. If the role fails, this process gives up the lead and waits before it retries. It
- * waits until an operator parks the stream of the failed event, another process moves the checkpoint, or the log matches
- * the database again.
+ * Leads a role until the signal aborts. If the role fails, this process gives up the lead. It retries when an operator
+ * has parked the stream of the failed event, another process has moved the checkpoint, or the log matches the database
+ * again.
  */
 export async function leadWithRecovery(options: RecoveryOptions): Promise<void> {
   const { databaseUrl, leadership, lead, logger, role, signal } = options;

@@ -32,7 +32,7 @@ export interface ParkedList {
   streams: ReadonlyMap<string, ParkedStream>;
   /** Streams that only the relay skips. */
   relayOnly: ReadonlyMap<string, ParkedStream>;
-  /** Revision of the last parking event that the lists include; `EMPTY_STREAM` if there is none. */
+  /** Revision of the last parking event that these lists reflect; `EMPTY_STREAM` if there is none. */
   lastRevision: bigint;
 }
 

@@ -13,7 +13,7 @@ import type { LogRole } from "../roles/role.ts";
 import { isParked, PARKING_STREAM, type ParkedStream, readParkedStreams } from "./parked-streams.ts";
 import { readSkipped } from "./skipped-events.ts";
 
-/** The command of an operator was refused. The message says why. */
+/** An operator's command was refused. The message gives the reason. */
 export class CommandRefusedError extends Error {
   override readonly name = "CommandRefusedError";
 }
@@ -32,7 +32,7 @@ export interface ParkingDeps {
   pool: pg.Pool;
 }
 
-/** Longest stored cause, in characters. */
+/** Maximum length of a stored cause, in characters. */
 const MAX_CAUSE_LENGTH = 2_000;
 
 /**
@@ -69,7 +69,9 @@ export async function parkStream(
   return { ...event, passedOverBy };
 }
 
-/** Finds the role that stopped at a position, and the cause. If both roles stopped there, returns the projectors. */
+/**
+ * Finds the role that stopped at a position, and the cause. If both roles stopped there, returns the projectors role.
+ */
 async function findStoppedRole(
   pool: pg.Pool,
   position: bigint,

@@ -1,6 +1,6 @@
 import type { ClientBase, Pool } from "pg";
 
-/** Events of a stream that the read models lack. They lack all events from a revision on. */
+/** Events of one stream that the read models lack: all events from a revision on. */
 export interface SkippedEvents {
   /** Revision of the first skipped event. */
   revision: bigint;
@@ -38,20 +38,20 @@ export async function addSkipped(
 
 type FirstSkippedEvent = Pick<SkippedEvents, "revision" | "position">;
 
-/** Streams that a projection run skips, with the first skipped event of each stream. */
+/** Streams to skip, each with its first skipped event. */
 export type StreamsToSkip = ReadonlyMap<string, FirstSkippedEvent>;
 
 /** Parked streams, as a projection run reads them. */
 export interface ParkedStreams {
   streams: StreamsToSkip;
-  /** Revision of the last parking event that `streams` includes. */
+  /** Revision of the last parking event that is reflected in `streams`. */
   lastRevision: bigint;
 }
 
 /**
- * Returns the streams that a projection run skips if it continues from a checkpoint. These are the parked streams whose
- * failed event comes after the checkpoint, and all streams of which the tables already lack events, even if resumed. A
- * stream whose failed event was processed before the stream was parked is not skipped. Pure.
+ * Returns the streams that a projection run must skip from a checkpoint on. A parked stream is skipped if its first
+ * parked event comes after the checkpoint. A stream of which the tables already lack events is also skipped, even if it
+ * was resumed. Pure.
  */
 export function findStreamsToSkip(
   parked: ParkedStreams,
@@ -62,7 +62,7 @@ export function findStreamsToSkip(
   return new Map([...ahead, ...skipped]);
 }
 
-/** Returns true if tables at a checkpoint lack the events of the parked streams and no other events. Pure. */
+/** Returns true if the tables lack exactly the parked events up to a checkpoint. Pure. */
 export function lacksExactlyParked(
   parked: ParkedStreams,
   skipped: StreamsToSkip,

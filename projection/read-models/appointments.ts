@@ -13,8 +13,8 @@ function commonColumns(event: AppointmentEvent, row?: RowWithRevision) {
 }
 
 /**
- * Returns the event's revision in the stream of the appointment. Facts of a sandbox fixture are not in that stream. They are
- * counted instead, so that every reset on the same day produces the same rows.
+ * Returns the event's revision in the appointment's stream. Events of a sandbox fixture are not in that stream, so they
+ * are counted instead. Every reset on the same day then produces the same rows.
  */
 function revisionAfter({ stream, revision, data }: AppointmentEvent, row?: RowWithRevision): number {
   if (stream === streamName(appointmentCategory, data.appointmentId)) return Number(revision);

@@ -1,6 +1,6 @@
 import { change, defineReadModel } from "../engine/read-model.ts";
 
-/** Resources allocated to appointments. The clinic is the clinic of the appointment and the resource. */
+/** Resources allocated to appointments. The clinic is not stored, because it follows from the appointment. */
 export const assignments = defineReadModel({
   table: "assignment",
   columns: {

@@ -1,6 +1,6 @@
 import { defineReadModel } from "../engine/read-model.ts";
 
-/** Availability of resources. The clinic is the clinic of the resource. */
+/** Availability of resources. The clinic is not stored, because it follows from the resource. */
 export const availabilityRules = defineReadModel({
   table: "availability_rule",
   columns: {

@@ -14,7 +14,7 @@ export const clinics = defineReadModel({
     status: "text",
     is_demo: "boolean",
     demo_expires_at: "timestamptz",
-    /** Plan, status and currentPeriodEnd. */
+    /** Object with `plan`, `status` and `currentPeriodEnd`. */
     subscription: "jsonb",
     created_at: "timestamptz",
   },

@@ -1,6 +1,9 @@
 import { defineReadModel } from "../engine/read-model.ts";
 
-/** Current generation of each application's sandbox. The other read models have a sandbox's data like that of any clinic. */
+/**
+ * Current generation of each application's sandbox. The data of a sandbox is in the other read models, like the data of
+ * any clinic.
+ */
 export const sandboxes = defineReadModel({
   table: "sandbox",
   columns: {

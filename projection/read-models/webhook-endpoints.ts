@@ -8,7 +8,7 @@ export const webhookEndpoints = defineReadModel({
     clinic_id: "uuid",
     environment: "text",
     url: "text",
-    /** Scheme, host and port of the URL. In production, the operator approves the origin for the application. */
+    /** Scheme, host and port of the URL. In production, an operator must approve the origin for the application. */
     origin: "text",
     events: "jsonb",
     status: "text",

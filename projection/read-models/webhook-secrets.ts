@@ -1,6 +1,6 @@
 import { defineReadModel, json } from "../engine/read-model.ts";
 
-/** A former secret that still signs together with the current secret, until `expiresAt`. */
+/** A former secret. Until `expiresAt`, deliveries are signed with both this secret and the current secret. */
 export type FormerSecret = { encryptedSecret: string; expiresAt: string };
 
 /** Maximum number of former secrets. Each former secret makes the signature header longer. */
@@ -29,7 +29,7 @@ export const webhookSecrets = defineReadModel({
     WebhookSecretRotated: (row, { data, metadata }) => {
       const previous = row && { encryptedSecret: row.encrypted_secret, expiresAt: data.previousExpiresAt };
       const former = [...(previous ? [previous] : []), ...(row?.former_secrets ?? [])];
-      // A rotation does not change the time until which earlier secrets sign.
+      // A rotation does not change when earlier secrets expire.
       const signing = former.filter(({ expiresAt }) => expiresAt > metadata.occurredAt);
       return {
         endpoint_id: data.endpointId,

@@ -10,7 +10,7 @@ import {
   type StreamConfig,
 } from "nats";
 
-/** JetStream stream between relay and dispatchers, with its durable consumer. */
+/** Names of the JetStream stream between relay and dispatchers, and of its durable consumer. */
 export interface EventStream {
   name: string;
   consumer: string;
@@ -22,8 +22,8 @@ export interface EventStream {
 const MAX_UNACKED_MESSAGES = 2_000;
 
 /**
- * Time after which JetStream delivers an unacknowledged message again, for example because its dispatcher was killed. A
- * dispatcher writes a batch in less time, and a repeated message does no harm. Milliseconds.
+ * Time after which JetStream redelivers an unacknowledged message, for example because its dispatcher was killed. It is
+ * longer than a dispatcher needs for a batch, and a repeated message does no harm. Milliseconds.
  */
 const ACK_TIMEOUT_MS = 5_000;
 
@@ -31,8 +31,8 @@ const ACK_TIMEOUT_MS = 5_000;
 const DEDUPLICATION_WINDOW_MS = 30_000;
 
 /**
- * Maximum number of messages in the stream, more than a relay leaves unacknowledged. There is no limit in bytes, because
- * the server would reserve that storage when the stream is created.
+ * Maximum number of messages in the stream. A relay never leaves as many messages unacknowledged. There is no limit in
+ * bytes, because the server would reserve that storage when it creates the stream.
  */
 const MAX_MESSAGES = 100_000;
 
@@ -47,8 +47,8 @@ export function eventStreamOf(databaseUrl: string): EventStream {
 }
 
 /**
- * Creates stream and consumer if they are missing. The stream is a work queue, so JetStream deletes acknowledged messages.
- * A full stream refuses new messages, and the relay waits.
+ * Creates stream and consumer if they are missing. The stream is a work queue, so JetStream deletes acknowledged
+ * messages. If the stream is full, it refuses new messages, and the relay waits.
  */
 export async function ensureEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
   const config: Partial<StreamConfig> & { name: string } = {

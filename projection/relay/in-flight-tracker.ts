@@ -9,8 +9,8 @@ interface Entry<Checkpoint> {
 }
 
 /**
- * Tracks the events that the relay has read and the dispatchers have not acknowledged, in the order of the log. The tracker
- * so determines the checkpoint up to which all messages are acknowledged, from which the relay can safely resume.
+ * Tracks the events that the relay has read but the dispatchers have not yet acknowledged, in the order of the log. It
+ * determines the checkpoint from which the relay can safely resume, because all messages up to it are acknowledged.
  *
  * @typeParam Checkpoint checkpoint in the log
  */

@@ -19,7 +19,7 @@ const body = z.custom<WebhookBody>(
   "must be a webhook body",
 );
 
-/** Message from the relay to the dispatchers, over JetStream. Bigints are sent as texts. */
+/** Message from the relay to the dispatchers, over JetStream. Bigints are sent as strings. */
 export const relayMessage = z.discriminatedUnion("kind", [
   /** A public event. */
   z.object({
@@ -29,7 +29,7 @@ export const relayMessage = z.discriminatedUnion("kind", [
     stream: z.string(),
     revision: wholeNumber,
     correlationId: uuid,
-    /** The only endpoint that receives the event. Null if all endpoints that subscribed to its type receive it. */
+    /** The only endpoint that receives the event. If null, all endpoints that subscribed to its type receive it. */
     onlyEndpointId: uuid.nullable().default(null),
     body,
   }),
@@ -42,7 +42,7 @@ export const relayMessage = z.discriminatedUnion("kind", [
     correlationId: uuid,
     deliveryId: uuid,
     endpointId: uuid,
-    /** Clinic in the metadata of the request, if present. */
+    /** Clinic id from the metadata of the request event, if present. */
     clinicId: uuid.nullable().default(null),
     environment: environment.nullable().default(null),
   }),
@@ -65,6 +65,7 @@ export interface OutgoingMessage {
  *
  * @param source the domain event
  * @param onlyEndpointId the only endpoint that receives the event. If absent, all endpoints that subscribed to its type
+ *   receive it
  */
 export function eventMessage(
   source: { position: bigint; stream: string; revision: bigint; correlationId: string },

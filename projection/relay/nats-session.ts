@@ -41,7 +41,7 @@ export async function withNats(
   let closeTimer: NodeJS.Timeout | undefined;
   const end = () => {
     session.abort();
-    // If the work waits for a response of the server, the closed connection makes the wait fail.
+    // If the work still waits for a server response, closing the connection ends the wait.
     closeTimer ??= setTimeout(() => void connection.close(), FINISH_TIMEOUT_MS);
   };
   const closed = connection.closed().then((error) => {
@@ -55,8 +55,8 @@ export async function withNats(
   } finally {
     removeListener();
     clearTimeout(closeTimer);
-    // Closing removes the client's listeners from its socket. If the server is gone, the last write fails in the next
-    // turn of the event loop. Without a listener, that error would end the process.
+    // When it closes, the client removes its listeners from the socket. If the server is gone, its last write fails
+    // shortly afterwards. Without a listener, that error would end the process.
     await nextTurn();
     await connection.close();
   }

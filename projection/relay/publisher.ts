@@ -26,8 +26,8 @@ const CONFIRM_TIMEOUT_MS = 5_000;
 const TIMEOUT_CHECK_INTERVAL_MS = 500;
 
 /**
- * Creates a publisher with one subscription and one timer for all confirmations. The publisher works until the signal
- * aborts. The client's own publisher creates a timer and an error object for each message, which costs more than the
+ * Creates a publisher with one subscription and one timer for all confirmations. It works until the signal aborts. The
+ * publisher of the NATS client creates a timer and an error object for each message, which is slower than sending the
  * message.
  */
 export function createPublisher(connection: NatsConnection, signal: AbortSignal): Publisher {
@@ -74,12 +74,12 @@ export function createPublisher(connection: NatsConnection, signal: AbortSignal)
   };
 }
 
-/** Returns the sequence number. @throws if the server refused the message, or no stream receives its subject */
+/** Returns the sequence number. @throws if the server refused the message, or no stream has the message's subject */
 function parseConfirmation(message: Msg): number {
   if (message.headers?.hasError)
     throw new Error(`NATS refused a message with status ${message.headers.status}.`);
   const { seq, error } = message.json<{ seq?: number; error?: { description: string } }>();
   if (error) throw new Error(`NATS refused a message: ${error.description}`);
-  if (seq === undefined) throw new Error("NATS answered a message without a confirmation.");
+  if (seq === undefined) throw new Error("The response of NATS to a message is not a confirmation.");
   return seq;
 }

@@ -32,7 +32,7 @@ export interface RelayRunOptions {
   onEventRead(): void;
 }
 
-/** The relay cannot send an event. The relay stops there, because later events must not overtake the event. */
+/** The relay cannot send an event. It stops at this event, because events must be sent in order. */
 export class RelayStoppedError extends Error {
   override readonly name = "RelayStoppedError";
   readonly failedEvent: LogPosition;
@@ -63,8 +63,9 @@ interface PreparedEvent {
 }
 
 /**
- * Relays events from the checkpoint on, until the connection to NATS ends. The checkpoint follows the acknowledgements of
- * the dispatchers, not the publications. So the relay publishes messages that NATS lost again from the log.
+ * Relays events from the checkpoint on, until the connection to NATS ends. The checkpoint moves when the dispatchers
+ * acknowledge messages, not when the relay publishes them. So if NATS loses messages, the relay reads their events from
+ * the log and publishes them once more.
  *
  * @throws {RelayStoppedError} for an event that cannot be sent
  * @throws {CheckpointLostError} if another process moved the checkpoint
@@ -111,7 +112,7 @@ async function readEvents(
   let parked = await readParkedStreams(log);
   const isSkipped = (stream: string, revision: bigint) => isParked(parked, "relay", { stream, revision });
   const push = (event: PreparedEvent) => {
-    // The publisher awaits the messages in order. Until then, a failure must not count as unhandled.
+    // The publisher awaits this promise later. Until then, its rejection must not count as unhandled.
     event.message?.catch(() => undefined);
     return preparedEvents.push(event);
   };
@@ -159,8 +160,8 @@ const codec = JSONCodec();
 type Confirmation = Promise<void>;
 
 /**
- * Publishes messages in the order of the log, with a limited number unconfirmed. Messages that are ready together are sent
- * together, because a socket write for each message costs more than the message.
+ * Publishes messages in the order of the log, with a limited number of unconfirmed messages. Messages that are ready at
+ * the same time are sent in one socket write, which is faster.
  */
 async function publishMessages(
   connection: NatsConnection,
@@ -176,7 +177,7 @@ async function publishMessages(
     const confirmation = publisher
       .publish(`${stream.prefix}.${subject}`, id, codec.encode(message))
       .then(onConfirmed);
-    // `awaitConfirmations` awaits them in order. Until then, a failure must not count as unhandled.
+    // `awaitConfirmations` awaits this promise later. Until then, its rejection must not count as unhandled.
     confirmation.catch(() => undefined);
     return confirmation;
   };
@@ -215,7 +216,7 @@ async function takeReadyEvents(preparedEvents: BoundedBuffer<PreparedEvent>): Pr
   return [...events, ...preparedEvents.takeNow(MAX_PREPARED_MESSAGES - 1)];
 }
 
-/** Waits for the confirmations in order. If the server did not store a message, the relay run ends. */
+/** Waits for the confirmations in order. Fails if the server did not store a message, which ends the relay run. */
 async function awaitConfirmations(
   confirmations: BoundedBuffer<Confirmation>,
   signal: AbortSignal,
@@ -227,7 +228,7 @@ async function awaitConfirmations(
   }
 }
 
-/** Moves the checkpoint to the last event whose messages are acknowledged. */
+/** Moves the checkpoint to the last event up to which all messages are acknowledged. */
 async function moveCheckpoint(
   connection: NatsConnection,
   { pool, stream }: RelayRunOptions,

@@ -13,10 +13,10 @@ export interface RelayOptions extends RoleDeps {
 }
 
 /**
- * Starts the role that sends events to the dispatchers over JetStream. One process leads, others stand by. If log, NATS or
- * Postgres is unavailable, the role waits. If the relay cannot map an event to a message, the role fails at that event. It
- * continues when an operator parks the event's stream, or when another process moves the checkpoint. If the checkpoint
- * belongs to another log, the role fails until log and database match again.
+ * Starts the role that sends events to the dispatchers over JetStream. One process leads, others stand by. If the log,
+ * NATS or Postgres is unavailable, the role waits. If the relay cannot map an event to a message, the role fails at
+ * that event. It continues when an operator parks the event's stream, or when another process moves the checkpoint. If
+ * the checkpoint belongs to another log, the role fails until log and database match again.
  */
 export function startRelay(options: RelayOptions): Role {
   const logger = options.logger.child({ role: "relay" });
@@ -59,7 +59,7 @@ export function startRelay(options: RelayOptions): Role {
   };
 }
 
-/** Relays until the signal aborts or another process relays. Waits while a server is unavailable. */
+/** Relays events until the signal aborts or another process takes over. Waits while a server is unavailable. */
 async function relayUntilLost(
   options: RelayOptions,
   signal: AbortSignal,
@@ -100,8 +100,9 @@ async function relayUntilLost(
 }
 
 /**
- * Returns the error that ended a relay run. If the log was replaced after the relay read an event, the event's stream may
- * end before the event. The relay then cannot map the event, and the actual cause is a {@link DifferentLogError}.
+ * Returns the actual cause of an error that ended a relay run. If the log was replaced after the relay had read an
+ * event, the event may be missing from its stream. The relay then cannot map the event, and the actual cause is a
+ * {@link DifferentLogError}.
  */
 async function findCause(options: RelayOptions, thrown: unknown): Promise<unknown> {
   if (!(thrown instanceof RelayStoppedError)) return thrown;

@@ -10,7 +10,7 @@ import { describeLogPosition } from "../../shared/eventstore/subscription.ts";
 import { toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { eventMessage, type OutgoingMessage } from "./message.ts";
 
-/** Categories whose events the relay reads. Parking events determine which streams the relay skips. */
+/** Stream categories that the relay reads. Parking events tell the relay which streams to skip. */
 export const relayedCategories: readonly Category[] = [
   appointmentCategory,
   webhookEndpointCategory,
@@ -19,8 +19,8 @@ export const relayedCategories: readonly Category[] = [
 ];
 
 /**
- * Appointment events that are not sent to partners. Resources are not part of the public appointment. An imported
- * appointment is history, so partners receive only its later changes.
+ * Appointment events that are not sent to partners. Partners do not see an appointment's resources. Of an imported
+ * appointment, they receive only the changes after the import.
  */
 const UNSENT_EVENT_TYPES: readonly CatalogEventType[] = [
   "AppointmentImported",

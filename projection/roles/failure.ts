@@ -5,7 +5,7 @@ export class LeadershipLostError extends Error {
   override readonly name = "LeadershipLostError";
 }
 
-/** Text for read models with the fingerprint of another release, in health reports and errors. */
+/** Reason in health reports and errors if the fingerprint of the read models is that of another release. */
 export const OTHER_RELEASE = "the read models belong to another release";
 
 /** Failure that only an operator can resolve, in most cases an event that a projector cannot process. */
@@ -17,7 +17,8 @@ export class ProjectionError extends Error {
   constructor(reason: string, failedEvent: LogPosition | undefined, cause: unknown) {
     super(failedEvent ? `${describeLogPosition(failedEvent)}: ${reason}` : reason, { cause });
     if (!failedEvent) return;
-    // Callers may pass the whole event. Its data must not appear in logs and statuses.
+    // The caller may pass a whole event. Only these fields are kept, because event data must not appear in logs and
+    // statuses.
     const { position, stream, revision, type } = failedEvent;
     this.failedEvent = { position, stream, revision, type };
   }

@@ -5,7 +5,7 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 import type { Detail, RoleDeps } from "./role.ts";
 
 export interface LeadershipOptions extends Pick<RoleDeps, "databaseUrl" | "logger"> {
-  /** Name of the lock. A database has one leader at a time for each name. */
+  /** Name of the lock. For each name, a database has at most one leader at a time. */
   name: string;
   signal: AbortSignal;
   onStandby(detail: Detail): void;
@@ -19,19 +19,19 @@ export interface LeadershipOptions extends Pick<RoleDeps, "databaseUrl" | "logge
 /** Detail in the status of a standby process that is ready to take over. */
 export const ANOTHER_LEADS = "another process leads" satisfies Detail;
 
-/** Interval at which a standby tries the lock and a leader checks its connection. Milliseconds. */
+/** Interval at which a standby process tries to take the lock, and a leader checks its connection. Milliseconds. */
 const CHECK_INTERVAL_MS = 1_000;
 
 /** Milliseconds. */
 const QUERY_TIMEOUT_MS = 3_000;
 
 /**
- * Runs work in one process at a time, the leader. The leader holds an advisory lock, which Postgres frees when the leader's
- * connection ends. Other processes stand by and take over when the lock is free. If a leader loses its connection, its
- * signal aborts and the process stands by. The lock only avoids double work: the compare-and-set of the checkpoint prevents
- * writes by two processes.
+ * Runs work in one process at a time, the leader. The leader holds an advisory lock, which Postgres frees when the
+ * leader's connection ends. Other processes stand by and take over when the lock is free. If a leader loses its
+ * connection, its signal aborts and the process stands by. The lock only avoids duplicate work. Two processes cannot
+ * both write, because each write checks the checkpoint.
  *
- * @param run must end when its signal aborts. Errors before the abort are rethrown
+ * @param run work of the leader, which must end when its signal aborts. Errors before the abort are rethrown
  */
 export async function withLeadership(
   options: LeadershipOptions,
@@ -108,7 +108,9 @@ async function acquireLock(
   return false;
 }
 
-/** Checks the connection and `findObstacle` every second, and ends the term if a check fails. */
+/**
+ * Checks every second that the connection works and that `findObstacle` finds nothing. If a check fails, aborts `term`.
+ */
 async function checkUntilLost(
   connection: pg.Client,
   options: LeadershipOptions,
@@ -130,7 +132,7 @@ async function tryLock(connection: pg.Client, name: string): Promise<boolean> {
   return rows[0]?.held === true;
 }
 
-/** Runs a query. If the query fails, the term ends. */
+/** Runs a query. If the query fails, aborts `term`. */
 async function queryOrEndTerm<Result>(
   term: AbortController,
   run: () => Promise<Result> | undefined,

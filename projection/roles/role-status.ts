@@ -3,7 +3,7 @@ import { safeMessage } from "../../shared/runtime/logger.ts";
 import { DIFFERENT_LOG, DifferentLogError } from "../checkpoints/same-log.ts";
 import type { LastError, RoleStatus } from "./role.ts";
 
-/** Returns the fields of a status that outlast a term of leadership. */
+/** Returns the fields of a status that stay valid when the process gives up the lead. */
 export function lastingFields({ position, events, lastError }: RoleStatus): Partial<RoleStatus> {
   return { position, events, lastError };
 }
@@ -17,7 +17,7 @@ export function toFailedStatus(before: RoleStatus, error: unknown, failedAt?: Lo
   };
 }
 
-/** Converts an error that occurred just now for the status of a role. */
+/** Converts an error to the form that a role's status shows, with the current time. */
 export function toLastError(error: unknown): LastError {
   return { message: error instanceof Error ? safeMessage(error) : String(error), at: Date.now() };
 }

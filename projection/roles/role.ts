@@ -24,7 +24,7 @@ export interface RoleDeps {
   logger: Logger;
 }
 
-/** Public text about the state of a role. It never contains data of an event or text of an error. */
+/** Public description of a role's state. It never contains event data or error messages. */
 export type Detail =
   | "catching up"
   | "another process leads"
@@ -34,10 +34,10 @@ export type Detail =
   | `waits for ${AwaitedServer}`
   | "waits";
 
-/** Servers whose names the status of the projectors shows while they wait. */
+/** Server that the projectors wait for, as named in their status. */
 export type AwaitedServer = "the database" | "the event log";
 
-/** Last error of a role. The message may quote an event, so only logs and the operator's status show the message. */
+/** Last error of a role. The message may quote an event, so it appears only in logs and in the operator's status. */
 export interface LastError {
   message: string;
   /** Milliseconds since 1970. */
@@ -47,7 +47,9 @@ export interface LastError {
 export interface RoleStatus {
   /** `standby`: another process leads. `failed`: stopped until an operator removes the cause. */
   state: "starting" | "running" | "standby" | "failed";
-  /** Null while the role works, and after a failure at an event, which `failedAt` and `lastError` describe. */
+  /**
+   * Null while the role works. Also null after a failure at an event, because `failedAt` and `lastError` describe it.
+   */
   detail: Detail | null;
   /** True if this process leads the role. Absent for a role without a leader. */
   leads?: boolean;

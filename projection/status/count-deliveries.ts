@@ -2,7 +2,7 @@ import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { LANE_CONDITIONS } from "../webhooks/scheduling/due.ts";
 
-/** Maximum of each count, so that counting stays cheap. */
+/** Upper limit of each count, so that counting stays cheap. */
 export const MAX_COUNTED_DELIVERIES = 100_000;
 
 /** Numbers of webhook deliveries. Each number is at most {@link MAX_COUNTED_DELIVERIES}. */
@@ -22,7 +22,7 @@ const pendingDeliveriesSql = (lane: string) =>
 export async function countDeliveries(pool: pg.Pool, now: number): Promise<DeliveryCounts> {
   const { rows } = await pool.query<Record<keyof DeliveryCounts, bigint>>({
     name: "count deliveries",
-    // Only the lanes have indexes of pending deliveries.
+    // Pending deliveries are indexed only by lane.
     text: `SELECT count(*) AS pending, count(*) FILTER (WHERE due_at <= $1) AS due,
                   (SELECT count(*) FROM (SELECT FROM webhooks.delivery WHERE status = 'failed' LIMIT ${MAX_COUNTED_DELIVERIES}) f) AS failed
              FROM (${Object.values(LANE_CONDITIONS).map(pendingDeliveriesSql).join(" UNION ALL ")} LIMIT ${MAX_COUNTED_DELIVERIES}) d`,

@@ -30,17 +30,17 @@ export interface Status {
 export interface FollowerStatus extends RoleProcesses {
   role: LogRole;
   position: bigint;
-  /** Null if the log is a different one, because its positions cannot be compared with the checkpoint. */
+  /** Null if the log does not match the database, because its positions cannot be compared with the checkpoint. */
   lag: Lag | null;
 }
 
 export interface RoleProcesses {
   /**
-   * Status of the most relevant process: a running process, or else one that is starting, failed, or on standby. If no
-   * process is alive, the process that reported last. Undefined if no process of the role ever reported.
+   * Status of the most relevant process of the role, in this order: running, starting, failed, on standby. If no
+   * process is alive, the process that reported last. Undefined if no process ever reported.
    */
   process: ProcessStatus | undefined;
-  /** True if a process of the role reported within the last seconds. */
+  /** True if a process of the role has reported recently, see `ALIVE_TIMEOUT_MS`. */
   alive: boolean;
   /** Number of running processes. */
   working: number;
@@ -64,7 +64,7 @@ export interface ParkedStatus extends Partial<ParkedStream> {
 /** A process that has not reported for this time counts as dead. Processes report every two seconds. Milliseconds. */
 const ALIVE_TIMEOUT_MS = 10_000;
 
-/** Number of rows up to which a table is counted exactly. For larger tables, Postgres estimates the number. */
+/** Maximum number of rows that are counted exactly. For larger tables, Postgres estimates the number. */
 const MAX_COUNTED_ROWS = 10_000;
 
 /** Collects the status for operators. @param now milliseconds since 1970 */

@@ -29,8 +29,8 @@ export function readsLog(role: string): role is LogRole {
 }
 
 /**
- * Measures the lag of a role at a position. If the role is behind by more than a thousand events, estimates their number
- * from the range of log positions that the first thousand events cover.
+ * Measures how far a role at the given position is behind the end of the log. If it is behind by more than a thousand
+ * events, their number is estimated from the distance between the positions of the first thousand.
  *
  * @param end position of the last event in the log
  * @param now milliseconds since 1970

@@ -5,10 +5,10 @@ import type { Detail, Role } from "../roles/role.ts";
 import type { Reporter } from "./reporter.ts";
 
 /**
- * Creates the check that reports the readiness of each role. A role is ready if it works without waiting, or if it is on
- * standby and can take over. A standby process of another release cannot take over, so its role is not ready. For a role
- * that is not ready, the report has the reason and the lag. The report is public, so it contains no data of events and no
- * error messages. Logs and the operator's status show the error messages.
+ * Creates the check that reports the readiness of each role. A role is ready if it works without waiting, or if it is
+ * on standby and can take over. A standby process of another release cannot take over, so its role is not ready. For a
+ * role that is not ready, the report contains the reason and the lag. The report is public, so it contains no event
+ * data and no error messages.
  */
 export function createReadinessCheck(roles: readonly Role[], reporter: Reporter): Readiness {
   return async () => Object.fromEntries(roles.map((role) => [role.name, describeProblem(role, reporter)]));

@@ -39,8 +39,9 @@ const REPORT_INTERVAL_MS = 2_000;
 const LAST_REPORT_TIMEOUT_MS = 1_000;
 
 /**
- * Reports the status of the process's roles every two seconds: in the database for the operator's status, and as metrics.
- * The reporter never disturbs the roles. If a measurement or a write fails, the reporter retries at the next report.
+ * Reports the status of the process's roles every two seconds, as metrics and in the database, where the operator's
+ * status reads it. The reporter never disturbs the roles. If a measurement or a write fails, the reporter retries at
+ * the next report.
  */
 export function startReporter(options: ReporterOptions): Reporter {
   const { roles, metrics, logger, clock = Date.now } = options;
@@ -82,8 +83,8 @@ export function startReporter(options: ReporterOptions): Reporter {
 }
 
 /**
- * Creates a function that counts the events of a role. It returns the rate since the previous call, in events per second,
- * or null if there is no rate.
+ * Creates a function that counts the events of a role. It returns the events per second since the previous call. It
+ * returns null for a role that reads no events, and at the first call.
  */
 function createRateMeter(metrics: Metrics) {
   const counted = new Map<string, { events: number; at: number }>();
@@ -137,7 +138,7 @@ function toProcessStatus(
   return {
     role,
     process: name,
-    // A failed role stays failed in the status: stopping the process does not remove the cause.
+    // A failed role stays failed in the status, because stopping the process does not remove the cause.
     state: stopped && state !== "failed" ? "stopped" : state,
     detail: stopped && state !== "failed" ? null : detail,
     position: position ?? null,

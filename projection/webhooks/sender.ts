@@ -34,12 +34,15 @@ const MIN_SEARCH_PAUSE_FACTOR = 9;
 const CLAIM_INTERVAL_MS = 5;
 
 /**
- * Maximum pause between two decisions about slots. New deliveries and recorded outcomes wake the sender earlier. A start that
- * the pace of an application allows again does not. Milliseconds.
+ * Maximum pause between two decisions about slots. New deliveries and recorded outcomes wake the sender earlier. If an
+ * application waits only because of its start pace, nothing wakes the sender earlier. Milliseconds.
  */
 const MAX_CLAIM_INTERVAL_MS = 25;
 
-/** Returns the length of a lease: the longest attempt, as much time to record its outcome, and one second. Milliseconds. */
+/**
+ * Returns the length of a lease: twice the maximum duration of an attempt, plus one second. The outcome of the attempt
+ * must be recorded in that time. Milliseconds.
+ */
 const calculateLeaseMs = (limits: AttemptLimits) => 2 * (limits.connectTimeoutMs + limits.timeoutMs) + 1_000;
 
 /** Time for current attempts to finish when the role stops. Longer attempts are interrupted. Milliseconds. */
@@ -55,9 +58,9 @@ interface ReservedDelivery {
 }
 
 /**
- * Sends due deliveries. Any number of processes can run a sender at the same time. The sender records an attempt before it
- * sends the request. A process records the outcome before it claims the delivery again. Each process has its own slots, and
- * so its own limits for endpoints, applications and environments.
+ * Sends due deliveries. Any number of processes can run a sender at the same time. The sender records an attempt before
+ * it sends the request, and records the outcome before it claims the same delivery for a retry. Each process has
+ * separate slots, so the limits for endpoints, applications and environments apply to each process.
  */
 export class Sender {
   readonly #options: SenderOptions;
@@ -143,7 +146,7 @@ export class Sender {
     await this.#finished.push({ claimed, result, verdict: judgeAttempt(result, context) });
   }
 
-  /** Searches for endpoints with deliveries that became due, or that another process added or released. */
+  /** Searches for endpoints with deliveries that have become due, or that another process has added or released. */
   async #searchUntil(signal: AbortSignal, markHealthy: () => void): Promise<void> {
     const { pool, due, searchNotifier, clock } = this.#options;
     while (!signal.aborted) {

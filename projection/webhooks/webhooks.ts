@@ -42,7 +42,7 @@ export interface WebhooksOptions extends DestinationOptions, AttemptLimits {
   random?: () => number;
 }
 
-/** Pauses of the role's background loops when no work is left. Milliseconds. */
+/** Pauses of the role's background loops while no work is left. Milliseconds. */
 const OUTBOX_INTERVAL_MS = 1_000;
 const SWEEP_INTERVAL_MS = 1_000;
 const RETENTION_INTERVAL_MS = 10 * 60_000;
@@ -52,8 +52,8 @@ const LOG_CHECK_INTERVAL_MS = 1_000;
 
 /**
  * Starts the role that delivers webhooks. The role turns messages from JetStream into deliveries, sends due deliveries,
- * appends facts to the log, and deletes old deliveries. Any number of processes can run the role at the same time. If a
- * server is unavailable, the role waits.
+ * appends the events in the outbox to the log, and deletes old deliveries. Any number of processes can run the role at
+ * the same time. If a server is unavailable, the role waits.
  *
  * The role works only while the event log matches the database. Otherwise it fails until they match again.
  */
@@ -97,12 +97,12 @@ export function startWebhooks(options: WebhooksOptions): Role {
 }
 
 /**
- * Checks repeatedly that the event log matches the database. Runs work from the first successful check until the log does
- * not match.
+ * Checks repeatedly that the event log matches the database. Starts `run` after the first successful check, and aborts
+ * it when the log no longer matches.
  *
- * @param options.onCheckFailed called with each error of the check until the first success. After that, the parts of the role
- *   report unavailable servers.
- * @returns the error of the check that ended the work, or undefined if the signal aborted
+ * @param options.onCheckFailed called with each error until a check succeeds. From then on, the parts of the role
+ *   report unavailable servers
+ * @returns the error of the check that ended `run`, or undefined if the signal aborted
  */
 async function runUntilDifferentLog(
   options: WebhooksOptions & { onCheckFailed(error: unknown): void },

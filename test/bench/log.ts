@@ -1,10 +1,11 @@
 /**
  * Measures the speed of the embedded log and compares it with upper limits: `node --import tsx test/bench/log.ts`.
  *
- * The log runs in a separate process, and the client runs in this process. Each upper limit is measured in the same run:
- * - Appends are compared with a file to which batches of the same size are appended and flushed. A batch has one event for
- *   each appender.
- * - Reads and subscriptions are compared with decoding the same messages by the client, without a server.
+ * The log runs in a separate process, and the client runs in this process. Each upper limit is measured in the same
+ * run:
+ * - Appends are compared with appending batches of the same size to a file, and flushing each. A batch has one event
+ *   for each appender.
+ * - Reads and subscriptions are compared with a client that decodes the same messages without a server.
  * - The start, which verifies the whole log, has no limit. Its time for a million events is printed.
  */
 import { spawn } from "node:child_process";

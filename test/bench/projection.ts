@@ -1,6 +1,6 @@
 /**
- * Measures the rebuild of the read models, as a ratio to only reading the same log with the same client. Then measures the
- * time from the append of an event to its row.
+ * Measures how fast the read models are rebuilt, and compares this with how fast the same client only reads the same
+ * log. Then measures the time from the append of an event until its row is in the read model.
  *
  *     node --import tsx test/bench/projection.ts [events]
  */
@@ -182,7 +182,7 @@ async function generate(to: EventLog, families: number): Promise<number> {
   return families * 8;
 }
 
-/** Measures the time from a finished append to the row in the read model, at a steady rate. */
+/** Appends events at a steady rate, and measures the time until each row is in the read model. */
 async function liveLag(): Promise<void> {
   const projectors = startProjectors({ client, pool, databaseUrl: url, models: readModels, logger });
   while (projectors.status().state !== "running") await delay(20);
@@ -201,7 +201,10 @@ async function liveLag(): Promise<void> {
   console.log(`live, ${LIVE_RATE} events per second: append to row p50 ${at(0.5)} ms, p99 ${at(0.99)} ms`);
 }
 
-/** Appends an event. Waits for the row of every twentieth event only, so that the queries do not become the load. */
+/**
+ * Appends an event. Waits only for the row of every twentieth event, because more queries would distort the
+ * measurement.
+ */
 async function appendAndSee(number: number, lags: number[]): Promise<void> {
   const customerId = randomUUID();
   const details = { fullName: "Live", phone: null, email: null, city: null };

@@ -1,6 +1,6 @@
 /**
- * Runs the projection service in two processes, each with some of its roles, and a webhook sink in a separate process. The
- * benchmark's own process creates the load.
+ * Runs the projection service in two processes, each with some of the service's roles. A third process receives the
+ * webhooks. The process of the benchmark creates the load.
  */
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -14,13 +14,13 @@ import type { Receipt } from "./webhook-sink.ts";
 
 export interface BenchWorld {
   sinkUrl: string;
-  /** URL of the same sink at another origin. */
+  /** URL of the same receiver at another origin. */
   otherSinkUrl: string;
   /** Registers an endpoint at a new clinic. @returns the clinic's id */
   registerEndpoint(url: string): Promise<string>;
   /** Appends an appointment of a clinic, and records the time for {@link listWaits}. @returns the event's id */
   appendAppointment(clinicId: string): Promise<string>;
-  /** Waits until the webhooks of `count` events have arrived since the last call of {@link clearReceipts}. */
+  /** Waits until the webhooks of `count` events have arrived, counted from the last call of {@link clearReceipts}. */
   awaitReceipts(count: number, timeoutMs: number): Promise<void>;
   /** Returns the time from append to receipt of each event whose webhook has arrived. Milliseconds. */
   listWaits(eventIds: readonly string[]): number[];
@@ -32,7 +32,7 @@ export interface BenchWorld {
   startService(): Promise<void>;
   /** Stops the service with SIGTERM and waits until its processes have ended. */
   stopService(): Promise<void>;
-  /** Returns the highest peak memory of the service's processes. MiB. */
+  /** Returns the peak memory of the process that uses most. MiB. */
   readPeakMemory(): number;
   /** Inserts deliveries that are due now, distributed over new endpoints of new applications. */
   insertDueDeliveries(
@@ -52,7 +52,7 @@ export const SERVICE_PROCESSES = ["projectors,relay", "webhooks"];
 export const now = () => performance.timeOrigin + performance.now();
 
 export async function createBenchWorld(): Promise<BenchWorld> {
-  // The servers run in separate processes, because a log in this process would share its core with the load.
+  // The servers run in separate processes, because a log in this process would compete with the load for the same core.
   const { eventstoreUrl, natsUrl } = await testServers();
   const database = await createTestDatabase();
   const world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });

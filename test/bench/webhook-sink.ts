@@ -51,7 +51,7 @@ const listener: RequestListener = (request, response) => {
   });
 };
 
-/** Two origins, so that a benchmark can keep slow receivers off the connections of fast receivers. */
+/** With two origins, slow and fast receivers do not share connections. */
 const ports = await Promise.all([listen(), listen()]);
 process.send?.({ ports });
 

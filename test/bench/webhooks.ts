@@ -1,15 +1,15 @@
 /**
- * Measures how fast webhooks are delivered, and how much failing receivers delay healthy receivers:
- * `node --import tsx test/bench/webhooks.ts`.
+ * Measures how fast webhooks are delivered, and how much failing receivers delay healthy receivers: `node --import tsx
+ * test/bench/webhooks.ts`.
  *
- * - throughput: Deliveries per second while events are appended, and deliveries per second of events that were appended
- *   before the service starts. The upper limit is measured in the same run: the benchmark signs and posts as many bodies
- *   to the same sink over reused connections. The service runs as two processes, so that it uses two cores.
+ * - throughput: Deliveries per second, first while events are appended, then for events that were appended before the
+ *   service starts. The upper limit is measured in the same run: the benchmark signs and posts as many bodies to the
+ *   same receiver over reused connections. The service runs as two processes, so that it uses two cores.
  * - memory: Peak memory of the service while 100,000 deliveries are due, and the number of deliveries per second.
  * - latency: Time from append to receipt at a steady rate.
  * - isolation: Latency of 100 healthy endpoints, first alone, then together with endpoints that fail in four ways.
- * - fairness: Latency of 100 healthy endpoints together with 20 applications with 50 endpoints each. The endpoints of these
- *   applications first never respond, and then respond after 9 seconds.
+ * - fairness: Latency of 100 healthy endpoints together with 20 applications with 50 endpoints each. The endpoints of
+ *   these applications first never respond, and then respond after 9 seconds.
  */
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:net";
@@ -90,7 +90,7 @@ async function throughput(world: BenchWorld, clinics: readonly string[], events:
   return events / ((Math.max(...world.receipts.values()) - began) / 1_000);
 }
 
-/** Appends events before the service starts. @returns deliveries per second */
+/** Appends events, and then starts the service. @returns deliveries per second */
 async function backlog(world: BenchWorld, clinics: readonly string[], events: number): Promise<number> {
   world.clearReceipts();
   await append(world, clinics, events);
@@ -183,7 +183,7 @@ async function isolation(world: BenchWorld): Promise<void> {
   const bad = (await Promise.all(badUrls.map((url) => clinicsAt(url, 1)))).flat();
   await latency(world, good, perSecond, 3);
   const alone = await latency(world, good, perSecond, seconds);
-  // In the second run, the healthy endpoints get the same number of events as in the first run.
+  // The healthy endpoints get the same number of events in both runs.
   const [beside] = await Promise.all([
     sleep(1_000).then(() => latency(world, good, perSecond, seconds)),
     steady(world, bad, badPerSecond, seconds + 1),

@@ -12,7 +12,7 @@ import { type Receiver, startReceiver } from "../support/receiver.ts";
 import { startTestStack } from "../support/stack.ts";
 import { createWorld, type World } from "./world.ts";
 
-/** The test must not stop external servers. */
+/** External servers must not be stopped. */
 const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
 (external ? describe.skip : describe)("a log that was restored from an older copy", function () {

@@ -10,7 +10,7 @@ import { eventually } from "../support/eventually.ts";
 import { startTestStack } from "../support/stack.ts";
 import { type Answer, createWorld, type World } from "./world.ts";
 
-/** The test must not stop external servers. */
+/** External servers must not be stopped. */
 const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
 (external ? describe.skip : describe)("faults", function () {
@@ -31,7 +31,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
       serviceEnv: {
         projection: {
           WEBHOOK_RETRY_SCHEDULE: "0.2,0.5,1,1,1,1",
-          // Short time limits give short leases, which must expire after a process was killed.
+          // With short time limits, leases are short too, so the leases of a killed process expire soon.
           WEBHOOK_CONNECT_TIMEOUT_MS: "500",
           WEBHOOK_TIMEOUT_MS: "500",
         },
@@ -97,7 +97,10 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     };
   }
 
-  /** Waits until every created appointment is in the read model and its webhook has arrived with one delivery id. */
+  /**
+   * Waits until every created appointment is in the read model and its webhook has arrived. All webhooks of an
+   * appointment must have the same delivery id.
+   */
   async function expectEverythingArrived(): Promise<void> {
     await eventually("every appointment shows in the read model", async () => {
       const rows = await query<{ appointment_id: string }>(
@@ -144,7 +147,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     expect([...(await world.portalAppointments()).keys()]).to.include.members([...created]);
   });
 
-  it("while Postgres is stopped, creates succeed and the portal returns 503, and nothing is lost after the restart", async () => {
+  it("while Postgres is stopped, create requests succeed and the portal returns 503, and nothing is lost after the restart", async () => {
     await stack.components.postgres.stop();
     for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
     const started = performance.now();
@@ -159,7 +162,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     expect((await world.portal("/clinic/context")).status).to.equal(200);
   });
 
-  it("while NATS is stopped, creates and reads succeed, and webhooks arrive after the restart", async () => {
+  it("while NATS is stopped, create and read requests succeed, and webhooks arrive after the restart", async () => {
     await stack.components.nats.stop();
     for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
     await eventually("the portal shows the appointments", async () => {
@@ -170,7 +173,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     await expectEverythingArrived();
   });
 
-  it("after the event log is killed, creates return 503 and reads succeed, and all services reconnect after the restart", async () => {
+  it("while the event log is down, create requests return 503 and read requests succeed, and all services reconnect after the restart", async () => {
     await stack.components.eventstore.kill();
     const refused = await create();
     expect(refused.status).to.equal(503);

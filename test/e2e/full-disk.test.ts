@@ -1,4 +1,4 @@
-/** Tests a whole stack on a real file system without free space. */
+/** Tests a whole stack on a real file system that runs out of space. */
 import { randomUUID } from "node:crypto";
 import path from "node:path";
 import { expect } from "chai";
@@ -11,16 +11,16 @@ import { mountSmallDisk, type SmallDisk } from "../support/small-disk.ts";
 import { startTestStack } from "../support/stack.ts";
 import { createWorld, type World } from "./world.ts";
 
-/** External servers use another disk. */
+/** External servers do not use the small disk. */
 const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
 /** Size of the file system in MiB. A new stack occupies about 100 MiB. */
 const DISK = 256;
 
-/** Time limit for each recovery. A restart waits up to 15 seconds, and a busy machine is slow. Milliseconds. */
+/** Time limit for each recovery, long enough for a restart delay of 15 seconds on a busy machine. Milliseconds. */
 const RECOVERY_TIMEOUT_MS = 120_000;
 
-/** Number of refused creates after which the test frees space. */
+/** Number of refused create requests after which the test frees space. */
 const REFUSALS = 20;
 
 (external ? describe.skip : describe)("a stack on a full disk", function () {

@@ -54,7 +54,7 @@ describe("sandboxes in the read models", () => {
     expect(status, JSON.stringify(body)).to.equal(201);
     return body.appointment.id as string;
   };
-  /** Returns the texts of all responses that a partner can read about its sandbox. */
+  /** Returns the bodies of all responses in which a partner can read its sandbox. */
   const everything = async (partner: Partner, clinicId: string) => {
     const headers = { "X-SERVICE-Clinic-ID": clinicId };
     const week = `from=${new Date(Date.now() - 5 * 86_400_000).toISOString().slice(0, 10)}T00:00:00Z`;

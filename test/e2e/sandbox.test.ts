@@ -84,7 +84,7 @@ describe("sandbox", () => {
     expect((await stateOf(partner)).appointments).to.equal(8);
   });
 
-  it("two resets of a sandbox on the same day give byte-identical data", async () => {
+  it("two resets of a sandbox on the same day create byte-identical data", async () => {
     const partner = await api.partner();
     const snapshot = async () => {
       const { generation, resetAt, ...sandbox } = await reset(partner);
@@ -136,7 +136,7 @@ describe("sandbox", () => {
     ]);
   });
 
-  it("a read during concurrent resets and creates never shows data from before and after a reset together", async () => {
+  it("a read during concurrent resets and writes never mixes data from before and after a reset", async () => {
     const partner = await api.partner();
     const { clinicId, ...rest } = await stateOf(partner);
     const sandbox = { clinicId, ...rest };
@@ -203,7 +203,7 @@ describe("sandbox", () => {
     }
     expect((await create(partner, theirs)).body.error).to.equal("installation_denied");
     expect((await create(partner, { ...theirs, clinicId: ours.clinicId })).status).to.equal(422);
-    // The token selects the sandbox, not the clinic header.
+    // The token, not the clinic header, selects the sandbox.
     const named = await partner.ask("GET", "/sandbox", { headers: clinicHeader(theirs.clinicId) });
     expect(named.body.sandbox.clinicId).to.equal(ours.clinicId);
     const production = await api.partner("production");
@@ -255,7 +255,7 @@ describe("sandbox", () => {
     expect(await refused(confirmAppointment(log, appointment, context))).to.equal("appointment_not_found");
   });
 
-  it("registering an existing application again fails and creates no second sandbox", async () => {
+  it("registering an existing application a second time fails and creates no second sandbox", async () => {
     const partner = await api.partner();
     const input = { ...partner, name: "Again", scopes: ["clinic:read" as const] };
     const error = await registerApplication(api.command.log, input, operatorContext()).catch(

@@ -81,7 +81,7 @@ describe("the projection command line", function () {
     expect([rebuilt.code, status.code, verified.code]).to.deep.equal([0, 0, 0]);
   });
 
-  it("`verify` names a changed row and exits with 1", async () => {
+  it("`verify` reports a changed row and exits with 1", async () => {
     await pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'x' WHERE customer_id = $1`, [
       customerId,
     ]);
@@ -99,7 +99,7 @@ describe("the projection command line", function () {
     );
   });
 
-  it("the command line refuses a database that this release has not prepared, and says what to do", async () => {
+  it("the command line refuses a database that this release has not prepared, and tells the operator what to do", async () => {
     const empty = await createTestDatabase();
     const { code, err } = await projection("rebuild", { DATABASE_URL: empty.urls.projection });
     await empty.drop();

@@ -110,7 +110,7 @@ describe("a projection whose database was built from another log", function () {
     return rows[0];
   };
 
-  it("roles stop at a restored log that extends past the checkpoint, and continue after its adoption", async () => {
+  it("roles stop if a restored log extends past the checkpoint, and continue after an operator adopts it", async () => {
     await delivered((await appointment()).eventId);
     await service.kill();
     await replaceLog((files) => copy(files, join(files, backup)));
@@ -118,7 +118,7 @@ describe("a projection whose database was built from another log", function () {
     const lost = await appointment();
     await delivered(lost.eventId);
     await isReady();
-    // If the relay were killed before it stores this checkpoint, it would continue with later events of the restored log.
+    // Without this checkpoint, the relay would not notice the restored log, and would continue with its events.
     await eventually(
       "the relay's checkpoint",
       async () => (await readRelayCheckpoint(world.pool)).anchor?.eventId === lost.eventId,
@@ -154,13 +154,13 @@ describe("a projection whose database was built from another log", function () {
     await delivered(next.eventId);
     expect(await rowOf(stored.appointmentId)).to.equal(true);
     expect(await rowOf(lost.appointmentId)).to.equal(false);
-    // The relay does not send events that the log stored before the adoption.
+    // The relay does not send events that the log already held at the adoption.
     expect(await world.delivery(stored.eventId, endpoint)).to.equal(undefined);
     await isReady();
     expect((await verify()).out).to.match(/: 0 differ$/m);
   });
 
-  it("roles stop at an unrelated log, and continue after its adoption", async () => {
+  it("roles stop if the log is unrelated, and continue after an operator adopts it", async () => {
     await delivered((await appointment()).eventId);
     await isReady();
     await replaceLog((files) => rm(files, { recursive: true }));
@@ -178,7 +178,7 @@ describe("a projection whose database was built from another log", function () {
     await isReady();
   });
 
-  it("roles that stopped at an empty log continue when the original log is back", async () => {
+  it("roles that stopped because the log is empty continue when the original log is back", async () => {
     await delivered((await appointment()).eventId);
     await isReady();
     await replaceLog(async (files) => {
@@ -221,11 +221,11 @@ describe("a projection whose database was built from another log", function () {
     );
   });
 
-  it("a database without anchors is accepted, and gets anchors with the next event", async () => {
+  it("roles accept a database without anchors, and add the anchors with the next event", async () => {
     await delivered((await appointment()).eventId);
     await isReady();
     await service.kill();
-    // Releases without anchors also moved their checkpoints at events of other programs.
+    // Releases without anchors also moved their checkpoints for events of other programs.
     const other = await world.client.appendToStream(
       "elsewhere-1",
       jsonEvent({ type: "NothingOfOurs", data: {} }),

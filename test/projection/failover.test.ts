@@ -4,7 +4,7 @@ import { eventually } from "../support/eventually.ts";
 import { createEngineWorld, type EngineWorld, registered } from "./engine-world.ts";
 import { type ServiceProcess, startService } from "./service-process.ts";
 
-/** Documented time limit of a takeover. Milliseconds. */
+/** Documented maximum duration of a takeover. Milliseconds. */
 const TAKEOVER_TIMEOUT_MS = 10_000;
 
 describe("two projection processes", function () {
@@ -40,7 +40,7 @@ describe("two projection processes", function () {
       return led.filter(Boolean).length === 1 && processes[led.indexOf(isLeader)];
     });
 
-  it("two processes have one leader, and both are ready", async () => {
+  it("one of two processes leads, and both are ready", async () => {
     const customerId = randomUUID();
     await world.append(`customer-${customerId}`, registered(customerId, "Ana Kos"));
     await eventually("the row", async () => (await world.nameOf(customerId)) === "Ana Kos");
@@ -96,7 +96,7 @@ describe("two projection processes", function () {
     expect(projectors.alive).to.equal(true);
   });
 
-  it("both processes report that the leader stopped at an event", async () => {
+  it("both processes report the event at which the leader stopped", async () => {
     const leader = processes.find(({ child }) => child.signalCode === null)!;
     const stream = `customer-${randomUUID()}`;
     await world.append(stream, { type: "CustomerRegistered", data: {} });
@@ -121,7 +121,7 @@ describe("two projection processes", function () {
     });
     standby.child.kill("SIGTERM");
     expect(await exited).to.equal(0);
-    // Simulates that a minute has passed. The killed process did not report its stop.
+    // Makes the reports a minute older. The killed process did not report its stop.
     await world.pool.query("UPDATE projection.process_status SET at = at - interval '1 minute'");
     const { out, code } = await world.cli("status");
     expect(code).to.equal(0);

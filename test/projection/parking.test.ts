@@ -102,7 +102,7 @@ describe("a stream with an event that projectors cannot process", function () {
     );
   });
 
-  it("the status shows the command that parks the stream", async () => {
+  it("the status suggests the command that parks the stream", async () => {
     await eventually("the record", async () => {
       const { rowCount } = await world.pool.query(
         "SELECT FROM projection.process_status WHERE state = 'failed'",
@@ -153,7 +153,7 @@ describe("a stream with an event that projectors cannot process", function () {
     expect((await errorOf(park(stoppedAt)))?.message).to.match(/ stopped at position|is already parked/);
   });
 
-  it("verify and rebuild skip a parked stream", async () => {
+  it("`verify` and `rebuild` skip a parked stream", async () => {
     expect(await runVerify()).to.deep.include({ found: [], differences: 0, skipped: 1 });
     const options = { ...world, models: broken, logger: silent, onProgress: ignore };
     await rebuild(options, neverAborted);
@@ -162,7 +162,7 @@ describe("a stream with an event that projectors cannot process", function () {
     expect((await readSkipped(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)?.events).to.equal(3n);
   });
 
-  it("the status shows position, cause, reason, actor and time of a parked stream, and metrics count the stream", async () => {
+  it("the status shows the position, cause, reason, actor and time of a parked stream, and the metrics count the stream", async () => {
     const { out } = await world.cli("status", "--json");
     const { parked } = JSON.parse(out);
     expect(parked).to.have.length(1);
@@ -204,7 +204,7 @@ describe("a stream with an event that projectors cannot process", function () {
     );
     const { code, out, err } = await world.cli("resume", `${stoppedAt}`, "--reason", "Mended");
     expect(code, err).to.equal(0);
-    expect(out).to.contain(`Resumed: stream customer-${bad} is processed again from revision 1 on.`);
+    expect(out).to.contain(`Resumed: stream customer-${bad} is no longer skipped from revision 1 on.`);
     expect(await world.nameOf(bad)).to.equal("Later");
     expect((await readParkedStreams(world.log)).streams.size).to.equal(0);
     await world.append(`customer-${bad}`, renamed(bad, "Live again"));

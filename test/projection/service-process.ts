@@ -22,7 +22,10 @@ export interface ServiceServers {
   natsUrl?: string;
 }
 
-/** Returns the command that runs an entry of a source tree. Only this source tree has a compiled version. */
+/**
+ * Returns the command that runs an entry point of a source tree. Only the entry points of this source tree may be
+ * compiled.
+ */
 function entryOf(root: string, entry: string, args: readonly string[] = []) {
   if (root === ROOT) return buildNodeCommand(entry, args);
   return { command: process.execPath, args: ["--import=tsx", join(root, entry), ...args] };

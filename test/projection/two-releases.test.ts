@@ -110,7 +110,7 @@ describe("two releases at once", function () {
     await waitForStandby(late);
     await waitForStandby(older);
     await world.append(`customer-${second}`, renamed(second, "Bor R"));
-    // The last report of the killed process would count as its state for ten seconds.
+    // For ten seconds, the status would still show the last report of the killed process.
     await world.pool.query("DELETE FROM projection.process_status WHERE state = 'running'");
     const status = await eventually("the status", async () => {
       const { out } = await runInProcess(world, (context) => showStatus(context, { json: false }));
@@ -125,7 +125,7 @@ describe("two releases at once", function () {
     await eventually("the live event", async () => (await rows()).at(-1)?.shouted === "BOR R");
     expect((await runNewer("verify")).out).to.match(/: 0 differ$/m);
 
-    // A rebuild with the older release switches back to that release.
+    // A rebuild with the older release switches the read models back to that release.
     const rebuiltByOlder = await runInProcess(world, (context) => rebuildReadModels(context));
     expect(rebuiltByOlder.code).to.equal(0);
     await waitForStandby(back);

@@ -77,7 +77,7 @@ describe("an event of a type that only a newer release knows", function () {
     expect((error as Error).message).to.equal(`CustomerPraised ${UNKNOWN}`);
   });
 
-  it("the recovery of deliveries fails at an event of an unknown type", async () => {
+  it("the search for replayable deliveries fails at an event of an unknown type", async () => {
     const elsewhere = await createEngineWorld();
     try {
       await elsewhere.append(`webhookDelivery-${randomUUID()}`, { type: "WebhookDeliveryPraised", data: {} });

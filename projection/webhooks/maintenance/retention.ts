@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 
-/** Retention time of deliveries and their attempts. Milliseconds. */
+/** Time for which deliveries and their attempts are kept. Milliseconds. */
 const RETENTION_MS = 30 * 24 * 60 * 60 * 1_000;
 
 const MAX_BATCH = 1_000;

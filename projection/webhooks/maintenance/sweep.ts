@@ -6,21 +6,21 @@ import { LANE_CONDITIONS, READ_MODELS_ARE_CURRENT, selectPendingEndpoints } from
 
 const MAX_BATCH = 500;
 
-/** Time after which a delivery is skipped if its origin is still not approved. Milliseconds. */
+/** Time for which a due delivery waits until its origin is approved. Then it is skipped. Milliseconds. */
 const MAX_APPROVAL_WAIT_MS = 30 * 24 * 60 * 60 * 1_000;
 
 /** Result of closing one batch of deliveries. */
 export interface SweepResult {
-  /** Number of facts that were added to the outbox. */
+  /** Number of events that were added to the outbox. */
   factCount: number;
   /** True if more deliveries may need to be closed. */
   hasMore: boolean;
 }
 
 /**
- * Closes a batch of pending deliveries that may no longer be sent. Deliveries to a disabled endpoint are skipped. Deliveries
- * are cancelled if the endpoint, the application, the installation or the access to the branch was revoked. Deliveries with
- * an attempt in progress stay pending.
+ * Closes a batch of pending deliveries that may no longer be sent. Deliveries to a disabled endpoint are skipped.
+ * Deliveries are cancelled if the endpoint, the application or the installation was revoked, or the application lost
+ * access to the branch. Deliveries with an attempt in progress stay pending.
  *
  * @param now milliseconds since 1970
  */
@@ -108,10 +108,10 @@ const SKIP_UNAPPROVED = `
   ) ${UPDATE_CHOSEN}`;
 
 /**
- * Returns SQL that selects one batch of deliveries from both lanes. A query for each lane is necessary, because the indexes
- * of pending deliveries are separate for each lane.
+ * Returns SQL that selects one batch of deliveries from both lanes. Each lane needs a separate query, because each lane
+ * has a separate index of pending deliveries.
  *
- * @param select returns the query for one lane, given the SQL condition of the lane
+ * @param select creates the query for one lane from the lane's SQL condition
  */
 function selectFromLanes(select: (lane: string) => string): string {
   const lanes = Object.values(LANE_CONDITIONS).map(select);

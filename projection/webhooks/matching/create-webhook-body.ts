@@ -9,7 +9,7 @@ import { toTestBody, toWebhookBody, type WebhookBody } from "../../../shared/par
  *
  * @returns undefined if the event does not exist or is not public
  * @throws {LogUnavailableError}
- * @throws {EventSchemaError} if the event or an earlier one of its stream is unreadable
+ * @throws {EventSchemaError} if the event or an earlier event of its stream is unreadable
  */
 export async function createWebhookBody(
   log: EventLog,

@@ -20,22 +20,25 @@ export interface DispatcherOptions extends ReplayDeps {
   onDue(endpoints: readonly DueEndpoint[]): void;
   /** Called when a replay makes a delivery due. */
   onReplay(): void;
-  /** Called when facts were added to the outbox. */
+  /** Called after events were added to the outbox. */
   onFacts(): void;
   /** Milliseconds since 1970. */
   clock(): number;
 }
 
-/** Maximum number of messages that NATS sends ahead. */
+/** Maximum number of messages that are fetched from NATS before they are processed. */
 const MAX_PREFETCHED = 500;
 
 /** Maximum number of messages in one transaction. */
 const MAX_BATCH = 250;
 
-/** Time for the read models to catch up with a message. Later, the message is redelivered. Milliseconds. */
+/**
+ * Maximum time for which a message waits until the read models include its event. Then NATS redelivers it later.
+ * Milliseconds.
+ */
 const CATCH_UP_TIMEOUT_MS = 2_000;
 
-/** Pause between two reads of the read models' position. Milliseconds. */
+/** Interval at which the position of the read models is checked. Milliseconds. */
 const POLL_INTERVAL_MS = 5;
 
 /** Delay before NATS redelivers a message that was not processed. Milliseconds. */
@@ -51,7 +54,7 @@ type Acknowledge = (message: ReceivedMessage) => void;
 
 /**
  * Turns messages into delivery rows until the connection to NATS ends. A message is acknowledged after its rows are
- * committed. If a step fails earlier, NATS redelivers the message. The rows are still inserted only once.
+ * committed. If a step before that fails, NATS redelivers the message. The rows are inserted only once nevertheless.
  */
 export async function runDispatcher(
   connection: NatsConnection,
@@ -107,7 +110,7 @@ async function dispatchBatch(
     await dispatchReplays(ready.filter(isReplay), options, acknowledge);
     markHealthy();
   } finally {
-    // For these messages, the read models are behind or a server is unavailable.
+    // These messages could not be processed, because the read models are behind or a server is unavailable.
     for (const { jetStreamMessage } of unacknowledged) jetStreamMessage.nak(REDELIVERY_DELAY_MS);
   }
 }
@@ -166,7 +169,7 @@ function isReplay(received: ReceivedMessage): received is ReceivedMessage<Replay
 
 const messageCodec = JSONCodec<unknown>();
 
-/** Parses a message. Logs an unreadable message and removes it from the stream, because no retry can succeed. */
+/** Parses a message. An unreadable message is logged and removed from the stream, because no retry can succeed. */
 function parseMessage(jetStreamMessage: JsMsg, logger: Logger): ReceivedMessage[] {
   const { data, subject, seq: sequence } = jetStreamMessage;
   try {
@@ -179,8 +182,8 @@ function parseMessage(jetStreamMessage: JsMsg, logger: Logger): ReceivedMessage[
 }
 
 /**
- * Waits until the read models have processed the newest message's event, or until the time limit. Then the read models hold
- * every endpoint that was registered before the event.
+ * Waits until the read models include the event of the newest message, or until the time limit. The read models then
+ * include every endpoint that was registered before that event.
  *
  * @returns log position of the read models
  */

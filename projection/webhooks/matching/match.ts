@@ -16,11 +16,11 @@ interface Match {
 }
 
 /**
- * Adds the deliveries of a batch of events, one for each event and matching endpoint. A repeated event adds nothing. The read
- * models must have processed all events of the batch.
+ * Adds a delivery for each event and matching endpoint. A repeated event adds nothing. The read models must already
+ * include all the events.
  *
  * @param now milliseconds since 1970
- * @returns active endpoints with new deliveries, and the number of facts that were added to the outbox
+ * @returns active endpoints with new deliveries, and the number of events that were added to the outbox
  */
 export async function addDeliveries(
   pool: pg.Pool,
@@ -86,7 +86,7 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
   });
 }
 
-/** @returns ids of the inserted deliveries, without those that already existed */
+/** @returns ids of the inserted deliveries. Existing deliveries are left out */
 async function insertDeliveries(
   client: pg.ClientBase,
   matches: readonly Match[],
@@ -119,7 +119,8 @@ async function insertDeliveries(
       matches.map(({ event }) => event.body.type),
       matches.map(({ event }) => event.stream),
       matches.map(({ event }) => event.revision),
-      // JSON contains no line breaks, so joined lines avoid the escaping of array elements.
+      // The bodies are sent as one text with a line for each body, which avoids the escaping of array elements. JSON
+      // contains no line breaks.
       matches.map(({ event }) => JSON.stringify(event.body)).join("\n"),
       matches.map(({ status }) => status),
       matches.map(({ event }) => event.body.id),

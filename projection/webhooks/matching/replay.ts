@@ -12,18 +12,21 @@ interface ReplayedRow extends Omit<DeliveryRoundRow, "delivery_id" | "cause_id" 
 }
 
 /**
- * Result of a replay request: the delivery's new status, `expired` or `ignored`. `expired` means that the delivery cannot be
- * replayed, which a fact records. `ignored` means that the request was processed before, or the delivery needs no replay.
+ * Result of a replay request.
+ * - `pending`, `skipped` and `cancelled` are the delivery's new status.
+ * - `expired`: The delivery cannot be replayed, which is recorded as an event.
+ * - `ignored`: The request was processed before, or the delivery needs no replay.
  */
 export type ReplayResult = "pending" | "skipped" | "cancelled" | "expired" | "ignored";
 
 /**
- * Processes a replay request. A failed or skipped delivery starts a new round, with a body that is created again from the
- * event in the log. A deleted delivery is restored first. If the endpoint is disabled, the delivery is skipped again, and
- * a fact records this. The delivery stores the log position of its last request, so each request is processed once.
+ * Processes a replay request. A failed or skipped delivery starts a new round. Its body is newly created from the event
+ * in the log. A deleted delivery is restored first. If the endpoint is disabled, the delivery is skipped, which is
+ * recorded as an event. The delivery stores the log position of its latest request, so each request is processed only
+ * once.
  *
  * @throws {LogUnavailableError}
- * @throws {EventSchemaError} if the event or an earlier one of its stream is unreadable
+ * @throws {EventSchemaError} if the event or an earlier event of its stream is unreadable
  */
 export async function replayDelivery(
   deps: ReplayDeps,
@@ -87,7 +90,7 @@ async function findReplayable(pool: pg.Pool, request: ReplayMessage): Promise<Re
   return rows[0];
 }
 
-/** Creates the webhook body again from the stored event. @returns undefined if the event does not exist */
+/** Creates the webhook body from the stored event. @returns undefined if the event does not exist */
 async function recreateBody(log: EventLog, row: ReplayedRow): Promise<string | undefined> {
   const body = await createWebhookBody(log, { stream: row.event_stream, revision: row.event_revision });
   return body?.id === row.event_id ? JSON.stringify(body) : undefined;

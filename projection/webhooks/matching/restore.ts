@@ -19,15 +19,17 @@ export interface ReplayDeps {
 }
 
 /**
- * Result of an attempt to restore a deleted delivery. `restored` means that the delivery exists again, with the status
- * `failed`. `expired` means that it cannot be restored. `unchanged` means that there was nothing to restore for this request.
+ * Result of an attempt to restore a deleted delivery.
+ * - `restored`: The delivery exists again, with the status `failed`.
+ * - `expired`: The delivery cannot be restored.
+ * - `unchanged`: There was nothing to restore.
  */
 export type RestoreResult = "restored" | "expired" | "unchanged";
 
 /**
- * Restores the row of a delivery that was deleted after the retention time, so that the delivery can be replayed. The facts
- * in the delivery's stream name the delivered event. If no fact names an existing event, or the endpoint no longer exists,
- * the delivery expires.
+ * Restores the row of a delivery that was deleted after the retention time, so that the delivery can be replayed. The
+ * events in the delivery's stream identify the delivered event. If the delivered event cannot be found, or the endpoint
+ * no longer exists, the delivery expires.
  *
  * @param now milliseconds since 1970
  * @throws {LogUnavailableError}
@@ -43,7 +45,7 @@ export async function restoreDelivery(
   if (rowCount !== 0) return "unchanged";
   const history = await readStream<WebhookDeliveryEvent>(log, `webhookDelivery-${deliveryId}`);
   const latest = history.at(-1);
-  // Messages can be repeated. A request counts only if it is the last event of the delivery's stream.
+  // A message can arrive twice. The request is new only if it is the last event of the delivery's stream.
   if (latest?.id !== request.requestId || latest.type !== "WebhookDeliveryReplayRequested")
     return "unchanged";
   const stored = history.flatMap((event) => ("source" in event.data && event.data.source) || []).at(-1);
@@ -58,8 +60,8 @@ export async function restoreDelivery(
 }
 
 /**
- * Adds the fact that a delivery cannot be replayed. First checks that the log matches the database, because a missing event
- * in a different log proves nothing.
+ * Records in the outbox that a delivery has expired. First checks that the log matches the database, because in a
+ * different log, a missing event proves nothing.
  *
  * @throws {DifferentLogError}
  */
@@ -77,7 +79,7 @@ export async function recordExpiry(
   await inTransaction(pool, (client) => addFacts(client, [createExpiredFact(request, now)]));
 }
 
-/** Inserts a failed delivery unless another process already did. @returns false if the endpoint is unknown */
+/** Inserts a failed delivery, unless another process has inserted it. @returns false if the endpoint is unknown */
 async function insertDelivery(
   pool: pg.Pool,
   { deliveryId, endpointId, requestId, correlationId }: ReplayMessage,

@@ -7,23 +7,23 @@ import {
 } from "../../../shared/eventstore/log.ts";
 import type { Fact } from "./facts.ts";
 
-/** Maximum number of facts that one call appends. */
+/** Maximum number of events that one call appends. */
 const MAX_FACTS = 200;
 
 /** Maximum number of streams that are written at the same time. */
 const MAX_CONCURRENT_STREAMS = 16;
 
-/** Maximum number of tries to append one fact while other writers append to the same stream. */
+/** Maximum number of tries to append one event while other writers append to the same stream. */
 const MAX_APPEND_TRIES = 10;
 
 /**
- * Appends the oldest facts of the outbox to the log and removes them from the outbox. A fact whose event id is already in
- * the log is not appended again.
+ * Appends the oldest events of the outbox to the log, and removes them from the outbox. Events that the log already
+ * holds are only removed.
  *
  * @param requireLog throws an error if the database was not built from this log
- * @returns true if the outbox may contain more facts
+ * @returns true if the outbox may contain more events
  * @throws {LogUnavailableError}
- * @throws {DifferentLogError} if the database was not built from this log; no fact is appended then
+ * @throws {DifferentLogError} if the database was not built from this log. No event is appended then
  */
 export async function drainOutbox(
   pool: pg.Pool,
@@ -64,7 +64,7 @@ async function appendFact(log: EventLog, fact: Fact): Promise<void> {
   }
 }
 
-/** Returns true if a fact is already in the log, or if a later event of the endpoint made the fact obsolete. */
+/** Returns true if the log already holds the fact, or if a later event of the endpoint made the fact obsolete. */
 function isSettled(events: readonly RecordedEvent[], { id, event, metadata }: Fact): boolean {
   if (events.some((recorded) => recorded.id === id)) return true;
   if (event.type !== "WebhookEndpointDisabled") return false;

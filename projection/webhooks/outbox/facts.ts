@@ -13,7 +13,7 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { NewEvent } from "../../../shared/eventstore/log.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
 
-/** One round of a delivery, with the data that facts about the round need. */
+/** One round of a delivery, with the data for the events about it. */
 export interface DeliveryRound {
   deliveryId: string;
   endpointId: string;
@@ -26,7 +26,7 @@ export interface DeliveryRound {
   source: { stream: string; revision: bigint };
 }
 
-/** An event in the outbox, to be appended to a stream of the log. */
+/** An event that waits in the outbox to be appended to a stream of the log. */
 export interface Fact extends NewEvent {
   stream: string;
 }
@@ -55,21 +55,24 @@ export function toDeliveryRound(row: DeliveryRoundRow): DeliveryRound {
   };
 }
 
-/** Creates the fact that a delivery failed. @param attempts number of attempts in all rounds */
+/** Creates a `WebhookDeliveryFailed` event. @param attempts number of attempts in all rounds */
 export function createFailedFact(round: DeliveryRound, attempts: number, now: number): Fact {
   const { deliveryId, endpointId } = round;
   const data = { deliveryId, endpointId, attempts, source: toDeliverySource(round) };
   return createRoundFact(round, { type: "WebhookDeliveryFailed", data }, now);
 }
 
-/** Creates the fact that a delivery was skipped. */
+/** Creates a `WebhookDeliverySkipped` event. */
 export function createSkippedFact(round: DeliveryRound, now: number): Fact {
   const { deliveryId, endpointId } = round;
   const data = { deliveryId, endpointId, source: toDeliverySource(round) };
   return createRoundFact(round, { type: "WebhookDeliverySkipped", data }, now);
 }
 
-/** Creates the fact that a delivery cannot be replayed, because its event or endpoint no longer exists. */
+/**
+ * Creates a `WebhookDeliveryExpired` event. The delivery cannot be replayed, because its event or endpoint no longer
+ * exists.
+ */
 export function createExpiredFact(request: ReplayMessage, now: number): Fact {
   const { deliveryId, endpointId, requestId, correlationId, clinicId, environment } = request;
   const event = { type: "WebhookDeliveryExpired", data: { deliveryId, endpointId } } as const;
@@ -81,7 +84,7 @@ export function createExpiredFact(request: ReplayMessage, now: number): Fact {
   };
 }
 
-/** Creates the fact that an endpoint is disabled. */
+/** Creates a `WebhookEndpointDisabled` event. */
 export function createDisabledFact(round: DeliveryRound, reason: "gone" | "no_success", now: number): Fact {
   const { endpointId } = round;
   const stream = streamName(webhookEndpointCategory, endpointId);
@@ -97,7 +100,10 @@ function toDeliverySource({ source: { stream, revision } }: DeliveryRound): Deli
   return { stream, revision: Number(revision) };
 }
 
-/** Creates a fact of a round. The id is derived from the round and the event type, so a repeated fact has the same id. */
+/**
+ * Creates an event about a round. Its id is derived from the round and the event type, so a repeated event has the same
+ * id.
+ */
 function createRoundFact(
   round: DeliveryRound,
   event: CatalogEvent,
@@ -125,7 +131,7 @@ function createMetadata(
   };
 }
 
-/** Adds facts to the outbox, in the transaction that changes the deliveries. */
+/** Adds events to the outbox, in the transaction that changes the deliveries. */
 export async function addFacts(client: pg.ClientBase, facts: readonly Fact[]): Promise<void> {
   if (facts.length === 0) return;
   await client.query({

@@ -3,12 +3,12 @@ import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { LastError, RoleStatus } from "../../roles/role.ts";
 import { toLastError } from "../../roles/role-status.ts";
 
-/** Tracks which parts of a role currently fail, for the status of the role. */
+/** Tracks which parts of a role are failing, for the role's status. */
 export class HealthTracker {
   readonly #failingParts = new Set<string>();
   #lastError: LastError | undefined;
 
-  /** Records the error of a part, or null if the part works. */
+  /** Records that a part has failed with an error, or works if the error is null. */
   report(part: string, error: unknown): void {
     if (error === null) {
       this.#failingParts.delete(part);
@@ -64,7 +64,7 @@ export async function retryForever(
  * Repeats the work of a part until the signal aborts, like {@link retryForever}.
  *
  * @param work returns true if more work is left
- * @param rest waits before the next repetition; called when no work is left
+ * @param rest waits until the next repetition; called when no work is left
  */
 export function repeatForever(
   part: string,

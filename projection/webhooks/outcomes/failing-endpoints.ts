@@ -11,18 +11,19 @@ const DISABLE_AFTER_MS = 5 * DAY_MS;
 const MIN_FAILURES = 10;
 
 /**
- * Maximum time between two failed attempts of one failure period. Retries are at most 24 hours apart, so after a longer gap
- * the endpoint had no due deliveries for a while. Milliseconds.
+ * Maximum time between two failed attempts in one failure period. Retries are at most 24 hours apart, so a longer gap
+ * means that the endpoint had no due deliveries for a while. Milliseconds.
  */
 const MAX_FAILURE_GAP_MS = 2 * DAY_MS;
 
 /**
- * Updates the failure period of each endpoint. A success ends the period. A failure starts a new period if the last failure
- * is more than two days ago, or if the endpoint was enabled after the period began.
+ * Updates the failure period of each endpoint. A success ends the period. A failure starts a new period if the last
+ * failure is more than two days ago, or if the endpoint was enabled after the period began.
  *
  * @param client connection in the transaction that writes the outcomes
  * @param now milliseconds since 1970
- * @returns ids of endpoints to disable, after five days without a success and at least ten failed attempts
+ * @returns ids of the endpoints to disable: those whose failure period has lasted five days and has at least ten failed
+ *   attempts
  */
 export async function trackFailingEndpoints(
   client: pg.ClientBase,
@@ -33,7 +34,7 @@ export async function trackFailingEndpoints(
   const succeeded = new Set(successes.map(({ claimed }) => claimed.endpointId));
   const failures = new Map<string, number>();
   for (const { claimed, result } of outcomes) {
-    // An attempt that the service could not sign was never sent, so the receiver did not fail.
+    // If the service could not sign an attempt, it was never sent, so the endpoint did not fail.
     if (succeeded.has(claimed.endpointId) || result.error === "not_signed") continue;
     failures.set(claimed.endpointId, (failures.get(claimed.endpointId) ?? 0) + 1);
   }
@@ -45,10 +46,10 @@ export async function trackFailingEndpoints(
 }
 
 /**
- * Ends the failure periods of endpoints after a success. First locks the rows of all endpoints in the order of their ids.
- * `writeSuccesses` locks rows in the same order, so the two cannot deadlock.
+ * Ends the failure periods of endpoints after a success. First locks the rows of all endpoints in the order of their
+ * ids. `writeSuccesses` locks rows in the same order, so the two cannot deadlock.
  *
- * @param failed ids of the other endpoints, whose rows the transaction updates later
+ * @param failed ids of the failed endpoints, whose rows the transaction updates later
  */
 async function endFailurePeriods(
   client: pg.ClientBase,
@@ -96,7 +97,7 @@ async function addFailures(
   return new Set(rows.filter(({ disable }) => disable).map(({ endpoint_id }) => endpoint_id));
 }
 
-/** Ends the failure periods of endpoints that are being disabled. */
+/** Ends the failure periods of endpoints that will be disabled. */
 export async function deleteFailurePeriods(
   client: pg.ClientBase,
   disabled: readonly string[],

@@ -10,7 +10,7 @@ export interface OutcomeWriterOptions {
   pool: pg.Pool;
   logger: Logger;
   health: HealthTracker;
-  /** Called when facts were added to the outbox. */
+  /** Called after events were added to the outbox. */
   onFacts(): void;
   /** Called for each recorded attempt, with the new status of its delivery: delivered, pending or failed. */
   onAttempt?(outcome: string): void;
@@ -45,9 +45,8 @@ export async function runOutcomeWriter(
 }
 
 /**
- * Writes outcomes, and retries after errors until the write succeeds or the signal aborts.
- *
- * @returns false if the signal aborted; the outcomes stay unknown then
+ * Writes outcomes, and retries after errors until the write succeeds or the signal aborts. @returns false if the signal
+ * aborted first; the outcomes are then not written
  */
 async function writeWithRetries(
   options: OutcomeWriterOptions,

@@ -1,7 +1,7 @@
 import { type Environment, environment as environments } from "../../../shared/domain/events/fields.ts";
 import { createNotifier } from "../../../shared/runtime/notifier.ts";
 
-/** Kind of an attempt. First attempts and retries have separate slots, so that neither delays the other. */
+/** Kind of attempt. First attempts and retries have separate slots, so that they do not delay each other. */
 export type Lane = "first" | "retry";
 
 /** An active endpoint with due deliveries in a lane. */
@@ -17,14 +17,14 @@ export interface DueEntry {
   endpointId: string;
   /** True if the last attempt at the endpoint failed, as far as this process knows. */
   failing: boolean;
-  /** Version of the list that last added the endpoint. */
+  /** Version of the list when the endpoint was last added. */
   version: number;
 }
 
 /**
- * Endpoints with due deliveries, as far as this process knows, with one entry for each endpoint and lane. Because of this
- * list, a claim need not search all endpoints. The next search adds missing entries. An entry without due deliveries
- * costs one claim that finds nothing.
+ * Endpoints with due deliveries, as far as this process knows, with one entry for each endpoint and lane. Claims use
+ * this list, so that they need not search all endpoints. The next search adds missing entries. An outdated entry only
+ * causes one claim that finds nothing.
  */
 export class DueEndpoints {
   readonly #entries = new Map<string, Map<string, Map<string, DueEntry>>>();
@@ -55,7 +55,7 @@ export class DueEndpoints {
     if (entry) entry.failing = failing;
   }
 
-  /** Removes an endpoint, unless a version later than the given one added the endpoint again. */
+  /** Removes an endpoint, unless it was added once more after the given version. */
   remove(endpoint: DueEndpoint, version: number): void {
     const entry = this.#find(endpoint);
     if (!entry || entry.version > version) return;

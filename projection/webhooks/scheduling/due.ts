@@ -2,19 +2,20 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { DueEndpoint, Lane } from "./due-endpoints.ts";
 
-/** SQL condition that a delivery is in a lane. Each lane's partial index has the same condition. */
+/** SQL conditions for the deliveries in a lane. The lane's partial index has the same condition. */
 export const LANE_CONDITIONS: Record<Lane, string> = {
   first: "round_attempt_count = 0",
   retry: "round_attempt_count > 0",
 };
 
 /**
- * Returns SQL that selects an endpoint if deliveries may be sent to it. The endpoint, its application and the installation
- * at the clinic must be active. In production, the origin of the URL must be approved. An endpoint with a fact in the
- * outbox counts as disabled. The column `branch_ids` lists the branches that the application may access.
+ * Returns SQL that selects an endpoint if deliveries may be sent to it. The endpoint, its application and the
+ * installation at the clinic must be active. In production, the origin of the URL must be approved. An endpoint counts
+ * as disabled if the event that disables it still waits in the outbox. The column `branch_ids` lists the branches that
+ * the application may access.
  *
- * The result is only valid if {@link READ_MODELS_ARE_CURRENT}. Otherwise the read models may lack a revocation. LIMIT keeps
- * the planner from joining all endpoints.
+ * The result is valid only if {@link READ_MODELS_ARE_CURRENT} is true. Otherwise the read models may lack a revocation.
+ * LIMIT prevents the planner from joining all endpoints.
  *
  * @param endpointId SQL expression for the endpoint's id
  */
@@ -35,8 +36,8 @@ export const READ_MODELS_ARE_CURRENT = `
     <= (SELECT position FROM read_model.checkpoint WHERE name = 'read_models')`;
 
 /**
- * Returns SQL that finds the endpoints with pending deliveries in a lane. The query takes one index step for each endpoint,
- * regardless of the number of deliveries.
+ * Returns SQL that finds the endpoints with pending deliveries in a lane. The query reads one index entry for each
+ * endpoint, regardless of the number of deliveries.
  *
  * @param name name of the recursive query
  * @param lane SQL condition of the lane
@@ -52,8 +53,8 @@ export function selectPendingEndpoints(name: string, lane: string): string {
 }
 
 /**
- * Returns SQL that finds the endpoints with due deliveries in a lane, without the known endpoints. LIMIT keeps the planner
- * from reading all due deliveries, because one index step for each endpoint is enough.
+ * Returns SQL that finds the endpoints with due deliveries in a lane, except the known endpoints. Because of LIMIT, the
+ * query reads at most one delivery of each endpoint.
  *
  * @param known SQL parameter with the ids of the known endpoints
  */

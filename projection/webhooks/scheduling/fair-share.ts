@@ -4,7 +4,7 @@ export interface WaitingEndpoint {
   occupiedSlots: number;
   /** Maximum number of slots that the endpoint may occupy. */
   maxSlots: number;
-  /** Slot time that the endpoint used recently. Milliseconds. */
+  /** Time for which the endpoint recently occupied slots. Milliseconds. */
   usedMs: number;
 }
 
@@ -12,11 +12,11 @@ export interface WaitingEndpoint {
 export interface WaitingApplication<Endpoint extends WaitingEndpoint> {
   /** Number of slots that all endpoints of the application occupy. */
   occupiedSlots: number;
-  /** Slot time that all endpoints of the application used recently. Milliseconds. */
+  /** Time for which all endpoints of the application recently occupied slots. Milliseconds. */
   usedMs: number;
   /** Maximum number of slots that one decision may grant to the application. */
   maxNewSlots: number;
-  /** Lists the endpoints with due deliveries. Called only if the application may get a slot. */
+  /** Lists the application's endpoints with due deliveries. Called only if the application may get a slot. */
   listEndpoints(): readonly Endpoint[];
 }
 
@@ -30,19 +30,23 @@ export interface SlotPool {
   maxNewSlots: number;
 }
 
-/** Maximum share of the free slots for one application, and of an application's share for one endpoint. */
+/**
+ * Limit of an application as a share of the free slots. An endpoint's limit is the same share of the free slots of its
+ * application.
+ */
 const MAX_SHARE = 1 / 4;
 
 /**
  * Decides how many slots each endpoint with due deliveries gets now.
  *
- * The limits are dynamic thresholds, as for shared buffers (Choudhury and Hahne). An application may occupy at most a
- * quarter of the free slots, but always one. So a single application can occupy a fifth of all slots. Each further
- * application leaves fewer slots for the others, but always some. Endpoints share the slots of their application in the
- * same way.
+ * The limits are dynamic thresholds, as for shared buffers (Choudhury and Hahne). The limit of an application is a
+ * quarter of the free slots, but at least one slot. So a single application can occupy a fifth of all slots. Each
+ * further application reduces the number of free slots, but does not exhaust them. The slots of an application are
+ * divided among its endpoints in the same way.
  *
- * Each round grants one slot to each application. The application that used the least slot time recently comes first, and
- * its slot goes to the endpoint that used the least. Slot time counts equally for successful and failed attempts.
+ * Slots are granted in rounds, one slot per application and round. The application with the least recent slot time
+ * comes first, and its slot goes to its endpoint with the least recent slot time. Successful and failed attempts count
+ * equally.
  *
  * @returns number of granted slots by endpoint
  */
@@ -92,7 +96,7 @@ function createGranter<Endpoint extends WaitingEndpoint>(
       .map((endpoint) => ({ endpoint, occupiedSlots: endpoint.occupiedSlots }));
     for (let first = queue.shift(); first; first = queue.shift()) {
       const limit = Math.min(first.endpoint.maxSlots, calculateShare(share - occupiedSlots));
-      // Limits only shrink during a decision, so an endpoint at its limit is not considered again.
+      // During a decision, limits only become lower, so an endpoint that has reached its limit gets no more slots.
       if (first.occupiedSlots >= limit) continue;
       occupiedSlots += 1;
       maxNewSlots -= 1;

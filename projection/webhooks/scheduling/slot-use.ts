@@ -1,7 +1,7 @@
-/** Time after which the slot time of a finished attempt counts half. Milliseconds. */
+/** Time after which the slot time of a finished attempt counts only half. Milliseconds. */
 const HALF_LIFE_MS = 30_000;
 
-/** Slot time below which an application or endpoint counts as unused. Milliseconds. */
+/** Slot time that is too short to be tracked any longer. Milliseconds. */
 const NEGLIGIBLE_MS = 1;
 
 /**
@@ -11,7 +11,7 @@ const NEGLIGIBLE_MS = 1;
  */
 export class SlotUse {
   #occupiedSlots = 0;
-  /** Sum of the start times of attempts in progress, from which one subtraction gives the sum of their ages. */
+  /** Sum of the start times of all attempts in progress, from which `#sumAges` calculates the sum of their ages. */
   #startTimeSum = 0;
   /** Decayed slot time of finished attempts, as of `#lastFinishedAt`. */
   #finishedMs = 0;

@@ -4,7 +4,7 @@ import { calculateShare, grantSlots } from "./fair-share.ts";
 import { SlotUse } from "./slot-use.ts";
 import { StartPace } from "./start-pace.ts";
 
-/** Number of free slots that an endpoint may use for its due deliveries. */
+/** Number of free slots that one endpoint may use now. */
 export interface SlotGrant extends DueEndpoint {
   slots: number;
   /** Number of slots that the endpoint already occupies. */
@@ -22,7 +22,7 @@ interface LaneLimits {
   slots: number;
   /** Maximum number of concurrent attempts at one endpoint. */
   maxPerEndpoint: number;
-  /** Maximum number of slots that one decision grants. It equals the number that a single application may occupy. */
+  /** Maximum number of slots that one decision grants. It equals the maximum number of slots of an application. */
   maxPerDecision: number;
 }
 
@@ -54,7 +54,7 @@ const MAX_RESERVED_PER_SLOT = 2;
 export const MAX_RESERVED_DELIVERIES =
   environments.options.length * MAX_RESERVED_PER_SLOT * (LANE_LIMITS.first.slots + LANE_LIMITS.retry.slots);
 
-/** Slot use of an application, and the pace at which its attempts start. */
+/** Slots that an application uses, and the pace at which its attempts start. */
 interface PacedUse {
   use: SlotUse;
   pace: StartPace;
@@ -83,7 +83,7 @@ export class Slots {
     this.#clock = clock;
   }
 
-  /** Decides which endpoints may use free slots now, and how many. */
+  /** Decides which endpoints may use free slots now, and how many slots each may use. */
   grant(due: DueEndpoints): SlotGrant[] {
     return this.#pools.flatMap((pool) => grantFromPool(pool, due, this.#clock()));
   }
@@ -110,7 +110,7 @@ export class Slots {
     this.#findPool(endpoint).reservedDeliveries -= 1;
   }
 
-  /** Removes the records of applications and endpoints that occupy no slot and used none recently. */
+  /** Removes the records of applications and endpoints that occupy no slot and did not occupy one recently. */
   removeUnused(): void {
     const now = this.#clock();
     for (const { applications, endpoints } of this.#pools) {
@@ -132,7 +132,7 @@ function createPool(lane: Lane, environment: Environment): LanePool {
   return { lane, environment, totalUse: new SlotUse(), reservedDeliveries: 0, applications, endpoints };
 }
 
-/** Use of an application or endpoint without recent attempts. Never changed. */
+/** Slot use of an application or endpoint without recent attempts. This object is never changed. */
 const UNUSED: PacedUse = { use: new SlotUse(), pace: new StartPace() };
 
 function findOrAddApplication({ applications }: LanePool, { applicationId }: DueEndpoint): PacedUse {
@@ -141,7 +141,7 @@ function findOrAddApplication({ applications }: LanePool, { applicationId }: Due
   return known;
 }
 
-/** Returns the slot uses in which an attempt at the endpoint counts: of the pool, the application and the endpoint. */
+/** Returns all slot uses that include the endpoint's attempts: those of the pool, the application and the endpoint. */
 function listUses(pool: LanePool, endpoint: DueEndpoint): SlotUse[] {
   const use = pool.endpoints.get(endpoint.endpointId) ?? new SlotUse();
   pool.endpoints.set(endpoint.endpointId, use);
@@ -149,8 +149,9 @@ function listUses(pool: LanePool, endpoint: DueEndpoint): SlotUse[] {
 }
 
 /**
- * Returns the time between two starts at which an application uses exactly its share of the slots, if its attempts take as
- * long as its recent ones. The spacing keeps slow attempts from always starting and ending together. Milliseconds.
+ * Returns the time to leave between two starts of an application's attempts. At this pace, the application uses exactly
+ * its share of the slots, if its attempts take as long as its recent attempts. Slow attempts then do not all start and
+ * end at the same time. Milliseconds.
  */
 function calculateSpacing({ lane, totalUse }: LanePool, use: SlotUse, now: number): number {
   const attemptMs = Math.max(MIN_ATTEMPT_MS, use.estimateAttemptMs(now, DEFAULT_ATTEMPT_MS));

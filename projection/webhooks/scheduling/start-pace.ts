@@ -1,7 +1,9 @@
 /** Maximum number of attempts that may start together after a pause. */
 const MAX_BURST_STARTS = 4;
 
-/** Period for which unused starts are saved up. It is longer than the time between two decisions. Milliseconds. */
+/**
+ * Time within which missed starts can be made up for. It is longer than the time between two decisions. Milliseconds.
+ */
 const MAX_CATCH_UP_MS = 50;
 
 /**

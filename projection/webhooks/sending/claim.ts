@@ -14,9 +14,9 @@ export interface ClaimedDelivery extends DeliveryRound {
   url: string;
   /** Encrypted signing secrets: the current secret first, then former secrets that are still valid. */
   encryptedSecrets: string[];
-  /** Number of the attempt, counted from 1 over all rounds of the delivery. */
+  /** Number of this attempt, counted from 1 across all rounds of the delivery. */
   number: number;
-  /** Number of the attempt, counted from 1 in the current round. */
+  /** Number of this attempt, counted from 1 in the current round. */
   attempts: number;
 }
 
@@ -50,7 +50,9 @@ interface DeliveryRow extends DeliveryRoundRow {
 /** Row of an endpoint and one of its claimed deliveries. An endpoint without claimed deliveries has one row. */
 type ClaimRow = EndpointRow & (DeliveryRow | { delivery_id: null });
 
-/** Returns SQL that selects and locks the due deliveries of a lane: for each endpoint the oldest, up to its slots. */
+/**
+ * Returns SQL that selects and locks due deliveries of a lane: the oldest of each endpoint, up to its number of slots.
+ */
 const selectDueDeliveries = (lane: Lane) => `
   SELECT e.place AS allotted_place, e.url, d.*
     FROM allotted e
@@ -67,11 +69,11 @@ const selectDueDeliveries = (lane: Lane) => `
    WHERE e.lane = '${lane}' AND e.room > 0`;
 
 /**
- * Chooses deliveries, leases them, and records each attempt with an unknown outcome, all in one transaction. If an earlier
- * lease expired, the new attempt does not count for the retry schedule. An inactive endpoint gets no slots. A failing
- * endpoint gets one slot.
+ * Chooses deliveries, leases them, and records each attempt with an unknown outcome, all in one transaction. If the
+ * delivery's previous lease expired, the new attempt does not count for the retry schedule. An inactive endpoint gets
+ * no slots, and a failing endpoint gets one slot.
  *
- * The arrays come from sub-selects, so that the planner reuses its plan for arrays of any length.
+ * The array parameters are wrapped in sub-selects, so that Postgres uses one plan for arrays of any length.
  */
 const CLAIM_DUE_DELIVERIES = `
   WITH allotted AS MATERIALIZED (
@@ -107,7 +109,7 @@ const CLAIM_DUE_DELIVERIES = `
 /**
  * Claims and leases due deliveries. Claims at most as many deliveries of an endpoint as the endpoint has slots.
  *
- * @param excludedIds ids of deliveries that this process has reserved although their lease has expired
+ * @param excludedIds ids of deliveries that this process still reserves, although their lease has expired
  * @param now milliseconds since 1970
  * @param leaseMs length of the lease in milliseconds, longer than any attempt
  */

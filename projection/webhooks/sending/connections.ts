@@ -7,8 +7,9 @@ import type { SafeDestination } from "../../../shared/webhooks/destination.ts";
 /** Pools of connections to receivers. Connections stay open between deliveries. */
 export interface Connections {
   /**
-   * Starts a POST request to the checked address. The request uses an idle connection of the same application, origin and
-   * address, or opens a new one. No request waits for another request. The caller ends the request and limits its time.
+   * Starts a POST request to the checked address. The request uses an idle connection of the same application, origin
+   * and address, or opens a new one. Requests never wait for each other. The caller must end the request and limit its
+   * time.
    *
    * @param useNewConnection true to open a new connection for this request only
    */
@@ -52,7 +53,7 @@ export function createConnections(): Connections {
       const name = url.hostname.replace(/^\[|\]$/g, "");
       const options: PooledOptions = {
         method: "POST",
-        // The address instead of the name prevents a second DNS lookup.
+        // The address is used instead of the host name, because the name would cause a second DNS lookup.
         host: address,
         port: url.port || (secure ? 443 : 80),
         servername: isIP(name) === 0 ? name : "",

@@ -36,7 +36,7 @@ export class Exchange {
    *
    * If the receiver closes a reused connection before the response begins, the request is sent once more on a new
    * connection, because the receiver most likely closed the connection before the request arrived. If the receiver did
-   * process the request, it recognises the delivery's id, as with every retry.
+   * process the first request, it can recognise the delivery's id, as with every retry.
    *
    * @param open starts the request, on a new connection if `useNewConnection` is true
    * @param onConnected called each time the request is assigned to an open connection
@@ -89,7 +89,7 @@ export class Exchange {
       const refuse = () => fail(new InvalidResponseError("The receiver switched protocols."));
       request.once("upgrade", refuse);
       request.once("response", (response) => {
-        // Node parses a received chunk to its end, even if the request is destroyed meanwhile.
+        // Node parses each received chunk to its end, even if the request was destroyed meanwhile.
         if (request.destroyed) return;
         if (response.statusCode === 101) refuse();
         else this.#read(response, resolve, fail);

@@ -1,6 +1,6 @@
 import type { AttemptError } from "../../../shared/webhooks/attempt-error.ts";
 
-/** Part of an attempt's result that decides about the next attempt. */
+/** Part of an attempt's result that determines the next status of the delivery. */
 export interface AttemptResult {
   /** Status of the response. Null if no response began. */
   statusCode: number | null;

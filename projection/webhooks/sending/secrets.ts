@@ -1,11 +1,11 @@
 export interface SecretReader {
-  /** Decrypts a secret. @throws if the encryption key is unknown or the text is damaged */
+  /** Decrypts a secret. @throws if the encryption key is unknown or the encrypted text is damaged */
   open(encrypted: string): Promise<string>;
 }
 
 const MAX_CACHED_SECRETS = 1_000;
 
-/** Creates a reader that caches decrypted secrets, so that a secret is not decrypted again for each delivery. */
+/** Creates a reader that caches decrypted secrets, so that a secret is not decrypted for each delivery. */
 export function createSecretCache(reader: SecretReader): SecretReader {
   const opened = new Map<string, Promise<string>>();
   return {

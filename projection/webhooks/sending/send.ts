@@ -33,7 +33,8 @@ export interface SendOptions extends DestinationOptions, AttemptLimits {
 
 /**
  * Makes one attempt: checks the destination, connects to the checked address and sends the request. Failures of the
- * receiver are returned, not thrown. A time limit that ends before the request is sent is never reported as `timeout`.
+ * receiver are returned, not thrown. If a time limit expires before the request is sent, the error code is not
+ * `timeout`.
  *
  * @returns undefined if the signal interrupted the attempt
  */
@@ -46,7 +47,7 @@ export function send(
   const { applicationId, connections, signal, connectTimeoutMs, timeoutMs } = options;
   const startedAt = performance.now();
   const exchange = new Exchange();
-  // The error to report if the current time limit ends.
+  // Error code to report if the current time limit expires.
   let timeoutError: AttemptError = "lookup_failed";
   return new Promise((resolve) => {
     const finish = (error: AttemptError | null) => {
@@ -65,7 +66,7 @@ export function send(
       resolve(undefined);
     };
     const onConnected = () => {
-      // A request that is sent a second time gets no additional time.
+      // A second request gets no additional time.
       if (timeoutError === "timeout") return;
       timeoutError = "timeout";
       clearTimeout(timer);
@@ -109,7 +110,7 @@ const ERRORS_BY_CODE: readonly [RegExp, AttemptError][] = [
   [/^(ERR_TLS|ERR_SSL|CERT_|EPROTO$|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/, "tls_failed"],
 ];
 
-/** @param timeoutError error code for an operating system's timeout at the current step */
+/** @param timeoutError code to return if the operating system reports a timeout */
 function toAttemptError(error: unknown, timeoutError: AttemptError): AttemptError {
   if (error instanceof UnsafeDestinationError) return error.code;
   if (error instanceof ResponseTooLongError) return "answer_too_long";

@@ -23,7 +23,7 @@ describe("the search for deliveries that a log does not hold", () => {
     await database.drop();
   });
 
-  /** Inserts deliveries in groups of 700 that are due at the same time. */
+  /** Inserts deliveries. Groups of 700 deliveries are due at the same time. */
   const insert = (endpointId: string, count: number, status: string, attempts: number) =>
     pool.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
@@ -35,7 +35,7 @@ describe("the search for deliveries that a log does not hold", () => {
       [endpointId, count, status, attempts],
     );
 
-  it("the search for lost deliveries finds each pending delivery of both lanes once, over several pages", async () => {
+  it("the search for lost deliveries reads several pages and finds each pending delivery of both lanes once", async () => {
     const [first, second] = [randomUUID(), randomUUID()];
     await insert(first, 1_500, "pending", 0);
     await insert(first, 1_200, "pending", 2);

@@ -9,7 +9,7 @@ import { createClient, createTemporaryDir } from "../../deploy/eventstore/log-pr
 import { flipBit, getSegmentPath } from "../../deploy/eventstore/stored-log.ts";
 
 describe("reading the event at a log position", () => {
-  it("reading a position with a damaged record fails, instead of reporting that there is no event", async () => {
+  it("reading a position with a damaged record fails instead of returning no event", async () => {
     const { dir, remove } = await createTemporaryDir();
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, printLine: () => undefined });
     const client = createClient(server.port);
@@ -40,7 +40,7 @@ describe("reading the event at a log position", () => {
     return { readAll } as unknown as EventStoreDBClient;
   };
 
-  it("reading a position that the server refuses as invalid finds no event", async () => {
+  it("reading a position that the server rejects as invalid returns no event", async () => {
     expect(await readEventAt(refusing(3), 7n)).to.equal(undefined);
   });
 

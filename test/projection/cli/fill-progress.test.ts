@@ -3,7 +3,10 @@ import { BEFORE_FIRST_EVENT } from "../../../projection/checkpoints/checkpoint.t
 import { createProgressReporter } from "../../../projection/cli/fill-progress.ts";
 
 describe("the progress of a run through the log", () => {
-  /** Returns the printed lines. Each moment has the seconds since the start and the position up to which the run has read. */
+  /**
+   * Reports the progress at the given moments, and returns the printed lines. A moment consists of the seconds since
+   * the start and the position that the run has reached.
+   */
   function report(end: bigint, ...moments: [number, bigint][]): string[] {
     const lines: string[] = [];
     let now = 0;
@@ -35,7 +38,7 @@ describe("the progress of a run through the log", () => {
     ]);
   });
 
-  it("the estimated remaining time of a continued run ignores events of earlier runs", () => {
+  it("the estimate of the remaining time ignores events that earlier runs processed", () => {
     expect(report(100n, [0, 50n], [5, 75n])).to.deep.equal(["75.0 % of the log, 5 events/s, 5 s left"]);
   });
 

@@ -17,7 +17,8 @@ describe("dropping the former tables after a rebuild", () => {
     await database.drop();
   });
 
-  // The drop locks the tables in an unknown order. One of these two orders is the opposite, which could deadlock.
+  // Dropping locks the tables in an unknown order. One of these two orders is the reverse, which could cause a
+  // deadlock.
   for (const [first, second] of [
     ["one", "other"],
     ["other", "one"],

@@ -25,7 +25,7 @@ describe("a log with events of earlier schema versions", () => {
     for (const { type, stream, data, metadata, present } of formerEvents) {
       await world.append(stream, { type, data: JSON.parse(data), metadata: JSON.parse(metadata) });
       for await (const { event } of world.client.readStream(stream)) {
-        // The stored bytes must equal those that the former release wrote.
+        // The stored bytes must be exactly those that the earlier release wrote.
         expect([JSON.stringify(event?.data), JSON.stringify(event?.metadata)]).to.deep.equal([
           data,
           metadata,

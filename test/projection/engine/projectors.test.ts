@@ -217,7 +217,7 @@ describe("projectors", () => {
       expect(rows).to.deep.equal([{ full_name: "Once Only", at: "2030-01-02T03:04:05.678Z" }]);
     });
 
-    it("a batch of another release is refused, although the checkpoint is at the expected position", async () => {
+    it("a batch of another release is refused even if the checkpoint is at the expected position", async () => {
       const other = models.map((model) => ({
         ...model,
         columns: { ...model.columns, extra: "text" as const },

@@ -18,7 +18,7 @@ import { createEngineWorld, type EngineWorld, registered, renamed, silent } from
 
 const neverAborted = new AbortController().signal;
 
-/** Number of events, more than fit in two batches. */
+/** Number of events. They need more than two batches. */
 const CHANGES = 5_000;
 /** Time limit for a rebuild process to reach a point. Milliseconds. */
 const REACH_TIMEOUT_MS = 30_000;
@@ -46,7 +46,7 @@ describe("a rebuild that is killed with -9", function () {
       { ...world, models: readModels, logger: silent, onProgress: () => undefined },
       neverAborted,
     );
-    // The changed city distinguishes the current tables from the tables that a rebuild fills.
+    // The changed city shows whether a row comes from the former tables or from the tables that a rebuild has filled.
     await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'former'`);
     poll = keepReading();
   });
@@ -60,8 +60,8 @@ describe("a rebuild that is killed with -9", function () {
   });
 
   /**
-   * Reads continuously until the test ends. Each read must see exactly one complete row, either of the former tables or of
-   * the new tables, and never the former tables after the new tables.
+   * Reads continuously until the test ends. Each read must return exactly one complete row, either of the former tables
+   * or of the new tables. After a read of the new tables, no read may return a row of the former tables.
    */
   async function keepReading(): Promise<void> {
     let latest = "former";
@@ -81,7 +81,11 @@ describe("a rebuild that is killed with -9", function () {
     }
   }
 
-  /** Takes a lock in a separate transaction, so that a rebuild has to wait. @returns a function that releases the lock */
+  /**
+   * Takes a lock in a separate transaction, so that a rebuild waits for it.
+   *
+   * @returns a function that releases the lock
+   */
   async function holdLock(sql: string, values: unknown[] = []): Promise<() => Promise<void>> {
     const blocker = new pg.Client({ connectionString: world.databaseUrl });
     blocker.on("error", () => undefined);
@@ -150,7 +154,7 @@ describe("a rebuild that is killed with -9", function () {
     const again = await holdLock(LOCK, [swapLockName(NEXT_SCHEMA)]);
     const between = startRebuild();
     await eventually("the rebuild waits to write", () => rebuildWaitsFor("advisory"), REACH_TIMEOUT_MS);
-    // This lock queues behind the first batch and before the second batch.
+    // This lock waits for the first batch, and the second batch waits for this lock.
     const second = holdLock(LOCK, [swapLockName(NEXT_SCHEMA)]);
     await eventually("the queue", async () => {
       const { rowCount } = await world.pool.query(

@@ -72,8 +72,8 @@ describe("a rebuild under traffic", () => {
   }
 
   /**
-   * Reads the ids of the customers with the role of the query API. Also checks that the statement saw the tables of one
-   * schema only, either all former tables or all new tables.
+   * Reads the ids of the customers with the query API's database role. Also checks that the statement read the tables
+   * of only one schema, either all former tables or all new tables.
    */
   async function readCustomerIds(): Promise<string[]> {
     const schemaOf = (table: string) =>
@@ -140,7 +140,7 @@ describe("a rebuild under traffic", () => {
     ]);
   });
 
-  it("verify reports table, key and columns of each row that differs, but no values", async () => {
+  it("`verify` reports the table, key and columns of each row that differs, but no values", async () => {
     const [changed, missing] = appended as [string, string];
     const extra = randomUUID();
     const customer = `${READ_MODEL_SCHEMA}.customer`;

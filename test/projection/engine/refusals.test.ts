@@ -20,7 +20,7 @@ import { createEngineWorld, type EngineWorld, registered, renamed, silent } from
 const SCHEMA = "refusing";
 const neverAborted = new AbortController().signal;
 
-/** Customers whose names must be numbers, so that a valid event can have a value that its column refuses. */
+/** Read model in which the name column holds numbers, so that Postgres refuses the name in a valid event. */
 const numbered: AnyReadModel[] = readModels
   .filter(({ table }) => table === customers.table)
   .map((model) => ({ ...model, columns: { ...model.columns, full_name: "integer" as const }, indexes: [] }));
@@ -62,7 +62,7 @@ describe("read models of another release", function () {
 describe("an event that does not fit its schema", function () {
   this.timeout(120_000);
 
-  it("verify compares all rows as of the last event before an event that does not fit its schema", async () => {
+  it("if the projectors stopped at an invalid event, `verify` compares all rows as of the preceding event", async () => {
     const world = await createEngineWorld();
     try {
       const [one, other] = [randomUUID(), randomUUID()];

@@ -13,7 +13,7 @@ const first: Row = { endpoint_id: "e", encrypted_secret: "s0", former_secrets: [
  * Applies a rotation.
  *
  * @param minute time of the rotation, in minutes after noon
- * @param overlap minutes for which the previous secret continues to sign
+ * @param overlap minutes until the previous secret expires
  */
 function rotate(row: Row, secret: string, minute: number, overlap: number): Row {
   const at = NOON + minute * MINUTE;
@@ -29,7 +29,7 @@ function rotate(row: Row, secret: string, minute: number, overlap: number): Row 
 const former = (row: Row) => row?.former_secrets.map(({ encryptedSecret }) => encryptedSecret);
 
 describe("an endpoint's secrets", () => {
-  it("former secrets sign until they expire, even after further rotations", () => {
+  it("former secrets are used for signing until they expire, even after further rotations", () => {
     const twice = rotate(rotate(first, "s1", 0, 10), "s2", 5, 10);
     expect(twice).to.deep.include({ encrypted_secret: "s2" });
     expect(former(twice)).to.deep.equal(["s1", "s0"]);
@@ -37,7 +37,7 @@ describe("an endpoint's secrets", () => {
     expect(former(rotate(twice, "s3", 60, 10))).to.deep.equal(["s2"]);
   });
 
-  it("a rotation without overlap removes the previous secret immediately, and other former secrets stay", () => {
+  it("a rotation without an overlap removes the previous secret immediately, but keeps other former secrets", () => {
     expect(former(rotate(rotate(first, "s1", 0, 10), "s2", 1, 0))).to.deep.equal(["s0"]);
   });
 

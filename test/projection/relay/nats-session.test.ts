@@ -7,13 +7,13 @@ import { startFaultProxy } from "../../support/fault-proxy.ts";
 import { testServers } from "../../support/stack.ts";
 
 describe("a session with NATS", () => {
-  it("a NATS session that ends while the server stops fails without ending the process", async () => {
+  it("if a NATS session ends while the server is stopping, the session fails, but the process continues", async () => {
     const proxy = await startFaultProxy((await testServers()).natsUrl);
     const ended = new AbortController();
     const run = async (connection: NatsConnection, life: AbortSignal) => {
       const subscription = connection.subscribe("anything");
       await connection.flush();
-      // The server has closed the connection, and the client has not noticed yet. Only at this moment can the client still write.
+      // The server has closed the connection, but the client has not noticed yet, so the client can still write.
       socketOf(connection).once("end", () => ended.abort());
       life.addEventListener("abort", () => subscription.unsubscribe());
       const aborted = once(life, "abort");

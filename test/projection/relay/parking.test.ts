@@ -62,7 +62,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     return runInProcess(world, (context) => work(context, position, options));
   };
   const status = async () => (await operate(async (context) => showStatus(context, { json: false }), 0n)).out;
-  /** Appends an event without the checks of the domain, as another program might do. */
+  /** Appends an event without domain checks, as another program might do. */
   const write = (stream: string, type: string, data: object) => {
     const metadata = { ...createStoredMetadata(), environment: "production", clinicId: endpoint.clinicId };
     return world.client.appendToStream(
@@ -89,8 +89,8 @@ describe("an event that projectors can process and the relay cannot map", functi
     return appointment;
   };
   /**
-   * Waits until the relay has stopped at the rescheduling of an appointment, the status shows this, and the projectors have
-   * processed the event. @returns position of the event
+   * Waits until the relay has stopped at the `AppointmentRescheduled` event of an appointment, the status shows this,
+   * and the projectors have processed the event. @returns position of the event
    */
   const waitUntilStopped = async (at: RequestedAppointment) => {
     const event = await eventually("the relay stops", () => relay.status().failedAt);
@@ -104,9 +104,9 @@ describe("an event that projectors can process and the relay cannot map", functi
     return event.position;
   };
 
-  it("parking the stream of an event that only the relay cannot map applies only to the relay", async () => {
+  it("if only the relay stopped at an event, parking the event's stream applies only to the relay", async () => {
     const odd = await requestAppointment();
-    // Without its history, the rescheduled appointment cannot be mapped to a public event.
+    // The relay cannot map the event to a public event, because the earlier events of the appointment are missing.
     const stream = `appointment-${odd.appointmentId}`;
     await world.client.setStreamMetadata(stream, { truncateBefore: 100 }, { expectedRevision: NO_STREAM });
     await reschedule(odd);
@@ -141,7 +141,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     await world.client.setStreamMetadata(stream, {});
     const { code, out } = await operate(resume, position);
     expect(code).to.equal(0);
-    expect(out).to.equal(`Resumed: stream ${stream} is processed again from revision 1 on.`);
+    expect(out).to.equal(`Resumed: stream ${stream} is no longer skipped from revision 1 on.`);
     expect(await status()).to.contain("parked streams: none");
     const eventId = await world.change(hidden.appointmentId, {
       type: "AppointmentConfirmed",

@@ -66,7 +66,7 @@ describe("relay and dispatchers during failures of servers", function () {
     await world.stopRoles(relay, webhooks);
   });
 
-  it("messages that NATS lost are sent again, and each event is delivered once", async () => {
+  it("messages that NATS lost are published a second time, and each event is delivered once", async () => {
     const relay = world.start.relay();
     await eventually("the relay", () => relay.status().state === "running");
     const events = await requestAppointments(30);
@@ -80,7 +80,7 @@ describe("relay and dispatchers during failures of servers", function () {
     await world.stopRoles(relay, webhooks);
   });
 
-  it("relay and dispatchers continue after NATS, the database or the log was unavailable", async () => {
+  it("relay and dispatchers continue after an outage of NATS, the database or the log", async () => {
     const relay = world.start.relay();
     const webhooks = world.start.webhooks();
     await allDelivered(await requestAppointments(3));

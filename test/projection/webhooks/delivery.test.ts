@@ -48,7 +48,7 @@ describe("webhook delivery", () => {
     });
   });
 
-  it("the webhook of a change contains the appointment as of that change", async () => {
+  it("the webhook about a change contains the appointment as it was after that change", async () => {
     const endpoint = await world.endpoint(receiver.url);
     const { appointmentId } = await world.appointment(endpoint.clinicId);
     const confirmed = await world.change(appointmentId, {
@@ -105,7 +105,7 @@ describe("webhook delivery", () => {
       }),
       await world.change(appointmentId, { type: "ResourceReleased", data: { appointmentId, assignmentId } }),
     ];
-    // Messages keep the log's order, so the messages of the earlier events were processed before this one.
+    // Messages are processed in the order of the log, so the earlier messages are processed before this one.
     const confirmed = await world.change(appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId },

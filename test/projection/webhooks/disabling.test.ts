@@ -14,7 +14,7 @@ describe("automatic disabling of an endpoint", () => {
 
   before(async () => {
     world = await createWorld();
-    // Two attempts for each delivery.
+    // Each delivery has two attempts.
     world.startAll({ clock: () => Date.now() + clockAheadMs, retrySchedule: [0.02] });
   });
   after(() => world.close());
@@ -26,7 +26,7 @@ describe("automatic disabling of an endpoint", () => {
   });
   afterEach(() => receiver.close());
 
-  /** Creates one delivery on a day, counted from the start of the test, and waits for its final status. */
+  /** Creates one delivery on the given day after the start of the test, and waits for its final status. */
   async function deliverOn(day: number, ends: "failed" | "delivered" = "failed"): Promise<void> {
     clockAheadMs = day * DAY;
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -53,7 +53,9 @@ describe("automatic disabling of an endpoint", () => {
     await world.appointment(endpoint.clinicId);
     return untilStatus("disabled");
   }
-  /** Checks that an endpoint is active. A successful delivery proves that the outbox holds no fact to disable the endpoint. */
+  /**
+   * Checks that the endpoint is active. A successful delivery proves that no event to disable it waits in the outbox.
+   */
   async function expectActive(day: number): Promise<void> {
     receiver.next({ status: 200 });
     await deliverOn(day, "delivered");
@@ -85,14 +87,14 @@ describe("automatic disabling of an endpoint", () => {
     await expectActive(5.1);
   });
 
-  it("an endpoint that fails for more than five days is disabled at the tenth failed attempt, not earlier", async () => {
+  it("an endpoint that fails for more than five days is disabled only after ten failed attempts", async () => {
     await failOn(0, 1.9, 3.8, 5.6);
     expect(await readEndpoint()).to.deep.include({ status: "active" });
     await deliverOn(5.7);
     await untilStatus("disabled");
   });
 
-  it("a successful attempt starts a new failure period of an endpoint", async () => {
+  it("a successful attempt resets the failure period of an endpoint", async () => {
     await failOn(0, 1, 2, 3, 4);
     receiver.next({ status: 200 });
     await deliverOn(4.5, "delivered");
@@ -101,7 +103,7 @@ describe("automatic disabling of an endpoint", () => {
     await disableOn(10.2);
   });
 
-  it("a new failure period starts after the operator disables and enables an endpoint", async () => {
+  it("the failure period is reset if an operator disables and enables an endpoint", async () => {
     await failOn(0, 1, 2, 3, 4);
     await appendEndpointEvent("WebhookEndpointDisabled");
     await untilStatus("disabled");
@@ -111,7 +113,7 @@ describe("automatic disabling of an endpoint", () => {
     await expectActive(5.1);
   });
 
-  it("a new failure period starts after an endpoint that was disabled for its failures is enabled", async () => {
+  it("the failure period is reset if an operator enables an endpoint that its failures disabled", async () => {
     await failOn(0, 1, 2, 3, 4);
     await disableOn(5.1);
     await appendEndpointEvent("WebhookEndpointEnabled");

@@ -32,7 +32,7 @@ describe("the test of an endpoint", () => {
   }
 
   it("a test webhook is delivered only to the tested endpoint, with a signature", async () => {
-    // A test is sent regardless of the endpoint's event types and branches.
+    // A test webhook is sent regardless of the endpoint's event types and branches.
     const endpoint = await world.endpoint(receiver.url, {
       events: ["appointment.updated"],
       branchIds: [randomUUID()],
@@ -51,7 +51,8 @@ describe("the test of an endpoint", () => {
       ...{ clinicId, branchId: null, data: { test: true } },
     });
     expect(Date.parse(createdAt)).to.be.closeTo(Date.now(), 10_000);
-    // Messages keep the log's order, so a delivery of the test to the sibling would exist by then.
+    // Messages are processed in the order of the log, so a delivery of the test to the other endpoint would exist by
+    // then.
     const { eventId } = await world.appointment(clinicId);
     await world.until(eventId, sibling, ({ status }) => status === "delivered");
     const { rows } = await world.pool.query(

@@ -10,7 +10,7 @@ const ENDPOINTS = 49;
 /** Number of due deliveries at each endpoint of the slow application. */
 const DELIVERIES_EACH = 6;
 
-/** Minimum number of concurrent attempts of an application that occupies all slots it can get. */
+/** Minimum number of concurrent attempts that shows that the slow application has reached its slot limit. */
 const MIN_CONCURRENT_ATTEMPTS = 100;
 
 /** Time limit of attempts, longer than any test, so that no attempt times out. Milliseconds. */
@@ -59,7 +59,7 @@ describe("an application whose endpoints do not respond", function () {
   async function fill({ clinicId }: Endpoint, environment: Environment): Promise<void> {
     for (let n = 0; n < DELIVERIES_EACH; n += 1) await world.appointment(clinicId, { environment });
   }
-  /** Waits until the application occupies all slots that it can get. */
+  /** Waits until the application has reached its slot limit. */
   const untilFull = (endpoint: Endpoint) =>
     eventually(
       "many attempts",
@@ -71,28 +71,29 @@ describe("an application whose endpoints do not respond", function () {
     await world.until(eventId, endpoint, ({ status }) => status === "delivered", 40_000);
   }
 
-  it("endpoints that do not respond delay no application with another host", async () => {
+  it("endpoints that do not respond do not delay an application with another host", async () => {
     const other = await world.endpoint(healthy.url, { environment: "sandbox" });
     await expectDelivered(other, "sandbox");
     expect(await countAttempts(holding, "finished")).to.equal(0);
   });
 
-  it("endpoints that do not respond delay no other application with the same host", async () => {
+  it("endpoints that do not respond do not delay another application with the same host", async () => {
     const other = await world.endpoint(`${slow.url}/healthy`, { environment: "sandbox" });
     await expectDelivered(other, "sandbox");
     expect(await countAttempts(holding, "finished")).to.equal(0);
   });
 
-  it("endpoints that do not respond in one environment delay no delivery in the other environment", async () => {
+  it("endpoints that do not respond in one environment do not delay deliveries in the other environment", async () => {
     const other = await world.endpoint(healthy.url, { environment: "production" });
     await expectDelivered(other, "production");
     expect(await countAttempts(holding, "finished")).to.equal(0);
   });
 
-  it("endpoints that respond slowly but successfully delay no other application", async () => {
+  it("endpoints that respond slowly but successfully do not delay another application", async () => {
     const other = await world.endpoint(healthy.url, { environment: "sandbox" });
     const firstWave = await countAttempts(holding, "in progress");
-    // The attempts succeed, so no endpoint is limited to one slot, and the application occupies all slots again.
+    // After successful attempts, no endpoint is limited to one slot, so the application reaches its slot limit once
+    // more.
     const released = slow.held();
     slow.release();
     await eventually("the outcomes", async () => (await countAttempts(holding, "finished")) >= released);
@@ -107,7 +108,7 @@ describe("an application whose endpoints do not respond", function () {
     expect(await countAttempts(holding, "finished")).to.equal(finished);
   });
 
-  it("endpoints that do not respond delay no other endpoint of their application", async () => {
+  it("endpoints that do not respond do not delay another endpoint of their application", async () => {
     const sibling = await world.endpoint(healthy.url, { environment: "sandbox", sibling: holding });
     await expectDelivered(sibling, "sandbox");
     expect(slow.held()).to.be.above(0);

@@ -17,8 +17,8 @@ export const killingSteps = [
 export type KillingStep = (typeof killingSteps)[number];
 
 /**
- * The SQL statement of each step, and whether the process is killed before the statement or after its result. `COMMIT` is
- * followed by the name of the statement that it commits.
+ * For each step, an SQL statement, and whether the process is killed before the statement or after its result. For a
+ * commit, the name of the committed statement follows `COMMIT`.
  */
 const triggers: Record<KillingStep, { when: "before" | "after" | "never"; statement: RegExp }> = {
   "match | insert": { when: "after", statement: /^match endpoints/ },
@@ -41,7 +41,7 @@ export function killAt(step: KillingStep, pool: pg.Pool): void {
     const query = (queryable.query as (...parameters: unknown[]) => unknown).bind(queryable);
     let lastWrite = "";
     queryable.query = async (...parameters: unknown[]) => {
-      // The pool calls its clients with a callback. These queries were already checked at the pool.
+      // Calls with a callback come from the pool, which has already checked the query.
       if (typeof parameters.at(-1) === "function") return query(...parameters);
       const name = nameOf(parameters[0]);
       const step = name === "COMMIT" ? `COMMIT ${lastWrite}` : name;

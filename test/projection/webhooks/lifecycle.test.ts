@@ -142,7 +142,7 @@ describe("a delivery's life", () => {
     await untilStatus(eventId, endpoint, "cancelled");
   });
 
-  it("a retry waits as long as the Retry-After header of the response requests", async () => {
+  it("a retry waits as long as the Retry-After header of the previous response requests", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.next({ status: 429, headers: { "Retry-After": "2" } });
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -188,7 +188,7 @@ describe("a delivery's life", () => {
     expect(listAcceptingLibraries(endpoint.secret, receiver.requests[0]!)).to.deep.equal([]);
   });
 
-  it("each attempt at a delivery is signed with its own timestamp", async () => {
+  it("each attempt at a delivery is signed with the time of the attempt", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.next({ status: 503, headers: { "Retry-After": "60" } });
     const { eventId } = await world.appointment(endpoint.clinicId);

@@ -128,7 +128,7 @@ describe("endpoints that get an event", () => {
     expect(await listDeliveries(eventId, witness)).to.have.length(1);
   });
 
-  it("a disabled endpoint gets a skipped delivery of an event, and a revoked endpoint gets no delivery", async () => {
+  it("a delivery to a disabled endpoint is skipped, and no delivery is created for a revoked endpoint", async () => {
     const witness = await world.endpoint(receiver.url);
     const { clinicId } = witness;
     const disabled = await world.endpoint(receiver.url, { clinicId });

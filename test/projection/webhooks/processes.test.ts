@@ -18,7 +18,7 @@ interface ChildOptions {
 
 const CHILD = "test/projection/webhooks/webhooks-process.ts";
 
-/** Clock of a role for which the leases of killed processes have expired, so that no test waits for a lease. */
+/** A clock that is ahead, so that the leases of killed processes have already expired and no test waits for them. */
 const clockAfterLeases = () => Date.now() + 60_000;
 
 /** The tests count rows by clinic, because an external event log may contain events of other tests. */
@@ -61,7 +61,7 @@ describe("webhooks in several processes", () => {
   };
   const successes = () => receiver.requests.filter(({ status }) => status === 200);
 
-  it("two relays and two webhooks roles deliver every event once", async () => {
+  it("two relay roles and two webhooks roles deliver every event exactly once", async () => {
     world.start.relay();
     world.start.relay();
     world.start.webhooks();
@@ -106,7 +106,7 @@ describe("webhooks in several processes", () => {
     await eventually("the hanging attempts", () => hanging.requests.length >= 4);
     const { eventId } = await world.appointment(fine.clinicId);
     await world.until(eventId, fine, ({ status }) => status === "delivered", 15_000);
-    // No hanging attempt has ended, so none freed a slot for the other endpoint.
+    // No hanging attempt has ended, so the other endpoint did not need one of their slots.
     const { rows } = await world.pool.query<{ ended: number }>(
       `SELECT count(a.duration_ms)::integer AS ended
          FROM webhooks.delivery d JOIN webhooks.attempt a USING (delivery_id) WHERE d.endpoint_id = $1`,
@@ -176,7 +176,7 @@ describe("webhooks in several processes", () => {
     world.start.relay();
     failing.always({ status: 500 });
     const cases: { eventId: string; endpoint: Endpoint; step: KillingStep }[] = [];
-    // Loading takes longest, so the next two processes load while the current process works.
+    // Loading the code takes longest, so the next two processes load it while the current process works.
     const load = (step: KillingStep) => {
       const retrySchedule = step === "fact appended | fact removed" ? [] : [0.2, 0.2, 0.2];
       return loadChild({ timeoutMs: 300, retrySchedule, step });
@@ -219,7 +219,7 @@ describe("webhooks in several processes", () => {
     }
   });
 
-  it("when the role stops, an attempt in progress is finished, or repeated by another process", async () => {
+  it("when the role stops, it finishes short attempts, and another process repeats an interrupted attempt", async () => {
     world.start.relay();
     const webhooks = world.start.webhooks({ timeoutMs: 60_000 });
     const endpoint = await world.endpoint(receiver.url);

@@ -34,7 +34,7 @@ describe("a repeated message to the webhooks role", () => {
     return messages;
   };
 
-  it("a repeated event message adds no second delivery", async () => {
+  it("a repeated event message does not add a second delivery", async () => {
     const messages = collectMessages();
     await nats.flush();
     world.start.relay();
@@ -49,7 +49,7 @@ describe("a repeated message to the webhooks role", () => {
     expect(receiver.requests).to.have.length(2);
   });
 
-  it("a repeated message of a replay request starts no second round of the delivery", async () => {
+  it("a repeated replay message does not start a second round of the delivery", async () => {
     const messages = collectMessages();
     await nats.flush();
     world.start.relay();

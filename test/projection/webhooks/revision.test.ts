@@ -28,7 +28,9 @@ describe("the appointment's revision in webhooks", () => {
 
   const bodies = () => receiver.requests.map(({ body }) => JSON.parse(body) as Body);
 
-  /** Requests and confirms an appointment. Between these, allocates a resource, which causes no public event. */
+  /**
+   * Requests an appointment, allocates a resource and confirms the appointment. The allocation causes no public event.
+   */
   const confirmedAppointment = async (clinicId: string) => {
     const { appointmentId, eventId: requested } = await world.appointment(clinicId);
     await world.change(appointmentId, {

@@ -1,6 +1,7 @@
 /**
- * Process with only the webhooks role. A test can kill the process, or the process kills itself at a step. The variable
- * WORLD holds the settings as JSON. The process prints `loaded`, starts the role after any input, and prints `ready`.
+ * Process with only the webhooks role. A test can kill the process, or let the process kill itself at a given step. The
+ * variable WORLD holds the settings as JSON. The process prints `loaded`, starts the role after any input, and prints
+ * `ready`.
  */
 import { once } from "node:events";
 import { startWebhooks, type WebhooksOptions } from "../../../projection/webhooks/webhooks.ts";

@@ -5,7 +5,7 @@ import { createTestDatabase, testServers } from "../../support/stack.ts";
 import { createWorld } from "./world.ts";
 
 describe("the webhooks role", () => {
-  it("the status of the webhooks role shows the error if the event log cannot be checked at the start", async () => {
+  it("if the event log is unavailable at the start, the status of the webhooks role shows the error", async () => {
     const database = await createTestDatabase();
     const eventstoreUrl = `esdb://127.0.0.1:${await findFreePort()}?tls=false`;
     const { natsUrl } = await testServers();

@@ -11,7 +11,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   let world: World;
   let receiver: Receiver;
   let endpoint: Endpoint;
-  /** Endpoint of another application at the same origin, whose approval is not withdrawn. */
+  /** Endpoint of another application at the same origin. Its approval is not withdrawn. */
   let other: Endpoint;
   /** Milliseconds by which the clock of the webhooks role is ahead. */
   let clockAheadMs = 0;
@@ -97,7 +97,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     expect(countRequests()).to.equal(3);
   });
 
-  it("withdrawing an origin stops a queue of deliveries, and all are sent after the next approval", async () => {
+  it("if the approval of an origin is withdrawn, pending deliveries wait, and all are sent after the next approval", async () => {
     receiver.always({ delayMs: 50 });
     const appointments = await Promise.all(
       Array.from({ length: 40 }, () => world.appointment(endpoint.clinicId)),
@@ -122,7 +122,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     expect(countRequests()).to.equal(40);
   });
 
-  it("a retry of a delivery waits until the withdrawn origin is approved again", async () => {
+  it("a retry waits while the approval of the origin is withdrawn", async () => {
     receiver.next({ status: 503, headers: { "Retry-After": "60" } });
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
@@ -134,7 +134,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     expect((await untilDelivered(eventId)).attempts).to.have.length(2);
   });
 
-  it("replays and test webhooks wait until the withdrawn origin is approved again", async () => {
+  it("replays and test webhooks wait while the approval of the origin is withdrawn", async () => {
     receiver.next(...Array(4).fill({ status: 500 }));
     const { eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ status }) => status === "failed");

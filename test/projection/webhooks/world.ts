@@ -54,7 +54,7 @@ export interface Endpoint {
   secret: string;
 }
 
-/** Servers to use instead of the shared ones. */
+/** Servers to use instead of the shared test servers. */
 export interface WorldServers {
   eventstoreUrl: string;
   natsUrl: string;
@@ -88,7 +88,7 @@ export interface World extends WorldServers {
   change(appointmentId: string, event: AppointmentEvent): Promise<string>;
   seal(secret: string): Promise<string>;
   delivery(eventId: string, endpoint: Endpoint): Promise<Delivery | undefined>;
-  /** Waits until the delivery of an event to an endpoint fulfils the check. */
+  /** Waits until the check accepts the delivery of an event to an endpoint. */
   until(
     eventId: string,
     endpoint: Endpoint,
@@ -104,7 +104,7 @@ export interface EndpointOptions {
   environment: Environment;
   events: WebhookEventType[];
   branchIds: string[] | null;
-  /** Existing endpoint whose application and installation the new endpoint shares. */
+  /** Existing endpoint. The new endpoint gets the same application and installation. */
   sibling: Endpoint;
 }
 
@@ -223,7 +223,7 @@ function appender(log: EventLog): World["append"] {
   };
 }
 
-/** Registers an endpoint. Without a sibling, first registers an application and installs it at a clinic. */
+/** Registers an endpoint. If `more.sibling` is absent, first registers an application and installs it at a clinic. */
 async function registerEndpoint(
   append: World["append"],
   url: string,

@@ -37,7 +37,7 @@ describe("a replay whose event cannot be read", () => {
     await database.drop();
   });
 
-  /** Creates a failed delivery, changes its event to the first one of a stream, and requests a replay. */
+  /** Creates a failed delivery, replaces its event with the first event of the given stream, and requests a replay. */
   async function replayFrom(stream: string): Promise<string> {
     receiver.always({ status: 500 });
     const { eventId } = await world.appointment(endpoint.clinicId);
@@ -57,7 +57,7 @@ describe("a replay whose event cannot be read", () => {
   }
   const readFactTypes = async (deliveryId: string) =>
     (await world.log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type);
-  /** Checks that the relay's checkpoint advances, which requires that every earlier message was acknowledged. */
+  /** Checks that the relay's checkpoint advances, which proves that every earlier message was acknowledged. */
   async function expectProgress(): Promise<void> {
     const { appointmentId, eventId } = await world.appointment(endpoint.clinicId);
     await world.until(eventId, endpoint, ({ status }) => status === "delivered");

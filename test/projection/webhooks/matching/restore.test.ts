@@ -37,7 +37,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
   const untilFacts = (deliveryId: string, ...types: string[]) =>
     eventually(`the facts ${types}`, async () => (await readFactTypes(deliveryId)).join() === types.join());
 
-  /** Creates a failed delivery and deletes its row, as the retention does after 30 days. */
+  /** Creates a failed delivery and deletes its row, as the service does after 30 days. */
   async function createDeletedDelivery(endpoint: Endpoint) {
     receiver.always({ status: 500 });
     const appointment = await world.appointment(endpoint.clinicId);
@@ -60,7 +60,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
     expect(listAcceptingLibraries(endpoint.secret, requests.at(-1)!)).to.deep.equal(webhookLibraryNames);
   });
 
-  it("a delivery does not expire if the event is missing because the log is a different log", async () => {
+  it("a deleted delivery does not expire if its event is missing from a different log", async () => {
     const { endpointId, clinicId } = await world.endpoint(receiver.url);
     const deliveryId = randomUUID();
     const log = { ...world.log, read: async () => [{ id: requestId, type: REQUESTED, data: {} }] as never[] };
@@ -102,7 +102,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
 
   const notRestorable: [string, (endpoint: Endpoint) => Promise<string>][] = [
     [
-      "whose facts do not name its event",
+      "without a recorded source event",
       async (endpoint) => {
         const deliveryId = randomUUID();
         await appendFact("WebhookDeliveryFailed", deliveryId, endpoint, { attempts: 8 });
@@ -110,7 +110,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
       },
     ],
     [
-      "whose facts name the event of another delivery",
+      "with the source event of another delivery",
       async (endpoint) => {
         const { appointmentId } = await world.appointment(endpoint.clinicId);
         const deliveryId = randomUUID();
@@ -120,7 +120,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
       },
     ],
     [
-      "whose event is not in the log",
+      "with a missing source event",
       async (endpoint) => {
         const deliveryId = randomUUID();
         const source = { stream: `appointment-${randomUUID()}`, revision: 4 };
@@ -130,14 +130,14 @@ describe("the replay of a delivery that was deleted for its age", () => {
     ],
   ];
   for (const [what, make] of notRestorable) {
-    it(`a deleted delivery ${what} expires after a replay request, and later messages are processed`, async () => {
+    it(`a replay request makes a deleted delivery ${what} expire, and does not block later messages`, async () => {
       const endpoint = await world.endpoint(receiver.url);
       const deliveryId = await make(endpoint);
       const [first] = await readFactTypes(deliveryId);
       await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
       const facts = [first!, "WebhookDeliveryReplayRequested", "WebhookDeliveryExpired"];
       await untilFacts(deliveryId, ...facts);
-      // The next delivery proves that the request blocks no messages and was processed only once.
+      // The next delivery proves that the request does not block messages and was processed only once.
       const { eventId } = await world.appointment(endpoint.clinicId);
       await world.until(eventId, endpoint, ({ status }) => status === "delivered");
       expect(await readFactTypes(deliveryId)).to.deep.equal(facts);

@@ -67,7 +67,8 @@ describe("the failures of an endpoint", () => {
       );
       return rowCount === 1;
     };
-    // The first transaction locks b, and pauses before it inserts a until the second transaction waits for a lock.
+    // The first transaction locks the row of `b`. Before it inserts a row for `a`, it waits until the second
+    // transaction waits for a lock.
     const paused = {
       async query(config: string | pg.QueryConfig, values?: unknown[]) {
         if (typeof config !== "string" && config.name === "endpoints fail") {

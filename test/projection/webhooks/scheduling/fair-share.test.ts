@@ -42,16 +42,16 @@ const sum = (slots: Record<string, number>, of = "") =>
   Object.entries(slots).reduce((total, [name, count]) => total + (name.startsWith(of) ? count : 0), 0);
 
 describe("the fair share of slots", () => {
-  it("a single endpoint gets as many slots as one endpoint may occupy", () => {
+  it("the only endpoint with due deliveries gets the maximum number of slots for an endpoint", () => {
     expect(grant({}, application([endpoint("a")]))).to.deep.equal({ a: 4 });
   });
 
-  it("the only application with due deliveries gets nearly a fifth of all slots", () => {
+  it("if only one application has due deliveries, it gets nearly a fifth of all slots", () => {
     const slots = sum(grant({}, application(manyEndpoints("a", 1_000))));
     expect(slots).to.be.within(188, SLOTS / 5);
   });
 
-  it("a new application gets about as many slots as each of 20 applications that occupy all slots they can get", () => {
+  it("if 20 applications have reached their slot limits, a new application gets about as many slots as each of them", () => {
     const greedy = Array.from({ length: 20 }, (_, n) => application(manyEndpoints(`greedy${n} `, 50)));
     const occupied = sum(grant({}, ...greedy));
     const slots = sum(grant({ occupiedSlots: occupied }, application(manyEndpoints("next", 50))));
@@ -64,7 +64,7 @@ describe("the fair share of slots", () => {
     expect(grant({ occupiedSlots: SLOTS - 1 }, slow, quick)).to.deep.equal({ quick: 1 });
   });
 
-  it("two applications with equal slot time get equally many slots", () => {
+  it("two applications with equal slot time get the same number of slots", () => {
     const slots = grant(
       { maxNewSlots: 10 },
       application(manyEndpoints("a", 50)),
@@ -83,11 +83,11 @@ describe("the fair share of slots", () => {
     expect(grant({ occupiedSlots: 200 }, full, application([endpoint("b")]))).to.deep.equal({ b: 4 });
   });
 
-  it("an application whose pace allows two more attempts gets two slots", () => {
+  it("an application whose start pace allows two more attempts gets two slots", () => {
     expect(sum(grant({}, application(manyEndpoints("a", 50), { maxNewSlots: 2 })))).to.equal(2);
   });
 
-  it("the slot of an application goes to its endpoint with the least slot time", () => {
+  it("a slot granted to an application goes to its endpoint with the least slot time", () => {
     const endpoints = [endpoint("slow", { usedMs: 9_000 }), endpoint("quick", { usedMs: 3 })];
     expect(grant({ maxNewSlots: 1 }, application(endpoints))).to.deep.equal({ quick: 1 });
   });
@@ -112,7 +112,7 @@ describe("the fair share of slots", () => {
     maxNewSlots: fc.nat(300),
   });
 
-  it("a decision about slots exceeds no limit of an endpoint, an application, the pool or the decision", () => {
+  it("a decision about slots respects the limits of endpoints, applications, the pool and the decision", () => {
     fc.assert(
       fc.property(pools, ({ slots, applications, maxNewSlots }) => {
         const waiting = applications.map(({ usedMs, endpoints }, a) =>
@@ -135,7 +135,7 @@ describe("the fair share of slots", () => {
     );
   });
 
-  it("the only application with due deliveries gets all slots that its limits allow", () => {
+  it("if only one application has due deliveries, it gets all slots that its limits allow", () => {
     fc.assert(
       fc.property(fc.integer({ min: 4, max: 1_000 }), fc.integer({ min: 1, max: 300 }), (slots, count) => {
         const alone = application(manyEndpoints("a", count));
@@ -143,20 +143,22 @@ describe("the fair share of slots", () => {
         const occupied = sum(first);
         const again = alone.listEndpoints().map((one) => ({ ...one, occupiedSlots: first[one.name] ?? 0 }));
         expect(grant({ slots, occupiedSlots: occupied }, application(again))).to.deep.equal({});
-        // Either all endpoints are at their limit, or the application has used its share except for a small reserve.
+        // Either all endpoints have reached their limit, or the application has used nearly all of its share.
         const share = Math.floor((slots - occupied) / 4);
         expect(occupied === 4 * count || share - occupied < 16).to.equal(true);
       }),
     );
   });
 
-  /** Steps of a model. In each step, an application ends some attempts and then starts as many as possible. */
+  /**
+   * Random steps of a simulation. In each step, an application ends some attempts and then starts as many as possible.
+   */
   const steps = fc.array(fc.record({ application: fc.nat(99), ends: fc.integer({ min: 0, max: 30 }) }), {
     minLength: 1,
     maxLength: 200,
   });
 
-  it("a new application gets a slot even if up to 100 applications occupy all slots they can get", () => {
+  it("a new application gets a slot even if up to 100 applications have reached their slot limits", () => {
     fc.assert(
       fc.property(steps, (chosen) => {
         const busy = new Map<number, number>();

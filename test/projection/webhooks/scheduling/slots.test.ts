@@ -9,7 +9,7 @@ function endpoint(applicationId: string, endpointId: string, more: Partial<DueEn
   return { lane: "first", environment: "sandbox", applicationId, endpointId, ...more };
 }
 
-/** Creates applications with 50 endpoints each, which use all slots that they can get. */
+/** Creates the endpoints of applications with 50 endpoints each. */
 function createEager(count: number, more: Partial<DueEndpoint> = {}): DueEndpoint[] {
   return Array.from({ length: count }, (_, application) =>
     Array.from({ length: 50 }, (_, n) => endpoint(`a${application}`, `a${application} e${n}`, more)),
@@ -24,7 +24,7 @@ describe("the slots of a sender", () => {
     slots = new Slots(() => now);
   });
 
-  /** Uses all granted slots, every 25 ms for a period. */
+  /** Requests slots every 25 ms for a period, and occupies all slots that are granted. */
   function occupyAll(endpoints: readonly DueEndpoint[], forMs = 20_000): Slot[] {
     const due = new DueEndpoints();
     due.add(endpoints);
@@ -43,21 +43,21 @@ describe("the slots of a sender", () => {
     }
   }
 
-  it("attempts in the sandbox environment use no slots of the production environment", () => {
+  it("attempts in the sandbox environment do not use slots of the production environment", () => {
     const alone = occupyAll(createEager(20, { environment: "production" })).length;
     slots = new Slots(() => now);
     occupyAll(createEager(40));
     expect(occupyAll(createEager(20, { environment: "production" }))).to.have.length(alone);
   });
 
-  it("retries use no slots of first attempts", () => {
+  it("retries do not use the slots of first attempts", () => {
     const alone = occupyAll(createEager(20)).length;
     slots = new Slots(() => now);
     occupyAll(createEager(20, { lane: "retry" }));
     expect(occupyAll(createEager(20))).to.have.length(alone);
   });
 
-  it("an application that used much slot time gets slots after other applications, until the slot time has decayed", () => {
+  it("an application with much recent slot time gets slots after other applications, until the slot time has decayed", () => {
     const due = new DueEndpoints();
     due.add([...createEager(1), endpoint("quick", "q")]);
     const firstOf = () => slots.grant(due)[0]?.applicationId;
@@ -68,7 +68,7 @@ describe("the slots of a sender", () => {
     expect(firstOf()).to.equal("a0");
   });
 
-  it("a process reserves at most twice as many deliveries as it has slots, even if it cannot record outcomes", () => {
+  it("even if a process cannot record outcomes, it reserves at most twice as many deliveries as it has slots", () => {
     let held = 0;
     for (let round = 0; round < 400; round += 1) {
       const occupied = occupyAll(createEager(1), 25);
@@ -96,7 +96,7 @@ describe("the slots of a sender", () => {
     const occupied = occupyAll(createEager(1));
     now += 10_000;
     endAll(occupied);
-    // The application may occupy about 190 slots, with attempts of 20 seconds on average.
+    // The application may occupy about 190 slots, and its attempts took 20 seconds on average.
     expect(occupyAll(createEager(1), 1_000)).to.have.length.within(4, 20);
   });
 
@@ -111,7 +111,7 @@ describe("the slots of a sender", () => {
 });
 
 describe("the known due endpoints of a sender", () => {
-  it("an endpoint that was added to the due endpoints during a claim is not removed after the claim", () => {
+  it("an endpoint that was added to the list during a claim is not removed after the claim", () => {
     const due = new DueEndpoints();
     const one = endpoint("a", "e");
     due.add([one]);
@@ -125,7 +125,7 @@ describe("the known due endpoints of a sender", () => {
 });
 
 describe("the use of slots", () => {
-  it("slot use counts the age of attempts in progress, and halves the time of finished attempts every 30 seconds", () => {
+  it("slot time includes the age of attempts in progress, and the time of finished attempts with a half-life of 30 seconds", () => {
     const use = new SlotUse();
     use.start(0);
     use.start(1_000);

@@ -60,7 +60,7 @@ describe("connections to receivers", () => {
       expect(new Set(errors)).to.deep.equal(new Set(["connection_lost"]));
     });
 
-    it("two applications with the same origin share no connection", async () => {
+    it("two applications with the same origin do not share connections", async () => {
       const [one, other] = [randomUUID(), randomUUID()];
       for (const applicationId of [one, other, one, other]) await attempt(receiver.url, applicationId);
       const ports = receiver.requests.map(({ senderPort }) => senderPort);
@@ -150,7 +150,7 @@ describe("connections to receivers", () => {
     });
 
     for (const headers of ["Connection: upgrade\r\nUpgrade: x\r\n", ""]) {
-      it(`an attempt with a response 101 ${headers ? "with" : "without"} an Upgrade header fails with invalid_response`, async () => {
+      it(`an attempt with a 101 response ${headers ? "with" : "without"} an Upgrade header fails with invalid_response`, async () => {
         const receiver = await rawReceiver((socket) =>
           socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n${OK}`),
         );
@@ -168,7 +168,7 @@ describe("connections to receivers", () => {
   });
 
   describe("a kept connection that the receiver closes", () => {
-    it("a request on a reused connection that the receiver just closed is sent again on a new connection", async () => {
+    it("if the receiver has just closed a reused connection, the request is sent a second time on a new connection", async () => {
       const receiver = await rawReceiver((socket, number) => {
         if (number === 1) socket.write(OK);
         else socket.destroy();

@@ -54,7 +54,7 @@ describe("one attempt", () => {
   it("twenty consecutive attempts at an endpoint use the same connection", async () => {
     for (let i = 0; i < 20; i += 1) {
       await attempt();
-      // Node returns a connection to its pool in the next turn of the event loop.
+      // Node returns a connection to its pool only in the next turn of the event loop.
       await nextTurn();
     }
     const ports = new Set(receiver.requests.slice(-20).map(({ senderPort }) => senderPort));
@@ -100,7 +100,7 @@ describe("one attempt", () => {
     });
   });
 
-  it("a response without an end fails with answer_too_long", async () => {
+  it("an attempt with an endless response fails with answer_too_long", async () => {
     const result = await attemptAt({ mode: "flood" });
     expect(result).to.deep.include({ statusCode: 200, error: "answer_too_long" });
   });
@@ -150,7 +150,7 @@ describe("one attempt", () => {
     server.close();
   });
 
-  it("an attempt whose TLS handshake fails ends with tls_failed", async () => {
+  it("an attempt with a failing TLS handshake fails with tls_failed", async () => {
     expect(await attempt(receiver.url.replace("http:", "https:"))).to.deep.include({ error: "tls_failed" });
   });
 
@@ -161,7 +161,7 @@ describe("one attempt", () => {
     expect(receiver.requests.length).to.equal(before);
   });
 
-  it("an attempt connects to the checked address instead of looking up the host name again", async () => {
+  it("an attempt connects to the checked address without a second lookup of the host name", async () => {
     const pinned = new URL(`http://hooks.example.com:${receiver.port}/pinned`);
     const destination = { url: pinned, address: "127.0.0.1" };
     const exchange = new Exchange();

@@ -10,7 +10,7 @@ const content = () => ({
 });
 
 describe("webhook signature", () => {
-  it("the signature of the example in the Standard Webhooks specification is reproduced exactly", () => {
+  it("the signature of the example in the Standard Webhooks specification is correct", () => {
     const headers = createSignatureHeaders(
       {
         deliveryId: "msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -65,7 +65,7 @@ describe("webhook signature", () => {
     });
   }
 
-  it("a signature is sent in headers with the brand's names and in headers with the standard names", () => {
+  it("a signature is sent both in headers with branded names and in headers with standard names", () => {
     const { deliveryId, timestamp, ...rest } = content();
     const headers = createSignatureHeaders({ deliveryId, timestamp, ...rest }, [secret(1)], "PAWS");
     expect(headers).to.include({

@@ -4,7 +4,8 @@ import pg from "pg";
 import type { Logger } from "../shared/runtime/logger.ts";
 
 /**
- * Applies all new migrations in order, in one transaction. Processes that start at the same time wait for each other.
+ * Applies all new migrations in order, in one transaction. If several processes start at the same time, one process
+ * applies the migrations while the others wait.
  *
  * @throws the error of Postgres if a migration fails
  */

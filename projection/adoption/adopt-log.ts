@@ -14,7 +14,8 @@ export interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "include
   databaseUrl: string;
   natsUrl: string;
   /**
-   * Time from which the relay sends the log's events. Undefined to send only future events. Milliseconds since 1970.
+   * Time from which the relay sends the log's events. If undefined, the relay sends only future events. Milliseconds
+   * since 1970.
    */
   notifyFrom: number | undefined;
   /** Milliseconds since 1970. */

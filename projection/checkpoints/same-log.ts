@@ -32,7 +32,6 @@ export class DifferentLogError extends Error {
 /** Reason in public health reports for a role that stopped because the log is a different one. */
 export const DIFFERENT_LOG = "the event log is not the one that this database was built from";
 
-/** The checkpoints of a database. */
 export interface Checkpoints {
   readModels: Checkpoint;
   relay: Checkpoint;
@@ -83,7 +82,7 @@ export async function requireAnchored(
 }
 
 /**
- * Waits for a check that throws a {@link DifferentLogError}.
+ * Waits for a check that may throw a {@link DifferentLogError}.
  *
  * @returns the error; undefined if the check passes
  * @throws all other errors of the check

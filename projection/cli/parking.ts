@@ -15,7 +15,7 @@ export interface ParkingOptions {
 }
 
 /**
- * Parks the stream of the event at a position.
+ * Parks the stream whose event is at the given position.
  *
  * @returns the exit code
  * @throws {CommandRefusedError}

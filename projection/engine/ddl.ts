@@ -31,20 +31,21 @@ export function tablesDdl(models: readonly AnyReadModel[], schema: string): stri
 }
 
 /**
- * Returns the statement that adds the anchor columns to a checkpoint table of an earlier release. It can be repeated.
+ * Returns the statement that adds the anchor columns to a checkpoint table of an earlier release. The statement is
+ * idempotent.
  */
 export function anchorDdl(schema: string): string {
   return `ALTER TABLE ${schema}.checkpoint ADD COLUMN IF NOT EXISTS anchor_position bigint,
     ADD COLUMN IF NOT EXISTS anchor_event_id uuid`;
 }
 
-/** Returns the statement that creates the table of skipped events. It can be repeated. */
+/** Returns the statement that creates the table of skipped events. The statement is idempotent. */
 export function skippedDdl(schema: string): string {
   return `CREATE TABLE IF NOT EXISTS ${schema}.passed_over
     (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, events bigint NOT NULL)`;
 }
 
-/** Returns the statements that create the secondary indexes. They can be repeated. */
+/** Returns the statements that create the secondary indexes. The statements are idempotent. */
 export function indexesDdl(models: readonly AnyReadModel[], schema: string): string {
   const statements = models.flatMap((model) => indexDdl(model, schema));
   return statements.map((statement) => `${statement};\n`).join("");

@@ -6,7 +6,7 @@ import type { AnyReadModel } from "./read-model.ts";
 /**
  * Creates the read models if the database has none. If an earlier release created them, adds the missing anchor columns
  * and the table of skipped events. Leaves read models of another release unchanged: the projectors stand by until a
- * rebuild. If several processes start at the same time, a lock lets only one of them work.
+ * rebuild. If several processes start at the same time, a lock makes them run one after another.
  */
 export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadModel[]): Promise<void> {
   const connection = await pool.connect();

@@ -93,8 +93,8 @@ async function requireMatchingLog(
 }
 
 /**
- * Processes the events of one subscription, from the checkpoint on. Returns when an operator parks or resumes a stream, so
- * that the next subscription skips other streams.
+ * Processes the events of one subscription, from the checkpoint on. Returns when an operator parks or resumes a stream,
+ * because the next subscription must skip different streams.
  */
 async function runSubscription(
   options: ProjectionOptions,

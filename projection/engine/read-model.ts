@@ -20,7 +20,7 @@ interface ColumnValues {
 
 export type ColumnType = keyof ColumnValues;
 
-/** Column of JSON values with a known type. Other jsonb columns have unknown values. */
+/** Column of JSON values with a known type. The values of other jsonb columns have the type `unknown`. */
 export type Json<Value> = "jsonb" & { readonly value?: Value };
 
 export function json<Value>(): Json<Value> {
@@ -45,9 +45,9 @@ export type RecordedEventOf<Type extends CatalogEventType> = RecordedEvent<
 >;
 
 /**
- * Read model: one table, and the pure projector that updates the table. Each event changes at most one row, which its
- * key selects. A handler receives the row as it was before the event, and returns the changed row. `undefined` stands
- * for a missing row.
+ * Read model: one table, and the pure projector that updates the table. Each event changes at most one row: the row
+ * with the event's key. A handler receives the row as it was before the event, and returns the changed row. `undefined`
+ * stands for a missing row.
  */
 export interface ReadModel<
   C extends Columns = Columns,

@@ -106,7 +106,7 @@ async function canContinue(
   return lacksExactlyParked(await loadParked(), skipped, checkpoint.position);
 }
 
-/** Projects the log into the new schema until it has caught up. */
+/** Projects the log into the new schema until the schema has caught up. */
 async function runUntilCaughtUp(options: RebuildRun, signal: AbortSignal): Promise<void> {
   const done = new AbortController();
   const onProgress = (progress: ProjectionProgress) => {
@@ -134,7 +134,7 @@ async function runUntilSwapped(
     { ...options, schema: NEXT_SCHEMA, onProgress },
     AbortSignal.any([signal, done.signal]),
   ).catch((error: unknown) => {
-    // Without the projection run, the new tables cannot catch up, so the swap must end.
+    // If the projection run has ended, the new tables cannot catch up, so the swap must end too.
     failed.abort();
     throw error;
   });

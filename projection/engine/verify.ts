@@ -61,7 +61,7 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
       }
       await requireSameLog(options);
       const streams = await readSkipped(live, READ_MODEL_SCHEMA);
-      // No parking event has a higher revision, so the run ignores parking events after the snapshot.
+      // No parking event has a higher revision, so the run never updates its list of parked streams.
       const parked = { streams, lastRevision: MAX_REVISION };
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
       await pool.query(tablesDdl(models, SCRATCH_SCHEMA));

@@ -105,8 +105,8 @@ async function withConnection(
 type CheckpointItem = Extract<SubscriptionItem, { kind: "event" | "skipped" }>;
 
 /**
- * Returns true if an item moves the checkpoint. Events of other programs do not, because they may be deleted later, so
- * they cannot identify the log.
+ * Returns true if an item moves the checkpoint. Events of other programs do not move it. They may be deleted later, and
+ * could then no longer identify the log.
  */
 function movesCheckpoint(item: SubscriptionItem): item is CheckpointItem {
   return item.kind === "event" || item.kind === "skipped";
@@ -126,7 +126,7 @@ function countSkipped(
   return skipped;
 }
 
-/** Splits items so that each part ends with its only event. The last part may have no event. */
+/** Splits the items after each event. The last part may have no event. */
 function splitAfterEachEvent(items: readonly SubscriptionItem[]): SubscriptionItem[][] {
   const parts: SubscriptionItem[][] = [[]];
   for (const item of items) {

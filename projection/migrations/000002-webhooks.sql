@@ -1,5 +1,5 @@
 -- Up Migration
--- State of side effects. This state is not built from events, and no rebuild changes it.
+-- Webhook state. It is not built from events, and no rebuild changes it.
 CREATE SCHEMA webhooks;
 
 -- Position up to which the delivery table has the deliveries of all events. NATS may lose messages after this position.

@@ -1,6 +1,6 @@
 -- Up Migration
--- Most deliveries are inserted, leased and closed within seconds, and each of these writes updates every index of the row.
--- This migration removes index updates.
+-- Most deliveries are inserted, leased and closed within seconds, and each of these writes updates every index of the
+-- row. This migration avoids some of these updates.
 
 -- Rows are stored roughly by age, so a BRIN index is sufficient to find old rows.
 DROP INDEX webhooks.delivery_age;

@@ -53,7 +53,7 @@ export async function parkStream(
   const stopped = await findStoppedRole(deps.pool, position);
   if (!stopped) {
     throw new CommandRefusedError(
-      `Neither projectors nor relay stopped at position ${position}. Run status for the position.`,
+      `Neither projectors nor relay stopped at position ${position}. Run status to see the position.`,
     );
   }
   const parked = await readParkedStreams(deps.log);
@@ -111,7 +111,7 @@ export async function findParkedStream(
 /**
  * Resumes a parked stream.
  *
- * @throws {CommandRefusedError} if another command was first
+ * @throws {CommandRefusedError} if another command has just parked or resumed a stream
  */
 export async function resumeStream(log: EventLog, stream: string, command: ParkingCommand): Promise<void> {
   const { lastRevision } = await readParkedStreams(log);

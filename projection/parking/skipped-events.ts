@@ -41,7 +41,7 @@ type FirstSkippedEvent = Pick<SkippedEvents, "revision" | "position">;
 /** Streams to skip, each with its first skipped event. */
 export type StreamsToSkip = ReadonlyMap<string, FirstSkippedEvent>;
 
-/** Parked streams, as a projection run reads them. */
+/** Parked streams, as far as a projection run needs to know them. */
 export interface ParkedStreams {
   streams: StreamsToSkip;
   /** Revision of the last parking event that is reflected in `streams`. */
@@ -62,7 +62,7 @@ export function findStreamsToSkip(
   return new Map([...ahead, ...skipped]);
 }
 
-/** Returns true if the tables lack exactly the parked events up to a checkpoint. Pure. */
+/** Returns true if tables at a checkpoint lack the events of the parked streams, but no other events. Pure. */
 export function lacksExactlyParked(
   parked: ParkedStreams,
   skipped: StreamsToSkip,

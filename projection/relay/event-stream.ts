@@ -31,7 +31,7 @@ const ACK_TIMEOUT_MS = 5_000;
 const DEDUPLICATION_WINDOW_MS = 30_000;
 
 /**
- * Maximum number of messages in the stream. A relay never leaves as many messages unacknowledged. There is no limit in
+ * Maximum number of messages in the stream. A relay leaves far fewer messages unacknowledged. There is no limit in
  * bytes, because the server would reserve that storage when it creates the stream.
  */
 const MAX_MESSAGES = 100_000;

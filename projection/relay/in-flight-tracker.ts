@@ -41,7 +41,11 @@ export class InFlightTracker<Checkpoint> {
     else this.#entries.push({ checkpoint, sequence: 0 });
   }
 
-  /** Adds an event with a message. @returns callback for the message's sequence number, once the server has stored it */
+  /**
+   * Adds an event with a message.
+   *
+   * @returns callback to call with the message's sequence number when the server has stored the message
+   */
   publish(checkpoint: Checkpoint): (sequence: number) => void {
     const entry: Entry<Checkpoint> = { checkpoint, sequence: undefined };
     this.#entries.push(entry);

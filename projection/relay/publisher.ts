@@ -27,8 +27,8 @@ const TIMEOUT_CHECK_INTERVAL_MS = 500;
 
 /**
  * Creates a publisher with one subscription and one timer for all confirmations. It works until the signal aborts. The
- * publisher of the NATS client creates a timer and an error object for each message, which is slower than sending the
- * message.
+ * publisher of the NATS client creates a timer and an error object for each message, which takes longer than sending
+ * the message.
  */
 export function createPublisher(connection: NatsConnection, signal: AbortSignal): Publisher {
   const inbox = createInbox();
@@ -80,6 +80,6 @@ function parseConfirmation(message: Msg): number {
     throw new Error(`NATS refused a message with status ${message.headers.status}.`);
   const { seq, error } = message.json<{ seq?: number; error?: { description: string } }>();
   if (error) throw new Error(`NATS refused a message: ${error.description}`);
-  if (seq === undefined) throw new Error("The response of NATS to a message is not a confirmation.");
+  if (seq === undefined) throw new Error("The response of NATS to a message has no sequence number.");
   return seq;
 }

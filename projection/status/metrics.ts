@@ -25,7 +25,7 @@ export function createMetrics() {
     ),
     failed: gauge(
       "projection_failed",
-      "1 if the role stopped because it cannot process an event or because of a different log, otherwise 0.",
+      "1 if the role stopped at an event that it cannot process, or because the event log is a different one, otherwise 0.",
       "role",
     ),
     events: counter("projection_events_total", "Events processed by this process.", "role"),

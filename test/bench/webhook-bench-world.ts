@@ -32,7 +32,7 @@ export interface BenchWorld {
   startService(): Promise<void>;
   /** Stops the service with SIGTERM and waits until its processes have ended. */
   stopService(): Promise<void>;
-  /** Returns the peak memory of the process that uses most. MiB. */
+  /** Returns the peak memory of the service's process that uses the most memory. MiB. */
   readPeakMemory(): number;
   /** Inserts deliveries that are due now, distributed over new endpoints of new applications. */
   insertDueDeliveries(

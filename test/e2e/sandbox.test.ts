@@ -266,7 +266,7 @@ describe("sandbox", () => {
   });
 
   describe("reading one's own write", () => {
-    it("a read with the log position of a write always reflects that write", async () => {
+    it("a read that sends the log position of a write always reflects that write", async () => {
       const partner = await api.partner();
       const sandbox = await stateOf(partner);
       for (let round = 0; round < 10; round += 1) {
@@ -275,7 +275,7 @@ describe("sandbox", () => {
       }
     });
 
-    it("a partner's read reflects its own writes and resets without a log position", async () => {
+    it("even without a log position, a partner's read reflects the partner's own writes and resets", async () => {
       const partner = await api.partner();
       const sandbox = await stateOf(partner);
       const { Authorization = "" } = partner.headers;

@@ -64,7 +64,7 @@ describe("a projection whose database was built from another log", function () {
   const verify = () => runInProcess(world, verifyReadModels);
   const readStatus = async (json: boolean) =>
     (await runInProcess(world, (context) => showStatus(context, { json }))).out;
-  /** Ends the log's process, changes its files, and starts it at the same port. */
+  /** Stops the log, changes its files, and restarts it on the same port. */
   const replaceLog = async (work: (files: string) => Promise<void>) => {
     await log.kill();
     await work(join(dir, "log"));
@@ -154,7 +154,7 @@ describe("a projection whose database was built from another log", function () {
     await delivered(next.eventId);
     expect(await rowOf(stored.appointmentId)).to.equal(true);
     expect(await rowOf(lost.appointmentId)).to.equal(false);
-    // The relay does not send events that the log already held at the adoption.
+    // The relay does not send events that the log already held when it was adopted.
     expect(await world.delivery(stored.eventId, endpoint)).to.equal(undefined);
     await isReady();
     expect((await verify()).out).to.match(/: 0 differ$/m);

@@ -94,7 +94,7 @@ describe("a stream with an event that projectors cannot process", function () {
     expect((await readPosition(world.pool, READ_MODEL_SCHEMA)) < stoppedAt).to.equal(true);
   });
 
-  it("the public health report shows position, stream and revision of the event, but not its data", async () => {
+  it("the public health report shows the position, stream and revision of the event, but not its data", async () => {
     const { projectors } = await createReadinessCheck([role], reporter)();
     const place = `position ${stoppedAt}, stream customer-${bad}, revision 1`;
     expect(projectors).to.match(
@@ -124,7 +124,7 @@ describe("a stream with an event that projectors cannot process", function () {
     const error = await errorOf(park(checkpoint));
     expect(error).to.be.instanceOf(CommandRefusedError);
     expect(error?.message).to.match(
-      /^Neither projectors nor relay stopped at position \d+\. Run status for the position\.$/,
+      /^Neither projectors nor relay stopped at position \d+\. Run status to see the position\.$/,
     );
     expect((await readParkedStreams(world.log)).streams.size).to.equal(0);
   });

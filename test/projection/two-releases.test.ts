@@ -79,7 +79,7 @@ describe("two releases at once", function () {
   const rows = async () =>
     (await world.pool.query("SELECT full_name, shouted FROM read_model.customer ORDER BY 1")).rows;
 
-  it("two releases never write each other's read models", async () => {
+  it("two releases never write to each other's read models", async () => {
     const [first, second] = [randomUUID(), randomUUID()];
     const older = await start();
     await world.append(`customer-${first}`, registered(first, "Ana"));

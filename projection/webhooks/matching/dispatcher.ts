@@ -33,8 +33,8 @@ const MAX_PREFETCHED = 500;
 const MAX_BATCH = 250;
 
 /**
- * Maximum time for which a message waits until the read models include its event. Then NATS redelivers it later.
- * Milliseconds.
+ * Maximum time for which a message waits until the read models include its event. After that, NATS redelivers the
+ * message. Milliseconds.
  */
 const CATCH_UP_TIMEOUT_MS = 2_000;
 
@@ -54,7 +54,7 @@ type Acknowledge = (message: ReceivedMessage) => void;
 
 /**
  * Turns messages into delivery rows until the connection to NATS ends. A message is acknowledged after its rows are
- * committed. If a step before that fails, NATS redelivers the message. The rows are inserted only once nevertheless.
+ * committed. If a step before that fails, NATS redelivers the message. Even then, the rows are inserted only once.
  */
 export async function runDispatcher(
   connection: NatsConnection,

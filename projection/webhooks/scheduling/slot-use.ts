@@ -13,9 +13,9 @@ export class SlotUse {
   #occupiedSlots = 0;
   /** Sum of the start times of all attempts in progress, from which `#sumAges` calculates the sum of their ages. */
   #startTimeSum = 0;
-  /** Decayed slot time of finished attempts, as of `#lastFinishedAt`. */
+  /** Slot time of finished attempts, decayed up to the time `#lastFinishedAt`. */
   #finishedMs = 0;
-  /** Decayed number of finished attempts, as of `#lastFinishedAt`. */
+  /** Number of finished attempts, decayed up to the time `#lastFinishedAt`. */
   #finishedCount = 0;
   /** Time at which the last attempt finished. */
   #lastFinishedAt = 0;

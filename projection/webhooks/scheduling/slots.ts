@@ -78,7 +78,7 @@ export class Slots {
     environments.options.map((environment) => createPool(lane, environment)),
   );
 
-  /** @param clock returns milliseconds from any fixed start */
+  /** @param clock returns the milliseconds since any fixed point in time */
   constructor(clock: () => number) {
     this.#clock = clock;
   }

@@ -13,7 +13,7 @@ export class InvalidResponseError extends Error {
 /** Number of bytes of a response body that are stored. The remaining bytes are read and discarded. */
 const MAX_STORED_BODY_BYTES = 1_024;
 
-/** Maximum length of a response body. A longer body fails the attempt. */
+/** Maximum length of a response body. If a body is longer, the attempt fails. */
 const MAX_BODY_BYTES = 1024 ** 2;
 
 /** Maximum number of informational responses (1xx) before the final response. */

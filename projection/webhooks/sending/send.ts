@@ -25,7 +25,7 @@ export interface AttemptLimits {
 
 export interface SendOptions extends DestinationOptions, AttemptLimits {
   connections: Connections;
-  /** Selects the connection pool, because applications share no connections. */
+  /** Selects the connection pool, because applications do not share connections. */
   applicationId: string;
   /** Interrupts the attempt. The outcome of an interrupted attempt stays unknown. */
   signal: AbortSignal;

@@ -122,7 +122,7 @@ describe("a projection with a database that refuses statements", function () {
       await world.pool.query<{ full_name: number }>(`SELECT full_name FROM ${SCHEMA}.customer ORDER BY 1`)
     ).rows.map(({ full_name }) => full_name);
 
-  it("a refused value stops the projection at its event, without showing the value", async () => {
+  it("if Postgres refuses a value, the projection stops at its event and does not show the value", async () => {
     const [first, second] = [randomUUID(), randomUUID()];
     await world.append(`customer-${first}`, registered(first, "1"), renamed(first, "2"));
     const before = await world.append(`customer-${second}`, registered(second, "3"));
@@ -152,13 +152,13 @@ describe("a projection with a database that refuses statements", function () {
     expect((error as ProjectionError).failedEvent).to.equal(undefined);
   });
 
-  it("the projection waits for a temporary failure, reports it, and continues", async () => {
+  it("during a temporary failure of Postgres, the projection waits and reports the failure, and then continues", async () => {
     const id = randomUUID();
     await world.append(`customer-${id}`, registered(id, "1"));
     const blocker = await world.pool.connect();
     await blocker.query("BEGIN");
     await blocker.query(`LOCK TABLE ${SCHEMA}.customer IN ACCESS EXCLUSIVE MODE`);
-    // Postgres cancels a statement that exceeds the time limit with SQLSTATE 57014.
+    // If a statement exceeds the time limit, Postgres cancels it with SQLSTATE 57014.
     const hasty = { url: world.databaseUrl, applicationName: "test", size: 2, statementTimeout: 100 };
     const pool = createPool({ ...hasty, logger: silent });
     const stop = new AbortController();

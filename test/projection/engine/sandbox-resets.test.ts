@@ -40,7 +40,7 @@ describe("sandbox resets in the read models", () => {
     return { clinicId, reset, created, rows };
   }
 
-  it("after a sandbox reset, only the fixture data is left, in one batch or in several batches", async () => {
+  it("after a sandbox reset, only the fixture data is left, regardless of how the events are divided into batches", async () => {
     for (const together of [true, false]) {
       const { reset, created, rows, clinicId } = sandbox();
       await database.given(reset(1));

@@ -55,7 +55,7 @@ describe("relay and dispatchers during failures of servers", function () {
     expect(ids.length).to.equal(events.length);
   };
 
-  it("the relay's checkpoint follows deliveries in the database, not publications", async () => {
+  it("the relay's checkpoint moves when deliveries are in the database, not when messages are published", async () => {
     const relay = world.start.relay();
     const events = await requestAppointments(20);
     await eventually("the relay", () => relay.status().state === "running");

@@ -114,7 +114,7 @@ describe("webhook delivery", () => {
     for (const eventId of silent) expect(await world.delivery(eventId, endpoint)).to.equal(undefined);
   });
 
-  it("a delivery keeps its id over all retries, and after the last retry a replay can still deliver it", async () => {
+  it("a delivery keeps its id across all retries, and can be replayed after the last retry", async () => {
     const endpoint = await world.endpoint(receiver.url);
     receiver.always({ status: 500, body: "broken" });
     const { eventId, appointmentId } = await world.appointment(endpoint.clinicId);

@@ -54,7 +54,8 @@ describe("automatic disabling of an endpoint", () => {
     return untilStatus("disabled");
   }
   /**
-   * Checks that the endpoint is active. A successful delivery proves that no event to disable it waits in the outbox.
+   * Checks that the endpoint is active. A successful delivery proves that the outbox holds no event that disables the
+   * endpoint.
    */
   async function expectActive(day: number): Promise<void> {
     receiver.next({ status: 200 });

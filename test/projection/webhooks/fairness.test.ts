@@ -10,7 +10,7 @@ const ENDPOINTS = 49;
 /** Number of due deliveries at each endpoint of the slow application. */
 const DELIVERIES_EACH = 6;
 
-/** Minimum number of concurrent attempts that shows that the slow application has reached its slot limit. */
+/** With this number of concurrent attempts, the slow application has reached its slot limit. */
 const MIN_CONCURRENT_ATTEMPTS = 100;
 
 /** Time limit of attempts, longer than any test, so that no attempt times out. Milliseconds. */

@@ -41,7 +41,7 @@ describe("webhooks in several processes", () => {
     await failing.close();
   });
 
-  /** Starts a process that has loaded its code and waits for input before it starts the role. */
+  /** Starts a process and waits until it has loaded its code. The process starts the role only after input. */
   const loadChild = async (more: ChildOptions) => {
     const { eventstoreUrl, databaseUrl, natsUrl } = world;
     const settings = { eventstoreUrl, databaseUrl, natsUrl, retrySchedule: [0.2, 0.2, 0.2], ...more };

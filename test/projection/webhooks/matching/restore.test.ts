@@ -130,7 +130,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
     ],
   ];
   for (const [what, make] of notRestorable) {
-    it(`a replay request makes a deleted delivery ${what} expire, and does not block later messages`, async () => {
+    it(`if a replay is requested for a deleted delivery ${what}, the delivery expires and later messages are processed`, async () => {
       const endpoint = await world.endpoint(receiver.url);
       const deliveryId = await make(endpoint);
       const [first] = await readFactTypes(deliveryId);

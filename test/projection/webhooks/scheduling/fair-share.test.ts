@@ -42,7 +42,7 @@ const sum = (slots: Record<string, number>, of = "") =>
   Object.entries(slots).reduce((total, [name, count]) => total + (name.startsWith(of) ? count : 0), 0);
 
 describe("the fair share of slots", () => {
-  it("the only endpoint with due deliveries gets the maximum number of slots for an endpoint", () => {
+  it("if only one endpoint has due deliveries, it gets the maximum number of slots for an endpoint", () => {
     expect(grant({}, application([endpoint("a")]))).to.deep.equal({ a: 4 });
   });
 

@@ -72,7 +72,7 @@ describe("retry policy", () => {
       ["that is a date lengthens the wait", 503, "Tue, 01 Jan 2030 00:02:00 GMT", 120_000],
       ["that is short does not shorten the wait", 429, "1", 5_000],
       ["of more than a day counts as a day", 429, "999999999", 86_400_000],
-      ["with a date after more than a day counts as a day", 429, "Fri, 01 Jan 2100 00:00:00 GMT", 86_400_000],
+      ["with a date more than a day ahead counts as a day", 429, "Fri, 01 Jan 2100 00:00:00 GMT", 86_400_000],
       ["with a date in the past is ignored", 503, "Tue, 01 Jan 2019 00:02:00 GMT", 5_000],
       ["that is not a date is ignored", 503, "soon", 5_000],
       ["that is negative is ignored", 503, "-5", 5_000],

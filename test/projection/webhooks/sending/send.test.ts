@@ -154,7 +154,7 @@ describe("one attempt", () => {
     expect(await attempt(receiver.url.replace("http:", "https:"))).to.deep.include({ error: "tls_failed" });
   });
 
-  it("the destination of a webhook is checked again at each attempt", async () => {
+  it("the destination of a webhook is checked at each attempt", async () => {
     const before = receiver.requests.length;
     const result = await attempt(receiver.url, { allowLoopback: false });
     expect(result).to.deep.include({ statusCode: null, error: "scheme_not_allowed" });

@@ -21,7 +21,7 @@ describe("the services, compiled for production", function () {
   let project: string;
 
   before(async () => {
-    // The build runs in a copy of the project, so that it uses only declared files and does not affect other tests.
+    // The build runs in a copy of the project, so it uses only declared files and does not affect other tests.
     project = await mkdtemp(join(tmpdir(), "clinic-build-"));
     const sources = ["command", "projection", "query-api", "shared"];
     for (const name of [...sources, "package.json", "tsconfig.json", "tsconfig.build.json"]) {
@@ -35,7 +35,9 @@ describe("the services, compiled for production", function () {
 
   after(() => rm(project, { recursive: true, force: true }));
 
-  /** Links the packages that `npm ci --omit=dev` installs, so that the compiled code cannot import others. */
+  /**
+   * Links only the packages that `npm ci --omit=dev` installs, so that the compiled code cannot import other packages.
+   */
   async function linkRuntimeDependencies(): Promise<void> {
     const lock = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
     const packages = Object.entries(lock.packages as Record<string, { dev?: boolean }>);
@@ -50,7 +52,7 @@ describe("the services, compiled for production", function () {
   const main = (service: string) => join(project, "dist", service, "main.js");
 
   for (const service of ["command", "projection", "query-api", "command/audit"]) {
-    it(`the compiled ${service} service runs on plain Node, and names the missing settings in one line`, async () => {
+    it(`the compiled ${service} service runs on plain Node, and names all missing settings in one line`, async () => {
       const failure = await run(process.execPath, [main(service)], { env: {} }).catch((error) => error);
       expect(failure.code).to.equal(1);
       expect(failure.stderr).to.match(/^[a-z-]+: settings: .*DATABASE_URL is missing.*\n$/);
@@ -91,7 +93,7 @@ describe("the services, compiled for production", function () {
       const files = new Set<string>();
       for (const [, file = ""] of (await get(path)).matchAll(/(?:src|href|data-document)="(\/[^"]+)"/g))
         files.add(file);
-      // Adds the modules that a module imports.
+      // Adds all modules that the module imports.
       for (const file of files) {
         const text = await get(file);
         if (!file.endsWith(".js")) continue;

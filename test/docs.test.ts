@@ -8,7 +8,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 
 const FOLDERS = ["command", "projection", "query-api", "shared", "deploy", "test", "docs", ".github", ".ci"];
 
-/** Matches a path that starts with one of these folders. */
+/** Matches paths that start with one of these folders. */
 const REPOSITORY_PATH = new RegExp(`^(${FOLDERS.join("|").replaceAll(".", "\\.")})(/[\\w.{},*…-]+)*/?$`);
 
 /** Matches placeholders in a path, such as `*` or `<name>`. */

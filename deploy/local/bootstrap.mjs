@@ -14,7 +14,7 @@ import { ensureInstalled } from "./setup/install.mjs";
 const MIN_NODE_VERSION = [20, 19];
 const PROJECT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..", "..");
 
-/** After Ctrl-C, the terminal and npm both send a signal. A second signal within this time is ignored. Milliseconds. */
+/** Milliseconds in which a second signal is ignored. After Ctrl-C, both the terminal and npm send a signal. */
 const REPEATED_SIGNAL_WINDOW_MS = 300;
 
 function requireNode() {
@@ -31,8 +31,8 @@ function exitWithError(message) {
 }
 
 /**
- * Runs the program as a child process, which ends if this process ends. The child has its own session, so that the
- * terminal sends the signal of Ctrl-C only to this process.
+ * Runs the program as a child process, which ends if this process ends. The child has its own session, so only this
+ * process receives the terminal's signal after Ctrl-C.
  */
 function runProgram(entry, args) {
   const nodeArgs = ["--import", "tsx", entry, ...args];

@@ -1,7 +1,8 @@
 /**
- * Runs a command line with the settings of the running local stack: `command-line.ts <entry> [arguments]`.
+ * Runs a command-line program against the running local stack: `command-line.ts <entry> [arguments]`.
  *
- * The npm scripts `clinic`, `audit` and `projection` use it, because the command lines only read the environment.
+ * The npm scripts `clinic`, `audit` and `projection` use it to set environment variables from the stack file. The
+ * programs read their settings only from the environment.
  */
 import path from "node:path";
 import { pathToFileURL } from "node:url";
@@ -21,7 +22,10 @@ await runEntry(async () => {
   await import(pathToFileURL(file).href);
 });
 
-/** Reads the stack file. If it is invalid, prints the error and returns undefined, because not every command needs it. */
+/**
+ * Reads the stack file. If the file is invalid, prints the error and continues, because some programs do not need the
+ * stack.
+ */
 function readRunningStack(file: string): StackFile | undefined {
   try {
     return readStackFile(file);

@@ -1,4 +1,4 @@
-/** `npm run reset`: deletes all local data, secrets and logs. The next start creates them again. */
+/** `npm run reset`: deletes all local data, secrets and logs. The next start creates new ones. */
 import fs from "node:fs";
 import { removeLocalRoot } from "./setup/local-root.ts";
 import { findLockHolder, tryLock } from "./setup/pid-lock.mjs";
@@ -22,8 +22,8 @@ await runEntry(async () => {
 });
 
 /**
- * Acquires the lock. Returns the process that holds the lock if it is not free. On a full disk, continues without a lock,
- * because a reset frees space.
+ * Acquires the lock. If another process holds the lock, returns that process. On a full disk, continues without the
+ * lock, because a reset frees space.
  */
 function acquireLock(file: string): { pid: number } | undefined {
   try {

@@ -13,13 +13,17 @@ import { type Stack, startStack } from "./stack/stack.ts";
 import { type DemoAccess, writeStackFile } from "./stack/stack-file.ts";
 import type { Component } from "./supervisor/component.ts";
 
-/** Standard output. It counts lost lines, because it can be redirected to a file on a full disk. */
+/**
+ * Standard output. If it is redirected to a file on a full disk, lines are lost. They are counted and reported later.
+ */
 const output = new LogOutput(1, (lost, since) =>
   print(`${lost} lines of output were lost since ${since.toISOString()} because they could not be written.`),
 );
 const print = (text: string) => output.write(`${text}\n`);
 
-/** Ctrl-C, or the death of the bootstrap, can cause several signals. Signals within this time count as one. Milliseconds. */
+/**
+ * Milliseconds in which several signals count as one. Ctrl-C, or the death of the bootstrap, can cause several signals.
+ */
 const REPEATED_SIGNAL_WINDOW_MS = 500;
 
 await runEntry(async () => {
@@ -92,8 +96,8 @@ interface Shutdown {
 }
 
 /**
- * Listens for signals. The first signal stops the stack in order, even if the stack has not finished its start. The
- * second signal kills all components.
+ * Listens for signals. The first signal stops the stack gracefully, even while it is still starting. The second signal
+ * kills all components.
  */
 function listenForSignals(): Shutdown {
   const controller = new AbortController();

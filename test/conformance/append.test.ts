@@ -54,7 +54,7 @@ describe("append", function () {
     expect(result.nextExpectedRevision).to.equal(2n);
   });
 
-  it("an append that expects no stream is refused with the current revision if the stream exists", async () => {
+  it("an append that expects no stream is refused if the stream exists, and the error contains the current revision", async () => {
     const stream = createStreamName();
     await client.appendToStream(stream, createEvent(0));
     const error = await getWrongVersionError(
@@ -159,7 +159,7 @@ describe("append", function () {
     expect((read!.event!.data as { text: string }).text).to.equal(text);
   });
 
-  it("an append above the maximum size is refused, whether sent in one message or several, and later appends succeed", async () => {
+  it("an append that is too large is refused, even if it is sent in several messages, and later appends succeed", async () => {
     const stream = createStreamName();
     const big = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
     const error = await getRejection(client.appendToStream(stream, big));
@@ -195,7 +195,7 @@ describe("append", function () {
     expect(tooLarge).to.be.instanceOf(MaxAppendSizeExceededError);
   });
 
-  it("a client that disables exceptions gets a failed result for a refused append", async () => {
+  it("a client with exceptions disabled gets a failed result for a refused append", async () => {
     const stream = createStreamName();
     await client.appendToStream(stream, createEvent(0));
     const lenient = log.createClient("throwOnAppendFailure=false");

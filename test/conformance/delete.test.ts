@@ -103,7 +103,7 @@ describe("delete", function () {
       }
     });
 
-    it("a tombstone that expects an earlier revision is refused", async () => {
+    it("a stream cannot be tombstoned by a request that expects an earlier revision", async () => {
       const stream = await createStream();
       const error = await getRejection(client.tombstoneStream(stream, { expectedRevision: 0n }));
       expect(error).to.be.instanceOf(WrongExpectedVersionError);

@@ -67,7 +67,7 @@ describe("idempotent retries", function () {
     });
   }
 
-  it("a retry at an exact revision is refused if only its first events are stored", async () => {
+  it("a retry at an exact revision is refused if only the first of its events are stored", async () => {
     const stream = createStreamName();
     const one = createEvent(a);
     await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });

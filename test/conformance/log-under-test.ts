@@ -1,6 +1,6 @@
 /**
- * The log under test: the server at EVENTSTORE_URL if that is set, otherwise a new embedded log in a temporary directory. A
- * server at EVENTSTORE_URL can contain events, so every test uses its own stream names.
+ * The log that the tests check: the server at EVENTSTORE_URL, or a new embedded log in a temporary directory if
+ * EVENTSTORE_URL is not set. The server may already contain events, so every test uses its own stream names.
  */
 import { randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { END, EventStoreDBClient, jsonEvent, START } from "@eventstore/db-client";
 import { startLogServer } from "../../deploy/local/eventstore/server.ts";
 
-// Otherwise gRPC sends loopback traffic to the proxy that the environment configures.
+// Without this setting, gRPC sends loopback traffic through the proxy that the environment configures.
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
 /** The server and the clients of a test suite. */
@@ -60,7 +60,7 @@ export function createEvent(n: number, type = "Counted") {
   return jsonEvent({ type, data: { n }, metadata: { meta: n } });
 }
 
-/** Creates events with the numbers from 0 to below `count`. */
+/** Creates `count` events, numbered from 0. */
 export function createEvents(count: number, type = "Counted") {
   return Array.from({ length: count }, (_, n) => createEvent(n, type));
 }
@@ -77,7 +77,7 @@ export async function getRejection(promise: Promise<unknown>): Promise<Error> {
   throw new Error(`the promise should reject, but resolved with ${String(value)}`);
 }
 
-/** Returns all values of an asynchronous iteration. */
+/** Returns all values of an async iterable. */
 export async function collect<T>(iteration: AsyncIterable<T>): Promise<T[]> {
   const items: T[] = [];
   for await (const item of iteration) items.push(item);

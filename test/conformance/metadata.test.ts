@@ -50,7 +50,7 @@ describe("stream metadata", function () {
     await client.setStreamMetadata(stream, { owner: "you" }, { expectedRevision: 0n });
   });
 
-  it("with the metadata $maxCount, forward and backward reads return only the newest events", async () => {
+  it("forward and backward reads return only the newest events if the metadata sets `$maxCount`", async () => {
     const stream = createStreamName();
     await client.appendToStream(stream, createEvents(10));
     await client.setStreamMetadata(stream, { maxCount: 3 });
@@ -63,7 +63,7 @@ describe("stream metadata", function () {
     expect(await readRevisions(client.readStream(stream))).to.have.length(11);
   });
 
-  it("with the metadata $tb, forward and backward reads skip earlier events", async () => {
+  it("forward and backward reads skip the events before the revision in the metadata `$tb`", async () => {
     const stream = createStreamName();
     await client.appendToStream(stream, createEvents(6));
     await client.setStreamMetadata(stream, { truncateBefore: 4 });

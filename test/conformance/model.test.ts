@@ -1,4 +1,6 @@
-/** Runs random sequences of appends, deletions and reads, and compares the results with a model of the log. */
+/**
+ * Runs random sequences of appends, deletions and reads. Compares the results with those of a simple model of the log.
+ */
 import {
   ANY,
   type EventStoreDBClient,
@@ -107,7 +109,7 @@ class SequenceRun {
     else await this.#remove(model, one.do);
   }
 
-  /** Compares all visible events at the end of a sequence. */
+  /** Compares all visible events after a sequence of operations. */
   async finish(): Promise<void> {
     for (const model of this.#models) await this.#read(model, false, 0);
   }

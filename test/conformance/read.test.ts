@@ -89,7 +89,7 @@ describe("read", function () {
       }
     });
 
-    it("a forward read of a stream starts at the start or a revision and returns at most the maximum count", async () => {
+    it("a forward stream read can start at the first event or at a revision, and returns at most the requested number of events", async () => {
       expect(await readRevisions(client.readStream(stream))).to.deep.equal([0, 1, 2, 3, 4]);
       expect(await readRevisions(client.readStream(stream, { fromRevision: 3n }))).to.deep.equal([3, 4]);
       expect(await readRevisions(client.readStream(stream, { fromRevision: 1n, maxCount: 2 }))).to.deep.equal(
@@ -98,7 +98,7 @@ describe("read", function () {
       expect(await readRevisions(client.readStream(stream, { fromRevision: 9n }))).to.deep.equal([]);
     });
 
-    it("a backward read of a stream starts at the end or a revision and returns at most the maximum count", async () => {
+    it("a backward stream read can start at the last event or at a revision, and returns at most the requested number of events", async () => {
       const backwards = { direction: BACKWARDS } as const;
       expect(
         await readRevisions(client.readStream(stream, { ...backwards, fromRevision: END })),
@@ -120,7 +120,7 @@ describe("read", function () {
       expect(await getRejection(collect(backwards))).to.be.instanceOf(StreamNotFoundError);
     });
 
-    it("a read sees the client's own append immediately", async () => {
+    it("a read returns the client's own append immediately", async () => {
       const name = createStreamName();
       for (let n = 0; n < 20; n += 1) {
         await client.appendToStream(name, createEvent(n));
@@ -195,7 +195,7 @@ describe("read", function () {
       expect(positions[4]?.commit).to.equal(positions[4]?.prepare);
     });
 
-    it("reads still work after many reads on the same connection were cancelled", async () => {
+    it("reads still work after many other reads on the same connection have been cancelled", async () => {
       for (let turn = 0; turn < 20; turn += 1) {
         let seen = 0;
         for await (const _ of client.readAll()) {

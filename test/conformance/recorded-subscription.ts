@@ -18,7 +18,7 @@ export class RecordedSubscription {
 
   constructor(subscription: AllStreamSubscription | StreamSubscription) {
     this.#subscription = subscription;
-    // Both kinds of subscriptions differ only in the type of their events.
+    // The two kinds of subscriptions differ only in the type of their events.
     const stream = subscription as AllStreamSubscription;
     stream.on("confirmation", () => this.received.push("confirmation"));
     stream.on("caughtUp", () => this.received.push("caughtUp"));

@@ -127,7 +127,7 @@ describe("subscription", function () {
         stopped += 1;
       });
       const filter = streamNameFilter({ prefixes: [category] });
-      // Many subscriptions start while the writers run, so that the change to live happens at different moments.
+      // Many subscriptions start while the writers run, so that they become live at different moments.
       const subscriptions: RecordedSubscription[] = [];
       while (stopped < 16) {
         const fromPosition = start;
@@ -229,7 +229,7 @@ describe("subscription", function () {
       expect(await readNumbers(filter)).to.deep.equal(listEvery(50));
     });
 
-    it("a filtered subscription without a match reports checkpoints, and a new subscription can start from a checkpoint", async () => {
+    it("a filtered subscription without matching events reports checkpoints, from which a new subscription can start", async () => {
       const checkpoints: Position[] = [];
       const filter = streamNameFilter({
         prefixes: [`${category}-none`],
@@ -258,7 +258,7 @@ describe("subscription", function () {
       expect(resumed.numbers).to.deep.equal([1000]);
     });
 
-    it("a live filtered subscription without a match reports checkpoints", async () => {
+    it("a live filtered subscription without matching events reports checkpoints", async () => {
       const checkpoints: Position[] = [];
       const stream = createStreamName();
       const filter = streamNameFilter({

@@ -14,7 +14,7 @@ const STDOUT = 1;
 
 /**
  * Captures the log lines and the standard error of this process instead of printing them. Log lines are JSON lines that
- * are written directly to the descriptor of standard output. Other output is printed as usual.
+ * are written directly to the file descriptor of standard output. All other output is printed as usual.
  */
 export function captureLogs(): CapturedLogs {
   const captured: string[] = [];

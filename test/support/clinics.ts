@@ -14,7 +14,7 @@ type Data<Event extends { type: string; data: unknown }, Type extends Event["typ
   { type: Type }
 >["data"];
 
-// Events of a clinic for tests. All clinics have the same names, so tests distinguish clinics only by their ids.
+// Events of a clinic for tests. All clinics have the same names, so tests can tell clinics apart only by their ids.
 
 export function clinicRegistered(
   clinicId: string,

@@ -1,24 +1,26 @@
-/** A name server on loopback. A test defines its answers, which have TTL 0, and reads the queries. */
+/** A name server on loopback. A test sets its answers, which have TTL 0, and reads the queries that it received. */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import packet from "dns-packet";
 
-/** Answer to queries for one record type. */
+/** Answer to queries for a record type. */
 export type DnsReply =
-  /** The addresses, after an optional delay. An empty array means that the name has no record of this type. */
+  /**
+   * Addresses, which are sent after an optional delay. An empty array means that the name has no record of this type.
+   */
   | { addresses: readonly string[]; delayMs?: number }
   | "nxdomain"
   /** The server does not answer the query. */
   | "drop";
 
 export interface DnsServer {
-  /** `address:port` */
+  /** Address of the server in the form `address:port`. */
   address: string;
-  /** The queries in order, in the form `A name`. */
+  /** The received queries in order, in the form `A name`. */
   questions: string[];
-  /** Answers each following A query with the next of these addresses. Repeats the last address. */
+  /** Answers each A query with the next of these addresses, and repeats the last address. */
   answer(...addresses: string[]): void;
-  /** Defines the answers to all following queries. */
+  /** Sets the answers to all later queries. */
   reply(replies: { A: DnsReply; AAAA: DnsReply }): void;
   close(): Promise<void>;
 }

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Default time limit, long enough for a busy machine. Milliseconds. */
+/** Default time limit in milliseconds. It is long enough for a busy machine. */
 const DEFAULT_TIMEOUT_MS = 60_000;
 
 /**
- * Repeats the check until its result is neither undefined nor false, and returns that result.
+ * Repeats the check until it returns a value other than undefined or false. Returns that value.
  *
  * @param what description of the expected condition, for the error message
- * @param timeoutMs time limit, after which the wait fails
+ * @param timeoutMs time limit in milliseconds, after which the function throws
  */
 export async function eventually<Value>(
   what: string,

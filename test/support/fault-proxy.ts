@@ -2,17 +2,20 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** A TCP proxy in front of a server. A test can delay its responses, silence it, or disconnect it. */
+/**
+ * A TCP proxy in front of a server. A test can delay the server's responses, stop all traffic, or close the
+ * connections.
+ */
 export interface FaultProxy {
   /** URL of the proxy, with the scheme, path and query of the server's URL. */
   url: string;
-  /** Stops forwarding without closing connections, as if the machine had disappeared. */
+  /** Stops forwarding, but closes no connection, as if the machine had disappeared. */
   mute(): void;
-  /** Delays all later responses of the server. Milliseconds. */
+  /** Delays all later responses of the server by this number of milliseconds. */
   delay(milliseconds: number): void;
   /** Closes all connections and refuses new ones until `restore` is called. */
   disconnect(): void;
-  /** Forwards new connections again. */
+  /** Accepts and forwards new connections again. */
   restore(): void;
   close(): Promise<void>;
 }

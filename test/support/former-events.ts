@@ -1,5 +1,5 @@
 /**
- * Stored events of former schema versions, byte by byte as existing logs contain them. Never edit an event.
+ * Stored events of former schema versions, with the exact bytes that existing logs contain. Never edit these events.
  */
 
 const metadata =

@@ -7,7 +7,7 @@ import type { EventMetadata } from "../../shared/domain/events/metadata.ts";
 
 type CatalogCategory = (typeof categories)[number];
 
-/** Time at which the events of a history happened. */
+/** Time of all events of a history. */
 export const DEFAULT_EVENT_TIME = "2026-05-04T08:00:00.000Z";
 
 const metadata: EventMetadata = {

@@ -9,7 +9,7 @@ export interface CheckedResponse {
   body: unknown;
 }
 
-/** An operation with its path and method in the document. */
+/** An operation, with its path and method in the document. */
 export interface DocumentedOperation {
   operationId: string;
   method: string;
@@ -21,11 +21,11 @@ export interface ResponseChecker {
   operations: readonly DocumentedOperation[];
   /** Returns the operation of a request; undefined if the document does not contain it. */
   find(method: string, path: string): DocumentedOperation | undefined;
-  /** Fails if status, body or headers of the response differ from the document. */
+  /** Fails if the status, body or headers of a response differ from the document. */
   check(documented: DocumentedOperation, answer: CheckedResponse): void;
 }
 
-/** Headers of the transport and headers of every response. The documents do not list them. */
+/** Headers that the documents do not list, because they belong to the transport or occur in every response. */
 const UNDOCUMENTED_HEADERS = new Set([
   "cache-control",
   "connection",

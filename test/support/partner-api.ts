@@ -1,6 +1,6 @@
 /**
- * Runs the complete partner API in this process: command, query API and projectors with their own database. Like the
- * gateway, sends GET requests to the query API and all others to command.
+ * Runs the complete partner API in this process: the command service, the query API and the projection with their own
+ * database. Like the gateway, it sends GET requests to the query API and all other requests to the command service.
  */
 import { startProjection } from "../../projection/start.ts";
 import { startQueryApi } from "../../query-api/start.ts";
@@ -30,11 +30,11 @@ export interface PartnerApi {
 }
 
 export interface Partner extends TestApplication {
-  /** The Authorization header of the application. Tests add the header of the clinic. */
+  /** The Authorization header of the application. Tests add the header that selects a clinic. */
   headers: Record<string, string>;
   /**
-   * Sends a request to the API of the application's environment. A read reflects all earlier writes of this partner.
-   * Retries a read while the read models are behind, unless the caller sets a log position.
+   * Sends a request to the API of the application's environment. A read reflects all earlier writes of this partner: it
+   * is retried while the read models are behind, unless the caller sets a log position.
    */
   ask(
     method: Method,
@@ -100,7 +100,7 @@ export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
         const url = `${method === "GET" ? query.url : command.url}/${application.environment}/v1${path}`;
         const seen = method === "GET" ? { "X-SERVICE-Log-Position": position } : {};
         const send = () => ask(method, url, { ...authorization, ...seen, ...headers }, body);
-        // On a busy machine, the read models can be behind for longer than a request waits. Partners then retry.
+        // On a busy machine, the read models can lag for longer than a request waits. In that case, partners retry.
         const answer =
           "X-SERVICE-Log-Position" in headers
             ? await send()

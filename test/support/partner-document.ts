@@ -2,7 +2,9 @@ import { buildPartnerDocument } from "../../query-api/docs/partner-document.ts";
 import { partnerReads } from "../../query-api/partner/reads.ts";
 import { type CheckedResponse, createResponseChecker } from "./openapi.ts";
 
-/** Checks responses against the partner API's document. Origin and operator name do not affect the checks. */
+/**
+ * Checks responses against the OpenAPI document of the partner API. Origin and operator name do not affect the checks.
+ */
 export const partnerResponseChecker = createResponseChecker(
   buildPartnerDocument(partnerReads, {
     operatorName: "Test Operator",
@@ -11,7 +13,7 @@ export const partnerResponseChecker = createResponseChecker(
   }),
 );
 
-/** Fails if the response of a partner operation differs from the partner API's document. */
+/** Fails if the response to a partner's request differs from the partner API's document. */
 export function checkPartnerResponse(method: string, url: string, answer: CheckedResponse): void {
   const path = /^\/(?:sandbox|production)\/v1(\/.*)$/.exec(new URL(url).pathname)?.[1];
   const operation = path === undefined ? undefined : partnerResponseChecker.find(method, path);

@@ -1,6 +1,6 @@
 /**
- * Starts a command service in this process on the shared servers, and creates test data for it: a clinic with branches,
- * an animal and an administrator, and an application with a credential and an approved installation.
+ * Starts a command service in this process on the shared servers, and creates test data: a clinic with branches, an
+ * animal and an administrator, and an application with a credential and an approved installation at the clinic.
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair, type JWK } from "jose";
@@ -31,7 +31,7 @@ export const TOKEN_ISSUER = "http://partners.test";
 export interface TestCommand {
   url: string;
   log: EventLog;
-  /** The private key that signs the access tokens of the service. */
+  /** The private key with which the service signs access tokens. */
   signingKey: JWK;
   stop(): Promise<void>;
 }
@@ -65,7 +65,7 @@ export async function startTestCommand(env: Record<string, string> = {}): Promis
   };
 }
 
-/** Returns the context of a command that an operator runs. */
+/** Returns the context of a command that an operator executes. */
 export function operatorContext(now = Date.now()): CommandContext {
   const id = randomUUID();
   const actor = { type: "operator", id: "test" } as const;
@@ -80,7 +80,7 @@ export interface TestClinic {
   otherBranchId: string;
   customerId: string;
   animalId: string;
-  /** Membership of an administrator. */
+  /** Membership of the clinic's administrator. */
   membershipId: string;
 }
 
@@ -155,10 +155,10 @@ export async function install(
   return { applicationId, clinicId };
 }
 
-/** A clinic, an application that is installed there, and a token of the application. */
+/** A clinic, an application that is installed there, and an access token of that application. */
 export interface PartnerWorld extends TestClinic, TestApplication {
   token: string;
-  /** Headers of a request for the clinic: token and clinic. */
+  /** Headers of a request to the clinic: the token and the clinic. */
   headers: Record<string, string>;
 }
 
@@ -190,7 +190,7 @@ export interface PartnerResponse {
 /**
  * Sends a request and parses the JSON response. Fails if the response differs from the partner API's document.
  *
- * @param body a string is sent unchanged, any other value as JSON
+ * @param body a string is sent unchanged; any other value is sent as JSON
  */
 export async function ask(
   method: "GET" | "POST" | "DELETE" | "PUT",
@@ -209,7 +209,7 @@ export async function ask(
   return answer;
 }
 
-/** Requests a token. `more` replaces fields of a valid request. The value undefined removes a field. */
+/** Requests a token. `more` replaces fields of a valid request. A value of `undefined` removes a field. */
 export function exchange(
   url: string,
   { applicationId, clientSecret, environment }: TestApplication,

@@ -8,18 +8,23 @@ import { WebSocket } from "undici";
 
 type Algorithm = "HS256" | "ES256" | "RS256";
 
-/** The portal's identity provider. It supports sign-in and public keys, and creates the cookies of portal users. */
+/**
+ * Identity provider of the portal. It supports sign-in, publishes its public keys, and creates the cookies of portal
+ * users.
+ */
 export interface IdentityProvider {
   issuer: string;
   jwksUrl: string;
   /** Secret that signs HS256 tokens. */
   secret: string;
   cookieName: string;
-  /** Returns the number of requests for the public keys. */
+  /** Returns how often the public keys were requested. */
   keyRequests(): number;
-  /** Creates a user's access token. The claims replace those of a valid token. The value undefined removes a claim. */
+  /**
+   * Creates a user's access token. The claims replace those of a valid token. A value of `undefined` removes a claim.
+   */
   token(claims?: JWTPayload & { role?: unknown }, algorithm?: Algorithm): Promise<string>;
-  /** Returns the Cookie header of a browser after sign-in with @supabase/ssr. */
+  /** Returns the Cookie header that a browser sends after signing in with @supabase/ssr. */
   cookie(token: string, options?: { encoding?: "base64url" | "raw"; metadata?: unknown }): Promise<string>;
   /** Returns the Cookie header of a user with a valid session. */
   signedIn(userId: string): Promise<string>;
@@ -104,12 +109,12 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
   return provider;
 }
 
-/** Signs in with @supabase/ssr, as the portal does, and returns the Cookie header. */
+/** Signs in with @supabase/ssr, like the portal, and returns the Cookie header. */
 async function signIn(url: string, email: string, cookieEncoding: "base64url" | "raw"): Promise<string> {
   const jar = new Map<string, string>();
   const client = createServerClient(url, "anon-key", {
     cookieEncoding,
-    // The library requires a WebSocket, but never connects it.
+    // The library requires a WebSocket, but never connects to it.
     realtime: { transport: WebSocket as never },
     cookieOptions: { name: cookieName },
     cookies: {

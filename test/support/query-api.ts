@@ -19,13 +19,13 @@ export interface PortalResponse {
   body: any;
 }
 
-/** A query API with its own database, identity provider and token keys. */
+/** A query API service with its own database, identity provider and token keys. */
 export interface TestQueryApi {
   url: string;
   database: ReadModelDatabase;
   provider: IdentityProvider;
   given(...events: GivenEvent[]): Promise<void>;
-  /** Sends a GET request as a portal user or without a session. Fails if the response differs from the document. */
+  /** Sends a GET request, optionally as a portal user. Fails if the response differs from the OpenAPI document. */
   get(path: string, userId?: string): Promise<PortalResponse>;
   /** Creates a partner's access token. */
   partnerToken(claims: PartnerClaims): Promise<string>;
@@ -92,7 +92,7 @@ export async function request(url: string, headers: Record<string, string>): Pro
   return { status: response.status, headers: response.headers, body: await response.json() };
 }
 
-/** Starts a server that publishes token keys, and signs tokens like the command service. */
+/** Starts a server that publishes token keys. It also signs tokens, like the command service. */
 async function startTokenKeys() {
   const { publicKey, privateKey } = await generateKeyPair("EdDSA");
   const keys = [{ ...(await exportJWK(publicKey)), kid: "one", alg: "EdDSA" }];

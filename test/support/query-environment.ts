@@ -1,7 +1,7 @@
-/** URL without a server: no server listens on port 1. */
+/** URL at which no server responds, because no server listens on port 1. */
 export const UNREACHABLE_URL = "http://127.0.0.1:1";
 
-/** Settings of a query API without reachable servers. It starts, serves its documents, and answers 503 for data. */
+/** Settings of a query API without reachable servers. It starts and serves its documents, but returns 503 for data. */
 export const queryEnvironment = {
   PORT: "0",
   LOG_LEVEL: "fatal",

@@ -5,21 +5,24 @@ import { expect } from "chai";
 /** A response as the server sent it. */
 export interface RawResponse {
   status: number;
-  /** Headers by name in lower case. Contains the last value of a repeated header. */
+  /** Headers by lowercase name. If a header occurs several times, this is its last value. */
   headers: Record<string, string>;
   text: string;
   // biome-ignore lint/suspicious/noExplicitAny: each test checks the body that it expects
   body: any;
 }
 
-/** Time limit for a response and the end of the connection. Servers allow 20 s for a slow request. Milliseconds. */
+/**
+ * Time limit in milliseconds for receiving the response until the connection ends. Servers allow 20 s for a slow
+ * request.
+ */
 const RESPONSE_TIMEOUT_MS = 60_000;
 
 /**
  * Sends bytes, which can be an invalid request, and reads until the server closes the connection. Fails if a final
- * response permits browsers to guess its content type.
+ * response allows browsers to guess its content type.
  *
- * @param parts written in order, each after the previous part has been sent
+ * @param parts parts of the request, each written after the previous part has been sent
  * @returns all responses in order, including those with a status of 1xx
  */
 export async function sendRaw(url: string, ...parts: (string | Buffer)[]): Promise<RawResponse[]> {
@@ -53,7 +56,7 @@ export async function sendOne(url: string, ...parts: (string | Buffer)[]): Promi
   return answers[0] as RawResponse;
 }
 
-/** Builds the bytes of a request. Adds `Host`, `Connection: close` and, if there is a body, `Content-Length`. */
+/** Builds the bytes of a request. Adds `Host` and `Connection: close`, and adds `Content-Length` if there is a body. */
 export function requestText(start: string, headers: string[], body: string | Buffer = ""): Buffer {
   const length = Buffer.byteLength(body);
   const all = [
@@ -65,7 +68,7 @@ export function requestText(start: string, headers: string[], body: string | Buf
   return Buffer.concat([Buffer.from(`${start}\r\n${all.join("\r\n")}\r\n\r\n`, "latin1"), Buffer.from(body)]);
 }
 
-/** Checks that a refusal has the error body and the correlation id header, and no internal details. */
+/** Checks that an error response has the error body and the correlation id header, and contains no internal details. */
 export function expectRefusal(answer: RawResponse, status: number, error: string): void {
   expect([answer.status, answer.body?.error], answer.text).to.deep.equal([status, error]);
   expect(answer.body).to.have.all.keys(

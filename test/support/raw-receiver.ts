@@ -1,4 +1,4 @@
-/** A TCP server on loopback. A test writes its responses byte by byte, including responses that are not valid HTTP. */
+/** A TCP server on loopback. A test writes its responses byte by byte, so they need not be valid HTTP. */
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 
@@ -12,7 +12,7 @@ export interface RawReceiver {
   close(): Promise<void>;
 }
 
-/** @param onRequest called for each request with its number on its connection, starting at 1 */
+/** @param onRequest called for each request with the request's number on its connection, starting at 1 */
 export async function startRawReceiver(
   onRequest: (socket: Socket, number: number) => void,
 ): Promise<RawReceiver> {
@@ -23,7 +23,7 @@ export async function startRawReceiver(
     let number = 0;
     socket.on("error", () => undefined);
     socket.on("close", () => sockets.delete(socket));
-    // The requests of the tests are so small that each arrives as one chunk.
+    // The tests send only small requests, each of which arrives as one chunk.
     socket.on("data", () => {
       receiver.requests += 1;
       number += 1;

@@ -1,19 +1,26 @@
-/** A partner's webhook receiver: a real server on loopback with configurable responses. It records all requests. */
+/**
+ * A partner's webhook receiver: a real server on loopback with configurable responses. The receiver records all
+ * requests.
+ */
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** The receiver's reaction to one request. */
+/** The receiver's response to one request. */
 export interface Reaction {
   status?: number;
   headers?: Record<string, string>;
   body?: string | Uint8Array;
-  /** Delay before the response. Milliseconds. */
+  /** Delay before the response in milliseconds. */
   delayMs?: number;
   /**
-   * `drip` sends one byte of an endless body every 20 ms. `flood` sends an endless body as fast as the client reads it.
-   * `hang` sends no response. `close` closes the connection without a response. `hold` delays the response until
-   * `release` is called.
+   * Replaces the normal response:
+   *
+   *     drip    sends one byte of an endless body every 20 ms
+   *     flood   sends an endless body as fast as the client reads it
+   *     hang    sends no response
+   *     close   closes the connection without a response
+   *     hold    delays the response until `release` is called
    */
   mode?: "drip" | "flood" | "hang" | "close" | "hold";
 }
@@ -25,7 +32,7 @@ export interface ReceivedRequest {
   body: string;
   /** Status of the response; undefined if the receiver sends no response. */
   status: number | undefined;
-  /** Port of the sender's end of the connection. */
+  /** Port from which the sender connected. */
   senderPort: number | undefined;
   /** Time of arrival, in milliseconds since 1970. */
   at: number;
@@ -37,9 +44,12 @@ export interface Receiver {
   requests: ReceivedRequest[];
   /** Returns the maximum number of requests that were open at the same time. */
   maxConcurrentRequests(): number;
-  /** Sets the reactions to the next requests, one for each. Later requests get the default reaction. */
+  /** Sets the reactions to the next requests, one reaction per request. Later requests get the default reaction. */
   next(...behaviours: Reaction[]): void;
-  /** Sets the default reaction to all requests, or to the requests of one path. The initial default returns 200. */
+  /**
+   * Sets the default reaction to all requests, or to requests with one path. Before that, the default is a response
+   * with 200.
+   */
   always(behaviour: Reaction, path?: string): void;
   /** Returns the number of requests whose response is on hold. */
   held(): number;

@@ -8,11 +8,11 @@ import { readProcessIdentity } from "../../deploy/local/setup/pid-lock.mjs";
 /** A real file system that a test can fill. */
 export interface SmallDisk {
   folder: string;
-  /** Fills the free space. A later call fills space that was freed since. */
+  /** Fills the free space. A later call fills the space that has become free since. */
   fill(): void;
   /** Frees the space that `fill` occupies. */
   free(): void;
-  /** Unmounts the disk. Processes can continue to use files that they have open. */
+  /** Unmounts the disk. Files that processes have open remain usable. */
   remove(): void;
 }
 
@@ -46,7 +46,7 @@ export function mountSmallDisk(test: Context, size: number): SmallDisk {
   };
 }
 
-/** Appends to a file until the disk has no space for another byte. */
+/** Appends to a file until the disk is completely full. */
 function fillDisk(ballast: string): void {
   const descriptor = fs.openSync(ballast, "a");
   try {
@@ -66,12 +66,12 @@ function writeUntilFull(descriptor: number, size: number): void {
 }
 
 function unmount(folder: string): void {
-  // Lazily, because a process that has just been killed can still have a file open.
+  // A process that has just been killed can still have a file open, so the unmount is lazy.
   execFileSync("umount", ["--lazy", folder], { stdio: "pipe" });
   fs.rmdirSync(folder);
 }
 
-/** Removes the file systems of test processes that were killed. */
+/** Removes the file systems that killed test processes left behind. */
 function removeAbandonedDisks(): void {
   for (const name of fs.readdirSync(os.tmpdir()).filter((name) => name.startsWith(PREFIX))) {
     if (readProcessIdentity(Number(name.slice(PREFIX.length).split("-")[0])) !== undefined) continue;

@@ -1,6 +1,9 @@
 import { randomUUID } from "node:crypto";
 
-/** Creates metadata for an event that a test appends to the log directly. The actor is an operator, without a clinic. */
+/**
+ * Creates metadata for an event that a test appends directly to the log. The actor is an operator, and there is no
+ * clinic.
+ */
 export function createStoredMetadata() {
   return {
     $correlationId: randomUUID(),

@@ -1,4 +1,4 @@
-/** A listening socket on loopback that accepts no connections. Its queue is full, so the kernel drops every SYN. */
+/** A listening socket on loopback that accepts no connections. Its queue is full, so the kernel drops every new SYN. */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { Worker } from "node:worker_threads";
@@ -6,12 +6,12 @@ import { eventually } from "./eventually.ts";
 
 export interface UnresponsiveServer {
   port: number;
-  /** Starts to accept connections and returns 200 for each request. */
+  /** Starts accepting connections, and returns 200 for each request. */
   accept(): void;
   close(): Promise<void>;
 }
 
-/** Script of a thread that listens and then blocks, so that its queue keeps all connections. */
+/** Script of a thread that listens and then blocks. The connections therefore stay in the socket's queue. */
 const LISTENER_SCRIPT = `
   const { parentPort, workerData } = require("node:worker_threads");
   const server = require("node:http").createServer((request, response) => response.end("ok"));

@@ -1,14 +1,14 @@
 import { Webhook as StandardWebhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
 
-/** Public libraries that partners use to verify deliveries. Each throws an error if it does not accept a delivery. */
+/** Public libraries with which partners verify webhooks. Each library throws an error if it rejects a webhook. */
 export const webhookLibraries = { standardwebhooks: StandardWebhook, svix: SvixWebhook } as const;
 
 export type WebhookLibrary = keyof typeof webhookLibraries;
 
 export const webhookLibraryNames = Object.keys(webhookLibraries) as WebhookLibrary[];
 
-/** Returns the names of the libraries that accept the signature of a delivery. */
+/** Returns the names of the libraries that accept a delivery's signature. */
 export function listAcceptingLibraries(
   secret: string,
   { body, headers }: { body: string; headers: Record<string, unknown> },

@@ -5,7 +5,7 @@ import { createChoices, demoId } from "./random.ts";
 import { type Chain, createStep } from "./steps.ts";
 import { addDays, DAY_MS, toLocalDate } from "./time.ts";
 
-/** Breeds of each species, and its minimum and maximum weight in kilograms. */
+/** Breeds of each species, with the minimum and maximum weight in kilograms. */
 const SPECIES = {
   dog: { breeds: ["Labrador Retriever", "Dachshund", "Border Collie", "Poodle", null], weight: [5, 40] },
   cat: { breeds: ["European Shorthair", "Maine Coon", "British Shorthair", null], weight: [3, 8] },
@@ -13,7 +13,7 @@ const SPECIES = {
   bird: { breeds: ["Budgerigar", "Cockatiel"], weight: [0.03, 0.12] },
 } as const;
 
-/** Species to choose from. Repetitions make a species more frequent. */
+/** Species to choose from. Species that occur several times are chosen more often. */
 const WEIGHTED_SPECIES = ["dog", "dog", "dog", "dog", "cat", "cat", "cat", "cat", "rabbit", "bird"] as const;
 
 const ANIMAL_NAMES =
@@ -24,7 +24,7 @@ export interface DemoAnimal {
   customerId: string;
 }
 
-/** Returns the animals of a clinic. Its customers have one and two animals alternately. */
+/** Returns the animals of a clinic. Every second customer has two animals, all other customers have one. */
 export function listAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "customers">): DemoAnimal[] {
   return Array.from({ length: customers }, (_, customer) =>
     Array.from({ length: 1 + (customer % 2) }, (_, animal) => ({
@@ -34,7 +34,7 @@ export function listAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "cust
   ).flat();
 }
 
-/** Registers each customer and the customer's animals, at times within the last year. */
+/** Registers the customers and their animals, at times within the last year. */
 export function registerCustomers(clinic: DemoClinic, now: number): Chain[] {
   const animals = listAnimals(clinic);
   return Array.from({ length: clinic.customers }, (_, index) => {

@@ -32,7 +32,9 @@ if (!lindenhof) throw new Error("the demo data has no clinic");
 
 const sandboxApplication = demoId("application", "sandbox");
 
-/** Clinic of the sandbox application. Its portal user and the examples need these data. */
+/**
+ * Clinic of the sandbox application. It has the profile of a demo clinic, which its portal user and the examples need.
+ */
 export const sandboxClinic: DemoClinic = {
   ...lindenhof,
   id: sandboxClinicId(sandboxApplication),
@@ -58,7 +60,7 @@ export const demoApplications: DemoApplication[] = [
   },
 ];
 
-/** Returns the id of the animal that example requests of the application use. */
+/** Returns the id of the animal in the application's example requests. */
 export function findExampleAnimal({ id, environment, clinic }: DemoApplication): string {
   if (environment === "sandbox") return sandboxEntityId(id, "animal", "Biscuit");
   const [animal] = listAnimals(clinic);
@@ -66,7 +68,7 @@ export function findExampleAnimal({ id, environment, clinic }: DemoApplication):
   return animal.id;
 }
 
-/** Creates the sandbox and then registers its application. Each step is one append, so a step is never incomplete. */
+/** Creates the sandbox and then registers its application. Each step is one append, so it is never partly complete. */
 export function setUpSandbox(now: number): Chain {
   const input = { applicationId: sandboxApplication, scopes: [...scopes] };
   const registration = { ...input, environment: "sandbox" as const, name: "Pet Planner (sandbox)" };

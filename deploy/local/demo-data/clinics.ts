@@ -1,7 +1,7 @@
 import type { ClinicStatus } from "../../../shared/domain/clinic/clinic.ts";
 import { demoId } from "./random.ts";
 
-/** A clinic of the demo data. Names of people are chosen from its lists. */
+/** A clinic of the demo data, with lists of first and last names for its people. */
 export interface DemoClinic {
   id: string;
   slug: string;
@@ -15,9 +15,8 @@ export interface DemoClinic {
   status: ClinicStatus;
   plan: string;
   branches: { id: string; name: string; city: string }[];
-  /** Number of customers. */
   customers: number;
-  /** Price of a consultation in the clinic's currency. The prices of all services are multiples of it. */
+  /** Price of a consultation in the clinic's currency. The prices of all services are multiples of this price. */
   basePrice: number;
   phonePrefix: string;
   firstNames: string[];

@@ -19,8 +19,9 @@ const schema = z.record(z.string(), z.string());
 const AUDITOR_KEY = "auditor";
 
 /**
- * Returns a valid client secret for each application. A valid secret in the file is reused. Otherwise a new secret is
- * issued and saved in the file. The log contains only hashes, so a lost secret is replaced and its credential revoked.
+ * Returns a valid client secret for each application. Reuses a valid secret from the file. Otherwise issues a new
+ * secret and saves it in the file. The log contains only hashes, so a lost secret is replaced, and its credential is
+ * revoked.
  */
 export async function ensureClientSecrets(
   log: EventLog,

@@ -16,19 +16,19 @@ export interface DemoOptions {
   portalJwtSecret: string;
   portalJwtIssuer: string;
   portalCookieName: string;
-  /** File with the applications' client secrets and the auditor's credential. It is created if it does not exist. */
+  /** File with the applications' client secrets and the auditor's credential. It is created if it is missing. */
   credentialsFile: string;
   /** Receives progress lines. */
   log: (line: string) => void;
-  /** Aborted to stop after the current step. The next start continues. */
+  /** Aborted to stop after the current step. The next call continues with the remaining steps. */
   signal?: AbortSignal;
   /** Time in the middle of the demo week, in milliseconds since 1970. By default, the current time. */
   now?: number;
 }
 
 /**
- * Appends the demo data to the log if the log does not contain them. Continues an interrupted run. Returns credentials;
- * the sessions of the portal users are new at each call.
+ * Appends the demo data to the log, unless the log already contains it. Continues an interrupted run. Returns
+ * credentials. Each call creates new sessions for the portal users.
  */
 export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
   const { credentialsFile, now = Date.now() } = options;

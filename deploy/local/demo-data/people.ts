@@ -29,7 +29,7 @@ export interface DemoUser {
   clinic: DemoClinic;
 }
 
-/** Returns one portal user for each role at the clinic. */
+/** Returns a portal user of the clinic for each role. */
 export function createDemoUsers(clinic: DemoClinic): DemoUser[] {
   return (Object.keys(PERMISSIONS) as Role[]).map((role, index) => ({
     id: demoId(clinic.slug, "user", role),
@@ -40,7 +40,7 @@ export function createDemoUsers(clinic: DemoClinic): DemoUser[] {
   }));
 }
 
-/** Hires a staff member and grants portal access. A receptionist has access only to the last branch. */
+/** Hires a staff member and grants portal access. Receptionists have access only to the clinic's last branch. */
 export function addPortalUser({ id: userId, name, email, role, clinic }: DemoUser, now: number): Chain {
   const clinicId = clinic.id;
   const staffId = demoId(clinic.slug, "staff", role);
@@ -60,7 +60,7 @@ export function addPortalUser({ id: userId, name, email, role, clinic }: DemoUse
   ];
 }
 
-/** Adds two staff members without portal access. The second one has left the clinic. */
+/** Adds two staff members without portal access. The second staff member has left the clinic. */
 export function addOtherStaff(clinic: DemoClinic, now: number): Chain[] {
   const { id: clinicId, slug } = clinic;
   return [5, 6].map((index) => {

@@ -9,13 +9,16 @@ import type { Chain } from "./steps.ts";
 import { createWeek } from "./week.ts";
 import { createAppointment } from "./week-steps.ts";
 
-/** Returns all portal users of the demo data. The last step selects a clinic for the last user. */
+/**
+ * Returns all portal users of the demo data. The last step of the demo data selects a clinic for the last of these
+ * users.
+ */
 export function listPortalUsers(): DemoUser[] {
   return [...demoClinics.flatMap(createDemoUsers), ...createDemoUsers(sandboxClinic).slice(0, 1)];
 }
 
 /**
- * Returns all steps of the demo data. The phases run in order. The chains of a phase are independent of each other.
+ * Returns all steps of the demo data. The phases run in order. The chains within a phase are independent of each other.
  *
  * @param now time in the middle of the demo week, in milliseconds since 1970
  */
@@ -45,7 +48,7 @@ export function buildPhases(now: number): Chain[][] {
         .map((application) => installApplication(application, now)),
     ],
     demoClinics.map((clinic) => suspendDemoClinic(clinic, now)),
-    // A single chain, so that the last step is completed after all others. isSeeded() depends on that.
+    // These steps are one chain, so the last step runs after all others. `isSeeded` depends on this order.
     [listPortalUsers().flatMap((user) => selectClinicOf(user, now))],
   ];
 }

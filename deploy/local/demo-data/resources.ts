@@ -4,7 +4,7 @@ import { demoId } from "./random.ts";
 import { type Chain, createStep } from "./steps.ts";
 import { DAY_MS } from "./time.ts";
 
-/** Type, name and capacity of each resource. Appointments use the first two resources, which are rooms. */
+/** Type, name and capacity of each resource. The first two resources are rooms, which appointments use. */
 const RESOURCES = [
   ["room", "Room 1", 1],
   ["room", "Room 2", 1],

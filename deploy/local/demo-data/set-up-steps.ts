@@ -12,7 +12,7 @@ import { demoId } from "./random.ts";
 import { type Chain, createStep } from "./steps.ts";
 import { DAY_MS } from "./time.ts";
 
-/** Registers a demo clinic with branches, subscription and entitlements. The events are 400 days old. */
+/** Registers a demo clinic with its branches, subscription and entitlements. The events are 400 days old. */
 export function setUpClinic(clinic: DemoClinic, now: number): Chain {
   const at = now - 400 * DAY_MS;
   const { id: clinicId, slug, name, timezone, currency, locale, city, demoDays } = clinic;
@@ -42,7 +42,10 @@ export function setUpClinic(clinic: DemoClinic, now: number): Chain {
   ];
 }
 
-/** Suspends the clinic if its status is `suspended`. The event is one day old. Runs after all other steps of the clinic. */
+/**
+ * Suspends the clinic if its status is `suspended`. This step runs after the clinic's other steps, but its event is a
+ * day old.
+ */
 export function suspendDemoClinic({ id: clinicId, slug, status }: DemoClinic, now: number): Chain {
   if (status !== "suspended") return [];
   const suspension = { clinicId, reason: "Invoice overdue" };
@@ -67,7 +70,7 @@ const CATALOG = [
   ["Boarding, per night", "Boarding", 0.9],
 ] as const;
 
-/** Adds the clinic's services. The last one is withdrawn. */
+/** Adds the clinic's services, and withdraws the last service. */
 export function offerServices({ id: clinicId, slug, basePrice }: DemoClinic, now: number): Chain[] {
   return CATALOG.map(([name, category, priceFactor], index) => {
     const serviceId = demoId(slug, "service", name);

@@ -9,7 +9,7 @@ import { demoId } from "./random.ts";
 
 /** One command of the demo data. */
 export interface Step {
-  /** Unique name, the same at every run. */
+  /** Unique name, which is the same in every run. */
   name: string;
   /** Time of the event, in milliseconds since 1970. */
   at: number;
@@ -22,10 +22,9 @@ export type Chain = Step[];
 /** An operation of the command service. */
 export type Operation<Input> = (log: EventLog, input: Input, context: CommandContext) => Promise<unknown>;
 
-/** Number of chains that run in parallel. The log commits their appends in groups. */
+/** Number of chains that run in parallel, so that the log can commit their appends in groups. */
 const CONCURRENCY = 32;
 
-/** Creates a step that runs the operation with the input. */
 export function createStep<Input>(
   name: string,
   at: number,
@@ -36,10 +35,10 @@ export function createStep<Input>(
 }
 
 /**
- * Runs the steps. The phases run in order, and the chains of a phase in parallel. Steps of an earlier run are skipped.
+ * Runs the phases in order, and the chains of a phase in parallel. Skips steps that an earlier run completed.
  *
- * @param onStep called after each step with the number of finished steps and of all steps
- * @param signal aborted to start no further step
+ * @param onStep called after each step with the number of finished steps and the total number of steps
+ * @param signal aborted to stop the run before the next step
  * @throws the signal's reason, if the signal is aborted before the last step
  */
 export async function runSteps(
@@ -57,7 +56,7 @@ export async function runSteps(
         for (const step of chain) {
           signal?.throwIfAborted();
           await runStep(log, step).catch((error: unknown) => {
-            remaining.length = 0; // start no further chain
+            remaining.length = 0; // prevents the remaining chains from starting
             throw error;
           });
           done += 1;

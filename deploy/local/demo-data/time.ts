@@ -18,29 +18,29 @@ export function getWeekday(date: string): number {
 }
 
 /**
- * Converts a local date and time of day.
+ * Converts a date and time of day in a time zone.
  *
  * @param time HH:MM
  * @returns milliseconds since 1970
  */
 export function fromLocalTime(timeZone: string, date: string, time: string): number {
   const asUtc = Date.parse(`${date}T${time}:00Z`);
-  // The second offset is the right one if daylight saving time changes between the first estimate and the result.
+  // If daylight saving time changes between the estimate and the result, only the second offset is correct.
   const estimate = asUtc - getUtcOffset(timeZone, asUtc);
   return asUtc - getUtcOffset(timeZone, estimate);
 }
 
-/** Returns the offset of a time zone from UTC at a time. Milliseconds. */
+/** Returns the offset from UTC in milliseconds that a time zone has at the given time. */
 function getUtcOffset(timeZone: string, milliseconds: number): number {
   const { year, month, day, hour, minute } = splitLocalTime(timeZone, milliseconds);
   const localAsUtc = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:00Z`);
   return localAsUtc - Math.floor(milliseconds / MINUTE_MS) * MINUTE_MS;
 }
 
-/** Formats by time zone. Cached, because the creation of a format is a hundred times slower than its use. */
+/** Cache of date formatters by time zone. Creating a formatter takes a hundred times longer than using it. */
 const formatCache = new Map<string, Intl.DateTimeFormat>();
 
-/** Returns year, month, day, hour and minute of a time in a time zone, as digits. */
+/** Returns the year, month, day, hour and minute in a time zone as digits. */
 function splitLocalTime(timeZone: string, milliseconds: number): Record<string, string> {
   const digits = {
     hour: "2-digit",

@@ -17,7 +17,7 @@ import { type Chain, createStep, type Operation, type Step } from "./steps.ts";
 import { DAY_MS, MINUTE_MS } from "./time.ts";
 import type { DemoAppointment } from "./week.ts";
 
-/** The operation of a status change, and its time in minutes after the scheduled time of the appointment. */
+/** An operation that changes an appointment's status, and its time in minutes relative to the scheduled time. */
 type StatusChange = [minutes: number, Operation<{ clinicId: string; appointmentId: string }>];
 
 const confirm: StatusChange = [-1440, confirmAppointment];
@@ -31,7 +31,7 @@ const cancel: StatusChange = [
   (log, ids, context) => cancelAppointment(log, { ...ids, reason: "Owner called off" }, context),
 ];
 
-/** Status changes from `requested` to each status. */
+/** Status changes that lead from `requested` to each status. */
 const STATUS_CHANGES: Record<AppointmentStatus, StatusChange[]> = {
   requested: [],
   confirmed: [confirm],
@@ -43,7 +43,10 @@ const STATUS_CHANGES: Record<AppointmentStatus, StatusChange[]> = {
   no_show: [confirm, noShow],
 };
 
-/** Returns the steps of an appointment: the request, the allocation of a room if confirmed, and the status changes. */
+/**
+ * Returns the steps of an appointment: its request, the allocation of a room unless it is only requested, and its
+ * status changes.
+ */
 export function createAppointment(appointment: DemoAppointment, now: number): Chain {
   const { id: appointmentId, clinic, scheduledAt, status } = appointment;
   const ids = { clinicId: clinic.id, appointmentId };

@@ -26,7 +26,7 @@ export interface DemoAppointment {
 const WEEKDAY_TIMES = ["08:30", "10:00", "11:30", "14:00", "16:30"];
 const WEEKEND_TIMES = ["09:00", "10:00", "11:00", "12:00", "13:00"];
 
-/** Statuses of the appointments of a past day and of a future day. */
+/** Statuses of a branch's appointments on a past day. */
 const PAST_STATUSES: AppointmentStatus[] = ["completed", "completed", "no_show", "completed", "cancelled"];
 const FUTURE_STATUSES: AppointmentStatus[] = [
   "confirmed",
@@ -46,7 +46,7 @@ const REASONS = [
   "Follow-up after surgery",
 ];
 
-/** Returns the appointments of every branch from three days ago to three days ahead. They include every status. */
+/** Returns every branch's appointments from three days ago to three days ahead. They include every status. */
 export function createWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
   const animals = listAnimals(clinic);
   const today = toLocalDate(clinic.timezone, now);
@@ -72,7 +72,7 @@ export function createWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
   );
 }
 
-/** Chooses the status of an appointment. At any hour, some of today's appointments are in progress, so a queue exists. */
+/** Chooses the status of an appointment. At any hour, some of today's appointments are in progress or waiting. */
 function chooseStatus(day: number, indexInDay: number, starts: number[], now: number): AppointmentStatus {
   if (day !== 0)
     return (day < 0 ? PAST_STATUSES : FUTURE_STATUSES)[indexInDay % PAST_STATUSES.length] ?? "requested";

@@ -19,17 +19,17 @@ interface Journey {
   receiver: Receiver;
   narrator: Narrator;
   application: Application;
-  /** Headers of the partner's requests: token and clinic. */
+  /** Headers of the partner's requests: the token and the clinic. */
   headers: Record<string, string>;
 }
 
-/** Time limit for an expected result. Milliseconds. */
+/** Time limit in milliseconds for an expected result. */
 const STEP_TIMEOUT_MS = 60_000;
 
-/** Interval between polling requests to the portal API. Milliseconds. */
+/** Interval in milliseconds between polling requests to the portal API. */
 const PORTAL_POLL_INTERVAL_MS = 25;
 
-/** Interval between polling requests to the partner API, which has a rate limit. Milliseconds. */
+/** Interval in milliseconds between polling requests to the partner API, which has a rate limit. */
 const PARTNER_POLL_INTERVAL_MS = 500;
 
 /** Runs all steps of the demo. @throws {StepFailedError} if a check fails */
@@ -66,7 +66,7 @@ async function exchangeToken(stack: StackFile, application: Application, narrato
   return { Authorization: `Bearer ${body.access_token}`, "X-SERVICE-Clinic-ID": application.clinicId };
 }
 
-/** Sends a request of the partner to the sandbox API, with token and clinic. */
+/** Sends a partner request to the sandbox API, with the token and the clinic. */
 function requestAsPartner(
   { stack, narrator, headers }: Journey,
   method: string,
@@ -166,16 +166,16 @@ async function failDelivery(journey: Journey, endpointId: string): Promise<strin
   const started = performance.now();
   const id = getDeliveryId(await receiver.next(STEP_TIMEOUT_MS));
   narrator.check(
-    "After the last retry, the delivery has failed.",
+    "The delivery has failed after its last retry.",
     await waitForDelivery(journey, endpointId, id, "failed"),
   );
   narrator.say(
-    `The retries took ${formatMilliseconds(performance.now() - started)}. The local schedule is short; see WEBHOOK_RETRY_SCHEDULE.`,
+    `The retries took ${formatMilliseconds(performance.now() - started)}. The local retry schedule is short; see WEBHOOK_RETRY_SCHEDULE.`,
   );
   const { body } = await requestAsPartner(journey, "GET", buildDeliveriesPath(endpointId));
   const delivery = body.deliveries.find((item: { id: string }) => item.id === id);
   narrator.check("Every attempt is recorded.", delivery.attempts.length > 1);
-  // Discards the webhooks of the retries.
+  // Discards the webhooks that the retries sent.
   for (let retry = 1; retry < delivery.attempts.length; retry += 1) await receiver.next(STEP_TIMEOUT_MS);
   return id;
 }
@@ -205,7 +205,7 @@ async function replayDelivery(
 
 async function revokeEndpoint(journey: Journey, endpointId: string): Promise<void> {
   const { narrator } = journey;
-  narrator.step("The partner revokes the endpoint, because this demo stops its server.");
+  narrator.step("The demo is about to stop the partner's server, so the partner revokes the endpoint.");
   const { status, body } = await requestAsPartner(journey, "DELETE", `/webhook-endpoints/${endpointId}`);
   narrator.check("The endpoint is revoked.", status === 200 && body.endpoint.status === "revoked");
 }
@@ -214,7 +214,7 @@ function buildDeliveriesPath(endpointId: string): string {
   return `/webhook-endpoints/${endpointId}/deliveries`;
 }
 
-/** Polls a delivery without printing the requests. Returns false if it does not reach the status in time. */
+/** Polls a delivery without printing the requests. Returns false if the delivery does not reach the status in time. */
 function waitForDelivery(
   { stack, headers }: Journey,
   endpointId: string,
@@ -246,7 +246,11 @@ function getDeliveryId({ headers }: ReceivedWebhook): string {
   return headers["webhook-id"] ?? "";
 }
 
-/** Repeats the check at the interval in milliseconds. Returns false if it does not succeed within the time limit. */
+/**
+ * Repeats the check until it succeeds. Returns false if it does not succeed within the time limit.
+ *
+ * @param intervalMs milliseconds between two checks
+ */
 async function waitUntil(intervalMs: number, check: () => Promise<boolean>): Promise<boolean> {
   const deadline = performance.now() + STEP_TIMEOUT_MS;
   while (performance.now() < deadline) {

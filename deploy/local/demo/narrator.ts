@@ -11,7 +11,7 @@ export interface RequestOptions {
   body?: unknown;
 }
 
-/** A check of the demo failed. The message is the expectation. */
+/** A check of the demo failed. The message states what the check expected. */
 export class StepFailedError extends Error {
   override readonly name = "StepFailedError";
 }
@@ -20,17 +20,17 @@ export class StepFailedError extends Error {
 export interface Narrator {
   /** Prints the number and the title of the next step. */
   step(title: string): void;
-  /** Prints a line below the step. */
+  /** Prints a line below the step's title. */
   say(text: string): void;
   /** Sends a request, and prints the request, its response and its duration. */
   request(method: string, url: string, options?: RequestOptions): Promise<DemoResponse>;
-  /** Prints the expectation if it holds. @throws {StepFailedError} if it does not hold */
+  /** Prints the expectation if it is met. @throws {StepFailedError} if it is not met */
   check(expectation: string, holds: boolean): void;
 }
 
 const HIDDEN_HEADERS = /^(authorization|cookie)$/i;
 const SECRET_FIELDS = /("(?:access_token|client_secret|secret)": ")([^"]{6})[^"]*/g;
-/** Maximum number of characters of a body that are printed. */
+/** Maximum number of printed characters per body. */
 const MAX_PRINTED_CHARACTERS = 1_400;
 
 /** @param write receives each line */

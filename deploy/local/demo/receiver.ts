@@ -3,15 +3,15 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 
-/** A webhook as the partner's server received it. */
+/** A webhook that the partner's server received. */
 export interface ReceivedWebhook {
   headers: Record<string, string>;
   body: string;
-  /** Time of arrival from `performance.now()`. Milliseconds. */
+  /** Time of arrival in milliseconds, from `performance.now()`. */
   at: number;
 }
 
-/** The partner's webhook server in the demo. */
+/** The webhook server of the demo's partner. */
 export interface Receiver {
   url: string;
   /** Sets the status of all later responses. */

@@ -14,7 +14,7 @@ function exitWith(error: unknown): never {
   process.exit(1);
 }
 
-// Otherwise gRPC prints a second error line if the port is in use.
+// Without this setting, gRPC prints a second error line if the port is in use.
 setLogVerbosity(logVerbosity.NONE);
 
 try {
@@ -23,7 +23,7 @@ try {
     printLine: (line) => console.error(line),
   });
   void server.failure.then(async (error) => {
-    // After a disk failure, the stop can also fail. Only the disk failure is reported.
+    // After a disk failure, stopping the server can fail as well. Only the disk failure is reported.
     await server.stop().catch(() => undefined);
     exitWith(error);
   });

@@ -1,6 +1,6 @@
 /**
- * Server of the embedded log. It speaks EventStoreDB's gRPC protocol, so clients use @eventstore/db-client. README.md lists
- * guarantees, limits and unsupported features.
+ * Server of the embedded log. It implements EventStoreDB's gRPC protocol, so clients use @eventstore/db-client.
+ * README.md lists guarantees, limits and unsupported features.
  */
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { MAX_MESSAGE_BYTES } from "./model/limits.ts";
@@ -24,7 +24,7 @@ export interface LogServer {
   stop(): Promise<void>;
 }
 
-/** Maximum time for sending the remaining data of ended calls during a shutdown. */
+/** Maximum time in milliseconds for sending the remaining data of ended calls during a shutdown. */
 const SHUTDOWN_TIMEOUT_MS = 500;
 
 /**
@@ -58,7 +58,7 @@ export async function startLogServer(options: LogServerOptions): Promise<LogServ
 
 async function stopServer(server: Server, store: Store, calls: OpenCalls): Promise<void> {
   await store.closeToWrites();
-  // gRPC sends the responses of the last group in the next turn of the event loop.
+  // gRPC needs one more turn of the event loop to send the responses of the last group.
   await new Promise((resolve) => setImmediate(resolve));
   calls.endAll(unavailable("The log is shutting down."));
   await new Promise<void>((resolve) => {

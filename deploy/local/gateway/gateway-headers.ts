@@ -1,4 +1,6 @@
-/** Hop-by-hop headers (RFC 9110, section 7.6.1), and Expect, which the gateway handles itself. */
+/**
+ * Hop-by-hop headers (RFC 9110, section 7.6.1). The header `Expect` is included, because the gateway handles it itself.
+ */
 const HOP_BY_HOP_HEADERS = [
   "connection",
   "keep-alive",
@@ -12,14 +14,17 @@ const HOP_BY_HOP_HEADERS = [
   "expect",
 ];
 
-/** Headers that are forwarded even if Connection names them. Without them, a service would parse the body as a request. */
+/**
+ * Headers that are forwarded even if the header `Connection` names them. Without them, a service could take a body for
+ * a new request.
+ */
 const FRAMING_HEADERS = ["content-length", "host"];
 
 /**
- * Returns the headers to forward, with case, order and repetitions unchanged.
+ * Returns the headers to forward. Their case, order and repetitions stay the same.
  *
  * @param raw alternating names and values
- * @param drop names of further headers to remove, in lower case
+ * @param drop names of additional headers to remove, in lower case
  */
 export function selectForwardedHeaders(raw: readonly string[], drop: readonly string[] = []): string[] {
   const pairs = toPairs(raw);

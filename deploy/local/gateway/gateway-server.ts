@@ -9,9 +9,9 @@ import { type BodyLimits, RequestBodies } from "./request-bodies.ts";
  * The gateway gives all services one origin, like an ingress in production. It uses node:http directly, because proxy
  * libraries change the case of headers and drop repeated headers.
  *
- * The gateway reads a body completely before it forwards the request, so that a slow client does not occupy a connection
- * to a service. A service can close an idle connection at the moment when the gateway reuses it. The gateway then retries
- * the request. Only GET and HEAD are safe to retry, so all other requests use new connections.
+ * The gateway reads a body completely before it forwards the request, so that a slow client does not occupy a
+ * connection to a service. If a service closes an idle connection just when the gateway reuses the connection, the
+ * gateway retries the request. Only GET and HEAD are safe to retry, so all other requests use new connections.
  */
 
 export interface GatewayOptions {
@@ -21,7 +21,7 @@ export interface GatewayOptions {
   upstreams: Record<Upstream, string>;
   /** Receives a line for each request that could not be forwarded. */
   log: (line: string) => void;
-  /** Time limit for open requests during a shutdown. Milliseconds. */
+  /** Time limit in milliseconds for open requests during a shutdown. */
   drainTimeoutMs?: number;
   /** Time limits for slow clients; by default, the time limits of the services. */
   clientTimeouts?: ClientTimeouts;
@@ -29,13 +29,13 @@ export interface GatewayOptions {
   bodyLimits?: BodyLimits;
 }
 
-/** A service that sends no data for this time counts as down. Milliseconds. */
+/** Time in milliseconds after which a service that sends no data is considered unavailable. */
 const UPSTREAM_TIMEOUT_MS = 60_000;
 
-/** Maximum number of connections to one service, for each kind of connection. Further requests wait. */
+/** Maximum number of reused connections to a service, and maximum number of new connections. Further requests wait. */
 const MAX_CONNECTIONS = 512;
 
-/** The services have the same limit for one body. */
+/** Default limits on request bodies. The services have the same limit for a single body. */
 const DEFAULT_BODY_LIMITS: BodyLimits = { maxBytes: 65_536, maxTotalBytes: 64 * 1024 * 1024 };
 
 /**
@@ -74,7 +74,7 @@ export async function startGateway(options: GatewayOptions): Promise<HttpServer>
 interface Target {
   origin: URL;
   agent: http.Agent;
-  /** Agent for a repeated request. It opens a new connection, because other idle connections may be closed too. */
+  /** Agent for a retry. It opens a new connection, because the service may have closed other idle connections, too. */
   retryAgent: http.Agent;
   log: (line: string) => void;
 }
@@ -92,11 +92,12 @@ async function forwardWithBody(
   const body = await bodies.read(request);
   if (Buffer.isBuffer(body)) {
     const release = () => bodies.release(body);
-    if (response.closed) return release(); // the client disconnected
+    if (response.closed) return release(); // the client has disconnected
     response.once("close", release);
     return forward(request, response, target, body);
   }
-  // Discards the rest of a refused body, because many clients read the response only after they have sent the body.
+  // Many clients read the response only after they have sent the whole body, so the rest of a refused body is
+  // discarded.
   request.resume();
   if (body === "too_large") sendError(response, 413, "body_too_large");
   if (body === "out_of_memory") sendError(response, 503, "too_many_bodies", { "Retry-After": "1" });
@@ -127,7 +128,7 @@ function forward(
   });
   upstreamRequest.on("error", (error: NodeJS.ErrnoException) => {
     if (response.headersSent || response.destroyed) return; // the pipeline handles an interrupted response
-    // The service closed an idle connection while it was reused. Only GET and HEAD reuse connections.
+    // The service closed an idle connection just when it was reused. Only GET and HEAD reuse connections.
     if (upstreamRequest.reusedSocket && error.code === "ECONNRESET")
       return forward(request, response, { ...target, agent: target.retryAgent });
     target.log(`${request.method} failed: ${error.code ?? error.message}`);
@@ -159,12 +160,13 @@ function sendHealth(response: http.ServerResponse): void {
 export type Upstream = "command" | "queryApi" | "audit";
 
 /**
- * Returns the service that handles a request. query-api handles all methods of the portal's paths, and audit all methods
- * of its paths, so that they can refuse wrong methods. For other paths, the method decides. Paths are not decoded or
- * normalized, so a different spelling of a path, such as `//audit`, does not select its service.
+ * Returns the service that handles a request. The query API handles all methods on the portal's paths, and the audit
+ * service handles all methods on its own paths, so that they can refuse wrong methods. For other paths, the method
+ * determines the service. Paths are not decoded or normalized, so a path such as `//audit` does not belong to the audit
+ * service.
  *
- * @param target request target as sent by the client
- * @returns undefined if the target is not a path, for example an absolute URL or `*`
+ * @param target request target that the client sent
+ * @returns undefined if the target is not a path, for example if it is an absolute URL or `*`
  */
 export function findUpstream(method: string, target: string): Upstream | undefined {
   if (!target.startsWith("/")) return undefined;

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
-/** A complete body, or the reason why it was not read completely. */
+/** A complete body, or the reason why the body is incomplete. */
 export type BodyReadResult = Buffer | "too_large" | "out_of_memory" | "disconnected";
 
 /** Limits on request bodies. */
@@ -11,16 +11,18 @@ export interface BodyLimits {
   maxTotalBytes: number;
 }
 
-/** Maximum number of chunks of a body before they are joined. Each chunk needs more memory than its bytes. */
+/**
+ * Number of chunks after which a body's chunks are joined. Many small chunks take much more memory than their bytes.
+ */
 const MAX_CHUNKS = 64;
 
 /**
- * Reads request bodies completely, in bounded memory. If the bodies together exceed the limit, refuses the body that has
- * been incomplete for the longest time. So slow clients do not block others.
+ * Reads request bodies completely, in bounded memory. If all bodies together exceed the limit, refuses the body that
+ * has been incomplete for the longest time. So slow clients do not block other clients.
  */
 export class RequestBodies {
   readonly #limits: BodyLimits;
-  /** For each incomplete body, the function that refuses it. The oldest body is first. */
+  /** Functions that refuse the incomplete bodies. The function for the oldest body is first. */
   readonly #incomplete = new Set<() => void>();
   #totalBytes = 0;
 
@@ -28,7 +30,7 @@ export class RequestBodies {
     this.#limits = limits;
   }
 
-  /** Reads a body. Its bytes count toward the limit until the caller passes the body to `release`. */
+  /** Reads a body. The body counts toward the total size until the caller passes it to `release`. */
   read(request: IncomingMessage): Promise<BodyReadResult> {
     if (Number(request.headers["content-length"]) > this.#limits.maxBytes)
       return Promise.resolve("too_large");

@@ -3,22 +3,27 @@ import pg from "pg";
 import type { LocalSecrets } from "../setup/secrets.ts";
 import { SetupError } from "../setup/setup-error.ts";
 
-/** Services with a group role, which migrations grant privileges to, and a login role, which is a member of the group. */
+/**
+ * Services with two database roles: a group role, to which migrations grant privileges, and a login role in that group.
+ */
 const SERVICES = ["command", "query", "audit"] as const;
 
-/** Roles that have the privileges of the services. */
+/** Names of all group roles. */
 const GROUP_ROLES = SERVICES.map((service) => `clinic_${service}`).join(", ");
 
-/** Time limit for a connection, long enough for a busy machine. Milliseconds. */
+/** Time limit in milliseconds for connecting. It is long enough for a busy machine. */
 const CONNECT_TIMEOUT_MS = 15_000;
 
-/** Database URL for the role of each service. The projection's role owns the database and runs the migrations. */
+/**
+ * Database URL for each service, with the service's role. The projection's role owns the database and runs the
+ * migrations.
+ */
 export type DatabaseUrls = Record<"projection" | (typeof SERVICES)[number], string>;
 
 type Passwords = LocalSecrets["postgres"];
 
 /**
- * Creates missing roles, and a database that `local_projection` owns, on the embedded server.
+ * Creates missing roles on the embedded server, and a database whose owner is the role `local_projection`.
  *
  * @param adminUrl URL of a superuser
  */
@@ -40,7 +45,8 @@ export async function ensureEmbeddedDatabase(
 }
 
 /**
- * Creates missing roles on an external server, for the database that the URL names. The database keeps its owner.
+ * Creates missing roles on an external server, and lets them connect to the database in the URL. The owner of the
+ * database does not change.
  *
  * @throws {SetupError} one line, if the server does not respond or the user cannot create roles
  */
@@ -91,7 +97,7 @@ export async function dropDatabase(adminUrl: string, database: string): Promise<
   );
 }
 
-/** Returns a database URL with the server and the options of another URL. */
+/** Returns the URL of another database on the server of the given URL. Keeps the URL's options. */
 export function buildDatabaseUrl(url: string, database: string, user?: string, password?: string): string {
   const result = new URL(url);
   result.pathname = `/${encodeURIComponent(database)}`;
@@ -101,7 +107,7 @@ export function buildDatabaseUrl(url: string, database: string, user?: string, p
 }
 
 /**
- * Returns the database URL for the role of each service.
+ * Returns the database URL for each service, with the service's role.
  *
  * @param url any URL of the server
  * @param projection URL of the database's owner
@@ -131,7 +137,7 @@ async function ensureLogin(client: pg.Client, role: string, password: string): P
 }
 
 async function createRoleIfMissing(client: pg.Client, sql: string): Promise<void> {
-  const duplicateCodes = ["42710", "23505"]; // the role exists; another process created it at the same time
+  const duplicateCodes = ["42710", "23505"]; // the role exists, or another process is creating it
   await client.query(sql).catch((error) => {
     if (!duplicateCodes.includes(error.code)) throw error;
   });
@@ -142,7 +148,7 @@ async function restrictConnections(client: pg.Client, database: string): Promise
   await client.query(`GRANT CONNECT ON DATABASE ${database} TO ${GROUP_ROLES}`);
 }
 
-/** Returns the SCRAM verifier that Postgres stores, so that the password itself never appears in a server log. */
+/** Returns the SCRAM verifier of a password, so that the password itself never appears in a server log. */
 function scramVerifier(password: string): string {
   const salt = randomBytes(16);
   const salted = pbkdf2Sync(password, salt, 4096, 32, "sha256");
@@ -157,7 +163,7 @@ export async function withClient<Result>(
   work: (client: pg.Client) => Promise<Result>,
 ): Promise<Result> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
-  client.on("error", () => undefined); // the running query throws the error
+  client.on("error", () => undefined); // the query that is running throws the error
   await client.connect();
   try {
     return await work(client);

@@ -5,13 +5,16 @@ import { connect, NatsError } from "nats";
 
 /** Intervals and limits of the JetStream health check. */
 export interface HealthCheckTimes {
-  /** Interval between two health checks. Milliseconds. */
+  /** Interval in milliseconds between two health checks. */
   intervalMs: number;
-  /** Interval between two test connections while a JetStream request is pending. Milliseconds. */
+  /** Interval in milliseconds between two test connections while a JetStream request is pending. */
   greetingIntervalMs: number;
-  /** JetStream counts as hung if a request is still pending after this number of successful test connections. */
+  /** Number of successful test connections after which JetStream is considered hung if a request is still pending. */
   maxGreetings: number;
-  /** Time limit for the server's first line. A server that exceeds it is busy or down, but not hung. Milliseconds. */
+  /**
+   * Time limit in milliseconds for the server's first line. A server that exceeds it is considered busy or down, but
+   * not hung.
+   */
   greetingTimeoutMs: number;
 }
 
@@ -22,16 +25,16 @@ const DEFAULT_TIMES: HealthCheckTimes = {
   greetingTimeoutMs: 10_000,
 };
 
-/** Subject of a JetStream API request that needs the lock of every stream. */
+/** Subject of a JetStream API request. To answer the request, the server must acquire the lock of every stream. */
 const INFO_SUBJECT = "$JS.API.INFO";
 
-/** JetStream API error codes: not enabled on the server, not enabled for the account. */
+/** JetStream API error codes: JetStream is not enabled on the server, or not enabled for the account. */
 const DISABLED_ERROR_CODES = new Set([10_039, 10_076]);
 
 /**
- * Watches JetStream until it fails. After a failed write, for example on a full disk, some versions of nats-server
- * disable JetStream, and others stop answering its API until a restart. The server's own health check does not detect
- * this: version 2.9 still returns 200.
+ * Watches JetStream until it fails. If a write fails, for example on a full disk, some versions of nats-server disable
+ * JetStream. Other versions stop answering JetStream requests until a restart. The server's own health check does not
+ * detect this: version 2.9 still returns 200.
  *
  * @returns the reason to restart the server; undefined if the signal is aborted
  */
@@ -41,7 +44,7 @@ export async function watchJetStream(
   times = DEFAULT_TIMES,
 ): Promise<string | undefined> {
   while (!signal.aborted) {
-    const reason = await checkJetStream(port, signal, times).catch(() => undefined); // the server is down or busy
+    const reason = await checkJetStream(port, signal, times).catch(() => undefined); // the server may be down or busy, but not hung
     if (reason !== undefined) return reason;
     await sleep(times.intervalMs, undefined, { signal }).catch(() => undefined);
   }
@@ -85,8 +88,8 @@ function findRequestProblem(error: unknown): string | undefined {
 }
 
 /**
- * Resolves with a message after the maximum number of successful test connections, while a request is pending. On a busy
- * machine, test connections are slow, too. So a slow server does not count as hung.
+ * Opens test connections while a request is pending. Resolves with a message after the maximum number of successful
+ * ones. On a busy machine, test connections are slow, too, so a slow server is not considered hung.
  *
  * @param signal aborted when the request is no longer pending
  */
@@ -105,7 +108,10 @@ async function detectHang(
   return `JetStream has not answered for ${seconds} s, although the server accepts connections`;
 }
 
-/** Returns the first line of a NATS server, which begins with INFO; undefined if the server does not send it in time. */
+/**
+ * Returns the first line that a NATS server sends, which begins with INFO. Returns undefined if no line arrives in
+ * time.
+ */
 export async function readGreeting(
   port: number,
   timeout = DEFAULT_TIMES.greetingTimeoutMs,

@@ -8,7 +8,7 @@ const INSTALL_ADVICE =
   "Install it (Debian: sudo apt-get install nats-server), or set NATS_URL to a NATS server with JetStream.";
 
 /**
- * Prepares a nats-server with JetStream on loopback. Installs nats-server if it is missing. Does not start it.
+ * Prepares a nats-server with JetStream on loopback, but does not start it. Installs nats-server if it is missing.
  *
  * @param times intervals and limits of the health check; tests set shorter ones
  */

@@ -46,8 +46,9 @@ export async function createDataFolder(home: PostgresHome, options: DataFolderOp
 }
 
 /**
- * Removes the postmaster.pid of a crashed server. Postgres refuses to start if a process with that pid exists, although
- * after a reboot the process can be unrelated. The file is removed only if no process works in the data folder.
+ * Removes the postmaster.pid of a crashed server. Postgres refuses to start if a process with the pid in this file
+ * exists, even if the process is unrelated, as after a reboot. The file is removed only if no process uses the data
+ * folder.
  *
  * @throws {SetupError} if another Postgres server uses the data folder
  */
@@ -55,17 +56,20 @@ export function removeStalePidFile(data: string, log: (line: string) => void): v
   const file = path.join(data, "postmaster.pid");
   if (!fs.existsSync("/proc/self/cwd") || !fs.existsSync(file)) return;
   const recorded = Number(fs.readFileSync(file, "utf8").split("\n")[0]);
-  if (readProcessIdentity(recorded) === undefined) return; // then Postgres ignores the file
+  if (readProcessIdentity(recorded) === undefined) return; // Postgres ignores the file if the process does not exist
   const owner = findProcessesIn(data)[0];
   if (owner !== undefined)
     throw new SetupError(
       `Postgres: process ${owner} already uses ${data}. Stop it (kill -INT ${owner}) and try again.`,
     );
-  log(`Postgres: removed a stale postmaster.pid. Process ${recorded} is not the server that was killed.`);
+  log(`Postgres: removed a stale postmaster.pid. The process that now has pid ${recorded} is unrelated.`);
   fs.rmSync(file, { force: true });
 }
 
-/** Returns the pids of all processes whose working folder is the given folder. All Postgres processes use the data folder. */
+/**
+ * Returns the pids of all processes whose working folder is the given folder. Postgres processes work in the data
+ * folder.
+ */
 export function findProcessesIn(folder: string): number[] {
   const real = fs.realpathSync(folder);
   return fs

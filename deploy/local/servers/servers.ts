@@ -12,7 +12,7 @@ import { type ExternalServers, requireValidUrls } from "./external-servers.ts";
 import { prepareNats } from "./nats.ts";
 import { buildSuperuserUrl, preparePostgres } from "./postgres.ts";
 
-/** Each server, and the setting with the URL of the external server that replaces it. */
+/** The servers. Each server has a setting for the URL of an external server that replaces it. */
 const EXTERNAL_URLS = { eventstore: "EVENTSTORE_URL", postgres: "DATABASE_URL", nats: "NATS_URL" } as const;
 
 export type ServerName = keyof typeof EXTERNAL_URLS;
@@ -22,14 +22,14 @@ export interface ServerOptions {
   root: string;
   ports: Ports;
   external: ExternalServers;
-  /** Components that the caller starts later. Their ports must be free, too, before the servers start. */
+  /** Components that the caller starts later. Their ports are also checked before the servers start. */
   otherComponents?: readonly ComponentName[];
   progress: Progress;
   /** If true, new data folders are synced to disk. Tests set it to false, which is faster. */
   syncNewData: boolean;
   /** If true, a component that dies or hangs is restarted. */
   restart?: boolean;
-  /** Aborted to stop the servers, even during their start. */
+  /** Aborted to stop the servers, even while they start. */
   signal?: AbortSignal;
 }
 
@@ -39,7 +39,7 @@ export interface Servers {
   context: ComponentContext;
   eventstoreUrl: string;
   natsUrl: string;
-  /** URL of a user that can create databases: the superuser of an embedded server. */
+  /** URL of a user that can create databases. For the embedded server, this is the superuser. */
   adminDatabaseUrl: string;
   databaseUrls: DatabaseUrls;
   components: Record<ServerName, Component>;
@@ -48,8 +48,8 @@ export interface Servers {
 }
 
 /**
- * Starts the embedded servers in parallel: event log, Postgres with its database and roles, and NATS. An external server
- * replaces its embedded server. If a server fails, the others are stopped.
+ * Starts the embedded servers in parallel: event log, Postgres with its database and roles, and NATS. A server is not
+ * started if an external server replaces it. If a server fails, the other servers are stopped.
  *
  * @throws {SetupError} one line for the user
  */
@@ -81,7 +81,7 @@ export async function startServers(options: ServerOptions): Promise<Servers> {
   }
 }
 
-/** Starts the embedded servers in parallel. Adds each to `started` before its process runs. */
+/** Starts the embedded servers in parallel. Adds each server to `started` before its process starts. */
 async function startComponents(
   { progress, external, ports, syncNewData }: ServerOptions,
   context: ComponentContext,
@@ -111,7 +111,7 @@ async function startComponents(
   return { eventstore, postgres, nats };
 }
 
-/** Prepares the embedded event log, which listens on loopback. Does not start it. */
+/** Prepares the embedded event log, which listens on loopback, but does not start it. */
 function prepareEventstore(context: ComponentContext, port: number): Component {
   const folder = context.paths.eventstore;
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -119,7 +119,7 @@ function prepareEventstore(context: ComponentContext, port: number): Component {
   const prepareProcess = () => ({
     ...buildNodeCommand("deploy/local/eventstore/main.ts", args),
     env: { PATH: process.env.PATH },
-    cwd: PROJECT, // Node resolves tsx relative to this folder
+    cwd: PROJECT, // Node looks for the package tsx in this folder
     ready: /^listening \d+$/m,
   });
   return createComponent({ name: "eventstore", prepareProcess }, context);
@@ -131,8 +131,8 @@ function listPortsToCheck({ external, otherComponents = [] }: ServerOptions): Co
 }
 
 /**
- * Waits for all promises, like Promise.all, but throws only after all have settled. If several fail, it throws the first
- * SetupError; without a SetupError, the first error.
+ * Waits for all promises, like Promise.all, but throws only after all of them have settled. If several promises fail,
+ * it throws the first SetupError. If none of the errors is a SetupError, it throws the first error.
  */
 export async function awaitAll<Values extends readonly unknown[]>(
   work: Values,

@@ -1,13 +1,13 @@
-// Plain JavaScript without dependencies: the bootstrap imports this file before the packages are installed.
+// Plain JavaScript without dependencies, because the bootstrap imports this file before the packages are installed.
 import fs from "node:fs";
 
 const SETPRIV = ["/usr/bin/setpriv", "/bin/setpriv"].find(isExecutable);
 
 /**
- * Wraps a command line so that its process receives the signal when this process ends, even if this process is killed.
+ * Wraps a command line so that its process receives a signal when this process ends, even if this process is killed.
  *
- * Works on Linux only: util-linux's setpriv sets the signal and then replaces itself with the command, which keeps the
- * pid. On other systems, the command line is returned unchanged.
+ * This works only on Linux, with setpriv from util-linux. setpriv registers the signal and then replaces itself with
+ * the command, so the pid stays the same. On other systems, the command line is returned unchanged.
  */
 export function withDeathSignal(signal, command, args) {
   if (!SETPRIV) return [command, [...args]];

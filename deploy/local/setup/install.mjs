@@ -1,11 +1,11 @@
-// Plain JavaScript without dependencies: the bootstrap imports this file before the packages are installed.
+// Plain JavaScript without dependencies, because the bootstrap imports this file before the packages are installed.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
 import { waitForLock } from "./pid-lock.mjs";
 
-/** Time limit for an installation by another process. Milliseconds. */
+/** Time limit in milliseconds for waiting while another process installs the packages. */
 const INSTALL_TIMEOUT_MS = 10 * 60_000;
 
 /**
@@ -39,7 +39,7 @@ function isInstalled(project) {
   return true;
 }
 
-/** Returns true if npm's record of installed packages contains every package of the lock file in the same version. */
+/** Returns true if the npm record of installed packages contains every package of the lock file in the same version. */
 function hasAllPackages(lockFile, recordFile) {
   const record = readFileOr(recordFile, undefined);
   if (record === undefined) return false;
@@ -52,7 +52,7 @@ function hasAllPackages(lockFile, recordFile) {
     );
 }
 
-/** Returns true if npm may skip the package: the lock file also lists packages for other platforms. */
+/** Returns true if npm may skip the package. The lock file also lists packages for other platforms. */
 function isOptional({ optional, os, cpu, libc }) {
   const otherMachine = (os && !os.includes(process.platform)) || (cpu && !cpu.includes(process.arch)) || libc;
   return Boolean(optional && (otherMachine || !os));
@@ -77,13 +77,16 @@ async function install(project) {
   printLine(`Installed the dependencies (${seconds()} s).`);
 }
 
-/** Returns the command line of the npm that runs this script; otherwise of the npm on PATH. */
+/** Returns the command line of npm. Prefers the npm that runs this script to the npm on PATH. */
 function getNpmCommand() {
   const npmCli = process.env.npm_execpath;
   return npmCli?.endsWith("npm-cli.js") ? [process.execPath, npmCli] : ["npm"];
 }
 
-/** Creates the library links of the Postgres package. npm settings can disable its install script, which does this. */
+/**
+ * Creates the library links of the Postgres package. Its install script creates them, but npm settings can disable the
+ * script.
+ */
 function linkPostgresLibraries(project) {
   const folder = path.join(
     project,

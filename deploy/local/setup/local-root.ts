@@ -6,7 +6,7 @@ import { getLocalPaths, getRelocatedFolder, type LocalPaths } from "./project.ts
 import { type LocalSecrets, loadSecrets } from "./secrets.ts";
 import { SetupError } from "./setup-error.ts";
 
-/** The folder of a stack, which this process has locked. */
+/** The folder of a stack. This process holds its lock. */
 export interface LocalRoot {
   paths: LocalPaths;
   pids: PidRegistry;
@@ -28,7 +28,7 @@ export async function openLocalRoot(root: string, log: (line: string) => void): 
   try {
     const pids = openPidRegistry(paths.pids, log);
     await pids.stopLeftovers();
-    fs.rmSync(paths.stack, { force: true }); // it describes a stack that was killed
+    fs.rmSync(paths.stack, { force: true }); // the file describes a stack that was killed
     return { paths, pids, secrets: await loadSecrets(paths.secrets), release };
   } catch (error) {
     release();
@@ -36,7 +36,7 @@ export async function openLocalRoot(root: string, log: (line: string) => void): 
   }
 }
 
-/** Files that a stack's folder can contain before its secrets are created. If it contains others, it is refused. */
+/** Files that a stack's folder can contain before its secrets are created. A folder with other files is refused. */
 const NAMES_BEFORE_SECRETS = [
   "install.lock",
   "lock",
@@ -60,7 +60,7 @@ function ensureRootFolder(root: string): void {
   );
 }
 
-/** Deletes a stack's folder and its relocated files. The caller must ensure that the stack does not run. */
+/** Deletes a stack's folder and its files in /var/lib. The caller must ensure that the stack is not running. */
 export function removeLocalRoot(root: string): void {
   const resolved = path.resolve(root);
   fs.rmSync(getRelocatedFolder(resolved), { recursive: true, force: true });

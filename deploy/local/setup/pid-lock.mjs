@@ -1,11 +1,11 @@
-// Plain JavaScript without dependencies: the bootstrap imports this file before the packages are installed.
+// Plain JavaScript without dependencies, because the bootstrap imports this file before the packages are installed.
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 
 /**
- * Returns the boot and the start time of a live process. Together they distinguish it from earlier and later processes
- * with the same pid. Returns undefined if the process does not exist or is a zombie.
+ * Returns the boot id of the system and the start time of a process. Together, they distinguish the process from
+ * earlier and later processes with the same pid. Returns undefined if the process does not exist or is a zombie.
  */
 export function readProcessIdentity(pid) {
   try {
@@ -29,17 +29,17 @@ export function readProcessIdentity(pid) {
 
 /** Returns the live process that holds the lock; undefined if the lock is free. */
 export function findLockHolder(file) {
-  // The identity can contain spaces: without /proc it is the start time in the format of ps.
+  // The identity can contain spaces: without /proc, it is a start time that ps prints.
   const [, digits, identity] = /^(\d+) (.+)$/.exec(readOwner(file) ?? "") ?? [];
   const pid = Number(digits);
   return identity !== undefined && readProcessIdentity(pid) === identity ? { pid } : undefined;
 }
 
 /**
- * Acquires a lock that is released when this process ends. The lock is a symbolic link whose target names the owner,
- * because a link and its target are created in one step, also on a full disk. A link of a dead owner is replaced.
+ * Acquires a lock, which becomes free when this process ends. The lock is a symbolic link whose target names the owner.
+ * A link is created together with its target in one step, even on a full disk. A lock whose owner is dead is replaced.
  *
- * Returns `{release}` if the lock was acquired, `{holder}` if another live process holds it.
+ * Returns `{release}` if the lock was acquired, or `{holder}` if another live process holds it.
  */
 export function tryLock(file) {
   const owner = `${process.pid} ${readProcessIdentity(process.pid)}`;
@@ -58,7 +58,7 @@ export function tryLock(file) {
   return { holder: { pid: 0 } };
 }
 
-/** Waits at most `waitMs` milliseconds for the lock and acquires it. Calls `onWait` once if the lock is not free. */
+/** Acquires the lock. If the lock is not free, calls `onWait` once and waits at most `waitMs` milliseconds. */
 export async function waitForLock(file, waitMs, onWait) {
   const deadline = Date.now() + waitMs;
   for (let isRetry = false; ; isRetry = true) {
@@ -70,7 +70,10 @@ export async function waitForLock(file, waitMs, onWait) {
   }
 }
 
-/** Removes the lock of a dead owner. Renames it first: if another process has locked meanwhile, its lock is restored. */
+/**
+ * Removes the lock of a dead owner. Renames the lock first: if a live process has replaced it in the meantime, the
+ * renamed lock is restored.
+ */
 function removeStaleLock(file) {
   const renamed = `${file}.${process.pid}.stale`;
   try {
@@ -86,7 +89,10 @@ function removeIfOwnedBy(file, owner) {
   if (readOwner(file) === owner) fs.rmSync(file, { force: true });
 }
 
-/** Returns the owner's pid and identity; undefined if the lock is free. Earlier releases wrote them into a file. */
+/**
+ * Returns the owner's pid and identity; undefined if the lock is free. In earlier releases, the lock was a regular
+ * file.
+ */
 function readOwner(file) {
   try {
     return fs.readlinkSync(file);

@@ -12,19 +12,21 @@ const entrySchema = z.object({
 });
 type Entry = z.infer<typeof entrySchema>;
 
-/** Time limit for a leftover process to end after its stop signal. Then it is killed. Milliseconds. */
+/** Time limit in milliseconds for a leftover process to end after its stop signal. Then it is killed. */
 const STOP_TIMEOUT_MS = 10_000;
 
-/** A file that lists the processes of a supervisor. If the supervisor is killed, the next start stops them. */
+/**
+ * A file that lists the processes of a supervisor. If the supervisor is killed, the next start stops these processes.
+ */
 export interface PidRegistry {
   /** Records a process that has just started. */
   add(name: string, pid: number, stopSignal: NodeJS.Signals): void;
   remove(pid: number): void;
-  /** Stops the processes of a killed supervisor. A later process that only has the same pid is not stopped. */
+  /** Stops the processes of a killed supervisor. Does not stop an unrelated process that now has a recorded pid. */
   stopLeftovers(): Promise<void>;
 }
 
-/** Opens the registry in a file. The caller must hold the lock of the file's folder. */
+/** Opens the registry. The caller must hold the lock of the file's folder. */
 export function openPidRegistry(file: string, log: (line: string) => void): PidRegistry {
   const entries = new Map<number, Entry>();
   const savedFile = createSavedFile(file, log);
@@ -42,7 +44,7 @@ export function openPidRegistry(file: string, log: (line: string) => void): PidR
     async stopLeftovers() {
       const leftovers = readEntries(file).filter(isAlive);
       for (const { name, pid, signal } of leftovers) {
-        log(`Stopping ${name} (pid ${pid}), left by a start that was killed.`);
+        log(`Stopping ${name} (pid ${pid}), left running by a start that was killed.`);
         sendSignal(pid, signal as NodeJS.Signals);
       }
       await waitForExit(leftovers);
@@ -62,7 +64,9 @@ async function waitForExit(leftovers: Entry[]): Promise<void> {
   while (leftovers.some(isAlive) && Date.now() < deadline) await sleep(20);
 }
 
-/** @throws {Error} if the file is damaged; a crash cannot damage it, because the file is replaced in one step */
+/**
+ * @throws {Error} if the file is damaged; a crash cannot damage the file, because its content is replaced in one step
+ */
 function readEntries(file: string): Entry[] {
   if (!fs.existsSync(file)) return [];
   return z.array(entrySchema).parse(JSON.parse(fs.readFileSync(file, "utf8")));

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import net from "node:net";
 import { SetupError } from "./setup-error.ts";
 
-/** Components that listen, the environment variable that changes their port, and their default port. */
+/** Components that listen on a port, with the environment variable for the port and the default port. */
 const COMPONENTS = {
   gateway: { variable: "GATEWAY_PORT", port: 8080 },
   command: { variable: "COMMAND_PORT", port: 8081 },
@@ -19,13 +19,16 @@ export type Ports = Record<ComponentName, number>;
 
 const COMPONENT_NAMES = Object.keys(COMPONENTS) as ComponentName[];
 
-/** Free ports are below the ephemeral range, so that no outgoing connection occupies them before a component listens. */
+/**
+ * Free ports are chosen below the ephemeral range, so that no outgoing connection occupies them before a component
+ * listens.
+ */
 const MIN_FREE_PORT = 20_000;
 const MAX_FREE_PORT = 29_999;
 const issuedPorts = new Set<number>();
 
 /**
- * Returns the default ports, changed by the variables.
+ * Returns the port of each component: the value of its environment variable, or its default port.
  *
  * @throws {SetupError} if a variable is not a valid port, or two components have the same port
  */
@@ -44,7 +47,7 @@ export function readPorts(env: NodeJS.ProcessEnv): Ports {
   return ports as Ports;
 }
 
-/** Returns a free port for each component. This process never returns a port twice. */
+/** Returns a free port for each component. Within this process, no port is returned twice. */
 export async function findFreePorts(): Promise<Ports> {
   const ports: Partial<Ports> = {};
   for (const name of COMPONENT_NAMES) ports[name] = await findFreePort();
@@ -71,7 +74,7 @@ async function findFreePort(): Promise<number> {
   throw new SetupError(`Found no free port between ${MIN_FREE_PORT} and ${MAX_FREE_PORT}.`);
 }
 
-/** Returns the reason why no server can listen on the loopback port; undefined if the port is free. */
+/** Returns the reason why no server can listen on a loopback port; undefined if the port is free. */
 async function findBindError(port: number): Promise<string | undefined> {
   const server = net.createServer();
   try {

@@ -2,19 +2,24 @@
 export interface Progress {
   /** Writes one line. */
   log(line: string): void;
-  /** Runs one step. Reports regularly that a slow step is still running, and finally how long the step took. */
+  /**
+   * Runs a step. While the step is slow, reports regularly that it is still running. At the end, may report its
+   * duration.
+   */
   step<Result>(name: string, work: () => Promise<Result>): Promise<Result>;
 }
 
-/** Delay before the first report that a step is still running. The delay doubles after each report, up to the maximum. */
+/**
+ * Delay before the first report that a step is still running. After each report, the delay doubles up to the maximum.
+ */
 const FIRST_REPORT_DELAY_MS = 5_000;
 const MAX_REPORT_DELAY_MS = 60_000;
 
 /**
- * Creates a progress report in lines of text. Steps can run in parallel.
+ * Creates a progress report that consists of lines of text. Steps can run in parallel.
  *
  * @param write receives each line
- * @param reportCompletion if true, the end of every step is reported, too
+ * @param reportCompletion if true, the end of every step is also reported
  */
 export function createProgress(write: (line: string) => void, reportCompletion: boolean): Progress {
   return {
@@ -29,7 +34,7 @@ export function createProgress(write: (line: string) => void, reportCompletion: 
 }
 
 /**
- * Waits for the work without a time limit. Reports at growing intervals that the work is still running.
+ * Waits for work without a time limit. Reports at growing intervals that the work is still running.
  *
  * @param write receives each line
  */

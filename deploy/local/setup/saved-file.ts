@@ -1,12 +1,15 @@
 import fs from "node:fs";
 import path from "node:path";
 
-/** Delay before a failed save is retried. Milliseconds. */
+/** Delay in milliseconds before a failed save is retried. */
 const RETRY_DELAY_MS = 1_000;
 
-/** A small file that only its owner can read. It contains the last content that could be written. */
+/** A small file that only its owner can read. It contains the last content that was saved successfully. */
 export interface SavedFile {
-  /** Replaces the content. If that fails, for example on a full disk, logs a line and retries until it succeeds. */
+  /**
+   * Replaces the content. If the file cannot be written, for example on a full disk, logs a line and retries until it
+   * succeeds.
+   */
   save(content: string): void;
   /** Deletes the file and stops retrying. */
   remove(): void;
@@ -38,8 +41,8 @@ export function createSavedFile(file: string, log: (line: string) => void): Save
 }
 
 /**
- * Replaces a file's content. Only the owner can read the file. The content is written to a second file, which is then
- * renamed, so a reader sees either the old or the new content.
+ * Replaces a file's content. Only the owner can read the file. The content is written to a second file, which then
+ * replaces the first file in one step. So a reader sees either the old or the new content.
  */
 export function replaceFile(file: string, content: string): void {
   fs.writeFileSync(`${file}.new`, content, { mode: 0o600 });

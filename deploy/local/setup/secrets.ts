@@ -6,7 +6,7 @@ import { z } from "zod";
 import { replaceFile } from "./saved-file.ts";
 import { SetupError } from "./setup-error.ts";
 
-/** Database users with a password: the superuser of the embedded server, and one user for each service. */
+/** Database users with a password: the superuser of the embedded server, and a user for each service. */
 const databaseUser = z.enum(["superuser", "projection", "command", "query", "audit"]);
 
 const schema = z.object({
@@ -17,19 +17,19 @@ const schema = z.object({
   tokenSigningKeys: z.string(),
   /** Private JWK Set that signs audit exports, as JSON text. */
   auditSigningKeys: z.string(),
-  /** `{current, keys}` as JSON text. */
+  /** Keys for encrypting webhook secrets, as JSON text: `{current, keys}`. */
   webhookSecretKeys: z.string(),
 });
 
-/** Secrets of one local stack, created at its first start. */
+/** Secrets of a local stack. The first start of the stack creates them. */
 export type LocalSecrets = z.infer<typeof schema>;
 
-/** Secrets file of an earlier version. It may lack secrets that were added later. */
+/** Secrets file of an earlier version, which may lack some of the current secrets. */
 const formerSchema = z.looseObject({ postgres: z.looseObject({}) });
 
 /**
- * Reads the secrets from a file that only its owner can read. Creates the file if it does not exist, and adds secrets
- * that an earlier version did not write.
+ * Reads the secrets from a file that only its owner can read. Creates the file if it is missing, and adds secrets that
+ * an earlier version did not write.
  *
  * @throws {SetupError} if the file is damaged
  */

@@ -1,4 +1,7 @@
-/** A problem of this machine or its settings. The message is one line for the user, printed without a stack trace. */
+/**
+ * A problem of this machine or its settings. The message is one line for the user, which is printed without a stack
+ * trace.
+ */
 export class SetupError extends Error {
   override readonly name = "SetupError";
 }

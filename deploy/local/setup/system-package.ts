@@ -3,14 +3,17 @@ import { accessSync, constants, existsSync } from "node:fs";
 import path from "node:path";
 import { SetupError } from "./setup-error.ts";
 
-/** A program that the Debian package of the same name installs. */
+/** A program. The Debian package with the program has the same name. */
 export interface SystemProgram {
   name: string;
-  /** Sentence that tells the user how to install the program, for systems where that cannot be automated. */
+  /**
+   * Sentence that tells the user how to install the program. It is shown if the program cannot be installed
+   * automatically.
+   */
   installAdvice: string;
 }
 
-/** Time limit of one apt-get command. Milliseconds. */
+/** Time limit in milliseconds for one apt-get command. */
 const APT_GET_TIMEOUT_MS = 5 * 60_000;
 
 /**

@@ -4,7 +4,7 @@ import { SetupError } from "./setup-error.ts";
 
 const run = promisify(execFile);
 
-/** System user that runs Postgres if root starts the stack. The stack creates the user and never removes it. */
+/** System user that runs Postgres if root starts the stack. The stack creates this user and never removes it. */
 const POSTGRES_USER_NAME = "clinic-postgres";
 
 export interface SystemUser {
@@ -13,8 +13,9 @@ export interface SystemUser {
 }
 
 /**
- * Returns the unprivileged system user that runs Postgres if root starts the stack, because Postgres refuses to run as
- * root. Creates the user if it does not exist. Returns undefined for any other user: Postgres then runs as that user.
+ * Returns the unprivileged system user that runs Postgres if root starts the stack. Postgres refuses to run as root.
+ * Creates the system user if it does not exist. Returns undefined if the current user is not root, because Postgres
+ * then runs as that user.
  *
  * @throws {SetupError} if the user cannot be created
  */
@@ -27,7 +28,7 @@ export async function ensurePostgresUser(): Promise<SystemUser | undefined> {
     () => "the new user does not exist after useradd",
     (error) => String(error.stderr || error.message).trim(),
   );
-  // useradd also fails if another start created the user at the same time.
+  // useradd also fails if another start creates the user at the same time.
   const created = await findPostgresUser();
   if (created) return created;
   throw new SetupError(

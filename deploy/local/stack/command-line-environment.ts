@@ -1,16 +1,16 @@
 import type { StackFile } from "./stack-file.ts";
 
-/** The part of the stack file that command lines use. */
+/** The part of the stack file that command-line programs use. */
 export type RunningStack = Pick<StackFile, "auditSigningKeys" | "webhookSecretKeys"> & {
   urls: Pick<StackFile["urls"], "eventstore" | "nats"> & { postgres: { projection: string } };
 };
 
 /**
- * Returns the settings of the running stack that a command line uses because the environment does not set them.
+ * Returns the settings of the running stack that a command-line program uses. The environment always takes precedence.
  *
- * The log and the database must belong together, because a command may compare the read models with the log. So the
- * stack's URLs are used only if the environment names no other log or database. The stack's keys are used only with its
- * log, and its NATS server only with its database.
+ * The log and the database must belong together, because a program may compare the read models with the log. So the
+ * stack's URLs of both are used only if the environment names no other log or database. The stack's keys are used only
+ * together with its log, and its NATS server only together with its database.
  */
 export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: RunningStack): NodeJS.ProcessEnv {
   const { eventstore, nats, postgres } = stack.urls;

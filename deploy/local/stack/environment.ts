@@ -15,9 +15,9 @@ export interface EnvironmentOptions {
   ports: Ports;
   secrets: LocalSecrets;
   servers: Pick<Servers, "eventstoreUrl" | "natsUrl" | "databaseUrls">;
-  /** Environment of the user who starts the stack. Every service inherits it, except some settings. */
+  /** Environment of the user who starts the stack. Every service inherits it, except for some variables. */
   inherited: NodeJS.ProcessEnv;
-  /** Settings of individual services, which override all others. */
+  /** Settings of individual services. They override all other settings. */
   overrides?: Partial<Record<ServiceName, Environment>> | undefined;
 }
 
@@ -43,7 +43,7 @@ export function buildServiceUrls(ports: Ports): ServiceUrls {
 
 /** Default settings that the user's environment can override. */
 const DEFAULT_SETTINGS: Partial<Record<ServiceName, Environment>> = {
-  // Short, so that a user can watch how a delivery fails.
+  // The intervals are short, so that a user can watch how a delivery fails.
   projection: { WEBHOOK_RETRY_SCHEDULE: "1,2,3" },
 };
 
@@ -65,7 +65,7 @@ export function buildServiceEnvironments(options: EnvironmentOptions): Environme
   }));
 }
 
-/** Returns the settings that differ between the services: URLs of servers and other services, and keys. */
+/** Returns the settings that differ between the services: keys, and URLs of servers and of other services. */
 function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): Environments {
   const urls = buildServiceUrls(ports);
   const log = { EVENTSTORE_URL: servers.eventstoreUrl };
@@ -105,7 +105,7 @@ function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): 
   };
 }
 
-/** Returns the settings that every service inherits. Leaves out the variables that npm sets. */
+/** Returns the settings that every service inherits. Omits variables that npm sets. */
 function selectInherited(inherited: NodeJS.ProcessEnv): Environment {
   const entries = Object.entries(inherited).filter(
     (entry): entry is [string, string] =>

@@ -16,11 +16,11 @@ import type { Progress } from "../setup/progress.ts";
 const STATEMENT_TIMEOUT_MS = 30_000;
 
 /**
- * Rebuilds read models that an earlier release created in the local database. In production, an operator runs
- * `projection rebuild` instead, while the earlier release still runs. If the database belongs to another log, the read
+ * Rebuilds read models that an earlier release created in the local database. In production, an operator instead runs
+ * `projection rebuild` while the earlier release still runs. If the database belongs to a different log, the read
  * models are not rebuilt, and the projection service reports the mismatch.
  *
- * @param signal aborted to interrupt a rebuild; the next start continues it
+ * @param signal aborted to interrupt a rebuild; the next start continues the rebuild
  */
 export async function upgradeReadModels(
   { databaseUrl, eventstoreUrl }: { databaseUrl: string; eventstoreUrl: string },
@@ -29,7 +29,7 @@ export async function upgradeReadModels(
 ): Promise<void> {
   const fingerprint = await readStoredFingerprint(databaseUrl);
   if (fingerprint === undefined || fingerprint === fingerprintOf(readModels)) return;
-  const logger = createLogger("read models", "silent"); // the start prints its own progress
+  const logger = createLogger("read models", "silent"); // progress is reported through `progress` instead
   const pool = createPool({
     url: databaseUrl,
     applicationName: "read models",

@@ -16,13 +16,13 @@ const SERVICES = {
   gateway: { name: "gateway", entry: "deploy/local/gateway/main.ts" },
 } as const;
 
-/** Time limit for one readiness probe, longer than the readiness checks of the service. Milliseconds. */
+/** Time limit in milliseconds for one readiness probe. It is longer than the readiness checks of the service. */
 const PROBE_TIMEOUT_MS = 15_000;
 
-/** Time after which the reason is reported why a service is not ready. Milliseconds. */
+/** Time in milliseconds after which the start reports why a service is not ready yet. */
 const REPORT_AFTER_MS = 5_000;
 
-/** Prepares the process of a service. Does not start it. `env` must contain PORT. */
+/** Prepares the process of a service, but does not start it. `env` must contain PORT. */
 export function createServiceComponent(
   service: ServiceName,
   env: Environment,
@@ -39,7 +39,7 @@ export function createServiceComponent(
   return createComponent({ name, prepareProcess }, context);
 }
 
-/** Returns a function that checks whether the service is ready. It reports the reason if the service is not ready. */
+/** Returns a function that checks whether a service is ready. If the service is not ready, the function reports why. */
 function createReadinessProbe(
   name: string,
   url: string,
@@ -57,7 +57,9 @@ function createReadinessProbe(
   };
 }
 
-/** Body of /health/ready. Contains null for each part that is ready; otherwise the reason why it is not ready. */
+/**
+ * Body of /health/ready. For each part of the service, contains null if the part is ready, and otherwise the reason.
+ */
 const readinessSchema = z.object({ parts: z.record(z.string(), z.string().nullable()) });
 
 /** @returns an empty reason if the service is ready or does not respond */
@@ -67,12 +69,12 @@ async function fetchReadiness(url: string): Promise<{ ready: boolean; reason: st
     if (statusCode === 200) return { ready: true, reason: "" };
     const { parts } = readinessSchema.parse(JSON.parse(body));
     const reasons = Object.entries(parts).flatMap(([part, problem]) =>
-      // The text after the semicolon is the lag, which changes with each response.
+      // The text after the semicolon states the lag. It is omitted, because it changes with each response.
       problem === null ? [] : [`${part}: ${problem.split(";")[0]}`],
     );
     return { ready: false, reason: reasons.join(", ") };
   } catch {
-    // The service does not listen yet, or is stopping. The caller repeats the probe.
+    // The service does not listen yet, or is stopping. The caller probes the service again.
     return { ready: false, reason: "" };
   }
 }
@@ -80,7 +82,7 @@ async function fetchReadiness(url: string): Promise<{ ready: boolean; reason: st
 async function get(url: string): Promise<{ statusCode: number | undefined; body: string }> {
   const request = http.get(url, { timeout: PROBE_TIMEOUT_MS, agent: false });
   request.on("timeout", () => request.destroy());
-  request.on("error", () => undefined); // the pending await throws the error
+  request.on("error", () => undefined); // the await below throws the error
   const [response] = (await once(request, "response")) as [http.IncomingMessage];
   return { statusCode: response.statusCode, body: await text(response) };
 }

@@ -4,7 +4,7 @@ import type { SavedFile } from "../setup/saved-file.ts";
 import { mapServices, SERVICE_NAMES } from "./environment.ts";
 import type { Stack } from "./stack.ts";
 
-/** Creates the shape of an object with these text fields. */
+/** Creates the schema of an object whose fields are texts with these names. */
 const texts = <Name extends string>(...names: readonly Name[]) =>
   Object.fromEntries(names.map((name) => [name, z.string()])) as Record<Name, z.ZodString>;
 
@@ -12,7 +12,7 @@ const texts = <Name extends string>(...names: readonly Name[]) =>
 const schema = z.object({
   startedAt: z.string(),
   pid: z.int(),
-  /** URL of each service, and of each server with its password. */
+  /** URLs of the services and of the servers. The server URLs contain passwords. */
   urls: z.object({
     ...texts(...SERVICE_NAMES, "eventstore", "nats"),
     postgres: z.object(texts("projection", "command", "query", "audit")),
@@ -21,9 +21,9 @@ const schema = z.object({
   apis: z.object(texts("portal", "sandbox", "production", "audit", "reference")),
   /** Readiness URL of each service. */
   health: z.object(texts(...SERVICE_NAMES)),
-  /** Private JWK Set as JSON text. */
+  /** Private JWK Set that signs audit exports, as JSON text. */
   auditSigningKeys: z.string(),
-  /** `{current, keys}` as JSON text. */
+  /** Keys for encrypting webhook secrets, as JSON text: `{current, keys}`. */
   webhookSecretKeys: z.string(),
   /** Credentials for the demo data. */
   demo: z.object({
@@ -34,7 +34,7 @@ const schema = z.object({
         scopes: z.array(z.string()),
       }),
     ),
-    /** Can read all recorded events. */
+    /** Auditor with access to all recorded events. */
     auditor: z.object(texts("credential")),
   }),
 });
@@ -44,7 +44,7 @@ export type StackFile = z.infer<typeof schema>;
 /** Credentials for the demo data. */
 export type DemoAccess = StackFile["demo"];
 
-/** Saves the description of the running stack. Scripts, the demo and the command lines read it. */
+/** Saves the description of the running stack for scripts, the demo and command-line programs. */
 export function writeStackFile(stack: Stack, demo: DemoAccess, file: SavedFile): void {
   const { servers, urls } = stack;
   const { gateway } = urls;
@@ -76,7 +76,7 @@ export function writeStackFile(stack: Stack, demo: DemoAccess, file: SavedFile):
 /**
  * Reads the description of the running stack.
  *
- * @returns undefined if no stack runs
+ * @returns undefined if no stack is running
  * @throws {Error} one line, if a stack of another version wrote the file
  */
 export function readStackFile(file: string): StackFile | undefined {

@@ -21,11 +21,11 @@ import { upgradeReadModels } from "./read-models.ts";
 import { createServiceComponent } from "./services.ts";
 
 export interface StackOptions extends Omit<ServerOptions, "ports" | "otherComponents"> {
-  /** "fixed": the default ports, changed by the port variables. "free": any free ports. */
+  /** "fixed" uses the default ports and the port variables. "free" uses any free ports. */
   ports: "fixed" | "free";
-  /** Environment with port variables and with settings for all services. */
+  /** Environment with the port variables and with settings for all services. */
   env: NodeJS.ProcessEnv;
-  /** Settings of individual services, which override all others. */
+  /** Settings of individual services. They override all other settings. */
   serviceEnv?: Partial<Record<ServiceName, Environment>>;
 }
 
@@ -42,9 +42,14 @@ export interface Stack {
 }
 
 /**
- * Starts the whole stack. The servers start first, then the gateway and projection, which applies the migrations, then
- * command, query-api and audit. Read models of an earlier release are rebuilt before the services start. If a component
- * fails, all others are stopped.
+ * Starts the whole stack in this order:
+ *
+ *     1. the servers
+ *     2. the gateway and the projection service, which applies the migrations
+ *     3. the command, query API and audit services
+ *
+ * If an earlier release created the read models, they are rebuilt before step 2. If a component fails, all other
+ * components are stopped.
  *
  * @throws {SetupError} one line, followed by the last lines of output if a component failed
  */

@@ -2,20 +2,22 @@ import type { PidRegistry } from "../setup/pid-registry.ts";
 import type { LocalPaths } from "../setup/project.ts";
 import { SetupError } from "../setup/setup-error.ts";
 
-/** A server or service of the stack. After a stop, it can be started again with the same port and data. */
+/** A server or service of the stack. After it has stopped, it can be started again with the same port and data. */
 export interface Component {
   readonly name: string;
   /** True for an external server, which the stack cannot start or stop. */
   readonly isExternal: boolean;
-  /** Pid of the running process; undefined if the component does not run. */
+  /** Pid of the running process; undefined if the component is not running. */
   readonly pid: number | undefined;
-  /** Starts the process if it does not run, and waits until it is ready. Fails if the process ends first. */
+  /**
+   * Starts the process if it is not running, and waits until it is ready. Fails if the process ends before it is ready.
+   */
   start(): Promise<void>;
   /** Stops the process gracefully. */
   stop(): Promise<void>;
-  /** Sends SIGKILL, like a crash. The supervisor does not restart the process. */
+  /** Sends SIGKILL to simulate a crash. The supervisor does not restart the process. */
   kill(): Promise<void>;
-  /** Waits until the process is ready. @throws {SetupError} if the component does not run */
+  /** Waits until the process is ready. @throws {SetupError} if the component is not running */
   waitUntilReady(): Promise<void>;
 }
 
@@ -26,11 +28,11 @@ export interface ComponentContext {
   log: (line: string) => void;
   /** If true, a component that dies or hangs is restarted. */
   restart?: boolean | undefined;
-  /** Aborted to stop the stack, also while it starts. */
+  /** Aborted to stop the stack, even while it is still starting. */
   signal?: AbortSignal | undefined;
 }
 
-/** Creates the component of an external server. `start` does nothing, and `stop` and `kill` fail. */
+/** Creates the component of an external server. Its method `start` does nothing, and `stop` and `kill` fail. */
 export function createExternalComponent(name: string): Component {
   const refuse = async () => {
     throw new SetupError(`${name} is an external server. Start and stop it where it runs.`);

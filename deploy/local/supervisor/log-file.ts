@@ -1,14 +1,17 @@
 import fs from "node:fs";
 import path from "node:path";
 
-/** Maximum size of a log. A full log is renamed to `<name>.log.1` and replaces the previous file of that name. Bytes. */
+/**
+ * Maximum size of a log file in bytes. A full file is renamed to `<name>.log.1` and replaces the previous file of that
+ * name.
+ */
 const MAX_BYTES = 16 * 1024 * 1024;
 
-/** Limits on the lines that are kept in memory for the message of a failed start. */
+/** Limits on the last lines of output, which are kept in memory for the error message of a failed start. */
 const MAX_LAST_LINES = 30;
 const MAX_LINE_LENGTH = 2_000;
 
-/** Interval between attempts to write how many lines were lost. Milliseconds. */
+/** Interval in milliseconds between attempts to report the number of lost lines. */
 const REPORT_INTERVAL_MS = 1_000;
 
 const LINE_FEED = 10;
@@ -16,19 +19,19 @@ const LINE_FEED = 10;
 export interface LogFile {
   readonly path: string;
   /**
-   * Appends output. Synchronous, so that output does not accumulate in memory if the disk is slow. Never throws. Lines
-   * that cannot be written are counted, and the log states their number as soon as the disk has space.
+   * Appends output. The write is synchronous, so that output does not accumulate in memory if the disk is slow. Never
+   * throws. Lines that cannot be written are counted, and their number is written to the log when the disk has space.
    */
   write(chunk: Buffer): void;
   /** Returns the last lines of output. */
   lastLines(): string[];
-  /** Closes the file. A later write opens it again. Lost lines are reported even if the file is closed. */
+  /** Closes the file. A later write opens the file again. Lost lines are reported even if the file is closed. */
   close(): void;
 }
 
 /**
- * Returns the log of a component. The first write creates the file. All processes of a component use the same object, so
- * that lost lines are reported even if the process has ended.
+ * Returns the log of a component. The first write creates the file. All processes of a component use the same log
+ * object, so that lost lines are reported even after a process has ended.
  */
 export function openLogFile(file: string): LogFile {
   const appender = new Appender(file);
@@ -48,13 +51,13 @@ export function openLogFile(file: string): LogFile {
   };
 }
 
-/** Appends to a file. If the disk is full, drops and counts lines instead of failing. */
+/** Appends to a file. If the disk is full, drops and counts lines instead of throwing an error. */
 class Appender {
   readonly #file: string;
   #descriptor: number | undefined;
   #bytes = 0;
   #isClosed = false;
-  /** True if the last line was written incompletely. Then the next line must begin with a line feed. */
+  /** True if only a part of the last line was written. The next line must then begin with a line feed. */
   #endsMidLine = false;
   #lostLines = 0;
   #lostSince = new Date(0);
@@ -93,7 +96,7 @@ class Appender {
     }
   }
 
-  /** Writes how many lines were lost. Returns false if the disk still has no space for that line. */
+  /** Writes how many lines were lost. Returns false if the disk has no space even for this report. */
   #reportLostLines(): boolean {
     if (this.#lostLines === 0) return true;
     const since = this.#lostSince.toISOString();
@@ -106,7 +109,7 @@ class Appender {
     return true;
   }
 
-  /** Returns the bytes that could not be written. */
+  /** Returns the part of the chunk that could not be written. */
   #tryWrite(chunk: Buffer): Buffer {
     let rest = chunk;
     try {
@@ -123,7 +126,7 @@ class Appender {
     return rest;
   }
 
-  /** Opens the file if it is closed. Starts a new file if the next bytes would exceed the maximum size. */
+  /** Opens the file if it is closed. If the next bytes would exceed the maximum size, starts a new file. */
   #ensureOpen(nextBytes: number): number {
     if (this.#descriptor !== undefined && this.#bytes + nextBytes > MAX_BYTES) {
       const fullFile = this.#descriptor;

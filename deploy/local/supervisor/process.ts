@@ -6,28 +6,31 @@ import type { PidRegistry } from "../setup/pid-registry.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import type { LogFile } from "./log-file.ts";
 
-/** Defines a process: its command line, and the ways to detect that it is ready and to stop it. */
+/** Defines a process: its command line, how to detect that it is ready, and how to stop it. */
 export interface ProcessSpec {
   name: string;
   command: string;
   args: readonly string[];
-  /** The complete environment of the process. The environment of the supervisor is not inherited. */
+  /** The complete environment of the process. The process does not inherit the supervisor's environment. */
   env: NodeJS.ProcessEnv;
   cwd?: string;
   /** Operating system user of the process; by default, the user of the supervisor. */
   user?: { uid: number; gid: number } | undefined;
-  /** The process is ready if its output matches the pattern, or if the probe returns true. The probe runs every 40 ms. */
+  /** The process is ready when its output matches the pattern or the probe returns true. The probe runs every 40 ms. */
   ready: RegExp | (() => Promise<boolean>);
   /** Receives the output of the process. All processes of a component use the same log. */
   log: LogFile;
   stopSignal?: NodeJS.Signals;
-  /** Time limit for the process to end after its stop signal. Then it is killed. Milliseconds. */
+  /** Time limit in milliseconds for the process to end after its stop signal. Then it is killed. */
   stopTimeoutMs?: number;
-  /** Signal for the process if the supervisor dies. By default SIGKILL, because every component recovers from a crash. */
+  /**
+   * Signal that the process receives if the supervisor dies. The default is SIGKILL, because every component recovers
+   * from a crash.
+   */
   deathSignal?: NodeJS.Signals;
 }
 
-/** Time limit for the remaining output of a process that has ended. Milliseconds. */
+/** Time limit in milliseconds for receiving the remaining output of a process that has ended. */
 const OUTPUT_TIMEOUT_MS = 500;
 
 /** Exit code or signal of a process that has ended. */
@@ -41,21 +44,21 @@ export interface RunningProcess {
   /** Resolves when the process has ended and the log contains all its output. */
   readonly exited: Promise<Exit>;
   /**
-   * Waits until the process is ready. Has no time limit, because a start is slow on a busy machine, and a restart would
+   * Waits until the process is ready. There is no time limit: on a busy machine, a start is slow, and a restart would
    * increase the load.
    *
-   * @throws {SetupError} with the last lines of output, if the process ends first
+   * @throws {SetupError} with the last lines of output, if the process ends before it is ready
    */
   waitUntilReady(): Promise<void>;
   /** Sends the stop signal. Sends SIGKILL if the process does not end within its time limit. */
   stop(): Promise<void>;
-  /** Sends SIGKILL, like a crash. */
+  /** Sends SIGKILL to simulate a crash. */
   kill(): Promise<void>;
 }
 
 /**
- * Starts a process and appends its output to its log. The process ends if the supervisor dies. It has its own session, so
- * that the terminal sends the signal of Ctrl-C only to the supervisor.
+ * Starts a process and appends its output to its log. The process ends if the supervisor dies. It has its own session,
+ * so only the supervisor receives the terminal's signal after Ctrl-C.
  *
  * @throws {SetupError} if the process cannot be started
  */
@@ -107,7 +110,7 @@ function createHandle(
   const ready = waitForReadiness(spec, child, exited).catch((error) => {
     throw new SetupError(describeFailure(spec, error));
   });
-  ready.catch(() => undefined); // waitUntilReady() throws the error; without a caller, the rejection is ignored
+  ready.catch(() => undefined); // ignores the rejection if nobody calls waitUntilReady()
   return {
     pid,
     exited,
@@ -173,7 +176,7 @@ function formatStartLine(name: string): string {
   return `--- ${new Date().toISOString()} ${name} starts\n`;
 }
 
-/** Returns a message with the reason of the failure, the path of the log, and the last lines of the process. */
+/** Returns a message with the reason of the failure, the path of the log, and the last lines of output. */
 function describeFailure({ name, log }: ProcessSpec, error: Error): string {
   const lines = log.lastLines();
   const startLine = lines.findLastIndex((line) => line.startsWith("--- ") && line.endsWith(`${name} starts`));

@@ -5,7 +5,7 @@ import type { Component, ComponentContext } from "./component.ts";
 import { openLogFile } from "./log-file.ts";
 import { type Exit, type ProcessSpec, type RunningProcess, startProcess } from "./process.ts";
 
-/** The delay before a restart doubles from 0.25 s to 15 s. It is reset if a process was ready for 60 s. */
+/** The delay before a restart doubles from 0.25 s up to 15 s. It is reset after a process has been ready for 60 s. */
 const FIRST_RESTART_DELAY_MS = 250;
 const MAX_RESTART_DELAY_MS = 15_000;
 const RESET_DELAY_AFTER_MS = 60_000;
@@ -18,17 +18,17 @@ export interface ComponentDefinition {
   /** Called before each start of the process. */
   prepareProcess: () => ProcessOptions | Promise<ProcessOptions>;
   /**
-   * Watches a ready process until the signal is aborted. Resolves with the reason if the process must be restarted, or
-   * with undefined if the signal is aborted.
+   * Watches a process that is ready. If the process must be restarted, resolves with the reason. If the signal is
+   * aborted, resolves with undefined.
    */
   watch?: (signal: AbortSignal) => Promise<string | undefined>;
 }
 
 /**
- * Creates a component whose process the supervisor runs. Does not start the process.
+ * Creates a component whose process the supervisor manages. Does not start the process.
  *
- * If the context allows restarts, a process that dies is restarted. The number of attempts and the time of a start are
- * not limited, because a full disk can last for hours.
+ * If the context allows restarts, a process that dies is restarted. Neither the number of attempts nor the duration of
+ * a start is limited, because a disk can be full for hours.
  */
 export function createComponent(definition: ComponentDefinition, context: ComponentContext): Component {
   return new SupervisedProcess(definition, context);
@@ -42,7 +42,7 @@ class SupervisedProcess implements Component {
   readonly #log;
   #current: RunningProcess | undefined;
   #consecutiveFailures = 0;
-  /** Aborted while the component must not run: before the first start, and after a stop or kill. */
+  /** Aborted while the component must not run: before its first start, and after a stop or kill. */
   #runSignal: AbortSignal = AbortSignal.abort();
   #abortRun: () => void = () => undefined;
   #restarting: Promise<void> | undefined;
@@ -60,7 +60,7 @@ class SupervisedProcess implements Component {
 
   async start(): Promise<void> {
     if (this.#current) return this.#current.waitUntilReady();
-    // Ends a restart that waits for its delay, because two loops must not start the process twice.
+    // Cancels a restart that is still waiting for its delay, so that the process is not started twice.
     this.#abortRun();
     await this.#restarting;
     const { signal } = this.#context;
@@ -74,7 +74,7 @@ class SupervisedProcess implements Component {
     try {
       const process = await this.#launch();
       await process.waitUntilReady();
-      // The process is supervised only after its first start, because the caller handles a failure of the first start.
+      // The process is supervised only after its first start. If the first start fails, the caller handles the failure.
       this.#supervise(process);
     } finally {
       signal?.removeEventListener("abort", stop);
@@ -143,7 +143,7 @@ class SupervisedProcess implements Component {
     this.#restarting = this.#restart(this.#runSignal);
   }
 
-  /** Starts the process until it becomes ready or the signal is aborted. */
+  /** Tries to start the process until it is ready or the signal is aborted. */
   async #restart(runSignal: AbortSignal): Promise<void> {
     const { log } = this.#context;
     while (!runSignal.aborted) {

@@ -1,4 +1,4 @@
-/** The file of the acknowledged end: its damage, its former format, and data after the acknowledged end. */
+/** The file of the acknowledged end. The tests cover damage, the format of earlier releases, and data after the end. */
 import { copyFile, readFile, rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "chai";
@@ -28,7 +28,7 @@ describe("the acknowledged end of the embedded log", function () {
   });
   afterEach(() => remove());
 
-  it("a start replaces a damaged copy of the acknowledged end, but fails if both copies are damaged", async () => {
+  it("a log starts and replaces a damaged copy of the acknowledged end, but does not start if both copies are damaged", async () => {
     await createLog(dir, 100);
     const intact = await readFile(getEndFilePath(dir));
     for (const offset of [20, 4096 + 20]) {
@@ -44,7 +44,7 @@ describe("the acknowledged end of the embedded log", function () {
     expect(await getStartError(dir)).to.include("Both copies");
   });
 
-  it("a start converts the acknowledged end of an earlier release, which has its second copy at byte 512", async () => {
+  it("a log converts the acknowledged end of an earlier release, whose second copy is at byte 512", async () => {
     await createLog(dir, 100);
     const current = await readFile(getEndFilePath(dir));
     const former = Buffer.alloc(1024);
@@ -73,7 +73,7 @@ describe("the acknowledged end of the embedded log", function () {
     let bytes: Buffer;
     let lines: string[];
 
-    /** Creates a log whose last write is on disk but after the recorded acknowledged end. */
+    /** Creates a log whose last write is on disk but is not yet recorded in the acknowledged end. */
     beforeEach(async () => {
       acknowledged = await changeAndRead(dir, (store) => appendEvents(store, 50));
       border = (await stat(getSegmentPath(dir, 1))).size;
@@ -96,12 +96,12 @@ describe("the acknowledged end of the embedded log", function () {
       return content;
     }
 
-    it("a start keeps a complete write after the acknowledged end", async () => {
+    it("a starting log keeps a complete write that is not recorded as acknowledged", async () => {
       expect(await startAndRead()).to.deep.equal(complete);
       expect(lines).to.deep.equal([]);
     });
 
-    it("a start drops and reports an incomplete write after the acknowledged end, wherever the write ends", async () => {
+    it("a starting log drops and reports an incomplete last write, regardless of where it was cut off", async () => {
       for (const length of [border + 1, border + 39, border + 40, border + 41, border + 2_200, size - 1]) {
         await writeFile(getSegmentPath(dir, 1), bytes.subarray(0, length));
         const end = await readFile(getEndFilePath(dir));
@@ -113,7 +113,7 @@ describe("the acknowledged end of the embedded log", function () {
       }
     });
 
-    it("a start drops a write after the acknowledged end if the write ends in zeros", async () => {
+    it("a starting log drops an unacknowledged write if its last bytes are zeros, as after a power loss", async () => {
       for (const zeros of [size - border, size - border - 40, 3_000, 600]) {
         const written = Buffer.from(bytes).fill(0, size - zeros);
         await writeFile(getSegmentPath(dir, 1), written);

@@ -10,7 +10,10 @@ import {
 
 const EMPTY_STREAM: AppendTarget = { lastRevision: NO_STREAM, isTombstoned: false, isSoftDeleted: false };
 
-/** Creates the state and history of a stream with these event ids. `remembered` says if the ids are known as recent. */
+/**
+ * Creates the state and history of a stream with these event ids. If `remembered` is true, the ids were written
+ * recently.
+ */
 function createStream(
   ids: readonly string[],
   remembered = true,
@@ -46,7 +49,7 @@ describe("append rules", () => {
     expect(decide(0, ["b", "c"])).to.deep.equal({ kind: "already-written", revision: 2 });
   });
 
-  it("an append at an earlier revision is refused if not all of its ids are stored in the same order", () => {
+  it("an append at an earlier revision is refused unless all its ids are stored there in the same order", () => {
     expect(decide(1, ["c", "d"])).to.deep.equal(WRONG_REVISION);
     expect(decide(0, ["c", "b"])).to.deep.equal(WRONG_REVISION);
   });
@@ -57,7 +60,7 @@ describe("append rules", () => {
     expect(decide(ANY, [])).to.deep.equal({ kind: "write" });
   });
 
-  it("without an exact revision, the remembered ids decide whether an append is a retry", () => {
+  it("an append without an exact revision is a retry if its ids are remembered", () => {
     for (const expected of [ANY, STREAM_EXISTS]) {
       expect(decide(expected, ["x", "a"])).to.deep.equal({ kind: "write" });
       expect(decide(expected, ["b", "c"])).to.deep.equal({ kind: "already-written", revision: 2 });

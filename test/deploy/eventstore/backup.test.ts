@@ -1,4 +1,4 @@
-/** Makes a backup of a running log with the commands from the README of the embedded log. */
+/** Backs up a running log with the commands from the README of the embedded log. */
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { createAppend, openStore, readContent, submit } from "./stored-log.ts";
 
 const README = join(import.meta.dirname, "../../../deploy/local/eventstore/README.md");
 
-/** Returns the commands from the README section about backups, with the given directories. */
+/** Returns the commands from the README's section about backups, with the given directories. */
 async function readBackupScript(log: string, backup: string): Promise<string> {
   const text = await readFile(README, "utf8");
   const [, script] = /## Backups\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(text) ?? [];

@@ -1,4 +1,4 @@
-/** Kills the log under load with SIGKILL. */
+/** Kills the log with SIGKILL under load. */
 import { type EventStoreDBClient, jsonEvent, NO_STREAM } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
@@ -13,7 +13,7 @@ interface AcknowledgedEvent {
   readonly position: bigint;
 }
 
-/** Appends to one stream. Retries each event at the same revision until it is acknowledged. */
+/** Appends events to one stream. Retries each event at the same revision until it is acknowledged. */
 class Appender {
   readonly stream: string;
   readonly acknowledged: AcknowledgedEvent[] = [];
@@ -23,7 +23,7 @@ class Appender {
     this.stream = stream;
   }
 
-  /** Appends until the log is killed. The next run retries the unacknowledged append. */
+  /** Appends events until the log is killed. The next call retries the append that was not acknowledged. */
   async run(client: EventStoreDBClient): Promise<void> {
     for (;;) {
       const revision = this.acknowledged.length - 1;
@@ -46,7 +46,7 @@ class Appender {
 describe("the embedded log under SIGKILL", function () {
   this.timeout(120_000);
 
-  it("after SIGKILL under load, the log contains every acknowledged event exactly once and in order, and accepts retries", async () => {
+  it("after SIGKILL under load, the log contains every acknowledged event once and in order, and accepts retries", async () => {
     const { dir, remove } = await createTemporaryDir();
     const port = await findFreePort();
     const appenders = Array.from({ length: APPENDER_COUNT }, (_, n) => new Appender(`crash-${n}`));
@@ -97,7 +97,7 @@ async function verify(dir: string, appenders: readonly Appender[]): Promise<void
   for (const { stream, acknowledged } of appenders) {
     const stored = (byStream.get(stream) ?? []).map((event) => event!);
     expect(stored.map(({ revision }) => Number(revision))).to.deep.equal(stored.map((_, index) => index));
-    // Each appender has at most one append that was stored but not acknowledged.
+    // Each appender has at most one append that is stored but not acknowledged.
     expect(stored.length - acknowledged.length).to.be.within(0, 1);
     const found = stored.slice(0, acknowledged.length);
     expect(found.map(({ id, position }) => ({ id, position: position.commit }))).to.deep.equal(acknowledged);

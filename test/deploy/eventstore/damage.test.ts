@@ -1,4 +1,7 @@
-/** Damaged files: the start or the read fails with one line, and a start drops only unacknowledged data. */
+/**
+ * Damaged files. A log with damaged acknowledged data does not start, or reads of that data fail, with a one-line
+ * error. A starting log drops only data that was never acknowledged.
+ */
 import { copyFile, readFile, rename, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
@@ -30,7 +33,7 @@ describe("damaged files of the embedded log", function () {
   });
   afterEach(() => remove());
 
-  it("a log with a flipped bit in its newest file does not start, and the error names file, offset, position and remedy", async () => {
+  it("a log with a flipped bit in its newest file does not start, and the error states file, offset, position and remedy", async () => {
     const segments = await createLog(dir, 3_040);
     const newest = getSegmentPath(dir, segments);
     await flipBit(newest, 0.5);
@@ -79,12 +82,12 @@ describe("damaged files of the embedded log", function () {
         .and.to.match(/position \d+: .+ checksum .+ backup/);
       expect(lines.at(-1)).to.include(getSegmentPath(dir, 1));
     }
-    // To recognise a retry, the log compares the ids with the stored events.
+    // To recognise a retry, the log compares its ids with those of the stored events.
     await getRejection(client.appendToStream("damaged", damaged, { expectedRevision: "no_stream" }));
     await getRejection(client.appendToStream("damaged", createEvent(1), { expectedRevision: 0n }));
     expect(await collect(client.readStream("before"))).to.have.length(30);
     expect(await collect(client.readStream("after"))).to.have.length(30);
-    // The read of these events also loads the damaged event, which is on the same page.
+    // Reading these events also loads the damaged event, which is on the same page.
     expect(await collect(client.readAll({ maxCount: 30 }))).to.have.length(30);
     const newest = { direction: "backwards", fromPosition: "end", maxCount: 30 } as const;
     expect(await collect(client.readAll(newest))).to.have.length(30);
@@ -175,7 +178,7 @@ describe("damaged files of the embedded log", function () {
     await writeFile(`${getSegmentPath(dir, segments + 1)}.new`, "EVENTLOG");
     expect(await changeAndRead(dir, async () => undefined)).to.deep.equal(before);
 
-    // Simulates a crash after the creation of a segment, before or after its first write was acknowledged.
+    // Simulates a crash just after a segment was created, before or after its first write was acknowledged.
     const end = await readFile(getEndFilePath(dir));
     const store = await openStore(dir, { segmentBytes: 1 });
     await submit(store, createAppend("note-1", ["in a new segment"]));

@@ -11,7 +11,7 @@ const MAX_FILE_KIB = 1024;
 describe("the embedded log on a failing disk", function () {
   this.timeout(60_000);
 
-  it("after a disk failure, the log stops with one line, and the next start has all acknowledged events", async () => {
+  it("after a disk failure, the log stops with one line, and after a restart it has all acknowledged events", async () => {
     const { dir, remove } = await createTemporaryDir();
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
     const client = log.createClient();
@@ -51,7 +51,7 @@ describe("the embedded log on a failing disk", function () {
   it("the log prints a disk failure even if it cannot be closed after the failure", async () => {
     const { dir, remove } = await createTemporaryDir();
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
-    // Makes the release of the lock fail, as on a file system that became read-only.
+    // Makes the log fail to release its lock, as on a file system that has become read-only.
     await rm(join(dir, "lock"));
     await mkdir(join(dir, "lock"));
     const client = log.createClient();

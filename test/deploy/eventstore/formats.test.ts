@@ -1,4 +1,4 @@
-/** Stored formats: records contain the wire bytes of the protocol, and checksums cover every byte. */
+/** Stored formats. Records contain the bytes that the protocol sends, and checksums cover every byte. */
 import streams from "@eventstore/db-client/generated/streams_pb.js";
 import { expect } from "chai";
 import fc from "fast-check";
@@ -30,7 +30,7 @@ const createRecord = (revision: number | undefined, body: Uint8Array) => ({
 });
 
 describe("the stored formats of the embedded log", () => {
-  it("the byte order of encoded safe integers equals their numeric order", () => {
+  it("sorting encoded safe integers by bytes gives their numeric order", () => {
     const bytes = (value: number) => {
       const buffer = Buffer.alloc(8);
       writeSafeInteger(buffer, value, 0);
@@ -44,7 +44,7 @@ describe("the stored formats of the embedded log", () => {
     );
   });
 
-  it("an encoded event can be decoded by the generated protobuf code", () => {
+  it("the generated protobuf code can decode an encoded event", () => {
     const id = fc.uuid();
     const bytes = fc.uint8Array({ maxLength: 300 });
     const json = fc.constantFrom("application/json", "application/octet-stream");
@@ -109,7 +109,7 @@ describe("the stored formats of the embedded log", () => {
     );
   });
 
-  it("a record or header with a flipped bit, a truncated record and a record of another log are not decoded", () => {
+  it("records and headers with a flipped bit, truncated records and records of another log are not decoded", () => {
     const encoded = encodeStoredRecord(createRecord(3, Buffer.from("some content")), 5);
     for (let bit = 0; bit < 8 * encoded.length; bit += 1) {
       const flipped = Buffer.from(encoded);

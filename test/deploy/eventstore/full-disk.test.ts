@@ -1,4 +1,4 @@
-/** A full disk: appends fail and can be retried, reads work, and everything works again when there is space. */
+/** A full disk: appends fail and can be retried, and reads work. When the disk has space, appends succeed. */
 import fs from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ const PAGE_BYTES = 4096;
 class Writer {
   readonly acknowledged: string[] = [];
 
-  /** Appends events of 20 kB until an append fails. Returns the error. */
+  /** Appends events of 20 kB until an append fails. Returns its error. */
   async appendUntilFailure(client: EventStoreDBClient): Promise<Error> {
     for (;;) {
       try {
@@ -59,14 +59,14 @@ describe("the embedded log on a full disk", function () {
   });
   after(() => disk?.remove());
 
-  it("on a full disk, appends fail as unavailable, reads work, and acknowledged events survive SIGKILL", async () => {
+  it("on a full disk, appends fail with UNAVAILABLE, reads work, and acknowledged events survive SIGKILL", async () => {
     const writer = new Writer();
     let log = await LogProcess.start(dir);
     let client = log.createClient();
     for (let n = 0; n < 20; n += 1) await writer.append(client);
 
     for (let round = 0; round < 2; round += 1) {
-      // In the second round, the disk has space for a part of a frame.
+      // In the second round, the disk has space for only a part of a frame.
       await disk.fill(round * PAGE_BYTES);
       expect(isUnavailable(await writer.appendUntilFailure(client)), "the services answer 503").to.equal(
         true,
@@ -105,7 +105,7 @@ describe("the embedded log on a full disk", function () {
     expect((await log.kill()).stderr).to.equal("");
   });
 
-  it("retries of a group of appends that failed on a full disk are written exactly once", async () => {
+  it("a group of appends that failed on a full disk is written exactly once when it is retried", async () => {
     const store = await openStore(dir);
     const stored = { ...createAppend("note-0", ["stored"]), expectedRevision: -1 };
     await submit(store, stored);
@@ -148,7 +148,7 @@ describe("the embedded log on a full disk", function () {
     await again.close();
   });
 
-  it("an append is undone and can be retried if the disk has no space to record its acknowledgement", async () => {
+  it("an append that cannot be recorded as acknowledged on a full disk is undone and can be retried", async () => {
     const lines: string[] = [];
     const store = await openStore(dir, { printLine: (line) => lines.push(line) });
     await appendEvents(store, 30);

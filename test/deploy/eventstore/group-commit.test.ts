@@ -16,7 +16,7 @@ const createWrite = (stream: string): WriteRequest => ({
   events: [],
 });
 
-/** Creates a group commit whose commits wait until `release` is called. */
+/** Creates a group commit whose commits do not complete until `release` is called. */
 function createSlowGroupCommit() {
   const groups: string[][] = [];
   let release: () => void = () => undefined;
@@ -44,7 +44,7 @@ describe("group commit", () => {
     expect(groups.map(({ length }) => length)).to.deep.equal([MAX_GROUP_WRITES, MAX_GROUP_WRITES, 5]);
   });
 
-  it("a group commit refuses writes beyond the limits of its queue in number or bytes", async () => {
+  it("a group commit refuses a write if the queue already has the maximum number of writes or bytes", async () => {
     const { commits, release } = createSlowGroupCommit();
     const waiting = Array.from({ length: MAX_PENDING_WRITES }, () =>
       commits.submit(createWrite("a"), 1, NO_DEADLINE),

@@ -22,7 +22,7 @@ describe("the limits of the embedded log", function () {
     ["streams", { ...LIMITS, streams: 72 }],
     ["segments", { ...LIMITS, segments: 1 }],
   ] as const) {
-    it(`a log that has reached its limit of ${what} refuses appends and serves reads`, async () => {
+    it(`a log with the maximum number of ${what} refuses appends and serves reads`, async () => {
       const store = await openStore(dir, { limits, segmentBytes: 10_000 });
       await appendEvents(store, 50);
       let outcome = "written";
@@ -39,7 +39,7 @@ describe("the limits of the embedded log", function () {
     });
   }
 
-  it("a log at its limit accepts retries of stored appends and refuses an append with a wrong revision as such", async () => {
+  it("a log at its limit accepts retries, and still reports a wrong revision as a wrong revision", async () => {
     const store = await openStore(dir, { limits: { ...LIMITS, events: 50, streams: 20 } });
     const stored = { ...createAppend("note-0", ["stored"]), expectedRevision: -1 };
     expect((await submit(store, stored)).outcome).to.equal("written");
@@ -53,7 +53,7 @@ describe("the limits of the embedded log", function () {
     await store.close();
   });
 
-  it("a group of writes is stored in several frames if restored metadata makes it larger than one frame", async () => {
+  it("a group of writes that restores large metadata is stored in several frames", async () => {
     const store = await openStore(dir);
     const streams = Array.from({ length: 12 }, (_, n) => `large-${n}`);
     const metadata = (stream: string) => {

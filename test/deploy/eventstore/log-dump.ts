@@ -1,7 +1,10 @@
 import { END, type EventStoreDBClient } from "@eventstore/db-client";
 import { collect } from "../../conformance/log-under-test.ts";
 
-/** Reads all events, and each given stream with its metadata. If a read fails, the dump contains the error's name. */
+/**
+ * Reads all events, and the events and metadata of each given stream. If a read fails, the dump contains the error's
+ * name.
+ */
 export async function dumpLog(client: EventStoreDBClient, streams: readonly string[]) {
   const all = await collect(client.readAll());
   const backwards = await collect(client.readAll({ direction: "backwards", fromPosition: END }));

@@ -38,7 +38,7 @@ describe("the index of the embedded log", () => {
     );
   });
 
-  it("the index finds the first event at or after a position, and the segment of each event", () => {
+  it("the index finds the first event at or after a position, and the segment that contains an event", () => {
     const index = createIndex(Array.from({ length: 30 }, () => "a"));
     expect([0, 10, 11, 300, 301].map((position) => index.findOrdinalFrom(position))).to.deep.equal([
       0, 0, 1, 29, 30,

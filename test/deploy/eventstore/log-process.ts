@@ -23,7 +23,7 @@ export class LogProcess {
   #stdout = "";
   #stderr = "";
 
-  /** @param limit maximum size in KiB of a file that the process can write */
+  /** @param limit maximum size in KiB of the files that the process writes */
   constructor(args: readonly string[], limit?: number) {
     const entry = buildNodeCommand("deploy/local/eventstore/main.ts", args);
     const command = [entry.command, ...entry.args];

@@ -12,7 +12,7 @@ import { dumpLog } from "./log-dump.ts";
 import { createClient, createTemporaryDir, LogProcess } from "./log-process.ts";
 import { createProposedEvent, openStore, readContent } from "./stored-log.ts";
 
-/** Log directory of the last release with LevelDB, and a dump of its data as clients read it. */
+/** Log directory that the last release with LevelDB created, and a dump of the data that clients read from it. */
 const FIXTURE_DIR = join(import.meta.dirname, "leveldb-fixture");
 
 type Dump = Awaited<ReturnType<typeof dumpLog>>;
@@ -22,7 +22,7 @@ function openDatabase(dir: string): Database {
   return new ClassicLevel<Buffer, Buffer>(dir, { keyEncoding: "buffer", valueEncoding: "buffer" });
 }
 
-/** Encodes a key of the earlier format: a letter, an optional stream name with its length, and a number. */
+/** Encodes a key of the LevelDB format: a letter, an optional stream name with its length, and a number. */
 function encodeKey(letter: string, number: number, name = ""): Buffer {
   const key = Buffer.alloc(letter === "r" ? 11 + Buffer.byteLength(name) : 9);
   key.write(letter, 0);
@@ -32,7 +32,7 @@ function encodeKey(letter: string, number: number, name = ""): Buffer {
   return key;
 }
 
-/** Creates a database with events of one stream in the format of the last release with LevelDB. */
+/** Creates a database in the format of the last release with LevelDB. It contains events of one stream. */
 async function createDatabase(dir: string, events: number): Promise<void> {
   const database = openDatabase(dir);
   await database.put(Buffer.from("v"), Buffer.from("1"));
@@ -96,7 +96,7 @@ describe("a log directory of an earlier release", function () {
     await database.close();
   }
 
-  /** Returns key and value of an event by its number in the log. */
+  /** Returns the key and value of an event, given its number in the log. */
   async function getEventEntry(database: Database, number: number): Promise<[Buffer, Buffer]> {
     const entries = await database.iterator({ gt: Buffer.from("e"), lt: Buffer.from("f") }).all();
     return entries.at(number)!;
@@ -211,13 +211,13 @@ describe("a log directory of an earlier release", function () {
     expect(await startAndDump()).to.deep.equal(expected);
   });
 
-  it("a start completes a migration that crashed between two of its steps", async () => {
+  it("a starting log completes a migration that crashed between two of its steps", async () => {
     // Simulates a crash during the copy.
     await mkdir(join(dir, "events.new"));
     await writeFile(join(dir, "events.new", "00000001.segment"), "EVENTLOG");
     expect(await startAndDump()).to.deep.equal(expected);
 
-    // Simulates a crash after the copy was complete and before the database was marked as migrated.
+    // Simulates a crash after the copy was completed, but before the database was marked as migrated.
     for (const name of await readdir(join(dir, "leveldb")))
       await rename(join(dir, "leveldb", name), join(dir, name));
     await rm(join(dir, "leveldb"), { recursive: true });
@@ -231,7 +231,7 @@ describe("a log directory of an earlier release", function () {
     expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
   });
 
-  it("a start fails if an earlier release changed the database after its migration", async () => {
+  it("a log does not start if an earlier release changed the database after its migration", async () => {
     await startAndDump();
     for (const name of await readdir(join(dir, "leveldb")))
       await rename(join(dir, "leveldb", name), join(dir, name));
@@ -243,7 +243,7 @@ describe("a log directory of an earlier release", function () {
     expect((await getRejection(openStore(dir))).message).to.include("contains two different logs");
   });
 
-  it("a start repeats a migration that was interrupted by SIGKILL", async () => {
+  it("a starting log repeats a migration that SIGKILL interrupted", async () => {
     await rm(dir, { recursive: true });
     await createDatabase(dir, 20_000);
     const log = new LogProcess(["--dir", dir, "--port", "0"]);

@@ -78,7 +78,7 @@ describe("the embedded log's protocol", function () {
       ["the name of all streams", "$all"],
     ];
     for (const [what, name] of invalidNames) {
-      it(`${what} as the stream name of an append, read or deletion is refused, and later calls work`, async () => {
+      it(`${what} is refused as the stream name of an append, read or deletion, and later calls work`, async () => {
         const good = createBatchRequest(createStreamName());
         const { answers, error } = await sendBatchAppend(raw, [createBatchRequest(name), good]);
         expect(error).to.equal(undefined);
@@ -158,7 +158,7 @@ describe("the embedded log's protocol", function () {
   });
 
   describe("BatchAppend", () => {
-    it("BatchAppend sends one response for an append in several parts, even if its first parts are refused", async () => {
+    it("BatchAppend sends one response for an append in several parts, even if an early part is refused", async () => {
       const refused = randomUUID();
       const name = createStreamName();
       const tooLarge = (final: boolean) => {
@@ -259,7 +259,7 @@ describe("the embedded log's protocol", function () {
       expect((error as Error & { code: number }).code).to.equal(status.UNIMPLEMENTED);
     });
 
-    it("calls of other EventStoreDB services fail as not implemented", async () => {
+    it("calls to other EventStoreDB services fail with UNIMPLEMENTED", async () => {
       const settings = persistentSubscriptionToStreamSettingsFromDefaults();
       const error = await getRejection(client.createPersistentSubscriptionToStream("s", "g", settings));
       expect((error as Error & { code: number }).code).to.equal(status.UNIMPLEMENTED);
@@ -279,7 +279,7 @@ describe("the embedded log's protocol", function () {
     }
   });
 
-  it("the maximum count of a filtered read of all streams applies to matching events", async () => {
+  it("a filtered read of all streams counts only matching events toward its maximum", async () => {
     const name = createStreamName("counted");
     for (let n = 0; n < 5; n += 1) {
       await client.appendToStream(name, createEvent(n));

@@ -1,4 +1,4 @@
-/** Random damage of files: the log reports the damage, or returns exactly the acknowledged events. */
+/** Random damage of files. The log either reports the damage or returns exactly the acknowledged events. */
 import { truncate, writeFile } from "node:fs/promises";
 import { expect } from "chai";
 import { LogDamagedError, LogStartError } from "../../../deploy/local/eventstore/model/log-errors.ts";
@@ -7,13 +7,13 @@ import { createTemporaryDir } from "./log-process.ts";
 import { appendEvents, type LogContent, openStore, readContent, readFiles } from "./stored-log.ts";
 
 const EVENT_COUNT = 400;
-/** Segment size in bytes, so that the log has several segments. */
+/** Segment size in bytes. It is small, so that the log has several segments. */
 const SEGMENT_BYTES = 24 * 1024;
 const START_TRIALS = 2_000;
 const READ_TRIALS = 250;
 const SEED = Number(process.env.LOG_DAMAGE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 
-/** Creates a pseudo-random generator of numbers from 0 to below 1 (Mulberry32). Equal seeds give equal numbers. */
+/** Creates a generator of pseudo-random numbers from 0 to below 1 (Mulberry32). Equal seeds produce equal numbers. */
 function createRandom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -24,7 +24,7 @@ function createRandom(seed: number): () => number {
   };
 }
 
-/** Flips 1 to 5 bits, truncates a file, or both. Returns the damaged files without writing them. */
+/** Damages a copy of the files: flips 1 to 5 bits, truncates a file, or both. Returns the damaged files. */
 function createDamage(files: ReadonlyMap<string, Buffer>, random: () => number): Map<string, Buffer> {
   const below = (end: number) => Math.floor(random() * end);
   const paths = [...files.keys()];
@@ -57,7 +57,7 @@ async function overwriteFiles(files: ReadonlyMap<string, Buffer>): Promise<void>
   }
 }
 
-/** Restores the damaged files, and the acknowledged end, which a start may have rewritten. */
+/** Restores the damaged files and the file of the acknowledged end, which a starting log may have rewritten. */
 async function restoreFiles(
   files: ReadonlyMap<string, Buffer>,
   damaged: ReadonlyMap<string, Buffer>,
@@ -66,7 +66,7 @@ async function restoreFiles(
   await overwriteFiles(new Map(changed));
 }
 
-/** Returns the content, or "refused" if the log reports damage. Any other error fails the test. */
+/** Returns the content that was read, or "refused" if the log reports damage. Throws all other errors. */
 async function readContentOrRefusal(read: () => Promise<LogContent>): Promise<LogContent | "refused"> {
   try {
     return await read();

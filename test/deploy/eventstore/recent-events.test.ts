@@ -7,7 +7,7 @@ const getPositions = (events: ReturnType<RecentEvents["findAfter"]>) =>
   events?.map(({ position }) => position);
 
 describe("the recent events in memory", () => {
-  it("a lookup of recent events returns all events after a position, or undefined if some of them were dropped", () => {
+  it("a lookup of recent events returns all events after a position, or undefined if one of these events was dropped", () => {
     const recent = new RecentEvents(100);
     expect(getPositions(recent.findAfter(100))).to.deep.equal([]);
     expect(recent.findAfter(99)).to.equal(undefined);
@@ -19,7 +19,7 @@ describe("the recent events in memory", () => {
     expect(getPositions(recent.findAfter(140))).to.deep.equal([]);
   });
 
-  it("recent events beyond the limits of number and size are dropped from the oldest on", () => {
+  it("the oldest recent events are dropped if the limit of number or size is exceeded", () => {
     for (const [count, size] of [
       [3 * MAX_RECENT_EVENTS, 10],
       [40, MAX_RECENT_BYTES / 8],

@@ -15,7 +15,7 @@ describe("stopping the embedded log", function () {
   });
   afterEach(() => remove());
 
-  it("SIGTERM ends subscriptions as unavailable within two seconds", async () => {
+  it("SIGTERM ends subscriptions with UNAVAILABLE within two seconds", async () => {
     const log = await LogProcess.start(dir);
     const client = log.createClient();
     await client.appendToStream("watched", createEvent(0));

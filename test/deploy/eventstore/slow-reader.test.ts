@@ -1,4 +1,4 @@
-/** Memory of a log whose clients read slowly. */
+/** Memory usage of a log with slow clients. */
 import { readFile } from "node:fs/promises";
 import { binaryEvent } from "@eventstore/db-client";
 import { expect } from "chai";
@@ -17,7 +17,7 @@ async function readPeakMemory(pid: number): Promise<number> {
 describe("slow readers of the embedded log", function () {
   this.timeout(60_000);
 
-  it("slow readers get every event, and their queues take a limited amount of memory", async () => {
+  it("slow readers get every event, and their queues use a limited amount of memory", async () => {
     const { dir, remove } = await createTemporaryDir();
     const log = await LogProcess.start(dir);
     const client = log.createClient();
@@ -28,7 +28,7 @@ describe("slow readers of the embedded log", function () {
 
     const readings = Array.from({ length: READER_COUNT }, () => client.readAll());
     for (const reading of readings) await new Promise((resolve) => reading.once("readable", resolve));
-    // Consumes one reading at a time, so that all other readings are paused.
+    // Consumes the reads one after the other, so that the remaining reads are paused.
     for (const reading of readings) {
       let count = 0;
       for await (const _ of reading) count += 1;

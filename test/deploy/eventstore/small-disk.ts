@@ -9,14 +9,14 @@ const runCommand = promisify(execFile);
 /** A mounted file system of a few megabytes that tests can fill. */
 export interface SmallDisk {
   readonly dir: string;
-  /** Fills the disk, except for a number of bytes. */
+  /** Fills the disk, but leaves the given number of bytes free. */
   fill(exceptBytes?: number): Promise<void>;
   /** Frees the space that `fill` occupied. */
   free(): Promise<void>;
   remove(): Promise<void>;
 }
 
-/** Mounts a tmpfs for a test suite. If mounting fails, skips the suite and adds the reason to the test titles. */
+/** Mounts a tmpfs for a test suite. If that fails, skips the suite and adds the reason to the test titles. */
 export async function mountSmallDisk(hook: Mocha.Context, bytes: number): Promise<SmallDisk> {
   const mounted = await mountTmpfs(bytes);
   if (typeof mounted !== "string") return mounted;

@@ -23,7 +23,7 @@ describe("starting the embedded log", function () {
     return stderr;
   }
 
-  it("the log creates its directory and prints only its port on standard output", async () => {
+  it("the log creates its directory, and prints only its port to standard output", async () => {
     const log = await LogProcess.start(`${dir}/new/deep`);
     expect(log.port).to.be.greaterThan(0);
     const { code, stdout, stderr } = await log.kill();

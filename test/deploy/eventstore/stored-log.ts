@@ -9,7 +9,7 @@ import type { WriteRequest } from "../../../deploy/local/eventstore/store/staged
 import { Store, type StoreOptions } from "../../../deploy/local/eventstore/store/store.ts";
 import { getRejection } from "../../conformance/log-under-test.ts";
 
-/** Segment size in bytes for tests, so that a log with several hundred events has several segments. */
+/** Segment size in bytes for tests. It is small, so that a log with several hundred events has several segments. */
 export const SMALL_SEGMENT_BYTES = 64 * 1024;
 
 const NO_DEADLINE = Number.POSITIVE_INFINITY;
@@ -23,7 +23,7 @@ export function createProposedEvent(text: string): ProposedEvent {
   return { id: randomUUID(), type: "Noted", contentType: "application/json", ...content };
 }
 
-/** Creates an append of new events to a stream, without an exact expected revision. */
+/** Creates a write that appends new events to a stream and expects no exact revision. */
 export function createAppend(stream: string, texts: readonly string[]): WriteRequest {
   return { kind: "append", stream, expectedRevision: ANY, events: texts.map(createProposedEvent) };
 }
@@ -46,7 +46,7 @@ export async function appendEvents(store: Store, events: number, streams = 20): 
   }
 }
 
-/** Creates a log with a number of events. Returns the number of its segments. */
+/** Creates a log with the given number of events. Returns the number of segments. */
 export async function createLog(dir: string, events: number): Promise<number> {
   const store = await openStore(dir);
   await appendEvents(store, events);
@@ -67,14 +67,14 @@ export async function changeAndRead(
   return content;
 }
 
-/** Returns the error message of a start that fails. */
+/** Returns the error message of a log that fails to start. */
 export async function getStartError(dir: string): Promise<string> {
   const { message } = await getRejection(openStore(dir));
   if (message.includes("\n")) throw new Error(`the error has more than one line: ${message}`);
   return message;
 }
 
-/** All events of a log. Each event is a text of its position and its stored bytes. */
+/** All events of a log. A text with the position and the stored bytes represents each event. */
 export interface LogContent {
   readonly forwards: readonly string[];
   readonly backwards: readonly string[];
@@ -115,7 +115,7 @@ async function readAll(store: Store, backwards: boolean): Promise<ReadEvent[]> {
   return events;
 }
 
-/** Reads the files of a closed log. Returns the contents by path. */
+/** Reads the files of a closed log. Returns the content of each file by path. */
 export async function readFiles(dir: string): Promise<Map<string, Buffer>> {
   const files = new Map<string, Buffer>([[join(dir, "CURRENT"), await readFile(join(dir, "CURRENT"))]]);
   for (const name of (await readdir(join(dir, "events"))).sort()) {
@@ -135,7 +135,7 @@ export function getSegmentPath(dir: string, number: number): string {
   return join(dir, "events", `${String(number).padStart(8, "0")}.segment`);
 }
 
-/** Flips one bit of a file. `at` is an offset in bytes, or a fraction of the file size below 1. */
+/** Flips one bit of a file. `at` is an offset in bytes, or a fraction of the file size if it is below 1. */
 export async function flipBit(path: string, at: number): Promise<void> {
   const bytes = await readFile(path);
   const offset = at < 1 ? Math.floor(bytes.length * at) : at;

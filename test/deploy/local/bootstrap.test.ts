@@ -6,7 +6,7 @@ import { expect } from "chai";
 import { PROJECT } from "../../../deploy/local/setup/project.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
-/** Script of a fake npm. It records its arguments, waits 300 ms, and installs the packages of the lock file. */
+/** Script of a fake npm, which records its arguments, waits 300 ms, and installs the packages of the lock file. */
 const FAKE_NPM = `
 const fs = require("node:fs");
 fs.appendFileSync("npm-calls", process.argv.slice(2).join(" ") + "\\n");

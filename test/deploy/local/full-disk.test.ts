@@ -1,4 +1,4 @@
-/** Tests of the supervisor and its files on a real disk that becomes full and later has space again. */
+/** Tests of the supervisor and its files on a real disk that becomes full and is freed later. */
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
@@ -15,7 +15,7 @@ import type { Component, ComponentContext } from "../../../deploy/local/supervis
 import { eventually } from "../../support/eventually.ts";
 import { mountSmallDisk, type SmallDisk } from "../../support/small-disk.ts";
 
-/** Time limit for a restart, which has a delay of up to 15 s. Long, because the machine may be busy. Milliseconds. */
+/** Time limit in milliseconds for a restart. The delay before a restart is up to 15 s, and the machine may be busy. */
 const RECOVERY_TIMEOUT_MS = 120_000;
 
 describe("on a full disk", function () {
@@ -36,7 +36,7 @@ describe("on a full disk", function () {
     return { context: { paths, pids: openPidRegistry(paths.pids, log), log, restart: true }, lines };
   }
 
-  it("a saved file keeps its last content on a full disk and gets the newest content when the disk has space", async function () {
+  it("a saved file keeps its content while the disk is full, and gets the newest content when the disk has space", async function () {
     disk = mountSmallDisk(this, 1);
     const file = path.join(disk.folder, "pids.json");
     const lines: string[] = [];
@@ -140,7 +140,8 @@ describe("on a full disk", function () {
           () => committed++,
           () => undefined,
         );
-        // Requires a new segment of the write-ahead log. If the disk has no space for the segment, the server ends.
+        // The write needs a new segment of the write-ahead log. If the disk has no space for the segment, Postgres
+        // ends.
         await query("SELECT pg_logical_emit_message(true, 'sample', ''), pg_switch_wal()").catch(
           () => undefined,
         );

@@ -19,7 +19,7 @@ function startCountingService(onRequest: () => void = () => undefined): Promise<
   return listen(server);
 }
 
-/** Returns a request that announces a body of this length but contains only a part of the body. */
+/** Returns a request with this Content-Length and only a part of the body. */
 function buildIncompleteRequest(length: number, part: string): Buffer {
   return Buffer.from(`POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n${part}`);
 }
@@ -77,7 +77,7 @@ describe("the gateway and request bodies", () => {
     expect(requests, "requests that reached the service").to.equal(0);
   });
 
-  it("the gateway frees memory by refusing the oldest incomplete bodies, but never a body that arrives in one piece", async () => {
+  it("the gateway refuses the oldest incomplete bodies to free memory, but never refuses a body that arrives in one piece", async () => {
     const bodyLimits = { maxBytes: 65_536, maxTotalBytes: 100_000 };
     const gateway = await startGatewayTo(await startCountingService(), { bodyLimits });
     const incomplete = buildIncompleteRequest(50_000, "x".repeat(40_000));
@@ -96,7 +96,7 @@ describe("the gateway and request bodies", () => {
     for (const { socket } of clients) socket.destroy();
   });
 
-  it("the gateway frees the memory of bodies whose client disconnected", async () => {
+  it("the gateway frees the memory of a body if the client disconnects", async () => {
     let requests = 0;
     const gateway = await startGatewayTo(await startCountingService(() => requests++), {
       bodyLimits: { maxBytes: 65_536, maxTotalBytes: 100_000 },
@@ -121,7 +121,7 @@ describe("the gateway and request bodies", () => {
     expect([response.status, response.text]).to.eql([200, "65536"]);
   });
 
-  it("the gateway refuses a body above the limit with 413, with or without Content-Length, and the client can read the response", async () => {
+  it("the gateway refuses a body above the limit with 413, even without Content-Length, and the client can read the response", async () => {
     let requests = 0;
     const gateway = await startGatewayTo(await startCountingService(() => requests++));
     const fits = await fetch(`${gateway.url}/a`, { method: "POST", body: "x".repeat(65_536) });
@@ -150,14 +150,14 @@ describe("the gateway and request bodies", () => {
     expectGatewayError(await sendOne(gateway.url, request), 503, "upstream_unavailable");
   });
 
-  it("the gateway returns no 502 if a service closes idle connections, and retries only GET requests, once", async () => {
+  it("if a service closes idle connections, the gateway returns no 502 and retries only GET requests, each at most once", async () => {
     const counts: Record<string, number> = {};
     const usedConnections = new WeakSet<net.Socket>();
     const closing = await listen(
       http.createServer({ keepAlive: true }, (request, response) => {
         const key = `${request.method} ${request.url}`;
         counts[key] = (counts[key] ?? 0) + 1;
-        // The service closes an idle connection at the moment when the gateway reuses it.
+        // The service closes an idle connection just when the gateway reuses it.
         if (usedConnections.has(request.socket)) request.socket.destroy();
         usedConnections.add(request.socket);
         request.resume();

@@ -7,7 +7,7 @@ import { closeAll, listen, startGatewayTo } from "./gateway-world.ts";
 describe("the gateway and misbehaving services", () => {
   afterEach(closeAll);
 
-  it("the gateway returns 502 if a service disconnects, and aborts an incomplete response", async () => {
+  it("the gateway returns 502 if a service disconnects before its response, and aborts an incomplete response", async () => {
     const disconnecting = await listen(
       net.createServer((socket) => {
         socket.once("data", (data) => {
@@ -37,7 +37,7 @@ describe("the gateway and misbehaving services", () => {
     expect(Buffer.from((await reader.read()).value!).toString()).to.equal("last");
   });
 
-  it("the gateway forwards a response that a service sends without reading the body, before it disconnects", async () => {
+  it("the gateway forwards the response of a service that disconnects without reading the body", async () => {
     const responseBody = '{"ok":false,"error":"missing_token"}';
     const hasty = await listen(
       net.createServer((socket) => {

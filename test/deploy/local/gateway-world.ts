@@ -1,11 +1,11 @@
-/** Starts a gateway for a test, and the services behind it. */
+/** Starts a gateway and the services behind it for a test. */
 import { once } from "node:events";
 import type net from "node:net";
 import type { AddressInfo } from "node:net";
 import { type GatewayOptions, startGateway } from "../../../deploy/local/gateway/gateway-server.ts";
 import type { HttpServer } from "../../../shared/http/listen.ts";
 
-/** Functions that close the open servers. closeAll() calls them after each test, even if the test fails. */
+/** Functions that close the open servers. Each test ends with closeAll(), which calls them even if the test failed. */
 const closeFunctions: (() => unknown)[] = [];
 
 /** Listens on a loopback port. Port 0 selects a free port. */
@@ -24,7 +24,10 @@ export async function listen<Server extends net.Server>(server: Server, port = 0
 export const getPort = (server: net.Server) => (server.address() as AddressInfo).port;
 export const getOrigin = (server: net.Server) => `http://127.0.0.1:${getPort(server)}`;
 
-/** Starts a gateway that forwards all requests to one service. Its shutdown aborts open requests immediately. */
+/**
+ * Starts a gateway that forwards all requests to one service. When the gateway closes, it aborts open requests
+ * immediately.
+ */
 export async function startGatewayTo(
   service: net.Server,
   options: Partial<GatewayOptions> = {},

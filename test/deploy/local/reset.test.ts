@@ -14,7 +14,7 @@ function reset(root: string) {
 }
 
 describe("reset", () => {
-  it("npm run reset fails with one line while the stack runs, and deletes the folder when the stack has stopped", async () => {
+  it("npm run reset fails with one line while the stack is running, and deletes the folder after the stack has stopped", async () => {
     const root = makeTestRoot();
     const held = await openLocalRoot(root, () => undefined);
     const refused = reset(root);
@@ -28,7 +28,7 @@ describe("reset", () => {
     expect(fs.existsSync(root)).to.equal(false);
   });
 
-  it("npm run reset deletes the folder even if the disk has no space for a lock", async function () {
+  it("npm run reset deletes the folder even if the disk is too full to create the lock", async function () {
     const disk = mountSmallDisk(this, 1);
     try {
       const root = path.join(disk.folder, "root");
@@ -62,7 +62,7 @@ describe("openLocalRoot", () => {
     expect(new Set(Object.values(first.secrets.postgres)).size).to.equal(5);
   });
 
-  it("openLocalRoot adds secrets that an earlier version did not create, keeps the others, and refuses a damaged file", async () => {
+  it("openLocalRoot adds missing secrets to the file of an earlier version, and refuses a damaged file", async () => {
     const root = makeTestRoot();
     const first = await openLocalRoot(root, () => undefined);
     first.release();

@@ -8,7 +8,7 @@ import { eventually } from "../../support/eventually.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 describe("npm start", () => {
-  it("npm start stops gracefully on Ctrl-C while it waits for a service that is not ready", async () => {
+  it("npm start stops gracefully on Ctrl-C, even while it is waiting for a service to become ready", async () => {
     const root = makeTestRoot();
     const ports = await findFreePorts();
     const variables = {
@@ -32,7 +32,7 @@ describe("npm start", () => {
       () => running().find(({ name }) => name === "gateway"),
       100_000,
     );
-    process.kill(gateway.pid, "SIGSTOP"); // it does not become ready, and does not handle SIGTERM
+    process.kill(gateway.pid, "SIGSTOP"); // the gateway does not become ready, and does not react to SIGTERM
     child.kill("SIGINT");
     expect(await exited).to.eql([0, null]);
     expect(text).to.match(/\nStopped\.\n$/);

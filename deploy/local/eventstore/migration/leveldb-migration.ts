@@ -1,9 +1,9 @@
 /**
- * Copies the log from LevelDB into segment files, with positions, revisions, ids and times unchanged.
+ * Copies the log from LevelDB into segment files. Positions, revisions, ids and times stay the same.
  *
- * LevelDB does not verify checksums here, so the migration checks the data. Every position must follow from the previous
- * event, and every record must match its key. The index and the stream states of the database must match the events. If a
- * check fails, the migration stops and leaves the database unchanged.
+ * LevelDB does not verify checksums here, so the migration checks the data. Every position must follow from the
+ * previous event, and every record must match its key. The database's index and its stream states must match the
+ * events. If a check fails, the migration stops and leaves the database unchanged.
  */
 import { MAX_PAGE_BYTES, MAX_PAGE_EVENTS } from "../model/limits.ts";
 import { createDamageError, type LogDamagedError, LogStartError } from "../model/log-errors.ts";
@@ -84,10 +84,10 @@ export async function copyLevelDb(
 }
 
 /**
- * Verifies that a database and its copy end with the same event. The ends differ if a crash interrupted the migration before
- * its last step, and an earlier release then wrote to the database.
+ * Verifies that a database and its copy end with the same event. The last events differ if a crash interrupted the
+ * migration and an earlier release then wrote to the database.
  *
- * @throws LogStartError if the ends differ
+ * @throws LogStartError if the last events differ
  */
 export async function requireSameEnd(database: LevelDb, dir: string, log: CommittedLog): Promise<void> {
   let stored: [Buffer, Buffer] | undefined;
@@ -100,11 +100,11 @@ export async function requireSameEnd(database: LevelDb, dir: string, log: Commit
   }
   if (isSame) return;
   throw new LogStartError(
-    `${dir} contains two different logs: the LevelDB files end at position ${position}, the directory events/ ends at position ${log.index.lastPosition}. Move one log away, or restore a backup.`,
+    `${dir} contains two different logs: the LevelDB files end at position ${position}, but the log in events/ ends at position ${log.index.lastPosition}. Move one of them away, or restore a backup.`,
   );
 }
 
-/** Decodes the event of a database entry. Checks that it matches its key and follows the previous event. */
+/** Decodes an event from the database. Checks that the event matches its key and follows the previous event. */
 function parseStoredRecord(dir: string, index: LogIndex, position: number, body: Buffer): StoredRecord {
   const stored = decodeReadEvent(body);
   const event = stored?.getEvent();
@@ -144,7 +144,7 @@ function decodeReadEvent(body: Buffer) {
   }
 }
 
-/** Compares the database's index of revisions with the events, to detect missing events at the end of the log. */
+/** Compares the database's index of revisions with the events. This detects missing events at the end of the log. */
 async function compareRevisions(database: LevelDb, dir: string, index: LogIndex): Promise<void> {
   for await (const entries of readEntries(database, REVISION_KEYS)) {
     for (const [key, value] of entries) {
@@ -171,7 +171,7 @@ async function compareStreamStates(database: LevelDb, dir: string, index: LogInd
   }
 }
 
-/** Formats the state of a stream as earlier releases stored it. */
+/** Formats the state of a stream in the format that earlier releases stored. */
 function formatFormerState(state: StreamState): string {
   const flags = [state.isTombstoned, state.isSoftDeleted].map(Number);
   return JSON.stringify([state.lastRevision, ...flags, state.truncateBefore, state.maxCount]);

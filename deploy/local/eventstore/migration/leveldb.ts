@@ -1,4 +1,4 @@
-/** Finds, opens and moves away the LevelDB database in which earlier releases kept the log. */
+/** Finds, opens and moves away the LevelDB database that contains the log of an earlier release. */
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,15 +17,16 @@ const DATA_FILE = /^(MANIFEST-\d+|\d+\.(ldb|sst|log))$/;
 const OTHER_FILE = /^(LOG|LOG\.old|LOCK)$/;
 
 /**
- * Content of the file CURRENT after the migration. LevelDB reads this content as a file name, so an earlier release fails
- * to start and prints it. Without the file, an earlier release would start with an empty log.
+ * Content of the file CURRENT after the migration. LevelDB interprets this content as the name of a missing file, so an
+ * earlier release fails to start with an error that contains this text. Without CURRENT, it would create an empty log.
  */
 const RETIRED_CONTENT = "this-log-is-kept-in-segment-files-which-need-a-newer-release\n";
 
 /**
- * Looks for the LevelDB database of an earlier release.
+ * Determines whether the directory contains the LevelDB database of an earlier release.
  *
- * @returns "database" if a database contains the log, "retired" if the log was migrated to segment files, "none" otherwise
+ * @returns "database" if a database contains the log, "retired" if the log was migrated to segment files, "none"
+ * otherwise
  * @throws LogDamagedError if the database's file CURRENT is missing or damaged
  */
 export async function findLevelDb(dir: string): Promise<"database" | "retired" | "none"> {
@@ -70,9 +71,9 @@ export async function openLevelDb(dir: string): Promise<LevelDb> {
 }
 
 /**
- * Prevents earlier releases from using the directory. The log must already be in segment files.
+ * Prevents earlier releases from using the directory. The segment files must already contain the whole log.
  *
- * @param isDatabase true if the directory contains a database; a copy of its file CURRENT is then kept in `leveldb/`
+ * @param isDatabase true if the directory contains a database, whose file CURRENT is then copied to `leveldb/`
  */
 export async function retireLevelDb(dir: string, isDatabase: boolean): Promise<void> {
   const current = join(dir, "CURRENT");
@@ -83,7 +84,7 @@ export async function retireLevelDb(dir: string, isDatabase: boolean): Promise<v
   await createFile(dir, "CURRENT", Buffer.from(RETIRED_CONTENT));
 }
 
-/** Moves the files of a migrated database to `leveldb/`. The next start completes an interrupted move. */
+/** Moves the files of a migrated database to `leveldb/`. If the move is interrupted, the next start completes it. */
 export async function moveLevelDbFiles(dir: string): Promise<void> {
   if ((await findLevelDb(dir)) !== "retired") return;
   const aside = join(dir, "leveldb");

@@ -1,14 +1,14 @@
 /**
- * EventStoreDB's rules for expected revisions and idempotent retries, as pure functions. The functions decide whether an append is
- * written, is a retry of a stored append, or is refused.
+ * EventStoreDB's rules for expected revisions and idempotent retries, as pure functions. The functions decide what
+ * happens to an append: it is written, is recognised as a retry of a stored append, or is refused.
  */
 
-/** Special values of an expected revision. They are negative, so they never equal a real revision. */
+/** Special values of an expected revision. They are negative and therefore differ from all real revisions. */
 export const NO_STREAM = -1;
 export const ANY = -2;
 export const STREAM_EXISTS = -4;
 
-/** State of a stream on which the decision about an append depends. */
+/** State of a stream that the append rules use. */
 export interface AppendTarget {
   /** Revision of the newest event; NO_STREAM if the stream has no events. */
   readonly lastRevision: number;
@@ -16,13 +16,13 @@ export interface AppendTarget {
   readonly isSoftDeleted: boolean;
 }
 
-/** Lookups of earlier events of a stream, which the append rules use to recognise retries. */
+/** Lookups of a stream's earlier events. The append rules use them to recognise retries. */
 export interface StreamHistory {
-  /** Returns the revision of a recently written event by its id; undefined if the id is unknown. */
+  /** Returns the revision of a recently written event, given the event's id; undefined if the id is unknown. */
   findRecentRevision(id: string): number | undefined;
   /** Returns the id of the stored event at a revision. */
   findEventId(revision: number): string | undefined;
-  /** A stream with metadata exists even without events. */
+  /** Returns true if the stream has metadata. A stream with metadata exists even if it has no events. */
   hasMetadata(): boolean;
 }
 
@@ -34,7 +34,7 @@ export type Decision =
 
 const WRITE: Decision = { kind: "write" };
 
-/** Decides an append with an expected revision and event ids. A deletion is decided like an append of one new event. */
+/** Applies the rules to an append. A deletion follows the same rules as an append of one new event. */
 export function decideAppend(
   expected: number,
   ids: readonly string[],
@@ -51,7 +51,10 @@ export function decideAppend(
   return expected === stream.lastRevision ? WRITE : refuseRevision(stream);
 }
 
-/** Decides an append without an exact revision. It is a retry if all its ids are known, and new if its first id is unknown. */
+/**
+ * Applies the rules for appends without an exact revision. If all ids are known, the append is a retry. If its first id
+ * is unknown, the append is written.
+ */
 function decideByRecentIds(ids: readonly string[], stream: AppendTarget, history: StreamHistory): Decision {
   let revision = -1;
   for (const [index, id] of ids.entries()) {
@@ -62,7 +65,10 @@ function decideByRecentIds(ids: readonly string[], stream: AppendTarget, history
   return ids.length === 0 ? WRITE : { kind: "already-written", revision };
 }
 
-/** Decides an append at an earlier revision. It is a retry if the stored events after that revision have the same ids. */
+/**
+ * Applies the rules for appends at an earlier revision. If the events stored after that revision have the same ids, the
+ * append is a retry.
+ */
 function decideByStoredIds(
   expected: number,
   ids: readonly string[],

@@ -1,14 +1,14 @@
 /**
  * Writes protobuf messages from the end of a buffer to its start.
  *
- * In protobuf, the length of a message precedes the message. When the message is written backwards, its length is known
- * before it must be written. So nested messages need no second pass and no copy.
+ * In protobuf, the length of a nested message precedes the message. If the message is written backwards, its length is
+ * already known when it must be written. So nested messages need no second pass and no copy.
  */
 export class BackwardWriter {
   readonly #buffer: Buffer;
   #start: number;
 
-  /** @param capacity size of the buffer in bytes; writes must not exceed it */
+  /** @param capacity size of the buffer in bytes; the messages must fit into it */
   constructor(capacity: number) {
     this.#buffer = Buffer.allocUnsafe(capacity);
     this.#start = capacity;

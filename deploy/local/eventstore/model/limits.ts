@@ -1,20 +1,21 @@
-/**
- * All limits of the embedded log. Each comment says what happens at the limit.
- */
+/** All limits of the embedded log. The comments state what happens if a limit is reached. */
 
 /**
- * Maximum size of an append in bytes. It counts data, metadata and twice the type of each event, like EventStoreDB. Larger
- * appends are refused.
+ * Maximum size of an append in bytes. As in EventStoreDB, the size of an event is its data, its metadata and twice the
+ * length of its type. Larger appends are refused.
  */
 export const MAX_APPEND_BYTES = 1024 * 1024;
 
 /**
- * Maximum size of an append on disk in bytes, including stream name and id of each event. Larger appends are refused.
+ * Maximum size of an append on disk in bytes, including each event's stream name and id. Larger appends are refused.
  * About 50,000 empty events reach this limit.
  */
 export const MAX_APPEND_STORED_BYTES = 32 * 1024 * 1024;
 
-/** Maximum gRPC message size. It exceeds MAX_APPEND_BYTES, so that an append that is too large gets a specific error. */
+/**
+ * Maximum size of a gRPC message. It exceeds MAX_APPEND_BYTES, so that the log itself can refuse an append that is too
+ * large.
+ */
 export const MAX_MESSAGE_BYTES = 17 * 1024 * 1024;
 
 /** Maximum length of a stream name in UTF-8 bytes. Longer names are refused as invalid arguments. */
@@ -32,10 +33,16 @@ export const MAX_PENDING_BYTES = 64 * 1024 * 1024;
 /** Maximum number of appends in one frame with one fsync. Further appends wait for the next frame. */
 export const MAX_GROUP_WRITES = 1024;
 
-/** Maximum size of the appends in one frame. The last append may exceed it. Further appends wait for the next frame. */
+/**
+ * Maximum size of the appends in one frame in bytes. Only the frame's last append may exceed the limit. Further appends
+ * wait for the next frame.
+ */
 export const MAX_GROUP_BYTES = 4 * 1024 * 1024;
 
-/** Maximum number of appends of one BatchAppend call whose last part is missing. Beyond it, the call fails. */
+/**
+ * Maximum number of unfinished appends of one BatchAppend call. An append is unfinished until its last part arrives. If
+ * a call exceeds the limit, it fails.
+ */
 export const MAX_UNFINISHED_APPENDS = 64;
 
 /** Maximum number of messages that gRPC queues for a slow client. At the limit, the read waits for the client. */
@@ -56,19 +63,24 @@ export const MAX_RECENT_BYTES = 8 * 1024 * 1024;
 /** Maximum number of events on one page. A read loads one page at a time from disk. */
 export const MAX_PAGE_EVENTS = 1024;
 
-/** Maximum size of one page. A larger event is a page by itself. */
+/** Maximum size of one page in bytes. An event that exceeds the limit gets its own page. */
 export const MAX_PAGE_BYTES = 1024 * 1024;
 
-/** Maximum number of disk reads for one page of a stream. A page that would need more is split. */
+/** Maximum number of disk reads for one page of a stream. If a page needs more disk reads, it is split. */
 export const MAX_PAGE_READS = 64;
 
-/** Maximum gap between two events of a stream that one disk read covers. */
+/** Two events of a stream share a disk read if the gap between them does not exceed this number of bytes. */
 export const MAX_READ_GAP_BYTES = 64 * 1024;
 
-/** Size at which a segment is full and the next segment starts. A segment may exceed it by one frame. */
+/**
+ * Size in bytes at which a segment is full and the next segment starts. A segment may exceed this size by one frame.
+ */
 export const FULL_SEGMENT_BYTES = 64 * 1024 * 1024;
 
-/** Upper bound of a frame's size: a full group, one more append and a copy of that stream's metadata. */
+/**
+ * Upper bound of a frame's size in bytes. A frame contains at most a full group, one more append, and a copy of the
+ * metadata of that append's stream.
+ */
 export const MAX_FRAME_BYTES = 64 * 1024 * 1024;
 
 /** Maximum numbers of events, streams and segments in the log. */
@@ -79,8 +91,10 @@ export interface LogLimits {
 }
 
 /**
- * Limits of the whole log. At a limit, the log refuses appends and still serves reads. A log beyond a limit does not start.
- * The index is in memory. It takes 24 MB per million events, and 100 MB per million streams with names of 48 characters.
- * All segment files stay open. Together they hold about 64 GiB.
+ * Limits of the whole log. A log that reaches a limit refuses appends and still serves reads. A log that exceeds a
+ * limit does not start.
+ *
+ * The index is in memory. It takes 24 MB per million events, and 100 MB per million streams if their names have 48
+ * characters. All segment files stay open. Together they contain at most about 64 GiB.
  */
 export const LOG_LIMITS: LogLimits = { events: 64_000_000, streams: 8_000_000, segments: 1024 };

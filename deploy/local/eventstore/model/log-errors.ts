@@ -1,4 +1,4 @@
-/** Stored data is damaged. The message is one line with file, offset, position, problem and remedy. */
+/** Stored data is damaged. The message is one line that names the file, offset, position, problem and remedy. */
 export class LogDamagedError extends Error {
   override readonly name = "LogDamagedError";
 }

@@ -1,7 +1,6 @@
 /**
- * Re-exports the generated protobuf code of the client package for ES modules.
- *
- * The generated files assign their exports at run time, so named imports do not work.
+ * Re-exports the client package's generated protobuf code for ES modules. The generated files assign their exports at
+ * run time, so named imports from them do not work.
  */
 
 import gossipGrpc from "@eventstore/db-client/generated/gossip_grpc_pb.js";

@@ -1,5 +1,6 @@
 /**
- * Stored form of an event: stream name and type for filters, then the response of Streams.Read in wire format.
+ * Stored form of an event. The stream name and the type come first, because filters need them. Then comes the response
+ * of Streams.Read in wire format:
  *
  *     <stream length, 2 bytes> <type length, 2 bytes> <stream> <type> <ReadResp>
  *
@@ -8,7 +9,7 @@
 import { BackwardWriter } from "./backward-writer.ts";
 import { streams } from "./pb.ts";
 
-/** An event as a client sends it. */
+/** An event that a client sends. */
 export interface ProposedEvent {
   /** UUID in canonical text form, in lower case. */
   readonly id: string;
@@ -54,7 +55,7 @@ const TAGS = {
 const MAX_FIXED_BYTES = 256;
 const MIN_POSITION_STEP = 64;
 
-/** Returns an upper bound of the size of an encoded record, in bytes. */
+/** Returns the maximum size of an encoded record in bytes. */
 export function getMaxRecordBytes(stream: string, event: ProposedEvent): number {
   const texts = 2 * (stream.length + event.type.length) * 3 + event.contentType.length * 3;
   return MAX_FIXED_BYTES + texts + event.data.length + event.metadata.length;
@@ -151,7 +152,7 @@ export function readWireBytes(record: Buffer): Buffer {
   return record.subarray(4 + record.readUInt16BE(0) + record.readUInt16BE(2));
 }
 
-/** Decodes the event as the client sent it from a record. */
+/** Decodes a record and returns the event that the client sent. */
 export function decodeProposedEvent(record: Buffer): ProposedEvent {
   const event = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()?.getEvent();
   if (event === undefined) throw new Error("The record contains no event.");

@@ -1,6 +1,4 @@
-/**
- * Stream metadata. Unsupported system keys are refused, so that no key is silently ignored.
- */
+/** Stream metadata. Metadata with unsupported system keys is refused instead of being silently ignored. */
 import { z } from "zod";
 import type { ProposedEvent } from "./record.ts";
 
@@ -20,7 +18,7 @@ export interface MetadataEffect {
 
 const UNSUPPORTED_KEYS = ["$maxAge", "$cacheControl", "$acl"] as const;
 
-/** Not zod's `int`, which allows safe integers only: the `$tb` of a soft deletion is larger. */
+/** zod's `int` is not suitable, because it allows only safe integers, and the `$tb` of a soft deletion is larger. */
 const nonNegativeInteger = z.number().nonnegative().refine(Number.isInteger);
 
 const metadataSchema = z.looseObject({
@@ -34,7 +32,7 @@ export class MetadataError extends Error {
 }
 
 /**
- * Returns the effect of a metadata event.
+ * Parses a metadata event and returns its effect on reads of the stream.
  * @throws MetadataError if the event is not valid metadata or uses an unsupported key
  */
 export function parseMetadata(event: ProposedEvent): MetadataEffect {
@@ -65,7 +63,12 @@ export function encodeSoftDeletion(): Uint8Array {
   return Buffer.from(`{"$tb":${SOFT_DELETED_TB}}`);
 }
 
-/** Encodes the data of a metadata event that restores a soft-deleted stream from a revision on. Keeps all other keys. */
+/**
+ * Encodes the data of a metadata event that restores a soft-deleted stream. Earlier events stay hidden, and all
+ * metadata keys except `$tb` are kept.
+ *
+ * @param truncateBefore first revision that reads return
+ */
 export function encodeRestoration(previous: Uint8Array | undefined, truncateBefore: number): Uint8Array {
   const body = previous === undefined ? {} : parseJsonObject(previous);
   return Buffer.from(JSON.stringify({ ...body, $tb: truncateBefore }));

@@ -13,19 +13,19 @@ export function getMetadataStream(stream: string): string {
   return `$$${stream}`;
 }
 
-/** Returns the stream to which a metadata stream belongs; undefined if the name is not that of a metadata stream. */
+/** Returns the stream that a metadata stream describes; undefined if the name does not belong to a metadata stream. */
 export function getOriginalStream(stream: string): string | undefined {
   return stream.startsWith("$$") ? stream.slice(2) : undefined;
 }
 
-/** Returns the first revision that reads may return. Reads of a metadata stream return only its newest event. */
+/** Returns the first revision that reads may return. For a metadata stream, this is its newest event. */
 export function getFirstReadableRevision(stream: string, state: StreamState): number {
   const maxCount = getOriginalStream(stream) === undefined ? state.maxCount : 1;
   const byCount = maxCount > 0 ? state.lastRevision - maxCount + 1 : 0;
   return Math.max(0, state.truncateBefore, byCount);
 }
 
-/** Returns true if reads find the stream: it has events and is not soft-deleted. */
+/** Returns true if reads find the stream, because it has events and is not soft-deleted. */
 export function isReadable(state: StreamState): boolean {
   return state.lastRevision >= 0 && !state.isSoftDeleted;
 }

@@ -1,4 +1,6 @@
-/** Streams.Append: one append per call. The client package uses this method for appends with credentials. */
+/**
+ * Streams.Append, which performs one append per call. The client package uses this method for appends with credentials.
+ */
 import type { AppendReq, AppendResp } from "@eventstore/db-client/generated/streams_pb.js";
 import type { Deadline, ServerReadableStream, sendUnaryData } from "@grpc/grpc-js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
@@ -13,7 +15,7 @@ interface AppendRequest {
   readonly events: AppendEvents;
 }
 
-/** Collects the messages of an append, writes it, and calls either `answer` or `fail` once. */
+/** Collects the messages of an append and writes the append. Then calls either `answer` or `fail` once. */
 export function serveAppend(
   store: Store,
   call: ServerReadableStream<AppendReq, AppendResp>,

@@ -1,6 +1,6 @@
 /**
- * Streams.BatchAppend: one long call on which a client sends all its appends. An append has a correlation id and one or
- * more parts. The log sends one response per correlation id.
+ * Streams.BatchAppend, a long call on which a client sends all its appends. An append has a correlation id and one or
+ * more parts. The log sends one response for each append.
  */
 import type { BatchAppendReq, BatchAppendResp } from "@eventstore/db-client/generated/streams_pb.js";
 import { type ServerDuplexStream, status } from "@grpc/grpc-js";
@@ -32,7 +32,7 @@ interface UnfinishedAppend {
   readonly events: AppendEvents;
 }
 
-/** Maximum delay of setTimeout. Later deadlines have no timer. */
+/** Maximum delay in milliseconds that setTimeout supports. Appends with a later deadline get no timer. */
 const MAX_TIMER_DELAY_MS = 2 ** 31 - 1;
 
 /** One BatchAppend call. */
@@ -70,7 +70,7 @@ export class BatchAppendSession {
     const correlation = parseUuid(request.getCorrelationId(), "A correlation id");
     if (request.hasOptions()) this.#startAppend(correlation, request);
     const append = this.#unfinished.get(correlation);
-    // This is a later part of an append that was already refused.
+    // The append was already refused, and this is one of its later parts.
     if (append === undefined) return;
     try {
       append.events.add(request.getProposedMessagesList());
@@ -120,7 +120,7 @@ export class BatchAppendSession {
     try {
       const written = this.#store.submit(write, storedBytes, deadline);
       const result = await waitUntilDeadline(written, deadline);
-      // During a shutdown, the error that ends the call applies to this append.
+      // During a shutdown, an append gets no response. The whole call ends with an error.
       if (result.outcome === "closing") return;
       this.#send(this.#createResponse(context, result));
     } catch {
@@ -150,7 +150,7 @@ export class BatchAppendSession {
   #send(response: BatchAppendResp): void {
     if (this.#call.cancelled || this.#call.writableEnded) return;
     this.#call.write(response);
-    // A client that does not read its responses must not send more requests.
+    // While the client does not read its responses, its further requests must wait.
     if (this.#call.writableLength > MAX_QUEUED_MESSAGES) this.#call.pause();
   }
 
@@ -172,7 +172,10 @@ function parseExpectedRevision(options: BatchAppendReq.Options | undefined): num
     : parseSpecialRevision(options);
 }
 
-/** Returns the result, or "expired" if the deadline passes first. The write can still happen later. */
+/**
+ * Returns the result of a write, or "expired" if the deadline passes first. An expired write can still be committed
+ * later.
+ */
 function waitUntilDeadline<T>(result: Promise<T>, deadline: number): Promise<T | WriteRefusal> {
   const wait = deadline - Date.now();
   if (wait > MAX_TIMER_DELAY_MS) return result;

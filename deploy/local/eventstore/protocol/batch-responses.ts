@@ -18,14 +18,14 @@ const RPC_CODES = {
   ALREADY_EXISTS: 6,
 } as const;
 
-/** Values of an append request that the response repeats. */
+/** Values of an append request that are repeated in the response. */
 export interface AppendContext {
   readonly correlationId: UUID;
   readonly streamIdentifier: StreamIdentifier;
   readonly expectedRevision: number;
 }
 
-/** Creates the response to an append that was decided. */
+/** Creates the response for a write result: written, wrong revision or deleted stream. */
 export function createResultResponse(context: AppendContext, result: WriteResult): BatchAppendResp {
   switch (result.outcome) {
     case "written":
@@ -45,14 +45,14 @@ export function createResultResponse(context: AppendContext, result: WriteResult
 }
 
 /**
- * Creates the response to an append whose deadline passed, or for which the queue or the disk is full. Any other error for
- * an append that can be retried makes the client close its connection.
+ * Creates the response to an append that the client can retry: its deadline passed, or the queue or the disk is full.
+ * If the response contained a different error, the client would close its connection.
  */
 export function createTimeoutResponse(context: AppendContext): BatchAppendResp {
   return createErrorResponse(context, RPC_CODES.DEADLINE_EXCEEDED, "Timeout", new shared.Timeout());
 }
 
-/** Creates the response to an append that was refused, where a retry would not help. */
+/** Creates the response to a refused append that the client should not retry. */
 export function createRefusalResponse(context: AppendContext, error: CallError): BatchAppendResp {
   if (error.metadata.get("exception")[0] === "maximum-append-size-exceeded") {
     const details = new shared.MaximumAppendSizeExceeded().setMaxappendsize(MAX_APPEND_BYTES);

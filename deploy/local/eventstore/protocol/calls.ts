@@ -8,7 +8,7 @@ interface OpenCall {
   emit(event: "error", error: Error): boolean;
 }
 
-/** The set of open streaming calls. A shutdown ends them. */
+/** The open streaming calls, which a shutdown ends. */
 export class OpenCalls {
   readonly #calls = new Set<OpenCall>();
 
@@ -25,6 +25,6 @@ export class OpenCalls {
 
 /** Ends a call with an error, after gRPC has sent all earlier messages. */
 export function endWithError(call: OpenCall, error: CallError): void {
-  // Emits the event instead of calling destroy(), which would drop the status.
+  // Emits the event instead of calling destroy(), because destroy() would drop the status.
   if (!call.cancelled && !call.writableEnded) call.emit("error", error);
 }

@@ -1,4 +1,4 @@
-/** Streams.Delete, which allows later appends to the stream, and Streams.Tombstone, which does not. */
+/** Streams.Delete and Streams.Tombstone. A deleted stream accepts later appends, a tombstoned stream does not. */
 import type {
   DeleteReq,
   DeleteResp,

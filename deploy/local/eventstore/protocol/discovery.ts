@@ -2,7 +2,7 @@ import type { ClusterInfo } from "@eventstore/db-client/generated/gossip_pb.js";
 import type { SupportedMethods } from "@eventstore/db-client/generated/serverfeatures_pb.js";
 import { features, gossip, shared } from "../model/pb.ts";
 
-/** EventStoreDB release whose protocol the log implements. */
+/** EventStoreDB release whose protocol this log implements. */
 const PROTOCOL_VERSION = "24.6.0";
 
 /** Name of the Streams service in lower case, because the client compares lower-case names. */
@@ -30,8 +30,9 @@ export function listSupportedMethods(): SupportedMethods {
 const TICKS_PER_MS = 10_000n;
 
 /**
- * Creates the response of Gossip.Read, so that connection strings with discovery or several hosts work. The cluster has one
- * member. Its host is the host to which the client connected, because the client can reach it.
+ * Creates the response of Gossip.Read, so that clients can use connection strings with discovery or several hosts. The
+ * cluster has one member. The response names the host to which the client connected, because the client can reach that
+ * host.
  *
  * @param authority host and port to which the client connected
  * @param port port on which the log listens

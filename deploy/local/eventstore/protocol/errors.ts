@@ -1,4 +1,4 @@
-/** Errors as EventStoreDB's clients expect them: a gRPC status, a message and trailers. */
+/** Errors in the form that EventStoreDB's clients expect: a gRPC status, a message and trailers. */
 import { Metadata, status } from "@grpc/grpc-js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
 import { MAX_APPEND_BYTES } from "../model/limits.ts";
@@ -92,7 +92,7 @@ function describeExpectedRevision(expectedRevision: number): string {
   return expectedRevision === STREAM_EXISTS ? "an existing stream" : `revision ${expectedRevision}`;
 }
 
-/** Percent-encodes all characters except printable ASCII, because gRPC trailers cannot contain them. */
+/** Percent-encodes all characters that gRPC trailers cannot contain, so that only printable ASCII remains. */
 function encodeTrailer(value: string): string {
   return value.replace(/[^\x20-\x7e]+/gu, encodeURIComponent);
 }

@@ -1,4 +1,4 @@
-/** Filters of reads of all streams and of subscriptions to all streams. */
+/** Filters of requests that read all streams or subscribe to all streams. */
 import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
 import { readEventType, readStreamName } from "../model/record.ts";
 import { invalidArgument } from "./errors.ts";
@@ -9,7 +9,7 @@ export interface EventFilter {
   readonly checkpointInterval: number;
 }
 
-/** EventStoreDB's default search window: a number of events. */
+/** EventStoreDB's default search window, as a number of events. */
 const DEFAULT_SEARCH_WINDOW = 32;
 
 /**

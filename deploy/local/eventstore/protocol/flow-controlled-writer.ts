@@ -1,8 +1,8 @@
 /**
  * Flow control of reads: sends messages to gRPC, and waits if the client is slow.
  *
- * gRPC's high-water mark is 16 messages. A wait after every 16 messages is slow, so this writer has higher limits. They
- * limit the memory that a client can occupy if it stops reading.
+ * gRPC signals a full queue at 16 messages. Waiting after every 16 messages is slow, so this writer has higher limits.
+ * The limits bound the memory that a client can occupy if it stops reading.
  */
 import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
 import type { ServerWritableStream } from "@grpc/grpc-js";
@@ -66,7 +66,7 @@ export class FlowControlledWriter {
   }
 }
 
-/** Copies a message that is a small part of a large buffer. A queued view would keep the whole buffer in memory. */
+/** Copies a message if it is a small part of a large buffer. Queuing a view would keep the whole buffer in memory. */
 function copyIfSmall(message: Uint8Array): Uint8Array {
   const kept = message.buffer.byteLength;
   return kept > Buffer.poolSize && kept > 4 * message.length ? Buffer.from(message) : message;

@@ -1,38 +1,41 @@
-/** Encodes the messages of Streams.Read, except events with text ids, which are stored encoded. */
+/**
+ * Encodes the messages of Streams.Read. Events with text ids are not encoded here, because they are stored in encoded
+ * form.
+ */
 import type { ReadResp } from "@eventstore/db-client/generated/streams_pb.js";
 import { shared, streams } from "../model/pb.ts";
 
-/** Encodes the message that a subscription has started. */
+/** Encodes the confirmation at the start of a subscription. */
 export function encodeConfirmation(subscriptionId: string): Uint8Array {
   const message = new streams.ReadResp.SubscriptionConfirmation().setSubscriptionId(subscriptionId);
   return new streams.ReadResp().setConfirmation(message).serializeBinary();
 }
 
-/** Encodes the message that a filtered subscription has reached a position. */
+/** Encodes a checkpoint: the position that a filtered subscription has reached. */
 export function encodeCheckpoint(position: number): Uint8Array {
   const text = String(position);
   const message = new streams.ReadResp.Checkpoint().setCommitPosition(text).setPreparePosition(text);
   return new streams.ReadResp().setCheckpoint(message).serializeBinary();
 }
 
-/** Encodes the message that a subscription has caught up, so that all later events are live. */
+/** Encodes the signal of a subscription that has caught up. All later events are live. */
 export function encodeCaughtUp(): Uint8Array {
   return new streams.ReadResp().setCaughtUp(new streams.ReadResp.CaughtUp()).serializeBinary();
 }
 
-/** Encodes the message that a live subscription has fallen behind, so that the next events come from disk. */
+/** Encodes the signal of a live subscription that has fallen behind. The next events come from disk. */
 export function encodeFellBehind(): Uint8Array {
   return new streams.ReadResp().setFellBehind(new streams.ReadResp.FellBehind()).serializeBinary();
 }
 
-/** Encodes the message that a stream does not exist or is soft-deleted. */
+/** Encodes the response to a read of a stream that does not exist or is soft-deleted. */
 export function encodeStreamNotFound(stream: string): Uint8Array {
   const identifier = new shared.StreamIdentifier().setStreamName(Buffer.from(stream));
   const message = new streams.ReadResp.StreamNotFound().setStreamIdentifier(identifier);
   return new streams.ReadResp().setStreamNotFound(message).serializeBinary();
 }
 
-/** Re-encodes an event with a structured id: two 64-bit numbers instead of a text. Some clients request this form. */
+/** Re-encodes an event for clients that request structured ids, which are two 64-bit numbers instead of a text. */
 export function encodeWithStructuredId(wire: Uint8Array): Uint8Array {
   const message = streams.ReadResp.deserializeBinary(wire);
   const id = message.getEvent()?.getEvent()?.getId();

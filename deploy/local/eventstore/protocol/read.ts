@@ -9,7 +9,7 @@ import { encodeStreamNotFound, encodeWithStructuredId } from "./messages.ts";
 import type { ReadRequest } from "./read-request.ts";
 
 /**
- * Sends the requested events. Does not end the call.
+ * Sends the requested events, but does not end the call.
  * @throws CallError if the stream is tombstoned
  */
 export async function sendEvents(
@@ -50,7 +50,7 @@ async function sendStreamEvents(
   }
 }
 
-/** Sends a range of revisions, including both ends. */
+/** Sends the events of a stream from the first to the last revision, both included. */
 export async function sendRevisions(
   store: Store,
   writer: FlowControlledWriter,
@@ -65,7 +65,7 @@ export async function sendRevisions(
   }
 }
 
-/** Reads all streams. A forward read includes the event at the start position, a backward read excludes it. */
+/** Sends events of all streams. Only a forward read includes the event at the start position. */
 async function sendAllEvents(
   store: Store,
   writer: FlowControlledWriter,
@@ -89,7 +89,7 @@ async function sendAllEvents(
   }
 }
 
-/** Converts the start of a read to a number, given the numbers for "start" and "end". */
+/** Converts the start of a read to a number. `start` and `end` are the numbers for the values "start" and "end". */
 export function resolveStart(from: ReadRequest["from"], start: number, end: number): number {
   if (from === "start") return start;
   return from === "end" ? end : from;

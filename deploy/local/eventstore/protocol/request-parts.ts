@@ -59,7 +59,7 @@ function decodeUtf8(bytes: Uint8Array): string {
 
 /**
  * Parses the name of a stream for a write.
- * @throws CallError if the name is invalid, or is that of a metadata stream of a metadata stream
+ * @throws CallError if the name is invalid or would give metadata to a metadata stream
  */
 export function parseWritableStreamName(identifier: StreamIdentifier | undefined): string {
   const name = parseStreamName(identifier);
@@ -69,7 +69,7 @@ export function parseWritableStreamName(identifier: StreamIdentifier | undefined
   return name;
 }
 
-/** Returns the special expected revision of a request that has no exact revision. */
+/** Returns the special expected revision (NO_STREAM, STREAM_EXISTS or ANY) of a request without an exact revision. */
 export function parseSpecialRevision(options: {
   hasNoStream(): boolean;
   hasStreamExists(): boolean;
@@ -78,7 +78,7 @@ export function parseSpecialRevision(options: {
   return options.hasStreamExists() ? STREAM_EXISTS : ANY;
 }
 
-/** Parses an unsigned 64-bit number. Returns the largest safe integer for greater numbers. */
+/** Parses an unsigned 64-bit number. Replaces a number above the largest safe integer with that integer. */
 export function parseUint64(text: string): number {
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER);
 }

@@ -1,4 +1,4 @@
-/** The gRPC services of the log. Maps each method to its function. */
+/** The log's gRPC services. Maps each method to the function that handles it. */
 import { randomUUID } from "node:crypto";
 import type { IGossipServer } from "@eventstore/db-client/generated/gossip_grpc_pb.js";
 import type { IServerFeaturesServer } from "@eventstore/db-client/generated/serverfeatures_grpc_pb.js";
@@ -25,12 +25,12 @@ export interface ServiceContext {
   readonly getPort: () => number;
 }
 
-/** Handlers of the Streams service. A read sends bytes that are already encoded. */
+/** Handlers of the Streams service. Reads send bytes that are already encoded. */
 type StreamsServer = Pick<IStreamsServer, "append" | "batchAppend" | "delete" | "tombstone"> & {
   readonly read: handleServerStreamingCall<ReadReq, Uint8Array>;
 };
 
-/** The Streams service, with a read method that sends messages that are already encoded. */
+/** The Streams service with a read method whose messages are already encoded. */
 const STREAMS_SERVICE = {
   ...streamsGrpc.StreamsService,
   read: { ...streamsGrpc.StreamsService.read, responseSerialize: toBuffer },

@@ -1,8 +1,9 @@
 /**
- * Streams.Read with a subscription: sends all events after a start, then each new event, until the client disconnects.
+ * Streams.Read with a subscription: sends all events after the start position and then each new event, until the client
+ * disconnects.
  *
- * Catch-up and live phase share one cursor, which advances with each event. So the change from catch-up to live causes no
- * gap and no repetition.
+ * The catch-up phase and the live phase share one cursor, which advances with each event. So the subscription neither
+ * skips nor repeats an event when it becomes live.
  */
 import { randomUUID } from "node:crypto";
 import type { LogEvent } from "../model/record.ts";
@@ -105,10 +106,13 @@ class AllStreamsSubscription {
     }
   }
 
-  /** Waits for new events at the end of the log. If the subscription was not live, first reports that it caught up. */
+  /**
+   * Waits for new events at the end of the log. If the subscription was not live yet, first reports that it has caught
+   * up.
+   */
   async #waitForEvents(): Promise<void> {
     if (!this.#isLive) {
-      // The checkpoint lets a client whose filter matched no event resume here.
+      // If the filter matched no event, the client can resume from this checkpoint.
       if (this.#request.filter !== undefined && this.#lastCheckpoint !== this.#lastPosition)
         await this.#sendCheckpoint();
       this.#writer.send(encodeCaughtUp());

@@ -4,9 +4,9 @@ import type { Store } from "../store/store.ts";
 import { logFull, timedOut, unavailable } from "./errors.ts";
 
 /**
- * Submits the write of a call and returns its result.
- * @throws CallError if the write was refused, or if the disk failed and the outcome is unknown
- * @throws LogDamagedError if the decision about the write depends on a damaged event
+ * Submits the write and returns its result.
+ * @throws CallError if the write was refused, or if the disk failed, which leaves the outcome unknown
+ * @throws LogDamagedError if a damaged event prevents the log from accepting or refusing the write
  */
 export async function writeOrThrow(
   store: Store,

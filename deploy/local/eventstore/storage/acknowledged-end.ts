@@ -1,11 +1,11 @@
 /**
- * File of the acknowledged end: the position up to which the log was acknowledged. After each frame, the log flushes the
- * segment, writes this file and then acknowledges the appends. On start, all data up to this end must be intact. Only data
- * after it may be incomplete.
+ * File of the acknowledged end: the position of the last acknowledged event. After each frame, the log flushes the
+ * segment, writes this file and then acknowledges the appends. At startup, all data up to this end must be intact. Only
+ * data after it may be incomplete.
  *
- * The file contains the same entry twice, in two blocks of 4 KiB. Writes are not flushed. They survive a crash of the
- * process. After a power loss, the file may be older than the segments. A start reports and replaces a damaged copy.
- * An entry has 64 bytes:
+ * The file contains two copies of one entry, in two blocks of 4 KiB. Writes to the file are not flushed. They survive a
+ * crash of the process. After a power loss, the file may be older than the segments. At startup, the log reports and
+ * replaces a damaged copy. An entry has 64 bytes:
  *
  *      0  "EVENTEND"    8  format version    12  log id, 16 bytes   28  segment number    32  end offset
  *     40  events       48  last position     56  checksum of the last frame   60  checksum of bytes 0 to 59
@@ -31,9 +31,12 @@ import {
 export const ACKNOWLEDGED_FILE = "acknowledged";
 
 const MAGIC = "EVENTEND";
-/** Offset of the second copy. A disk with sectors of 4 KiB cannot lose both copies in one write. */
+/**
+ * Offset of the second copy. The copies are 4 KiB apart, so a disk with sectors of 4 KiB cannot damage both in one
+ * write.
+ */
 const SECOND_COPY_OFFSET = 4096;
-/** Offset of the second copy in the shorter files of earlier releases. */
+/** Offset of the second copy in files of earlier releases, which are shorter. */
 const FORMER_SECOND_COPY_OFFSET = 512;
 const FILE_BYTES = SECOND_COPY_OFFSET + BLOCK_BYTES;
 
@@ -95,7 +98,7 @@ export class AcknowledgedEndFile {
    * Opens the file and reads its content.
    *
    * @throws LogDamagedError if the file is missing or both copies are damaged
-   * @throws LogStartError if the file has another format
+   * @throws LogStartError if the file has an unsupported format
    */
   static async open(dir: string): Promise<EndFileContent & { file: AcknowledgedEndFile }> {
     const path = join(dir, ACKNOWLEDGED_FILE);
@@ -103,7 +106,7 @@ export class AcknowledgedEndFile {
       if (error.code !== "ENOENT") throw error;
       throw createDamageError(
         path,
-        "The file is missing. It contains the position up to which the log was acknowledged.",
+        "The file is missing. It contains the position of the last acknowledged event.",
       );
     });
     try {
@@ -115,8 +118,8 @@ export class AcknowledgedEndFile {
   }
 
   /**
-   * Writes both copies of a new end. The writes are synchronous, because they only change cached pages and do not wait for
-   * the disk. The thread pool would make every append slower.
+   * Writes both copies of a new end. The writes are synchronous, because they change only cached pages and do not wait
+   * for the disk. Asynchronous writes would use the thread pool and make every append slower.
    *
    * @throws the disk's error if the first copy cannot be written; the file then still contains the previous end
    */
@@ -126,7 +129,7 @@ export class AcknowledgedEndFile {
     try {
       this.#writeAt(entry, SECOND_COPY_OFFSET);
     } catch (error) {
-      // The new end is stored in the first copy, and a start uses the newer copy.
+      // The first copy contains the new end. If the copies differ, startup uses the newer copy.
       if (!isNoSpaceError(error)) throw error;
     }
   }
@@ -148,7 +151,7 @@ export class AcknowledgedEndFile {
 async function readCopies(fd: number, path: string): Promise<EndFileContent> {
   const content = Buffer.alloc(FILE_BYTES);
   const { bytesRead } = await promisify(fs.read)(fd, content, 0, FILE_BYTES, 0);
-  // In a file with the current length, byte 512 can contain an outdated copy that an earlier release wrote.
+  // A file with the current length can contain an outdated copy at byte 512, which an earlier release wrote.
   const isFormer = bytesRead <= SECOND_COPY_OFFSET;
   const [first, second] = [0, isFormer ? FORMER_SECOND_COPY_OFFSET : SECOND_COPY_OFFSET].map((offset) =>
     decodeEntry(content.subarray(0, bytesRead).subarray(offset, offset + BLOCK_BYTES)),

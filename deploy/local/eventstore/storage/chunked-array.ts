@@ -4,7 +4,7 @@ const CHUNK_MASK = CHUNK_LENGTH - 1;
 
 type Chunk = Float64Array | Uint32Array;
 
-/** Growing array of numbers, stored in chunks of fixed size. So it grows without copies and wastes little memory. */
+/** Growing array of numbers, stored in chunks of fixed size. It grows without copying and wastes little memory. */
 export class ChunkedArray {
   readonly #newChunk: () => Chunk;
   readonly #chunks: Chunk[] = [];

@@ -40,7 +40,7 @@ export async function createEventsDirectory(dir: string): Promise<void> {
 }
 
 /**
- * Opens and verifies a log. Drops a last frame that is incomplete and was never acknowledged.
+ * Opens and verifies a log. Drops the last frame if it is incomplete and was never acknowledged.
  *
  * @throws LogDamagedError if acknowledged data is missing or changed
  * @throws LogStartError if the log exceeds a limit, or has an unsupported format
@@ -83,14 +83,14 @@ export async function openEventsDirectory(dir: string, options: LogOptions): Pro
   }
 }
 
-/** Records the end of the log after its segments were flushed. Returns false if the disk is full. */
+/** Records the end of the log, whose segments must already be flushed. Returns false if the disk is full. */
 async function recordEnd(file: AcknowledgedEndFile, end: LogTail): Promise<boolean> {
   try {
     file.write(end);
     await file.flush();
     return true;
   } catch (error) {
-    // The log must start on a full disk. The next append either records the end or fails.
+    // The log must be able to start on a full disk. The next append either records the end or fails.
     if (!isNoSpaceError(error)) throw error;
     return false;
   }

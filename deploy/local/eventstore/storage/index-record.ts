@@ -5,10 +5,10 @@ import type { LogIndex } from "./log-index.ts";
 import type { StoredRecord } from "./segment-format.ts";
 
 /**
- * Adds a stored record to the index. A metadata record also changes the state of the stream to which it belongs.
+ * Adds a stored record to the index. A metadata record also changes the state of the stream that it describes.
  *
  * @param offset offset of the record in the last segment
- * @returns a sentence that describes the problem if the record does not follow the previous record; undefined on success
+ * @returns undefined on success; otherwise a sentence that states why the record cannot follow the previous record
  */
 export function indexRecord(index: LogIndex, record: StoredRecord, offset: number): string | undefined {
   const stream = readStreamName(record.body);

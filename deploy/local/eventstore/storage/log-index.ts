@@ -1,9 +1,9 @@
 /**
  * In-memory index of the log: the location of each event, and the events of each stream.
  *
- * An entry takes 24 bytes. It points to the previous event of the stream and to an earlier event of the stream (a skew-binary
- * jump pointer). So a lookup by revision takes O(log n) steps and needs no list per stream. Readers compare each record
- * that they read with its entry in the index.
+ * An entry takes 24 bytes. It points to the previous event of the same stream and to an older one (a skew-binary jump
+ * pointer). So finding a revision takes O(log n) steps and needs no list per stream. Readers compare each record with
+ * its index entry.
  */
 import type { StreamState } from "../model/stream-state.ts";
 import { ChunkedArray } from "./chunked-array.ts";
@@ -50,8 +50,8 @@ export class LogIndex {
 
   /**
    * Adds the next event.
-   *
-   * @returns a sentence that describes the problem if the ordinal, position or revision is wrong; undefined on success
+   * @returns undefined on success; otherwise a sentence that states which value is wrong: the ordinal, position or
+   * revision
    */
   add(stream: string, record: StoredRecord, offset: number): string | undefined {
     const { ordinal, position, revision } = record;
@@ -102,7 +102,7 @@ export class LogIndex {
     );
   }
 
-  /** Returns the ordinal of the first event of a segment, and of the first event after the segment. */
+  /** Returns the ordinals of the first event of a segment and of the first event after the segment. */
   getSegmentOrdinals(segment: number): { first: number; end: number } {
     return {
       first: this.#segmentStarts[segment] ?? 0,
@@ -111,8 +111,8 @@ export class LogIndex {
   }
 
   /**
-   * Returns an upper bound of the offset at which an event's record ends: the start of the next record of the segment, or
-   * the end of the last frame. A frame header may lie between the record and this offset.
+   * Returns an offset at or after the end of an event's record: the start of the segment's next record, or the end of
+   * the last frame. A frame header may lie between the record and this offset.
    */
   getEndOffset(ordinal: number): number {
     const segment = this.findSegment(ordinal);
@@ -120,7 +120,10 @@ export class LogIndex {
     return isLast ? (this.#segmentEnds[segment] ?? 0) : this.getOffset(ordinal + 1);
   }
 
-  /** Returns the ordinal of the first event at or after a position. Without such an event, returns the number of events. */
+  /**
+   * Returns the ordinal of the first event at or after a position. If there is no such event, returns the number of
+   * events.
+   */
   findOrdinalFrom(position: number): number {
     return findFirstIndex(this.eventCount, (at) => this.#positions.at(at) >= position);
   }
@@ -137,7 +140,7 @@ export class LogIndex {
     return ordinal;
   }
 
-  /** Returns the ordinals of a range of revisions in order. Includes both ends, which must exist. */
+  /** Returns the ordinals of all revisions from `first` to `last` in order. Both revisions must exist. */
   findOrdinals(stream: string, first: number, last: number): number[] {
     const ordinals = new Array<number>(last - first + 1);
     let ordinal = this.findOrdinal(stream, last);
@@ -160,7 +163,9 @@ export class LogIndex {
   }
 }
 
-/** Returns the first index below `length` at which a monotonic condition holds; otherwise `length`. */
+/**
+ * Returns the first index below `length` for which a monotonic condition is true. If there is none, returns `length`.
+ */
 export function findFirstIndex(length: number, condition: (index: number) => boolean): number {
   let low = 0;
   let high = length;

@@ -22,14 +22,14 @@ export interface PositionRange {
   readonly backwards: boolean;
 }
 
-/** Events of one segment that one disk read returns. */
+/** A disk read. All its events belong to the same segment. */
 interface DiskRead {
-  /** Ordinals of the events in ascending order. They may have gaps. */
+  /** Ordinals of the events in ascending order. They need not be consecutive. */
   readonly ordinals: number[];
   readonly segment: number;
-  /** Offset in the segment at which the disk read starts. */
+  /** Offset in the segment at which the read starts. */
   readonly start: number;
-  /** Offset in the segment at which the disk read ends. */
+  /** Offset in the segment at which the read ends. */
   end: number;
 }
 
@@ -42,15 +42,16 @@ interface ReadResult {
 }
 
 /**
- * Reads the events of all streams from a position on, in pages. A forward read ends with the event that was the newest when
- * the read started.
+ * Reads the events of all streams in pages, starting at a position. A forward read ends with the event that was the
+ * newest when the read started.
  *
  * @throws LogDamagedError at the first damaged event, after the read has returned all events before it
  */
 export async function* readAllEvents(log: CommittedLog, range: PositionRange): AsyncGenerator<LogEvent[]> {
   const { index } = log;
   const { from, inclusive, backwards } = range;
-  // A backward read goes down to the ordinal 0. It starts before the ordinal `next`, a forward read starts at it.
+  // A forward read starts with the ordinal `next`. A backward read starts with the ordinal before `next` and ends with
+  // ordinal 0.
   let next = index.findOrdinalFrom(inclusive === backwards ? from + 1 : from);
   const stop = backwards ? 0 : index.eventCount;
   while (backwards ? next > stop : next < stop) {
@@ -63,8 +64,8 @@ export async function* readAllEvents(log: CommittedLog, range: PositionRange): A
 }
 
 /**
- * Reads the events of a stream in pages. The range includes both `from` and `to`, which must exist. If `from` is greater
- * than `to`, the stream is read backwards.
+ * Reads the events of a stream in pages, from revision `from` to revision `to`. Both revisions must exist and are
+ * included. If `from` is greater than `to`, the stream is read backwards.
  *
  * @throws LogDamagedError at the first damaged event, after the read has returned all events before it
  */
@@ -98,7 +99,7 @@ function joinResults(parts: readonly ReadResult[]): ReadResult {
   return { events: intact.flatMap(({ events }) => events), damage: parts[damaged]?.damage };
 }
 
-/** Plans a disk read that starts with an event. It stays within the segment and the limits of a page. */
+/** Plans a disk read that starts with the event `first`. The read stays within the segment and the limits of a page. */
 function planReadFrom(index: LogIndex, first: number, stop: number): DiskRead {
   const read = planRead(index, first);
   const limit = Math.min(stop, first + MAX_PAGE_EVENTS, index.getSegmentOrdinals(read.segment).end);
@@ -107,7 +108,7 @@ function planReadFrom(index: LogIndex, first: number, stop: number): DiskRead {
   return { ...read, ordinals: listOrdinals(first, end), end: index.getEndOffset(end - 1) };
 }
 
-/** Plans a disk read that ends before an event. It stays within the segment and the limits of a page. */
+/** Plans a disk read that ends before the event `end`. The read stays within the segment and the limits of a page. */
 function planReadBefore(index: LogIndex, end: number): DiskRead {
   const read = planRead(index, end - 1);
   const limit = Math.max(end - MAX_PAGE_EVENTS, index.getSegmentOrdinals(read.segment).first);
@@ -152,7 +153,9 @@ function planRead(index: LogIndex, ordinal: number): DiskRead {
   return { ordinals: [ordinal], segment, start: index.getOffset(ordinal), end: index.getEndOffset(ordinal) };
 }
 
-/** Performs a disk read. If an event is damaged, reads the events one by one to return the events before the damage. */
+/**
+ * Performs a disk read. If an event is damaged, reads the events one by one, so that all events before it are returned.
+ */
 async function performRead(
   log: CommittedLog,
   read: DiskRead,
@@ -196,7 +199,7 @@ async function readIntactEvents(log: CommittedLog, read: DiskRead, stream?: stri
     const problem =
       record === undefined
         ? "The event's checksum does not match its content."
-        : "The file contains another event at this offset.";
+        : "The file contains a different event at this offset.";
     const path = segments.getPath(segment);
     throw createDamageError(`${path}, offset ${offset}, position ${position}`, problem);
   });

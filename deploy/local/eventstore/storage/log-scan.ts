@@ -1,8 +1,8 @@
 /**
- * Verification of the whole log at its start.
+ * Verification of the whole log at startup.
  *
- * All frames up to the acknowledged end must be present and intact. A frame is written only after the previous frame was
- * flushed, so only the first frame after that end can be incomplete. That frame was never acknowledged.
+ * All frames up to the acknowledged end must be present and intact. A frame is written only after the previous frame
+ * was flushed. So only the first frame after the acknowledged end can be incomplete.
  */
 import { crc32 } from "node:zlib";
 import { type LogLimits, MAX_FRAME_BYTES } from "../model/limits.ts";
@@ -28,7 +28,7 @@ import {
 import { SegmentWindow } from "./segment-window.ts";
 import type { Segments } from "./segments.ts";
 
-/** Minimum size of a disk sector. A power loss leaves whole sectors unwritten. */
+/** Minimum size of a disk sector in bytes. After a power loss, whole sectors can be missing. */
 const SECTOR_BYTES = 512;
 
 const PROGRESS_INTERVAL_MS = 2_000;
@@ -37,11 +37,11 @@ export interface ScannedLog {
   readonly index: LogIndex;
   /** End of the last complete frame. */
   readonly end: LogTail;
-  /** Size of the incomplete frame after the end, in bytes; 0 if all frames are complete. */
+  /** Size in bytes of the incomplete frame after `end`; 0 if all frames are complete. */
   readonly incompleteBytes: number;
 }
 
-/** A verification of the whole log, which also builds the index. */
+/** Verifies the whole log and builds the index. */
 export class LogScan {
   readonly #segments: Segments;
   readonly #count: number;
@@ -56,7 +56,7 @@ export class LogScan {
 
   /**
    * @param count number of segment files
-   * @param acknowledged end up to which the log must be intact
+   * @param acknowledged end of the part of the log that must be intact
    */
   constructor(segments: Segments, count: number, acknowledged: LogTail, options: LogOptions) {
     this.#segments = segments;
@@ -89,7 +89,7 @@ export class LogScan {
     return { index: this.#index, end, incompleteBytes: size - offset };
   }
 
-  /** Verifies and indexes a segment. Returns the offset at which its last complete frame ends. */
+  /** Verifies and indexes a segment. Returns the offset at which the segment's last complete frame ends. */
   async #scanSegment(segment: number, size: number): Promise<number> {
     await this.#verifyHeader(segment);
     this.#index.startSegment();
@@ -99,7 +99,7 @@ export class LogScan {
       this.#reportProgress(segment, offset, size);
       const frame = await this.#readFrame(segment, offset, size);
       if (frame === undefined) {
-        // Only the last frame of the log may be incomplete, and only if it was not acknowledged.
+        // Only the last frame of the log may be incomplete, and only if the frame was not acknowledged.
         if (this.#hasReachedEnd && segment === this.#count - 1) return offset;
         throw this.#createError(segment, offset, "The frame is incomplete.");
       }
@@ -110,7 +110,10 @@ export class LogScan {
     return offset;
   }
 
-  /** Reads the frame at an offset. Returns undefined if the file ends within the frame or a power loss left zeros. */
+  /**
+   * Reads the frame at an offset. Returns undefined if the frame is incomplete: the file ends early, or contains zeros
+   * after a power loss.
+   */
   async #readFrame(
     segment: number,
     offset: number,
@@ -144,7 +147,10 @@ export class LogScan {
     }
   }
 
-  /** Returns true if the file ends within a frame header, or contains only zeros from there on, as after a power loss. */
+  /**
+   * Returns true if the file ends within a frame header, or contains only zeros after the offset. A power loss can leave
+   * zeros.
+   */
   async #isIncompleteHeader(segment: number, offset: number, size: number): Promise<boolean> {
     if (size - offset < FRAME_HEADER_BYTES) return true;
     if (size - offset > MAX_FRAME_BYTES) return false;
@@ -174,15 +180,19 @@ export class LogScan {
   }
 
   /**
-   * Records that a segment is intact up to an offset.
-   * @throws LogDamagedError if the offset is the acknowledged end but the frames before it differ
+   * Marks a segment as intact up to an offset.
+   * @throws LogDamagedError if the offset is the acknowledged end, but the frames are not those that were acknowledged
    */
   #markIntact(segment: number, offset: number): void {
     this.#index.setSegmentEnd(offset);
     const end = this.#acknowledged;
     if (segment + 1 !== end.segment || offset !== end.offset) return;
     if (!isSameChainState(this.#chainState, end)) {
-      throw this.#createError(segment, offset, "The log differs from the acknowledged end.");
+      throw this.#createError(
+        segment,
+        offset,
+        "The events before this offset are not those that were acknowledged.",
+      );
     }
     this.#hasReachedEnd = true;
   }
@@ -221,7 +231,10 @@ export function requireWithinLimits({ eventCount, streams }: LogIndex, limits: L
   );
 }
 
-/** Returns true if the file ends within a frame, or the frame's last sector contains zeros, as after a power loss. */
+/**
+ * Returns true if the file ends within a frame, or if the frame's last sector contains only zeros. A power loss can
+ * leave zeros.
+ */
 function isIncompletePayload(payload: Buffer, frame: FrameHeader, offset: number, size: number): boolean {
   const end = offset + FRAME_HEADER_BYTES + frame.payloadBytes;
   if (payload.length < frame.payloadBytes) return true;

@@ -33,7 +33,7 @@ export class LogWriter {
     return this.#end;
   }
 
-  /** Number of segments that the log has after the next append. */
+  /** Number of segments after the next append. */
   get nextSegmentCount(): number {
     return this.#end.segment + (this.#isSegmentFull ? 1 : 0);
   }
@@ -47,7 +47,7 @@ export class LogWriter {
    *
    * @returns the offset of each record in the last segment
    * @throws DiskFullError if the disk is full; the log is then unchanged
-   * @throws any other disk error; the log must then stop, because only the next start can find out what was written
+   * @throws any other disk error; the log must then stop, because only the next start can determine what was written
    */
   async append(records: readonly StoredRecord[]): Promise<number[]> {
     if (this.#isSegmentFull) await this.#startSegment();
@@ -86,19 +86,20 @@ export class LogWriter {
       await this.#segments.write(bytes, offset);
     } catch (error) {
       if (!isNoSpaceError(error)) throw error;
-      // An incomplete frame must not precede the next frame. So an error of the truncation stops the log.
+      // The next frame must not follow an incomplete frame, so the log stops if the truncation fails.
       await this.#segments.truncate(offset);
       throw new DiskFullError(String(error), { cause: error });
     }
   }
 
-  /** Records the new end. A copy-on-write file system needs free space to overwrite the file. */
+  /** Records the new end of the log. On a copy-on-write file system, even overwriting the file needs free space. */
   async #recordEnd(end: LogTail): Promise<void> {
     try {
       this.#acknowledged.write(end);
     } catch (error) {
       if (!isNoSpaceError(error)) throw error;
-      // Removes the frame, which no reader has seen. The flush prevents the frame from reappearing after a power loss.
+      // Removes the new frame, which no reader has seen yet. The flush prevents the frame from reappearing after a
+      // power loss.
       await this.#segments.truncate(this.#end.offset);
       await this.#segments.flush();
       throw new DiskFullError(String(error), { cause: error });

@@ -36,7 +36,7 @@ const SEGMENT_MAGIC = "EVENTLOG";
 const FRAME_MAGIC = "FRAM";
 const TOMBSTONE_HIGH_BITS = 0x7fff_ffff;
 
-/** State of the frame chain after a frame. Each frame header repeats the state before its frame. */
+/** State of the chain of frames after a frame. The header of the next frame repeats this state. */
 export interface ChainState {
   /** Number of events in the log. */
   readonly events: number;
@@ -46,14 +46,14 @@ export interface ChainState {
   readonly checksum: number;
 }
 
-/** State of the frame chain of an empty log. */
+/** State of the chain of frames in an empty log. */
 export const EMPTY_CHAIN: ChainState = { events: 0, position: 0, checksum: 0 };
 
 export function isSameChainState(one: ChainState, other: ChainState): boolean {
   return one.events === other.events && one.position === other.position && one.checksum === other.checksum;
 }
 
-/** Fields that segment headers and entries of the acknowledged end share. */
+/** Fields that occur both in segment headers and in entries of the acknowledged end. */
 interface BlockFields {
   readonly version: number;
   /** 32 hexadecimal digits. */
@@ -82,14 +82,14 @@ export interface StoredRecord {
   readonly body: Buffer;
 }
 
-/** Writes the state of the frame chain as 20 bytes. */
+/** Writes the state of the chain of frames as 20 bytes. */
 export function writeChainState(target: Buffer, state: ChainState, offset: number): void {
   writeSafeInteger(target, state.events, offset);
   writeSafeInteger(target, state.position, offset + 8);
   target.writeUInt32BE(state.checksum, offset + 16);
 }
 
-/** Reads a state of the frame chain that writeChainState wrote. */
+/** Reads the 20 bytes that writeChainState wrote. */
 export function readChainState(source: Buffer, offset: number): ChainState {
   return {
     events: readSafeInteger(source, offset),
@@ -98,7 +98,7 @@ export function readChainState(source: Buffer, offset: number): ChainState {
   };
 }
 
-/** Creates a 64-byte block with the fields that segment headers and entries of the acknowledged end share. */
+/** Creates a 64-byte block with the fields that segment headers and entries of the acknowledged end have in common. */
 export function createBlock(magic: string, logId: string, segment: number): Buffer {
   const block = Buffer.alloc(BLOCK_BYTES);
   block.write(magic, 0, "latin1");
@@ -114,7 +114,7 @@ export function sealBlock(block: Buffer): Buffer {
   return block;
 }
 
-/** Reads the shared fields of a block. Returns undefined if the block is damaged or has other magic bytes. */
+/** Reads the fields of a block. Returns undefined if the block is damaged or starts with other magic bytes. */
 export function readBlock(block: Buffer, magic: string): BlockFields | undefined {
   if (block.length < BLOCK_BYTES || block.toString("latin1", 0, 8) !== magic) return undefined;
   if (crc32(block.subarray(0, 60)) !== block.readUInt32BE(60)) return undefined;
@@ -167,12 +167,15 @@ export function decodeFrameHeader(header: Buffer): FrameHeader | undefined {
   };
 }
 
-/** Computes the initial value for checksums of records, so that a record of another log has a wrong checksum. */
+/**
+ * Computes the initial value for the checksums of records. It depends on the log id, so records of other logs have
+ * wrong checksums.
+ */
 export function computeChecksumSeed(logId: string): number {
   return crc32(Buffer.from(logId, "hex"));
 }
 
-/** Encodes a record. `seed` is the initial value for its checksum. */
+/** Encodes a record. `seed` is the initial value for the record's checksum. */
 export function encodeStoredRecord(
   { ordinal, position, revision, body }: StoredRecord,
   seed: number,

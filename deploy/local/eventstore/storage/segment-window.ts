@@ -2,7 +2,7 @@ import type { Segments } from "./segments.ts";
 
 const WINDOW_BYTES = 4 * 1024 * 1024;
 
-/** Reads a segment from start to end in large blocks, to reduce the number of disk reads. */
+/** Reads a segment from start to end. Reads large blocks, so that few disk reads are needed. */
 export class SegmentWindow {
   readonly #segments: Segments;
   #window = Buffer.allocUnsafeSlow(WINDOW_BYTES);

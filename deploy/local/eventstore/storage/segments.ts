@@ -1,4 +1,4 @@
-/** The segment files of a log: reads at an offset, appends to the last file, and creation of the next file. */
+/** The segment files of a log. Reads at any offset, appends to the last file and creates the next file. */
 import fs from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -13,7 +13,7 @@ const closeFile = promisify(fs.close);
 const openFile = promisify(fs.open);
 
 const SEGMENT_NAME = /^(\d{8})\.segment$/;
-/** Suffix of a new file until its content is flushed to disk. */
+/** Suffix of a new file's name until the content is flushed to disk. */
 const UNFINISHED_SUFFIX = ".new";
 
 /** Returns the file name of a segment. Segment numbers count from 1. */
@@ -27,7 +27,7 @@ export function parseSegmentNumber(name: string): number | undefined {
   return digits === undefined ? undefined : Number(digits);
 }
 
-/** Returns true if the name is that of a file whose creation was not completed before a crash. */
+/** Returns true if the name belongs to a file that a crash left unfinished. */
 export function isUnfinishedFile(name: string): boolean {
   return name.endsWith(UNFINISHED_SUFFIX);
 }
@@ -42,7 +42,7 @@ export async function syncDirectory(dir: string): Promise<void> {
   }
 }
 
-/** Creates a file and flushes its content and its directory to disk. Leaves no file behind if it fails. */
+/** Creates a file, and flushes its content and its directory to disk. If that fails, no file remains. */
 export async function createFile(dir: string, name: string, content: Buffer): Promise<void> {
   const unfinished = join(dir, `${name}${UNFINISHED_SUFFIX}`);
   try {
@@ -78,7 +78,7 @@ export class Segments {
     return this.#openSegments.length;
   }
 
-  /** Returns the path of a segment. Here, segments count from 0. */
+  /** Returns the path of a segment. The parameter counts from 0. */
   getPath(segment: number): string {
     return this.#getSegment(segment).path;
   }
@@ -119,7 +119,7 @@ export class Segments {
   }
 
   /**
-   * Fills a buffer with bytes of a segment, or with fewer bytes at the end of the file. Only the start of the log uses this.
+   * Fills a buffer with bytes of a segment. At the end of the file, reads fewer bytes. Used only at startup.
    *
    * @returns the number of bytes read
    */
@@ -139,9 +139,9 @@ export class Segments {
     return done;
   }
 
-  /** Writes to the last segment without a flush. After an error, the caller must truncate the segment. */
+  /** Writes to the last segment without flushing. After an error, the caller must truncate the segment. */
   async write(bytes: Buffer, offset: number): Promise<void> {
-    // If the disk accepts only a part of the bytes, the next call throws the cause.
+    // If the disk accepts only some of the bytes, the next call of writeAt() throws the reason.
     for (let done = 0; done < bytes.length; ) {
       const { bytesWritten } = await writeAt(
         this.#lastSegment.fd,
@@ -155,7 +155,7 @@ export class Segments {
     }
   }
 
-  /** Truncates the last segment to a length in bytes. */
+  /** Truncates the last segment to the given length in bytes. */
   async truncate(length: number): Promise<void> {
     await truncateTo(this.#lastSegment.fd, length);
   }

@@ -9,7 +9,10 @@ type StreamEffect = Omit<StreamState, "lastRevision">;
 
 const NO_EFFECT: StreamEffect = { isTombstoned: false, isSoftDeleted: false, truncateBefore: 0, maxCount: 0 };
 
-/** Table of all streams by name: the newest event, and the effect of metadata and deletions on reads. */
+/**
+ * Table of all streams by name. Contains each stream's newest event, and the effect of metadata and deletions on its
+ * reads.
+ */
 export class StreamTable {
   readonly #numbers = new Map<string, number>();
   readonly #newest = ChunkedArray.forUint32();
@@ -34,7 +37,7 @@ export class StreamTable {
     this.#newest.set(this.#getOrAddNumber(stream), ordinal);
   }
 
-  /** Sets the effect of metadata or a tombstone on reads of a stream. */
+  /** Sets how metadata or a tombstone affects reads of a stream. */
   applyEffect(stream: string, effect: Partial<StreamEffect>): void {
     const number = this.#getOrAddNumber(stream);
     this.#effects.set(number, { ...(this.#effects.get(number) ?? NO_EFFECT), ...effect });

@@ -9,19 +9,21 @@ import type { WriteRequest } from "./staged-group.ts";
 const MAX_PARALLEL_LOOKUPS = 8;
 
 /**
- * Stored data on which the decisions about a group of writes depend: event ids, to recognise retries, and the metadata of
- * soft-deleted streams. All other data for decisions is in the index.
+ * Stored data that is needed to accept or refuse a group of writes. It contains event ids, to recognise retries, and
+ * the metadata of soft-deleted streams. All other necessary data is in the index.
  */
 export class DecisionData {
   readonly #ids = new Map<string, Map<number, string>>();
   readonly #metadata = new Map<string, Uint8Array>();
-  /** Writes that cannot be decided, because the decision depends on a damaged event. */
+  /** Writes that can be neither accepted nor refused, because that depends on a damaged event. */
   readonly damagedWrites = new Map<WriteRequest, LogDamagedError>();
 
   #metadataBytes = 0;
   #writes: readonly WriteRequest[] = [];
 
-  /** Reads the stored data for the first writes of a group, or for all writes if the metadata is not too large. */
+  /**
+   * Reads the stored data for the writes of a group. If the metadata becomes too large, stops after the first writes.
+   */
   static async read(log: CommittedLog, writes: readonly WriteRequest[]): Promise<DecisionData> {
     const details = new DecisionData();
     const lookups = [...writes.keys()].filter((index) => needsLookup(log, writes[index]));
@@ -34,7 +36,7 @@ export class DecisionData {
     return details;
   }
 
-  /** The first writes of the group, for which all stored data was read. */
+  /** The first writes of the group. The stored data for all of them was read. */
   get writes(): readonly WriteRequest[] {
     return this.#writes;
   }
@@ -58,7 +60,7 @@ export class DecisionData {
     }
   }
 
-  /** Reads stored ids up to the first id that differs from the write. The append rules need no further ids. */
+  /** Reads stored ids up to the first id that differs from the write. The append rules do not need the ids after it. */
   async #readIds(log: CommittedLog, { stream, expectedRevision, events }: WriteRequest): Promise<void> {
     if (!expectsEarlierRevision(log, stream, expectedRevision) || events.length === 0) return;
     const known = this.#ids.get(stream) ?? new Map<number, string>();
@@ -80,7 +82,7 @@ export class DecisionData {
     if (!log.index.getStreamState(stream).isSoftDeleted || lastRevision < 0) return;
     for await (const page of readStreamEvents(log, getMetadataStream(stream), lastRevision, lastRevision)) {
       for (const { record } of page) {
-        // A copy, because a view would keep the whole page in memory.
+        // Copies the data, because a view would keep the whole page in memory.
         const data = Uint8Array.from(decodeProposedEvent(record).data);
         this.#metadata.set(stream, data);
         this.#metadataBytes += data.length;
@@ -96,7 +98,10 @@ function needsLookup(log: CommittedLog, write: WriteRequest | undefined): boolea
   return getOriginalStream(stream) === undefined && log.index.getStreamState(stream).isSoftDeleted;
 }
 
-/** Returns true if a write expects an earlier revision than the last. Stored ids then decide if the write is a retry. */
+/**
+ * Returns true if a write expects a revision before the stream's last revision. Stored ids then show if the write is a
+ * retry.
+ */
 function expectsEarlierRevision(log: CommittedLog, stream: string, expectedRevision: number): boolean {
   return expectedRevision >= -1 && expectedRevision < log.index.getStreamState(stream).lastRevision;
 }

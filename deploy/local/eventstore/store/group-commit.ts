@@ -1,6 +1,6 @@
 /**
- * Collects waiting writes into groups and commits one group at a time. So one fsync covers all writes that arrived during
- * the previous fsync.
+ * Collects waiting writes into groups and commits one group at a time. So one fsync commits all writes that arrived
+ * during the previous fsync.
  */
 import { MAX_GROUP_BYTES, MAX_GROUP_WRITES, MAX_PENDING_BYTES, MAX_PENDING_WRITES } from "../model/limits.ts";
 import type { LogDamagedError } from "../model/log-errors.ts";
@@ -16,7 +16,7 @@ export type WriteRefusal =
   | { readonly outcome: "disk-full" }
   /** The log has reached one of its limits. */
   | { readonly outcome: "log-full" }
-  /** The decision about the write depends on a damaged event. */
+  /** A damaged event prevents the log from accepting or refusing the write. */
   | { readonly outcome: "damaged"; readonly reason: LogDamagedError };
 
 export type WriteOutcome = WriteResult | WriteRefusal;
@@ -29,7 +29,7 @@ interface PendingWrite {
   readonly reject: (error: unknown) => void;
 }
 
-/** Commits one group and returns the results in the order of the writes. Rejects if the log must stop. */
+/** Commits a group and returns one result per write, in order. Rejects if the log must stop. */
 export type CommitGroup = (writes: readonly WriteRequest[]) => Promise<readonly WriteOutcome[]>;
 
 export class GroupCommit {
@@ -41,7 +41,7 @@ export class GroupCommit {
   #failure: Error | undefined;
   #reportFailure: (failure: Error) => void = () => undefined;
 
-  /** Resolves with the error if the commit of a group fails. */
+  /** Resolves with the error if a group cannot be committed. */
   readonly failure = new Promise<Error>((resolve) => {
     this.#reportFailure = resolve;
   });
@@ -51,10 +51,11 @@ export class GroupCommit {
   }
 
   /**
-   * Queues a write and returns its result. Rejects if the disk failed. The outcome is then unknown until the next start.
+   * Queues a write and returns its result. Rejects if the disk failed. The outcome is then unknown until the next
+   * start.
    *
    * @param bytes size of the write
-   * @param deadline time in milliseconds since 1970; a write that has not started by then expires
+   * @param deadline time in milliseconds since 1970; if the write has not started by then, it expires
    */
   submit(write: WriteRequest, bytes: number, deadline: number): Promise<WriteOutcome> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
@@ -76,7 +77,7 @@ export class GroupCommit {
   }
 
   async #run(): Promise<void> {
-    // Waits until other requests of the same turn of the event loop have joined the first group.
+    // Waits one turn of the event loop, so that other requests of this turn can join the first group.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.#pending.length > 0) await this.#runGroup(this.#takeGroup(Date.now()));
     this.#running = undefined;
@@ -96,7 +97,7 @@ export class GroupCommit {
     }
   }
 
-  /** Rejects all queued and all further writes, because the state of the disk is unknown after a failure. */
+  /** Rejects all queued writes and all later writes, because the state of the disk is unknown after a failure. */
   #fail(failure: Error, group: readonly PendingWrite[]): void {
     this.#failure = failure;
     this.#reportFailure(failure);

@@ -5,7 +5,7 @@
  *     events/        the log: segment files and the acknowledged end
  *     events.new/    an unfinished new or migrated log, which the next start removes
  *     CURRENT        prevents earlier releases from creating an empty LevelDB database in this directory
- *     leveldb/       unused LevelDB files of an earlier release, kept after their migration
+ *     leveldb/       unused LevelDB files of an earlier release, kept after the migration
  */
 import { existsSync } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
@@ -74,20 +74,22 @@ async function openLockedDirectory(dir: string, options: LogOptions): Promise<Op
     await database?.close();
     await moveLevelDbFiles(dir);
   } catch (error) {
-    // The caller reports this error, so errors of closing are ignored.
+    // The caller reports this error. Errors from closing are ignored.
     await Promise.allSettled([open?.close(), database?.close()]);
     throw error;
   }
   if (database !== undefined) {
     const { eventCount: count } = open.log.index;
-    options.printLine(`Migrated ${count} events. ${dir}/leveldb keeps the former files and can be deleted.`);
+    options.printLine(
+      `Migrated ${count} events. The former files are now in ${dir}/leveldb, which can be deleted.`,
+    );
   }
   return open;
 }
 
 /**
- * Creates a log, with the events of the LevelDB database if there is one. The log appears only when it is complete, so a
- * crash cannot leave a part of it.
+ * Creates a log. If there is a LevelDB database, copies its events into the log. The directory `events/` appears only
+ * when the log is complete, so a crash cannot leave an incomplete log.
  */
 async function createLog(
   dir: string,
@@ -101,7 +103,7 @@ async function createLog(
     await createEventsDirectory(unfinished);
     if (database !== undefined) await copyLevelDb(database, dir, unfinished, options);
   } catch (error) {
-    // The database still contains all data, so the incomplete copy can be deleted to free its space.
+    // Deletes the incomplete copy to free its space. The database still contains all data.
     await rm(unfinished, { recursive: true, force: true });
     throw error;
   }

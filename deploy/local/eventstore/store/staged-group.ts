@@ -19,7 +19,7 @@ export interface WriteRequest {
   readonly events: readonly ProposedEvent[];
 }
 
-/** Result of a write that was decided. */
+/** Result of a write that was either performed or refused. */
 export type WriteResult =
   /** `revision` is NO_STREAM after an empty append to a new stream. */
   | { readonly outcome: "written"; readonly revision: number; readonly position: number }
@@ -32,7 +32,7 @@ export interface StreamRevision {
   readonly revision: number;
 }
 
-/** Lookups in the committed log, on which the decisions about a group are based. */
+/** Lookups in the committed log that are needed to accept or refuse the writes of a group. */
 export interface CommittedState {
   /** Number of events in the log. */
   readonly eventCount: number;
@@ -45,22 +45,22 @@ export interface CommittedState {
   findEventId(stream: string, revision: number): string | undefined;
   /** Returns the data of the newest metadata event of a soft-deleted stream. */
   findMetadata(stream: string): Uint8Array | undefined;
-  /** Returns stream and revision of a recently written event by its id. */
+  /** Returns the stream and revision of a recently written event, given the event's id. */
   findRecentEvent(id: string): StreamRevision | undefined;
 }
 
 const NO_BYTES = new Uint8Array(0);
 
-/** A staged event, which later writes of the group may repeat as a retry. */
+/** A staged event. Later writes of the group may be retries of this event. */
 interface StagedEvent {
   readonly id: string;
   readonly position: number;
 }
 
 /**
- * A group of writes that is not on disk yet. It decides each write based on the committed state and the earlier writes of
- * the group, and collects the records to store. If the group cannot be stored, it is discarded. So the state in memory is
- * never ahead of the disk.
+ * A group of writes that is not on disk yet. The group accepts or refuses each write, based on the committed state and
+ * the group's earlier writes, and collects the records to store. If the group cannot be stored, it is discarded. So the
+ * state in memory is never ahead of the disk.
  */
 export class StagedGroup {
   readonly #states = new Map<string, StreamState>();
@@ -90,7 +90,7 @@ export class StagedGroup {
     return this.#states.keys();
   }
 
-  /** Decides a write and stages its records. */
+  /** Accepts or refuses a write. Stages the records of an accepted write. */
   stage(write: WriteRequest): WriteResult {
     const state = this.#getState(write.stream);
     const ids = write.kind === "append" ? write.events.map((event) => event.id) : [randomUUID()];
@@ -154,7 +154,7 @@ export class StagedGroup {
     return result;
   }
 
-  /** Applies a metadata event to the state of the stream to which it belongs. */
+  /** Applies a metadata event to the state of the stream that it describes. */
   #applyMetadata(stream: string, event: ProposedEvent): void {
     this.#states.set(stream, { ...this.#getState(stream), ...parseMetadata(event) });
     this.#metadata.set(stream, event.data);

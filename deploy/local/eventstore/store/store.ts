@@ -1,8 +1,8 @@
 /**
  * The log on disk: ordered writes with group commit, and reads by stream and by position.
  *
- * Only the group commit changes the log. It decides a group on a staged copy of the state and stores the group with one
- * fsync. Only then it publishes the events to readers and acknowledges the writes. So no reader sees an event that a crash
+ * Only the group commit changes the log. It applies a group to a copy of the state and stores the group with one fsync.
+ * Only then are the events published to readers and the writes acknowledged. So no reader sees an event that a crash
  * could remove.
  */
 import { type LogLimits, MAX_CACHED_IDS, MAX_GROUP_BYTES } from "../model/limits.ts";
@@ -60,12 +60,15 @@ export class Store {
     return this.log.index.lastPosition;
   }
 
-  /** Resolves with the error if a disk write fails, except on a full disk. The log then refuses all further writes. */
+  /**
+   * Resolves with the error if a disk write fails for any reason except a full disk. The log then refuses all further
+   * writes.
+   */
   get failure(): Promise<Error> {
     return this.#groupCommit.failure;
   }
 
-  /** Queues a write and returns its result, see GroupCommit.submit. */
+  /** Queues a write and returns its result. See GroupCommit.submit. */
   submit(write: WriteRequest, bytes: number, deadline: number): Promise<WriteOutcome> {
     return this.#groupCommit.submit(write, bytes, deadline);
   }
@@ -75,7 +78,7 @@ export class Store {
     return this.log.index.getStreamState(stream);
   }
 
-  /** Calls the listener after each commit, until the returned function is called. */
+  /** Calls the listener after each commit. The returned function removes the listener. */
   onCommit(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -101,7 +104,7 @@ export class Store {
     return results;
   }
 
-  /** Commits as many of the writes as fit into one frame, at least one. Returns the result of each committed write. */
+  /** Commits one or more writes, up to the limit of a frame. Returns the result of each committed write. */
   async #commitFrame(writes: readonly WriteRequest[]): Promise<WriteOutcome[]> {
     const details = await DecisionData.read(this.log, writes);
     const group = new StagedGroup(this.#createCommittedState(details), Date.now());
@@ -118,14 +121,17 @@ export class Store {
       .map((write) => this.#decideSingle(write, details, refusal));
   }
 
-  /** Decides a single write after its group could not be stored. A write that needs no space still gets its result. */
+  /**
+   * Determines the result of a write whose group could not be stored. A write that needs no space still gets its own
+   * result.
+   */
   #decideSingle(write: WriteRequest, details: DecisionData, refusal: WriteRefusal): WriteOutcome {
     const group = new StagedGroup(this.#createCommittedState(details), Date.now());
     const result = decideWrite(group, write, details);
     return group.records.length === 0 ? result : refusal;
   }
 
-  /** Stores and publishes a group. If the log or the disk is full, changes nothing and returns the reason. */
+  /** Stores and publishes a group. If the log or the disk is full, changes nothing and returns that reason. */
   async #writeGroup(group: StagedGroup): Promise<WriteRefusal | undefined> {
     if (this.#exceedsLimits(group)) return { outcome: "log-full" };
     try {

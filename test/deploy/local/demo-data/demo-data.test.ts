@@ -24,7 +24,7 @@ describe("demo data", () => {
   const lines: string[] = [];
   let first: DemoAccess;
 
-  // The tests share one log, so each test sees the events of the previous tests.
+  // The tests share one log, so each test sees the events of all earlier tests.
   before(async () => {
     await startEmpty();
     first = await seed();
@@ -58,7 +58,7 @@ describe("demo data", () => {
   const ofType = <Type extends CatalogEvent["type"]>(all: CatalogEvent[], type: Type) =>
     all.filter((event): event is Extract<CatalogEvent, { type: Type }> => event.type === type);
 
-  it("seedDemoData creates all demo data, and appends nothing at a second start", async () => {
+  it("seedDemoData creates all demo data, and appends nothing if it is called again", async () => {
     const all = await events();
     expect(ofType(all, "ClinicRegistered").map(({ data }) => data.environment)).to.have.members([
       "production",
@@ -117,7 +117,7 @@ describe("demo data", () => {
     }
   });
 
-  it("seedDemoData replaces and revokes client secrets whose file is lost", async () => {
+  it("seedDemoData replaces and revokes client secrets if their file is lost", async () => {
     fs.rmSync(credentialsFile());
     const second = await seed();
     const all = await events();
@@ -128,7 +128,7 @@ describe("demo data", () => {
     }
   });
 
-  it("seedDemoData completes interrupted demo data without duplicates, even hours later", async () => {
+  it("seedDemoData completes an interrupted run without duplicates, even hours later", async () => {
     await server.stop();
     await startEmpty();
     const failure = await seed(() => {

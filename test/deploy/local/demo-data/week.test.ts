@@ -13,7 +13,7 @@ describe("the demo week", () => {
     (_, hour) => Date.parse("2026-10-25T00:07:00Z") + hour * 3_600_000,
   );
 
-  it("the demo week contains every appointment status, and a queue today, at any hour", () => {
+  it("at any hour, the demo week contains every appointment status and a queue for today", () => {
     for (const now of hours) {
       for (const clinic of demoClinics) {
         const week = createWeek(clinic, now);

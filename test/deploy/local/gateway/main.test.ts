@@ -6,7 +6,7 @@ import { startGateway } from "../../../../deploy/local/gateway/gateway-server.ts
 import type { HttpServer } from "../../../../shared/http/listen.ts";
 import { closeAll, getOrigin, getPort, listen } from "../gateway-world.ts";
 
-/** A request as the service received it. */
+/** A request that the service received. */
 interface ReceivedRequest {
   service: string;
   method: string;
@@ -140,11 +140,11 @@ describe("gateway", () => {
     });
   }
 
-  it("the gateway forwards headers just below the header limit of the services", async () => {
+  it("the gateway forwards headers that are just below the size limit of the services", async () => {
     expect((await send(`GET /a HTTP/1.1\r\nx: ${"x".repeat(32_000)}`)).url).to.equal("/a");
   });
 
-  it("the gateway returns 200 or 400 for any bytes in a request target", async () => {
+  it("the gateway returns 200 or 400 for a request target with random bytes", async () => {
     const target = fc.uint8Array({ minLength: 1, maxLength: 40 });
     await fc.assert(
       fc.asyncProperty(fc.constantFrom("GET", "POST", "CONNECT"), target, async (method, bytes) => {
@@ -157,7 +157,7 @@ describe("gateway", () => {
     );
   });
 
-  it("the gateway forwards the body, and headers in both directions with case, order and repetitions", async () => {
+  it("the gateway forwards bodies unchanged, and keeps the case, order and repetitions of headers in both directions", async () => {
     const head =
       "POST /a HTTP/1.1\r\nX-SERVICE-Clinic-ID: 1\r\nx-twice: a\r\nX-Twice: b\r\nContent-Length: 5";
     const received = await send(head, "hello");

@@ -8,7 +8,7 @@ import { eventually } from "../../../support/eventually.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 
 describe("watchJetStream", () => {
-  it("watchJetStream does not report a server that works or that is too busy to send its greeting", async () => {
+  it("watchJetStream does not report a server that works, or a server that is too busy to send its greeting", async () => {
     const paths = getLocalPaths(makeTestRoot());
     const log = () => undefined;
     const port = (await findFreePorts()).nats;
@@ -22,7 +22,7 @@ describe("watchJetStream", () => {
     });
     for (let count = 0; count < 100; count += 1) expect(await readGreeting(port)).to.match(/^INFO /);
     process.kill(nats.pid!, "SIGSTOP");
-    // SIGSTOP does not stop all threads at once.
+    // After SIGSTOP, some threads run for a moment longer.
     await eventually("no greeting", async () => (await readGreeting(port, 500)) === undefined);
     for (let count = 0; count < 3; count += 1) expect(await readGreeting(port, 500)).to.equal(undefined);
     process.kill(nats.pid!, "SIGCONT");

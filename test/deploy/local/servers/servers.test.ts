@@ -13,7 +13,7 @@ import { buildNodeCommand, PROJECT } from "../../../../deploy/local/setup/projec
 import { eventually } from "../../../support/eventually.ts";
 import { createTestDatabase, makeTestRoot, startTestServers } from "../../../support/stack.ts";
 
-/** External URLs that leave only Postgres embedded. The tests never contact these servers. */
+/** External URLs, so that only Postgres is embedded. The tests never connect to these URLs. */
 const POSTGRES_ONLY: ExternalServers = {
   EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false",
   NATS_URL: "nats://127.0.0.1:1",
@@ -36,8 +36,8 @@ const failure = (promise: Promise<unknown>) =>
   );
 
 describe("embedded Postgres", () => {
-  it("the embedded Postgres keeps its data across a stop and a SIGKILL", async () => {
-    // An empty setting counts as not set, so Postgres is embedded.
+  it("the embedded Postgres keeps its data after a stop and after a SIGKILL", async () => {
+    // An empty setting counts as not set, so Postgres is embedded here.
     const servers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "" });
     const { postgres } = servers.components;
     const url = servers.databaseUrls.projection;
@@ -51,7 +51,7 @@ describe("embedded Postgres", () => {
     await servers.stop();
   });
 
-  it("each service has its own database role and password, and only the privileges of its group role", async () => {
+  it("each service has its own database role and password, with only the privileges of its group role", async () => {
     const { urls, drop } = await createTestDatabase();
     expect(await query(urls.projection, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user")).to.eql(
       [false],
@@ -98,7 +98,7 @@ describe("an external server", () => {
 });
 
 describe("DATABASE_URL", () => {
-  it("DATABASE_URL replaces the embedded Postgres, and its user must be able to create roles", async () => {
+  it("a server at DATABASE_URL replaces the embedded Postgres if the user in the URL can create roles", async () => {
     const host = await startTestServers(POSTGRES_ONLY);
     const superuser = new URL(host.adminDatabaseUrl);
     superuser.pathname = "/clinic";
@@ -122,7 +122,7 @@ describe("DATABASE_URL", () => {
 });
 
 describe("startServers", () => {
-  it("startServers fails with one line that suggests another port if a port is in use, and stops all servers", async () => {
+  it("if a port is in use, startServers fails with one line that suggests another port, and stops all servers", async () => {
     const ports = await findFreePorts();
     const taken = net.createServer().listen(ports.nats, "127.0.0.1");
     await once(taken, "listening");
@@ -152,7 +152,7 @@ describe("startServers", () => {
     await servers.stop();
   });
 
-  it("all servers end after a SIGKILL of the supervisor, and the next start uses the same data", async () => {
+  it("all servers end if the supervisor gets SIGKILL, and the next start uses the same data", async () => {
     const root = makeTestRoot();
     const first = await supervise(root);
     expect(first.pids).to.have.length(3);

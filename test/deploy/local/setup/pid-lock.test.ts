@@ -5,7 +5,7 @@ import { findLockHolder, tryLock } from "../../../../deploy/local/setup/pid-lock
 import { makeTestRoot } from "../../../support/stack.ts";
 
 describe("tryLock", () => {
-  it("tryLock and findLockHolder work without /proc, where the identity of a process contains spaces", () => {
+  it("tryLock and findLockHolder work on a system without /proc, where process identities contain spaces", () => {
     const file = path.join(makeTestRoot(), "lock");
     const { readFileSync, existsSync } = fs;
     const isProc = (name: fs.PathOrFileDescriptor) => String(name).startsWith("/proc/");

@@ -25,34 +25,34 @@ const otherLog = "esdb://log.example.com:2113";
 const otherDatabase = "postgres://owner@db.example.com/clinic";
 const all = { ...urls, ...keys };
 
-describe("settings that command lines take from the running stack", () => {
+describe("settings that command-line programs take from the running stack", () => {
   const complete = (env: NodeJS.ProcessEnv) => ({ ...env, ...buildCommandLineEnvironment(env, stack) });
 
-  it("command lines use all servers and keys of the stack if the environment names no servers", () => {
+  it("command-line programs use all servers and keys of the stack if the environment names no servers", () => {
     for (const env of [{}, { EVENTSTORE_URL: "", DATABASE_URL: "" }])
       expect(complete(env)).to.deep.equal(all);
   });
 
-  it("command lines use the stack's settings if the environment names the stack's own log or database", () => {
+  it("command-line programs use the stack's settings if the environment names the stack's own log or database", () => {
     const { EVENTSTORE_URL, DATABASE_URL } = urls;
     expect(complete({ EVENTSTORE_URL })).to.deep.equal(all);
     expect(complete({ DATABASE_URL })).to.deep.equal(all);
   });
 
-  it("command lines use none of the stack's settings if the environment names another log or database", () => {
+  it("command-line programs use none of the stack's settings if the environment names another log or database", () => {
     expect(complete({ EVENTSTORE_URL: otherLog })).to.deep.equal({ EVENTSTORE_URL: otherLog });
     expect(complete({ DATABASE_URL: otherDatabase })).to.deep.equal({ DATABASE_URL: otherDatabase });
     const others = { EVENTSTORE_URL: otherLog, DATABASE_URL: otherDatabase };
     expect(complete(others)).to.deep.equal(others);
   });
 
-  it("command lines never replace a setting of the environment", () => {
+  it("the stack's settings never override environment variables of a command-line program", () => {
     const env = { ...all, NATS_URL: "nats://n.example.com:4222", AUDIT_SIGNING_KEYS: "own" };
     expect(complete(env)).to.deep.equal(env);
   });
 });
 
-describe("a command line that npm runs", () => {
+describe("command-line.ts", () => {
   const folder = makeTestRoot();
   const entry = path.join(folder, "entry.mjs");
 
@@ -76,12 +76,12 @@ describe("a command line that npm runs", () => {
     return spawnSync(command, words, { cwd: PROJECT, env, encoding: "utf8" });
   };
 
-  it("an npm command line gets the stack's settings and its arguments, and exits with its own code", () => {
+  it("command-line.ts passes the stack's settings and the arguments to a program, and exits with the program's exit code", () => {
     const { status, stdout, stderr } = run(folder, "3", "--flag");
     expect([status, stdout.trim(), stderr]).to.deep.equal([3, `${urls.EVENTSTORE_URL} 3 --flag`, ""]);
   });
 
-  it("an npm command line explains a failure if no stack runs and EVENTSTORE_URL is not set", () => {
+  it("command-line.ts explains a failure if no stack is running and EVENTSTORE_URL is not set", () => {
     const none = path.join(folder, "none");
     expect(run(none, "0").stderr).to.equal("");
     expect(run(none, "2").stderr).to.match(/^No local stack is running\. Start it with npm start/);

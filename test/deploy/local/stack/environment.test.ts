@@ -49,7 +49,7 @@ describe("buildServiceEnvironments", () => {
     ]);
   });
 
-  it("no service of the local stack gets a secret that it does not need", () => {
+  it("services of the local stack get only the secrets that they need", () => {
     const { command, queryApi, gateway } = environments({
       DATABASE_URL: "postgres://admin:super-password@h/d",
     });
@@ -75,7 +75,7 @@ describe("buildServiceEnvironments", () => {
 });
 
 describe("readPorts", () => {
-  it("readPorts refuses an invalid port and a port used twice with a message that names the variables", () => {
+  it("readPorts refuses invalid ports and duplicate ports, and its message names the variables", () => {
     expect(() => readPorts({ NATS_PORT: "http" })).to.throw("NATS_PORT must be a port between 1 and 65535");
     expect(() => readPorts({ NATS_PORT: "8080" })).to.throw("GATEWAY_PORT and NATS_PORT are both 8080");
   });

@@ -34,7 +34,7 @@ describe("read models that an earlier release left in a local stack", () => {
     );
     return rows.map(({ name }) => name);
   };
-  /** Changes the tables to those of an earlier release, without appointment revisions and without anchors. */
+  /** Gives the tables the form of an earlier release, without appointment revisions and without anchor columns. */
   const createFormerTables = () =>
     database.admin.query(`
       ALTER TABLE read_model.appointment DROP COLUMN revision;

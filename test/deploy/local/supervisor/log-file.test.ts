@@ -15,13 +15,13 @@ describe("openLogFile on a full disk", () => {
 
   afterEach(() => disk?.remove());
 
-  it("a log file on a full disk never throws on a write, and reports the lost lines when the disk has space", async () => {
+  it("writing to a log file on a full disk never throws, and the file reports the lost lines when the disk has space", async () => {
     const file = path.join(disk.folder, "logs", "sample.log");
     const log = openLogFile(file);
     log.write(Buffer.from("first\n"));
     disk.fill();
     const before = new Date().toISOString();
-    // More than the free rest of the file's last page, so that a line is written incompletely.
+    // Writes more than fits into the file's last page, so that one line is written incompletely.
     for (let line = 0; line < 500; line += 1) log.write(Buffer.from(`${"x".repeat(99)}\n`));
     log.write(Buffer.from("two\nlines\n"));
     expect(log.lastLines().at(-1), "last lines for the message of a failed start").to.equal("lines");
@@ -68,7 +68,7 @@ describe("openLogFile on a full disk", () => {
 });
 
 describe("openLogFile", () => {
-  it("a log file never throws even if every write fails", () => {
+  it("writing to a log file never throws, even if every write fails", () => {
     const file = path.join(makeTestRoot(), "sample.log");
     fs.symlinkSync("/dev/full", file);
     const log = openLogFile(file);

@@ -38,9 +38,9 @@ function setUp(script: string, options: Partial<ProcessSpec> = {}) {
   return { start, createSample, lines, paths };
 }
 
-/** Script that becomes ready and keeps running. */
+/** Script that immediately becomes ready and keeps running. */
 const READY_SCRIPT = "console.log('ready'); setInterval(() => {}, 1000);";
-/** Script that becomes ready when the file of its first argument exists. */
+/** Script that becomes ready when the file exists that its first argument names. */
 const READY_WITH_FILE_SCRIPT =
   "setInterval(() => { if (require('fs').existsSync(process.argv[1])) console.log('ready'); }, 20)";
 /** Returns the path of an open file descriptor; undefined if the descriptor is closed. */
@@ -119,7 +119,7 @@ describe("createComponent", () => {
     const first = component.pid!;
     process.kill(first, "SIGKILL");
     const second = await eventually("a new process", () => component.pid !== first && component.pid);
-    process.kill(second, "SIGSTOP"); // a stopped process makes the restart slow
+    process.kill(second, "SIGSTOP"); // while the process is stopped, it cannot become ready
     const report = await eventually("a report", () => lines.find((line) => line.includes("still running")));
     expect(report).to.match(/^ {2}… restart of sample: still running after \d+\.\d s$/);
     process.kill(second, "SIGCONT");
@@ -213,7 +213,7 @@ describe("PidRegistry", () => {
     await sample.exited;
   });
 
-  it("the pid registry does not stop a later process that only has a recorded pid", async () => {
+  it("the pid registry does not stop an unrelated process that now has a recorded pid", async () => {
     const { start, paths } = setUp(READY_SCRIPT);
     const sample = await start();
     await sample.waitUntilReady();

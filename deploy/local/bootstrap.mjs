@@ -51,7 +51,7 @@ function runProgram(entry, args) {
   child.on("exit", (code, signal) => process.exit(signal ? 128 + os.constants.signals[signal] : code));
 }
 
-/** Calls `onDeath` if npm is killed with SIGKILL. npm cannot forward SIGKILL, but its child gets a new parent. */
+/** Calls `onDeath` if npm is killed with SIGKILL. npm cannot forward SIGKILL, but this process then gets a new parent. */
 function onNpmDeath(onDeath) {
   const npmPid = findNpmPid();
   const timer = setInterval(() => {

@@ -114,7 +114,7 @@ describe("append", function () {
     expect(await collect(client.readStream(stream))).to.have.length(2);
   });
 
-  it("all concurrent appends that expect any revision are written with consecutive revisions", async () => {
+  it("concurrent appends that accept any revision are all written, with consecutive revisions", async () => {
     const stream = createStreamName();
     const results = await Promise.all(
       createEvents(64).map((one) => client.appendToStream(stream, one, { expectedRevision: ANY })),

@@ -115,7 +115,7 @@ describe("subscription", function () {
       expect(seen.numbers).to.deep.equal([1]);
     });
 
-    it("a subscription that becomes live while 16 writers append sends every event exactly once", async () => {
+    it("a subscription sends every event exactly once, even if it becomes live while 16 writers append events", async () => {
       const category = createStreamName("racing");
       const start = await findLogEnd(client);
       const perWriter = 150;
@@ -151,7 +151,7 @@ describe("subscription", function () {
       }
     });
 
-    it("a subscription that is resumed many times after its last event sends every event exactly once", async () => {
+    it("a subscription sends every event exactly once, even if it is often resumed after the last received event", async () => {
       const category = createStreamName("resumed");
       let fromPosition: Position | typeof START = await findLogEnd(client);
       for (let n = 0; n < 40; n += 1) await client.appendToStream(`${category}-${n % 3}`, createEvent(n));

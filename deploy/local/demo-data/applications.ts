@@ -32,9 +32,7 @@ if (!lindenhof) throw new Error("the demo data has no clinic");
 
 const sandboxApplication = demoId("application", "sandbox");
 
-/**
- * Clinic of the sandbox application. It has the profile of a demo clinic, which its portal user and the examples need.
- */
+/** Clinic of the sandbox application, with the profile of a demo clinic. Its portal user and the examples need it. */
 export const sandboxClinic: DemoClinic = {
   ...lindenhof,
   id: sandboxClinicId(sandboxApplication),

@@ -7,7 +7,7 @@ import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { awaitAll } from "../servers/servers.ts";
 import { demoId } from "./random.ts";
 
-/** One command of the demo data. */
+/** A command that creates a part of the demo data. */
 export interface Step {
   /** Unique name, which is the same in every run. */
   name: string;

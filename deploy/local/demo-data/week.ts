@@ -19,7 +19,7 @@ export interface DemoAppointment {
   status: AppointmentStatus;
   /** Calendar date (YYYY-MM-DD) in the clinic's time zone. */
   date: string;
-  /** Index in the branch's appointments of the day, from 0. */
+  /** Index among the branch's appointments on this date, counted from 0. */
   indexInDay: number;
 }
 

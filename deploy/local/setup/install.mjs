@@ -77,7 +77,7 @@ async function install(project) {
   printLine(`Installed the dependencies (${seconds()} s).`);
 }
 
-/** Returns the command line of npm. Prefers the npm that runs this script to the npm on PATH. */
+/** Returns the command line of the npm that runs this script. If this npm is unknown, uses the npm on PATH. */
 function getNpmCommand() {
   const npmCli = process.env.npm_execpath;
   return npmCli?.endsWith("npm-cli.js") ? [process.execPath, npmCli] : ["npm"];

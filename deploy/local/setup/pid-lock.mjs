@@ -71,8 +71,8 @@ export async function waitForLock(file, waitMs, onWait) {
 }
 
 /**
- * Removes the lock of a dead owner. Renames the lock first: if a live process has replaced it in the meantime, the
- * renamed lock is restored.
+ * Removes the lock of a dead owner. Renames the lock first. If the renamed lock turns out to belong to a live process,
+ * restores it.
  */
 function removeStaleLock(file) {
   const renamed = `${file}.${process.pid}.stale`;

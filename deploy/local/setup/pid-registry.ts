@@ -44,7 +44,7 @@ export function openPidRegistry(file: string, log: (line: string) => void): PidR
     async stopLeftovers() {
       const leftovers = readEntries(file).filter(isAlive);
       for (const { name, pid, signal } of leftovers) {
-        log(`Stopping ${name} (pid ${pid}), left running by a start that was killed.`);
+        log(`Stopping ${name} (pid ${pid}). An earlier start was killed and left it running.`);
         sendSignal(pid, signal as NodeJS.Signals);
       }
       await waitForExit(leftovers);

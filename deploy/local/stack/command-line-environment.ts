@@ -9,8 +9,8 @@ export type RunningStack = Pick<StackFile, "auditSigningKeys" | "webhookSecretKe
  * Returns the settings of the running stack that a command-line program uses. The environment always takes precedence.
  *
  * The log and the database must belong together, because a program may compare the read models with the log. So the
- * stack's URLs of both are used only if the environment names no other log or database. The stack's keys are used only
- * together with its log, and its NATS server only together with its database.
+ * stack's log and database are used only if the environment names no other log or database. The stack's keys are used
+ * only together with its log, and its NATS server is used only together with its database.
  */
 export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: RunningStack): NodeJS.ProcessEnv {
   const { eventstore, nats, postgres } = stack.urls;

@@ -15,7 +15,7 @@ export interface EnvironmentOptions {
   ports: Ports;
   secrets: LocalSecrets;
   servers: Pick<Servers, "eventstoreUrl" | "natsUrl" | "databaseUrls">;
-  /** Environment of the user who starts the stack. Every service inherits it, except for some variables. */
+  /** Environment of the user who starts the stack. Services inherit it, but not the server URLs and npm's variables. */
   inherited: NodeJS.ProcessEnv;
   /** Settings of individual services. They override all other settings. */
   overrides?: Partial<Record<ServiceName, Environment>> | undefined;

@@ -53,7 +53,7 @@ describe("damaged files of the embedded log", function () {
     expect(await getStartError(dir)).to.include(getSegmentPath(dir, 2));
   });
 
-  it("in a running log, exactly the calls that need a damaged event fail", async () => {
+  it("in a running log, calls fail only if they need a damaged event", async () => {
     const lines: string[] = [];
     const server = await startLogServer({
       dir,
@@ -119,7 +119,7 @@ describe("damaged files of the embedded log", function () {
     await other.remove();
   });
 
-  it("a log does not start if a file is missing, belongs to another log, or has the name of another file", async () => {
+  it("a log does not start if a file is missing, belongs to another log, or is replaced with one of its other files", async () => {
     const segments = await createLog(dir, 1_000);
     const other = await createTemporaryDir();
     const stranger = await openStore(other.dir);

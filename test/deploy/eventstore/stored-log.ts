@@ -74,7 +74,7 @@ export async function getStartError(dir: string): Promise<string> {
   return message;
 }
 
-/** All events of a log. A text with the position and the stored bytes represents each event. */
+/** All events of a log. Each event is represented as text: its position and its stored bytes. */
 export interface LogContent {
   readonly forwards: readonly string[];
   readonly backwards: readonly string[];

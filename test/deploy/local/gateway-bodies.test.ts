@@ -64,7 +64,7 @@ describe("the gateway and request bodies", () => {
     expect(requests, "requests that reached the service").to.equal(1);
   });
 
-  it("the gateway responds with 408 to 700 clients that do not complete their bodies in time", async () => {
+  it("each of 700 clients that do not complete their bodies in time gets a 408 response from the gateway", async () => {
     let requests = 0;
     const clientTimeouts = { headersMs: 2_000, requestMs: 2_000 };
     const gateway = await startGatewayTo(await startCountingService(() => requests++), { clientTimeouts });

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { type GatewayOptions, startGateway } from "../../../deploy/local/gateway/gateway-server.ts";
 import type { HttpServer } from "../../../shared/http/listen.ts";
 
-/** Functions that close the open servers. Each test ends with closeAll(), which calls them even if the test failed. */
+/** Functions that close the open servers. After each test, closeAll() calls them even if the test failed. */
 const closeFunctions: (() => unknown)[] = [];
 
 /** Listens on a loopback port. Port 0 selects a free port. */

@@ -24,7 +24,7 @@ export function parseEventKey(key: Buffer): number {
   return readSafeInteger(key, 1);
 }
 
-/** Returns stream and revision from the key of a revision. */
+/** Parses the key of a revision. Returns the stream name and the revision. */
 export function parseRevisionKey(key: Buffer): { stream: string; revision: number } {
   const end = key.length - 8;
   return { stream: key.toString("utf8", 3, end), revision: readSafeInteger(key, end) };

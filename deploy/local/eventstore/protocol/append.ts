@@ -61,7 +61,7 @@ function startAppend(options: AppendReq.Options): AppendRequest {
 function addEvent(append: AppendRequest | undefined, message: AppendReq): void {
   const proposed = message.getProposedMessage();
   if (append === undefined || proposed === undefined) {
-    throw invalidArgument("An append must contain its options first, then its events.");
+    throw invalidArgument("The options of an append must be sent before its events.");
   }
   append.events.add([proposed]);
 }

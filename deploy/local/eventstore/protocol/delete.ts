@@ -41,7 +41,7 @@ async function deleteStream(
   options: DeleteReq.Options | TombstoneReq.Options | undefined,
   deadline: Deadline,
 ): Promise<string> {
-  if (options === undefined) throw invalidArgument("A deletion must contain its options.");
+  if (options === undefined) throw invalidArgument("A request to delete a stream must contain options.");
   const stream = parseWritableStreamName(options.getStreamIdentifier());
   if (getOriginalStream(stream) !== undefined) throw invalidArgument("A metadata stream cannot be deleted.");
   const expectedRevision = options.hasRevision()

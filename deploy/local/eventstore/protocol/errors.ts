@@ -82,7 +82,7 @@ export function toCallError(error: unknown, printLine: (line: string) => void): 
   printLine(`A call failed: ${error instanceof Error ? error.message : String(error)}`);
   return new CallError(
     status.UNKNOWN,
-    "The log failed to serve the call. Its standard error shows the cause.",
+    "The log failed to serve the call. See the log's standard error for the cause.",
   );
 }
 

@@ -26,7 +26,7 @@ const BACKWARDS = 1;
  */
 export function parseReadRequest(request: ReadReq): ReadRequest {
   const options = request.getOptions();
-  if (options === undefined) throw invalidArgument("A read must contain its options.");
+  if (options === undefined) throw invalidArgument("A read request must contain options.");
   if (options.getResolveLinks()) {
     throw new CallError(status.UNIMPLEMENTED, "The embedded log does not resolve links.");
   }

@@ -36,7 +36,7 @@ const MAGIC = "EVENTEND";
  * write.
  */
 const SECOND_COPY_OFFSET = 4096;
-/** Offset of the second copy in files of earlier releases, which are shorter. */
+/** Offset of the second copy in the shorter files of earlier releases. */
 const FORMER_SECOND_COPY_OFFSET = 512;
 const FILE_BYTES = SECOND_COPY_OFFSET + BLOCK_BYTES;
 

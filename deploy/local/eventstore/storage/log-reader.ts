@@ -154,7 +154,8 @@ function planRead(index: LogIndex, ordinal: number): DiskRead {
 }
 
 /**
- * Performs a disk read. If an event is damaged, reads the events one by one, so that all events before it are returned.
+ * Performs a disk read. If an event is damaged, reads the events one by one, to return all events before the damaged
+ * one.
  */
 async function performRead(
   log: CommittedLog,

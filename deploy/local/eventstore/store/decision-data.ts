@@ -22,7 +22,7 @@ export class DecisionData {
   #writes: readonly WriteRequest[] = [];
 
   /**
-   * Reads the stored data for the writes of a group. If the metadata becomes too large, stops after the first writes.
+   * Reads the stored data for the writes of a group. Stops early if the metadata becomes too large.
    */
   static async read(log: CommittedLog, writes: readonly WriteRequest[]): Promise<DecisionData> {
     const details = new DecisionData();

@@ -143,7 +143,7 @@ describe("createComponent", () => {
     await component.stop();
   });
 
-  it("starting a component during the delay before its restart starts only one process", async () => {
+  it("a component that is started during the delay before its restart runs only one process", async () => {
     const { createSample, lines } = setUp(READY_SCRIPT);
     const component = createSample();
     await component.start();
@@ -157,7 +157,7 @@ describe("createComponent", () => {
     await component.stop();
   });
 
-  it("stopping the stack ends a start in progress and prevents further starts", async () => {
+  it("stopping the stack cancels a start that is in progress and prevents further starts", async () => {
     const { createSample } = setUp("setInterval(() => {}, 1000)");
     const stack = new AbortController();
     const component = createSample({ signal: stack.signal });

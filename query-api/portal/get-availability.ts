@@ -5,7 +5,7 @@ import { windowParameters } from "../http/parameters.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
 import { defineOperation, envelope } from "./operation.ts";
 
-/** Maximum lengths of the lists, which have no pages. A branch has fewer entries in 31 days. */
+/** Maximum lengths of the lists. The lists have no pages, because a branch has fewer entries in 31 days. */
 const MAX_RESOURCES = 1_000;
 const MAX_TIME_SPANS = 10_000;
 
@@ -64,7 +64,7 @@ const rules = `SELECT t.* FROM resources r JOIN read_model.availability_rule t U
   ORDER BY t.resource_id, t.weekday, t.starts_at, t.rule_id
   LIMIT ${MAX_TIME_SPANS}`;
 
-/** Selects allocated assignments, because released assignments do not occupy a resource. */
+/** Selects only allocated assignments, because released assignments do not occupy a resource. */
 const assignments = `SELECT g.* FROM resources r JOIN read_model.assignment g USING (resource_id)
   WHERE g.allocation_start < $4::timestamptz AND g.allocation_end > $3::timestamptz AND g.status = 'allocated'
   ORDER BY g.allocation_start, g.assignment_id

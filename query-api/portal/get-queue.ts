@@ -3,7 +3,7 @@ import { appointmentStatuses } from "../../shared/domain/appointment/appointment
 import { calendarDate, instant, uuid } from "../http/fields.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
-/** Maximum length of each list. The lists have no pages, and a front desk has fewer entries per day. */
+/** Maximum length of each list. The lists have no pages, because a front desk has fewer entries per day. */
 const MAX_ENTRIES = 1_000;
 
 const ticket = z.strictObject({
@@ -42,7 +42,10 @@ const activeTickets = `SELECT * FROM read_model.queue_ticket t
 /** Sorts ticket numbers by length first, so that 9 comes before 10. */
 const ticketOrder = 'queue_date, length(ticket_number), ticket_number COLLATE "C", ticket_id';
 
-/** SQL for midnight in the clinic's time zone, days after today. A day with a clock change has 23 or 25 hours. */
+/**
+ * Returns SQL for midnight in the clinic's time zone, the given number of days after today. A day with a clock change has 23
+ * or 25 hours.
+ */
 const startOfDaySql = (days: number) =>
   `((date_trunc('day', $2::timestamptz AT TIME ZONE access.timezone) + interval '${days} day')
     AT TIME ZONE access.timezone)`;

@@ -50,7 +50,7 @@ export const listAppointments = defineOperation({
   path: "/api/v1/appointments",
   summary: "List appointments of the branch",
   description:
-    "Lists appointments of the authorized branch in a window of at most 31 days, sorted by time. The list is a limited result set, not a total count.",
+    "Lists appointments of the authorized branch in a window of at most 31 days, sorted by time. The list has a maximum length, so it may not contain all appointments.",
   parameters: { ...windowParameters, status: statusParameter, limit: createLimitParameter(250, 100) },
   response: z.looseObject({
     ...datedEnvelope,

@@ -21,7 +21,7 @@ export interface ReadModelDatabase extends TestDatabase {
   close(): Promise<void>;
 }
 
-/** Time of events for which a test sets no time. */
+/** Time of an event if the test sets no time. */
 const DEFAULT_EVENT_TIME = "2026-03-01T08:00:00.000Z";
 
 /** Creates a database with migrations and empty read models. */

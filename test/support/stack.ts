@@ -31,7 +31,7 @@ export interface TestDatabase {
 }
 
 export interface TestStackOptions {
-  /** Settings of individual services, which override all others. */
+  /** Settings of individual services. They override all other settings. */
   serviceEnv?: StackOptions["serviceEnv"];
   /** URLs of external servers; by default, the URLs of the environment. */
   external?: ExternalServers;
@@ -46,7 +46,7 @@ export interface TestStackOptions {
 /** State that all tests of a process share. */
 interface Shared {
   servers?: Promise<Servers> | undefined;
-  /** Functions that stop servers and delete folders and databases, in the order of their creation. */
+  /** Functions that stop servers and delete folders and databases, oldest first. */
   cleanups: Set<() => Promise<void>>;
 }
 

@@ -9,7 +9,7 @@ import type { Readiness } from "../shared/http/health.ts";
 import { parseJsonBody } from "../shared/http/json-body.ts";
 import { limitResponseTime } from "../shared/http/response-timeout.ts";
 import { createRouter } from "../shared/http/router.ts";
-import { partnerAccess } from "../shared/partner-api/access.ts";
+import { requirePartnerAccess } from "../shared/partner-api/access.ts";
 import { partnerOperations } from "../shared/partner-api/operations.ts";
 import {
   countRefusals,
@@ -75,12 +75,12 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
     limitResponseTime(options.responseTimeoutMs ?? DEFAULT_RESPONSE_TIMEOUT_MS, "event_log_unavailable"),
   );
   app.use(countRefusals(limiter));
-  app.use(partnerRouter(options).routes());
+  app.use(createWriteRouter(options).routes());
   return app;
 }
 
 /** Creates the router for all operations of the partner API. */
-function partnerRouter(options: CommandAppOptions) {
+function createWriteRouter(options: CommandAppOptions) {
   const { log, limiter, brand, tokenSigner, waitForReadModels } = options;
   const verify = createTokenVerifier(createLocalJWKSet(tokenSigner.jwks), options.tokenIssuer);
   const findAccess = createAccessFinder(log);
@@ -93,7 +93,7 @@ function partnerRouter(options: CommandAppOptions) {
       handler: Koa.Middleware,
     ) =>
     (environment: Environment): Koa.Middleware[] => [
-      partnerAccess(partnerOperations[operationId], environment, { verify, findAccess, brand }),
+      requirePartnerAccess(partnerOperations[operationId], environment, { verify, findAccess, brand }),
       limitInstallation(limiter),
       loadClinic(log),
       exposeLogPosition(brand, waitForReadModels),

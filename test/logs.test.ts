@@ -8,11 +8,11 @@ import type { RunningService } from "../shared/runtime/run-service.ts";
 import { type CapturedLogs, captureLogs } from "./support/captured-logs.ts";
 import { eventually } from "./support/eventually.ts";
 import {
-  ask,
   createPartnerWorld,
   exchange,
   operatorContext,
   type PartnerWorld,
+  sendRequest,
   startTestCommand,
   type TestCommand,
   TOKEN_ISSUER,
@@ -74,9 +74,14 @@ describe("the logs of all services at level debug", () => {
     const world = await createPartnerWorld(command, "sandbox");
     const cookie = await createPortalUser(world);
     const hook = { url: `${receiver.url}/hooks?key=in-the-url`, events: ["appointment.created"] };
-    const endpoint = await ask("POST", `${command.url}/sandbox/v1/webhook-endpoints`, world.headers, hook);
+    const endpoint = await sendRequest(
+      "POST",
+      `${command.url}/sandbox/v1/webhook-endpoints`,
+      world.headers,
+      hook,
+    );
     expect(endpoint.status).to.equal(201);
-    receiver.next({ status: 500, body: RESPONSE_BODY }, { mode: "close" });
+    receiver.queueReactions({ status: 500, body: RESPONSE_BODY }, { mode: "close" });
     const key = `key-${randomUUID()}`;
     await createAppointment(world, key);
     await eventually("a successful delivery", () => receiver.requests.some(({ status }) => status === 200));
@@ -131,7 +136,7 @@ describe("the logs of all services at level debug", () => {
       { membershipId, clinicId, userId, staffId: null, acceptedAt, ...rights },
       context,
     );
-    return provider.signedIn(userId);
+    return provider.createSessionCookie(userId);
   }
 
   async function createAppointment(world: PartnerWorld, key: string): Promise<void> {
@@ -139,8 +144,8 @@ describe("the logs of all services at level debug", () => {
     const body = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z", notes: NOTES };
     const headers = { ...world.headers, "Idempotency-Key": key };
     const url = `${command.url}/sandbox/v1/appointments`;
-    expect((await ask("POST", url, headers, body)).status).to.equal(201);
-    expect((await ask("POST", url, headers, { ...body, notes: `${NOTES}!` })).status).to.equal(409);
+    expect((await sendRequest("POST", url, headers, body)).status).to.equal(201);
+    expect((await sendRequest("POST", url, headers, { ...body, notes: `${NOTES}!` })).status).to.equal(409);
   }
 
   async function readInPortal(Cookie: string): Promise<void> {
@@ -159,7 +164,12 @@ describe("the logs of all services at level debug", () => {
   async function sendInvalidRequests(world: PartnerWorld, cookie: string): Promise<void> {
     await exchange(command.url, world, { client_secret: "cs_wrong" });
     const url = `${command.url}/sandbox/v1/appointments`;
-    await ask("POST", url, { ...world.headers, "Idempotency-Key": "x".repeat(9) }, `{"notes":"${NOTES}"`);
+    await sendRequest(
+      "POST",
+      url,
+      { ...world.headers, "Idempotency-Key": "x".repeat(9) },
+      `{"notes":"${NOTES}"`,
+    );
     await fetch(`${query.url}/api/v1/customers?limit=${PERSON.phone}`, { headers: { Cookie: `${cookie}x` } });
     const headers = { ...world.headers, Authorization: `Bearer ${world.token}x` };
     await fetch(`${query.url}/sandbox/v1/appointments?cursor=${world.token}`, { headers });

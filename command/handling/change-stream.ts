@@ -111,7 +111,7 @@ async function appendBatch<Change, Result>(
     } catch (error) {
       if (!(error instanceof WrongExpectedRevisionError)) throw error;
     }
-    await delays.next(new AbortController().signal);
+    await delays.pause(new AbortController().signal);
   }
 }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Aggregate, Decision } from "../../shared/domain/aggregate.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
-import { type Category, type EventOf, streamName } from "../../shared/domain/events/category.ts";
+import { type Category, type EventOf, toStreamName } from "../../shared/domain/events/category.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import type { Actor, NewEventMetadata } from "../../shared/domain/events/metadata.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
@@ -52,12 +52,12 @@ export interface CommandResult<State> {
 }
 
 /** Reads the stream of an aggregate and folds its events. */
-export async function load<C extends Category, State>(
+export async function loadAggregate<C extends Category, State>(
   log: EventLog,
   aggregate: Aggregate<C, State>,
   id: string,
 ): Promise<LoadedAggregate<State>> {
-  const events = await log.read<RecordedEvent & EventOf<C>>(streamName(aggregate.category, id));
+  const events = await log.read<RecordedEvent & EventOf<C>>(toStreamName(aggregate.category, id));
   const state = events.reduce<State | undefined>((state, event) => aggregate.evolve(state, event), undefined);
   return { state, revision: events.at(-1)?.revision ?? EMPTY_STREAM, events };
 }
@@ -86,7 +86,7 @@ export function handle<C extends Category, State>(
   options: { onConflict?: "retry" | "throw" } = {},
 ): Promise<CommandResult<State>> {
   const change = options.onConflict === "throw" ? changeOnce : changeStream;
-  return change(log, streamName(aggregate.category, id), { decide, context }, (commands) =>
+  return change(log, toStreamName(aggregate.category, id), { decide, context }, (commands) =>
     decideAll(log, aggregate, id, commands),
   );
 }
@@ -98,7 +98,7 @@ async function decideAll<C extends Category, State>(
   id: string,
   commands: PendingCommand<C, State>[],
 ): Promise<BatchDecision<CommandResult<State>>> {
-  const loaded = await load(log, aggregate, id);
+  const loaded = await loadAggregate(log, aggregate, id);
   let { state } = loaded;
   const decided = commands.map(
     ({ decide, context }): ChangeOutcome<{ state: State | undefined; events: CatalogEvent[] }> => {

@@ -12,7 +12,7 @@ import {
   decideWithdrawWebhookOrigin,
 } from "../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type CommandResult, handle, load } from "../handling/handle.ts";
+import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
 import type { Operation } from "./operation.ts";
 import { openSandbox } from "./sandbox-operations.ts";
 
@@ -38,7 +38,7 @@ export async function registerApplication(
   const applicationContext = { ...context, environment: input.environment };
   // The application is registered last, so that a registered application always has its sandbox.
   if (input.environment === "sandbox") {
-    decide((await load(log, applicationAggregate, applicationId)).state);
+    decide((await loadAggregate(log, applicationAggregate, applicationId)).state);
     await openSandbox(log, { applicationId, scopes: input.scopes }, context);
   }
   const result = await handle(log, applicationAggregate, applicationId, decide, applicationContext);

@@ -29,7 +29,7 @@ import type { Category } from "../../shared/domain/events/category.ts";
 import { requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import type { Instant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type CommandResult, handle, load } from "../handling/handle.ts";
+import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
 import { defineClinicOperation, loadCommandClinic, loadOwnedBy, type Operation } from "./operation.ts";
 
 /**
@@ -149,7 +149,7 @@ async function loadState<C extends Category, State>(
   aggregate: Aggregate<C, State>,
   id: string | null,
 ): Promise<State | undefined> {
-  return id === null ? undefined : (await load(log, aggregate, id)).state;
+  return id === null ? undefined : (await loadAggregate(log, aggregate, id)).state;
 }
 
 /** Hashes the imported data independently of the order of its members. */

@@ -9,7 +9,7 @@ import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import type { Instant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type CommandResult, handle, load } from "../handling/handle.ts";
+import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
 
 /**
  * Registers an auditor. Only the result contains the credential.
@@ -23,7 +23,7 @@ export async function registerAuditor(
   context: CommandContext,
 ): Promise<CommandResult<Auditor> & { credential: string }> {
   for (const clinicId of input.clinicIds ?? []) {
-    const { state } = await load(log, clinicAggregate, clinicId);
+    const { state } = await loadAggregate(log, clinicAggregate, clinicId);
     if (!state) throw new DomainError("clinic_not_found", `clinic ${clinicId} does not exist`);
   }
   const { credential, secretHash } = generateCredential(input.auditorId);

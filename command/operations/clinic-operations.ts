@@ -11,7 +11,7 @@ import {
   decideSuspendClinic,
 } from "../../shared/domain/clinic/clinic.ts";
 import type { ClinicEvent } from "../../shared/domain/events/clinic.ts";
-import { handle, load } from "../handling/handle.ts";
+import { handle, loadAggregate } from "../handling/handle.ts";
 import type { Operation } from "./operation.ts";
 
 /**
@@ -23,7 +23,7 @@ function defineOperation<Command extends { clinicId: string }>(
 ): Operation<Command, Clinic> {
   return async (log, command, context) => {
     const { clinicId } = command;
-    const { state } = await load(log, clinicAggregate, clinicId);
+    const { state } = await loadAggregate(log, clinicAggregate, clinicId);
     const clinicContext = { ...context, clinicId, environment: state?.environment ?? null };
     return handle(log, clinicAggregate, clinicId, decide(command), clinicContext);
   };

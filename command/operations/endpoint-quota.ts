@@ -1,6 +1,6 @@
 import { DomainError } from "../../shared/domain/domain-error.ts";
-import { streamName } from "../../shared/domain/events/category.ts";
-import { installationId } from "../../shared/domain/events/ids.ts";
+import { toStreamName } from "../../shared/domain/events/category.ts";
+import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import {
   type EndpointReservation,
   type WebhookEndpointPlacesEvent,
@@ -10,7 +10,7 @@ import { type EndpointOwner, endpointAggregate } from "../../shared/domain/partn
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { EMPTY_STREAM, type EventLog } from "../../shared/eventstore/log.ts";
 import { type BatchDecision, changeStream } from "../handling/change-stream.ts";
-import { type CommandContext, load, toNewEvent } from "../handling/handle.ts";
+import { type CommandContext, loadAggregate, toNewEvent } from "../handling/handle.ts";
 
 /** Maximum number of endpoints of an application at a clinic. Revoked endpoints do not count. */
 export const MAX_ENDPOINTS = 50;
@@ -35,8 +35,8 @@ export function reserveEndpoint(
   { owner, endpointId }: { owner: EndpointOwner; endpointId: string },
   context: CommandContext,
 ): Promise<void> {
-  const id = installationId(owner.applicationId, owner.clinicId);
-  const stream = streamName(webhookEndpointPlacesCategory, id);
+  const id = deriveInstallationId(owner.applicationId, owner.clinicId);
+  const stream = toStreamName(webhookEndpointPlacesCategory, id);
   return changeStream<Reservation, void>(log, stream, { endpointId, context }, async (reservations) => {
     const last = await log.readLast<WebhookEndpointPlacesEvent>(stream);
     const recorded = last?.data.places ?? [];
@@ -83,7 +83,7 @@ async function removeReleasedPlaces(
   now: number,
 ): Promise<EndpointReservation[]> {
   const isTaken = async ({ endpointId, takenAt }: EndpointReservation) => {
-    const { state } = await load(log, endpointAggregate, endpointId);
+    const { state } = await loadAggregate(log, endpointAggregate, endpointId);
     return state ? state.status !== "revoked" : now - Date.parse(takenAt) < REGISTRATION_TIMEOUT_MS;
   };
   const taken = await Promise.all(places.map(isTaken));

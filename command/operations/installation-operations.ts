@@ -1,7 +1,7 @@
 import type { Decision } from "../../shared/domain/aggregate.ts";
 import { type Clinic, requireBranch, restrictToOpenClinic } from "../../shared/domain/clinic/clinic.ts";
 import { membershipAggregate } from "../../shared/domain/clinic/membership.ts";
-import { installationId } from "../../shared/domain/events/ids.ts";
+import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import type { InstallationEvent, Scope } from "../../shared/domain/events/partner.ts";
 import { applicationAggregate } from "../../shared/domain/partner/application.ts";
 import {
@@ -15,7 +15,7 @@ import {
   installationAggregate,
 } from "../../shared/domain/partner/installation.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type CommandResult, handle, load } from "../handling/handle.ts";
+import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
 import { loadCommandClinic, type Operation } from "./operation.ts";
 
 /** Identifies an installation: an application has one installation at each clinic. */
@@ -30,7 +30,7 @@ export async function requestInstallation(
   input: InstallationReference & { scopes?: Scope[] },
   context: CommandContext,
 ): Promise<CommandResult<Installation>> {
-  const { state: application } = await load(log, applicationAggregate, input.applicationId);
+  const { state: application } = await loadAggregate(log, applicationAggregate, input.applicationId);
   const scopes = input.scopes ?? application?.scopes ?? [];
   const request = { installationId: toInstallationId(input), scopes };
   const decide = (clinic: Clinic) => decideRequestInstallation(request, application, clinic);
@@ -49,7 +49,8 @@ export async function approveInstallation(
   context: CommandContext,
 ): Promise<CommandResult<Installation>> {
   const { membershipId } = input;
-  const approver = membershipId === null ? null : (await load(log, membershipAggregate, membershipId)).state;
+  const approver =
+    membershipId === null ? null : (await loadAggregate(log, membershipAggregate, membershipId)).state;
   const decide = (clinic: Clinic) => decideApproveInstallation(input, approver, clinic);
   return changeInstallation(log, input, decide, context);
 }
@@ -102,5 +103,5 @@ async function changeInstallation(
 }
 
 function toInstallationId({ applicationId, clinicId }: InstallationReference): string {
-  return installationId(applicationId, clinicId);
+  return deriveInstallationId(applicationId, clinicId);
 }

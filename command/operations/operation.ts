@@ -10,7 +10,7 @@ import type { categories } from "../../shared/domain/events/catalog.ts";
 import type { Category, EventOf } from "../../shared/domain/events/category.ts";
 import { requireExisting, requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type CommandResult, handle, load } from "../handling/handle.ts";
+import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
 import { resolveSandbox } from "./sandbox-operations.ts";
 
 /** In a sandbox, aggregates of these categories come only from the fixture, and commands cannot change them. */
@@ -63,7 +63,7 @@ export async function loadCommandClinic(
   clinicId: string,
   context: CommandContext,
 ): Promise<{ clinic: Clinic; clinicContext: CommandContext }> {
-  const { state } = await load(log, clinicAggregate, clinicId);
+  const { state } = await loadAggregate(log, clinicAggregate, clinicId);
   const { clinic } = await resolveSandbox(log, requireExisting(state, "clinic"));
   return { clinic, clinicContext: { ...context, clinicId, environment: clinic.environment } };
 }
@@ -81,6 +81,6 @@ export async function loadOwnedBy<C extends Category, State extends { clinicId: 
   clinicId: string,
   objectName: string,
 ): Promise<State> {
-  const { state } = await load(log, aggregate, id);
+  const { state } = await loadAggregate(log, aggregate, id);
   return requireOwnedBy(clinicId, state, objectName);
 }

@@ -14,7 +14,7 @@ import {
   toLogError,
 } from "../../shared/eventstore/log.ts";
 import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
-import { type CommandContext, load } from "../handling/handle.ts";
+import { type CommandContext, loadAggregate } from "../handling/handle.ts";
 import { replayDelivery } from "./webhook-endpoint-operations.ts";
 
 /** Progress of a recovery, and its result at the end. */
@@ -51,7 +51,7 @@ export async function recoverDeliveries(
   onProgress: (progress: RecoveryProgress) => void,
 ): Promise<RecoveryProgress> {
   const { endpointId } = input;
-  const { state } = await load(log, endpointAggregate, endpointId);
+  const { state } = await loadAggregate(log, endpointAggregate, endpointId);
   const owner = input.dryRun ? requireExistingEndpoint(state) : requireActiveEndpoint(state);
   const ids = await findReplayableDeliveries(client, input);
   const progress = { found: ids.length, requested: 0, left: 0 };

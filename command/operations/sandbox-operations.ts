@@ -1,8 +1,8 @@
 import type { Clinic } from "../../shared/domain/clinic/clinic.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
-import { streamName } from "../../shared/domain/events/category.ts";
+import { toStreamName } from "../../shared/domain/events/category.ts";
 import { type ClinicEvent, clinicCategory } from "../../shared/domain/events/clinic.ts";
-import { installationId, sandboxClinicId } from "../../shared/domain/events/ids.ts";
+import { deriveInstallationId, deriveSandboxClinicId } from "../../shared/domain/events/ids.ts";
 import {
   type InstallationEvent,
   installationCategory,
@@ -11,7 +11,7 @@ import {
 import { type SandboxEvent, sandboxCategory } from "../../shared/domain/events/sandbox.ts";
 import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../shared/domain/partner/installation.ts";
 import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
-import { createFixture, dayOf, listSandboxBranches } from "../../shared/domain/partner/sandbox-fixture.ts";
+import { createFixture, listSandboxBranches, toUtcDay } from "../../shared/domain/partner/sandbox-fixture.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import {
   EMPTY_STREAM,
@@ -50,7 +50,7 @@ export async function openSandboxClinic(
   { applicationId }: Pick<SandboxOwner, "applicationId">,
   context: CommandContext,
 ): Promise<void> {
-  const clinicId = sandboxClinicId(applicationId);
+  const clinicId = deriveSandboxClinicId(applicationId);
   const location = { timezone: "Europe/London", currency: "GBP", locale: "en-GB", city: "London" };
   const identity = {
     environment: "sandbox" as const,
@@ -68,7 +68,7 @@ export async function openSandboxClinic(
     { type: "SubscriptionChanged", data: { clinicId, ...subscription } },
     { type: "EntitlementSet", data: { clinicId, ...entitlement } },
   ];
-  await startStream(log, streamName(clinicCategory, clinicId), events, { ...context, clinicId });
+  await startStream(log, toStreamName(clinicCategory, clinicId), events, { ...context, clinicId });
 }
 
 /** Approves the installation of a sandbox, with all scopes of the application and all branches. */
@@ -77,15 +77,15 @@ export async function approveSandbox(
   { applicationId, scopes }: SandboxOwner,
   context: CommandContext,
 ): Promise<void> {
-  const clinicId = sandboxClinicId(applicationId);
-  const id = installationId(applicationId, clinicId);
+  const clinicId = deriveSandboxClinicId(applicationId);
+  const id = deriveInstallationId(applicationId, clinicId);
   const request = { installationId: id, applicationId, clinicId, scopes: [...new Set(scopes)] };
   const approval = { approvedBy: null, rateLimitPerMinute: DEFAULT_RATE_LIMIT_PER_MINUTE, branchIds: null };
   const events: InstallationEvent[] = [
     { type: "InstallationRequested", data: request },
     { type: "InstallationApproved", data: { ...request, ...approval } },
   ];
-  await startStream(log, streamName(installationCategory, id), events, { ...context, clinicId });
+  await startStream(log, toStreamName(installationCategory, id), events, { ...context, clinicId });
 }
 
 /** Appends the first events of a stream, all or none. An existing stream is not changed. */
@@ -141,8 +141,8 @@ async function startGeneration(
   previous: Sandbox | undefined,
   context: CommandContext,
 ): Promise<Sandbox> {
-  const clinicId = sandboxClinicId(applicationId);
-  const day = dayOf(context.now);
+  const clinicId = deriveSandboxClinicId(applicationId);
+  const day = toUtcDay(context.now);
   const generation = (previous?.generation ?? 0) + 1;
   const data = { applicationId, clinicId, generation, day, facts: createFixture(applicationId, day) };
   const reset: SandboxEvent = { type: "SandboxReset", data };
@@ -153,7 +153,7 @@ async function startGeneration(
 }
 
 function toSandboxStream(applicationId: string): string {
-  return streamName(sandboxCategory, applicationId);
+  return toStreamName(sandboxCategory, applicationId);
 }
 
 /** Loads the sandbox from the event of its last reset. That event contains the whole state. */

@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import type { SecretBox } from "../../shared/auth/secret-box.ts";
 import type { Decision } from "../../shared/domain/aggregate.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
-import { webhookDeliveryId } from "../../shared/domain/events/ids.ts";
+import { deriveWebhookDeliveryId } from "../../shared/domain/events/ids.ts";
 import type { WebhookEndpointEvent, WebhookEventType } from "../../shared/domain/events/partner.ts";
 import {
   createNotReplayableError,
@@ -24,7 +24,7 @@ import {
 } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type CommandResult, handle, load } from "../handling/handle.ts";
+import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
 import { reserveEndpoint } from "./endpoint-quota.ts";
 import type { Operation } from "./operation.ts";
 
@@ -121,7 +121,7 @@ export async function testEndpoint(
 ): Promise<CommandResult<Endpoint> & { deliveryId: string }> {
   const testId = randomUUID();
   const result = await changeEndpoint(log, input, decideTestEndpoint(testId), context);
-  return { ...result, deliveryId: webhookDeliveryId(testId, input.endpointId) };
+  return { ...result, deliveryId: deriveWebhookDeliveryId(testId, input.endpointId) };
 }
 
 /**
@@ -130,7 +130,7 @@ export async function testEndpoint(
  * @throws {DomainError} `webhook_endpoint_not_found`
  */
 export async function findEndpoint(log: EventLog, endpointId: string): Promise<EndpointReference> {
-  const { state } = await load(log, endpointAggregate, endpointId);
+  const { state } = await loadAggregate(log, endpointAggregate, endpointId);
   const { applicationId, clinicId, environment } = requireExistingEndpoint(state);
   return { endpointId, owner: { applicationId, clinicId, environment } };
 }
@@ -147,7 +147,7 @@ export async function replayDelivery(
   context: CommandContext,
 ): Promise<void> {
   const { endpointId, owner, deliveryId } = input;
-  const { state } = await load(log, endpointAggregate, endpointId);
+  const { state } = await loadAggregate(log, endpointAggregate, endpointId);
   if (requireOwnEndpoint(state, owner).status !== "active" || deliveryId === undefined)
     throw createNotReplayableError();
   const ownerContext = toOwnerContext(context, owner);

@@ -6,14 +6,14 @@ import { decideRequest } from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
 import type { ErrorDetail } from "../../shared/domain/domain-error.ts";
 import { type AppointmentEvent, appointmentCategory } from "../../shared/domain/events/appointment.ts";
-import { streamName } from "../../shared/domain/events/category.ts";
-import { partnerAppointmentId } from "../../shared/domain/events/ids.ts";
+import { toStreamName } from "../../shared/domain/events/category.ts";
+import { derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
 import { findFixtureAnimal } from "../../shared/domain/partner/sandbox.ts";
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { toPartnerAppointment } from "../../shared/partner-api/appointment-record.ts";
 import { createAppointmentRequest, idempotencyKey } from "../../shared/partner-api/request-bodies.ts";
-import { handle, load } from "../handling/handle.ts";
+import { handle, loadAggregate } from "../handling/handle.ts";
 import { toErrorDetails } from "./errors.ts";
 import { toCommandContext, type WriteState } from "./request-context.ts";
 
@@ -57,10 +57,10 @@ async function requestIdempotently(
   const { idempotencyKey, branchId, animalId, scheduledAt, notes = null, requestHash } = request;
   const { sandboxGeneration } = clinic;
   const key = { environment, sandboxGeneration, applicationId, clinicId, idempotencyKey };
-  const appointmentId = partnerAppointmentId(key);
+  const appointmentId = derivePartnerAppointmentId(key);
   const animal = sandbox
     ? findFixtureAnimal(sandbox, animalId)
-    : (await load(log, animalAggregate, animalId)).state;
+    : (await loadAggregate(log, animalAggregate, animalId)).state;
   const decide = decideRequest(
     {
       ...{ appointmentId, clinicId, branchId, animalId, applicationId, requestHash, sandboxGeneration },
@@ -76,7 +76,7 @@ async function requestIdempotently(
 }
 
 async function loadFirstState(log: EventLog, appointmentId: string): Promise<Appointment | undefined> {
-  const stream = streamName(appointmentCategory, appointmentId);
+  const stream = toStreamName(appointmentCategory, appointmentId);
   const events = await log.read<RecordedEvent & AppointmentEvent>(stream, FIRST_REVISION);
   return events.reduce<Appointment | undefined>(appointmentAggregate.evolve, undefined);
 }

@@ -11,7 +11,7 @@ import {
   type SafeDestination,
   UnsafeDestinationError,
 } from "../../shared/webhooks/destination.ts";
-import { load } from "../handling/handle.ts";
+import { loadAggregate } from "../handling/handle.ts";
 import { registerEndpoint } from "../operations/webhook-endpoint-operations.ts";
 import { toErrorDetails } from "./errors.ts";
 import { toCommandContext, toEndpointOwner, toEndpointRecord, type WriteState } from "./request-context.ts";
@@ -50,7 +50,7 @@ function readBody(body: unknown): { url: string; events: WebhookEventType[] } {
 /** Requires that the operator has approved the origin of the URL. The sandbox needs no approval. */
 async function requireApprovedOrigin(log: EventLog, url: string, state: ClinicState): Promise<void> {
   if (state.environment !== "production") return;
-  const { state: application } = await load(log, applicationAggregate, state.applicationId);
+  const { state: application } = await loadAggregate(log, applicationAggregate, state.applicationId);
   if (application?.webhookOrigins.includes(new URL(url).origin)) return;
   throw createUrlError("destination_not_approved", "has an origin that the operator has not approved");
 }

@@ -12,11 +12,11 @@ import {
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import type { RequestState } from "../../shared/http/app.ts";
-import { callerAddress } from "../../shared/http/caller-address.ts";
+import { toCallerAddress } from "../../shared/http/caller-address.ts";
 import { tokenRequest } from "../../shared/partner-api/request-bodies.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { enforceRateLimit } from "../../shared/rate-limit/middleware.ts";
-import { load } from "../handling/handle.ts";
+import { loadAggregate } from "../handling/handle.ts";
 import { hashClientSecret } from "../operations/application-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
 import type { TokenSigner } from "./token-signer.ts";
@@ -39,7 +39,7 @@ export function exchangeToken(
 ): Koa.Middleware<RequestState & LogPositionState> {
   return async (ctx) => {
     const request = readTokenRequest(ctx.request.body);
-    const key = `token ${environment} ${request.clientId ?? "unknown"} ${callerAddress(ctx.ip)}`;
+    const key = `token ${environment} ${request.clientId ?? "unknown"} ${toCallerAddress(ctx.ip)}`;
     await enforceRateLimit(limiter, ctx, key, MAX_EXCHANGES_PER_MINUTE);
     const { application, credential, statePosition } = await authenticate(log, request, environment);
     ctx.state.logPosition = statePosition;
@@ -66,7 +66,7 @@ async function authenticate(
   environment: Environment,
 ): Promise<{ application: Application; credential: Credential; statePosition: bigint | undefined }> {
   const { clientId } = request;
-  const loaded = clientId ? await load(log, applicationAggregate, clientId) : undefined;
+  const loaded = clientId ? await loadAggregate(log, applicationAggregate, clientId) : undefined;
   const application = loaded?.state;
   const secretHash = Buffer.from(hashClientSecret(request.clientSecret), "hex");
   const candidates = application?.credentials.length ? application.credentials : [DUMMY_CREDENTIAL];

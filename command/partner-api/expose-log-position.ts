@@ -1,7 +1,7 @@
 import type Koa from "koa";
 import type pg from "pg";
 import { createCircuit } from "../../shared/http/circuit.ts";
-import { positionHeader } from "../../shared/partner-api/position-header.ts";
+import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
 import { createPositionWatch, positionStatement } from "../../shared/postgres/position-watch.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
@@ -53,7 +53,7 @@ export function exposeLogPosition<State extends LogPositionState>(
     await next();
     const { logPosition } = ctx.state;
     if (logPosition === undefined) return;
-    ctx.set(positionHeader(brand), String(logPosition));
+    ctx.set(getPositionHeader(brand), String(logPosition));
     await waitForReadModels(logPosition);
   };
 }

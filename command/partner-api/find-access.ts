@@ -1,16 +1,18 @@
-import { installationId } from "../../shared/domain/events/ids.ts";
+import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { type Application, applicationAggregate } from "../../shared/domain/partner/application.ts";
 import { type Installation, installationAggregate } from "../../shared/domain/partner/installation.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { FindAccess, InstallationRecord } from "../../shared/partner-api/access.ts";
-import { load } from "../handling/handle.ts";
+import { loadAggregate } from "../handling/handle.ts";
 
 /** Creates the lookup of a partner's access. It reads the event log, so that writes do not depend on read models. */
 export function createAccessFinder(log: EventLog): FindAccess {
   return async ({ applicationId, credentialId, environment, clinicId }) => {
     const [application, installation] = await Promise.all([
-      load(log, applicationAggregate, applicationId),
-      clinicId === null ? null : load(log, installationAggregate, installationId(applicationId, clinicId)),
+      loadAggregate(log, applicationAggregate, applicationId),
+      clinicId === null
+        ? null
+        : loadAggregate(log, installationAggregate, deriveInstallationId(applicationId, clinicId)),
     ]);
     const { state } = application;
     return {

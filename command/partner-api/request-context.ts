@@ -11,7 +11,7 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
 import type { WebhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
-import { type CommandContext, load } from "../handling/handle.ts";
+import { type CommandContext, loadAggregate } from "../handling/handle.ts";
 import { resolveSandbox } from "../operations/sandbox-operations.ts";
 import type { EndpointReference } from "../operations/webhook-endpoint-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
@@ -26,7 +26,7 @@ export interface WriteState extends ClinicState, LogPositionState {
 /** Loads the clinic of the request. Returns 403 `installation_denied` for a clinic of another environment. */
 export function loadClinic(log: EventLog): Koa.Middleware<WriteState> {
   return async (ctx, next) => {
-    const { state: clinic } = await load(log, clinicAggregate, ctx.state.clinicId);
+    const { state: clinic } = await loadAggregate(log, clinicAggregate, ctx.state.clinicId);
     if (clinic?.environment !== ctx.state.environment) throw new ApiError(403, "installation_denied");
     const resolved = await resolveSandbox(log, clinic);
     ctx.state.clinic = resolved.clinic;

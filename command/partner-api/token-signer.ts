@@ -1,6 +1,6 @@
 import { type JSONWebKeySet, SignJWT } from "jose";
 import type Koa from "koa";
-import { type AccessToken, audienceOf, TOKEN_LIFETIME_SECONDS } from "../../shared/auth/access-token.ts";
+import { type AccessToken, buildAudience, TOKEN_LIFETIME_SECONDS } from "../../shared/auth/access-token.ts";
 import { importSigningKeys } from "../../shared/auth/signing-keys.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 import type { Config } from "../../shared/runtime/config.ts";
@@ -38,7 +38,7 @@ export async function createTokenSigner(
       })
         .setProtectedHeader({ alg: "EdDSA", typ: "at+jwt", kid })
         .setIssuer(issuer)
-        .setAudience(audienceOf(issuer, environment))
+        .setAudience(buildAudience(issuer, environment))
         .setSubject(applicationId)
         .setJti(jti)
         .setIssuedAt(issuedAt)

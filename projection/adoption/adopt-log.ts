@@ -5,7 +5,7 @@ import { readRelayCheckpoint, setRelayCheckpoint } from "../checkpoints/relay-ch
 import { findLogDifference, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";
 import { CommandRefusedError } from "../parking/parking-commands.ts";
-import { deleteEventStream, eventStreamOf } from "../relay/event-stream.ts";
+import { deleteEventStream, getEventStream } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import { findLastEventBefore } from "./last-event-before.ts";
 import { closeLostRows, findLostRows } from "./lost-deliveries.ts";
@@ -89,7 +89,7 @@ async function holdsRelayAnchor({ client, pool }: AdoptionOptions): Promise<bool
 async function deleteMessages({ natsUrl, databaseUrl }: AdoptionOptions, signal: AbortSignal): Promise<void> {
   try {
     await withNats({ url: natsUrl, name: "clinic adoption", signal }, async (connection) => {
-      await deleteEventStream(await connection.jetstreamManager(), eventStreamOf(databaseUrl));
+      await deleteEventStream(await connection.jetstreamManager(), getEventStream(databaseUrl));
     });
   } catch (error) {
     throw new StartError("NATS does not answer. Check NATS_URL.", { cause: error });

@@ -1,6 +1,6 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
-import { untilAborted } from "../../shared/runtime/abort.ts";
+import { waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { BEFORE_FIRST_EVENT, type Checkpoint, READ_MODEL_SCHEMA, readCheckpoint } from "./checkpoint.ts";
@@ -125,7 +125,7 @@ export async function waitForSameLog(
   while (!signal.aborted) {
     await pause(CHECK_INTERVAL_MS, signal);
     try {
-      const checkpoints = await untilAborted(requireSameLog(servers), signal);
+      const checkpoints = await waitUnlessAborted(requireSameLog(servers), signal);
       if (!checkpoints) return;
       const { readModels, relay } = checkpoints;
       logger.warn(

@@ -3,7 +3,7 @@ import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { type Anchor, CHECKPOINT_NAME } from "../checkpoints/checkpoint.ts";
 import { addSkipped, type SkippedEvents } from "../parking/skipped-events.ts";
 import { LeadershipLostError, ProjectionError } from "../roles/failure.ts";
-import { fingerprintOf } from "./ddl.ts";
+import { computeFingerprint } from "./ddl.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
 import { deleteRows, loadRows, upsertRows } from "./rows.ts";
 import { deleteSandboxRows, loadGenerations, splitAtResets } from "./sandbox-resets.ts";
@@ -40,7 +40,7 @@ export async function applyBatch(
     // The lock prevents a rebuild from swapping schemas during the transaction. The commands are sent together, in one
     // round trip.
     await client.query(`BEGIN;${asynchronousCommit ? "SET LOCAL synchronous_commit = off;" : ""}
-      SELECT pg_advisory_xact_lock_shared(hashtextextended('${swapLockName(schema)}', 0))`);
+      SELECT pg_advisory_xact_lock_shared(hashtextextended('${getSwapLockName(schema)}', 0))`);
     const generations = await loadGenerations(client, schema, events);
     for (const segment of splitAtResets(events, generations)) {
       const { sandboxToClear } = segment;
@@ -55,7 +55,7 @@ export async function applyBatch(
       name: `checkpoint ${schema}`,
       text: `UPDATE ${schema}.checkpoint SET position = $1, anchor_position = $1, anchor_event_id = $2
               WHERE name = $3 AND position = $4 AND shape = $5 AND ($6::oid IS NULL OR tableoid = $6)`,
-      values: [to.position, to.eventId, CHECKPOINT_NAME, from, fingerprintOf(models), tableOid],
+      values: [to.position, to.eventId, CHECKPOINT_NAME, from, computeFingerprint(models), tableOid],
     });
     if (moved.rowCount !== 1) {
       throw new LeadershipLostError(
@@ -74,7 +74,7 @@ export async function applyBatch(
  * Returns the name of a schema's advisory lock. Writers take the lock in shared mode, and a swap takes it in exclusive
  * mode.
  */
-export function swapLockName(schema: string): string {
+export function getSwapLockName(schema: string): string {
   return `swap ${schema}`;
 }
 

@@ -3,8 +3,8 @@ import { BEFORE_FIRST_EVENT, CHECKPOINT_NAME, READ_MODEL_SCHEMA } from "../check
 import type { AnyReadModel } from "./read-model.ts";
 
 /** Returns the statements that create a schema of empty read models with indexes. */
-export function readModelDdl(models: readonly AnyReadModel[], schema = READ_MODEL_SCHEMA): string {
-  return tablesDdl(models, schema) + indexesDdl(models, schema);
+export function buildReadModelDdl(models: readonly AnyReadModel[], schema = READ_MODEL_SCHEMA): string {
+  return buildTablesDdl(models, schema) + buildIndexesDdl(models, schema);
 }
 
 /**
@@ -12,20 +12,20 @@ export function readModelDdl(models: readonly AnyReadModel[], schema = READ_MODE
  * can read all tables except the hidden ones. Secondary indexes are not included, because a rebuild creates them after
  * it fills the tables.
  */
-export function tablesDdl(models: readonly AnyReadModel[], schema: string): string {
+export function buildTablesDdl(models: readonly AnyReadModel[], schema: string): string {
   const statements = [
     `CREATE SCHEMA ${schema}`,
     `GRANT USAGE ON SCHEMA ${schema} TO clinic_query, clinic_command`,
     `CREATE TABLE ${schema}.checkpoint (name text PRIMARY KEY, position bigint NOT NULL, shape text NOT NULL)`,
-    anchorDdl(schema),
+    buildAnchorDdl(schema),
     `INSERT INTO ${schema}.checkpoint (name, position, shape)
-      VALUES ('${CHECKPOINT_NAME}', ${BEFORE_FIRST_EVENT}, '${fingerprintOf(models)}')`,
+      VALUES ('${CHECKPOINT_NAME}', ${BEFORE_FIRST_EVENT}, '${computeFingerprint(models)}')`,
     `GRANT SELECT ON ${schema}.checkpoint TO clinic_query, clinic_command`,
-    skippedDdl(schema),
+    buildSkippedEventsDdl(schema),
   ];
   for (const model of models) {
-    statements.push(tableDdl(model, schema));
-    if (!model.hidden) statements.push(`GRANT SELECT ON ${schema}.${model.table} TO clinic_query`);
+    statements.push(buildTableDdl(model, schema));
+    if (!model.isHidden) statements.push(`GRANT SELECT ON ${schema}.${model.table} TO clinic_query`);
   }
   return `${statements.join(";\n")};\n`;
 }
@@ -34,43 +34,43 @@ export function tablesDdl(models: readonly AnyReadModel[], schema: string): stri
  * Returns the statement that adds the anchor columns to a checkpoint table of an earlier release. The statement is
  * idempotent.
  */
-export function anchorDdl(schema: string): string {
+export function buildAnchorDdl(schema: string): string {
   return `ALTER TABLE ${schema}.checkpoint ADD COLUMN IF NOT EXISTS anchor_position bigint,
     ADD COLUMN IF NOT EXISTS anchor_event_id uuid`;
 }
 
 /** Returns the statement that creates the table of skipped events. The statement is idempotent. */
-export function skippedDdl(schema: string): string {
+export function buildSkippedEventsDdl(schema: string): string {
   return `CREATE TABLE IF NOT EXISTS ${schema}.passed_over
     (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, events bigint NOT NULL)`;
 }
 
 /** Returns the statements that create the secondary indexes. The statements are idempotent. */
-export function indexesDdl(models: readonly AnyReadModel[], schema: string): string {
-  const statements = models.flatMap((model) => indexDdl(model, schema));
+export function buildIndexesDdl(models: readonly AnyReadModel[], schema: string): string {
+  const statements = models.flatMap((model) => buildModelIndexesDdl(model, schema));
   return statements.map((statement) => `${statement};\n`).join("");
 }
 
 const fingerprints = new WeakMap<readonly AnyReadModel[], string>();
 
 /** Returns a hash of all table definitions. The hash shows whether the tables in a database belong to this release. */
-export function fingerprintOf(models: readonly AnyReadModel[]): string {
+export function computeFingerprint(models: readonly AnyReadModel[]): string {
   const known = fingerprints.get(models);
   if (known !== undefined) return known;
-  const ddl = models.flatMap((model) => [tableDdl(model, "s"), ...indexDdl(model, "s")]);
+  const ddl = models.flatMap((model) => [buildTableDdl(model, "s"), ...buildModelIndexesDdl(model, "s")]);
   const fingerprint = createHash("sha256").update(ddl.join("\n")).digest("hex");
   fingerprints.set(models, fingerprint);
   return fingerprint;
 }
 
-function tableDdl(model: AnyReadModel, schema: string): string {
+function buildTableDdl(model: AnyReadModel, schema: string): string {
   const columns = Object.entries(model.columns).map(
     ([name, type]) => `${name} ${type}${model.nullable.includes(name) ? "" : " NOT NULL"}`,
   );
   return `CREATE TABLE ${schema}.${model.table} (${columns.join(", ")}, PRIMARY KEY (${model.primaryKey.join(", ")}))`;
 }
 
-function indexDdl(model: AnyReadModel, schema: string): string[] {
+function buildModelIndexesDdl(model: AnyReadModel, schema: string): string[] {
   return model.indexes.map(
     (columns, index) =>
       `CREATE INDEX IF NOT EXISTS ${model.table}_${index + 1} ON ${schema}.${model.table} (${columns})`,

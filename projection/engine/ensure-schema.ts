@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
-import { anchorDdl, readModelDdl, skippedDdl } from "./ddl.ts";
+import { buildAnchorDdl, buildReadModelDdl, buildSkippedEventsDdl } from "./ddl.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 /**
@@ -20,9 +20,9 @@ export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadMo
       [`${READ_MODEL_SCHEMA}.checkpoint`],
     );
     const { found, anchored } = rows[0] ?? {};
-    if (!found) await connection.query(readModelDdl(models));
-    else if (!anchored) await connection.query(anchorDdl(READ_MODEL_SCHEMA));
-    await connection.query(skippedDdl(READ_MODEL_SCHEMA));
+    if (!found) await connection.query(buildReadModelDdl(models));
+    else if (!anchored) await connection.query(buildAnchorDdl(READ_MODEL_SCHEMA));
+    await connection.query(buildSkippedEventsDdl(READ_MODEL_SCHEMA));
     await connection.query("COMMIT");
   } catch (error) {
     // On a broken connection, the rollback fails, but the server rolls back anyway. Only the original error matters.

@@ -14,7 +14,7 @@ export interface ProjectionProgress {
    * the checkpoint.
    */
   readUpTo: bigint;
-  caughtUp: boolean;
+  hasCaughtUp: boolean;
   /** Server that the run waits for; null while it works. */
   waitsFor: AwaitedServer | null;
   /** Error that caused the last wait. */

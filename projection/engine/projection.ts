@@ -14,7 +14,7 @@ import { DifferentLogError, requireAnchored, requireSameLog } from "../checkpoin
 import { findStreamsToSkip, readSkipped } from "../parking/skipped-events.ts";
 import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
 import type { AwaitedServer } from "../roles/role.ts";
-import { fingerprintOf } from "./ddl.ts";
+import { computeFingerprint } from "./ddl.ts";
 import type { ProjectionOptions, ProjectionProgress, ReportProgress } from "./projection-options.ts";
 import { type ProjectionRun, writeItems } from "./write-items.ts";
 
@@ -39,7 +39,7 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
   const progress: ProjectionProgress = {
     position: BEFORE_FIRST_EVENT,
     readUpTo: BEFORE_FIRST_EVENT,
-    caughtUp: false,
+    hasCaughtUp: false,
     waitsFor: null,
     lastError: null,
     events: 0,
@@ -56,12 +56,12 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
       const waitsFor = findAwaitedServer(lastError);
       if (!signal.aborted)
         options.logger.warn({ error, waitsFor }, "The projection waits before it retries.");
-      report({ waitsFor, lastError, caughtUp: false });
+      report({ waitsFor, lastError, hasCaughtUp: false });
     }
     if (hasReachedEnd(options, progress)) return;
     // Only a commit proves progress. A subscription may open successfully and yet always fail before the first commit.
     if (progress.position > before) wait.reset();
-    await wait.next(signal);
+    await wait.pause(signal);
   }
 }
 
@@ -103,7 +103,8 @@ async function runSubscription(
   signal: AbortSignal,
 ): Promise<void> {
   const checkpoint = await readCheckpoint(options.pool, options.schema);
-  if (checkpoint.fingerprint !== fingerprintOf(options.models)) throw new LeadershipLostError(OTHER_RELEASE);
+  if (checkpoint.fingerprint !== computeFingerprint(options.models))
+    throw new LeadershipLostError(OTHER_RELEASE);
   report({ position: checkpoint.position, readUpTo: checkpoint.position });
   if (signal.aborted) return;
   await requireMatchingLog(options, checkpoint);
@@ -179,7 +180,7 @@ async function writeFromBuffer(
     await writeItems(run, items);
     const last = items.findLast((item) => "position" in item);
     if (last) report({ readUpTo: last.position });
-    if (items.some((item) => item.kind === "caughtUp")) report({ caughtUp: true });
+    if (items.some((item) => item.kind === "caughtUp")) report({ hasCaughtUp: true });
     report({ waitsFor: null });
     if (hasReachedEnd(options, progress) || items.some((item) => isParkingEventAfter(item, knownRevision)))
       return;

@@ -6,8 +6,8 @@ import { leadWithRecovery, type RecoveryOptions } from "../parking/lead-with-rec
 import { readParkedStreams } from "../parking/parked-streams.ts";
 import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
 import type { Detail, Role, RoleDeps, RoleStatus } from "../roles/role.ts";
-import { lastingFields, toFailedStatus, toLastError } from "../roles/role-status.ts";
-import { fingerprintOf } from "./ddl.ts";
+import { pickLastingFields, toFailedStatus, toLastError } from "../roles/role-status.ts";
+import { computeFingerprint } from "./ddl.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionOptions, ProjectionProgress } from "./projection-options.ts";
 import type { AnyReadModel } from "./read-model.ts";
@@ -34,7 +34,7 @@ export function startProjectors(options: ProjectorsOptions): Role {
   let eventsBefore = 0;
 
   const lead = async (term: AbortSignal) => {
-    status = { ...lastingFields(status), state: "starting", detail: null, leads: true };
+    status = { ...pickLastingFields(status), state: "starting", detail: null, leads: true };
     eventsBefore = status.events ?? 0;
     const onProgress = (progress: ProjectionProgress) => {
       status = toRunningStatus(status, progress, eventsBefore);
@@ -45,13 +45,13 @@ export function startProjectors(options: ProjectorsOptions): Role {
   };
   const onStandby = (detail: Detail) => {
     if (detail === OTHER_RELEASE && status.detail !== OTHER_RELEASE) logger.warn(STANDBY_MESSAGE);
-    status = { ...lastingFields(status), state: "standby", detail, leads: false };
+    status = { ...pickLastingFields(status), state: "standby", detail, leads: false };
   };
   const leadership: RecoveryOptions["leadership"] = {
     ...{ name: `projectors ${READ_MODEL_SCHEMA}`, onStandby },
     async findObstacle(connection) {
       const { fingerprint } = await readCheckpoint(connection, READ_MODEL_SCHEMA);
-      return fingerprint === fingerprintOf(options.models) ? null : OTHER_RELEASE;
+      return fingerprint === computeFingerprint(options.models) ? null : OTHER_RELEASE;
     },
   };
   const onFailure = (error: unknown) => {
@@ -63,7 +63,7 @@ export function startProjectors(options: ProjectorsOptions): Role {
   const done = leadWithRecovery({ ...options, logger, signal, role, leadership, lead, onFailure });
   return {
     name: role,
-    status: () => status,
+    getStatus: () => status,
     async stop() {
       ended.abort();
       await done;
@@ -106,10 +106,11 @@ function createMoveCheck(pool: pg.Pool, position: bigint | undefined): () => Pro
 
 /** @param eventsBefore number of events that this process handled when it led before */
 function toRunningStatus(before: RoleStatus, progress: ProjectionProgress, eventsBefore: number): RoleStatus {
-  const { position, caughtUp, waitsFor, lastError, events } = progress;
-  const detail = waitsFor === null ? (caughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const);
+  const { position, hasCaughtUp, waitsFor, lastError, events } = progress;
+  const detail =
+    waitsFor === null ? (hasCaughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const);
   // After the first catch-up, a later wait does not change the state back to "starting".
-  const state = before.state === "running" || caughtUp ? "running" : "starting";
+  const state = before.state === "running" || hasCaughtUp ? "running" : "starting";
   return {
     ...{ state, detail, leads: true, position, events: eventsBefore + events },
     lastError: waitsFor !== null && lastError ? toLastError(lastError) : before.lastError,

@@ -23,7 +23,7 @@ export type ColumnType = keyof ColumnValues;
 /** Column of JSON values with a known type. The values of other jsonb columns have the type `unknown`. */
 export type Json<Value> = "jsonb" & { readonly value?: Value };
 
-export function json<Value>(): Json<Value> {
+export function defineJsonColumn<Value>(): Json<Value> {
   return "jsonb" as Json<Value>;
 }
 
@@ -62,7 +62,7 @@ export interface ReadModel<
   /** Column lists of the secondary indexes, in SQL. */
   indexes: readonly string[];
   /** True if the database role clinic_query cannot read the table, because the table holds encrypted secrets. */
-  hidden?: boolean;
+  isHidden?: boolean;
   /** SQL condition for the rows that a reset of sandbox clinic `$1` deletes. Absent if a reset deletes no rows. */
   sandboxCondition?: (schema: string) => string;
   /** Returns the primary key of the row that an event changes. */
@@ -90,7 +90,7 @@ export interface AnyReadModel extends Omit<ReadModel, "key" | "on"> {
 }
 
 /** Makes a handler that changes an existing row. An event about a missing row changes nothing. */
-export function change<R extends Row, E>(apply: (event: E, row: R) => Partial<NoInfer<R>>) {
+export function createUpdateHandler<R extends Row, E>(apply: (event: E, row: R) => Partial<NoInfer<R>>) {
   return (row: R | undefined, event: E): R | undefined =>
     row ? { ...row, ...apply(event, row) } : undefined;
 }

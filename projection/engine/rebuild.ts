@@ -6,8 +6,8 @@ import { StartError } from "../../shared/runtime/run-service.ts";
 import { BEFORE_FIRST_EVENT, READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { findLogDifference, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";
-import { lacksExactlyParked, type ParkedStreams, readSkipped } from "../parking/skipped-events.ts";
-import { anchorDdl, fingerprintOf, indexesDdl, tablesDdl } from "./ddl.ts";
+import { isMissingOnlyParkedEvents, type ParkedStreams, readSkipped } from "../parking/skipped-events.ts";
+import { buildAnchorDdl, buildIndexesDdl, buildTablesDdl, computeFingerprint } from "./ddl.ts";
 import { withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionProgress } from "./projection-options.ts";
@@ -63,7 +63,7 @@ export async function rebuild(options: RebuildOptions, signal: AbortSignal): Pro
     await prepareNextSchema(connection, run, signal);
     await runUntilCaughtUp(run, signal);
     if (signal.aborted) return undefined;
-    await connection.query(indexesDdl(options.models, NEXT_SCHEMA));
+    await connection.query(buildIndexesDdl(options.models, NEXT_SCHEMA));
     for (const { table } of options.models) await connection.query(`ANALYZE ${NEXT_SCHEMA}.${table}`);
     return runUntilSwapped(connection, run, signal);
   });
@@ -88,7 +88,7 @@ async function prepareNextSchema(
   if ((await hasReadModels(connection, NEXT_SCHEMA)) && (await canContinue(connection, options))) return;
   await connection.query("BEGIN");
   await connection.query(`DROP SCHEMA IF EXISTS ${NEXT_SCHEMA} CASCADE`);
-  await connection.query(tablesDdl(options.models, NEXT_SCHEMA));
+  await connection.query(buildTablesDdl(options.models, NEXT_SCHEMA));
   await connection.query("COMMIT");
 }
 
@@ -97,13 +97,13 @@ async function canContinue(
   { client, models, loadParked }: RebuildRun,
 ): Promise<boolean> {
   // An earlier release may have created the tables.
-  await connection.query(anchorDdl(NEXT_SCHEMA));
+  await connection.query(buildAnchorDdl(NEXT_SCHEMA));
   const checkpoint = await readCheckpoint(connection, NEXT_SCHEMA);
   // Without an anchor, the log of the tables is unknown.
-  if (!checkpoint.anchor || checkpoint.fingerprint !== fingerprintOf(models)) return false;
+  if (!checkpoint.anchor || checkpoint.fingerprint !== computeFingerprint(models)) return false;
   if (await findLogDifference(requireAnchored(client, `schema ${NEXT_SCHEMA}`, checkpoint))) return false;
   const skipped = await readSkipped(connection, NEXT_SCHEMA);
-  return lacksExactlyParked(await loadParked(), skipped, checkpoint.position);
+  return isMissingOnlyParkedEvents(await loadParked(), skipped, checkpoint.position);
 }
 
 /** Projects the log into the new schema until the schema has caught up. */
@@ -111,7 +111,7 @@ async function runUntilCaughtUp(options: RebuildRun, signal: AbortSignal): Promi
   const done = new AbortController();
   const onProgress = (progress: ProjectionProgress) => {
     options.onProgress(progress);
-    if (progress.caughtUp) done.abort();
+    if (progress.hasCaughtUp) done.abort();
   };
   const either = AbortSignal.any([signal, done.signal]);
   await runProjection({ ...options, schema: NEXT_SCHEMA, onProgress }, either);

@@ -11,12 +11,12 @@ export async function loadRows(
   keys: readonly (readonly string[])[],
 ): Promise<Row[]> {
   const columns = Object.entries(model.columns).map(
-    ([name, type]) => `${columnAsWritten(`t.${name}`, type)} AS ${name}`,
+    ([name, type]) => `${toColumnSql(`t.${name}`, type)} AS ${name}`,
   );
   const { rows } = await client.query<Row>({
     name: `load ${schema}.${model.table}`,
-    text: `SELECT ${columns.join(", ")} FROM ${schema}.${model.table} t JOIN ${keyTable(model)}`,
-    values: keyColumns(model, keys),
+    text: `SELECT ${columns.join(", ")} FROM ${schema}.${model.table} t JOIN ${buildKeyTableSql(model)}`,
+    values: toKeyColumns(model, keys),
   });
   return rows;
 }
@@ -51,19 +51,19 @@ export async function deleteRows(
   if (keys.length === 0) return;
   await client.query({
     name: `delete ${schema}.${model.table}`,
-    text: `DELETE FROM ${schema}.${model.table} t USING ${keyTable(model, "WHERE")}`,
-    values: keyColumns(model, keys),
+    text: `DELETE FROM ${schema}.${model.table} t USING ${buildKeyTableSql(model, "WHERE")}`,
+    values: toKeyColumns(model, keys),
   });
 }
 
 /** Returns SQL that joins the keys as a table `k` with the read model as `t`. */
-function keyTable(model: AnyReadModel, condition: "ON" | "WHERE" = "ON"): string {
+function buildKeyTableSql(model: AnyReadModel, condition: "ON" | "WHERE" = "ON"): string {
   const arrays = model.primaryKey.map((_, index) => `$${index + 1}::text[]`).join(", ");
   const match = model.primaryKey.map((name) => `t.${name} = k.${name}::${model.columns[name]}`).join(" AND ");
   return `unnest(${arrays}) AS k (${model.primaryKey.join(", ")}) ${condition} ${match}`;
 }
 
-function keyColumns(model: AnyReadModel, keys: readonly (readonly string[])[]): unknown[][] {
+function toKeyColumns(model: AnyReadModel, keys: readonly (readonly string[])[]): unknown[][] {
   return model.primaryKey.map((_, index) => keys.map((key) => key[index]));
 }
 
@@ -71,7 +71,7 @@ function keyColumns(model: AnyReadModel, keys: readonly (readonly string[])[]): 
  * Returns SQL that reads a column in the format in which projectors write it. Otherwise unchanged rows would seem to
  * differ.
  */
-function columnAsWritten(column: string, type: ColumnType): string {
+function toColumnSql(column: string, type: ColumnType): string {
   if (type === "timestamptz") return `rfc3339(${column})`;
   return type === "bigint" ? `${column}::text` : column;
 }

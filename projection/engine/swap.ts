@@ -2,7 +2,7 @@ import pg from "pg";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { CHECKPOINT_NAME, READ_MODEL_SCHEMA, readPosition } from "../checkpoints/checkpoint.ts";
-import { swapLockName } from "./apply-batch.ts";
+import { getSwapLockName } from "./apply-batch.ts";
 
 /** Schema that a rebuild fills. After an interruption, the next rebuild continues with this schema. */
 export const NEXT_SCHEMA = "read_model_next";
@@ -66,13 +66,14 @@ export async function swapIn(
 export async function dropFormer(connection: pg.ClientBase, signal: AbortSignal): Promise<void> {
   await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
   try {
-    while (!signal.aborted && !(await hasDroppedFormer(connection))) await pause(RETRY_INTERVAL_MS, signal);
+    while (!signal.aborted && !(await tryDropFormerSchema(connection)))
+      await pause(RETRY_INTERVAL_MS, signal);
   } finally {
     await connection.query("RESET lock_timeout");
   }
 }
 
-async function hasDroppedFormer(connection: pg.ClientBase): Promise<boolean> {
+async function tryDropFormerSchema(connection: pg.ClientBase): Promise<boolean> {
   try {
     await connection.query(`DROP SCHEMA IF EXISTS ${FORMER_SCHEMA} CASCADE`);
     return true;
@@ -119,7 +120,7 @@ async function raiseCheckpoint(connection: pg.ClientBase, live: bigint): Promise
 }
 
 async function lockWriters(connection: pg.ClientBase, schema: string): Promise<void> {
-  await connection.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [swapLockName(schema)]);
+  await connection.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [getSwapLockName(schema)]);
 }
 
 /** Locks all live tables. @returns false if a read did not end in time. The transaction must then be rolled back */

@@ -7,7 +7,7 @@ import { requireSameLog } from "../checkpoints/same-log.ts";
 import { readSkipped } from "../parking/skipped-events.ts";
 import { OTHER_RELEASE } from "../roles/failure.ts";
 import { compareTables, type Difference } from "./compare-tables.ts";
-import { fingerprintOf, tablesDdl } from "./ddl.ts";
+import { buildTablesDdl, computeFingerprint } from "./ddl.ts";
 import { withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionProgress } from "./projection-options.ts";
@@ -54,7 +54,7 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
       // Rows and checkpoint must come from one snapshot.
       await live.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
       const { position, fingerprint } = await readCheckpoint(live, READ_MODEL_SCHEMA);
-      if (fingerprint !== fingerprintOf(models)) {
+      if (fingerprint !== computeFingerprint(models)) {
         throw new StartError(
           `${OTHER_RELEASE}: verify them with that release, or rebuild them with this release.`,
         );
@@ -64,7 +64,7 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
       // No parking event has a higher revision, so the run never updates its list of parked streams.
       const parked = { streams, lastRevision: MAX_REVISION };
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
-      await pool.query(tablesDdl(models, SCRATCH_SCHEMA));
+      await pool.query(buildTablesDdl(models, SCRATCH_SCHEMA));
       await runProjection(
         {
           ...options,

@@ -80,7 +80,7 @@ async function writeBatch(
       if (!isPostgresUnavailable(error) || signal.aborted) throw error;
       logger.warn({ error }, "The projection waits for the database.");
       report({ waitsFor: "the database", lastError: error as Error });
-      await wait.next(signal);
+      await wait.pause(signal);
     }
   }
 }

@@ -1,11 +1,11 @@
-import { streamName } from "../../shared/domain/events/category.ts";
+import { toStreamName } from "../../shared/domain/events/category.ts";
 import { type ParkingEvent, parkingCategory } from "../../shared/domain/events/parking.ts";
 import { EMPTY_STREAM, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { LogRole } from "../roles/role.ts";
 
 /** Stream of the parking events: `StreamParked` and `StreamResumed`. */
-export const PARKING_STREAM = streamName(parkingCategory, "streams");
+export const PARKING_STREAM = toStreamName(parkingCategory, "streams");
 
 /** A parked stream, and the command that parked the stream. */
 export interface ParkedStream {

@@ -63,7 +63,7 @@ export function findStreamsToSkip(
 }
 
 /** Returns true if tables at a checkpoint lack the events of the parked streams, but no other events. Pure. */
-export function lacksExactlyParked(
+export function isMissingOnlyParkedEvents(
   parked: ParkedStreams,
   skipped: StreamsToSkip,
   checkpoint: bigint,

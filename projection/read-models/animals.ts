@@ -1,5 +1,5 @@
-import { byName } from "../../shared/postgres/by-name.ts";
-import { change, defineReadModel } from "../engine/read-model.ts";
+import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
+import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
 
 export const animals = defineReadModel({
   table: "animal",
@@ -19,7 +19,7 @@ export const animals = defineReadModel({
   },
   nullable: ["breed", "sex", "birth_date", "weight_kg", "microchip"],
   primaryKey: ["animal_id"],
-  indexes: [`customer_id, ${byName("name")}, animal_id`],
+  indexes: [`customer_id, ${buildNameSortSql("name")}, animal_id`],
   sandboxCondition: (schema) =>
     `customer_id IN (SELECT customer_id FROM ${schema}.customer WHERE clinic_id = $1::uuid)`,
   key: (event) => [event.data.animalId],
@@ -38,7 +38,7 @@ export const animals = defineReadModel({
       created_at: metadata.occurredAt,
       updated_at: metadata.occurredAt,
     }),
-    AnimalDetailsChanged: change(({ data, metadata }) => ({
+    AnimalDetailsChanged: createUpdateHandler(({ data, metadata }) => ({
       name: data.name,
       species: data.species,
       breed: data.breed,
@@ -47,7 +47,7 @@ export const animals = defineReadModel({
       microchip: data.microchip,
       updated_at: metadata.occurredAt,
     })),
-    AnimalWeighed: change(({ data, metadata }) => ({
+    AnimalWeighed: createUpdateHandler(({ data, metadata }) => ({
       weight_kg: data.weightKg,
       updated_at: metadata.occurredAt,
     })),

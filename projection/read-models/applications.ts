@@ -1,4 +1,4 @@
-import { change, defineReadModel, json } from "../engine/read-model.ts";
+import { createUpdateHandler, defineJsonColumn, defineReadModel } from "../engine/read-model.ts";
 
 export const applications = defineReadModel({
   table: "partner_application",
@@ -6,12 +6,12 @@ export const applications = defineReadModel({
     application_id: "uuid",
     environment: "text",
     name: "text",
-    scopes: json<string[]>(),
+    scopes: defineJsonColumn<string[]>(),
     revoked: "boolean",
     /** Ids of the active credentials. The hashes of their secrets are only in the log. */
-    credential_ids: json<string[]>(),
+    credential_ids: defineJsonColumn<string[]>(),
     /** Origins that the operator approved as webhook destinations in production. */
-    webhook_origins: json<string[]>(),
+    webhook_origins: defineJsonColumn<string[]>(),
   },
   nullable: [],
   primaryKey: ["application_id"],
@@ -27,18 +27,18 @@ export const applications = defineReadModel({
       credential_ids: [],
       webhook_origins: [],
     }),
-    CredentialIssued: change(({ data }, row) => ({
+    CredentialIssued: createUpdateHandler(({ data }, row) => ({
       credential_ids: [...row.credential_ids, data.credentialId],
     })),
-    CredentialRevoked: change(({ data }, row) => ({
+    CredentialRevoked: createUpdateHandler(({ data }, row) => ({
       credential_ids: row.credential_ids.filter((id) => id !== data.credentialId),
     })),
-    WebhookOriginApproved: change(({ data }, row) => ({
+    WebhookOriginApproved: createUpdateHandler(({ data }, row) => ({
       webhook_origins: [...new Set([...row.webhook_origins, data.origin])],
     })),
-    WebhookOriginWithdrawn: change(({ data }, row) => ({
+    WebhookOriginWithdrawn: createUpdateHandler(({ data }, row) => ({
       webhook_origins: row.webhook_origins.filter((origin) => origin !== data.origin),
     })),
-    ApplicationRevoked: change(() => ({ revoked: true })),
+    ApplicationRevoked: createUpdateHandler(() => ({ revoked: true })),
   },
 });

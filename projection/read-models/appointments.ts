@@ -1,23 +1,23 @@
 import { statusAfterEvent } from "../../shared/domain/appointment/appointment.ts";
 import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
-import { streamName } from "../../shared/domain/events/category.ts";
-import { change, defineReadModel, type RecordedEventOf } from "../engine/read-model.ts";
+import { toStreamName } from "../../shared/domain/events/category.ts";
+import { createUpdateHandler, defineReadModel, type RecordedEventOf } from "../engine/read-model.ts";
 
 type AppointmentEvent = RecordedEventOf<keyof typeof appointmentCategory.events>;
 
 type RowWithRevision = { revision: number };
 
 /** Returns the columns that every appointment event changes. */
-function commonColumns(event: AppointmentEvent, row?: RowWithRevision) {
-  return { revision: revisionAfter(event, row), updated_at: event.metadata.occurredAt };
+function getCommonColumns(event: AppointmentEvent, row?: RowWithRevision) {
+  return { revision: getNextRevision(event, row), updated_at: event.metadata.occurredAt };
 }
 
 /**
  * Returns the event's revision in the appointment's stream. Events of a sandbox fixture are not in that stream, so they
  * are counted instead. Every reset on the same day then produces the same rows.
  */
-function revisionAfter({ stream, revision, data }: AppointmentEvent, row?: RowWithRevision): number {
-  if (stream === streamName(appointmentCategory, data.appointmentId)) return Number(revision);
+function getNextRevision({ stream, revision, data }: AppointmentEvent, row?: RowWithRevision): number {
+  if (stream === toStreamName(appointmentCategory, data.appointmentId)) return Number(revision);
   return row ? row.revision + 1 : 0;
 }
 
@@ -26,7 +26,7 @@ function changeCommonColumns<R extends RowWithRevision>(
   row: R | undefined,
   event: AppointmentEvent,
 ): R | undefined {
-  return row && { ...row, ...commonColumns(event, row) };
+  return row && { ...row, ...getCommonColumns(event, row) };
 }
 
 /** Handles an event that changes the status. */
@@ -34,7 +34,7 @@ function changeStatus<R extends RowWithRevision>(
   row: R | undefined,
   event: RecordedEventOf<keyof typeof statusAfterEvent>,
 ): R | undefined {
-  return row && { ...row, status: statusAfterEvent[event.type], ...commonColumns(event, row) };
+  return row && { ...row, status: statusAfterEvent[event.type], ...getCommonColumns(event, row) };
 }
 
 export const appointments = defineReadModel({
@@ -74,7 +74,7 @@ export const appointments = defineReadModel({
       reason: event.data.reason,
       notes: event.data.notes,
       created_at: event.metadata.occurredAt,
-      ...commonColumns(event),
+      ...getCommonColumns(event),
     }),
     AppointmentImported: (_, event) => ({
       appointment_id: event.data.appointmentId,
@@ -89,7 +89,7 @@ export const appointments = defineReadModel({
       reason: event.data.reason,
       notes: event.data.notes,
       created_at: event.data.requestedAt ?? event.metadata.occurredAt,
-      ...commonColumns(event),
+      ...getCommonColumns(event),
     }),
     AppointmentConfirmed: changeStatus,
     AppointmentCheckedIn: changeStatus,
@@ -98,10 +98,10 @@ export const appointments = defineReadModel({
     AppointmentCompleted: changeStatus,
     AppointmentCancelled: changeStatus,
     AppointmentMarkedNoShow: changeStatus,
-    AppointmentRescheduled: change((event, row) => ({
+    AppointmentRescheduled: createUpdateHandler((event, row) => ({
       scheduled_at: event.data.scheduledAt,
       duration_minutes: event.data.durationMinutes,
-      ...commonColumns(event, row),
+      ...getCommonColumns(event, row),
     })),
     ResourceAllocated: changeCommonColumns,
     ResourceReleased: changeCommonColumns,

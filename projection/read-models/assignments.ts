@@ -1,4 +1,4 @@
-import { change, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
 
 /** Resources allocated to appointments. The clinic is not stored, because it follows from the appointment. */
 export const assignments = defineReadModel({
@@ -26,6 +26,6 @@ export const assignments = defineReadModel({
       allocation_end: data.allocationEnd,
       status: "allocated",
     }),
-    ResourceReleased: change(() => ({ status: "released" })),
+    ResourceReleased: createUpdateHandler(() => ({ status: "released" })),
   },
 });

@@ -1,4 +1,4 @@
-import { byName } from "../../shared/postgres/by-name.ts";
+import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { defineReadModel } from "../engine/read-model.ts";
 
 export const branches = defineReadModel({
@@ -13,7 +13,7 @@ export const branches = defineReadModel({
   },
   nullable: ["city"],
   primaryKey: ["branch_id"],
-  indexes: [`clinic_id, ${byName("name")}, branch_id`],
+  indexes: [`clinic_id, ${buildNameSortSql("name")}, branch_id`],
   key: (event) => [event.data.branchId],
   on: {
     BranchOpened: (_, { data, metadata }) => ({

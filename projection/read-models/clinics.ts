@@ -1,4 +1,4 @@
-import { change, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
 
 export const clinics = defineReadModel({
   table: "clinic",
@@ -38,10 +38,10 @@ export const clinics = defineReadModel({
       subscription: null,
       created_at: metadata.occurredAt,
     }),
-    ClinicSuspended: change(() => ({ status: "suspended" })),
-    ClinicReinstated: change(() => ({ status: "active" })),
-    ClinicClosed: change(() => ({ status: "closed" })),
-    SubscriptionChanged: change(({ data: { plan, status, currentPeriodEnd } }) => ({
+    ClinicSuspended: createUpdateHandler(() => ({ status: "suspended" })),
+    ClinicReinstated: createUpdateHandler(() => ({ status: "active" })),
+    ClinicClosed: createUpdateHandler(() => ({ status: "closed" })),
+    SubscriptionChanged: createUpdateHandler(({ data: { plan, status, currentPeriodEnd } }) => ({
       subscription: { plan, status, currentPeriodEnd },
     })),
   },

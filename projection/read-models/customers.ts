@@ -1,5 +1,5 @@
-import { byName } from "../../shared/postgres/by-name.ts";
-import { change, defineReadModel } from "../engine/read-model.ts";
+import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
+import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
 
 export const customers = defineReadModel({
   table: "customer",
@@ -15,7 +15,7 @@ export const customers = defineReadModel({
   },
   nullable: ["phone", "email", "city"],
   primaryKey: ["customer_id"],
-  indexes: [`clinic_id, ${byName("full_name")}, customer_id`],
+  indexes: [`clinic_id, ${buildNameSortSql("full_name")}, customer_id`],
   sandboxCondition: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.customerId],
   on: {
@@ -29,7 +29,7 @@ export const customers = defineReadModel({
       created_at: metadata.occurredAt,
       updated_at: metadata.occurredAt,
     }),
-    CustomerDetailsChanged: change(({ data, metadata }) => ({
+    CustomerDetailsChanged: createUpdateHandler(({ data, metadata }) => ({
       full_name: data.fullName,
       phone: data.phone,
       email: data.email,

@@ -1,4 +1,4 @@
-import { change, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
 
 /** Holds. The status `active` means that a hold was not released. Queries check whether the hold has expired. */
 export const holds = defineReadModel({
@@ -28,6 +28,6 @@ export const holds = defineReadModel({
       expires_at: data.expiresAt,
       status: "active",
     }),
-    HoldReleased: change(() => ({ status: "released" })),
+    HoldReleased: createUpdateHandler(() => ({ status: "released" })),
   },
 });

@@ -1,4 +1,4 @@
-import { change, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
 
 export const installations = defineReadModel({
   table: "installation",
@@ -34,8 +34,13 @@ export const installations = defineReadModel({
       branch_ids: data.branchIds,
       rate_limit_per_minute: data.rateLimitPerMinute,
     }),
-    InstallationNarrowed: change(({ data }) => ({ scopes: data.scopes, branch_ids: data.branchIds })),
-    InstallationRateLimitAgreed: change(({ data }) => ({ rate_limit_per_minute: data.rateLimitPerMinute })),
-    InstallationRevoked: change(() => ({ status: "revoked" })),
+    InstallationNarrowed: createUpdateHandler(({ data }) => ({
+      scopes: data.scopes,
+      branch_ids: data.branchIds,
+    })),
+    InstallationRateLimitAgreed: createUpdateHandler(({ data }) => ({
+      rate_limit_per_minute: data.rateLimitPerMinute,
+    })),
+    InstallationRevoked: createUpdateHandler(() => ({ status: "revoked" })),
   },
 });

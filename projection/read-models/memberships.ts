@@ -1,4 +1,4 @@
-import { change, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
 
 export const memberships = defineReadModel({
   table: "membership",
@@ -33,13 +33,16 @@ export const memberships = defineReadModel({
       accepted_at: data.acceptedAt,
       created_at: metadata.occurredAt,
     }),
-    MembershipAccepted: change(({ metadata }) => ({ status: "active", accepted_at: metadata.occurredAt })),
-    MembershipPermissionsChanged: change(({ data }) => ({
+    MembershipAccepted: createUpdateHandler(({ metadata }) => ({
+      status: "active",
+      accepted_at: metadata.occurredAt,
+    })),
+    MembershipPermissionsChanged: createUpdateHandler(({ data }) => ({
       role: data.role,
       permissions: data.permissions,
       branch_access: data.branchAccess,
       branch_ids: data.branchIds,
     })),
-    MembershipRevoked: change(() => ({ status: "revoked" })),
+    MembershipRevoked: createUpdateHandler(() => ({ status: "revoked" })),
   },
 });

@@ -1,4 +1,4 @@
-import { change, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
 
 export const queueTickets = defineReadModel({
   table: "queue_ticket",
@@ -53,21 +53,21 @@ export const queueTickets = defineReadModel({
       notes: data.notes,
       updated_at: metadata.occurredAt,
     }),
-    QueueTicketCalled: change(({ metadata }) => ({
+    QueueTicketCalled: createUpdateHandler(({ metadata }) => ({
       status: "called",
       called_at: metadata.occurredAt,
       updated_at: metadata.occurredAt,
     })),
-    QueueTicketCompleted: change(({ metadata }) => ({
+    QueueTicketCompleted: createUpdateHandler(({ metadata }) => ({
       status: "completed",
       completed_at: metadata.occurredAt,
       updated_at: metadata.occurredAt,
     })),
-    QueueTicketCancelled: change(({ metadata }) => ({
+    QueueTicketCancelled: createUpdateHandler(({ metadata }) => ({
       status: "cancelled",
       updated_at: metadata.occurredAt,
     })),
-    QueueTicketMarkedNoShow: change(({ metadata }) => ({
+    QueueTicketMarkedNoShow: createUpdateHandler(({ metadata }) => ({
       status: "no_show",
       updated_at: metadata.occurredAt,
     })),

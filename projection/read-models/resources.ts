@@ -1,4 +1,4 @@
-import { change, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
 
 export const resources = defineReadModel({
   table: "resource",
@@ -30,6 +30,6 @@ export const resources = defineReadModel({
       status: "active",
       metadata: data.metadata,
     }),
-    ResourceRetired: change(() => ({ status: "retired" })),
+    ResourceRetired: createUpdateHandler(() => ({ status: "retired" })),
   },
 });

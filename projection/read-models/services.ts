@@ -1,5 +1,5 @@
-import { byName } from "../../shared/postgres/by-name.ts";
-import { change, defineReadModel } from "../engine/read-model.ts";
+import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
+import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
 
 export const services = defineReadModel({
   table: "service",
@@ -16,7 +16,7 @@ export const services = defineReadModel({
   },
   nullable: ["category"],
   primaryKey: ["service_id"],
-  indexes: [`clinic_id, ${byName("name")}, service_id`],
+  indexes: [`clinic_id, ${buildNameSortSql("name")}, service_id`],
   sandboxCondition: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.serviceId],
   on: {
@@ -31,8 +31,8 @@ export const services = defineReadModel({
       active: true,
       created_at: metadata.occurredAt,
     }),
-    ServiceRepriced: change(({ data }) => ({ price: data.price })),
-    ServiceWithdrawn: change(() => ({ active: false })),
-    ServiceReinstated: change(() => ({ active: true })),
+    ServiceRepriced: createUpdateHandler(({ data }) => ({ price: data.price })),
+    ServiceWithdrawn: createUpdateHandler(() => ({ active: false })),
+    ServiceReinstated: createUpdateHandler(() => ({ active: true })),
   },
 });

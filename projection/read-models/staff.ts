@@ -1,5 +1,5 @@
-import { byName } from "../../shared/postgres/by-name.ts";
-import { change, defineReadModel } from "../engine/read-model.ts";
+import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
+import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
 
 export const staff = defineReadModel({
   table: "staff",
@@ -15,7 +15,7 @@ export const staff = defineReadModel({
   },
   nullable: ["user_id", "full_name", "email"],
   primaryKey: ["staff_id"],
-  indexes: [`clinic_id, ${byName("full_name")}, staff_id`],
+  indexes: [`clinic_id, ${buildNameSortSql("full_name")}, staff_id`],
   key: (event) => [event.data.staffId],
   on: {
     StaffMemberHired: (_, { data, metadata }) => ({
@@ -28,7 +28,7 @@ export const staff = defineReadModel({
       active: true,
       created_at: metadata.occurredAt,
     }),
-    StaffMemberDeactivated: change(() => ({ active: false })),
-    StaffMemberReactivated: change(() => ({ active: true })),
+    StaffMemberDeactivated: createUpdateHandler(() => ({ active: false })),
+    StaffMemberReactivated: createUpdateHandler(() => ({ active: true })),
   },
 });

@@ -1,4 +1,4 @@
-import { change, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
 
 export const webhookEndpoints = defineReadModel({
   table: "webhook_endpoint",
@@ -42,16 +42,16 @@ export const webhookEndpoints = defineReadModel({
       created_at: metadata.occurredAt,
       updated_at: metadata.occurredAt,
     }),
-    WebhookSecretRotated: change(({ metadata }) => ({
+    WebhookSecretRotated: createUpdateHandler(({ metadata }) => ({
       secret_rotated_at: metadata.occurredAt,
       updated_at: metadata.occurredAt,
     })),
-    WebhookEndpointDisabled: change(({ data, metadata }, row) =>
+    WebhookEndpointDisabled: createUpdateHandler(({ data, metadata }, row) =>
       row.status === "active"
         ? { status: "disabled", disabled_reason: data.reason, updated_at: metadata.occurredAt }
         : {},
     ),
-    WebhookEndpointEnabled: change(({ metadata }, row) =>
+    WebhookEndpointEnabled: createUpdateHandler(({ metadata }, row) =>
       row.status === "disabled"
         ? {
             status: "active",
@@ -61,7 +61,7 @@ export const webhookEndpoints = defineReadModel({
           }
         : {},
     ),
-    WebhookEndpointRevoked: change(({ metadata }) => ({
+    WebhookEndpointRevoked: createUpdateHandler(({ metadata }) => ({
       status: "revoked",
       disabled_reason: null,
       updated_at: metadata.occurredAt,

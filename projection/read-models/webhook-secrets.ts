@@ -1,4 +1,4 @@
-import { defineReadModel, json } from "../engine/read-model.ts";
+import { defineJsonColumn, defineReadModel } from "../engine/read-model.ts";
 
 /** A former secret. Until `expiresAt`, deliveries are signed with both this secret and the current secret. */
 export type FormerSecret = { encryptedSecret: string; expiresAt: string };
@@ -13,12 +13,12 @@ export const webhookSecrets = defineReadModel({
     endpoint_id: "uuid",
     encrypted_secret: "text",
     /** Latest first. */
-    former_secrets: json<FormerSecret[]>(),
+    former_secrets: defineJsonColumn<FormerSecret[]>(),
   },
   nullable: [],
   primaryKey: ["endpoint_id"],
   indexes: [],
-  hidden: true,
+  isHidden: true,
   key: (event) => [event.data.endpointId],
   on: {
     WebhookEndpointRegistered: (_, { data }) => ({

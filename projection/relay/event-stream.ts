@@ -40,7 +40,7 @@ const MAX_MESSAGES = 100_000;
 const NOT_FOUND_CODES = new Set([10_059, 10_014]);
 
 /** Returns the names of stream and consumer for a database, because several databases can use one NATS server. */
-export function eventStreamOf(databaseUrl: string): EventStream {
+export function getEventStream(databaseUrl: string): EventStream {
   const database = decodeURIComponent(new URL(databaseUrl).pathname.slice(1));
   const token = database.replace(/[^A-Za-z0-9_-]/g, "_");
   return { name: `clinic_events_${token}`, consumer: "webhooks", prefix: `clinic.events.${token}` };

@@ -67,7 +67,7 @@ export interface OutgoingMessage {
  * @param onlyEndpointId the only endpoint that receives the event. If absent, all endpoints that subscribed to its type
  *   receive it
  */
-export function eventMessage(
+export function createEventMessage(
   source: { position: bigint; stream: string; revision: bigint; correlationId: string },
   body: WebhookBody,
   onlyEndpointId?: string,

@@ -8,7 +8,7 @@ import {
   subscribeToLog,
   UnreadableEventError,
 } from "../../shared/eventstore/subscription.ts";
-import { onAbort, untilAborted } from "../../shared/runtime/abort.ts";
+import { onAbort, waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import { runTaskGroup } from "../../shared/runtime/task-group.ts";
@@ -141,7 +141,7 @@ async function readEvents(
     if (!(error instanceof UnreadableEventError)) throw error;
     const anchor = { position: error.logPosition.position, eventId: error.id };
     await push({ anchor, message: Promise.reject(new RelayStoppedError(error.logPosition, error)) });
-    await untilAborted(new Promise(() => undefined), signal);
+    await waitUnlessAborted(new Promise(() => undefined), signal);
   }
   if (!signal.aborted) throw new Error("The event log ended the subscription.");
 }
@@ -173,7 +173,7 @@ async function publishMessages(
 ): Promise<void> {
   const publisher = createPublisher(connection, signal);
   const send = ({ anchor }: PreparedEvent, { id, subject, message }: OutgoingMessage): Confirmation => {
-    const onConfirmed = inFlight.publish(checkpointAt(anchor));
+    const onConfirmed = inFlight.publish(toCheckpoint(anchor));
     const confirmation = publisher
       .publish(`${stream.prefix}.${subject}`, id, codec.encode(message))
       .then(onConfirmed);
@@ -185,7 +185,7 @@ async function publishMessages(
   for (;;) {
     const events = await takeReadyEvents(preparedEvents);
     if (events.length === 0) return;
-    const results = await untilAborted(Promise.allSettled(events.map(({ message }) => message)), signal);
+    const results = await waitUnlessAborted(Promise.allSettled(events.map(({ message }) => message)), signal);
     if (!results || signal.aborted) return;
     const sent: Confirmation[] = [];
     for (const [index, event] of events.entries()) {
@@ -196,7 +196,7 @@ async function publishMessages(
         throw result.reason;
       }
       if (result?.value) sent.push(send(event, result.value));
-      else inFlight.skip(checkpointAt(event.anchor));
+      else inFlight.skip(toCheckpoint(event.anchor));
     }
     for (const confirmation of sent) await confirmations.push(confirmation);
     while (inFlight.size >= MAX_UNACKNOWLEDGED_MESSAGES && !signal.aborted)
@@ -204,7 +204,7 @@ async function publishMessages(
   }
 }
 
-function checkpointAt(anchor: Anchor): Checkpoint {
+function toCheckpoint(anchor: Anchor): Checkpoint {
   return { position: anchor.position, anchor };
 }
 
@@ -224,7 +224,7 @@ async function awaitConfirmations(
   for (;;) {
     const [confirmation] = await confirmations.take(1);
     if (!confirmation) return;
-    await untilAborted(confirmation, signal);
+    await waitUnlessAborted(confirmation, signal);
   }
 }
 

@@ -4,7 +4,7 @@ import { DifferentLogError, requireSameLog } from "../checkpoints/same-log.ts";
 import { leadWithRecovery } from "../parking/lead-with-recovery.ts";
 import type { Detail, Role, RoleDeps, RoleStatus } from "../roles/role.ts";
 import { toFailedStatus, toLastError } from "../roles/role-status.ts";
-import { eventStreamOf } from "./event-stream.ts";
+import { getEventStream } from "./event-stream.ts";
 import { withNats } from "./nats-session.ts";
 import { RelayStoppedError, runRelay } from "./relay-run.ts";
 
@@ -51,7 +51,7 @@ export function startRelay(options: RelayOptions): Role {
   const done = leadWithRecovery({ ...options, logger, signal, role: "relay", leadership, lead, onFailure });
   return {
     name: "relay",
-    status: () => status,
+    getStatus: () => status,
     async stop() {
       ended.abort();
       await done;
@@ -67,7 +67,7 @@ async function relayUntilLost(
   onEventRead: () => void,
 ): Promise<void> {
   const { client, pool, natsUrl, logger } = options;
-  const stream = eventStreamOf(options.databaseUrl);
+  const stream = getEventStream(options.databaseUrl);
   const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
   let state: RoleStatus["state"] = "starting";
   let position: bigint | undefined;
@@ -95,7 +95,7 @@ async function relayUntilLost(
       logger.warn({ error }, "The relay waits before it retries.");
       report({ state, detail: "waits", lastError: toLastError(error), position });
     }
-    await wait.next(signal);
+    await wait.pause(signal);
   }
 }
 

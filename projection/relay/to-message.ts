@@ -8,7 +8,7 @@ import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import { describeLogPosition } from "../../shared/eventstore/subscription.ts";
 import { toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
-import { eventMessage, type OutgoingMessage } from "./message.ts";
+import { createEventMessage, type OutgoingMessage } from "./message.ts";
 
 /** Stream categories that the relay reads. Parking events tell the relay which streams to skip. */
 export const relayedCategories: readonly Category[] = [
@@ -54,11 +54,11 @@ export async function toMessage(log: EventLog, event: RecordedEvent): Promise<Ou
   const source = { position, stream, revision, correlationId: metadata.$correlationId };
   if (event.type === "WebhookEndpointTested") {
     const test = toTestBody(event);
-    return test && eventMessage(source, test, event.data.endpointId);
+    return test && createEventMessage(source, test, event.data.endpointId);
   }
   if (!SENT_EVENT_TYPES.has(event.type)) return undefined;
   const body = await createWebhookBody(log, event);
-  return body && eventMessage(source, body);
+  return body && createEventMessage(source, body);
 }
 
 async function createWebhookBody(log: EventLog, event: RecordedEvent) {

@@ -43,7 +43,7 @@ export async function withLeadership(
     const connection = await connect(options);
     if (!connection) {
       options.onStandby("the database is unavailable");
-      await wait.next(signal);
+      await wait.pause(signal);
       continue;
     }
     const term = new AbortController();
@@ -62,7 +62,7 @@ export async function withLeadership(
       removeListener();
       await closeConnection(connection, logger);
     }
-    if (!acquired) await wait.next(signal);
+    if (!acquired) await wait.pause(signal);
   }
 }
 

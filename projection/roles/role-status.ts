@@ -1,10 +1,10 @@
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
-import { safeMessage } from "../../shared/runtime/logger.ts";
+import { getSafeMessage } from "../../shared/runtime/logger.ts";
 import { DIFFERENT_LOG, DifferentLogError } from "../checkpoints/same-log.ts";
 import type { LastError, RoleStatus } from "./role.ts";
 
 /** Returns the fields of a status that stay valid when the process gives up the lead. */
-export function lastingFields({ position, events, lastError }: RoleStatus): Partial<RoleStatus> {
+export function pickLastingFields({ position, events, lastError }: RoleStatus): Partial<RoleStatus> {
   return { position, events, lastError };
 }
 
@@ -12,12 +12,12 @@ export function lastingFields({ position, events, lastError }: RoleStatus): Part
 export function toFailedStatus(before: RoleStatus, error: unknown, failedAt?: LogPosition): RoleStatus {
   const detail = error instanceof DifferentLogError ? DIFFERENT_LOG : null;
   return {
-    ...lastingFields(before),
+    ...pickLastingFields(before),
     ...{ state: "failed", detail, leads: false, lastError: toLastError(error), failedAt },
   };
 }
 
 /** Converts an error to the form that a role's status shows, with the current time. */
 export function toLastError(error: unknown): LastError {
-  return { message: error instanceof Error ? safeMessage(error) : String(error), at: Date.now() };
+  return { message: error instanceof Error ? getSafeMessage(error) : String(error), at: Date.now() };
 }

@@ -8,7 +8,7 @@ import type { OTHER_RELEASE } from "./failure.ts";
 /** One task of a projection process: update the read models, relay events, or deliver webhooks. */
 export interface Role {
   name: string;
-  status(): RoleStatus;
+  getStatus(): RoleStatus;
   /** Accepts no new work, and finishes or releases the current work. */
   stop(): Promise<void>;
 }

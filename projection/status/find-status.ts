@@ -5,7 +5,7 @@ import { READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts"
 import { readLogEnd } from "../checkpoints/log-end.ts";
 import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { findLogDifference, requireSameLog } from "../checkpoints/same-log.ts";
-import { fingerprintOf } from "../engine/ddl.ts";
+import { computeFingerprint } from "../engine/ddl.ts";
 import type { AnyReadModel } from "../engine/read-model.ts";
 import { type ParkedStream, readParkedStreams } from "../parking/parked-streams.ts";
 import { readSkipped } from "../parking/skipped-events.ts";
@@ -84,10 +84,10 @@ export async function findStatus(
   for (const role of ["projectors", "relay"] as const) {
     const position = positions[role];
     const lag = differentLog === null ? await measureLag(client, role, position, end, now) : null;
-    followers.push({ role, position, lag, ...processesOf(role, statuses, now) });
+    followers.push({ role, position, lag, ...findProcesses(role, statuses, now) });
   }
-  const webhooks = { ...processesOf("webhooks", statuses, now), ...(await countDeliveries(pool, now)) };
-  const ownRelease = checkpoint.fingerprint === fingerprintOf(models);
+  const webhooks = { ...findProcesses("webhooks", statuses, now), ...(await countDeliveries(pool, now)) };
+  const ownRelease = checkpoint.fingerprint === computeFingerprint(models);
   const readModels: Status["readModels"] = [];
   for (const { table } of ownRelease ? models : []) {
     readModels.push({ table, ...(await countRows(pool, table)) });
@@ -96,7 +96,7 @@ export async function findStatus(
   return { differentLog, ownRelease, followers, webhooks, readModels, parked };
 }
 
-function processesOf(
+function findProcesses(
   role: LogRole | "webhooks",
   statuses: readonly ProcessStatus[],
   now: number,

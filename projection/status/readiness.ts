@@ -16,7 +16,7 @@ export function createReadinessCheck(roles: readonly Role[], reporter: Reporter)
 
 /** @returns null if the role is ready */
 function describeProblem(role: Role, reporter: Reporter): string | null {
-  const { state, detail, failedAt } = role.status();
+  const { state, detail, failedAt } = role.getStatus();
   if (detail === ANOTHER_LEADS || (state === "running" && detail === null)) return null;
   const reason = state === "failed" ? describeStop(failedAt, detail) : (detail ?? state);
   return `${reason}${describeLag(role.name, reporter)}`;
@@ -28,7 +28,7 @@ function describeStop(failedAt: LogPosition | undefined, detail: Detail | null):
 }
 
 function describeLag(role: string, reporter: Reporter): string {
-  const { events, exact, seconds } = reporter.lagOf(role) ?? { events: 0, exact: true, seconds: 0 };
+  const { events, exact, seconds } = reporter.getLag(role) ?? { events: 0, exact: true, seconds: 0 };
   if (events === 0) return "";
   return `; ${exact ? "" : "about "}${events} events and ${Math.round(seconds)} s behind`;
 }

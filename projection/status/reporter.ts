@@ -29,7 +29,7 @@ export interface ReporterOptions {
 
 export interface Reporter {
   /** Returns the last measured lag of a role. */
-  lagOf(role: string): Lag | undefined;
+  getLag(role: string): Lag | undefined;
   stop(): Promise<void>;
 }
 
@@ -58,8 +58,8 @@ export function startReporter(options: ReporterOptions): Reporter {
   };
   const report = async (stopped: boolean) => {
     const now = clock();
-    const statuses = roles.map(({ name, status }) => {
-      const roleStatus = status();
+    const statuses = roles.map(({ name, getStatus }) => {
+      const roleStatus = getStatus();
       setRoleGauges(metrics, name, roleStatus);
       return toProcessStatus(options, name, roleStatus, rateOf(name, roleStatus, now), stopped, now);
     });
@@ -73,7 +73,7 @@ export function startReporter(options: ReporterOptions): Reporter {
     }
   })();
   return {
-    lagOf: (role) => lags.get(role),
+    getLag: (role) => lags.get(role),
     async stop() {
       ended.abort();
       const lastReport = done.then(() => report(true));
@@ -104,8 +104,8 @@ async function measureGauges(
   now: number,
 ): Promise<void> {
   const end = await readLogEnd(client);
-  for (const { name, status } of roles) {
-    const { position } = status();
+  for (const { name, getStatus } of roles) {
+    const { position } = getStatus();
     if (position === undefined || !readsLog(name)) continue;
     const lag = await measureLag(client, name, position, end, now);
     lags.set(name, lag);

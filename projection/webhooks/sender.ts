@@ -66,9 +66,9 @@ export class Sender {
   readonly #options: SenderOptions;
   readonly #slots = new Slots(() => performance.now());
   /** Reserved deliveries by delivery id. */
-  readonly #reserved = new Map<string, ReservedDelivery>();
+  readonly #reservedDeliveries = new Map<string, ReservedDelivery>();
   /** Large enough for all reserved deliveries, so that adding an outcome never waits. */
-  readonly #finished = new BoundedBuffer<FinishedAttempt>(MAX_RESERVED_DELIVERIES);
+  readonly #finishedAttempts = new BoundedBuffer<FinishedAttempt>(MAX_RESERVED_DELIVERIES);
   readonly #attempts = new Set<Promise<void>>();
 
   constructor(options: SenderOptions) {
@@ -80,13 +80,13 @@ export class Sender {
     const { logger, health } = this.#options;
     const context = { logger, health, signal };
     const onWritten = (outcomes: readonly FinishedAttempt[]) => this.#release(outcomes);
-    const writing = runOutcomeWriter(this.#options, this.#finished, onWritten, signal);
+    const writing = runOutcomeWriter(this.#options, this.#finishedAttempts, onWritten, signal);
     await Promise.all([
       retryForever("claims", context, (markHealthy) => this.#claimUntil(signal, markHealthy)),
       retryForever("search", context, (markHealthy) => this.#searchUntil(signal, markHealthy)),
     ]);
     await this.#finishAttempts();
-    this.#finished.close();
+    this.#finishedAttempts.close();
     await writing;
     await this.#releaseInterrupted();
   }
@@ -130,20 +130,22 @@ export class Sender {
 
   /** Returns the ids of reserved deliveries whose lease has expired. */
   #listExpired(now: number): string[] {
-    return [...this.#reserved].filter(([, { leaseEndsAt }]) => leaseEndsAt <= now).map(([id]) => id);
+    return [...this.#reservedDeliveries]
+      .filter(([, { leaseEndsAt }]) => leaseEndsAt <= now)
+      .map(([id]) => id);
   }
 
   async #attempt(claimed: ClaimedDelivery, leaseEndsAt: number): Promise<void> {
     const interruption = new AbortController();
     const slot = this.#slots.reserve(claimed);
-    this.#reserved.set(claimed.deliveryId, { claimed, slot, interruption, leaseEndsAt });
+    this.#reservedDeliveries.set(claimed.deliveryId, { claimed, slot, interruption, leaseEndsAt });
     const result = await attemptDelivery(claimed, this.#options, interruption.signal);
     if (!result) return;
     // The delivery stays reserved until its outcome is recorded.
     this.#slots.free(slot);
     const { schedule, random, clock } = this.#options;
     const context = { attempts: claimed.attempts, schedule, now: clock(), random: random() };
-    await this.#finished.push({ claimed, result, verdict: judgeAttempt(result, context) });
+    await this.#finishedAttempts.push({ claimed, result, verdict: judgeAttempt(result, context) });
   }
 
   /** Searches for endpoints with deliveries that have become due, or that another process has added or released. */
@@ -163,8 +165,8 @@ export class Sender {
   /** Ends the reservation of deliveries whose outcomes are recorded. */
   #release(outcomes: readonly FinishedAttempt[]): void {
     for (const { claimed } of outcomes) {
-      const written = this.#reserved.get(claimed.deliveryId);
-      if (written && this.#reserved.delete(claimed.deliveryId)) this.#slots.release(written.slot);
+      const written = this.#reservedDeliveries.get(claimed.deliveryId);
+      if (written && this.#reservedDeliveries.delete(claimed.deliveryId)) this.#slots.release(written.slot);
     }
     this.#options.due.wake();
   }
@@ -172,7 +174,7 @@ export class Sender {
   /** Waits until all current attempts have finished. Interrupts attempts that take too long. */
   async #finishAttempts(): Promise<void> {
     const timer = setTimeout(() => {
-      for (const { interruption } of this.#reserved.values()) interruption.abort();
+      for (const { interruption } of this.#reservedDeliveries.values()) interruption.abort();
     }, FINISH_TIMEOUT_MS);
     await Promise.all(this.#attempts);
     clearTimeout(timer);
@@ -181,7 +183,7 @@ export class Sender {
   /** Releases the leases of interrupted attempts, so that other processes can claim the deliveries immediately. */
   async #releaseInterrupted(): Promise<void> {
     const { pool, clock, logger } = this.#options;
-    const interrupted = [...this.#reserved.values()].filter(
+    const interrupted = [...this.#reservedDeliveries.values()].filter(
       ({ interruption }) => interruption.signal.aborted,
     );
     if (interrupted.length === 0) return;

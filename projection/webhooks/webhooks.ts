@@ -1,13 +1,13 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
-import { onAbort, untilAborted } from "../../shared/runtime/abort.ts";
+import { onAbort, waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { createNotifier } from "../../shared/runtime/notifier.ts";
 import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
 import { DifferentLogError, requireSameLog, waitForSameLog } from "../checkpoints/same-log.ts";
-import { eventStreamOf } from "../relay/event-stream.ts";
+import { getEventStream } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import type { Role, RoleStatus } from "../roles/role.ts";
 import { toFailedStatus, toLastError } from "../roles/role-status.ts";
@@ -87,7 +87,7 @@ export function startWebhooks(options: WebhooksOptions): Role {
   })();
   return {
     name: "webhooks",
-    status: () => status(),
+    getStatus: () => status(),
     async stop() {
       ended.abort();
       await done;
@@ -116,7 +116,7 @@ async function runUntilDifferentLog(
   let running: Promise<unknown> | undefined;
   while (!signal.aborted && !different) {
     try {
-      await untilAborted(requireSameLog(options), signal);
+      await waitUnlessAborted(requireSameLog(options), signal);
       if (!signal.aborted) running ??= run(term.signal);
     } catch (error) {
       if (error instanceof DifferentLogError) different = error;
@@ -143,7 +143,7 @@ function startParts(
   const [searchNotifier, outboxNotifier] = [createNotifier(), createNotifier()];
   const requireLog = async () => void (await requireSameLog({ client, pool }));
   const shared = {
-    ...{ pool, log: createEventLog(client), requireLog, stream: eventStreamOf(options.databaseUrl) },
+    ...{ pool, log: createEventLog(client), requireLog, stream: getEventStream(options.databaseUrl) },
     ...{ logger, health, clock, random, due, searchNotifier },
     onDue: (endpoints: readonly DueEndpoint[]) => due.add(endpoints),
     ...{ onReplay: searchNotifier.wake, onFacts: outboxNotifier.wake },
@@ -159,7 +159,8 @@ function startParts(
       hasConnected = true;
       return runDispatcher(connection, shared, markHealthy, connectionSignal);
     });
-  const drain = async () => (await untilAborted(drainOutbox(pool, shared.log, requireLog), signal)) ?? false;
+  const drain = async () =>
+    (await waitUnlessAborted(drainOutbox(pool, shared.log, requireLog), signal)) ?? false;
   const sweep = async () => {
     const { factCount, hasMore } = await closeUnsendableDeliveries(pool, clock());
     if (factCount > 0) outboxNotifier.wake();
@@ -179,5 +180,5 @@ function startParts(
     repeatForever("sweep", context, sweep, () => pause(SWEEP_INTERVAL_MS, signal)),
     repeatForever("retention", context, retain, () => pause(RETENTION_INTERVAL_MS, signal)),
   ]);
-  return { status: () => ({ state: hasConnected ? "running" : "starting", ...health.status() }), done };
+  return { status: () => ({ state: hasConnected ? "running" : "starting", ...health.getStatus() }), done };
 }

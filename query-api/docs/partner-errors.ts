@@ -8,7 +8,7 @@ export function listReadErrors(operation: PartnerOperation, read: PartnerRead): 
   return {
     ...listAccessErrors(operation),
     invalid_log_position: 400,
-    ...(read.paged && { invalid_cursor: 400 }),
+    ...(read.isPaged && { invalid_cursor: 400 }),
     ...read.refusals,
     internal_error: 500,
     data_source_unavailable: 503,

@@ -5,7 +5,7 @@ import {
   type PartnerOperationId,
   partnerOperations,
 } from "../../shared/partner-api/operations.ts";
-import { positionHeader } from "../../shared/partner-api/position-header.ts";
+import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import type { PartnerRead } from "../partner/read.ts";
 import { describeErrors } from "./errors.ts";
@@ -29,7 +29,7 @@ export function describeRead(read: PartnerRead, brand: string): Operation {
       ...describeAccessParameters(operation, brand),
       describePositionParameter(brand),
       ...describeQueryParameters(read.parameters),
-      ...(read.paged ? [cursorParameter] : []),
+      ...(read.isPaged ? [cursorParameter] : []),
     ],
     responses: {
       "200": {
@@ -95,13 +95,13 @@ const cursorParameter: Parameter = {
 function describePositionParameter(brand: string): Parameter {
   const description =
     "Log position that an earlier write returned. The response reflects that write, or the request fails with 503 `read_model_behind`.";
-  return describeHeaderParameter(positionHeader(brand), description, { type: "string" }, false);
+  return describeHeaderParameter(getPositionHeader(brand), description, { type: "string" }, false);
 }
 
 function describePositionHeader(brand: string): Record<string, Header> {
   const description =
     "Log position of this write, an opaque string. Send this header with a read whose response must reflect this write.";
-  return { [positionHeader(brand)]: { description, required: false, schema: { type: "string" } } };
+  return { [getPositionHeader(brand)]: { description, required: false, schema: { type: "string" } } };
 }
 
 const pathIds: Readonly<Record<string, string>> = {

@@ -1,4 +1,4 @@
-import { audienceOf } from "../../shared/auth/access-token.ts";
+import { buildAudience } from "../../shared/auth/access-token.ts";
 import { type Environment, environment as environments } from "../../shared/domain/events/fields.ts";
 import type { Scope } from "../../shared/domain/events/partner.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
@@ -25,7 +25,7 @@ export function describeServers(
   included: readonly Environment[] = environments.options,
 ): Server[] {
   return included.map((environment) => ({
-    url: audienceOf(origin, environment),
+    url: buildAudience(origin, environment),
     description: environmentNames[environment],
   }));
 }
@@ -39,7 +39,7 @@ export function describeSecuritySchemes(origin: string): OpenApiDocument["compon
       description: `Bearer token for the ${environment} environment, valid for 900 seconds. Send the token request as JSON.`,
       flows: {
         clientCredentials: {
-          tokenUrl: `${audienceOf(origin, environment)}${partnerOperations.exchangeToken.path}`,
+          tokenUrl: `${buildAudience(origin, environment)}${partnerOperations.exchangeToken.path}`,
           scopes: scopeDescriptions,
         },
       },

@@ -30,7 +30,7 @@ const commonErrors = {
 
 type Code = Refusal | keyof typeof commonErrors;
 
-const meanings: Readonly<Record<Code, string>> = {
+const errorDescriptions: Readonly<Record<Code, string>> = {
   authentication_required: "The request has no session cookie, or its session is not valid.",
   session_expired: "The session has expired.",
   no_active_membership: "The user is not an active member of any clinic.",
@@ -113,7 +113,7 @@ function describeOperation({ operationId, summary, description, parameters }: Po
         headers: toHeaderRefs("X-Correlation-ID"),
         content: toContent(toResponseName(operationId)),
       },
-      ...describeErrors(statuses, meanings, (status) =>
+      ...describeErrors(statuses, errorDescriptions, (status) =>
         status === 503 ? toHeaderRefs("X-Correlation-ID", "Retry-After") : toHeaderRefs("X-Correlation-ID"),
       ),
     },

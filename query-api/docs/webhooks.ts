@@ -34,7 +34,7 @@ export const webhookBodies = {
   }) satisfies z.ZodType<TestBody>,
 };
 
-const verification = `Verify the signature over the raw bytes of the body. The signature follows Standard Webhooks:
+const verificationText = `Verify the signature over the raw bytes of the body. The signature follows Standard Webhooks:
 HMAC-SHA256 of \`id.timestamp.body\`. Reject timestamps older than five minutes. Deduplicate by the delivery id, which
 stays the same for all retries and replays. Respond with any 2xx status within ten seconds. If you respond with 410,
 the service disables the endpoint. After any other response, the service retries the delivery.
@@ -43,11 +43,11 @@ The service disables an endpoint (\`disabledReason: no_success\`) after a failur
 no attempt succeeds, at least ten attempts fail, and consecutive failures are at most two days apart. A successful
 attempt resets the period. Only the operator can enable a disabled endpoint, which also resets the period.`;
 
-const limits = `The service waits up to five seconds for the connection, including DNS lookup and TLS handshake. Then
+const limitsText = `The service waits up to five seconds for the connection, including DNS lookup and TLS handshake. Then
 it waits up to ten seconds for the complete response. If you close a kept-alive connection during a request, the
 service sends the request once more on a new connection, with the same delivery id.`;
 
-const order = `**Order.** Deliveries can arrive in any order. The service sends several deliveries at the same time,
+const orderText = `**Order.** Deliveries can arrive in any order. The service sends several deliveries at the same time,
 and a retry or replay can arrive after newer events. Every event contains the appointment's state after that event,
 and the revision of this state in \`data.appointment.revision\`. Each change increases the revision. Revisions can
 have gaps, because some changes send no event. Store the highest revision for each appointment id, and discard events
@@ -72,7 +72,7 @@ const noRevision = `A test event contains no appointment and no revision.`;
 export function describeWebhooks(brand: string): Record<string, PathItem> {
   const parameters = describeDeliveryHeaders(brand);
   const describeAppointmentEvent = (operationId: string, summary: string) =>
-    describeDelivery({ operationId, summary, parameters }, "AppointmentEvent", order);
+    describeDelivery({ operationId, summary, parameters }, "AppointmentEvent", orderText);
   const testEvent = { operationId: "onEndpointTest", summary: "You requested a test event", parameters };
   return {
     "appointment.created": describeAppointmentEvent("onAppointmentCreated", "An appointment was created"),
@@ -91,7 +91,7 @@ function describeDelivery(
     post: {
       ...operation,
       tags: [findSectionName("/webhook-endpoints")],
-      description: [verification, limits, revisions].join("\n\n"),
+      description: [verificationText, limitsText, revisions].join("\n\n"),
       security: [],
       requestBody: { required: true, content: toContent(body) },
       responses: {

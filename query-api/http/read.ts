@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { unavailable } from "../../shared/http/api-error.ts";
+import { createUnavailableError } from "../../shared/http/api-error.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 import type { Readiness } from "../../shared/http/health.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
@@ -60,7 +60,7 @@ export function createReadRow(pool: pg.Pool): ReadRow {
     const { rows } = await withTimeout(timeLeft, query).catch((error: unknown) => {
       const { code } = error as { code?: unknown };
       const isUnavailable = error instanceof TimeoutError || MISSING_SCHEMA_CODES.has(String(code));
-      throw isUnavailable ? unavailable("data_source_unavailable", error) : error;
+      throw isUnavailable ? createUnavailableError("data_source_unavailable", error) : error;
     });
     const [row] = rows;
     if (!row || rows.length > 1)

@@ -1,6 +1,6 @@
 import type Koa from "koa";
-import { ApiError, unavailable } from "../../shared/http/api-error.ts";
-import { positionHeader } from "../../shared/partner-api/position-header.ts";
+import { ApiError, createUnavailableError } from "../../shared/http/api-error.ts";
+import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
 import { createPositionWatch, positionStatement } from "../../shared/postgres/position-watch.ts";
 import { READ_TIMEOUT_MS, type ReadRow } from "../http/read.ts";
 
@@ -38,7 +38,7 @@ export interface PositionWait {
  * @param brand brand in the header's name, as in `X-<brand>-Log-Position`
  */
 export function createPositionWait(read: ReadRow, brand: string): PositionWait {
-  const header = positionHeader(brand).toLowerCase();
+  const header = getPositionHeader(brand).toLowerCase();
   const watch = createPositionWatch(async () => {
     const deadline = performance.now() + READ_TIMEOUT_MS;
     return (await read<{ position: bigint }>(positionStatement, [], deadline)).position;
@@ -74,5 +74,5 @@ export function createPositionWait(read: ReadRow, brand: string): PositionWait {
 }
 
 function createBehindError(): ApiError {
-  return unavailable("read_model_behind", undefined, 1);
+  return createUnavailableError("read_model_behind", undefined, 1);
 }

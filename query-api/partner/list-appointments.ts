@@ -22,7 +22,7 @@ export const listPartnerAppointments = definePartnerRead({
   description:
     "Lists appointments in a window of at most 31 days, sorted by time, in pages. The list contains only appointments of branches that the installation covers.",
   parameters: { ...windowParameters, limit: createLimitParameter(250, 100) },
-  paged: true,
+  isPaged: true,
   response: z.strictObject({
     ok: z.literal(true),
     window: timeWindow,

@@ -76,7 +76,7 @@ export const listWebhookDeliveries = definePartnerRead({
   description:
     "Lists the deliveries of an endpoint, newest first, in pages. Each delivery contains its latest attempts. The list contains deliveries of test events, and of events at branches that the installation covers.",
   parameters: { limit: createLimitParameter(100, 50) },
-  paged: true,
+  isPaged: true,
   response: z.strictObject({ ok: z.literal(true), deliveries: z.array(deliveryRecord), page: partnerPage }),
   refusals: { webhook_endpoint_not_found: 404 },
   sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRow}),

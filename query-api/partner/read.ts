@@ -23,7 +23,7 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
   /** Query parameters besides `cursor`. Undefined if the read has no such parameters. */
   parameters?: Declared;
   /** If true, the response is a list with pages, and the read has the query parameter `cursor`. */
-  paged?: true;
+  isPaged?: true;
   /** Schema of the body of a 200 response. */
   response: z.ZodType;
   /** Error codes that the SQL can return, with their HTTP status. */

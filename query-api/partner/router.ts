@@ -3,7 +3,7 @@ import type Koa from "koa";
 import type { TokenVerifier } from "../../shared/auth/access-token.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
-import { type ClinicState, partnerAccess } from "../../shared/partner-api/access.ts";
+import { type ClinicState, requirePartnerAccess } from "../../shared/partner-api/access.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
 import { countRefused, limitInstallation } from "../../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
@@ -56,7 +56,7 @@ function authorize(
   const { verifyToken: verify, brand } = dependencies;
   return async (ctx, next) => {
     const findAccess = createFindAccess(dependencies.read, ctx.state.deadline);
-    const access = partnerAccess(operation, environment, { verify, findAccess, brand });
+    const access = requirePartnerAccess(operation, environment, { verify, findAccess, brand });
     try {
       await access(ctx, async () => undefined);
     } catch (refusal) {
@@ -87,7 +87,7 @@ function respond(
       state: ctx.state,
       params: (ctx as { params?: Record<string, string> }).params ?? {},
       parameters: readParameters(read.parameters ?? {}, ctx.query),
-      cursor: read.paged ? readCursor(ctx.query.cursor) : undefined,
+      cursor: read.isPaged ? readCursor(ctx.query.cursor) : undefined,
     });
     const row = await dependencies.read<ResponseRow>(statement, values, ctx.state.deadline);
     if (row.refusal !== null) throw toRefusalError(read, row.refusal);

@@ -1,4 +1,4 @@
-import { byName } from "../../shared/postgres/by-name.ts";
+import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { listRefusalConditions, type Requirement } from "./authorization.ts";
 
 /**
@@ -41,7 +41,7 @@ const accessSql = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS bra
   LEFT JOIN LATERAL (
     SELECT * FROM read_model.branch
     WHERE branch.clinic_id = c.clinic_id AND ${isInScopeSql("m", "branch.branch_id")}
-    ORDER BY branch.branch_id IS NOT DISTINCT FROM m.selected_branch_id DESC, is_main DESC, ${byName("name")}, branch_id
+    ORDER BY branch.branch_id IS NOT DISTINCT FROM m.selected_branch_id DESC, is_main DESC, ${buildNameSortSql("name")}, branch_id
     LIMIT 1
   ) b ON true`;
 
@@ -60,7 +60,7 @@ export function isInScopeSql(member: string, branchId: string): string {
  */
 export function toBranchIdsSql(member: string): string {
   return `CASE WHEN ${member}.branch_access = 'all' THEN '[]' ELSE coalesce((
-    SELECT json_agg(b.branch_id ORDER BY ${byName("b.name")}, b.branch_id) FROM read_model.branch b
+    SELECT json_agg(b.branch_id ORDER BY ${buildNameSortSql("b.name")}, b.branch_id) FROM read_model.branch b
     WHERE b.clinic_id = ${member}.clinic_id AND ${isInScopeSql(member, "b.branch_id")}), '[]') END`;
 }
 

@@ -11,20 +11,25 @@ export interface Requirement {
   operationalAccess: boolean;
 }
 
-const withBranch = { branch: true, permission: null, entitlement: null, operationalAccess: false } as const;
-const withOperationalAccess = { ...withBranch, operationalAccess: true } as const;
+const branchRequirement = {
+  branch: true,
+  permission: null,
+  entitlement: null,
+  operationalAccess: false,
+} as const;
+const operationalRequirement = { ...branchRequirement, operationalAccess: true } as const;
 
 /** Requirements of all portal operations. */
 export const requirements = {
-  getClinicContext: withBranch,
-  listAuthorizedClinics: { ...withBranch, branch: false },
-  listAuthorizedBranches: withOperationalAccess,
-  listServices: withOperationalAccess,
-  listStaff: { ...withOperationalAccess, permission: "manage_staff" },
-  listCustomerProjections: { ...withOperationalAccess, permission: "view_clinical" },
-  listAppointments: { ...withOperationalAccess, permission: "manage_schedule" },
-  getAvailability: { ...withOperationalAccess, entitlement: "scheduling.advanced" },
-  getQueue: withOperationalAccess,
+  getClinicContext: branchRequirement,
+  listAuthorizedClinics: { ...branchRequirement, branch: false },
+  listAuthorizedBranches: operationalRequirement,
+  listServices: operationalRequirement,
+  listStaff: { ...operationalRequirement, permission: "manage_staff" },
+  listCustomerProjections: { ...operationalRequirement, permission: "view_clinical" },
+  listAppointments: { ...operationalRequirement, permission: "manage_schedule" },
+  getAvailability: { ...operationalRequirement, entitlement: "scheduling.advanced" },
+  getQueue: operationalRequirement,
 } as const satisfies Record<string, Requirement>;
 
 export type PortalOperationId = keyof typeof requirements;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { byName } from "../../shared/postgres/by-name.ts";
+import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { calendarDate, instant, timeOfDay, timeWindow, uuid } from "../http/fields.ts";
 import { windowParameters } from "../http/parameters.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
@@ -53,7 +53,7 @@ const hold = z.strictObject({
 
 const resources = `SELECT * FROM read_model.resource
   WHERE resource.clinic_id = access.clinic_id AND resource.branch_id = access.branch_id AND status = 'active'
-  ORDER BY ${byName("name")}, resource_id
+  ORDER BY ${buildNameSortSql("name")}, resource_id
   LIMIT ${MAX_RESOURCES}`;
 
 /** Selects the rules that are valid on a day of the window ($3 to $4, exclusive), in the clinic's time zone. */
@@ -100,7 +100,7 @@ export const getAvailability = defineOperation({
       'timezone', access.timezone),
     'resources', coalesce((SELECT json_agg(json_build_object('id', r.resource_id,
       'resource_type', r.resource_type, 'name', r.name, 'capacity', r.capacity, 'timezone', r.timezone,
-      'status', r.status, 'metadata', r.metadata) ORDER BY ${byName("r.name")}, r.resource_id) FROM resources r), '[]'),
+      'status', r.status, 'metadata', r.metadata) ORDER BY ${buildNameSortSql("r.name")}, r.resource_id) FROM resources r), '[]'),
     'rules', coalesce((SELECT json_agg(json_build_object('id', t.rule_id, 'resource_id', t.resource_id,
       'weekday', t.weekday, 'starts_at', t.starts_at, 'ends_at', t.ends_at, 'valid_from', t.valid_from,
       'valid_until', t.valid_until, 'rule_type', t.rule_type, 'recurrence', t.recurrence)

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { byName } from "../../shared/postgres/by-name.ts";
+import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { uuid } from "../http/fields.ts";
 import { isInScopeSql } from "./access-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
@@ -30,11 +30,11 @@ export const listAuthorizedBranches = defineOperation({
     'clinicId', access.clinic_id,
     'currentBranchId', access.branch_id,
     'branches', coalesce(json_agg(json_build_object('id', b.branch_id, 'name', b.name, 'city', b.city,
-      'isMain', b.is_main, 'isCurrent', b.branch_id = access.branch_id) ORDER BY ${byName("b.name")}, b.branch_id), '[]'))
+      'isMain', b.is_main, 'isCurrent', b.branch_id = access.branch_id) ORDER BY ${buildNameSortSql("b.name")}, b.branch_id), '[]'))
   FROM (
     SELECT * FROM read_model.branch
     WHERE branch.clinic_id = access.clinic_id AND ${isInScopeSql("access", "branch.branch_id")}
-    ORDER BY ${byName("name")}, branch_id
+    ORDER BY ${buildNameSortSql("name")}, branch_id
     LIMIT ${MAX_BRANCHES}
   ) b`,
 });

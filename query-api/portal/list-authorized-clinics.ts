@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { byName } from "../../shared/postgres/by-name.ts";
+import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { clinicFields, instant, uuid } from "../http/fields.ts";
 import { toBranchIdsSql } from "./access-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
@@ -37,11 +37,11 @@ export const listAuthorizedClinics = defineOperation({
       'timezone', c.timezone, 'currency', c.currency, 'locale', c.locale, 'status', c.status, 'city', c.city,
       'isDemo', c.is_demo, 'demoExpiresAt', rfc3339(c.demo_expires_at),
       'access', json_build_object('role', c.role, 'branchAccess', c.branch_access,
-        'branchIds', ${toBranchIdsSql("c")})) ORDER BY ${byName("c.name")}, c.clinic_id))
+        'branchIds', ${toBranchIdsSql("c")})) ORDER BY ${buildNameSortSql("c.name")}, c.clinic_id))
   FROM (
     SELECT clinic.*, m.role, m.branch_access, m.branch_ids
     FROM (${membershipsOfUser}) m JOIN read_model.clinic USING (clinic_id)
-    ORDER BY ${byName("clinic.name")}, clinic.clinic_id
+    ORDER BY ${buildNameSortSql("clinic.name")}, clinic.clinic_id
     LIMIT ${MAX_CLINICS}
   ) c`,
 });

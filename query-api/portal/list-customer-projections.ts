@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { byName } from "../../shared/postgres/by-name.ts";
+import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { calendarDate, instant, uuid } from "../http/fields.ts";
 import { createLimitParameter, offsetParameter } from "../http/parameters.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
@@ -32,10 +32,10 @@ const customer = z.strictObject({
 
 const animals = `SELECT json_agg(json_build_object('id', n.animal_id, 'name', n.name, 'species', n.species,
     'breed', n.breed, 'sex', n.sex, 'birthDate', n.birth_date, 'weightKg', n.weight_kg,
-    'microchip', n.microchip, 'updatedAt', rfc3339(n.updated_at)) ORDER BY ${byName("n.name")}, n.animal_id)
+    'microchip', n.microchip, 'updatedAt', rfc3339(n.updated_at)) ORDER BY ${buildNameSortSql("n.name")}, n.animal_id)
   FROM (SELECT * FROM read_model.animal
     WHERE animal.customer_id = u.customer_id AND animal.clinic_id = access.clinic_id
-    ORDER BY ${byName("name")}, animal_id LIMIT ${MAX_ANIMALS}) n`;
+    ORDER BY ${buildNameSortSql("name")}, animal_id LIMIT ${MAX_ANIMALS}) n`;
 
 /** @param operatorName value of the field `identityOwner` */
 export function listCustomerProjections(operatorName: string) {
@@ -57,11 +57,11 @@ export function listCustomerProjections(operatorName: string) {
       'customers', coalesce(json_agg(json_build_object('id', u.customer_id, 'fullName', u.full_name,
         'phone', u.phone, 'email', u.email, 'city', u.city, 'createdAt', rfc3339(u.created_at),
         'updatedAt', rfc3339(u.updated_at), 'animals', coalesce((${animals}), '[]'))
-        ORDER BY ${byName("u.full_name")}, u.customer_id), '[]'),
+        ORDER BY ${buildNameSortSql("u.full_name")}, u.customer_id), '[]'),
       'page', json_build_object('limit', $3::integer, 'offset', $4::integer, 'returned', count(*)))
     FROM (
       SELECT * FROM read_model.customer WHERE customer.clinic_id = access.clinic_id
-      ORDER BY ${byName("full_name")}, customer_id
+      ORDER BY ${buildNameSortSql("full_name")}, customer_id
       LIMIT $3::integer OFFSET $4::integer
     ) u`,
     values: ({ limit, offset }) => [limit, offset, operatorName],

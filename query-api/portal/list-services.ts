@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { byName } from "../../shared/postgres/by-name.ts";
+import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { instant, uuid } from "../http/fields.ts";
 import { createLimitParameter, createLiteralTrueParameter } from "../http/parameters.ts";
 import { datedEnvelope, defineOperation, limitedPage } from "./operation.ts";
@@ -37,13 +37,13 @@ export const listServices = defineOperation({
     'context', json_build_object('clinicId', access.clinic_id, 'currency', access.currency),
     'services', coalesce(json_agg(json_build_object('id', s.service_id, 'name', s.name, 'category', s.category,
       'price', s.price, 'currency', s.currency, 'taxable', s.taxable, 'active', s.active,
-      'createdAt', rfc3339(s.created_at)) ORDER BY ${byName("s.name")}, s.service_id), '[]'),
+      'createdAt', rfc3339(s.created_at)) ORDER BY ${buildNameSortSql("s.name")}, s.service_id), '[]'),
     'page', json_build_object('limit', $3::integer, 'returned', count(*)))
   FROM (
     SELECT * FROM read_model.service
     WHERE service.clinic_id = access.clinic_id
       AND (service.active OR ($4::boolean AND access.permissions ? 'manage_tenant'))
-    ORDER BY ${byName("name")}, service_id
+    ORDER BY ${buildNameSortSql("name")}, service_id
     LIMIT $3::integer
   ) s`,
   values: ({ limit, includeInactive }) => [limit, includeInactive],

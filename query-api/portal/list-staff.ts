@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { byName } from "../../shared/postgres/by-name.ts";
+import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { instant, uuid } from "../http/fields.ts";
 import { toBranchIdsSql } from "./access-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
@@ -50,10 +50,10 @@ export const listStaff = defineOperation({
       'email', s.email, 'role', s.role, 'active', s.active, 'createdAt', rfc3339(s.created_at),
       'access', CASE WHEN m.membership_id IS NOT NULL THEN json_build_object('membershipId', m.membership_id,
         'status', m.status, 'branchAccess', m.branch_access, 'branchIds', ${toBranchIdsSql("m")},
-        'acceptedAt', rfc3339(m.accepted_at)) END) ORDER BY ${byName("s.full_name")}, s.staff_id), '[]'))
+        'acceptedAt', rfc3339(m.accepted_at)) END) ORDER BY ${buildNameSortSql("s.full_name")}, s.staff_id), '[]'))
   FROM (
     SELECT * FROM read_model.staff WHERE staff.clinic_id = access.clinic_id
-    ORDER BY ${byName("full_name")}, staff_id
+    ORDER BY ${buildNameSortSql("full_name")}, staff_id
     LIMIT ${MAX_STAFF_MEMBERS}
   ) s
   LEFT JOIN LATERAL (${membershipOfStaff}) m ON true`,

@@ -2,7 +2,7 @@ import type { webcrypto } from "node:crypto";
 import { createRemoteJWKSet, errors, type JWTVerifyGetKey, jwtVerify } from "jose";
 import { z } from "zod";
 import { uuid } from "../../shared/domain/events/fields.ts";
-import { ApiError, unavailable } from "../../shared/http/api-error.ts";
+import { ApiError, createUnavailableError } from "../../shared/http/api-error.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
 import { extractAccessToken } from "./session-cookie.ts";
 
@@ -97,7 +97,7 @@ function createPublicKeys(url: URL): JWTVerifyGetKey {
         error instanceof errors.JWKSNoMatchingKey ||
         error instanceof errors.JWKSMultipleMatchingKeys ||
         error instanceof errors.JOSENotSupported;
-      throw isTokenError ? error : unavailable("session_keys_unavailable", error);
+      throw isTokenError ? error : createUnavailableError("session_keys_unavailable", error);
     }
   };
 }

@@ -2,7 +2,7 @@ import { errors, type JWTVerifyGetKey, jwtVerify } from "jose";
 import { z } from "zod";
 import { type Environment, uuid } from "../domain/events/fields.ts";
 import { type Scope, scope } from "../domain/events/partner.ts";
-import { ApiError, unavailable } from "../http/api-error.ts";
+import { ApiError, createUnavailableError } from "../http/api-error.ts";
 
 /** Lifetime of an access token. Seconds. */
 export const TOKEN_LIFETIME_SECONDS = 900;
@@ -20,7 +20,7 @@ export interface AccessToken {
  * Returns the audience claim (`aud`) of an environment's tokens. It differs between sandbox and production, so that
  * neither environment accepts the other's tokens.
  */
-export function audienceOf(issuer: string, environment: Environment): string {
+export function buildAudience(issuer: string, environment: Environment): string {
   return `${issuer}/${environment}/v1`;
 }
 
@@ -62,7 +62,7 @@ export function createTokenVerifier(keys: JWTVerifyGetKey, issuer: string): Toke
         algorithms: ["EdDSA"],
         typ: "at+jwt",
         issuer,
-        audience: audienceOf(issuer, environment),
+        audience: buildAudience(issuer, environment),
         requiredClaims: ["exp", "iat", "sub", "jti"],
       });
       const claims = claimsSchema.parse(payload);
@@ -76,7 +76,7 @@ export function createTokenVerifier(keys: JWTVerifyGetKey, issuer: string): Toke
     } catch (error) {
       if (error instanceof ApiError) throw error;
       if (isTokenFault(error)) throw createUnauthorizedError("invalid_token", error);
-      throw unavailable("token_keys_unavailable", error);
+      throw createUnavailableError("token_keys_unavailable", error);
     }
   };
 }

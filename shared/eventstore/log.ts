@@ -12,7 +12,7 @@ import {
 import type { CatalogEvent } from "../domain/events/catalog.ts";
 import type { EventMetadata, NewEventMetadata } from "../domain/events/metadata.ts";
 import { parseStoredEvent, requireValidEvent } from "../domain/events/stored-event.ts";
-import { currentVersion } from "../domain/events/upcasters.ts";
+import { getCurrentVersion } from "../domain/events/upcasters.ts";
 import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
 
 /** An event of the catalog, as recorded in the log. */
@@ -148,7 +148,7 @@ function toStored({ id, event, metadata }: NewEvent) {
     id,
     type: event.type,
     data: event.data as Record<string, unknown>,
-    metadata: { ...metadata, schemaVersion: currentVersion(event.type) },
+    metadata: { ...metadata, schemaVersion: getCurrentVersion(event.type) },
   });
 }
 

@@ -27,6 +27,6 @@ export class ApiError extends Error {
  * @param code error code, such as `data_source_unavailable`
  * @param retryAfter value of the Retry-After header, in seconds
  */
-export function unavailable(code: string, cause: unknown, retryAfter = 2): ApiError {
+export function createUnavailableError(code: string, cause: unknown, retryAfter = 2): ApiError {
   return new ApiError(503, code, { headers: { "Retry-After": String(retryAfter) }, cause });
 }

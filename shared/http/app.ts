@@ -3,7 +3,7 @@ import Koa from "koa";
 import { LogUnavailableError, WrongExpectedRevisionError } from "../eventstore/log.ts";
 import { isPostgresUnavailable } from "../postgres/unavailable.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { ApiError, unavailable } from "./api-error.ts";
+import { ApiError, createUnavailableError } from "./api-error.ts";
 import { type Readiness, serveHealth } from "./health.ts";
 import { normalizeTarget } from "./request-target.ts";
 
@@ -86,9 +86,9 @@ async function renderErrors(ctx: Koa.ParameterizedContext<RequestState>, next: K
 /** Converts an error to an HTTP error. An unexpected error becomes a 500 error without details. */
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (error instanceof LogUnavailableError) return unavailable("event_log_unavailable", error);
+  if (error instanceof LogUnavailableError) return createUnavailableError("event_log_unavailable", error);
   // Other writers changed the stream during every attempt. No event was appended, and a later retry can succeed.
-  if (error instanceof WrongExpectedRevisionError) return unavailable("too_many_changes", error);
-  if (isPostgresUnavailable(error)) return unavailable("data_source_unavailable", error);
+  if (error instanceof WrongExpectedRevisionError) return createUnavailableError("too_many_changes", error);
+  if (isPostgresUnavailable(error)) return createUnavailableError("data_source_unavailable", error);
   return new ApiError(500, "internal_error", { cause: error });
 }

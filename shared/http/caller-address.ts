@@ -4,7 +4,7 @@ import ipaddr from "ipaddr.js";
  * Returns the address by which rate limits identify a caller. For IPv6 it is the /64 network, because one host
  * usually owns a whole /64 network. Returns `unknown` for invalid text.
  */
-export function callerAddress(ip: string): string {
+export function toCallerAddress(ip: string): string {
   if (!ipaddr.isValid(ip)) return "unknown";
   const address = ipaddr.process(ip);
   if (!(address instanceof ipaddr.IPv6)) return address.toString();

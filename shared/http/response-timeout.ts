@@ -1,6 +1,6 @@
 import type Koa from "koa";
 import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
-import { unavailable } from "./api-error.ts";
+import { createUnavailableError } from "./api-error.ts";
 import type { RequestState } from "./app.ts";
 
 /**
@@ -25,7 +25,7 @@ export function limitResponseTime(milliseconds: number, code: string): Koa.Middl
         (cause) =>
           ctx.state.log.error({ error: cause, duration: duration() }, "request failed after 503 was sent"),
       );
-      throw unavailable(code, error);
+      throw createUnavailableError(code, error);
     }
   };
 }

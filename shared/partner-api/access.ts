@@ -1,7 +1,7 @@
 import type Koa from "koa";
 import { createUnauthorizedError, type TokenVerifier } from "../auth/access-token.ts";
 import { type Environment, uuid } from "../domain/events/fields.ts";
-import { sandboxClinicId } from "../domain/events/ids.ts";
+import { deriveSandboxClinicId } from "../domain/events/ids.ts";
 import type { Scope } from "../domain/events/partner.ts";
 import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
@@ -64,7 +64,7 @@ export interface ClinicState extends PartnerState {
  *
  * @param dependencies.brand brand in header names, as in `X-<brand>-Clinic-ID`
  */
-export function partnerAccess(
+export function requirePartnerAccess(
   operation: PartnerOperation,
   environment: Environment,
   dependencies: { verify: TokenVerifier; findAccess: FindAccess; brand: string },
@@ -74,7 +74,7 @@ export function partnerAccess(
     const { applicationId, credentialId } = token;
     ctx.state.applicationId = applicationId;
     const headerClinicId = operation.clinic ? readUuidHeader(ctx, `X-${dependencies.brand}-Clinic-ID`) : null;
-    const clinicId = operation.sandbox ? sandboxClinicId(applicationId) : headerClinicId;
+    const clinicId = operation.sandbox ? deriveSandboxClinicId(applicationId) : headerClinicId;
     const record = await dependencies.findAccess({
       applicationId,
       credentialId,

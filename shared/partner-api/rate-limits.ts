@@ -1,7 +1,7 @@
 import type Koa from "koa";
 import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
-import { callerAddress } from "../http/caller-address.ts";
+import { toCallerAddress } from "../http/caller-address.ts";
 import type { RateLimiter } from "../rate-limit/limiter.ts";
 import { enforceRateLimit, isCounted } from "../rate-limit/middleware.ts";
 import type { ClinicState, PartnerState } from "./access.ts";
@@ -102,5 +102,10 @@ export async function countRefused(
 }
 
 function enforceAddress(limiter: RateLimiter, ctx: Koa.ParameterizedContext<RequestState>): Promise<void> {
-  return enforceRateLimit(limiter, ctx, `address ${callerAddress(ctx.ip)}`, MAX_ADDRESS_REQUESTS_PER_MINUTE);
+  return enforceRateLimit(
+    limiter,
+    ctx,
+    `address ${toCallerAddress(ctx.ip)}`,
+    MAX_ADDRESS_REQUESTS_PER_MINUTE,
+  );
 }

@@ -5,6 +5,6 @@
  *
  * @param column text column, optionally prefixed with its table
  */
-export function byName(column: string): string {
+export function buildNameSortSql(column: string): string {
   return `${column} COLLATE "und-x-icu"`;
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
-import { unavailable } from "../http/api-error.ts";
+import { createUnavailableError } from "../http/api-error.ts";
 import { createBatches, QueueFullError } from "../runtime/batches.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { withTimeout } from "../runtime/timeout.ts";
@@ -118,7 +118,8 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
         return await addToBatch(key, null, (requests) => addInPostgres(key, requests.length, windowMs));
       } catch (error) {
         const isFull = error instanceof QueueFullError;
-        if (isFull || !(await outage.isCauseOf(error))) throw unavailable("rate_limit_unavailable", error, 1);
+        if (isFull || !(await outage.isCauseOf(error)))
+          throw createUnavailableError("rate_limit_unavailable", error, 1);
         return countLocally(key, limit, windowMs);
       }
     },

@@ -1,7 +1,7 @@
 import type pg from "pg";
 import type { Count } from "./limiter.ts";
 
-export interface Addition {
+export interface CounterAddition {
   key: string;
   /** Number of requests to add. */
   requests: number;
@@ -42,7 +42,7 @@ const REMOVE_STATEMENT = {
 /** Adds requests to the current window of a key, and returns the window. */
 export async function addRequests(
   pool: pg.Pool,
-  { key, requests, windowMs, known }: Addition,
+  { key, requests, windowMs, known }: CounterAddition,
 ): Promise<Count> {
   const values = [key, known?.used ?? 0, requests, known?.endsAt ?? null, windowMs];
   const { rows } = await pool.query<Count>({ ...ADD_STATEMENT, values });

@@ -5,7 +5,7 @@ export interface Backoff {
    * Waits. Each wait is twice as long as the previous wait, up to the maximum, with jitter. An abort ends the wait
    * immediately.
    */
-  next(signal: AbortSignal): Promise<void>;
+  pause(signal: AbortSignal): Promise<void>;
   /** Resets the next wait to the first, shortest wait. Call it after a success. */
   reset(): void;
 }
@@ -18,7 +18,7 @@ export interface Backoff {
 export function createBackoff(bounds: { firstMs: number; maxMs: number }): Backoff {
   let waitMs = bounds.firstMs;
   return {
-    async next(signal) {
+    async pause(signal) {
       const jittered = waitMs * (0.75 + Math.random() / 2);
       waitMs = Math.min(waitMs * 2, bounds.maxMs);
       await pause(jittered, signal);

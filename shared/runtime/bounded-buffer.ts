@@ -2,7 +2,7 @@
 export class BoundedBuffer<T> {
   readonly #capacity: number;
   #items: T[] = [];
-  #closed = false;
+  #isClosed = false;
   #wakeProducer: (() => void) | undefined;
   #wakeConsumer: (() => void) | undefined;
 
@@ -17,13 +17,13 @@ export class BoundedBuffer<T> {
    * @returns undefined if the item was added immediately, because a promise for each of a million items is expensive
    */
   push(item: T): Promise<void> | undefined {
-    if (this.#items.length >= this.#capacity && !this.#closed) return this.#pushLater(item);
+    if (this.#items.length >= this.#capacity && !this.#isClosed) return this.#pushLater(item);
     this.#add(item);
     return undefined;
   }
 
   async #pushLater(item: T): Promise<void> {
-    while (this.#items.length >= this.#capacity && !this.#closed) {
+    while (this.#items.length >= this.#capacity && !this.#isClosed) {
       await new Promise<void>((resolve) => {
         this.#wakeProducer = resolve;
       });
@@ -32,7 +32,7 @@ export class BoundedBuffer<T> {
   }
 
   #add(item: T): void {
-    if (this.#closed) return;
+    if (this.#isClosed) return;
     this.#items.push(item);
     this.#wakeConsumer?.();
   }
@@ -42,7 +42,7 @@ export class BoundedBuffer<T> {
    * the queue is closed and empty.
    */
   async take(maxItems: number): Promise<T[]> {
-    while (this.#items.length === 0 && !this.#closed) {
+    while (this.#items.length === 0 && !this.#isClosed) {
       await new Promise<void>((resolve) => {
         this.#wakeConsumer = resolve;
       });
@@ -59,7 +59,7 @@ export class BoundedBuffer<T> {
 
   /** Closes the queue. The consumer can still take the remaining items. */
   close(): void {
-    this.#closed = true;
+    this.#isClosed = true;
     this.#wakeProducer?.();
     this.#wakeConsumer?.();
   }

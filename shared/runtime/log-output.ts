@@ -24,12 +24,12 @@ process.on("exit", () => {
 export class LogOutput {
   readonly #descriptor: number;
   readonly #onLost: (lines: number, since: Date) => void;
-  #waiting = "";
+  #pendingText = "";
   /** Bytes of the write in progress or the failed write that will be repeated. */
-  #bytes: Buffer | undefined;
+  #unwrittenBytes: Buffer | undefined;
   #isWriting = false;
-  #retry: NodeJS.Timeout | undefined;
-  #lost = 0;
+  #retryTimer: NodeJS.Timeout | undefined;
+  #lostLines = 0;
   #lostSince = new Date(0);
 
   /**
@@ -42,21 +42,21 @@ export class LogOutput {
 
   /** Writes one line of text, which must end with a line feed. */
   write(line: string): void {
-    if (this.#waiting.length + line.length > MAX_WAITING_CHARACTERS) {
-      if (this.#lost === 0) this.#lostSince = new Date();
-      this.#lost += 1;
+    if (this.#pendingText.length + line.length > MAX_WAITING_CHARACTERS) {
+      if (this.#lostLines === 0) this.#lostSince = new Date();
+      this.#lostLines += 1;
       return;
     }
-    this.#waiting += line;
-    if (!this.#isWriting && !this.#retry) this.#writeNext();
+    this.#pendingText += line;
+    if (!this.#isWriting && !this.#retryTimer) this.#writeNext();
   }
 
   /** Writes as much of the waiting text as possible, synchronously, before the process ends. */
   flush(): void {
     // A write in progress continues in another thread, so its bytes must not be written a second time.
-    const rest = this.#isWriting || !this.#bytes ? [] : [this.#bytes];
+    const rest = this.#isWriting || !this.#unwrittenBytes ? [] : [this.#unwrittenBytes];
     try {
-      for (let bytes = Buffer.concat([...rest, Buffer.from(this.#waiting)]); bytes.length > 0; )
+      for (let bytes = Buffer.concat([...rest, Buffer.from(this.#pendingText)]); bytes.length > 0; )
         bytes = bytes.subarray(fs.writeSync(this.#descriptor, bytes));
     } catch {
       // The process is ending, so the failure cannot be reported.
@@ -64,16 +64,16 @@ export class LogOutput {
   }
 
   #writeNext(): void {
-    if (!this.#bytes) {
-      if (this.#waiting === "") {
+    if (!this.#unwrittenBytes) {
+      if (this.#pendingText === "") {
         this.#reportLost();
         return;
       }
-      this.#bytes = Buffer.from(this.#waiting);
-      this.#waiting = "";
+      this.#unwrittenBytes = Buffer.from(this.#pendingText);
+      this.#pendingText = "";
       unwritten.add(this);
     }
-    const bytes = this.#bytes;
+    const bytes = this.#unwrittenBytes;
     this.#isWriting = true;
     fs.write(this.#descriptor, bytes, (error, written) => {
       this.#isWriting = false;
@@ -81,24 +81,24 @@ export class LogOutput {
         this.#writeLater(error.code === "EAGAIN" ? FULL_PIPE_RETRY_DELAY_MS : RETRY_DELAY_MS);
         return;
       }
-      this.#bytes = written < bytes.length ? bytes.subarray(written) : undefined;
+      this.#unwrittenBytes = written < bytes.length ? bytes.subarray(written) : undefined;
       this.#writeNext();
     });
   }
 
   #writeLater(delay: number): void {
     const retry = () => {
-      this.#retry = undefined;
+      this.#retryTimer = undefined;
       this.#writeNext();
     };
-    this.#retry = setTimeout(retry, delay).unref();
+    this.#retryTimer = setTimeout(retry, delay).unref();
   }
 
   #reportLost(): void {
     unwritten.delete(this);
-    if (this.#lost === 0) return;
-    const lost = this.#lost;
-    this.#lost = 0;
+    if (this.#lostLines === 0) return;
+    const lost = this.#lostLines;
+    this.#lostLines = 0;
     this.#onLost(lost, this.#lostSince);
   }
 }

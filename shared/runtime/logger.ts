@@ -48,7 +48,7 @@ export function createLogger(service: string, level: string): Logger {
 }
 
 /** Returns an error's message, or a replacement if the message may contain stored data. */
-export function safeMessage(error: Error): string {
+export function getSafeMessage(error: Error): string {
   // In SQLSTATE classes 22 and 23, Postgres quotes the refused value, which may be patient data.
   const { code } = error as { code?: unknown };
   return /^2[23]...$/.test(String(code)) ? "the database refused a value" : error.message;
@@ -60,7 +60,7 @@ function describeError(error: unknown): unknown {
   const code = (error as { code?: unknown }).code;
   return {
     name: error.name,
-    message: safeMessage(error),
+    message: getSafeMessage(error),
     ...(code === undefined ? {} : { code }),
     ...(error.cause === undefined ? {} : { cause: describeError(error.cause) }),
   };

@@ -1,5 +1,5 @@
 import { ConfigError } from "./config.ts";
-import { safeMessage } from "./logger.ts";
+import { getSafeMessage } from "./logger.ts";
 
 export interface RunningService {
   /** URL of the service. */
@@ -25,7 +25,7 @@ export async function runService(
   start: (env: NodeJS.ProcessEnv) => Promise<RunningService>,
 ): Promise<void> {
   const fail = (error: unknown) => {
-    process.stderr.write(`${name}: ${oneLine(error)}\n`);
+    process.stderr.write(`${name}: ${toOneLine(error)}\n`);
     process.exit(1);
   };
   process.on("uncaughtException", fail);
@@ -43,9 +43,9 @@ export async function runService(
   process.on("SIGINT", stop);
 }
 
-function oneLine(error: unknown): string {
+function toOneLine(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const known = error instanceof ConfigError || error instanceof StartError;
-  const cause = error.cause === undefined ? "" : ` (${oneLine(error.cause)})`;
-  return `${known ? "" : `${error.name}: `}${safeMessage(error)}${cause}`.replaceAll("\n", " ");
+  const cause = error.cause === undefined ? "" : ` (${toOneLine(error.cause)})`;
+  return `${known ? "" : `${error.name}: `}${getSafeMessage(error)}${cause}`.replaceAll("\n", " ");
 }

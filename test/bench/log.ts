@@ -84,7 +84,7 @@ function decodeRate(): number {
   return perSecond(READ_EVENTS, began);
 }
 
-async function rateOf(events: AsyncIterable<unknown>, wanted: number): Promise<number> {
+async function measureRate(events: AsyncIterable<unknown>, wanted: number): Promise<number> {
   let count = 0;
   const began = performance.now();
   for await (const _ of events) {
@@ -155,9 +155,14 @@ try {
   await fill(log.client, READ_EVENTS);
   decodeRate();
   const decoding = decodeRate();
-  report("readAll", await rateOf(log.client.readAll(), READ_EVENTS), decoding, "the client's decoding only");
+  report(
+    "readAll",
+    await measureRate(log.client.readAll(), READ_EVENTS),
+    decoding,
+    "the client's decoding only",
+  );
   const subscription = log.client.subscribeToAll({ fromPosition: START });
-  const caughtUp = await rateOf(subscription, READ_EVENTS);
+  const caughtUp = await measureRate(subscription, READ_EVENTS);
   report("subscribeToAll, catch-up", caughtUp, decoding, "the client's decoding only");
   console.log(`readStream, 20 events        ${String(await streamReadRate(log.client)).padStart(7)}/s`);
   await fill(log.client, START_EVENTS);

@@ -36,20 +36,20 @@ const client = connectEventStore(eventstoreUrl, "bench");
 const log = createEventLog(client);
 try {
   const stored = Math.ceil(EVENTS / 8) * 8;
-  const written = await timed("generate", () => generate(log, stored / 8));
-  const read = await timed("only read", () => readAll(stored));
+  const written = await measureRate("generate", () => generate(log, stored / 8));
+  const read = await measureRate("only read", () => readAll(stored));
   let peak = 0;
   const watch = setInterval(() => {
     peak = Math.max(peak, process.memoryUsage.rss());
   }, 50);
-  const rebuilt = await timed("rebuild", async () => {
+  const rebuilt = await measureRate("rebuild", async () => {
     await rebuild({ client, pool, models: readModels, logger, onProgress: () => undefined }, never);
     return stored;
   });
   clearInterval(watch);
   console.log(`rebuild / read: ${(rebuilt / read).toFixed(2)} (written at ${Math.round(written)} events/s)`);
   console.log(`peak memory during the rebuild: ${Math.round(peak / 1_048_576)} MiB`);
-  await liveLag();
+  await measureLiveLag();
 } finally {
   await client.dispose();
   await pool.end();
@@ -57,7 +57,7 @@ try {
 }
 
 /** Runs work that returns a number of events. @returns events per second */
-async function timed(what: string, run: () => Promise<number>): Promise<number> {
+async function measureRate(what: string, run: () => Promise<number>): Promise<number> {
   const started = performance.now();
   const events = await run();
   const rate = events / ((performance.now() - started) / 1000);
@@ -95,7 +95,7 @@ function metadata(number: number): EventMetadata {
 }
 
 /** Creates the events of a customer, an animal and a completed appointment: eight events in three streams. */
-function family(number: number): [string, CatalogEvent[]][] {
+function createFamilyEvents(number: number): [string, CatalogEvent[]][] {
   const [customerId, animalId, appointmentId] = [
     id("customer", number),
     id("animal", number),
@@ -168,7 +168,7 @@ async function generate(to: EventLog, families: number): Promise<number> {
       const number = next++;
       const about = metadata(number);
       await Promise.all(
-        family(number).map(([stream, facts]) =>
+        createFamilyEvents(number).map(([stream, facts]) =>
           to.append(
             stream,
             -1n,
@@ -183,9 +183,9 @@ async function generate(to: EventLog, families: number): Promise<number> {
 }
 
 /** Appends events at a steady rate, and measures the time until each row is in the read model. */
-async function liveLag(): Promise<void> {
+async function measureLiveLag(): Promise<void> {
   const projectors = startProjectors({ client, pool, databaseUrl: url, models: readModels, logger });
-  while (projectors.status().state !== "running") await delay(20);
+  while (projectors.getStatus().state !== "running") await delay(20);
   const lags: number[] = [];
   const pending: Promise<void>[] = [];
   const started = performance.now();

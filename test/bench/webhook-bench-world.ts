@@ -77,7 +77,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     otherSinkUrl: `http://127.0.0.1:${ports[1]}`,
     receipts,
     registerEndpoint: async (url) =>
-      (await world.endpoint(url, { events: ["appointment.created"] })).clinicId,
+      (await world.registerEndpoint(url, { events: ["appointment.created"] })).clinicId,
     async appendAppointment(clinicId) {
       const event = appointmentRequested(clinicId);
       appended.set(event.id, now());
@@ -117,8 +117,10 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     async insertDueDeliveries(url, { applications, endpointsEach, deliveries }) {
       const made: Endpoint[] = [];
       for (let n = 0; n < applications; n += 1) {
-        const sibling = await world.endpoint(url);
-        const others = Array.from({ length: endpointsEach - 1 }, () => world.endpoint(url, { sibling }));
+        const sibling = await world.registerEndpoint(url);
+        const others = Array.from({ length: endpointsEach - 1 }, () =>
+          world.registerEndpoint(url, { sibling }),
+        );
         made.push(sibling, ...(await Promise.all(others)));
       }
       const values = [

@@ -56,7 +56,7 @@ async function runConcurrently(
 }
 
 /** Posts signed bodies to the sink with the service's HTTP client. @returns requests per second */
-async function limit(url: string, count: number): Promise<number> {
+async function measureLimit(url: string, count: number): Promise<number> {
   const { connections } = THROUGHPUT;
   const client = createConnections();
   const destination = { url: new URL(url), address: "127.0.0.1" };
@@ -82,7 +82,11 @@ const append = (world: BenchWorld, clinics: readonly string[], events: number) =
   });
 
 /** Appends events while the service runs. @returns deliveries per second */
-async function throughput(world: BenchWorld, clinics: readonly string[], events: number): Promise<number> {
+async function measureThroughput(
+  world: BenchWorld,
+  clinics: readonly string[],
+  events: number,
+): Promise<number> {
   world.clearReceipts();
   const began = now();
   await append(world, clinics, events);
@@ -91,7 +95,11 @@ async function throughput(world: BenchWorld, clinics: readonly string[], events:
 }
 
 /** Appends events, and then starts the service. @returns deliveries per second */
-async function backlog(world: BenchWorld, clinics: readonly string[], events: number): Promise<number> {
+async function measureBacklog(
+  world: BenchWorld,
+  clinics: readonly string[],
+  events: number,
+): Promise<number> {
   world.clearReceipts();
   await append(world, clinics, events);
   await world.startService();
@@ -105,18 +113,18 @@ async function compareWithLimit(
   world: BenchWorld,
   what: string,
   goal: string,
-  measure: typeof throughput,
+  measure: typeof measureThroughput,
   clinics: readonly string[],
 ): Promise<void> {
-  const before = await limit(world.sinkUrl, THROUGHPUT.posts);
+  const before = await measureLimit(world.sinkUrl, THROUGHPUT.posts);
   const rate = await measure(world, clinics, THROUGHPUT.events);
-  const after = await limit(world.sinkUrl, THROUGHPUT.posts);
+  const after = await measureLimit(world.sinkUrl, THROUGHPUT.posts);
   const share = rate / ((before + after) / 2);
   row("only signed posts to the sink", `${before.toFixed(0)}/s, then ${after.toFixed(0)}/s`, "");
   row(what, `${rate.toFixed(0)}/s, ${share.toFixed(2)} of it`, goal);
 }
 
-async function memory(world: BenchWorld): Promise<void> {
+async function measureMemory(world: BenchWorld): Promise<void> {
   const { endpoints, deliveries, seconds } = MEMORY;
   await world.stopService();
   await world.insertDueDeliveries(`${world.sinkUrl}/`, {
@@ -133,7 +141,7 @@ async function memory(world: BenchWorld): Promise<void> {
 }
 
 /** Appends events at a steady rate without waiting for their webhooks. @returns the events' ids */
-async function steady(
+async function appendSteadily(
   world: BenchWorld,
   clinics: readonly string[],
   perSecond: number,
@@ -154,16 +162,21 @@ function percentile(values: readonly number[], percent: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * percent) / 100))] ?? Number.NaN;
 }
 
-async function latency(world: BenchWorld, clinics: readonly string[], perSecond: number, seconds: number) {
+async function measureLatency(
+  world: BenchWorld,
+  clinics: readonly string[],
+  perSecond: number,
+  seconds: number,
+) {
   world.clearReceipts();
-  const ids = await steady(world, clinics, perSecond, seconds);
+  const ids = await appendSteadily(world, clinics, perSecond, seconds);
   await world.awaitReceipts(ids.length, 30_000);
   const waits = world.listWaits(ids);
   return [50, 95, 99].map((percent) => percentile(waits, percent)) as [number, number, number];
 }
 
 /** Returns a port on which no server listens. */
-async function deadPort(): Promise<number> {
+async function findUnusedPort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));
   const { port } = server.address() as { port: number };
@@ -171,35 +184,35 @@ async function deadPort(): Promise<number> {
   return port;
 }
 
-async function isolation(world: BenchWorld): Promise<void> {
+async function measureIsolation(world: BenchWorld): Promise<void> {
   const { endpoints, perSecond, badPerSecond, seconds } = ISOLATION;
   const clinicsAt = (url: string, count: number) =>
     Promise.all(Array.from({ length: count }, () => world.registerEndpoint(url)));
   const good = await clinicsAt(world.sinkUrl, endpoints);
   const badUrls = [
     ...["/black-hole", "/drip", "/error"].map((path) => `${world.sinkUrl}${path}`),
-    `http://127.0.0.1:${await deadPort()}/`,
+    `http://127.0.0.1:${await findUnusedPort()}/`,
   ];
   const bad = (await Promise.all(badUrls.map((url) => clinicsAt(url, 1)))).flat();
-  await latency(world, good, perSecond, 3);
-  const alone = await latency(world, good, perSecond, seconds);
+  await measureLatency(world, good, perSecond, 3);
+  const alone = await measureLatency(world, good, perSecond, seconds);
   // The healthy endpoints get the same number of events in both runs.
   const [beside] = await Promise.all([
-    sleep(1_000).then(() => latency(world, good, perSecond, seconds)),
-    steady(world, bad, badPerSecond, seconds + 1),
+    sleep(1_000).then(() => measureLatency(world, good, perSecond, seconds)),
+    appendSteadily(world, bad, badPerSecond, seconds + 1),
   ]);
   row(`${endpoints} healthy endpoints alone, ${perSecond} events/s`, percentiles(alone), "");
   row(`with 4 failing endpoints at ${badPerSecond} events/s`, percentiles(beside), "");
   row("ratio of both p99", (beside[2] / alone[2]).toFixed(2), "at most 2");
 }
 
-async function fairness(world: BenchWorld): Promise<void> {
+async function measureFairness(world: BenchWorld): Promise<void> {
   const { endpoints, perSecond, seconds, applications, endpointsEach, dueEach } = FAIRNESS;
   const good = await Promise.all(
     Array.from({ length: endpoints }, () => world.registerEndpoint(world.sinkUrl)),
   );
-  const measure = () => latency(world, good, perSecond, seconds);
-  await latency(world, good, perSecond, 3);
+  const measure = () => measureLatency(world, good, perSecond, seconds);
+  await measureLatency(world, good, perSecond, 3);
   // The healthy endpoints are measured alone before and after, because a machine's speed varies.
   let before = await measure();
   row(`${endpoints} healthy endpoints alone, ${perSecond} events/s`, percentiles(before), "");
@@ -250,17 +263,17 @@ try {
   );
   row("measured", "", "goal");
   await world.startService();
-  await throughput(world, clinics, WARM_UP);
+  await measureThroughput(world, clinics, WARM_UP);
   const some = clinics.slice(0, LATENCY.endpoints);
-  const waits = await latency(world, some, LATENCY.perSecond, LATENCY.seconds);
+  const waits = await measureLatency(world, some, LATENCY.perSecond, LATENCY.seconds);
   row(`${LATENCY.perSecond} events/s: p50 / p95 / p99`, percentiles(waits), "p95 below 130 ms");
-  await isolation(world);
-  await fairness(world);
+  await measureIsolation(world);
+  await measureFairness(world);
   await world.stopService();
-  await limit(world.sinkUrl, WARM_UP);
-  await compareWithLimit(world, "deliveries of earlier events", "0.25", backlog, clinics);
-  await compareWithLimit(world, "deliveries during appends", "", throughput, clinics);
-  await memory(world);
+  await measureLimit(world.sinkUrl, WARM_UP);
+  await compareWithLimit(world, "deliveries of earlier events", "0.25", measureBacklog, clinics);
+  await compareWithLimit(world, "deliveries during appends", "", measureThroughput, clinics);
+  await measureMemory(world);
 } finally {
   await world.stop();
   await mochaGlobalTeardown();

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { ask, createPartnerWorld, startTestCommand, type TestCommand } from "../support/partner.ts";
+import { createPartnerWorld, sendRequest, startTestCommand, type TestCommand } from "../support/partner.ts";
 import { expectRefusal, type RawResponse, sendRaw } from "../support/raw-http.ts";
 import { serveCommandApp } from "./partner-api/command-app.ts";
 
@@ -35,7 +35,7 @@ describe("the command service while clients send incomplete bodies", () => {
     let ended = 0;
     for (const request of incomplete) request.finally(() => ended++).catch(() => undefined);
     const headers = { ...world.headers, "Idempotency-Key": `complete-${randomUUID()}` };
-    expect((await ask("POST", url, headers, body)).status).to.equal(201);
+    expect((await sendRequest("POST", url, headers, body)).status).to.equal(201);
     expect(ended, "incomplete requests that have ended").to.equal(0);
     for (const responses of await Promise.all(incomplete)) {
       expect(responses).to.have.length(1);

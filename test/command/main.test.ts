@@ -8,7 +8,7 @@ import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { eventually } from "../support/eventually.ts";
-import { ask, createPartnerWorld, exchange } from "../support/partner.ts";
+import { createPartnerWorld, exchange, sendRequest } from "../support/partner.ts";
 import { testServers } from "../support/stack.ts";
 
 describe("command process", () => {
@@ -62,15 +62,15 @@ describe("command process", () => {
     const request = { branchId: world.branchId, animalId: world.animalId, notes: "limps on the left" };
     const headers = { ...world.headers, "Idempotency-Key": randomUUID() };
     const appointments = `${url}/sandbox/v1/appointments`;
-    const created = await ask("POST", appointments, headers, {
+    const created = await sendRequest("POST", appointments, headers, {
       ...request,
       scheduledAt: "2099-05-04T10:00:00Z",
     });
     expect(created.status).to.equal(201);
-    await ask("POST", appointments, headers, request);
-    await ask("POST", appointments, headers, '{"notes":"limps on the left"');
+    await sendRequest("POST", appointments, headers, request);
+    await sendRequest("POST", appointments, headers, '{"notes":"limps on the left"');
     const hook = { url: "http://127.0.0.1:9/hooks?key=in-the-url", events: ["appointment.created"] };
-    const endpoint = await ask("POST", `${url}/sandbox/v1/webhook-endpoints`, world.headers, hook);
+    const endpoint = await sendRequest("POST", `${url}/sandbox/v1/webhook-endpoints`, world.headers, hook);
     expect(endpoint.status).to.equal(201);
     await client.dispose();
     child.kill("SIGTERM");

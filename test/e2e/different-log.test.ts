@@ -94,7 +94,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     const backup = `${dir}.backup`;
     const kept = await create();
     await untilReceived(kept);
-    receiver.always({ status: 500 });
+    receiver.setDefaultReaction({ status: 500 });
     const pending = await create();
     await untilShown(pending);
     await untilReceived(pending);
@@ -133,7 +133,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     expect(await readWrittenData()).to.deep.equal(before);
 
     const meanwhile = await create();
-    receiver.always({});
+    receiver.setDefaultReaction({});
     const adopted = await projection("rebuild", "--adopt-log", "--tell-since", restoredAt);
     expect(adopted.code, adopted.err).to.equal(0);
     expect(adopted.out).to.match(

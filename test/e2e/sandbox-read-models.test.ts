@@ -13,7 +13,7 @@ import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { eventually } from "../support/eventually.ts";
-import { ask, operatorContext } from "../support/partner.ts";
+import { operatorContext, sendRequest } from "../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../support/partner-api.ts";
 import { testServers } from "../support/stack.ts";
 
@@ -41,9 +41,9 @@ describe("sandboxes in the read models", () => {
     await api.stop();
   });
 
-  const sandboxOf = async (partner: Partner) => (await partner.ask("GET", "/sandbox")).body.sandbox;
+  const sandboxOf = async (partner: Partner) => (await partner.request("GET", "/sandbox")).body.sandbox;
   const create = async (partner: Partner, sandbox: Awaited<ReturnType<typeof sandboxOf>>) => {
-    const { status, body } = await partner.ask("POST", "/appointments", {
+    const { status, body } = await partner.request("POST", "/appointments", {
       headers: { "X-SERVICE-Clinic-ID": sandbox.clinicId, "Idempotency-Key": randomUUID() },
       body: {
         branchId: sandbox.branches[0].id,
@@ -59,9 +59,9 @@ describe("sandboxes in the read models", () => {
     const headers = { "X-SERVICE-Clinic-ID": clinicId };
     const week = `from=${new Date(Date.now() - 5 * 86_400_000).toISOString().slice(0, 10)}T00:00:00Z`;
     const answers = await Promise.all([
-      partner.ask("GET", "/sandbox"),
-      partner.ask("GET", "/clinic/context", { headers }),
-      partner.ask("GET", `/appointments?limit=250&${week}`, { headers }),
+      partner.request("GET", "/sandbox"),
+      partner.request("GET", "/clinic/context", { headers }),
+      partner.request("GET", `/appointments?limit=250&${week}`, { headers }),
     ]);
     expect(answers.map(({ status }) => status)).to.deep.equal([200, 200, 200]);
     return answers.map(({ text }) => text);
@@ -77,7 +77,7 @@ describe("sandboxes in the read models", () => {
         const appointmentId = await create(partner, sandbox);
         await confirmAppointment(api.command.log, { clinicId, appointmentId }, operatorContext());
         if (round === 2) last.push(appointmentId);
-        else expect((await partner.ask("POST", "/sandbox/reset")).status).to.equal(200);
+        else expect((await partner.request("POST", "/sandbox/reset")).status).to.equal(200);
       }
     }
     const clinics = await Promise.all(
@@ -121,7 +121,7 @@ describe("sandboxes in the read models", () => {
     };
     await grantMembership(api.command.log, { ...membership, clinicId: sandbox.clinicId }, operatorContext());
     const Cookie = await createSessionCookie({ id: userId, email: "owner@example.test" }, PORTAL, Date.now());
-    const portal = (path: string) => ask("GET", `${api.queryUrl}/api/v1${path}`, { Cookie });
+    const portal = (path: string) => sendRequest("GET", `${api.queryUrl}/api/v1${path}`, { Cookie });
     await eventually("the membership is known", async () => (await portal("/clinic/context")).status === 200);
 
     const clinics = (await portal("/clinics")).body.clinics;
@@ -145,7 +145,7 @@ describe("sandboxes in the read models", () => {
       expect(status, path).to.equal(200);
       expect(text).not.to.include(theirs.clinicId);
     }
-    expect((await partner.ask("POST", "/sandbox/reset")).status).to.equal(200);
+    expect((await partner.request("POST", "/sandbox/reset")).status).to.equal(200);
     await sandboxOf(partner);
     expect(await appointments()).not.to.include(made);
     expect(await animals()).to.have.length(sandbox.animals.length);

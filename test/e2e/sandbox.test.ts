@@ -5,9 +5,9 @@ import { confirmAppointment } from "../../command/operations/appointment-operati
 import { requestInstallation } from "../../command/operations/installation-operations.ts";
 import { grantMembership, registerCustomer } from "../../command/operations/people-operations.ts";
 import { resetSandbox } from "../../command/operations/sandbox-operations.ts";
-import { partnerAppointmentId } from "../../shared/domain/events/ids.ts";
+import { derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
 import { eventually } from "../support/eventually.ts";
-import { ask, createClinic, operatorContext, type PartnerResponse } from "../support/partner.ts";
+import { createClinic, operatorContext, type PartnerResponse, sendRequest } from "../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../support/partner-api.ts";
 
 const DAY = 86_400_000;
@@ -23,12 +23,12 @@ describe("sandbox", () => {
   after(() => api.stop());
 
   const stateOf = async (partner: Partner) => {
-    const { status, body } = await partner.ask("GET", "/sandbox");
+    const { status, body } = await partner.request("GET", "/sandbox");
     expect(status, JSON.stringify(body)).to.equal(200);
     return body.sandbox;
   };
   const reset = async (partner: Partner) => {
-    const { status, body } = await partner.ask("POST", "/sandbox/reset");
+    const { status, body } = await partner.request("POST", "/sandbox/reset");
     expect(status, JSON.stringify(body)).to.equal(200);
     return body.sandbox;
   };
@@ -38,7 +38,7 @@ describe("sandbox", () => {
   const list = (partner: Partner, clinicId: string): Promise<PartnerResponse> => {
     const from = new Date(Date.now() - 4 * DAY).toISOString();
     const to = new Date(Date.now() + 20 * DAY).toISOString();
-    return partner.ask("GET", `/appointments?limit=250&from=${from}&to=${to}`, {
+    return partner.request("GET", `/appointments?limit=250&from=${from}&to=${to}`, {
       headers: clinicHeader(clinicId),
     });
   };
@@ -47,7 +47,7 @@ describe("sandbox", () => {
 
   // biome-ignore lint/suspicious/noExplicitAny: the API's responses have no type in tests
   const create = (partner: Partner, sandbox: any, key: string = randomUUID()) =>
-    partner.ask("POST", "/appointments", {
+    partner.request("POST", "/appointments", {
       headers: { ...clinicHeader(sandbox.clinicId), "Idempotency-Key": key },
       body: {
         branchId: sandbox.branches[0].id,
@@ -71,7 +71,9 @@ describe("sandbox", () => {
       "Misty",
       "Pepper",
     ]);
-    const context = await partner.ask("GET", "/clinic/context", { headers: clinicHeader(sandbox.clinicId) });
+    const context = await partner.request("GET", "/clinic/context", {
+      headers: clinicHeader(sandbox.clinicId),
+    });
     expect(context.status).to.equal(200);
     expect(context.body.installation.branchIds).to.equal(null);
     const { status, body } = await create(partner, sandbox);
@@ -93,9 +95,9 @@ describe("sandbox", () => {
       const path = "/appointments?from=2000-01-01T00:00:00Z";
       const lists = await Promise.all([
         list(partner, sandbox.clinicId),
-        partner.ask("GET", path, { headers: clinicHeader(sandbox.clinicId) }),
+        partner.request("GET", path, { headers: clinicHeader(sandbox.clinicId) }),
       ]);
-      const context = await partner.ask("GET", "/clinic/context", {
+      const context = await partner.request("GET", "/clinic/context", {
         headers: clinicHeader(sandbox.clinicId),
       });
       const appointments = lists[0].body.appointments;
@@ -114,7 +116,7 @@ describe("sandbox", () => {
     const partner = await api.partner();
     const sandbox = await stateOf(partner);
     const first = await create(partner, sandbox, "the-same-key");
-    const endpoint = await partner.ask("POST", "/webhook-endpoints", {
+    const endpoint = await partner.request("POST", "/webhook-endpoints", {
       headers: clinicHeader(sandbox.clinicId),
       body: { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] },
     });
@@ -128,7 +130,7 @@ describe("sandbox", () => {
     expect(second.body.appointment.id).not.to.equal(first.body.appointment.id);
     const ids = idsIn(await list(partner, sandbox.clinicId));
     expect(ids).to.include(second.body.appointment.id).and.not.to.include(first.body.appointment.id);
-    const { body } = await partner.ask("GET", "/webhook-endpoints", {
+    const { body } = await partner.request("GET", "/webhook-endpoints", {
       headers: clinicHeader(sandbox.clinicId),
     });
     expect(body.endpoints.map(({ id, status }: Record<string, string>) => [id, status])).to.deep.equal([
@@ -147,7 +149,7 @@ describe("sandbox", () => {
       for (let sandboxGeneration = 1; sandboxGeneration <= 20; sandboxGeneration += 1) {
         const key = { environment: "sandbox" as const, sandboxGeneration, clinicId, idempotencyKey };
         generationOf.set(
-          partnerAppointmentId({ ...key, applicationId: partner.applicationId }),
+          derivePartnerAppointmentId({ ...key, applicationId: partner.applicationId }),
           sandboxGeneration,
         );
       }
@@ -198,32 +200,32 @@ describe("sandbox", () => {
       [clinicId, ...[...branches, ...animals].map(({ id }) => id)] as string[];
     expect(idsOf(ours).filter((id) => idsOf(theirs).includes(id))).to.deep.equal([]);
     for (const path of ["/clinic/context", "/appointments", "/webhook-endpoints"]) {
-      const { status, body } = await partner.ask("GET", path, { headers: clinicHeader(theirs.clinicId) });
+      const { status, body } = await partner.request("GET", path, { headers: clinicHeader(theirs.clinicId) });
       expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
     }
     expect((await create(partner, theirs)).body.error).to.equal("installation_denied");
     expect((await create(partner, { ...theirs, clinicId: ours.clinicId })).status).to.equal(422);
     // The token, not the clinic header, selects the sandbox.
-    const named = await partner.ask("GET", "/sandbox", { headers: clinicHeader(theirs.clinicId) });
+    const named = await partner.request("GET", "/sandbox", { headers: clinicHeader(theirs.clinicId) });
     expect(named.body.sandbox.clinicId).to.equal(ours.clinicId);
     const production = await api.partner("production");
     for (const [method, path] of [
       ["GET", "/sandbox"],
       ["POST", "/sandbox/reset"],
     ] as const) {
-      const { status, body } = await production.ask(method, path);
+      const { status, body } = await production.request(method, path);
       expect([status, body.error]).to.deep.equal([403, "sandbox_only"]);
     }
     const clinic = await createClinic(api.command.log, "production");
     expect(
-      (await partner.ask("GET", "/clinic/context", { headers: clinicHeader(clinic.clinicId) })).status,
+      (await partner.request("GET", "/clinic/context", { headers: clinicHeader(clinic.clinicId) })).status,
     ).to.equal(403);
     expect(
-      (await production.ask("GET", "/clinic/context", { headers: clinicHeader(ours.clinicId) })).status,
+      (await production.request("GET", "/clinic/context", { headers: clinicHeader(ours.clinicId) })).status,
     ).to.equal(403);
     const reader = await api.partner("sandbox", ["clinic:read", "sandbox:read"]);
-    expect((await reader.ask("GET", "/sandbox")).status).to.equal(200);
-    expect((await reader.ask("POST", "/sandbox/reset")).body.error).to.equal("insufficient_scope");
+    expect((await reader.request("GET", "/sandbox")).status).to.equal(200);
+    expect((await reader.request("POST", "/sandbox/reset")).body.error).to.equal("insufficient_scope");
   });
 
   it("operators can change appointments and grant memberships in a sandbox, but cannot add customers or installations", async () => {
@@ -284,9 +286,9 @@ describe("sandbox", () => {
       for (let round = 2; round < 7; round += 1) {
         const { body } = await create(partner, sandbox);
         const path = `/appointments?from=${scheduledAt}`;
-        expect(idsIn(await ask("GET", base + path, own))).to.include(body.appointment.id);
+        expect(idsIn(await sendRequest("GET", base + path, own))).to.include(body.appointment.id);
         expect((await reset(partner)).generation).to.equal(round);
-        expect((await ask("GET", `${base}/sandbox`, own)).body.sandbox.generation).to.equal(round);
+        expect((await sendRequest("GET", `${base}/sandbox`, own)).body.sandbox.generation).to.equal(round);
       }
     });
 
@@ -294,7 +296,7 @@ describe("sandbox", () => {
       const partner = await api.partner();
       const headers = { "X-SERVICE-Log-Position": "9000000000000000000" };
       const started = performance.now();
-      const { status, body, headers: answered } = await partner.ask("GET", "/sandbox", { headers });
+      const { status, body, headers: answered } = await partner.request("GET", "/sandbox", { headers });
       expect([status, body.error]).to.deep.equal([503, "read_model_behind"]);
       expect(answered.get("Retry-After")).to.equal("1");
       expect(performance.now() - started).to.be.within(1_500, 15_000);
@@ -303,7 +305,7 @@ describe("sandbox", () => {
     it("a read with an invalid log position returns 400 invalid_log_position", async () => {
       const partner = await api.partner();
       for (const given of ["-1", "x", "1, 2", "", "9".repeat(21)]) {
-        const { status, body } = await partner.ask("GET", "/sandbox", {
+        const { status, body } = await partner.request("GET", "/sandbox", {
           headers: { "X-SERVICE-Log-Position": given },
         });
         expect([status, body.error], given).to.deep.equal([400, "invalid_log_position"]);

@@ -114,15 +114,15 @@ describe("webhooks that a partner can trust", () => {
       others.every((other) => all.some(({ id, status }) => id === other.id && status === "delivered")),
     );
     expect(JSON.parse((await recover("--json")).out.join())).to.include({ found: 0, requested: 0 });
-    for (const { id } of [one!, ...others]) expect(receiver.of(id)).to.have.length(1);
+    for (const { id } of [one!, ...others]) expect(receiver.listDeliveryRequests(id)).to.have.length(1);
   });
 
   it("an operator can replay all failed deliveries after the partner's server is repaired", async () => {
-    receiver.always({ status: 500 });
+    receiver.setDefaultReaction({ status: 500 });
     for (let count = 0; count < 3; count += 1) expect((await create()).status).to.equal(201);
     const failed = (all: Listed[]) => all.filter(({ status }) => status === "failed");
     const broken = failed(await untilListed("3 failures", (all) => failed(all).length === 3));
-    receiver.always({});
+    receiver.setDefaultReaction({});
     await eventually("their facts in the log", async () => {
       const { found } = JSON.parse((await recover("--dry-run", "--json")).out.join());
       return found === 3;
@@ -141,7 +141,7 @@ describe("webhooks that a partner can trust", () => {
     const { status, body } = await world.partner("POST", path("/rotate-secret"));
     expect(status).to.equal(200);
     const { body: test } = await world.partner("POST", path("/test"));
-    const request = await eventually("the test", () => receiver.of(test.delivery.id)[0]);
+    const request = await eventually("the test", () => receiver.listDeliveryRequests(test.delivery.id)[0]);
     for (const secret of [endpoint.secret, body.secret]) {
       expect(listAcceptingLibraries(secret, request)).to.deep.equal(webhookLibraryNames);
     }

@@ -105,7 +105,7 @@ export async function createWorld(stack: Stack): Promise<World> {
   };
   const Cookie = await createSessionCookie({ id: userId, email: "owner@example.test" }, portal, Date.now());
   const credentials = { client_id: applicationId, client_secret: clientSecret, environment };
-  const exchange = await ask("POST", `${base}/oauth/token`, {
+  const exchange = await sendRequest("POST", `${base}/oauth/token`, {
     body: { ...credentials, grant_type: "client_credentials" },
   });
   if (exchange.status !== 200)
@@ -119,13 +119,13 @@ export async function createWorld(stack: Stack): Promise<World> {
     animalId,
     applicationId,
     partner: (method, path, options = {}) =>
-      ask(method, `${base}${path}`, { ...options, headers: { ...headers, ...options.headers } }),
+      sendRequest(method, `${base}${path}`, { ...options, headers: { ...headers, ...options.headers } }),
     createAppointment: (idempotencyKey, notes) =>
       world.partner("POST", "/appointments", {
         headers: { "Idempotency-Key": idempotencyKey },
         body: { branchId, animalId, scheduledAt, ...(notes === undefined ? {} : { notes }) },
       }),
-    portal: (path) => ask("GET", `${stack.urls.gateway}/api/v1${path}`, { headers: { Cookie } }),
+    portal: (path) => sendRequest("GET", `${stack.urls.gateway}/api/v1${path}`, { headers: { Cookie } }),
     async portalAppointments() {
       const { status, body } = await world.portal("/appointments?limit=250");
       if (status !== 200) throw new Error(`The portal request failed: ${status} ${JSON.stringify(body)}`);
@@ -135,7 +135,7 @@ export async function createWorld(stack: Stack): Promise<World> {
   return world;
 }
 
-async function ask(
+async function sendRequest(
   method: string,
   url: string,
   { body, headers = {} }: { body?: unknown; headers?: Record<string, string> },

@@ -10,7 +10,7 @@ import { adoptCurrentLog } from "../../projection/cli/adopt-log.ts";
 import { rebuildReadModels } from "../../projection/cli/rebuild.ts";
 import { showStatus } from "../../projection/cli/status.ts";
 import { verifyReadModels } from "../../projection/cli/verify.ts";
-import { tablesDdl } from "../../projection/engine/ddl.ts";
+import { buildTablesDdl } from "../../projection/engine/ddl.ts";
 import { NEXT_SCHEMA } from "../../projection/engine/swap.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { createTemporaryDir, findFreePort, LogProcess } from "../deploy/eventstore/log-process.ts";
@@ -45,7 +45,7 @@ describe("a projection whose database was built from another log", function () {
     const eventstoreUrl = `esdb://127.0.0.1:${port}?tls=false`;
     world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
     receiver = await startReceiver();
-    endpoint = await world.endpoint(receiver.url);
+    endpoint = await world.registerEndpoint(receiver.url);
     service = await startRoles();
   });
 
@@ -78,9 +78,9 @@ describe("a projection whose database was built from another log", function () {
   };
   /** Requests an appointment as soon as the log is available. */
   const appointment = (clinicId = endpoint.clinicId) =>
-    eventually("an appointment", () => world.appointment(clinicId).catch(() => undefined), 20_000);
+    eventually("an appointment", () => world.requestAppointment(clinicId).catch(() => undefined), 20_000);
   const delivered = (eventId: string, to = endpoint) =>
-    world.until(eventId, to, ({ status }) => status === "delivered", 30_000);
+    world.waitForDelivery(eventId, to, ({ status }) => status === "delivered", 30_000);
   const isReady = () => eventually("ready", async () => (await service.health()).status === 200, 30_000);
   const allStopped = () =>
     eventually(
@@ -155,7 +155,7 @@ describe("a projection whose database was built from another log", function () {
     expect(await rowOf(stored.appointmentId)).to.equal(true);
     expect(await rowOf(lost.appointmentId)).to.equal(false);
     // The relay does not send events that the log already held when it was adopted.
-    expect(await world.delivery(stored.eventId, endpoint)).to.equal(undefined);
+    expect(await world.readDelivery(stored.eventId, endpoint)).to.equal(undefined);
     await isReady();
     expect((await verify()).out).to.match(/: 0 differ$/m);
   });
@@ -166,7 +166,9 @@ describe("a projection whose database was built from another log", function () {
     await replaceLog((files) => rm(files, { recursive: true }));
     await allStopped();
     expect(await readStatus(false)).to.match(/, but the log is empty\./);
-    const other = await eventually("an endpoint", () => world.endpoint(receiver.url).catch(() => undefined));
+    const other = await eventually("an endpoint", () =>
+      world.registerEndpoint(receiver.url).catch(() => undefined),
+    );
     const early = await appointment(other.clinicId);
     await allStopped();
     expect((await adopt()).code).to.equal(0);
@@ -194,10 +196,10 @@ describe("a projection whose database was built from another log", function () {
   });
 
   it("an event in the outbox is not appended to a different log", async () => {
-    receiver.always({ status: 410 });
+    receiver.setDefaultReaction({ status: 410 });
     const { eventId } = await appointment();
     const read = () => world.log.read(`webhookEndpoint-${endpoint.endpointId}`).catch(() => []);
-    await world.until(eventId, endpoint, ({ status }) => status === "failed", 30_000);
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed", 30_000);
     await eventually(
       "the appended event",
       async () => (await read()).at(-1)?.type === "WebhookEndpointDisabled",
@@ -256,7 +258,7 @@ describe("a projection whose database was built from another log", function () {
   it("a rebuild starts from the beginning if the tables of an interrupted rebuild come from another log", async () => {
     const { eventId, appointmentId } = await appointment();
     await delivered(eventId);
-    await world.pool.query(tablesDdl(readModels, NEXT_SCHEMA));
+    await world.pool.query(buildTablesDdl(readModels, NEXT_SCHEMA));
     await world.pool.query(
       `UPDATE ${NEXT_SCHEMA}.checkpoint SET position = 2, anchor_position = 2, anchor_event_id = $1`,
       [randomUUID()],

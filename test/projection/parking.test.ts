@@ -76,7 +76,7 @@ describe("a stream with an event that projectors cannot process", function () {
       logger: silent,
     });
     reporter = startReporter({ ...world, roles: [role], metrics, logger: silent, process: "test:1" });
-    await eventually("failed", () => role.status().state === "failed");
+    await eventually("failed", () => role.getStatus().state === "failed");
   });
 
   after(async () => {
@@ -86,7 +86,7 @@ describe("a stream with an event that projectors cannot process", function () {
   });
 
   it("projectors stop before an event that they cannot process, and report stream, revision and cause", async () => {
-    expect(role.status().lastError?.message).to.equal(
+    expect(role.getStatus().lastError?.message).to.equal(
       `position ${stoppedAt}, stream customer-${bad}, revision 1: read model customer cannot process CustomerDetailsChanged: cannot be Poison`,
     );
     expect(await world.nameOf(bad)).to.equal("Before");
@@ -141,7 +141,7 @@ describe("a stream with an event that projectors cannot process", function () {
     expect(code).to.equal(0);
     expect(out).to.contain(`stream customer-${bad} is skipped from revision 1 on`);
     await eventually("the projectors continue", async () => (await world.nameOf(good)) === "Ana Novak");
-    await eventually("running", () => role.status().state === "running");
+    await eventually("running", () => role.getStatus().state === "running");
     await world.append(`customer-${bad}`, renamed(bad, "Later"));
     await world.append(`customer-${good}`, renamed(good, "Ana Zupan"));
     await eventually("the live event", async () => (await world.nameOf(good)) === "Ana Zupan");

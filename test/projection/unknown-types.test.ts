@@ -38,7 +38,7 @@ describe("an event of a type that only a newer release knows", function () {
     await reporter.stop();
   }
   const failedAt = (role: Role, at: bigint) =>
-    eventually(`${role.name} stops`, () => role.status().failedAt?.position === at && role.status());
+    eventually(`${role.name} stops`, () => role.getStatus().failedAt?.position === at && role.getStatus());
 
   before(async () => {
     world = await createEngineWorld();
@@ -98,7 +98,7 @@ describe("an event of a type that only a newer release knows", function () {
     await eventually("the projectors continue", async () => (await world.nameOf(other)) === "Bor");
     await stop();
     await start();
-    await eventually("running", () => roles[0]!.status().state === "running");
+    await eventually("running", () => roles[0]!.getStatus().state === "running");
     expect(await world.nameOf(customerId)).to.equal("Ana");
     const skipped = (await readSkipped(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);
     expect(skipped).to.deep.equal({ revision: 1n, position, events: 2n });
@@ -108,7 +108,7 @@ describe("an event of a type that only a newer release knows", function () {
   });
 
   it("the relay stops at an event of an unknown type until its stream is parked", async () => {
-    await eventually("running", () => roles[1]!.status().state === "running");
+    await eventually("running", () => roles[1]!.getStatus().state === "running");
     const at = await world.append(appointment, { type: "AppointmentPainted", data: {} });
     const { lastError } = await failedAt(roles[1]!, at);
     expect(lastError?.message).to.contain(`AppointmentPainted ${UNKNOWN}`);
@@ -118,6 +118,6 @@ describe("an event of a type that only a newer release knows", function () {
       async () => (await world.cli("park", `${at}`, "--reason", "x")).code === 0,
     );
     for (const role of roles)
-      await eventually("the role continues", () => role.status().state === "running", 20_000);
+      await eventually("the role continues", () => role.getStatus().state === "running", 20_000);
   });
 });

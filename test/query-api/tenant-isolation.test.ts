@@ -243,7 +243,7 @@ describe("tenant isolation", () => {
         "webhooks.delivery",
         "webhooks.attempt",
       ]);
-      const hidden = readModels.filter((model) => model.hidden).map((model) => `read_model.${model.table}`);
+      const hidden = readModels.filter((model) => model.isHidden).map((model) => `read_model.${model.table}`);
       expect(hidden).to.include("read_model.webhook_secret");
       expect(read.filter((name) => hidden.includes(name))).to.deep.equal([]);
     });

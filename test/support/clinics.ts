@@ -38,7 +38,7 @@ export function clinicRegistered(
   };
 }
 
-export function subscribed(
+export function subscriptionChanged(
   clinicId: string,
   status: Data<ClinicEvent, "SubscriptionChanged">["status"] = "active",
   currentPeriodEnd: string | null = "2027-01-01T00:00:00.000Z",
@@ -57,7 +57,7 @@ export function branchOpened(
   };
 }
 
-export function entitled(
+export function entitlementSet(
   clinicId: string,
   more: Partial<Data<ClinicEvent, "EntitlementSet">> = {},
 ): GivenEvent {
@@ -207,8 +207,8 @@ export async function openClinic(
   };
   await given(
     clinicRegistered(ids.clinicId, more),
-    subscribed(ids.clinicId),
-    entitled(ids.clinicId),
+    subscriptionChanged(ids.clinicId),
+    entitlementSet(ids.clinicId),
     branchOpened(ids.clinicId, ids.branchId),
     branchOpened(ids.clinicId, ids.otherBranchId, { name: "Harbour", isMain: false }),
     membershipGranted(ids.clinicId, ids.userId),

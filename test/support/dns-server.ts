@@ -19,9 +19,9 @@ export interface DnsServer {
   /** The received queries in order, in the form `A name`. */
   questions: string[];
   /** Answers each A query with the next of these addresses, and repeats the last address. */
-  answer(...addresses: string[]): void;
+  setAddresses(...addresses: string[]): void;
   /** Sets the answers to all later queries. */
-  reply(replies: { A: DnsReply; AAAA: DnsReply }): void;
+  setReplies(replies: { A: DnsReply; AAAA: DnsReply }): void;
   close(): Promise<void>;
 }
 
@@ -65,11 +65,11 @@ export async function startDnsServer(): Promise<DnsServer> {
   return {
     address: `127.0.0.1:${socket.address().port}`,
     questions,
-    answer(...addresses) {
+    setAddresses(...addresses) {
       sequence = addresses;
       replies = {};
     },
-    reply(given) {
+    setReplies(given) {
       replies = given;
     },
     async close() {

@@ -8,10 +8,10 @@ import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { eventually } from "./eventually.ts";
 import {
-  ask,
   createApplication,
   exchange,
   type PartnerResponse,
+  sendRequest,
   startTestCommand,
   type TestApplication,
   type TestCommand,
@@ -36,14 +36,14 @@ export interface Partner extends TestApplication {
    * Sends a request to the API of the application's environment. A read reflects all earlier writes of this partner: it
    * is retried while the read models are behind, unless the caller sets a log position.
    */
-  ask(
+  request(
     method: Method,
     path: string,
     more?: { headers?: Record<string, string>; body?: unknown },
   ): Promise<PartnerResponse>;
 }
 
-type Method = Parameters<typeof ask>[0];
+type Method = Parameters<typeof sendRequest>[0];
 
 /** @param logUrl URL of an event log; by default, the log that all tests share */
 export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
@@ -96,10 +96,10 @@ export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
     return {
       ...application,
       headers: authorization,
-      async ask(method, path, { headers = {}, body } = {}) {
+      async request(method, path, { headers = {}, body } = {}) {
         const url = `${method === "GET" ? query.url : command.url}/${application.environment}/v1${path}`;
         const seen = method === "GET" ? { "X-SERVICE-Log-Position": position } : {};
-        const send = () => ask(method, url, { ...authorization, ...seen, ...headers }, body);
+        const send = () => sendRequest(method, url, { ...authorization, ...seen, ...headers }, body);
         // On a busy machine, the read models can lag for longer than a request waits. In that case, partners retry.
         const answer =
           "X-SERVICE-Log-Position" in headers

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Environment } from "../../shared/domain/events/fields.ts";
-import { installationId } from "../../shared/domain/events/ids.ts";
+import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import type { GivenEvent } from "./read-models.ts";
 
@@ -36,7 +36,7 @@ export function installationApproved(
   return {
     type: "InstallationApproved",
     data: {
-      installationId: installationId(applicationId, clinicId),
+      installationId: deriveInstallationId(applicationId, clinicId),
       applicationId,
       clinicId,
       approvedBy: randomUUID(),

@@ -192,7 +192,7 @@ export interface PartnerResponse {
  *
  * @param body a string is sent unchanged; any other value is sent as JSON
  */
-export async function ask(
+export async function sendRequest(
   method: "GET" | "POST" | "DELETE" | "PUT",
   url: string,
   headers: Record<string, string> = {},
@@ -222,5 +222,5 @@ export function exchange(
     environment,
     ...more,
   };
-  return ask("POST", `${url}/${environment}/v1/oauth/token`, {}, request);
+  return sendRequest("POST", `${url}/${environment}/v1/oauth/token`, {}, request);
 }

@@ -27,7 +27,7 @@ export interface IdentityProvider {
   /** Returns the Cookie header that a browser sends after signing in with @supabase/ssr. */
   cookie(token: string, options?: { encoding?: "base64url" | "raw"; metadata?: unknown }): Promise<string>;
   /** Returns the Cookie header of a user with a valid session. */
-  signedIn(userId: string): Promise<string>;
+  createSessionCookie(userId: string): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -96,7 +96,7 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
       });
       return signIn(url, email, encoding);
     },
-    async signedIn(userId) {
+    async createSessionCookie(userId) {
       return provider.cookie(await provider.token({ sub: userId }));
     },
     async close() {

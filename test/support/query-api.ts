@@ -70,7 +70,7 @@ export async function startTestQueryApi(
     provider,
     given: database.given,
     async get(path, userId) {
-      const cookie = userId && (cookies.get(userId) ?? provider.signedIn(userId));
+      const cookie = userId && (cookies.get(userId) ?? provider.createSessionCookie(userId));
       if (cookie) cookies.set(userId, cookie);
       const answer = await request(service.url + path, cookie ? { Cookie: await cookie } : {});
       const operation = judge.find("GET", new URL(path, service.url).pathname);

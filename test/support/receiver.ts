@@ -45,18 +45,18 @@ export interface Receiver {
   /** Returns the maximum number of requests that were open at the same time. */
   maxConcurrentRequests(): number;
   /** Sets the reactions to the next requests, one reaction per request. Later requests get the default reaction. */
-  next(...behaviours: Reaction[]): void;
+  queueReactions(...behaviours: Reaction[]): void;
   /**
    * Sets the default reaction to all requests, or to requests with one path. Before that, the default is a response
    * with 200.
    */
-  always(behaviour: Reaction, path?: string): void;
+  setDefaultReaction(behaviour: Reaction, path?: string): void;
   /** Returns the number of requests whose response is on hold. */
-  held(): number;
+  countHeldRequests(): number;
   /** Sends the responses that are on hold. */
   release(): void;
   /** Returns the requests of a delivery in order. */
-  of(deliveryId: string): ReceivedRequest[];
+  listDeliveryRequests(deliveryId: string): ReceivedRequest[];
   close(): Promise<void>;
 }
 
@@ -108,17 +108,18 @@ export async function startReceiver(port = 0): Promise<Receiver> {
     port: bound,
     requests,
     maxConcurrentRequests: () => most,
-    next: (...behaviours) => queue.push(...behaviours),
-    always: (behaviour, path) => {
+    queueReactions: (...behaviours) => queue.push(...behaviours),
+    setDefaultReaction: (behaviour, path) => {
       if (path === undefined) usual = behaviour;
       else usualAt.set(path, behaviour);
     },
-    held: () => held.size,
+    countHeldRequests: () => held.size,
     release() {
       for (const release of held) release();
       held.clear();
     },
-    of: (deliveryId) => requests.filter(({ headers }) => headers["webhook-id"] === deliveryId),
+    listDeliveryRequests: (deliveryId) =>
+      requests.filter(({ headers }) => headers["webhook-id"] === deliveryId),
     close: () => closeServer(server),
   };
 }

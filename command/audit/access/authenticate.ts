@@ -2,7 +2,7 @@ import { timingSafeEqual } from "node:crypto";
 import { type Auditor, auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
-import { load } from "../../handling/handle.ts";
+import { loadAggregate } from "../../handling/handle.ts";
 import { readCredential } from "../../operations/auditor-operations.ts";
 
 /** Hash to compare with if the auditor is unknown, so that the response time does not reveal which auditors exist. */
@@ -27,7 +27,7 @@ export async function authenticate(
   if (token === undefined) throw toUnauthorizedError("missing_token");
   const credential = readCredential(token);
   if (!credential) throw toUnauthorizedError("invalid_token");
-  const { state } = await load(log, auditorAggregate, credential.auditorId);
+  const { state } = await loadAggregate(log, auditorAggregate, credential.auditorId);
   const storedHash = Buffer.from(state?.secretHash ?? DUMMY_HASH, "hex");
   const isMatch = timingSafeEqual(Buffer.from(credential.secretHash, "hex"), storedHash);
   const isExpired = typeof state?.expiresAt === "string" && Date.parse(state.expiresAt) <= now;

@@ -4,7 +4,7 @@ import {
   type AuditAction,
   auditAccessCategory,
 } from "../../../shared/domain/events/audit.ts";
-import { streamName } from "../../../shared/domain/events/category.ts";
+import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { EMPTY_STREAM, type EventLog } from "../../../shared/eventstore/log.ts";
 import { type CommandContext, toMetadata } from "../../handling/handle.ts";
 
@@ -30,7 +30,7 @@ export async function recordAccess(log: EventLog, access: Access, context: Comma
   const { query, ...details } = access;
   const asked = Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined));
   const event: AuditAccessEvent = { type: "AuditAccessed", data: { accessId, ...details, asked } };
-  const stream = streamName(auditAccessCategory, accessId);
+  const stream = toStreamName(auditAccessCategory, accessId);
   await log.append(stream, EMPTY_STREAM, [{ id: randomUUID(), event, metadata: toMetadata(context) }]);
   return accessId;
 }

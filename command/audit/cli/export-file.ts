@@ -5,7 +5,7 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { InputError } from "../../cli/framework/failure.ts";
-import { load } from "../../handling/handle.ts";
+import { loadAggregate } from "../../handling/handle.ts";
 import { exportClinic, exportQuery, findFutureLimit } from "../export/export-clinic.ts";
 import { createExportSigner } from "../export/signing.ts";
 import { type CommandOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
@@ -45,7 +45,7 @@ export async function exportToFile(
 }
 
 async function requireClinic(log: EventLog, clinicId: string): Promise<void> {
-  if (!(await load(log, clinicAggregate, clinicId)).state)
+  if (!(await loadAggregate(log, clinicAggregate, clinicId)).state)
     throw new NotFoundError(`clinic ${clinicId} does not exist`);
 }
 

@@ -8,6 +8,6 @@ export const CHAIN_SEED = createHash("sha256").update("clinic-service audit expo
  *
  * @param canonicalEvent canonical JSON (RFC 8785) of the event
  */
-export function nextLink(previousLink: string, canonicalEvent: string): string {
+export function computeNextLink(previousLink: string, canonicalEvent: string): string {
   return createHash("sha256").update(previousLink, "hex").update(canonicalEvent, "utf8").digest("hex");
 }

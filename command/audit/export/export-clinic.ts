@@ -5,7 +5,7 @@ import type { AuditEvent } from "../log/audit-event.ts";
 import { readLogEnd, scanLog } from "../log/scan.ts";
 import type { EventReadOptions } from "../queries/list-events.ts";
 import { EMPTY_RANGE_ISSUE, isRangeNotEmpty } from "../queries/query-fields.ts";
-import { CHAIN_SEED, nextLink } from "./chain.ts";
+import { CHAIN_SEED, computeNextLink } from "./chain.ts";
 import { toCanonicalJson } from "./json.ts";
 import { EXPORT_FORMAT, type Manifest } from "./manifest.ts";
 import { createMarkCollector } from "./marks.ts";
@@ -77,7 +77,7 @@ async function* generateLines(
     first ??= { position, id };
     last = { position, id };
     const event = toCanonicalJson(auditEvent);
-    link = nextLink(link, event);
+    link = computeNextLink(link, event);
     collector.add(link);
     // In canonical JSON, `chain` comes before `event`.
     yield `{"chain":"${link}","event":${event}}\n`;

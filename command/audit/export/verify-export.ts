@@ -1,5 +1,5 @@
 import { compactVerify } from "jose";
-import { CHAIN_SEED, nextLink } from "./chain.ts";
+import { CHAIN_SEED, computeNextLink } from "./chain.ts";
 import { isCanonicalLine, parseJson, toCanonicalJson } from "./json.ts";
 import { eventLine, type Manifest, manifest, manifestLine } from "./manifest.ts";
 import { createMarkCollector, findFirstDifference } from "./marks.ts";
@@ -108,7 +108,7 @@ function verifyEventLine(text: string, summary: ReadSummary): string | undefined
   }
   const { chain, event } = line.data;
   if (!isCanonicalLine(text, value)) return "the line is not in its canonical form";
-  summary.link = nextLink(summary.link, toCanonicalJson(event));
+  summary.link = computeNextLink(summary.link, toCanonicalJson(event));
   if (summary.link !== chain)
     return "the line does not fit the hash chain: it was altered or inserted, or a line before it was removed";
   const { position, id } = event;

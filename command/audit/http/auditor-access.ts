@@ -5,7 +5,7 @@ import type { Auditor } from "../../../shared/domain/audit/auditor.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import type { RequestState } from "../../../shared/http/app.ts";
-import { callerAddress } from "../../../shared/http/caller-address.ts";
+import { toCallerAddress } from "../../../shared/http/caller-address.ts";
 import { authenticate } from "../access/authenticate.ts";
 import { createVisibilityFilter, type IsVisible } from "../access/visibility.ts";
 
@@ -62,7 +62,7 @@ function createAuthenticator(
   return async (ctx) => {
     const header = ctx.get("Authorization");
     const credentialHash = createHash("sha256").update(header).digest("base64");
-    const address = callerAddress(ctx.ip);
+    const address = toCallerAddress(ctx.ip);
     const usage = remembered.has(credentialHash) ? null : await invalidCredentials.get(address);
     if (usage && usage.consumedPoints >= MAX_INVALID_CREDENTIALS_PER_MINUTE) throwRateLimitError(usage);
     try {

@@ -3,7 +3,7 @@ import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
-import { load } from "../../handling/handle.ts";
+import { loadAggregate } from "../../handling/handle.ts";
 import { exportClinic, exportQuery, findFutureLimit } from "../export/export-clinic.ts";
 import type { ExportSigner } from "../export/signing.ts";
 import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
@@ -39,6 +39,6 @@ async function requirePermittedClinic(
   { clinicIds }: Auditor,
   clinicId: string,
 ): Promise<void> {
-  const { state } = await load(log, clinicAggregate, clinicId);
+  const { state } = await loadAggregate(log, clinicAggregate, clinicId);
   if (!state || (clinicIds && !clinicIds.includes(clinicId))) throw new ApiError(404, "clinic_not_found");
 }

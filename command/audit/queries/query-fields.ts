@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { categories } from "../../../shared/domain/events/catalog.ts";
-import { instant, word } from "../../../shared/domain/events/fields.ts";
+import { boundedText, instant } from "../../../shared/domain/events/fields.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 
 const eventTypes = new Set<string>(categories.flatMap(({ events }) => Object.keys(events)));
@@ -23,7 +23,7 @@ export const filterFields = {
       ),
     )
     .optional(),
-  actor: word(220).optional(),
+  actor: boundedText(220).optional(),
 };
 
 interface TimeRange {
@@ -70,7 +70,7 @@ export function getEventTime({ occurredAt, storedAt }: AuditEvent, by: TimeBasis
 const categoryNames = new Set<string>(categories.map(({ name }) => name));
 
 /** Name of a stream of the catalog, `<category>-<id>`. */
-export const streamField = word(300).refine(
+export const streamField = boundedText(300).refine(
   (name) => categoryNames.has(getCategoryName(name)),
   "must name a stream, such as appointment-<id>",
 );

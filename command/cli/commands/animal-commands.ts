@@ -1,14 +1,22 @@
 import { animalCategory } from "../../../shared/domain/events/people.ts";
 import { changeAnimal, registerAnimal, weighAnimal } from "../../operations/people-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { id, newId, number, omitUndefined, text, textOrNull, textToChange } from "../framework/option.ts";
+import {
+  defineIdOption,
+  defineNewIdOption,
+  defineNullableTextOption,
+  defineNumberOption,
+  defineTextChangeOption,
+  defineTextOption,
+  omitUndefined,
+} from "../framework/option.ts";
 
 const { AnimalRegistered, AnimalWeighed } = animalCategory.events;
 const animalFields = AnimalRegistered.shape;
 const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const ID_OPTION = "--id 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003";
 
-const clinic = id("the clinic");
+const clinic = defineIdOption("the clinic");
 
 export const animalCommands: Command[] = [
   defineCommand(animalCategory, {
@@ -16,16 +24,16 @@ export const animalCommands: Command[] = [
     summary: "Registers a customer's animal.",
     example: `${CLINIC_OPTION} --customer 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002 --name Luna --species cat --weight-kg 4.2`,
     options: {
-      id: newId("the new animal's id"),
+      id: defineNewIdOption("the new animal's id"),
       clinic,
-      customer: id("the customer who owns the animal"),
-      name: text(animalFields.name, "name"),
-      species: text(animalFields.species, "species, such as dog or cat"),
-      breed: textOrNull(animalFields.breed, "breed"),
-      sex: textOrNull(animalFields.sex, "sex"),
-      birthDate: textOrNull(animalFields.birthDate, "date of birth", "YYYY-MM-DD"),
-      weightKg: number(animalFields.weightKg.default(null), "weight in kilograms"),
-      microchip: textOrNull(animalFields.microchip, "microchip number"),
+      customer: defineIdOption("the customer who owns the animal"),
+      name: defineTextOption(animalFields.name, "name"),
+      species: defineTextOption(animalFields.species, "species, such as dog or cat"),
+      breed: defineNullableTextOption(animalFields.breed, "breed"),
+      sex: defineNullableTextOption(animalFields.sex, "sex"),
+      birthDate: defineNullableTextOption(animalFields.birthDate, "date of birth", "YYYY-MM-DD"),
+      weightKg: defineNumberOption(animalFields.weightKg.default(null), "weight in kilograms"),
+      microchip: defineNullableTextOption(animalFields.microchip, "microchip number"),
     },
     run: (log, { id: animalId, clinic: clinicId, customer: customerId, ...rest }, context) =>
       registerAnimal(log, { animalId, clinicId, customerId, ...rest }, context),
@@ -35,14 +43,14 @@ export const animalCommands: Command[] = [
     summary: "Changes the given details of an animal. An empty value clears the detail.",
     example: `${ID_OPTION} ${CLINIC_OPTION} --name Luna --microchip 900000012345678`,
     options: {
-      id: id("the animal"),
+      id: defineIdOption("the animal"),
       clinic,
-      name: textToChange(animalFields.name, "name"),
-      species: textToChange(animalFields.species, "species, such as dog or cat"),
-      breed: textToChange(animalFields.breed, "breed"),
-      sex: textToChange(animalFields.sex, "sex"),
-      birthDate: textToChange(animalFields.birthDate, "date of birth", "YYYY-MM-DD"),
-      microchip: textToChange(animalFields.microchip, "microchip number"),
+      name: defineTextChangeOption(animalFields.name, "name"),
+      species: defineTextChangeOption(animalFields.species, "species, such as dog or cat"),
+      breed: defineTextChangeOption(animalFields.breed, "breed"),
+      sex: defineTextChangeOption(animalFields.sex, "sex"),
+      birthDate: defineTextChangeOption(animalFields.birthDate, "date of birth", "YYYY-MM-DD"),
+      microchip: defineTextChangeOption(animalFields.microchip, "microchip number"),
     },
     run: (log, { id: animalId, clinic: clinicId, ...changes }, context) =>
       changeAnimal(log, { animalId, clinicId, details: omitUndefined(changes) }, context),
@@ -52,9 +60,9 @@ export const animalCommands: Command[] = [
     summary: "Records an animal's weight.",
     example: `${ID_OPTION} ${CLINIC_OPTION} --weight-kg 4.35`,
     options: {
-      id: id("the animal"),
+      id: defineIdOption("the animal"),
       clinic,
-      weightKg: number(AnimalWeighed.shape.weightKg, "weight in kilograms"),
+      weightKg: defineNumberOption(AnimalWeighed.shape.weightKg, "weight in kilograms"),
     },
     run: (log, { id: animalId, clinic: clinicId, weightKg }, context) =>
       weighAnimal(log, { animalId, clinicId, weightKg }, context),

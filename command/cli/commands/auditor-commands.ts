@@ -1,7 +1,13 @@
 import { auditorCategory } from "../../../shared/domain/events/audit.ts";
 import { registerAuditor, revokeAuditor } from "../../operations/auditor-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { id, list, newId, text, textOrNull } from "../framework/option.ts";
+import {
+  defineIdOption,
+  defineListOption,
+  defineNewIdOption,
+  defineNullableTextOption,
+  defineTextOption,
+} from "../framework/option.ts";
 
 const auditorFields = auditorCategory.events.AuditorRegistered.shape;
 
@@ -12,14 +18,18 @@ export const auditorCommands: Command[] = [
       "Registers an auditor, who may read recorded events. The auditor's credential is shown only once.",
     example: "--name 'Ada Example' --clinics 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001",
     options: {
-      id: newId("the new auditor's id"),
-      name: text(auditorFields.name, "name"),
-      clinics: list(
+      id: defineNewIdOption("the new auditor's id"),
+      name: defineTextOption(auditorFields.name, "name"),
+      clinics: defineListOption(
         auditorFields.clinicIds.default(null),
         "clinics whose records the auditor may see, separated by commas; default: all records, including those that belong to no clinic",
         "uuids",
       ),
-      expiresAt: textOrNull(auditorFields.expiresAt, "time at which the credential expires", "date-time"),
+      expiresAt: defineNullableTextOption(
+        auditorFields.expiresAt,
+        "time at which the credential expires",
+        "date-time",
+      ),
     },
     isImportable: false,
     async run(log, { id: auditorId, name, clinics: clinicIds, expiresAt }, context) {
@@ -33,8 +43,8 @@ export const auditorCommands: Command[] = [
     summary: "Revokes an auditor's access permanently, effective from the next request.",
     example: "--id 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --reason 'Audit closed'",
     options: {
-      id: id("the auditor"),
-      reason: textOrNull(auditorCategory.events.AuditorRevoked.shape.reason, "reason"),
+      id: defineIdOption("the auditor"),
+      reason: defineNullableTextOption(auditorCategory.events.AuditorRevoked.shape.reason, "reason"),
     },
     run: (log, { id: auditorId, reason }, context) => revokeAuditor(log, { auditorId, reason }, context),
   }),

@@ -10,7 +10,16 @@ import {
   withdrawService,
 } from "../../operations/catalog-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { flag, id, json, newId, number, text, textOrNull, timeZone } from "../framework/option.ts";
+import {
+  defineFlagOption,
+  defineIdOption,
+  defineJsonOption,
+  defineNewIdOption,
+  defineNullableTextOption,
+  defineNumberOption,
+  defineTextOption,
+  timeZone,
+} from "../framework/option.ts";
 
 const serviceFields = serviceCategory.events.ServiceOffered.shape;
 const resourceFields = resourceCategory.events.ResourceAdded.shape;
@@ -18,8 +27,8 @@ const ruleFields = resourceCategory.events.AvailabilityRuleSet.shape;
 const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const ID_OPTION = "--id 3a7f2a10-94b1-4f53-8f3b-5d2f6c8b0004";
 
-const serviceOptions = { id: id("the service"), clinic: id("the clinic") };
-const resourceOptions = { id: id("the resource"), clinic: id("the clinic") };
+const serviceOptions = { id: defineIdOption("the service"), clinic: defineIdOption("the clinic") };
+const resourceOptions = { id: defineIdOption("the resource"), clinic: defineIdOption("the clinic") };
 
 export const catalogCommands: Command[] = [
   defineCommand(serviceCategory, {
@@ -27,12 +36,12 @@ export const catalogCommands: Command[] = [
     summary: "Adds a service to a clinic's catalog, priced in the clinic's currency.",
     example: `${CLINIC_OPTION} --name 'Consultation' --category Consultations --price 60 --taxable`,
     options: {
-      id: newId("the new service's id"),
+      id: defineNewIdOption("the new service's id"),
       clinic: serviceOptions.clinic,
-      name: text(serviceFields.name, "name"),
-      category: textOrNull(serviceFields.category, "category"),
-      price: number(serviceFields.price, "price"),
-      taxable: flag("mark the service as taxable"),
+      name: defineTextOption(serviceFields.name, "name"),
+      category: defineNullableTextOption(serviceFields.category, "category"),
+      price: defineNumberOption(serviceFields.price, "price"),
+      taxable: defineFlagOption("mark the service as taxable"),
     },
     run: (log, { id: serviceId, clinic: clinicId, ...offer }, context) =>
       offerService(log, { serviceId, clinicId, ...offer }, context),
@@ -41,7 +50,7 @@ export const catalogCommands: Command[] = [
     name: "service reprice",
     summary: "Sets the price of a service.",
     example: `${ID_OPTION} ${CLINIC_OPTION} --price 65`,
-    options: { ...serviceOptions, price: number(serviceFields.price, "price") },
+    options: { ...serviceOptions, price: defineNumberOption(serviceFields.price, "price") },
     run: (log, { id: serviceId, clinic: clinicId, price }, context) =>
       repriceService(log, { serviceId, clinicId, price }, context),
   }),
@@ -66,14 +75,21 @@ export const catalogCommands: Command[] = [
     summary: "Adds a bookable resource (room, device or staff time) to a branch.",
     example: `${CLINIC_OPTION} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --type room --name 'Room 1'`,
     options: {
-      id: newId("the new resource's id"),
+      id: defineNewIdOption("the new resource's id"),
       clinic: resourceOptions.clinic,
-      branch: id("the branch"),
-      type: text(resourceFields.resourceType, "resource type, such as room"),
-      name: text(resourceFields.name, "name"),
-      capacity: number(resourceFields.capacity.default(1), "number of simultaneous appointments; default: 1"),
-      timezone: textOrNull(timeZone, "IANA time zone; default: time zone of the clinic", "zone"),
-      metadata: json(
+      branch: defineIdOption("the branch"),
+      type: defineTextOption(resourceFields.resourceType, "resource type, such as room"),
+      name: defineTextOption(resourceFields.name, "name"),
+      capacity: defineNumberOption(
+        resourceFields.capacity.default(1),
+        "number of simultaneous appointments; default: 1",
+      ),
+      timezone: defineNullableTextOption(
+        timeZone,
+        "IANA time zone; default: time zone of the clinic",
+        "zone",
+      ),
+      metadata: defineJsonOption(
         resourceFields.metadata.default({}),
         "other properties of the resource, as a JSON object",
       ),
@@ -97,16 +113,30 @@ export const catalogCommands: Command[] = [
     summary: "Sets an availability rule of a resource. Replaces an existing rule with the same id.",
     example: `${CLINIC_OPTION} --resource ${ID_OPTION.slice(5)} --weekday 1 --starts-at 08:00:00 --ends-at 18:00:00`,
     options: {
-      id: newId("the new rule's id, or the id of the rule to replace"),
+      id: defineNewIdOption("the new rule's id, or the id of the rule to replace"),
       clinic: resourceOptions.clinic,
       resource: resourceOptions.id,
-      weekday: number(ruleFields.weekday, "0 (Sunday) to 6 (Saturday)"),
-      startsAt: text(ruleFields.startsAt, "start, as a time of day", "HH:MM:SS"),
-      endsAt: text(ruleFields.endsAt, "end, as a time of the same day", "HH:MM:SS"),
-      validFrom: textOrNull(ruleFields.validFrom, "first day on which the rule applies", "YYYY-MM-DD"),
-      validUntil: textOrNull(ruleFields.validUntil, "last day on which the rule applies", "YYYY-MM-DD"),
-      type: text(ruleFields.ruleType.default("opening_hours"), "type of the rule; default: opening_hours"),
-      recurrence: json(ruleFields.recurrence.default(null), "recurrence of the rule, as a JSON object"),
+      weekday: defineNumberOption(ruleFields.weekday, "0 (Sunday) to 6 (Saturday)"),
+      startsAt: defineTextOption(ruleFields.startsAt, "start, as a time of day", "HH:MM:SS"),
+      endsAt: defineTextOption(ruleFields.endsAt, "end, as a time of the same day", "HH:MM:SS"),
+      validFrom: defineNullableTextOption(
+        ruleFields.validFrom,
+        "first day on which the rule applies",
+        "YYYY-MM-DD",
+      ),
+      validUntil: defineNullableTextOption(
+        ruleFields.validUntil,
+        "last day on which the rule applies",
+        "YYYY-MM-DD",
+      ),
+      type: defineTextOption(
+        ruleFields.ruleType.default("opening_hours"),
+        "type of the rule; default: opening_hours",
+      ),
+      recurrence: defineJsonOption(
+        ruleFields.recurrence.default(null),
+        "recurrence of the rule, as a JSON object",
+      ),
     },
     getStreamId: (values) => values.resource,
     run: (log, { id: ruleId, clinic: clinicId, resource: resourceId, type: ruleType, ...rest }, context) =>
@@ -116,7 +146,7 @@ export const catalogCommands: Command[] = [
     name: "rule remove",
     summary: "Removes an availability rule of a resource.",
     example: `--id c5d0b7a2-1f3e-4a68-9b7c-0d1e2f3a400c ${CLINIC_OPTION} --resource ${ID_OPTION.slice(5)}`,
-    options: { id: id("the rule"), clinic: resourceOptions.clinic, resource: resourceOptions.id },
+    options: { id: defineIdOption("the rule"), clinic: resourceOptions.clinic, resource: resourceOptions.id },
     getStreamId: (values) => values.resource,
     run: (log, { id: ruleId, clinic: clinicId, resource: resourceId }, context) =>
       removeRule(log, { resourceId, clinicId, ruleId }, context),

@@ -9,15 +9,23 @@ import {
   suspendClinic,
 } from "../../operations/clinic-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { flag, id, newId, number, text, textOrNull, timeZone } from "../framework/option.ts";
+import {
+  defineFlagOption,
+  defineIdOption,
+  defineNewIdOption,
+  defineNullableTextOption,
+  defineNumberOption,
+  defineTextOption,
+  timeZone,
+} from "../framework/option.ts";
 
 const { ClinicRegistered, ClinicSuspended, BranchOpened, SubscriptionChanged, EntitlementSet } =
   clinicCategory.events;
 const clinicFields = ClinicRegistered.shape;
 const CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
-const clinic = id("the clinic");
-const reason = text(ClinicSuspended.shape.reason, "reason");
+const clinic = defineIdOption("the clinic");
+const reason = defineTextOption(ClinicSuspended.shape.reason, "reason");
 
 export const clinicCommands: Command[] = [
   defineCommand(clinicCategory, {
@@ -26,16 +34,23 @@ export const clinicCommands: Command[] = [
     example:
       "--slug lake-vets --name 'Lake Vets' --timezone Europe/Zurich --currency CHF --locale de-CH --city Zug",
     options: {
-      id: newId("the new clinic's id"),
-      environment: text(clinicFields.environment.default("production"), "sandbox or production", "name"),
-      slug: text(clinicFields.slug, "short name for URLs: lower-case letters, digits and hyphens"),
-      name: text(clinicFields.name, "name"),
-      timezone: text(timeZone, "IANA time zone, such as Europe/Zurich", "zone"),
-      currency: text(clinicFields.currency, "ISO 4217 code, such as CHF", "code"),
-      locale: text(clinicFields.locale, "BCP 47 language tag, such as de-CH", "tag"),
-      city: textOrNull(clinicFields.city, "city"),
-      demo: flag("mark the clinic as a demo"),
-      demoExpiresAt: textOrNull(
+      id: defineNewIdOption("the new clinic's id"),
+      environment: defineTextOption(
+        clinicFields.environment.default("production"),
+        "sandbox or production",
+        "name",
+      ),
+      slug: defineTextOption(
+        clinicFields.slug,
+        "short name for URLs: lower-case letters, digits and hyphens",
+      ),
+      name: defineTextOption(clinicFields.name, "name"),
+      timezone: defineTextOption(timeZone, "IANA time zone, such as Europe/Zurich", "zone"),
+      currency: defineTextOption(clinicFields.currency, "ISO 4217 code, such as CHF", "code"),
+      locale: defineTextOption(clinicFields.locale, "BCP 47 language tag, such as de-CH", "tag"),
+      city: defineNullableTextOption(clinicFields.city, "city"),
+      demo: defineFlagOption("mark the clinic as a demo"),
+      demoExpiresAt: defineNullableTextOption(
         clinicFields.demoExpiresAt,
         "time at which a demo clinic expires",
         "date-time",
@@ -72,13 +87,13 @@ export const clinicCommands: Command[] = [
     example: `--id ${CLINIC_ID} --plan professional --status active --current-period-end 2027-01-01T00:00:00Z`,
     options: {
       id: clinic,
-      plan: text(SubscriptionChanged.shape.plan, "name of the plan"),
-      status: text(
+      plan: defineTextOption(SubscriptionChanged.shape.plan, "name of the plan"),
+      status: defineTextOption(
         SubscriptionChanged.shape.status,
         "trialing, active, past_due, cancelled or expired",
         "status",
       ),
-      currentPeriodEnd: textOrNull(
+      currentPeriodEnd: defineNullableTextOption(
         SubscriptionChanged.shape.currentPeriodEnd,
         "end of the paid period",
         "date-time",
@@ -93,10 +108,13 @@ export const clinicCommands: Command[] = [
     example: `--id ${CLINIC_ID} --key scheduling.advanced`,
     options: {
       id: clinic,
-      key: text(EntitlementSet.shape.key, "name of the entitlement, such as scheduling.advanced"),
-      disabled: flag("disable the entitlement instead of enabling it"),
-      limit: number(EntitlementSet.shape.limit.default(null), "quantity of a counted entitlement"),
-      effectiveUntil: textOrNull(
+      key: defineTextOption(EntitlementSet.shape.key, "name of the entitlement, such as scheduling.advanced"),
+      disabled: defineFlagOption("disable the entitlement instead of enabling it"),
+      limit: defineNumberOption(
+        EntitlementSet.shape.limit.default(null),
+        "quantity of a counted entitlement",
+      ),
+      effectiveUntil: defineNullableTextOption(
         EntitlementSet.shape.effectiveUntil,
         "time at which the entitlement ends",
         "date-time",
@@ -110,10 +128,10 @@ export const clinicCommands: Command[] = [
     summary: "Opens a branch of a clinic. The first branch is the main branch.",
     example: `--clinic ${CLINIC_ID} --name 'Old Town' --city Zug`,
     options: {
-      id: newId("the new branch's id"),
+      id: defineNewIdOption("the new branch's id"),
       clinic,
-      name: text(BranchOpened.shape.name, "name"),
-      city: textOrNull(BranchOpened.shape.city, "city"),
+      name: defineTextOption(BranchOpened.shape.name, "name"),
+      city: defineNullableTextOption(BranchOpened.shape.city, "city"),
     },
     getStreamId: (values) => values.clinic,
     run: (log, { id: branchId, clinic: clinicId, ...branch }, context) =>

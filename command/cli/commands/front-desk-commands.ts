@@ -9,7 +9,13 @@ import {
   releaseHold,
 } from "../../operations/front-desk-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { id, newId, number, text, textOrNull } from "../framework/option.ts";
+import {
+  defineIdOption,
+  defineNewIdOption,
+  defineNullableTextOption,
+  defineNumberOption,
+  defineTextOption,
+} from "../framework/option.ts";
 
 const holdFields = holdCategory.events.HoldPlaced.shape;
 const ticketFields = queueTicketCategory.events.QueueTicketIssued.shape;
@@ -17,15 +23,15 @@ const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const BRANCH_OPTION = "--branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005";
 const ID_OPTION = "--id 6e8a4c7b-2c59-49c4-b0c9-7a6d5e4f0006";
 
-const clinic = id("the clinic");
-const branch = id("the branch");
+const clinic = defineIdOption("the clinic");
+const branch = defineIdOption("the branch");
 
 function defineTicketTransition(verb: string, summary: string, operation: typeof callTicket): Command {
   return defineCommand(queueTicketCategory, {
     name: `ticket ${verb}`,
     summary,
     example: `${ID_OPTION} ${CLINIC_OPTION}`,
-    options: { id: id("the ticket"), clinic },
+    options: { id: defineIdOption("the ticket"), clinic },
     run: (log, { id: ticketId, clinic: clinicId }, context) =>
       operation(log, { ticketId, clinicId }, context),
   });
@@ -37,17 +43,17 @@ export const frontDeskCommands: Command[] = [
     summary: "Reserves a time span before an appointment exists.",
     example: `${CLINIC_OPTION} ${BRANCH_OPTION} --starts-at 2027-03-01T09:00:00+01:00 --ends-at 2027-03-01T09:30:00+01:00 --expires-at 2027-02-28T18:00:00+01:00`,
     options: {
-      id: newId("the new hold's id"),
+      id: defineNewIdOption("the new hold's id"),
       clinic,
       branch,
-      resource: textOrNull(
+      resource: defineNullableTextOption(
         holdFields.resourceId,
         "the resource; default: any resource of the branch",
         "uuid",
       ),
-      startsAt: text(holdFields.startsAt, "start of the hold", "date-time"),
-      endsAt: text(holdFields.endsAt, "end of the hold", "date-time"),
-      expiresAt: text(holdFields.expiresAt, "time at which the hold expires", "date-time"),
+      startsAt: defineTextOption(holdFields.startsAt, "start of the hold", "date-time"),
+      endsAt: defineTextOption(holdFields.endsAt, "end of the hold", "date-time"),
+      expiresAt: defineTextOption(holdFields.expiresAt, "time at which the hold expires", "date-time"),
     },
     run: (log, { id: holdId, clinic: clinicId, branch: branchId, resource: resourceId, ...times }, context) =>
       placeHold(log, { holdId, clinicId, branchId, resourceId, ...times }, context),
@@ -56,7 +62,7 @@ export const frontDeskCommands: Command[] = [
     name: "hold release",
     summary: "Releases a hold.",
     example: `${ID_OPTION} ${CLINIC_OPTION}`,
-    options: { id: id("the hold"), clinic },
+    options: { id: defineIdOption("the hold"), clinic },
     run: (log, { id: holdId, clinic: clinicId }, context) => releaseHold(log, { holdId, clinicId }, context),
   }),
   defineCommand(queueTicketCategory, {
@@ -64,27 +70,31 @@ export const frontDeskCommands: Command[] = [
     summary: "Issues a ticket for the front-desk queue.",
     example: `${CLINIC_OPTION} ${BRANCH_OPTION} --number A017 --date 2027-03-01`,
     options: {
-      id: newId("the new ticket's id"),
+      id: defineNewIdOption("the new ticket's id"),
       clinic,
       branch,
-      appointment: textOrNull(ticketFields.appointmentId, "the appointment", "uuid"),
-      visit: textOrNull(ticketFields.visitId, "the visit", "uuid"),
-      animal: textOrNull(ticketFields.animalId, "the animal", "uuid"),
-      number: text(ticketFields.ticketNumber, "ticket number that the front desk calls"),
-      date: text(ticketFields.queueDate, "date of the queue, in the clinic's time zone", "YYYY-MM-DD"),
-      arrivalType: text(
+      appointment: defineNullableTextOption(ticketFields.appointmentId, "the appointment", "uuid"),
+      visit: defineNullableTextOption(ticketFields.visitId, "the visit", "uuid"),
+      animal: defineNullableTextOption(ticketFields.animalId, "the animal", "uuid"),
+      number: defineTextOption(ticketFields.ticketNumber, "ticket number that the front desk calls"),
+      date: defineTextOption(
+        ticketFields.queueDate,
+        "date of the queue, in the clinic's time zone",
+        "YYYY-MM-DD",
+      ),
+      arrivalType: defineTextOption(
         ticketFields.arrivalType.default("appointment"),
         "type of arrival, such as walk_in; default: appointment",
       ),
-      priority: text(
+      priority: defineTextOption(
         ticketFields.priority.default("normal"),
         "priority of the ticket, such as urgent; default: normal",
       ),
-      estimatedWaitMinutes: number(
+      estimatedWaitMinutes: defineNumberOption(
         ticketFields.estimatedWaitMinutes.default(null),
         "estimated wait in minutes",
       ),
-      notes: textOrNull(ticketFields.notes, "notes"),
+      notes: defineNullableTextOption(ticketFields.notes, "notes"),
     },
     run: (log, values, context) => {
       const {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { label, uuid } from "../../../shared/domain/events/fields.ts";
-import { installationId } from "../../../shared/domain/events/ids.ts";
+import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { installationCategory, scope, scopes } from "../../../shared/domain/events/partner.ts";
 import {
   agreeRateLimit,
@@ -10,27 +10,36 @@ import {
   revokeInstallation,
 } from "../../operations/installation-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { id, list, number, omitUndefined, textOrNull } from "../framework/option.ts";
+import {
+  defineIdOption,
+  defineListOption,
+  defineNullableTextOption,
+  defineNumberOption,
+  omitUndefined,
+} from "../framework/option.ts";
 
 const approvalFields = installationCategory.events.InstallationApproved.shape;
 const INSTALLATION_EXAMPLE =
   "--application 4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009 --clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
-const installationOptions = { application: id("the application"), clinic: id("the clinic") };
+const installationOptions = {
+  application: defineIdOption("the application"),
+  clinic: defineIdOption("the clinic"),
+};
 type InstallationValues = Record<keyof typeof installationOptions, string>;
 const toStreamId = ({ application, clinic }: { [Name in keyof InstallationValues]?: string | undefined }) =>
-  application && clinic && installationId(application, clinic);
+  application && clinic && deriveInstallationId(application, clinic);
 const toReference = ({ application, clinic }: InstallationValues) => ({
   applicationId: application,
   clinicId: clinic,
 });
 const defineScopesOption = (defaultScopes: string) =>
-  list(
+  defineListOption(
     z.array(scope).min(1).optional(),
     `scopes, from ${scopes.join(", ")}; default: ${defaultScopes}`,
     "scopes",
   );
-const reason = textOrNull(label, "reason");
+const reason = defineNullableTextOption(label, "reason");
 
 export const installationCommands: Command[] = [
   defineCommand(installationCategory, {
@@ -48,18 +57,21 @@ export const installationCommands: Command[] = [
     example: `${INSTALLATION_EXAMPLE} --membership 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002`,
     options: {
       ...installationOptions,
-      membership: textOrNull(
+      membership: defineNullableTextOption(
         uuid,
         "the membership of the approving administrator; optional only in the sandbox",
         "uuid",
       ),
       scopes: defineScopesOption("all"),
-      branches: list(
+      branches: defineListOption(
         approvalFields.branchIds.optional(),
         "the branches, separated by commas; default: all",
         "uuids",
       ),
-      rateLimit: number(approvalFields.rateLimitPerMinute.optional(), "requests per minute; default: 120"),
+      rateLimit: defineNumberOption(
+        approvalFields.rateLimitPerMinute.optional(),
+        "requests per minute; default: 120",
+      ),
     },
     getStreamId: toStreamId,
     run: (log, { membership: membershipId, scopes, branches, rateLimit, ...values }, context) => {
@@ -74,7 +86,7 @@ export const installationCommands: Command[] = [
     options: {
       ...installationOptions,
       scopes: defineScopesOption("unchanged"),
-      branches: list(
+      branches: defineListOption(
         z.array(uuid).min(1).optional(),
         "the remaining branches, separated by commas; default: unchanged",
         "uuids",
@@ -94,7 +106,7 @@ export const installationCommands: Command[] = [
     example: `${INSTALLATION_EXAMPLE} --rate-limit 600`,
     options: {
       ...installationOptions,
-      rateLimit: number(approvalFields.rateLimitPerMinute, "requests per minute"),
+      rateLimit: defineNumberOption(approvalFields.rateLimitPerMinute, "requests per minute"),
     },
     getStreamId: toStreamId,
     run: (log, { rateLimit: rateLimitPerMinute, ...values }, context) =>

@@ -10,14 +10,20 @@ import {
   withdrawWebhookOrigin,
 } from "../../operations/application-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { id, list, newId, text, textOrNull } from "../framework/option.ts";
+import {
+  defineIdOption,
+  defineListOption,
+  defineNewIdOption,
+  defineNullableTextOption,
+  defineTextOption,
+} from "../framework/option.ts";
 
 const applicationFields = partnerApplicationCategory.events.ApplicationRegistered.shape;
 const APPLICATION_ID = "4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009";
 
-const application = id("the application");
-const reason = textOrNull(label, "reason");
-const origin = text(
+const application = defineIdOption("the application");
+const reason = defineNullableTextOption(label, "reason");
+const origin = defineTextOption(
   z.string().max(300),
   "scheme, host and port, such as https://hooks.example.com",
   "origin",
@@ -30,10 +36,10 @@ export const partnerCommands: Command[] = [
       "Registers a partner's application in one environment. The application's id is its OAuth client id.",
     example: "--name 'Pet Planner' --environment sandbox --scopes clinic:read,appointments:read",
     options: {
-      id: newId("the new application's id"),
-      name: text(applicationFields.name, "name"),
-      environment: text(applicationFields.environment, "sandbox or production", "name"),
-      scopes: list(applicationFields.scopes, `scopes, from ${scopes.join(", ")}`, "scopes"),
+      id: defineNewIdOption("the new application's id"),
+      name: defineTextOption(applicationFields.name, "name"),
+      environment: defineTextOption(applicationFields.environment, "sandbox or production", "name"),
+      scopes: defineListOption(applicationFields.scopes, `scopes, from ${scopes.join(", ")}`, "scopes"),
     },
     run: (log, { id: applicationId, ...rest }, context) =>
       registerApplication(log, { applicationId, ...rest }, context),
@@ -64,7 +70,7 @@ export const partnerCommands: Command[] = [
     name: "partner revoke-credential",
     summary: "Revokes a client secret and all access tokens issued for it.",
     example: `--application ${APPLICATION_ID} --credential 1e2d3c4b-5a69-4788-96a5-b4c3d2e1f00a`,
-    options: { application, credential: id("the credential") },
+    options: { application, credential: defineIdOption("the credential") },
     getStreamId: (values) => values.application,
     run: (log, { application: applicationId, credential: credentialId }, context) =>
       revokeCredential(log, { applicationId, credentialId }, context),

@@ -14,27 +14,33 @@ import {
   selectClinic,
 } from "../../operations/people-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { id, list, newId, text, textOrNull } from "../framework/option.ts";
+import {
+  defineIdOption,
+  defineListOption,
+  defineNewIdOption,
+  defineNullableTextOption,
+  defineTextOption,
+} from "../framework/option.ts";
 
 const membershipFields = membershipCategory.events.MembershipGranted.shape;
 const staffFields = staffCategory.events.StaffMemberHired.shape;
 const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const ID_OPTION = "--id 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
 
-const clinic = id("the clinic");
-const membershipOptions = { id: id("the membership"), clinic };
-const staffOptions = { id: id("the staff member"), clinic };
+const clinic = defineIdOption("the clinic");
+const membershipOptions = { id: defineIdOption("the membership"), clinic };
+const staffOptions = { id: defineIdOption("the staff member"), clinic };
 const rightsOptions = {
-  role: text(
+  role: defineTextOption(
     membershipFields.role,
     "role: owner, manager, veterinarian, receptionist or assistant; a role grants no permissions",
     "role",
   ),
-  permissions: list(
+  permissions: defineListOption(
     membershipFields.permissions,
     "permissions, separated by commas: manage_staff, view_clinical, manage_schedule, manage_tenant",
   ),
-  branches: list(
+  branches: defineListOption(
     membershipFields.branchIds.default([]),
     "the branches, separated by commas; default: all",
     "uuids",
@@ -54,12 +60,12 @@ export const peopleCommands: Command[] = [
       "Makes a portal user a member of a clinic. The user must accept the membership, unless --accepted-at is given.",
     example: `${CLINIC_OPTION} --user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f --role owner --permissions manage_staff,view_clinical,manage_schedule,manage_tenant`,
     options: {
-      id: newId("the new membership's id"),
+      id: defineNewIdOption("the new membership's id"),
       clinic,
-      user: id("the portal user: the `sub` claim of the user's session"),
-      staff: textOrNull(membershipFields.staffId, "the staff member who is this user", "uuid"),
+      user: defineIdOption("the portal user: the `sub` claim of the user's session"),
+      staff: defineNullableTextOption(membershipFields.staffId, "the staff member who is this user", "uuid"),
       ...rightsOptions,
-      acceptedAt: textOrNull(
+      acceptedAt: defineNullableTextOption(
         membershipFields.acceptedAt,
         "time at which the user accepted the invitation",
         "date-time",
@@ -92,7 +98,7 @@ export const peopleCommands: Command[] = [
     example: `${ID_OPTION} ${CLINIC_OPTION} --reason 'Left the practice'`,
     options: {
       ...membershipOptions,
-      reason: textOrNull(membershipCategory.events.MembershipRevoked.shape.reason, "reason"),
+      reason: defineNullableTextOption(membershipCategory.events.MembershipRevoked.shape.reason, "reason"),
     },
     run: (log, { id: membershipId, clinic: clinicId, reason }, context) =>
       revokeMembership(log, { membershipId, clinicId, reason }, context),
@@ -102,9 +108,9 @@ export const peopleCommands: Command[] = [
     summary: "Selects the clinic and branch that a portal user sees.",
     example: `--user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f ${CLINIC_OPTION}`,
     options: {
-      user: id("the portal user"),
+      user: defineIdOption("the portal user"),
       clinic,
-      branch: textOrNull(
+      branch: defineNullableTextOption(
         portalUserCategory.events.ClinicSelected.shape.branchId,
         "the branch; default: the user's first branch",
         "uuid",
@@ -119,11 +125,11 @@ export const peopleCommands: Command[] = [
     summary: "Adds a staff member to a clinic.",
     example: `${CLINIC_OPTION} --full-name 'Ada Example' --email ada@example.com --role veterinarian`,
     options: {
-      id: newId("the new staff member's id"),
+      id: defineNewIdOption("the new staff member's id"),
       clinic,
-      user: textOrNull(staffFields.userId, "the portal user who is this staff member", "uuid"),
-      fullName: textOrNull(staffFields.fullName, "name"),
-      email: textOrNull(staffFields.email, "e-mail address", "address"),
+      user: defineNullableTextOption(staffFields.userId, "the portal user who is this staff member", "uuid"),
+      fullName: defineNullableTextOption(staffFields.fullName, "name"),
+      email: defineNullableTextOption(staffFields.email, "e-mail address", "address"),
       role: rightsOptions.role,
     },
     run: (log, { id: staffId, clinic: clinicId, user: userId, ...rest }, context) =>

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
-import { type Category, streamName } from "../../../shared/domain/events/category.ts";
+import { type Category, toStreamName } from "../../../shared/domain/events/category.ts";
 import { describeIssue } from "../../../shared/domain/validation/describe-issue.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { CommandContext } from "../../handling/handle.ts";
@@ -124,7 +124,7 @@ export function defineCommand<O extends Options>(
         return { id, events: events.length, position, extraValues: { ...otherIds, ...extraValues } };
       };
       const ids = [...new Set([changedId, ...collectIds(values)])];
-      return { prepared: { changedId, stream: streamName(category, changedId), ids, run } };
+      return { prepared: { changedId, stream: toStreamName(category, changedId), ids, run } };
     },
   };
 }

@@ -10,7 +10,7 @@ export interface Option<Schema extends z.ZodType = z.ZodType> {
   /** Placeholder for the value in the help text; undefined for a flag, which has no value. */
   placeholder: string | undefined;
   /** Converts text of the command line to the JSON type that the schema expects. Returns unsuitable text unchanged. */
-  fromText(text: string): unknown;
+  fromText(given: string): unknown;
   /** If true, the command line generates an omitted id. */
   isGenerated: boolean;
 }
@@ -19,18 +19,26 @@ function createOption<Schema extends z.ZodType>(
   schema: Schema,
   help: string,
   placeholder: string | undefined,
-  fromText: (text: string) => unknown,
+  fromText: (given: string) => unknown,
 ): Option<Schema> {
   return { schema, help, placeholder, fromText, isGenerated: false };
 }
 
 /** Defines an option with a text value. */
-export function text<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
+export function defineTextOption<Schema extends z.ZodType>(
+  schema: Schema,
+  help: string,
+  placeholder = "text",
+) {
   return createOption(schema, help, placeholder, (given) => given);
 }
 
 /** Defines an option with an optional text: null if the option is omitted or, on the command line, empty. */
-export function textOrNull<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
+export function defineNullableTextOption<Schema extends z.ZodType>(
+  schema: Schema,
+  help: string,
+  placeholder = "text",
+) {
   return createOption(schema.nullable().default(null), help, placeholder, toNullIfEmpty);
 }
 
@@ -38,24 +46,32 @@ export function textOrNull<Schema extends z.ZodType>(schema: Schema, help: strin
  * Defines an option that changes a stored text. An omitted option leaves the text unchanged. An empty value clears the
  * text (null).
  */
-export function textToChange<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
+export function defineTextChangeOption<Schema extends z.ZodType>(
+  schema: Schema,
+  help: string,
+  placeholder = "text",
+) {
   return createOption(schema.optional(), help, placeholder, toNullIfEmpty);
 }
 
 /** Defines an option with a numeric value. */
-export function number<Schema extends z.ZodType>(schema: Schema, help: string) {
+export function defineNumberOption<Schema extends z.ZodType>(schema: Schema, help: string) {
   return createOption(schema, help, "number", (given) =>
     /^-?\d+(\.\d+)?$/.test(given) ? Number(given) : given,
   );
 }
 
 /** Defines an option without a value: true if given, otherwise false. */
-export function flag(help: string) {
+export function defineFlagOption(help: string) {
   return createOption(z.boolean().default(false), help, undefined, () => true);
 }
 
 /** Defines an option with a list of values, separated by commas on the command line. */
-export function list<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "list") {
+export function defineListOption<Schema extends z.ZodType>(
+  schema: Schema,
+  help: string,
+  placeholder = "list",
+) {
   return createOption(schema, help, placeholder, (given) => given.split(",").map((item) => item.trim()));
 }
 
@@ -66,7 +82,7 @@ const MAX_NESTING_LEVELS = 100;
  * Defines an option with a JSON value. The schema of the stored event allows deeper nesting, so that earlier events stay
  * readable.
  */
-export function json<Schema extends z.ZodType>(schema: Schema, help: string) {
+export function defineJsonOption<Schema extends z.ZodType>(schema: Schema, help: string) {
   const bounded = z
     .unknown()
     .optional()
@@ -85,13 +101,13 @@ export function json<Schema extends z.ZodType>(schema: Schema, help: string) {
 export const timeZone = z.string().refine((name) => timeZones.has(name), TIME_ZONE_RULE);
 
 /** Defines an option with the id of an existing object. */
-export function id(help: string): Option<typeof uuid> {
-  return text(uuid, help, "uuid");
+export function defineIdOption(help: string): Option<typeof uuid> {
+  return defineTextOption(uuid, help, "uuid");
 }
 
 /** Defines an option with the id of the object that the command creates. Only an import requires the id. */
-export function newId(help: string): Option<typeof uuid> {
-  return { ...id(help), isGenerated: true };
+export function defineNewIdOption(help: string): Option<typeof uuid> {
+  return { ...defineIdOption(help), isGenerated: true };
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
-import { currentVersion } from "../../../shared/domain/events/upcasters.ts";
+import { getCurrentVersion } from "../../../shared/domain/events/upcasters.ts";
 import {
   EMPTY_STREAM,
   type EventLog,
@@ -55,7 +55,7 @@ function toRecordedEvents(
 ): RecordedEvent[] {
   return events.map(({ id, event, metadata }, index) => {
     const revision = lastRevision + 1n + BigInt(index);
-    const stored = { ...metadata, schemaVersion: currentVersion(event.type) };
+    const stored = { ...metadata, schemaVersion: getCurrentVersion(event.type) };
     return { ...event, id, metadata: stored, stream, revision, position };
   });
 }

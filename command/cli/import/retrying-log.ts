@@ -48,7 +48,7 @@ export function createRetryingEventLog(
         deadline ??= performance.now() + timeoutMs;
         if (signal.aborted || performance.now() >= deadline) throw error;
         setAvailable(false);
-        await delays.next(signal);
+        await delays.pause(signal);
         if (signal.aborted) throw error;
       }
     }

@@ -1,7 +1,7 @@
 import { registerAnimal, registerCustomer } from "../../../command/operations/people-operations.ts";
 import type { AnimalRegistration } from "../../../shared/domain/clinic/animal.ts";
 import type { DemoClinic } from "./clinics.ts";
-import { createChoices, demoId } from "./random.ts";
+import { createChoices, deriveDemoId } from "./random.ts";
 import { type Chain, createStep } from "./steps.ts";
 import { addDays, DAY_MS, toLocalDate } from "./time.ts";
 
@@ -28,8 +28,8 @@ export interface DemoAnimal {
 export function listAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "customers">): DemoAnimal[] {
   return Array.from({ length: customers }, (_, customer) =>
     Array.from({ length: 1 + (customer % 2) }, (_, animal) => ({
-      id: demoId(slug, "animal", customer, animal),
-      customerId: demoId(slug, "customer", customer),
+      id: deriveDemoId(slug, "animal", customer, animal),
+      customerId: deriveDemoId(slug, "customer", customer),
     })),
   ).flat();
 }
@@ -52,7 +52,7 @@ export function registerCustomers(clinic: DemoClinic, now: number): Chain[] {
 }
 
 function describeCustomer(clinic: DemoClinic, index: number) {
-  const customerId = demoId(clinic.slug, "customer", index);
+  const customerId = deriveDemoId(clinic.slug, "customer", index);
   const draw = createChoices(customerId);
   const [firstName, lastName] = [draw.pick(clinic.firstNames), draw.pick(clinic.lastNames)];
   return {

@@ -9,12 +9,12 @@ import {
   openSandboxClinic,
 } from "../../../command/operations/sandbox-operations.ts";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
-import { sandboxClinicId, sandboxEntityId } from "../../../shared/domain/events/ids.ts";
+import { deriveSandboxClinicId, deriveSandboxEntityId } from "../../../shared/domain/events/ids.ts";
 import { scopes } from "../../../shared/domain/events/partner.ts";
 import { listSandboxBranches } from "../../../shared/domain/partner/sandbox-fixture.ts";
 import { listAnimals } from "./animals.ts";
 import { type DemoClinic, demoClinics } from "./clinics.ts";
-import { demoId } from "./random.ts";
+import { deriveDemoId } from "./random.ts";
 import { type Chain, createStep } from "./steps.ts";
 import { DAY_MS } from "./time.ts";
 
@@ -30,12 +30,12 @@ export interface DemoApplication {
 const [lindenhof] = demoClinics;
 if (!lindenhof) throw new Error("the demo data has no clinic");
 
-const sandboxApplication = demoId("application", "sandbox");
+const sandboxApplication = deriveDemoId("application", "sandbox");
 
 /** Clinic of the sandbox application, with the profile of a demo clinic. Its portal user and the examples need it. */
 export const sandboxClinic: DemoClinic = {
   ...lindenhof,
-  id: sandboxClinicId(sandboxApplication),
+  id: deriveSandboxClinicId(sandboxApplication),
   slug: "sandbox-clinic",
   name: "Sandbox Clinic",
   branches: listSandboxBranches(sandboxApplication),
@@ -43,24 +43,24 @@ export const sandboxClinic: DemoClinic = {
 
 export const demoApplications: DemoApplication[] = [
   {
-    id: demoId("application", "production"),
+    id: deriveDemoId("application", "production"),
     name: "Pet Planner",
     environment: "production",
     clinic: lindenhof,
-    approver: demoId(lindenhof.slug, "membership", "owner"),
+    approver: deriveDemoId(lindenhof.slug, "membership", "owner"),
   },
   {
     id: sandboxApplication,
     name: "Pet Planner (sandbox)",
     environment: "sandbox",
     clinic: sandboxClinic,
-    approver: demoId(sandboxClinic.slug, "membership", "owner"),
+    approver: deriveDemoId(sandboxClinic.slug, "membership", "owner"),
   },
 ];
 
 /** Returns the id of the animal in the application's example requests. */
 export function findExampleAnimal({ id, environment, clinic }: DemoApplication): string {
-  if (environment === "sandbox") return sandboxEntityId(id, "animal", "Biscuit");
+  if (environment === "sandbox") return deriveSandboxEntityId(id, "animal", "Biscuit");
   const [animal] = listAnimals(clinic);
   if (!animal) throw new Error(`${clinic.slug} has no animal`);
   return animal.id;

@@ -1,5 +1,5 @@
 import type { ClinicStatus } from "../../../shared/domain/clinic/clinic.ts";
-import { demoId } from "./random.ts";
+import { deriveDemoId } from "./random.ts";
 
 /** A clinic of the demo data, with lists of first and last names for its people. */
 export interface DemoClinic {
@@ -24,7 +24,7 @@ export interface DemoClinic {
 }
 
 const createBranch = (slug: string, name: string, city: string) => ({
-  id: demoId(slug, "branch", name),
+  id: deriveDemoId(slug, "branch", name),
   name,
   city,
 });
@@ -33,7 +33,7 @@ const splitNames = (names: string) => names.split(" ");
 
 export const demoClinics: DemoClinic[] = [
   {
-    id: demoId("lindenhof"),
+    id: deriveDemoId("lindenhof"),
     slug: "tierklinik-lindenhof",
     name: "Tierklinik Lindenhof",
     timezone: "Europe/Berlin",
@@ -59,7 +59,7 @@ export const demoClinics: DemoClinic[] = [
     ),
   },
   {
-    id: demoId("harbour"),
+    id: deriveDemoId("harbour"),
     slug: "harbour-vets",
     name: "Harbour Vets",
     timezone: "Australia/Sydney",
@@ -81,7 +81,7 @@ export const demoClinics: DemoClinic[] = [
     ),
   },
   {
-    id: demoId("del-sol"),
+    id: deriveDemoId("del-sol"),
     slug: "clinica-del-sol",
     name: "Clínica Veterinaria del Sol",
     timezone: "America/Mexico_City",

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import { z } from "zod";
-import { type CommandContext, load } from "../../../command/handling/handle.ts";
+import { type CommandContext, loadAggregate } from "../../../command/handling/handle.ts";
 import {
   hashClientSecret,
   issueCredential,
@@ -34,7 +34,8 @@ export async function ensureClientSecrets(
   for (const applicationId of applicationIds) {
     const savedSecret = saved[applicationId];
     const savedHash = savedSecret && hashClientSecret(savedSecret);
-    const credentials = (await load(log, applicationAggregate, applicationId)).state?.credentials ?? [];
+    const credentials =
+      (await loadAggregate(log, applicationAggregate, applicationId)).state?.credentials ?? [];
     if (savedSecret && credentials.some(({ secretHash }) => secretHash === savedHash)) {
       secrets[applicationId] = savedSecret;
       continue;
@@ -56,7 +57,7 @@ export async function ensureAuditorCredential(log: EventLog, file: string, now: 
   const saved = readCredentials(file);
   const savedCredential = saved[AUDITOR_KEY];
   const parsed = savedCredential === undefined ? undefined : readCredential(savedCredential);
-  const auditor = parsed && (await load(log, auditorAggregate, parsed.auditorId)).state;
+  const auditor = parsed && (await loadAggregate(log, auditorAggregate, parsed.auditorId)).state;
   if (savedCredential && auditor?.secretHash === parsed?.secretHash && auditor?.revoked === false)
     return savedCredential;
   const input = { auditorId: randomUUID(), name: "Demo auditor", clinicIds: null, expiresAt: null };

@@ -1,5 +1,5 @@
 import { createCachingEventLog } from "../../../command/cli/import/caching-log.ts";
-import { load } from "../../../command/handling/handle.ts";
+import { loadAggregate } from "../../../command/handling/handle.ts";
 import { portalUserAggregate } from "../../../shared/domain/clinic/portal-user.ts";
 import { scopes } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
@@ -48,7 +48,7 @@ export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
 
 async function isSeeded(log: EventLog): Promise<boolean> {
   const last = listPortalUsers().at(-1);
-  return last !== undefined && (await load(log, portalUserAggregate, last.id)).state !== undefined;
+  return last !== undefined && (await loadAggregate(log, portalUserAggregate, last.id)).state !== undefined;
 }
 
 async function seed(log: EventLog, now: number, options: DemoOptions): Promise<void> {

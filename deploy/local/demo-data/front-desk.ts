@@ -8,8 +8,8 @@ import {
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { listAnimals } from "./animals.ts";
 import type { DemoClinic } from "./clinics.ts";
-import { createChoices, demoId } from "./random.ts";
-import { roomId } from "./resources.ts";
+import { createChoices, deriveDemoId } from "./random.ts";
+import { deriveRoomId } from "./resources.ts";
 import { type Chain, createStep } from "./steps.ts";
 import { addDays, DAY_MS, fromLocalTime, MINUTE_MS, toLocalDate } from "./time.ts";
 import type { DemoAppointment } from "./week.ts";
@@ -24,7 +24,7 @@ export function addTicket(appointment: DemoAppointment, now: number): Chain {
   const isCalled = status === "in_consultation" || status === "completed";
   if (!isCalled && status !== "waiting") return [];
   const clinicId = clinic.id;
-  const ticketId = demoId(appointmentId, "ticket");
+  const ticketId = deriveDemoId(appointmentId, "ticket");
   const ticket = { ticketId, clinicId };
   const issue = {
     ...{ ...ticket, branchId, appointmentId, visitId: null, animalId, queueDate: date },
@@ -43,7 +43,7 @@ export function addTicket(appointment: DemoAppointment, now: number): Chain {
 export function addWalkIns(clinic: DemoClinic, now: number): Chain[] {
   const queueDate = toLocalDate(clinic.timezone, now);
   return clinic.branches.map(({ id: branchId }) => {
-    const ticketId = demoId(branchId, "walk-in", queueDate);
+    const ticketId = deriveDemoId(branchId, "walk-in", queueDate);
     const animal = createChoices(ticketId).pick(listAnimals(clinic));
     const issue = {
       ...{ ticketId, clinicId: clinic.id, branchId, appointmentId: null, visitId: null, animalId: animal.id },
@@ -61,9 +61,9 @@ export function addHolds(clinic: DemoClinic, now: number): Chain[] {
   return clinic.branches.flatMap(({ id: branchId }) =>
     ["12:00", "13:00"].map((time, index) => {
       const startsAt = fromLocalTime(timezone, tomorrow, time);
-      const holdId = demoId(branchId, "hold", tomorrow, time);
+      const holdId = deriveDemoId(branchId, "hold", tomorrow, time);
       const placement = {
-        ...{ holdId, clinicId, branchId, resourceId: roomId(clinic, branchId, 0) },
+        ...{ holdId, clinicId, branchId, resourceId: deriveRoomId(clinic, branchId, 0) },
         ...{ startsAt: toInstant(startsAt), endsAt: toInstant(startsAt + 30 * MINUTE_MS) },
         expiresAt: toInstant(now + 7 * DAY_MS),
       };

@@ -7,7 +7,7 @@ import {
 } from "../../../command/operations/people-operations.ts";
 import type { MembershipRights } from "../../../shared/domain/clinic/membership.ts";
 import type { DemoClinic } from "./clinics.ts";
-import { demoId } from "./random.ts";
+import { deriveDemoId } from "./random.ts";
 import { type Chain, createStep } from "./steps.ts";
 import { DAY_MS } from "./time.ts";
 
@@ -32,7 +32,7 @@ export interface DemoUser {
 /** Returns a portal user of the clinic for each role. */
 export function createDemoUsers(clinic: DemoClinic): DemoUser[] {
   return (Object.keys(PERMISSIONS) as Role[]).map((role, index) => ({
-    id: demoId(clinic.slug, "user", role),
+    id: deriveDemoId(clinic.slug, "user", role),
     name: `${clinic.firstNames[index]} ${clinic.lastNames[index]}`,
     email: `${role}@${clinic.slug}.example`,
     role,
@@ -43,8 +43,8 @@ export function createDemoUsers(clinic: DemoClinic): DemoUser[] {
 /** Hires a staff member and grants portal access. Receptionists have access only to the clinic's last branch. */
 export function addPortalUser({ id: userId, name, email, role, clinic }: DemoUser, now: number): Chain {
   const clinicId = clinic.id;
-  const staffId = demoId(clinic.slug, "staff", role);
-  const membershipId = demoId(clinic.slug, "membership", role);
+  const staffId = deriveDemoId(clinic.slug, "staff", role);
+  const membershipId = deriveDemoId(clinic.slug, "membership", role);
   const isScoped = role === "receptionist";
   const grant = {
     ...{ membershipId, clinicId, userId, staffId, role, permissions: PERMISSIONS[role], acceptedAt: null },
@@ -64,7 +64,7 @@ export function addPortalUser({ id: userId, name, email, role, clinic }: DemoUse
 export function addOtherStaff(clinic: DemoClinic, now: number): Chain[] {
   const { id: clinicId, slug } = clinic;
   return [5, 6].map((index) => {
-    const staffId = demoId(slug, "staff", index);
+    const staffId = deriveDemoId(slug, "staff", index);
     const fullName = `${clinic.firstNames[index]} ${clinic.lastNames[index]}`;
     const hire = { staffId, clinicId, userId: null, fullName, email: null, role: "assistant" as const };
     const name = `${slug} staff ${index}`;

@@ -4,7 +4,7 @@ import { v5 as uuidv5 } from "uuid";
 const NAMESPACE = "5c1d0c0e-9d0b-4f0f-8a55-1c7a2d6f4b21";
 
 /** Returns the UUID of a demo object. The UUID depends only on the given names. */
-export function demoId(...names: (string | number)[]): string {
+export function deriveDemoId(...names: (string | number)[]): string {
   return uuidv5(names.join("\n"), NAMESPACE);
 }
 

@@ -1,6 +1,6 @@
 import { addResource, setRule } from "../../../command/operations/catalog-operations.ts";
 import type { DemoClinic } from "./clinics.ts";
-import { demoId } from "./random.ts";
+import { deriveDemoId } from "./random.ts";
 import { type Chain, createStep } from "./steps.ts";
 import { DAY_MS } from "./time.ts";
 
@@ -24,8 +24,8 @@ const OPENING_HOURS = [
 ];
 
 /** Returns the id of one of the two rooms of a branch. */
-export function roomId(clinic: DemoClinic, branchId: string, room: 0 | 1): string {
-  return demoId(clinic.slug, "resource", branchId, RESOURCES[room][1]);
+export function deriveRoomId(clinic: DemoClinic, branchId: string, room: 0 | 1): string {
+  return deriveDemoId(clinic.slug, "resource", branchId, RESOURCES[room][1]);
 }
 
 /** Adds the resources and their opening hours to every branch. */
@@ -33,13 +33,13 @@ export function addResources(clinic: DemoClinic, now: number): Chain[] {
   return clinic.branches.flatMap(({ id: branchId }) =>
     RESOURCES.map(([resourceType, name, capacity]) => {
       const { id: clinicId, slug } = clinic;
-      const resourceId = demoId(slug, "resource", branchId, name);
+      const resourceId = deriveDemoId(slug, "resource", branchId, name);
       const ids = { resourceId, clinicId, branchId };
       const addition = { ...ids, resourceType, name, capacity, timezone: null, metadata: {} };
       const prefix = `${slug} ${branchId} ${name}`;
       const at = now - 370 * DAY_MS;
       const rules = OPENING_HOURS.map((hours, index) => {
-        const ruleId = demoId(resourceId, "rule", index);
+        const ruleId = deriveDemoId(resourceId, "rule", index);
         const validity = { validFrom: null, validUntil: null, ruleType: "opening_hours", recurrence: null };
         const rule = { ruleId, ...hours, ...validity };
         return createStep(`${prefix} rule ${index}`, at, setRule, { clinicId, resourceId, rule });

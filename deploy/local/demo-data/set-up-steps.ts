@@ -8,7 +8,7 @@ import {
 } from "../../../command/operations/clinic-operations.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { DemoClinic } from "./clinics.ts";
-import { demoId } from "./random.ts";
+import { deriveDemoId } from "./random.ts";
 import { type Chain, createStep } from "./steps.ts";
 import { DAY_MS } from "./time.ts";
 
@@ -73,7 +73,7 @@ const CATALOG = [
 /** Adds the clinic's services, and withdraws the last service. */
 export function offerServices({ id: clinicId, slug, basePrice }: DemoClinic, now: number): Chain[] {
   return CATALOG.map(([name, category, priceFactor], index) => {
-    const serviceId = demoId(slug, "service", name);
+    const serviceId = deriveDemoId(slug, "service", name);
     const price = Math.round(basePrice * priceFactor * 100) / 100;
     const taxable = category !== null;
     const offer = { serviceId, clinicId, name, category, price, taxable };

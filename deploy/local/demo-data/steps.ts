@@ -5,7 +5,7 @@ import {
 import type { CommandContext } from "../../../command/handling/handle.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { awaitAll } from "../servers/servers.ts";
-import { demoId } from "./random.ts";
+import { deriveDemoId } from "./random.ts";
 
 /** A command that creates a part of the demo data. */
 export interface Step {
@@ -69,14 +69,14 @@ export async function runSteps(
 }
 
 async function runStep(log: EventLog, { name, at, run }: Step): Promise<void> {
-  const causationId = demoId("step", name);
+  const causationId = deriveDemoId("step", name);
   const stepLog = createRecognizingEventLog(log, ({ $causationId }) => $causationId === causationId);
   try {
     await run(stepLog, {
       actor: { type: "operator", id: "demo-data" },
       clinicId: null,
       environment: null,
-      correlationId: demoId("seeding"),
+      correlationId: deriveDemoId("seeding"),
       causationId,
       now: at,
     });

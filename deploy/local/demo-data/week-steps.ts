@@ -11,8 +11,8 @@ import {
 } from "../../../command/operations/appointment-operations.ts";
 import type { AppointmentStatus } from "../../../shared/domain/appointment/appointment.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { createChoices, demoId } from "./random.ts";
-import { roomId } from "./resources.ts";
+import { createChoices, deriveDemoId } from "./random.ts";
+import { deriveRoomId } from "./resources.ts";
 import { type Chain, createStep, type Operation, type Step } from "./steps.ts";
 import { DAY_MS, MINUTE_MS } from "./time.ts";
 import type { DemoAppointment } from "./week.ts";
@@ -20,13 +20,13 @@ import type { DemoAppointment } from "./week.ts";
 /** An operation that changes an appointment's status, and its time in minutes relative to the scheduled time. */
 type StatusChange = [minutes: number, Operation<{ clinicId: string; appointmentId: string }>];
 
-const confirm: StatusChange = [-1440, confirmAppointment];
-const checkIn: StatusChange = [-10, checkInAppointment];
-const wait: StatusChange = [-5, putAppointmentInWaiting];
-const start: StatusChange = [2, startConsultation];
-const complete: StatusChange = [25, completeAppointment];
-const noShow: StatusChange = [30, markNoShow];
-const cancel: StatusChange = [
+const confirmChange: StatusChange = [-1440, confirmAppointment];
+const checkInChange: StatusChange = [-10, checkInAppointment];
+const waitChange: StatusChange = [-5, putAppointmentInWaiting];
+const startChange: StatusChange = [2, startConsultation];
+const completeChange: StatusChange = [25, completeAppointment];
+const noShowChange: StatusChange = [30, markNoShow];
+const cancelChange: StatusChange = [
   -120,
   (log, ids, context) => cancelAppointment(log, { ...ids, reason: "Owner called off" }, context),
 ];
@@ -34,13 +34,13 @@ const cancel: StatusChange = [
 /** Status changes that lead from `requested` to each status. */
 const STATUS_CHANGES: Record<AppointmentStatus, StatusChange[]> = {
   requested: [],
-  confirmed: [confirm],
-  checked_in: [confirm, checkIn],
-  waiting: [confirm, checkIn, wait],
-  in_consultation: [confirm, checkIn, wait, start],
-  completed: [confirm, checkIn, wait, start, complete],
-  cancelled: [confirm, cancel],
-  no_show: [confirm, noShow],
+  confirmed: [confirmChange],
+  checked_in: [confirmChange, checkInChange],
+  waiting: [confirmChange, checkInChange, waitChange],
+  in_consultation: [confirmChange, checkInChange, waitChange, startChange],
+  completed: [confirmChange, checkInChange, waitChange, startChange, completeChange],
+  cancelled: [confirmChange, cancelChange],
+  no_show: [confirmChange, noShowChange],
 };
 
 /**
@@ -69,8 +69,8 @@ function allocateRoom(appointment: DemoAppointment, at: number): Step {
   const allocation = {
     appointmentId,
     clinicId: clinic.id,
-    assignmentId: demoId(appointmentId, "assignment"),
-    resourceId: roomId(clinic, branchId, indexInDay % 2 === 0 ? 0 : 1),
+    assignmentId: deriveDemoId(appointmentId, "assignment"),
+    resourceId: deriveRoomId(clinic, branchId, indexInDay % 2 === 0 ? 0 : 1),
     allocationStart: toInstant(scheduledAt),
     allocationEnd: toInstant(scheduledAt + durationMinutes * MINUTE_MS),
   };

@@ -1,7 +1,7 @@
 import type { AppointmentStatus } from "../../../shared/domain/appointment/appointment.ts";
 import { listAnimals } from "./animals.ts";
 import type { DemoClinic } from "./clinics.ts";
-import { createChoices, demoId } from "./random.ts";
+import { createChoices, deriveDemoId } from "./random.ts";
 import { addDays, fromLocalTime, getWeekday, toLocalDate } from "./time.ts";
 
 /** An appointment of the demo week with its final status. */
@@ -57,7 +57,7 @@ export function createWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
       const times = [0, 6].includes(getWeekday(date)) ? WEEKEND_TIMES : WEEKDAY_TIMES;
       const starts = times.map((time) => fromLocalTime(clinic.timezone, date, time));
       return starts.map((scheduledAt, indexInDay) => {
-        const id = demoId("appointment", branchId, date, indexInDay);
+        const id = deriveDemoId("appointment", branchId, date, indexInDay);
         const draw = createChoices(id);
         const { id: animalId, customerId } = draw.pick(animals);
         return {

@@ -6,7 +6,7 @@ import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { MAX_MESSAGE_BYTES } from "./model/limits.ts";
 import { LogStartError } from "./model/log-errors.ts";
 import { OpenCalls } from "./protocol/calls.ts";
-import { unavailable } from "./protocol/errors.ts";
+import { createUnavailableError } from "./protocol/errors.ts";
 import { addServices } from "./protocol/service.ts";
 import { Store, type StoreOptions } from "./store/store.ts";
 
@@ -60,7 +60,7 @@ async function stopServer(server: Server, store: Store, calls: OpenCalls): Promi
   await store.closeToWrites();
   // gRPC needs one more turn of the event loop to send the responses of the last group.
   await new Promise((resolve) => setImmediate(resolve));
-  calls.endAll(unavailable("The log is shutting down."));
+  calls.endAll(createUnavailableError("The log is shutting down."));
   await new Promise<void>((resolve) => {
     const timer = setTimeout(() => {
       server.forceShutdown();

@@ -23,7 +23,7 @@ const MAX_CHUNKS = 64;
 export class RequestBodies {
   readonly #limits: BodyLimits;
   /** Functions that refuse the incomplete bodies. The function for the oldest body is first. */
-  readonly #incomplete = new Set<() => void>();
+  readonly #refuseFunctions = new Set<() => void>();
   #totalBytes = 0;
 
   constructor(limits: BodyLimits) {
@@ -38,7 +38,7 @@ export class RequestBodies {
       let chunks: Buffer[] = [];
       let size = 0;
       const settle = (result: BodyReadResult) => {
-        this.#incomplete.delete(refuse);
+        this.#refuseFunctions.delete(refuse);
         request.off("data", onData).off("end", onEnd).off("close", onClose);
         if (!Buffer.isBuffer(result)) this.#totalBytes -= size;
         resolve(result);
@@ -54,7 +54,7 @@ export class RequestBodies {
       const onEnd = () => settle(Buffer.concat(chunks));
       const onClose = () => settle("disconnected");
       const refuse = () => settle("out_of_memory");
-      this.#incomplete.add(refuse);
+      this.#refuseFunctions.add(refuse);
       request.on("data", onData).on("end", onEnd).on("close", onClose);
     });
   }
@@ -66,7 +66,7 @@ export class RequestBodies {
 
   /** Refuses incomplete bodies, the oldest first, until the total size is within the limit. */
   #refuseOldestBodies(): void {
-    for (const refuse of this.#incomplete) {
+    for (const refuse of this.#refuseFunctions) {
       if (this.#totalBytes <= this.#limits.maxTotalBytes) return;
       refuse();
     }

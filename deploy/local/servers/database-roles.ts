@@ -133,7 +133,7 @@ async function ensureRoles(client: pg.Client, passwords: Passwords): Promise<voi
 
 async function ensureLogin(client: pg.Client, role: string, password: string): Promise<void> {
   await createRoleIfMissing(client, `CREATE ROLE ${role} LOGIN`);
-  await client.query(`ALTER ROLE ${role} PASSWORD ${client.escapeLiteral(scramVerifier(password))}`);
+  await client.query(`ALTER ROLE ${role} PASSWORD ${client.escapeLiteral(computeScramVerifier(password))}`);
 }
 
 async function createRoleIfMissing(client: pg.Client, sql: string): Promise<void> {
@@ -149,7 +149,7 @@ async function restrictConnections(client: pg.Client, database: string): Promise
 }
 
 /** Returns the SCRAM verifier of a password, so that the password itself never appears in a server log. */
-function scramVerifier(password: string): string {
+function computeScramVerifier(password: string): string {
   const salt = randomBytes(16);
   const salted = pbkdf2Sync(password, salt, 4096, 32, "sha256");
   const mac = (text: string) => createHmac("sha256", salted).update(text).digest();

@@ -2,7 +2,7 @@ import { READ_MODEL_SCHEMA } from "../../../projection/checkpoints/checkpoint.ts
 import { readLogEnd } from "../../../projection/checkpoints/log-end.ts";
 import { DifferentLogError } from "../../../projection/checkpoints/same-log.ts";
 import { createProgressReporter } from "../../../projection/cli/fill-progress.ts";
-import { fingerprintOf } from "../../../projection/engine/ddl.ts";
+import { computeFingerprint } from "../../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { migrate } from "../../../projection/migrate.ts";
@@ -28,7 +28,7 @@ export async function upgradeReadModels(
   signal = new AbortController().signal,
 ): Promise<void> {
   const fingerprint = await readStoredFingerprint(databaseUrl);
-  if (fingerprint === undefined || fingerprint === fingerprintOf(readModels)) return;
+  if (fingerprint === undefined || fingerprint === computeFingerprint(readModels)) return;
   const logger = createLogger("read models", "silent"); // progress is reported through `progress` instead
   const pool = createPool({
     url: databaseUrl,

@@ -24,7 +24,7 @@ export interface LogFile {
    */
   write(chunk: Buffer): void;
   /** Returns the last lines of output. */
-  lastLines(): string[];
+  getLastLines(): string[];
   /** Closes the file. A later write opens the file again. Lost lines are reported even if the file is closed. */
   close(): void;
 }
@@ -46,7 +46,7 @@ export function openLogFile(file: string): LogFile {
       lines.push(...pieces.slice(-MAX_LAST_LINES).map((line) => line.slice(0, MAX_LINE_LENGTH)));
       lines.splice(0, Math.max(0, lines.length - MAX_LAST_LINES));
     },
-    lastLines: () => [...lines, rest].filter((line) => line.trim() !== ""),
+    getLastLines: () => [...lines, rest].filter((line) => line.trim() !== ""),
     close: () => appender.close(),
   };
 }

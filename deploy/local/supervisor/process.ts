@@ -178,7 +178,7 @@ function formatStartLine(name: string): string {
 
 /** Returns a message with the reason of the failure, the path of the log, and the last lines of output. */
 function describeFailure({ name, log }: ProcessSpec, error: Error): string {
-  const lines = log.lastLines();
+  const lines = log.getLastLines();
   const startLine = lines.findLastIndex((line) => line.startsWith("--- ") && line.endsWith(`${name} starts`));
   const printed = lines.slice(startLine + 1).filter((line) => !line.startsWith("--- "));
   const summary = `${name} did not start: ${error.message}. See its log: ${log.path}`;

@@ -40,12 +40,12 @@ class SupervisedProcess implements Component {
   readonly #definition: ComponentDefinition;
   readonly #context: ComponentContext;
   readonly #log;
-  #current: RunningProcess | undefined;
+  #currentProcess: RunningProcess | undefined;
   #consecutiveFailures = 0;
   /** Aborted while the component must not run: before its first start, and after a stop or kill. */
   #runSignal: AbortSignal = AbortSignal.abort();
   #abortRun: () => void = () => undefined;
-  #restarting: Promise<void> | undefined;
+  #pendingRestart: Promise<void> | undefined;
 
   constructor(definition: ComponentDefinition, context: ComponentContext) {
     this.name = definition.name;
@@ -55,14 +55,14 @@ class SupervisedProcess implements Component {
   }
 
   get pid(): number | undefined {
-    return this.#current?.pid;
+    return this.#currentProcess?.pid;
   }
 
   async start(): Promise<void> {
-    if (this.#current) return this.#current.waitUntilReady();
+    if (this.#currentProcess) return this.#currentProcess.waitUntilReady();
     // Cancels a restart that is still waiting for its delay, so that the process is not started twice.
     this.#abortRun();
-    await this.#restarting;
+    await this.#pendingRestart;
     const { signal } = this.#context;
     if (signal?.aborted) throw new SetupError(`${this.name} was not started because the stack is stopping.`);
     const controller = new AbortController();
@@ -90,14 +90,14 @@ class SupervisedProcess implements Component {
   }
 
   async waitUntilReady(): Promise<void> {
-    if (!this.#current) throw new SetupError(`${this.name} is not running.`);
-    await this.#current.waitUntilReady();
+    if (!this.#currentProcess) throw new SetupError(`${this.name} is not running.`);
+    await this.#currentProcess.waitUntilReady();
   }
 
   async #end(method: "stop" | "kill"): Promise<void> {
     this.#abortRun();
-    const ending = this.#current;
-    this.#current = undefined;
+    const ending = this.#currentProcess;
+    this.#currentProcess = undefined;
     await ending?.[method]();
   }
 
@@ -110,9 +110,9 @@ class SupervisedProcess implements Component {
       await launched.stop();
       throw new SetupError(`${name} was stopped while it started.`);
     }
-    this.#current = launched;
+    this.#currentProcess = launched;
     launched.exited.then(() => {
-      if (this.#current === launched) this.#current = undefined;
+      if (this.#currentProcess === launched) this.#currentProcess = undefined;
     });
     return launched;
   }
@@ -137,10 +137,10 @@ class SupervisedProcess implements Component {
 
   #onExit(process: RunningProcess, { code, signal }: Exit, readyAt: number): void {
     const { log, restart } = this.#context;
-    if (this.#runSignal.aborted || !restart || this.#current !== undefined) return;
+    if (this.#runSignal.aborted || !restart || this.#currentProcess !== undefined) return;
     log(`${this.name} (pid ${process.pid}) died with ${signal ?? `code ${code}`}.`);
     if (Date.now() - readyAt > RESET_DELAY_AFTER_MS) this.#consecutiveFailures = 0;
-    this.#restarting = this.#restart(this.#runSignal);
+    this.#pendingRestart = this.#restart(this.#runSignal);
   }
 
   /** Tries to start the process until it is ready or the signal is aborted. */

@@ -1,7 +1,7 @@
 import { JSONCodec, type JsMsg, type NatsConnection } from "nats";
 import type pg from "pg";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
-import { onAbort, untilAborted } from "../../../shared/runtime/abort.ts";
+import { onAbort, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
 import { pause } from "../../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
@@ -85,7 +85,7 @@ export async function runDispatcher(
     for (;;) {
       const batch = await buffer.take(MAX_BATCH);
       if (batch.length === 0 || groupSignal.aborted) return;
-      await untilAborted(dispatchBatch(batch, options, markHealthy, groupSignal), groupSignal);
+      await waitUnlessAborted(dispatchBatch(batch, options, markHealthy, groupSignal), groupSignal);
     }
   };
   await runTaskGroup(signal, [receive, dispatch]);

@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventMessage } from "../../relay/message.ts";
 import { addFacts, createSkippedFact, type DeliveryRound } from "../outbox/facts.ts";
@@ -132,7 +132,7 @@ async function insertDeliveries(
 }
 
 function deriveDeliveryId({ event, endpointId }: Match): string {
-  return webhookDeliveryId(event.body.id, endpointId);
+  return deriveWebhookDeliveryId(event.body.id, endpointId);
 }
 
 function toDeliveryRound(match: Match): DeliveryRound {

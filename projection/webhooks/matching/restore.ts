@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { WebhookDeliveryEvent } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
@@ -51,7 +51,7 @@ export async function restoreDelivery(
   const stored = history.flatMap((event) => ("source" in event.data && event.data.source) || []).at(-1);
   const source = stored && { stream: stored.stream, revision: BigInt(stored.revision) };
   const body = source && (await createWebhookBody(log, source));
-  if (source && body && webhookDeliveryId(body.id, endpointId) === deliveryId) {
+  if (source && body && deriveWebhookDeliveryId(body.id, endpointId) === deliveryId) {
     const attempts = history.findLast((event) => event.type === "WebhookDeliveryFailed")?.data.attempts ?? 0;
     if (await insertDelivery(pool, request, { source, body, attempts }, now)) return "restored";
   }

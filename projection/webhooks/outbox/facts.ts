@@ -1,8 +1,8 @@
 import type pg from "pg";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
-import { streamName } from "../../../shared/domain/events/category.ts";
+import { toStreamName } from "../../../shared/domain/events/category.ts";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
-import { consequenceId, webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { deriveConsequenceId, deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { NewEventMetadata } from "../../../shared/domain/events/metadata.ts";
 import {
   type DeliverySource,
@@ -77,8 +77,8 @@ export function createExpiredFact(request: ReplayMessage, now: number): Fact {
   const { deliveryId, endpointId, requestId, correlationId, clinicId, environment } = request;
   const event = { type: "WebhookDeliveryExpired", data: { deliveryId, endpointId } } as const;
   return {
-    id: consequenceId(requestId, event.type, 0),
-    stream: streamName(webhookDeliveryCategory, deliveryId),
+    id: deriveConsequenceId(requestId, event.type, 0),
+    stream: toStreamName(webhookDeliveryCategory, deliveryId),
     event,
     metadata: createMetadata({ causeId: requestId, correlationId, clinicId, environment }, now),
   };
@@ -87,7 +87,7 @@ export function createExpiredFact(request: ReplayMessage, now: number): Fact {
 /** Creates a `WebhookEndpointDisabled` event. */
 export function createDisabledFact(round: DeliveryRound, reason: "gone" | "no_success", now: number): Fact {
   const { endpointId } = round;
-  const stream = streamName(webhookEndpointCategory, endpointId);
+  const stream = toStreamName(webhookEndpointCategory, endpointId);
   return createRoundFact(
     round,
     { type: "WebhookEndpointDisabled", data: { endpointId, reason } },
@@ -108,10 +108,15 @@ function createRoundFact(
   round: DeliveryRound,
   event: CatalogEvent,
   now: number,
-  stream = streamName(webhookDeliveryCategory, round.deliveryId),
+  stream = toStreamName(webhookDeliveryCategory, round.deliveryId),
 ): Fact {
-  const roundId = webhookDeliveryId(round.causeId, round.endpointId);
-  return { id: consequenceId(roundId, event.type, 0), stream, event, metadata: createMetadata(round, now) };
+  const roundId = deriveWebhookDeliveryId(round.causeId, round.endpointId);
+  return {
+    id: deriveConsequenceId(roundId, event.type, 0),
+    stream,
+    event,
+    metadata: createMetadata(round, now),
+  };
 }
 
 type FactContext = Pick<NewEventMetadata, "clinicId" | "environment"> &

@@ -19,7 +19,7 @@ export class HealthTracker {
     this.#lastError = { message: `${part}: ${message}`, at };
   }
 
-  status(): Pick<RoleStatus, "detail" | "lastError"> {
+  getStatus(): Pick<RoleStatus, "detail" | "lastError"> {
     const detail = this.#failingParts.size === 0 ? null : "waits";
     return { detail, ...(this.#lastError && { lastError: this.#lastError }) };
   }
@@ -56,7 +56,7 @@ export async function retryForever(
       logger.warn({ error, part }, "A part of the role failed and will be restarted.");
       health.report(part, error);
     }
-    await wait.next(signal);
+    await wait.pause(signal);
   }
 }
 

@@ -68,7 +68,7 @@ async function writeWithRetries(
       );
       health.report("outcomes", error);
       if (signal.aborted) return false;
-      await wait.next(signal);
+      await wait.pause(signal);
     }
   }
 }

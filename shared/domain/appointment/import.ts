@@ -6,7 +6,7 @@ import type { Resource } from "../clinic/resource.ts";
 import { DomainError, type ErrorDetail } from "../domain-error.ts";
 import type { AppointmentEvent } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
-import { importedAssignmentId } from "../events/ids.ts";
+import { deriveImportedAssignmentId } from "../events/ids.ts";
 import { toInstant } from "../time/rfc3339.ts";
 import { type Appointment, FINAL_STATUSES } from "./appointment.ts";
 import { InvalidAppointmentError } from "./request.ts";
@@ -132,7 +132,7 @@ function createAllocation(
   { appointmentId, scheduledAt, durationMinutes }: ImportedData,
   resourceId: string,
 ): AppointmentEvent {
-  const assignmentId = importedAssignmentId(appointmentId, resourceId);
+  const assignmentId = deriveImportedAssignmentId(appointmentId, resourceId);
   const allocationEnd = toInstant(Date.parse(scheduledAt) + durationMinutes * 60_000);
   return {
     type: "ResourceAllocated",

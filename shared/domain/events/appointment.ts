@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { defineCategory, type EventOf } from "./category.ts";
-import { calendarDate, instant, label, notes, uuid, word } from "./fields.ts";
+import { boundedText, calendarDate, instant, label, notes, uuid } from "./fields.ts";
 
 const appointmentId = uuid;
 const durationMinutes = z.int().min(1).max(1440);
@@ -92,10 +92,10 @@ export const queueTicketCategory = defineCategory("queueTicket", {
     appointmentId: uuid.nullable(),
     visitId: uuid.nullable(),
     animalId: uuid.nullable(),
-    ticketNumber: word(20),
+    ticketNumber: boundedText(20),
     queueDate: calendarDate,
-    arrivalType: word(40),
-    priority: word(40),
+    arrivalType: boundedText(40),
+    priority: boundedText(40),
     estimatedWaitMinutes: z.int().min(0).max(100_000).nullable(),
     notes: notes.nullable(),
   }),

@@ -23,7 +23,7 @@ export function defineCategory<Name extends string, Schemas extends EventSchemas
 }
 
 /** Returns the name of a stream: `<category>-<id>`. */
-export function streamName(category: Category, id: string): string {
+export function toStreamName(category: Category, id: string): string {
   return `${category.name}-${id}`;
 }
 

@@ -1,6 +1,15 @@
 import { z } from "zod";
 import { defineCategory, type EventOf } from "./category.ts";
-import { calendarDate, environment, freeForm, instant, label, timeOfDay, uuid, word } from "./fields.ts";
+import {
+  boundedText,
+  calendarDate,
+  environment,
+  freeForm,
+  instant,
+  label,
+  timeOfDay,
+  uuid,
+} from "./fields.ts";
 
 const clinicId = uuid;
 
@@ -17,9 +26,9 @@ export const clinicCategory = defineCategory("clinic", {
       .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, "must be lower-case letters and digits, in words joined by hyphens")
       .max(60),
     name: label,
-    timezone: word(60),
+    timezone: boundedText(60),
     currency: z.string().regex(/^[A-Z]{3}$/, "must be an ISO 4217 code of three capital letters"),
-    locale: word(35),
+    locale: boundedText(35),
     city: label.nullable(),
     isDemo: z.boolean(),
     demoExpiresAt: instant.nullable(),
@@ -38,7 +47,7 @@ export const clinicCategory = defineCategory("clinic", {
   }),
   SubscriptionChanged: z.object({
     clinicId,
-    plan: word(60),
+    plan: boundedText(60),
     status: z.enum(["trialing", "active", "past_due", "cancelled", "expired"]),
     currentPeriodEnd: instant.nullable(),
   }),
@@ -83,10 +92,10 @@ export const resourceCategory = defineCategory("resource", {
     resourceId: uuid,
     clinicId,
     branchId: uuid,
-    resourceType: word(60),
+    resourceType: boundedText(60),
     name: label,
     capacity: z.number().nonnegative(),
-    timezone: word(60),
+    timezone: boundedText(60),
     metadata: freeForm,
   }),
   ResourceRetired: z.object({ resourceId: uuid }),
@@ -98,7 +107,7 @@ export const resourceCategory = defineCategory("resource", {
     endsAt: timeOfDay,
     validFrom: calendarDate.nullable(),
     validUntil: calendarDate.nullable(),
-    ruleType: word(60),
+    ruleType: boundedText(60),
     recurrence: freeForm.nullable(),
   }),
   AvailabilityRuleRemoved: z.object({ resourceId: uuid, ruleId: uuid }),

@@ -60,7 +60,7 @@ function isStorableDeep(value: unknown): boolean {
 export const label = storable.pipe(z.string().trim().min(1).max(200));
 
 /** Creates the schema of a non-empty word or code with a maximum length in characters. */
-export const word = (maxLength: number) => storable.pipe(z.string().min(1).max(maxLength));
+export const boundedText = (maxLength: number) => storable.pipe(z.string().min(1).max(maxLength));
 
 /** Schema of free text with up to 2000 characters. Characters are code points, as in JSON Schema. */
 export const notes = storable.refine((text) => [...text].length <= 2000, "must have at most 2000 characters");

@@ -12,7 +12,7 @@ function deriveId(kind: string, ...parts: string[]): string {
 }
 
 /** Derives the id of an installation. An application has one installation at each clinic. */
-export function installationId(applicationId: string, clinicId: string): string {
+export function deriveInstallationId(applicationId: string, clinicId: string): string {
   return deriveId("installation", applicationId, clinicId);
 }
 
@@ -20,7 +20,7 @@ export function installationId(applicationId: string, clinicId: string): string 
  * Derives the id of the appointment that a partner requested with an idempotency key. Keys never expire. After a
  * sandbox reset, the same key gives a new id.
  */
-export function partnerAppointmentId(key: {
+export function derivePartnerAppointmentId(key: {
   environment: Environment;
   sandboxGeneration: number;
   applicationId: string;
@@ -38,17 +38,17 @@ export function partnerAppointmentId(key: {
 }
 
 /** Derives the id of an application's sandbox clinic. Resets do not change this id. */
-export function sandboxClinicId(applicationId: string): string {
+export function deriveSandboxClinicId(applicationId: string): string {
   return deriveId("sandbox", applicationId);
 }
 
 /** Derives the id of an object in a sandbox from a list of names. The id is the same after every reset. */
-export function sandboxEntityId(applicationId: string, ...names: string[]): string {
+export function deriveSandboxEntityId(applicationId: string, ...names: string[]): string {
   return deriveId("sandbox entity", applicationId, ...names);
 }
 
 /** Derives the id of an imported assignment. An imported appointment has at most one assignment for each resource. */
-export function importedAssignmentId(appointmentId: string, resourceId: string): string {
+export function deriveImportedAssignmentId(appointmentId: string, resourceId: string): string {
   return deriveId("imported assignment", appointmentId, resourceId);
 }
 
@@ -56,7 +56,7 @@ export function importedAssignmentId(appointmentId: string, resourceId: string):
  * Derives the id of a webhook delivery. All attempts to deliver one event to one endpoint belong to the same
  * delivery.
  */
-export function webhookDeliveryId(eventId: string, endpointId: string): string {
+export function deriveWebhookDeliveryId(eventId: string, endpointId: string): string {
   return deriveId("delivery", eventId, endpointId);
 }
 
@@ -65,6 +65,6 @@ export function webhookDeliveryId(eventId: string, endpointId: string): string {
  *
  * @param ordinal number of the event among the events of this type with the same cause
  */
-export function consequenceId(causeId: string, type: string, ordinal: number): string {
+export function deriveConsequenceId(causeId: string, type: string, ordinal: number): string {
   return deriveId("consequence", causeId, type, String(ordinal));
 }

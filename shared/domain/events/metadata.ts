@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { environment, instant, uuid, word } from "./fields.ts";
+import { boundedText, environment, instant, uuid } from "./fields.ts";
 
 /**
  * Actor who caused an event: a partner application, a portal user, an operator by name, an auditor, or a component of
@@ -7,7 +7,7 @@ import { environment, instant, uuid, word } from "./fields.ts";
  */
 export const actor = z.object({
   type: z.enum(["application", "user", "operator", "auditor", "system"]),
-  id: word(200),
+  id: boundedText(200),
 });
 export type Actor = z.infer<typeof actor>;
 

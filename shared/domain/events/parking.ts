@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { defineCategory, type EventOf } from "./category.ts";
-import { label, word } from "./fields.ts";
+import { boundedText, label } from "./fields.ts";
 
-const stream = word(300);
+const stream = boundedText(300);
 
 /**
  * Operators' decisions about streams that the projectors or the relay cannot process. Consumers skip a parked stream
@@ -17,10 +17,10 @@ export const parkingCategory = defineCategory("parking", {
     revision: z.int().min(0),
     /** Log position of the first skipped event. It is a string, because it may exceed the range of a JSON number. */
     position: z.string().regex(/^\d{1,20}$/, "must be a log position"),
-    eventType: word(200),
+    eventType: boundedText(200),
     passedOverBy: z.enum(["all", "relay"]),
     /** Reason why the event cannot be processed. */
-    cause: word(2_000),
+    cause: boundedText(2_000),
     /** Operator's reason for parking the stream. */
     reason: label,
   }),

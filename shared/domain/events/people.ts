@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { defineCategory, type EventOf } from "./category.ts";
-import { calendarDate, instant, label, uuid, word } from "./fields.ts";
+import { boundedText, calendarDate, instant, label, uuid } from "./fields.ts";
 
 export const permission = z.enum(["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"]);
 export type Permission = z.infer<typeof permission>;
@@ -59,7 +59,7 @@ export type PortalUserEvent = EventOf<typeof portalUserCategory>;
 
 const customerDetails = {
   fullName: label,
-  phone: word(40).nullable(),
+  phone: boundedText(40).nullable(),
   email: z.email().nullable(),
   city: label.nullable(),
 };
@@ -73,11 +73,11 @@ export type CustomerEvent = EventOf<typeof customerCategory>;
 
 const animalDetails = {
   name: label,
-  species: word(60),
+  species: boundedText(60),
   breed: label.nullable(),
-  sex: word(30).nullable(),
+  sex: boundedText(30).nullable(),
   birthDate: calendarDate.nullable(),
-  microchip: word(40).nullable(),
+  microchip: boundedText(40).nullable(),
 };
 
 /** Events of an animal, which belongs to one clinic. Stream id: id of the animal. */

@@ -3,7 +3,7 @@ import { describeIssue } from "../validation/describe-issue.ts";
 import { type CatalogEvent, categories } from "./catalog.ts";
 import type { Category } from "./category.ts";
 import { type EventMetadata, eventMetadata } from "./metadata.ts";
-import { currentVersion, upcast } from "./upcasters.ts";
+import { getCurrentVersion, upcast } from "./upcasters.ts";
 
 const schemasByType = new Map<string, z.ZodType>();
 for (const category of categories as readonly Category[]) {
@@ -40,15 +40,15 @@ export function parseStoredEvent(stored: StoredEvent): ValidEvent {
   if (!schema)
     throw new EventSchemaError(`${type} is unknown to this release; use the newer release that wrote it`);
   const metadata = eventMetadata.safeParse(stored.metadata);
-  if (!metadata.success) throw schemaError(type, "metadata", metadata.error);
+  if (!metadata.success) throw createSchemaError(type, "metadata", metadata.error);
   const { schemaVersion } = metadata.data;
-  const current = currentVersion(type);
+  const current = getCurrentVersion(type);
   if (schemaVersion > current)
     throw new EventSchemaError(
       `${type} has schema version ${schemaVersion}, but this release supports only up to ${current}; use the newer release that wrote it`,
     );
   const data = schema.safeParse(upcast(type, schemaVersion, stored.data));
-  if (!data.success) throw schemaError(type, "data", data.error);
+  if (!data.success) throw createSchemaError(type, "data", data.error);
   return { type, data: data.data, metadata: metadata.data } as ValidEvent;
 }
 
@@ -60,10 +60,10 @@ export function parseStoredEvent(stored: StoredEvent): ValidEvent {
 export function requireValidEvent({ type, data }: { type: string; data: unknown }): void {
   const result = schemasByType.get(type)?.safeParse(data);
   if (!result) throw new EventSchemaError(`${type} is not in the catalog`);
-  if (!result.success) throw schemaError(type, "data", result.error);
+  if (!result.success) throw createSchemaError(type, "data", result.error);
 }
 
-function schemaError(type: string, part: string, error: z.ZodError): EventSchemaError {
+function createSchemaError(type: string, part: string, error: z.ZodError): EventSchemaError {
   const fields = error.issues.map((issue) => `${[part, ...issue.path].join(".")} ${describeIssue(issue)}`);
   return new EventSchemaError(`${type} does not fit its schema: ${fields.join("; ")}`);
 }

@@ -39,7 +39,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 const upcastersByType = new Map<string, readonly Upcast[]>(Object.entries(upcasters));
 
 /** Returns the current schema version of an event type. */
-export function currentVersion(type: string): number {
+export function getCurrentVersion(type: string): number {
   return 1 + (upcastersByType.get(type)?.length ?? 0);
 }
 

@@ -1,5 +1,5 @@
 import type { Transition } from "../appointment/appointment.ts";
-import { sandboxClinicId, sandboxEntityId } from "../events/ids.ts";
+import { deriveSandboxClinicId, deriveSandboxEntityId } from "../events/ids.ts";
 import type { FixtureFact } from "../events/sandbox.ts";
 import { type Instant, toInstant } from "../time/rfc3339.ts";
 
@@ -8,14 +8,14 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 
 /** Returns the day (UTC) of a time in milliseconds since 1970, as YYYY-MM-DD. */
-export function dayOf(now: number): string {
+export function toUtcDay(now: number): string {
   return toInstant(now).slice(0, 10);
 }
 
 /** Returns the branches of a sandbox, the main branch first. A reset does not change the branches. */
 export function listSandboxBranches(applicationId: string): { id: string; name: string; city: string }[] {
   const branch = (name: string) => ({
-    id: sandboxEntityId(applicationId, "branch", name),
+    id: deriveSandboxEntityId(applicationId, "branch", name),
     name,
     city: "London",
   });
@@ -32,8 +32,8 @@ export function createFixture(applicationId: string, day: string): FixtureFact[]
   const start = Date.parse(`${day}T00:00:00.000Z`);
   const at = (days: number, hours: number) => toInstant(start + days * DAY_MS + hours * HOUR_MS);
   const context: FixtureContext = {
-    clinicId: sandboxClinicId(applicationId),
-    id: (...names) => sandboxEntityId(applicationId, ...names),
+    clinicId: deriveSandboxClinicId(applicationId),
+    id: (...names) => deriveSandboxEntityId(applicationId, ...names),
     branches: listSandboxBranches(applicationId).map(({ id }) => id),
     registeredAt: at(-30, 9),
     at,
@@ -120,23 +120,23 @@ interface PlannedAppointment {
   events: Transition[];
 }
 
-const CONFIRMED: Transition[] = ["AppointmentConfirmed"];
-const COMPLETED: Transition[] = [
-  ...CONFIRMED,
+const CONFIRMED_TRANSITIONS: Transition[] = ["AppointmentConfirmed"];
+const COMPLETED_TRANSITIONS: Transition[] = [
+  ...CONFIRMED_TRANSITIONS,
   "AppointmentCheckedIn",
   "ConsultationStarted",
   "AppointmentCompleted",
 ];
-const MISSED: Transition[] = [...CONFIRMED, "AppointmentMarkedNoShow"];
-const CANCELLED: Transition[] = ["AppointmentCancelled"];
+const NO_SHOW_TRANSITIONS: Transition[] = [...CONFIRMED_TRANSITIONS, "AppointmentMarkedNoShow"];
+const CANCELLED_TRANSITIONS: Transition[] = ["AppointmentCancelled"];
 
 const PLANNED_APPOINTMENTS: PlannedAppointment[] = [
-  { animal: "Biscuit", branch: 0, days: -2, hour: 10, reason: "Vaccination", events: COMPLETED },
-  { animal: "Misty", branch: 1, days: -1, hour: 15, reason: "Check-up", events: MISSED },
-  { animal: "Pepper", branch: 0, days: 0, hour: 11, reason: "Limping", events: CONFIRMED },
+  { animal: "Biscuit", branch: 0, days: -2, hour: 10, reason: "Vaccination", events: COMPLETED_TRANSITIONS },
+  { animal: "Misty", branch: 1, days: -1, hour: 15, reason: "Check-up", events: NO_SHOW_TRANSITIONS },
+  { animal: "Pepper", branch: 0, days: 0, hour: 11, reason: "Limping", events: CONFIRMED_TRANSITIONS },
   { animal: "Clover", branch: 0, days: 1, hour: 10, reason: "Nail trim", events: [] },
-  { animal: "Misty", branch: 1, days: 1, hour: 14, reason: "Dental check", events: CONFIRMED },
-  { animal: "Pepper", branch: 0, days: 2, hour: 9, reason: "Follow-up", events: CANCELLED },
+  { animal: "Misty", branch: 1, days: 1, hour: 14, reason: "Dental check", events: CONFIRMED_TRANSITIONS },
+  { animal: "Pepper", branch: 0, days: 2, hour: 9, reason: "Follow-up", events: CANCELLED_TRANSITIONS },
   { animal: "Biscuit", branch: 1, days: 6, hour: 16, reason: "Follow-up", events: [] },
 ];
 
@@ -154,7 +154,7 @@ function createAppointmentEvents(
 ): FixtureFact[] {
   const { clinicId, id, branches, at } = context;
   const appointmentId = id("appointment", animal, String(days), String(hour));
-  const people = { animalId: id("animal", animal), customerId: id("customer", ownerOf(animal)) };
+  const people = { animalId: id("animal", animal), customerId: id("customer", findOwner(animal)) };
   const plan = { scheduledAt: at(days, hour), durationMinutes: 30, reason, notes: null };
   const place = { appointmentId, clinicId, branchId: branches[branch] ?? "" };
   const data = { ...place, ...people, ...plan, applicationId: null, requestHash: null, sandboxGeneration: 0 };
@@ -172,7 +172,7 @@ function createAppointmentEvents(
   ];
 }
 
-function ownerOf(animal: string): string {
+function findOwner(animal: string): string {
   const owner = Object.entries(OWNERS).find(([, animals]) => animals.some(([name]) => name === animal));
   return owner?.[0] ?? "";
 }

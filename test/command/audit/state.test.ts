@@ -3,7 +3,7 @@ import { expect } from "chai";
 import type { AuditTerminal } from "../../../command/audit/cli/terminal.ts";
 import { findChanges } from "../../../command/audit/state/changes.ts";
 import { getFold } from "../../../command/audit/state/folds.ts";
-import { load } from "../../../command/handling/handle.ts";
+import { loadAggregate } from "../../../command/handling/handle.ts";
 import { appointmentAggregate } from "../../../shared/domain/appointment/appointment.ts";
 import { customerAggregate } from "../../../shared/domain/clinic/customer.ts";
 import { categories } from "../../../shared/domain/events/catalog.ts";
@@ -98,10 +98,14 @@ describe("the state of a stream", () => {
 
   it("GET /audit/v1/state returns the same state that the command service loads", async () => {
     const { state: folded, last } = await requestState("end");
-    expect(folded).to.deep.equal((await load(world.log, appointmentAggregate, history.appointmentId)).state);
+    expect(folded).to.deep.equal(
+      (await loadAggregate(world.log, appointmentAggregate, history.appointmentId)).state,
+    );
     expect(last).to.include({ revision: 2, type: "AppointmentCancelled" });
     const { body } = await auditor.request(`/audit/v1/state?stream=customer-${history.customerId}`);
-    expect(body.state).to.deep.equal((await load(world.log, customerAggregate, history.customerId)).state);
+    expect(body.state).to.deep.equal(
+      (await loadAggregate(world.log, customerAggregate, history.customerId)).state,
+    );
   });
 
   it("GET /audit/v1/state returns the state of a stream at a revision, a position or a time", async () => {

@@ -9,13 +9,13 @@ import {
 } from "../../../command/operations/installation-operations.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import {
-  ask,
   createApplication,
   createClinic,
   createPartnerWorld,
   exchange,
   operatorContext,
   type PartnerWorld,
+  sendRequest,
   startTestCommand,
   type TestCommand,
   TOKEN_ISSUER,
@@ -46,7 +46,7 @@ describe("partner access", () => {
       (entry): entry is [string, string] => entry[1] !== undefined,
     );
     const url = `${command.url}/${environment}/v1/webhook-endpoints/${UNKNOWN_ENDPOINT_ID}`;
-    return ask("DELETE", url, Object.fromEntries(present));
+    return sendRequest("DELETE", url, Object.fromEntries(present));
   };
   const withToken = (token: string) => asWorld({ Authorization: `Bearer ${token}` });
 
@@ -194,8 +194,10 @@ describe("partner access", () => {
   });
 
   it("unknown paths get 404 and unknown methods get 405", async () => {
-    expect((await ask("POST", `${command.url}/production/v1/nothing`)).body.error).to.equal("not_found");
-    const { status, headers } = await ask("PUT", `${command.url}/production/v1/appointments`);
+    expect((await sendRequest("POST", `${command.url}/production/v1/nothing`)).body.error).to.equal(
+      "not_found",
+    );
+    const { status, headers } = await sendRequest("PUT", `${command.url}/production/v1/appointments`);
     expect([status, headers.get("allow")]).to.deep.equal([405, "GET, HEAD, POST"]);
   });
 

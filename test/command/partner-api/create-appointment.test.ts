@@ -4,14 +4,14 @@ import { expect } from "chai";
 import { confirmAppointment } from "../../../command/operations/appointment-operations.ts";
 import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import { narrowInstallation } from "../../../command/operations/installation-operations.ts";
-import { partnerAppointmentId } from "../../../shared/domain/events/ids.ts";
+import { derivePartnerAppointmentId } from "../../../shared/domain/events/ids.ts";
 import { partnerAppointment } from "../../../shared/partner-api/appointment-record.ts";
 import {
-  ask,
   createClinic,
   createPartnerWorld,
   operatorContext,
   type PartnerWorld,
+  sendRequest,
   startTestCommand,
   type TestCommand,
 } from "../../support/partner.ts";
@@ -40,14 +40,14 @@ describe("createPartnerAppointment", () => {
     headers: Record<string, string> = {},
     key: string | undefined = randomUUID(),
   ) =>
-    ask(
+    sendRequest(
       "POST",
       `${command.url}/${world.environment}/v1/appointments`,
       { ...world.headers, ...(key === undefined ? {} : { "Idempotency-Key": key }), ...headers },
       content,
     );
   const idOf = (idempotencyKey: string) =>
-    partnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey });
+    derivePartnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey });
 
   it("createPartnerAppointment returns 201 with the appointment and records one event", async () => {
     const key = randomUUID();
@@ -218,7 +218,12 @@ describe("createPartnerAppointment", () => {
     it(`createPartnerAppointment returns 422 for an Idempotency-Key header with ${what}`, async () => {
       const headers: Record<string, string> = key === undefined ? {} : { "Idempotency-Key": key };
       const url = `${command.url}/production/v1/appointments`;
-      const { status, body: answer } = await ask("POST", url, { ...world.headers, ...headers }, body());
+      const { status, body: answer } = await sendRequest(
+        "POST",
+        url,
+        { ...world.headers, ...headers },
+        body(),
+      );
       expect(status).to.equal(422);
       expect(answer.details[0].path).to.equal("header Idempotency-Key");
     });

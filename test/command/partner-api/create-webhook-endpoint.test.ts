@@ -6,10 +6,10 @@ import {
 import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import {
-  ask,
   createPartnerWorld,
   operatorContext,
   type PartnerWorld,
+  sendRequest,
   startTestCommand,
   type TestCommand,
 } from "../../support/partner.ts";
@@ -40,7 +40,7 @@ describe("createWebhookEndpoint", () => {
 
   const good = { url: `${ORIGIN}/hooks`, events: ["appointment.created"] };
   const call = (method: "POST" | "DELETE", path = "", body?: unknown, as: PartnerWorld = world) =>
-    ask(method, `${command.url}/${as.environment}/v1/webhook-endpoints${path}`, as.headers, body);
+    sendRequest(method, `${command.url}/${as.environment}/v1/webhook-endpoints${path}`, as.headers, body);
   const eventsOf = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
 
   it("createWebhookEndpoint returns 201 with the endpoint and its secret, which is stored encrypted", async () => {

@@ -7,10 +7,10 @@ import {
 } from "../../../command/operations/application-operations.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import {
-  ask,
   createApplication,
   exchange,
   operatorContext,
+  sendRequest,
   startTestCommand,
   type TestApplication,
   type TestCommand,
@@ -36,7 +36,7 @@ describe("exchangeToken", () => {
   });
 
   const post = (body: string, headers: Record<string, string> = {}) =>
-    ask("POST", `${command.url}/production/v1/oauth/token`, headers, body);
+    sendRequest("POST", `${command.url}/production/v1/oauth/token`, headers, body);
 
   it("exchangeToken returns a token with the claims of RFC 9068 and without a clinic", async () => {
     const { status, body, headers } = await exchange(command.url, application);
@@ -66,7 +66,7 @@ describe("exchangeToken", () => {
   });
 
   it("GET /.well-known/jwks.json returns the public keys, which may be cached", async () => {
-    const { body, headers } = await ask("GET", `${command.url}/.well-known/jwks.json`);
+    const { body, headers } = await sendRequest("GET", `${command.url}/.well-known/jwks.json`);
     expect(body.keys).to.have.length(1);
     expect(body.keys[0]).to.have.all.keys("kty", "crv", "x", "kid", "alg", "use");
     expect(headers.get("cache-control")).to.match(/^public, max-age=\d+$/);
@@ -167,7 +167,7 @@ describe("exchangeToken", () => {
   });
 
   it("PUT /oauth/token returns 405", async () => {
-    const answer = await ask("PUT", `${command.url}/production/v1/oauth/token`, {}, {});
+    const answer = await sendRequest("PUT", `${command.url}/production/v1/oauth/token`, {}, {});
     expect(answer.status).to.equal(405);
     expect(answer.headers.get("allow")).to.equal("POST");
   });
@@ -191,7 +191,7 @@ describe("exchangeToken", () => {
     const answers = await Promise.all(
       Array.from({ length: 31 }, (_, index) => {
         const headers = { "X-Forwarded-For": `192.0.2.${index}, 198.51.100.7` };
-        return ask("POST", `${behind.url}/production/v1/oauth/token`, headers, body);
+        return sendRequest("POST", `${behind.url}/production/v1/oauth/token`, headers, body);
       }),
     );
     await behind.stop();

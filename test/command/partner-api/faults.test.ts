@@ -1,10 +1,10 @@
 import { expect } from "chai";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 import {
-  ask,
   createPartnerWorld,
   exchange,
   type PartnerWorld,
+  sendRequest,
   startTestCommand,
   type TestCommand,
 } from "../../support/partner.ts";
@@ -28,7 +28,7 @@ describe("command service, when servers fail", () => {
   });
 
   const create = (key: string) =>
-    ask(
+    sendRequest(
       "POST",
       `${command.url}/production/v1/appointments`,
       { ...world.headers, "Idempotency-Key": key },
@@ -39,7 +39,7 @@ describe("command service, when servers fail", () => {
     const { status, headers } = await create("without-postgres");
     expect(status).to.equal(201);
     expect(headers.get("ratelimit-remaining")).to.match(/^\d+$/);
-    expect((await ask("GET", `${command.url}/health/ready`)).status).to.equal(200);
+    expect((await sendRequest("GET", `${command.url}/health/ready`)).status).to.equal(200);
   });
 
   it("the command service returns 503 with Retry-After while the event log is unavailable, then recovers", async function () {
@@ -50,8 +50,8 @@ describe("command service, when servers fail", () => {
       expect(answer.body).to.include({ ok: false, error: "event_log_unavailable" });
       expect(Number(answer.headers.get("retry-after"))).to.be.above(0);
     }
-    expect((await ask("GET", `${command.url}/health/ready`)).status).to.equal(503);
-    expect((await ask("GET", `${command.url}/health/live`)).status).to.equal(200);
+    expect((await sendRequest("GET", `${command.url}/health/ready`)).status).to.equal(503);
+    expect((await sendRequest("GET", `${command.url}/health/live`)).status).to.equal(200);
     proxy.restore();
     const deadline = Date.now() + 30_000;
     let answer = await create("while-cut");

@@ -13,9 +13,9 @@ import { createTokenKeys } from "../../../query-api/partner/token-keys.ts";
 import { createTokenVerifier, type TokenVerifier } from "../../../shared/auth/access-token.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import {
-  ask,
   createPartnerWorld,
   type PartnerWorld,
+  sendRequest,
   startTestCommand,
   type TestCommand,
   TOKEN_ISSUER,
@@ -45,7 +45,7 @@ describe("access tokens, forged", () => {
     world = await createPartnerWorld(command);
     signingKey = createPrivateKey({ key: command.signingKey as never, format: "jwk" });
     const jwks = `${command.url}/.well-known/jwks.json`;
-    publicJwk = (await ask("GET", jwks)).body.keys[0];
+    publicJwk = (await sendRequest("GET", jwks)).body.keys[0];
     const keys = createTokenKeys(new URL(jwks), pino({ enabled: false }));
     verifyRemotely = createTokenVerifier(keys, TOKEN_ISSUER);
   });
@@ -75,7 +75,7 @@ describe("access tokens, forged", () => {
   const overHttp = async (token: string, environment = "production") => {
     const headers = { Authorization: `Bearer ${token}`, "X-SERVICE-Clinic-ID": world.clinicId };
     const url = `${command.url}/${environment}/v1/webhook-endpoints/${randomUUID()}`;
-    const { status, body } = await ask("DELETE", url, headers);
+    const { status, body } = await sendRequest("DELETE", url, headers);
     return [status, body.error];
   };
   const remotely = (token: string) =>
@@ -186,7 +186,7 @@ describe("access tokens, forged", () => {
       `Bearer ${world.token} x`,
     ]) {
       const url = `${command.url}/production/v1/webhook-endpoints/${randomUUID()}`;
-      const { status, body } = await ask("DELETE", url, { Authorization });
+      const { status, body } = await sendRequest("DELETE", url, { Authorization });
       expect([status, body.error], Authorization).to.deep.equal([401, "missing_token"]);
     }
   });

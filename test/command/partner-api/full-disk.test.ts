@@ -3,9 +3,9 @@ import { expect } from "chai";
 import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { mountSmallDisk, type SmallDisk } from "../../deploy/eventstore/small-disk.ts";
 import {
-  ask,
   createPartnerWorld,
   type PartnerWorld,
+  sendRequest,
   startTestCommand,
   type TestCommand,
 } from "../../support/partner.ts";
@@ -30,7 +30,7 @@ describe("command service, when the disk of the log is full", function () {
   });
 
   const create = (key: string) =>
-    ask(
+    sendRequest(
       "POST",
       `${command.url}/production/v1/appointments`,
       { ...world.headers, "Idempotency-Key": key },
@@ -46,7 +46,7 @@ describe("command service, when the disk of the log is full", function () {
     expect(answer.body).to.include({ ok: false, error: "event_log_unavailable" });
     expect(Number(answer.headers.get("retry-after"))).to.be.above(0);
     expect(
-      (await ask("GET", `${command.url}/health/ready`)).status,
+      (await sendRequest("GET", `${command.url}/health/ready`)).status,
       "readiness while the log is readable",
     ).to.equal(200);
     await disk.free();

@@ -4,14 +4,14 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { expect } from "chai";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
-import { partnerAppointmentId } from "../../../shared/domain/events/ids.ts";
+import { derivePartnerAppointmentId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
-  ask,
   createPartnerWorld,
   exchange,
   type PartnerResponse,
   type PartnerWorld,
+  sendRequest,
   startTestCommand,
   type TestCommand,
   TOKEN_ISSUER,
@@ -31,10 +31,17 @@ describe("idempotency of createPartnerAppointment", () => {
   const create = (url: string, key: string, more: Record<string, unknown> = {}, headers = world.headers) => {
     const { branchId, animalId } = world;
     const body = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z", ...more };
-    return ask("POST", `${url}/production/v1/appointments`, { ...headers, "Idempotency-Key": key }, body);
+    return sendRequest(
+      "POST",
+      `${url}/production/v1/appointments`,
+      { ...headers, "Idempotency-Key": key },
+      body,
+    );
   };
   const eventsOf = (idempotencyKey: string) =>
-    first.log.read(`appointment-${partnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey })}`);
+    first.log.read(
+      `appointment-${derivePartnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey })}`,
+    );
   /** Returns the headers of the same partner for a service with another signing key. */
   const headersAt = async (url: string) => {
     const { body } = await exchange(url, world);

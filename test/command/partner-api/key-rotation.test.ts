@@ -8,10 +8,10 @@ import { createTokenVerifier } from "../../../shared/auth/access-token.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
-  ask,
   createPartnerWorld,
   exchange,
   type PartnerWorld,
+  sendRequest,
   startTestCommand,
   type TestCommand,
   TOKEN_ISSUER,
@@ -51,7 +51,7 @@ describe("rotation of the token signing keys", () => {
   const use = async (token: string) => {
     const headers = { ...world.headers, Authorization: `Bearer ${token}` };
     const url = `${command?.url}/production/v1/webhook-endpoints/${randomUUID()}`;
-    return (await ask("DELETE", url, headers)).status;
+    return (await sendRequest("DELETE", url, headers)).status;
   };
   const newToken = async () => (await exchange(command?.url ?? "", world)).body.access_token as string;
 

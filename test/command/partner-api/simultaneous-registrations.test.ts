@@ -1,10 +1,10 @@
 import { expect } from "chai";
 import { MAX_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
 import {
-  ask,
   createPartnerWorld,
   type PartnerResponse,
   type PartnerWorld,
+  sendRequest,
   startTestCommand,
   type TestCommand,
 } from "../../support/partner.ts";
@@ -28,7 +28,7 @@ describe("changes of one thing at once", function () {
   });
 
   const post = (command: TestCommand, path = "", body?: unknown, as = world) =>
-    ask("POST", `${command.url}/sandbox/v1/webhook-endpoints${path}`, as.headers, body);
+    sendRequest("POST", `${command.url}/sandbox/v1/webhook-endpoints${path}`, as.headers, body);
   const atOnce = (count: number, over: TestCommand[], path?: string, body?: unknown) =>
     Promise.all(Array.from({ length: count }, (_, n) => post(over[n % over.length]!, path, body)));
   const tally = (answers: PartnerResponse[]) => {

@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { closeClinic, suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import {
-  ask,
   createPartnerWorld,
   operatorContext,
+  sendRequest,
   startTestCommand,
   type TestCommand,
 } from "../../support/partner.ts";
@@ -26,7 +26,7 @@ describe("a partner at a clinic that is suspended or closed", () => {
       const world = await createPartnerWorld(command, "sandbox");
       const { clinicId, branchId, animalId, headers } = world;
       const at = (method: "POST" | "DELETE", path: string, body?: unknown) =>
-        ask(
+        sendRequest(
           method,
           `${command.url}/sandbox/v1${path}`,
           { ...headers, "Idempotency-Key": randomUUID() },

@@ -3,8 +3,8 @@ import { expect } from "chai";
 import { createVerifier } from "fast-jwt";
 import * as oauth from "oauth4webapi";
 import {
-  ask,
   createApplication,
+  sendRequest,
   startTestCommand,
   type TestApplication,
   type TestCommand,
@@ -82,7 +82,7 @@ describe("the token operation, as public libraries see it", () => {
 
   it("fast-jwt, which shares no code with the signer, accepts the token with the published key and rejects a tampered token", async () => {
     const { access_token: token } = (await (await exchange()).json()) as { access_token: string };
-    const { body } = await ask("GET", server.jwks_uri ?? "");
+    const { body } = await sendRequest("GET", server.jwks_uri ?? "");
     const key = createPublicKey({ key: body.keys[0], format: "jwk" }).export({ type: "spki", format: "pem" });
     const options = {
       algorithms: ["EdDSA" as const],

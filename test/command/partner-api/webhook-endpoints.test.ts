@@ -5,12 +5,12 @@ import { approveWebhookOrigin } from "../../../command/operations/application-op
 import { disableEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
-import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import {
-  ask,
   createPartnerWorld,
   operatorContext,
   type PartnerWorld,
+  sendRequest,
   startTestCommand,
   type TestCommand,
 } from "../../support/partner.ts";
@@ -43,7 +43,7 @@ describe("webhook endpoints", () => {
 
   const good = { url: `${ORIGIN}/hooks`, events: ["appointment.created"] };
   const call = (method: "POST" | "DELETE", path = "", body?: unknown, as: PartnerWorld = world) =>
-    ask(method, `${command.url}/${as.environment}/v1/webhook-endpoints${path}`, as.headers, body);
+    sendRequest(method, `${command.url}/${as.environment}/v1/webhook-endpoints${path}`, as.headers, body);
   const create = async (): Promise<string> => (await call("POST", "", good)).body.endpoint.id;
   const eventsOf = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
 
@@ -153,7 +153,7 @@ describe("webhook endpoints", () => {
       expect(answers.map(({ status, body }) => ({ status, body }))).to.deep.equal(
         tested.map(({ data }) => ({
           status: 202,
-          body: { ok: true, delivery: { id: webhookDeliveryId(data.testId, id), status: "pending" } },
+          body: { ok: true, delivery: { id: deriveWebhookDeliveryId(data.testId, id), status: "pending" } },
         })),
       );
       for (const { type, metadata } of tested) {

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { ProjectionError } from "../../../projection/roles/failure.ts";
-import { currentVersion } from "../../../shared/domain/events/upcasters.ts";
+import { getCurrentVersion } from "../../../shared/domain/events/upcasters.ts";
 import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { formerEvents } from "../../support/former-events.ts";
 import { createEngineWorld, type EngineWorld, silent } from "../engine-world.ts";
@@ -46,7 +46,7 @@ describe("a log with events of earlier schema versions", () => {
 
   it("reading an event of a newer release fails with a clear error", async () => {
     const { type, stream, data, metadata } = formerEvents[0]!;
-    const newer = { ...JSON.parse(metadata), schemaVersion: currentVersion(type) + 1 };
+    const newer = { ...JSON.parse(metadata), schemaVersion: getCurrentVersion(type) + 1 };
     await world.append(stream, { type, data: JSON.parse(data), metadata: newer });
     const error = await project().then(
       () => undefined,

@@ -13,7 +13,7 @@ import {
   readPosition,
 } from "../../../projection/checkpoints/checkpoint.ts";
 import { applyBatch } from "../../../projection/engine/apply-batch.ts";
-import { readModelDdl } from "../../../projection/engine/ddl.ts";
+import { buildReadModelDdl } from "../../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
 import { migrate } from "../../../projection/migrate.ts";
@@ -105,7 +105,7 @@ describe("projectors", () => {
     const position = await append(late, EMPTY_STREAM, registered(late, "Live Lee"));
     await waitForName(late, "Live Lee");
     expect(await readPosition(pool, READ_MODEL_SCHEMA)).to.equal(position);
-    await eventually("running", () => role.status().state === "running");
+    await eventually("running", () => role.getStatus().state === "running");
   });
 
   it("projectors continue from the checkpoint after a stop, and process no event twice", async () => {
@@ -123,13 +123,13 @@ describe("projectors", () => {
   it("a standby takes over when the leading process stops", async () => {
     const id = randomUUID();
     const leader = start();
-    await eventually("the leader runs", () => leader.status().state === "running");
+    await eventually("the leader runs", () => leader.getStatus().state === "running");
     const standby = start();
-    await eventually("the second stands by", () => standby.status().state === "standby");
+    await eventually("the second stands by", () => standby.getStatus().state === "standby");
     await leader.stop();
     await append(id, EMPTY_STREAM, registered(id, "Taken Over"));
     await waitForName(id, "Taken Over");
-    expect(standby.status().state).to.equal("running");
+    expect(standby.getStatus().state).to.equal("running");
   });
 
   it("projectors stop at an event that does not fit its schema, and write nothing after it", async () => {
@@ -148,8 +148,8 @@ describe("projectors", () => {
       await append(`customer-${broken}`, { type: "CustomerRegistered", data: { customerId: broken } });
       await append(`customer-${id}`, renamed(id, "Too Late"));
       const role = start(poisoned);
-      await eventually("failed", () => role.status().state === "failed");
-      expect(role.status().lastError?.message)
+      await eventually("failed", () => role.getStatus().state === "failed");
+      expect(role.getStatus().lastError?.message)
         .to.contain(`stream customer-${broken}, revision 0`)
         .and.contain("data.clinicId");
       expect((await row(id))?.full_name ?? "Ana Kos").to.equal("Ana Kos");
@@ -188,7 +188,7 @@ describe("projectors", () => {
     const models = readModels.filter(({ table }) => table === customers.table);
 
     beforeEach(async () => {
-      await pool.query(readModelDdl(models, "forced"));
+      await pool.query(buildReadModelDdl(models, "forced"));
     });
 
     const apply = async (events: RecordedEvent[], from: bigint, to: bigint) => {

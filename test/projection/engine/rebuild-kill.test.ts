@@ -9,7 +9,7 @@ import {
   readCheckpoint,
   readPosition,
 } from "../../../projection/checkpoints/checkpoint.ts";
-import { swapLockName } from "../../../projection/engine/apply-batch.ts";
+import { getSwapLockName } from "../../../projection/engine/apply-batch.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { FORMER_SCHEMA, NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
@@ -138,7 +138,7 @@ describe("a rebuild that is killed with -9", function () {
     (await world.pool.query("SELECT FROM pg_namespace WHERE nspname = $1", [schema])).rowCount === 1;
 
   it("a rebuild that is killed before, between or after its batches leaves the current tables in use, and the next run continues", async () => {
-    const first = await holdLock(LOCK, [swapLockName(NEXT_SCHEMA)]);
+    const first = await holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
     const before = startRebuild();
     await eventually(
       "the rebuild waits to write its first batch",
@@ -151,11 +151,11 @@ describe("a rebuild that is killed with -9", function () {
     expect(await readCities()).to.deep.equal([{ city: "former" }]);
     expect(await exists(NEXT_SCHEMA)).to.equal(true);
 
-    const again = await holdLock(LOCK, [swapLockName(NEXT_SCHEMA)]);
+    const again = await holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
     const between = startRebuild();
     await eventually("the rebuild waits to write", () => rebuildWaitsFor("advisory"), REACH_TIMEOUT_MS);
     // This lock waits for the first batch, and the second batch waits for this lock.
-    const second = holdLock(LOCK, [swapLockName(NEXT_SCHEMA)]);
+    const second = holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
     await eventually("the queue", async () => {
       const { rowCount } = await world.pool.query(
         "SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { readPosition } from "../../../projection/checkpoints/checkpoint.ts";
-import { readModelDdl } from "../../../projection/engine/ddl.ts";
+import { buildReadModelDdl } from "../../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { runProjection } from "../../../projection/engine/projection.ts";
 import type { ProjectionProgress } from "../../../projection/engine/projection-options.ts";
@@ -38,8 +38,8 @@ describe("read models of another release", function () {
       );
       await ensureReadModels(world.pool, models);
       const role = startProjectors({ ...world, models, logger: silent });
-      await eventually("it stands by", () => role.status().state === "standby");
-      expect(role.status()).to.deep.include({
+      await eventually("it stands by", () => role.getStatus().state === "standby");
+      expect(role.getStatus()).to.deep.include({
         detail: "the read models belong to another release",
         leads: false,
       });
@@ -50,7 +50,7 @@ describe("read models of another release", function () {
       );
       expect((refused as Error).message).to.match(/^the read models belong to another release: /);
       await rebuild(options, neverAborted);
-      await eventually("it leads", () => role.status().state === "running");
+      await eventually("it leads", () => role.getStatus().state === "running");
       await role.stop();
       expect(await world.nameOf(id)).to.equal("Ana Kos");
     } finally {
@@ -70,7 +70,7 @@ describe("an event that does not fit its schema", function () {
       const before = await world.append(`customer-${other}`, registered(other, "Bor Rak"));
       await world.append(`customer-${one}`, { type: "CustomerDetailsChanged", data: { fullName: 7 } });
       const projectors = startProjectors({ ...world, models: readModels, logger: silent });
-      await eventually("stopped", () => projectors.status().state === "failed");
+      await eventually("stopped", () => projectors.getStatus().state === "failed");
       await projectors.stop();
       expect(await world.cli("verify")).to.deep.include({
         code: 0,
@@ -92,7 +92,7 @@ describe("a projection with a database that refuses statements", function () {
 
   beforeEach(async () => {
     world = await createEngineWorld();
-    await world.pool.query(readModelDdl(numbered, SCHEMA));
+    await world.pool.query(buildReadModelDdl(numbered, SCHEMA));
   });
 
   afterEach(() => world.close());

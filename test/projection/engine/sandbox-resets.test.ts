@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { sandboxClinicId } from "../../../shared/domain/events/ids.ts";
+import { deriveSandboxClinicId } from "../../../shared/domain/events/ids.ts";
 import { createFixture } from "../../../shared/domain/partner/sandbox-fixture.ts";
 import { appointmentRequested, customerRegistered } from "../../support/clinics.ts";
 import {
@@ -22,7 +22,7 @@ describe("sandbox resets in the read models", () => {
 
   function sandbox() {
     const applicationId = randomUUID();
-    const clinicId = sandboxClinicId(applicationId);
+    const clinicId = deriveSandboxClinicId(applicationId);
     const facts = createFixture(applicationId, day);
     const reset = (generation: number): GivenEvent => ({
       type: "SandboxReset",

@@ -43,7 +43,7 @@ describe("an event that projectors can process and the relay cannot map", functi
       databaseUrl: database.urls.projection,
     });
     receiver = await startReceiver();
-    endpoint = await world.endpoint(receiver.url);
+    endpoint = await world.registerEndpoint(receiver.url);
     const projectors = world.start.projectors();
     relay = world.start.relay();
     world.start.webhooks();
@@ -82,9 +82,9 @@ describe("an event that projectors can process and the relay cannot map", functi
     return rows[0]?.duration_minutes;
   };
   const delivered = (eventId: string) =>
-    world.until(eventId, endpoint, (delivery) => delivery.status === "delivered", 20_000);
+    world.waitForDelivery(eventId, endpoint, (delivery) => delivery.status === "delivered", 20_000);
   const requestAppointment = async () => {
-    const appointment = await world.appointment(endpoint.clinicId);
+    const appointment = await world.requestAppointment(endpoint.clinicId);
     await delivered(appointment.eventId);
     return appointment;
   };
@@ -93,7 +93,7 @@ describe("an event that projectors can process and the relay cannot map", functi
    * and the projectors have processed the event. @returns position of the event
    */
   const waitUntilStopped = async (at: RequestedAppointment) => {
-    const event = await eventually("the relay stops", () => relay.status().failedAt);
+    const event = await eventually("the relay stops", () => relay.getStatus().failedAt);
     expect(event).to.deep.include({
       stream: `appointment-${at.appointmentId}`,
       type: "AppointmentRescheduled",
@@ -111,14 +111,14 @@ describe("an event that projectors can process and the relay cannot map", functi
     await world.client.setStreamMetadata(stream, { truncateBefore: 100 }, { expectedRevision: NO_STREAM });
     await reschedule(odd);
     const position = await waitUntilStopped(odd);
-    const later = await world.appointment(endpoint.clinicId);
+    const later = await world.requestAppointment(endpoint.clinicId);
     const { code, out } = await operate(park, position);
     expect(code).to.equal(0);
     expect(out).to.contain(
       `the relay skips stream ${stream} from revision 1 on. Partners get no webhooks for the stream.`,
     );
     await delivered(later.eventId);
-    await eventually("the relay goes on", () => relay.status().state === "running");
+    await eventually("the relay goes on", () => relay.getStatus().state === "running");
     const types = receiver.requests.map(({ body }) => JSON.parse(body).type);
     expect(types).to.deep.equal(["appointment.created", "appointment.created"]);
     // The projectors can process the event, so neither the current read models nor a rebuild skip it.
@@ -143,7 +143,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     expect(code).to.equal(0);
     expect(out).to.equal(`Resumed: stream ${stream} is no longer skipped from revision 1 on.`);
     expect(await status()).to.contain("parked streams: none");
-    const eventId = await world.change(hidden.appointmentId, {
+    const eventId = await world.changeAppointment(hidden.appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId: hidden.appointmentId },
     });

@@ -27,7 +27,7 @@ describe("relay and dispatchers during failures of servers", function () {
     const { eventstoreUrl, natsUrl, databaseUrls } = servers;
     world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: databaseUrls.projection });
     receiver = await startReceiver();
-    endpoint = await world.endpoint(receiver.url);
+    endpoint = await world.registerEndpoint(receiver.url);
     world.start.projectors();
   });
   after(async () => {
@@ -41,13 +41,13 @@ describe("relay and dispatchers during failures of servers", function () {
 
   const requestAppointments = async (count: number) => {
     const appointments = await Promise.all(
-      Array.from({ length: count }, () => world.appointment(endpoint.clinicId)),
+      Array.from({ length: count }, () => world.requestAppointment(endpoint.clinicId)),
     );
     return appointments.map(({ eventId }) => eventId);
   };
   const allDelivered = async (events: string[]) => {
     for (const eventId of events) {
-      await world.until(eventId, endpoint, ({ status }) => status === "delivered", 20_000);
+      await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered", 20_000);
     }
     const ids = receiver.requests.map(({ headers }) => headers["webhook-id"]);
     expect(new Set(ids).size).to.equal(events.length);
@@ -58,7 +58,7 @@ describe("relay and dispatchers during failures of servers", function () {
   it("the relay's checkpoint moves when deliveries are in the database, not when messages are published", async () => {
     const relay = world.start.relay();
     const events = await requestAppointments(20);
-    await eventually("the relay", () => relay.status().state === "running");
+    await eventually("the relay", () => relay.getStatus().state === "running");
     const before = (await readRelayCheckpoint(world.pool)).position;
     const webhooks = world.start.webhooks();
     await allDelivered(events);
@@ -68,7 +68,7 @@ describe("relay and dispatchers during failures of servers", function () {
 
   it("messages that NATS lost are published a second time, and each event is delivered once", async () => {
     const relay = world.start.relay();
-    await eventually("the relay", () => relay.status().state === "running");
+    await eventually("the relay", () => relay.getStatus().state === "running");
     const events = await requestAppointments(30);
     // The messages are published but not consumed when NATS loses them.
     await eventually("all published", () => countMessages(servers).then((count) => count >= 30));
@@ -97,7 +97,9 @@ describe("relay and dispatchers during failures of servers", function () {
       });
     }
     await eventually("both roles run", () =>
-      [relay, webhooks].every((role) => role.status().state === "running" && role.status().detail === null),
+      [relay, webhooks].every(
+        (role) => role.getStatus().state === "running" && role.getStatus().detail === null,
+      ),
     );
     await world.stopRoles(relay, webhooks);
   });
@@ -108,9 +110,9 @@ describe("relay and dispatchers during failures of servers", function () {
     await Promise.all(Object.values(servers.components).map((component) => component.stop()));
     // The public detail names only what the role waits for. The error message is in the status for the operator.
     const words = ["waits", "the database is unavailable"];
-    await eventually("both wait", () => roles.every((role) => words.includes(`${role.status().detail}`)));
+    await eventually("both wait", () => roles.every((role) => words.includes(`${role.getStatus().detail}`)));
     await eventually("the error", () =>
-      /ECONN|CONNECTION|connection|UNAVAILABLE/.test(`${roles[1]?.status().lastError?.message}`),
+      /ECONN|CONNECTION|connection|UNAVAILABLE/.test(`${roles[1]?.getStatus().lastError?.message}`),
     );
     // The roles must stop although no server is available.
     await world.stopRoles(...roles);
@@ -119,13 +121,13 @@ describe("relay and dispatchers during failures of servers", function () {
 
   it("a standby relay takes over when the leader stops", async () => {
     const first = world.start.relay();
-    await eventually("the leader", () => first.status().state === "running");
+    await eventually("the leader", () => first.getStatus().state === "running");
     const second = world.start.relay();
-    await eventually("the standby", () => second.status().state === "standby");
+    await eventually("the standby", () => second.getStatus().state === "standby");
     const webhooks = world.start.webhooks();
     await world.stopRoles(first);
     await allDelivered(await requestAppointments(3));
-    expect(second.status().state).to.equal("running");
+    expect(second.getStatus().state).to.equal("running");
     await world.stopRoles(second, webhooks);
   });
 
@@ -154,7 +156,7 @@ describe("relay and dispatchers during failures of servers", function () {
     world.start.webhooks();
     const relay = world.start.relay();
     const status = await eventually("the failure", () => {
-      const now = relay.status();
+      const now = relay.getStatus();
       return now.state === "failed" && now;
     });
     expect(status.lastError?.message).to.match(
@@ -179,7 +181,7 @@ describe("relay and dispatchers during failures of servers", function () {
       { id: randomUUID(), event: { type: "StreamParked", data }, metadata: newMetadata as NewEventMetadata },
     ]);
     await allDelivered([...events, ...later]);
-    await eventually("the relay continues", () => relay.status().state === "running");
+    await eventually("the relay continues", () => relay.getStatus().state === "running");
     await eventually(
       "the checkpoint",
       async () => (await readRelayCheckpoint(world.pool)).position > position,

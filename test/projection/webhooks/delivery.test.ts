@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { Webhook } from "standardwebhooks";
-import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { startUnresponsiveServer } from "../../support/unresponsive-server.ts";
@@ -22,9 +22,9 @@ describe("webhook delivery", () => {
   afterEach(() => receiver.close());
 
   it("the webhook of a new appointment has a signature that Standard Webhooks libraries verify", async () => {
-    const endpoint = await world.endpoint(`${receiver.url}/in?a=b`);
-    const { eventId, appointmentId } = await world.appointment(endpoint.clinicId);
-    const delivery = await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    const endpoint = await world.registerEndpoint(`${receiver.url}/in?a=b`);
+    const { eventId, appointmentId } = await world.requestAppointment(endpoint.clinicId);
+    const delivery = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
     expect(delivery.attempts).to.have.length(1);
     expect(delivery.attempts[0]).to.deep.include({ number: 1, status_code: 200, error: null, answer: "ok" });
     expect(receiver.requests).to.have.length(1);
@@ -37,7 +37,7 @@ describe("webhook delivery", () => {
     expect(body).to.deep.include({ id: eventId, type: "appointment.created", clinicId: endpoint.clinicId });
     expect(body).to.have.nested.property("data.appointment.id", appointmentId);
     expect(request!.body).not.to.contain("not for partners");
-    const id = webhookDeliveryId(eventId, endpoint.endpointId);
+    const id = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
     expect(request!.headers).to.include({
       "content-type": "application/json",
       "accept-encoding": "identity",
@@ -49,18 +49,18 @@ describe("webhook delivery", () => {
   });
 
   it("the webhook about a change contains the appointment as it was after that change", async () => {
-    const endpoint = await world.endpoint(receiver.url);
-    const { appointmentId } = await world.appointment(endpoint.clinicId);
-    const confirmed = await world.change(appointmentId, {
+    const endpoint = await world.registerEndpoint(receiver.url);
+    const { appointmentId } = await world.requestAppointment(endpoint.clinicId);
+    const confirmed = await world.changeAppointment(appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId },
     });
-    const arrived = await world.change(appointmentId, {
+    const arrived = await world.changeAppointment(appointmentId, {
       type: "AppointmentCheckedIn",
       data: { appointmentId },
     });
-    await world.until(confirmed, endpoint, ({ status }) => status === "delivered");
-    await world.until(arrived, endpoint, ({ status }) => status === "delivered");
+    await world.waitForDelivery(confirmed, endpoint, ({ status }) => status === "delivered");
+    await world.waitForDelivery(arrived, endpoint, ({ status }) => status === "delivered");
     const bodies = receiver.requests.map(({ body }) => JSON.parse(body));
     const statusOf = (id: string) => bodies.find((body) => body.id === id)?.data.appointment.status;
     expect(statusOf(confirmed)).to.equal("confirmed");
@@ -69,9 +69,9 @@ describe("webhook delivery", () => {
 
   it("the sender uses separate connections for two applications at the same origin", async () => {
     for (let n = 0; n < 2; n += 1) {
-      const endpoint = await world.endpoint(receiver.url);
-      const { eventId } = await world.appointment(endpoint.clinicId);
-      await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+      const endpoint = await world.registerEndpoint(receiver.url);
+      const { eventId } = await world.requestAppointment(endpoint.clinicId);
+      await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
     }
     const [one, other] = receiver.requests.map(({ senderPort }) => senderPort);
     expect(one).not.to.equal(other);
@@ -79,9 +79,9 @@ describe("webhook delivery", () => {
 
   it("an attempt at a receiver that accepts no connection is recorded as connection_timeout", async () => {
     const deaf = await startUnresponsiveServer();
-    const endpoint = await world.endpoint(`http://127.0.0.1:${deaf.port}`);
-    const { eventId } = await world.appointment(endpoint.clinicId);
-    const { attempts } = await world.until(
+    const endpoint = await world.registerEndpoint(`http://127.0.0.1:${deaf.port}`);
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    const { attempts } = await world.waitForDelivery(
       eventId,
       endpoint,
       ({ attempts: [first] }) => first?.error != null,
@@ -91,11 +91,11 @@ describe("webhook delivery", () => {
   });
 
   it("allocating or releasing a resource of an appointment sends no webhook", async () => {
-    const endpoint = await world.endpoint(receiver.url);
-    const { appointmentId } = await world.appointment(endpoint.clinicId);
+    const endpoint = await world.registerEndpoint(receiver.url);
+    const { appointmentId } = await world.requestAppointment(endpoint.clinicId);
     const assignmentId = randomUUID();
     const silent = [
-      await world.change(appointmentId, {
+      await world.changeAppointment(appointmentId, {
         type: "ResourceAllocated",
         data: {
           ...{ appointmentId, assignmentId, resourceId: randomUUID() },
@@ -103,25 +103,28 @@ describe("webhook delivery", () => {
           allocationEnd: "2030-05-01T09:30:00.000Z",
         },
       }),
-      await world.change(appointmentId, { type: "ResourceReleased", data: { appointmentId, assignmentId } }),
+      await world.changeAppointment(appointmentId, {
+        type: "ResourceReleased",
+        data: { appointmentId, assignmentId },
+      }),
     ];
     // Messages are processed in the order of the log, so the earlier messages are processed before this one.
-    const confirmed = await world.change(appointmentId, {
+    const confirmed = await world.changeAppointment(appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId },
     });
-    await world.until(confirmed, endpoint, ({ status }) => status === "delivered");
-    for (const eventId of silent) expect(await world.delivery(eventId, endpoint)).to.equal(undefined);
+    await world.waitForDelivery(confirmed, endpoint, ({ status }) => status === "delivered");
+    for (const eventId of silent) expect(await world.readDelivery(eventId, endpoint)).to.equal(undefined);
   });
 
   it("a delivery keeps its id across all retries, and can be replayed after the last retry", async () => {
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.always({ status: 500, body: "broken" });
-    const { eventId, appointmentId } = await world.appointment(endpoint.clinicId);
-    const failed = await world.until(eventId, endpoint, ({ status }) => status === "failed");
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.setDefaultReaction({ status: 500, body: "broken" });
+    const { eventId, appointmentId } = await world.requestAppointment(endpoint.clinicId);
+    const failed = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
     expect(failed.attempts.map(({ status_code }) => status_code)).to.deep.equal([500, 500, 500, 500]);
-    const deliveryId = webhookDeliveryId(eventId, endpoint.endpointId);
-    expect(receiver.of(deliveryId)).to.have.length(4);
+    const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
+    expect(receiver.listDeliveryRequests(deliveryId)).to.have.length(4);
     const facts = await eventually("the fact", async () => {
       const events = await world.log.read(`webhookDelivery-${deliveryId}`);
       return events.length > 0 && events;
@@ -135,13 +138,13 @@ describe("webhook delivery", () => {
         },
       },
     ]);
-    receiver.always({});
+    receiver.setDefaultReaction({});
     const { endpointId } = endpoint;
     await world.append(`webhookDelivery-${deliveryId}`, {
       type: "WebhookDeliveryReplayRequested",
       data: { deliveryId, endpointId },
     });
-    const delivered = await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    const delivered = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
     expect(delivered.attempts).to.have.length(5);
     expect(new Set(receiver.requests.map(({ body }) => body)).size).to.equal(1);
     for (const { body, headers } of receiver.requests) {

@@ -21,16 +21,16 @@ describe("automatic disabling of an endpoint", () => {
   beforeEach(async () => {
     clockAheadMs = 0;
     receiver = await startReceiver();
-    receiver.always({ status: 500 });
-    endpoint = await world.endpoint(receiver.url);
+    receiver.setDefaultReaction({ status: 500 });
+    endpoint = await world.registerEndpoint(receiver.url);
   });
   afterEach(() => receiver.close());
 
   /** Creates one delivery on the given day after the start of the test, and waits for its final status. */
   async function deliverOn(day: number, ends: "failed" | "delivered" = "failed"): Promise<void> {
     clockAheadMs = day * DAY;
-    const { eventId } = await world.appointment(endpoint.clinicId);
-    await world.until(eventId, endpoint, ({ status }) => status === ends);
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === ends);
   }
   async function failOn(...days: number[]): Promise<void> {
     for (const day of days) await deliverOn(day);
@@ -50,7 +50,7 @@ describe("automatic disabling of an endpoint", () => {
   /** Creates one more delivery, whose first failed attempt disables the endpoint. */
   async function disableOn(day: number) {
     clockAheadMs = day * DAY;
-    await world.appointment(endpoint.clinicId);
+    await world.requestAppointment(endpoint.clinicId);
     return untilStatus("disabled");
   }
   /**
@@ -58,7 +58,7 @@ describe("automatic disabling of an endpoint", () => {
    * endpoint.
    */
   async function expectActive(day: number): Promise<void> {
-    receiver.next({ status: 200 });
+    receiver.queueReactions({ status: 200 });
     await deliverOn(day, "delivered");
     expect(await readEndpoint()).to.deep.include({ status: "active" });
   }
@@ -97,7 +97,7 @@ describe("automatic disabling of an endpoint", () => {
 
   it("a successful attempt resets the failure period of an endpoint", async () => {
     await failOn(0, 1, 2, 3, 4);
-    receiver.next({ status: 200 });
+    receiver.queueReactions({ status: 200 });
     await deliverOn(4.5, "delivered");
     await failOn(5.1, 6, 7, 8, 9, 10);
     expect(await readEndpoint()).to.deep.include({ status: "active" });
@@ -126,11 +126,11 @@ describe("automatic disabling of an endpoint", () => {
   it("failures of one endpoint do not disable another endpoint of the same clinic", async () => {
     const { clinicId } = endpoint;
     const other = await startReceiver();
-    const healthy = await world.endpoint(other.url, { clinicId });
+    const healthy = await world.registerEndpoint(other.url, { clinicId });
     await failOn(0, 1, 2, 3, 4);
     await disableOn(5.1);
-    const { eventId } = await world.appointment(clinicId);
-    await world.until(eventId, healthy, ({ status }) => status === "delivered");
+    const { eventId } = await world.requestAppointment(clinicId);
+    await world.waitForDelivery(eventId, healthy, ({ status }) => status === "delivered");
     await other.close();
   });
 });

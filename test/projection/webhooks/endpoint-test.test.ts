@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { listAcceptingLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
@@ -33,18 +33,22 @@ describe("the test of an endpoint", () => {
 
   it("a test webhook is delivered only to the tested endpoint, with a signature", async () => {
     // A test webhook is sent regardless of the endpoint's event types and branches.
-    const endpoint = await world.endpoint(receiver.url, {
+    const endpoint = await world.registerEndpoint(receiver.url, {
       events: ["appointment.updated"],
       branchIds: [randomUUID()],
     });
     const { clinicId, applicationId, endpointId } = endpoint;
-    const sibling = await world.endpoint(receiver.url, { clinicId });
+    const sibling = await world.registerEndpoint(receiver.url, { clinicId });
     const testId = await test(endpoint);
-    const { attempts } = await world.until(testId, endpoint, ({ status }) => status === "delivered");
+    const { attempts } = await world.waitForDelivery(
+      testId,
+      endpoint,
+      ({ status }) => status === "delivered",
+    );
     expect(attempts.map(({ status_code }) => status_code)).to.deep.equal([200]);
     const [request] = receiver.requests;
     expect(listAcceptingLibraries(endpoint.secret, request!)).to.deep.equal(webhookLibraryNames);
-    expect(request!.headers["webhook-id"]).to.equal(webhookDeliveryId(testId, endpointId));
+    expect(request!.headers["webhook-id"]).to.equal(deriveWebhookDeliveryId(testId, endpointId));
     const { createdAt, ...body } = JSON.parse(request!.body);
     expect(body).to.deep.equal({
       ...{ id: testId, type: "endpoint.test", apiVersion: "v1", environment: "production" },
@@ -53,8 +57,8 @@ describe("the test of an endpoint", () => {
     expect(Date.parse(createdAt)).to.be.closeTo(Date.now(), 10_000);
     // Messages are processed in the order of the log, so a delivery of the test to the other endpoint would exist by
     // then.
-    const { eventId } = await world.appointment(clinicId);
-    await world.until(eventId, sibling, ({ status }) => status === "delivered");
+    const { eventId } = await world.requestAppointment(clinicId);
+    await world.waitForDelivery(eventId, sibling, ({ status }) => status === "delivered");
     const { rows } = await world.pool.query(
       "SELECT endpoint_id, application_id FROM webhooks.delivery WHERE event_id = $1",
       [testId],
@@ -63,20 +67,20 @@ describe("the test of an endpoint", () => {
   });
 
   it("a failed test webhook is retried, and can be replayed after the last retry", async () => {
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.always({ status: 500 });
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.setDefaultReaction({ status: 500 });
     const testId = await test(endpoint);
-    await world.until(testId, endpoint, ({ status }) => status === "failed");
+    await world.waitForDelivery(testId, endpoint, ({ status }) => status === "failed");
     expect(receiver.requests).to.have.length(2);
-    receiver.always({});
-    const deliveryId = webhookDeliveryId(testId, endpoint.endpointId);
+    receiver.setDefaultReaction({});
+    const deliveryId = deriveWebhookDeliveryId(testId, endpoint.endpointId);
     const { endpointId } = endpoint;
     await eventually("the fact", () => world.log.readLast(`webhookDelivery-${deliveryId}`));
     await world.append(`webhookDelivery-${deliveryId}`, {
       type: "WebhookDeliveryReplayRequested",
       data: { deliveryId, endpointId },
     });
-    await world.until(testId, endpoint, ({ status }) => status === "delivered");
-    expect(new Set(receiver.of(deliveryId).map(({ body }) => body)).size).to.equal(1);
+    await world.waitForDelivery(testId, endpoint, ({ status }) => status === "delivered");
+    expect(new Set(receiver.listDeliveryRequests(deliveryId).map(({ body }) => body)).size).to.equal(1);
   });
 });

@@ -29,8 +29,8 @@ describe("an application whose endpoints do not respond", function () {
     slow = await startReceiver();
     healthy = await startReceiver();
     world.startAll({ timeoutMs: ATTEMPT_TIMEOUT_MS });
-    slow.always({ mode: "hold" });
-    slow.always({ status: 200 }, "/healthy");
+    slow.setDefaultReaction({ mode: "hold" });
+    slow.setDefaultReaction({ status: 200 }, "/healthy");
     holding = await registerMany(slow.url, "sandbox");
     await fill(holding, "sandbox");
     await untilFull(holding);
@@ -43,8 +43,10 @@ describe("an application whose endpoints do not respond", function () {
 
   /** Registers the endpoints of the slow application at one clinic. @returns one of the endpoints */
   async function registerMany(url: string, environment: Environment): Promise<Endpoint> {
-    const sibling = await world.endpoint(url, { environment });
-    const others = Array.from({ length: ENDPOINTS - 1 }, () => world.endpoint(url, { environment, sibling }));
+    const sibling = await world.registerEndpoint(url, { environment });
+    const others = Array.from({ length: ENDPOINTS - 1 }, () =>
+      world.registerEndpoint(url, { environment, sibling }),
+    );
     await Promise.all(others);
     return sibling;
   }
@@ -57,7 +59,7 @@ describe("an application whose endpoints do not respond", function () {
     return rows[0]?.count ?? 0;
   };
   async function fill({ clinicId }: Endpoint, environment: Environment): Promise<void> {
-    for (let n = 0; n < DELIVERIES_EACH; n += 1) await world.appointment(clinicId, { environment });
+    for (let n = 0; n < DELIVERIES_EACH; n += 1) await world.requestAppointment(clinicId, { environment });
   }
   /** Waits until the application has reached its slot limit. */
   const untilFull = (endpoint: Endpoint) =>
@@ -67,34 +69,34 @@ describe("an application whose endpoints do not respond", function () {
       40_000,
     );
   async function expectDelivered(endpoint: Endpoint, environment: Environment): Promise<void> {
-    const { eventId } = await world.appointment(endpoint.clinicId, { environment });
-    await world.until(eventId, endpoint, ({ status }) => status === "delivered", 40_000);
+    const { eventId } = await world.requestAppointment(endpoint.clinicId, { environment });
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered", 40_000);
   }
 
   it("endpoints that do not respond do not delay an application with another host", async () => {
-    const other = await world.endpoint(healthy.url, { environment: "sandbox" });
+    const other = await world.registerEndpoint(healthy.url, { environment: "sandbox" });
     await expectDelivered(other, "sandbox");
     expect(await countAttempts(holding, "finished")).to.equal(0);
   });
 
   it("endpoints that do not respond do not delay another application with the same host", async () => {
-    const other = await world.endpoint(`${slow.url}/healthy`, { environment: "sandbox" });
+    const other = await world.registerEndpoint(`${slow.url}/healthy`, { environment: "sandbox" });
     await expectDelivered(other, "sandbox");
     expect(await countAttempts(holding, "finished")).to.equal(0);
   });
 
   it("endpoints that do not respond in one environment do not delay deliveries in the other environment", async () => {
-    const other = await world.endpoint(healthy.url, { environment: "production" });
+    const other = await world.registerEndpoint(healthy.url, { environment: "production" });
     await expectDelivered(other, "production");
     expect(await countAttempts(holding, "finished")).to.equal(0);
   });
 
   it("endpoints that respond slowly but successfully do not delay another application", async () => {
-    const other = await world.endpoint(healthy.url, { environment: "sandbox" });
+    const other = await world.registerEndpoint(healthy.url, { environment: "sandbox" });
     const firstWave = await countAttempts(holding, "in progress");
     // After successful attempts, no endpoint is limited to one slot, so the application reaches its slot limit once
     // more.
-    const released = slow.held();
+    const released = slow.countHeldRequests();
     slow.release();
     await eventually("the outcomes", async () => (await countAttempts(holding, "finished")) >= released);
     for (let n = 0; n < DELIVERIES_EACH; n += 1) await fill(holding, "sandbox");
@@ -109,8 +111,8 @@ describe("an application whose endpoints do not respond", function () {
   });
 
   it("endpoints that do not respond do not delay another endpoint of their application", async () => {
-    const sibling = await world.endpoint(healthy.url, { environment: "sandbox", sibling: holding });
+    const sibling = await world.registerEndpoint(healthy.url, { environment: "sandbox", sibling: holding });
     await expectDelivered(sibling, "sandbox");
-    expect(slow.held()).to.be.above(0);
+    expect(slow.countHeldRequests()).to.be.above(0);
   });
 });

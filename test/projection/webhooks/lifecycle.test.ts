@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { listAcceptingLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
@@ -45,14 +45,14 @@ describe("a delivery's life", () => {
     return secret;
   }
   const requestReplay = (eventId: string, { endpointId }: Endpoint) => {
-    const deliveryId = webhookDeliveryId(eventId, endpointId);
+    const deliveryId = deriveWebhookDeliveryId(eventId, endpointId);
     return world.append(`webhookDelivery-${deliveryId}`, {
       type: "WebhookDeliveryReplayRequested",
       data: { deliveryId, endpointId },
     });
   };
   const readFactTypes = async (eventId: string, { endpointId }: Endpoint) => {
-    const events = await world.log.read(`webhookDelivery-${webhookDeliveryId(eventId, endpointId)}`);
+    const events = await world.log.read(`webhookDelivery-${deriveWebhookDeliveryId(eventId, endpointId)}`);
     return events.map(({ type }) => type);
   };
   const untilFacts = (eventId: string, endpoint: Endpoint, ...types: string[]) =>
@@ -61,7 +61,7 @@ describe("a delivery's life", () => {
       async () => (await readFactTypes(eventId, endpoint)).join() === types.join() || undefined,
     );
   const untilStatus = (eventId: string, endpoint: Endpoint, wanted: string) =>
-    world.until(eventId, endpoint, ({ status }) => status === wanted);
+    world.waitForDelivery(eventId, endpoint, ({ status }) => status === wanted);
   const untilEndpointStatus = (endpoint: Endpoint, wanted: string) =>
     eventually(`the endpoint ${wanted}`, async () => {
       const { rows } = await world.pool.query<{ status: string; disabled_reason: string | null }>(
@@ -72,9 +72,9 @@ describe("a delivery's life", () => {
     });
 
   it("a failed delivery can be replayed several times", async () => {
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.always({ status: 500 });
-    const { eventId } = await world.appointment(endpoint.clinicId);
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.setDefaultReaction({ status: 500 });
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await untilFacts(eventId, endpoint, "WebhookDeliveryFailed");
     await requestReplay(eventId, endpoint);
     await untilFacts(
@@ -82,7 +82,7 @@ describe("a delivery's life", () => {
       endpoint,
       ...["WebhookDeliveryFailed", "WebhookDeliveryReplayRequested", "WebhookDeliveryFailed"],
     );
-    receiver.always({});
+    receiver.setDefaultReaction({});
     await requestReplay(eventId, endpoint);
     const { attempts } = await untilStatus(eventId, endpoint, "delivered");
     expect(attempts.map(({ status_code }) => status_code)).to.deep.equal([...Array(8).fill(500), 200]);
@@ -91,9 +91,9 @@ describe("a delivery's life", () => {
   });
 
   it("a delivery is skipped while the endpoint is disabled, and can be replayed afterwards", async () => {
-    const endpoint = await world.endpoint(receiver.url);
+    const endpoint = await world.registerEndpoint(receiver.url);
     await disable(endpoint);
-    const { eventId } = await world.appointment(endpoint.clinicId);
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await untilStatus(eventId, endpoint, "skipped");
     await untilFacts(eventId, endpoint, "WebhookDeliverySkipped");
     expect(receiver.requests).to.have.length(0);
@@ -109,20 +109,20 @@ describe("a delivery's life", () => {
   });
 
   it("a delivery is skipped if the endpoint is disabled between attempts", async () => {
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.always({ status: 503, headers: { "Retry-After": "3600" } });
-    const { eventId } = await world.appointment(endpoint.clinicId);
-    await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.setDefaultReaction({ status: 503, headers: { "Retry-After": "3600" } });
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
     await disable(endpoint);
     expect((await untilStatus(eventId, endpoint, "skipped")).next_attempt_at).to.equal(null);
     await untilFacts(eventId, endpoint, "WebhookDeliverySkipped");
   });
 
   it("a delivery is cancelled if the endpoint is revoked between attempts", async () => {
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.always({ status: 503, headers: { "Retry-After": "3600" } });
-    const { eventId } = await world.appointment(endpoint.clinicId);
-    await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.setDefaultReaction({ status: 503, headers: { "Retry-After": "3600" } });
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
     await appendEndpointEvent(endpoint, "WebhookEndpointRevoked");
     await untilStatus(eventId, endpoint, "cancelled");
     expect(receiver.requests).to.have.length(1);
@@ -130,10 +130,10 @@ describe("a delivery's life", () => {
   });
 
   it("a delivery is cancelled if the installation is revoked between attempts", async () => {
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.always({ status: 503, headers: { "Retry-After": "3600" } });
-    const { eventId } = await world.appointment(endpoint.clinicId);
-    await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.setDefaultReaction({ status: 503, headers: { "Retry-After": "3600" } });
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
     const { installationId } = endpoint;
     await world.append(`installation-${installationId}`, {
       type: "InstallationRevoked",
@@ -143,31 +143,31 @@ describe("a delivery's life", () => {
   });
 
   it("a retry waits as long as the Retry-After header of the previous response requests", async () => {
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.next({ status: 429, headers: { "Retry-After": "2" } });
-    const { eventId } = await world.appointment(endpoint.clinicId);
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.queueReactions({ status: 429, headers: { "Retry-After": "2" } });
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await untilStatus(eventId, endpoint, "delivered");
     const [first, second] = receiver.requests;
     expect(second!.at - first!.at).to.be.within(1_990, 3_500);
   });
 
   it("a response with status 410 disables the endpoint", async () => {
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.always({ status: 410 });
-    const { eventId } = await world.appointment(endpoint.clinicId);
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.setDefaultReaction({ status: 410 });
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
     expect((await untilStatus(eventId, endpoint, "failed")).attempts).to.have.length(1);
     expect(await untilEndpointStatus(endpoint, "disabled")).to.deep.include({ disabled_reason: "gone" });
-    const { eventId: next } = await world.appointment(endpoint.clinicId);
+    const { eventId: next } = await world.requestAppointment(endpoint.clinicId);
     await untilStatus(next, endpoint, "skipped");
     expect(receiver.requests).to.have.length(1);
   });
 
   it("a delivery is signed with every secret that has not expired", async () => {
-    const endpoint = await world.endpoint(receiver.url);
+    const endpoint = await world.registerEndpoint(receiver.url);
     const second = await rotate(endpoint, 60_000);
     const third = await rotate(endpoint, 120_000);
     const untilSigned = async () => {
-      await untilStatus((await world.appointment(endpoint.clinicId)).eventId, endpoint, "delivered");
+      await untilStatus((await world.requestAppointment(endpoint.clinicId)).eventId, endpoint, "delivered");
       return [endpoint.secret, second, third].map(
         (secret) => listAcceptingLibraries(secret, receiver.requests.at(-1)!).length,
       );
@@ -181,18 +181,18 @@ describe("a delivery's life", () => {
   });
 
   it("after a secret rotation without an overlap, deliveries are signed only with the new secret", async () => {
-    const endpoint = await world.endpoint(receiver.url);
+    const endpoint = await world.registerEndpoint(receiver.url);
     const newSecret = await rotate(endpoint, 0);
-    await untilStatus((await world.appointment(endpoint.clinicId)).eventId, endpoint, "delivered");
+    await untilStatus((await world.requestAppointment(endpoint.clinicId)).eventId, endpoint, "delivered");
     expect(listAcceptingLibraries(newSecret, receiver.requests[0]!)).to.deep.equal(webhookLibraryNames);
     expect(listAcceptingLibraries(endpoint.secret, receiver.requests[0]!)).to.deep.equal([]);
   });
 
   it("each attempt at a delivery is signed with the time of the attempt", async () => {
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.next({ status: 503, headers: { "Retry-After": "60" } });
-    const { eventId } = await world.appointment(endpoint.clinicId);
-    await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.queueReactions({ status: 503, headers: { "Retry-After": "60" } });
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
     clockAheadMs = 120_000;
     await untilStatus(eventId, endpoint, "delivered");
     const [first, second] = receiver.requests.map(({ headers }) => headers);
@@ -206,14 +206,14 @@ describe("a delivery's life", () => {
   });
 
   it("each attempt records the status, the error and the body of the receiver's response", async () => {
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.next(
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.queueReactions(
       { mode: "close" },
       { mode: "drip" },
       { status: 302, body: "moved" },
       { body: "\u0000fine" },
     );
-    const { eventId } = await world.appointment(endpoint.clinicId);
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
     const { attempts } = await untilStatus(eventId, endpoint, "delivered");
     expect(attempts.map(({ status_code, error }) => [status_code, error])).to.deep.equal([
       [null, "connection_lost"],
@@ -226,16 +226,16 @@ describe("a delivery's life", () => {
   });
 
   it("a delivery and its attempts are deleted after 30 days", async () => {
-    const endpoint = await world.endpoint(receiver.url);
-    const { eventId } = await world.appointment(endpoint.clinicId);
+    const endpoint = await world.registerEndpoint(receiver.url);
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await untilStatus(eventId, endpoint, "delivered");
-    const id = webhookDeliveryId(eventId, endpoint.endpointId);
+    const id = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
     await world.pool.query(
       "UPDATE webhooks.delivery SET created_at = now() - interval '31 days' WHERE delivery_id = $1",
       [id],
     );
     const another = world.start.webhooks();
-    await eventually("the deletion", async () => (await world.delivery(eventId, endpoint)) === undefined);
+    await eventually("the deletion", async () => (await world.readDelivery(eventId, endpoint)) === undefined);
     await world.stopRoles(another);
     const { rowCount } = await world.pool.query("SELECT FROM webhooks.attempt WHERE delivery_id = $1", [id]);
     expect(rowCount).to.equal(0);

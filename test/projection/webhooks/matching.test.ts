@@ -22,8 +22,8 @@ describe("endpoints that get an event", () => {
    * in order.
    */
   const listDeliveries = async (eventId: string, witness: Endpoint) => {
-    const { eventId: last } = await world.appointment(witness.clinicId);
-    await world.until(last, witness, ({ status }) => status === "delivered");
+    const { eventId: last } = await world.requestAppointment(witness.clinicId);
+    await world.waitForDelivery(last, witness, ({ status }) => status === "delivered");
     const { rows } = await world.pool.query<{ endpoint_id: string; status: string }>(
       "SELECT endpoint_id, status FROM webhooks.delivery WHERE event_id = $1",
       [eventId],
@@ -32,16 +32,16 @@ describe("endpoints that get an event", () => {
   };
 
   it("an event is delivered once to each endpoint of its clinic, and to no other endpoint", async () => {
-    const first = await world.endpoint(receiver.url);
-    const second = await world.endpoint(receiver.url, { clinicId: first.clinicId });
-    await world.endpoint(receiver.url);
-    const { eventId } = await world.appointment(first.clinicId);
+    const first = await world.registerEndpoint(receiver.url);
+    const second = await world.registerEndpoint(receiver.url, { clinicId: first.clinicId });
+    await world.registerEndpoint(receiver.url);
+    const { eventId } = await world.requestAppointment(first.clinicId);
     const rows = await listDeliveries(eventId, first);
     expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([first.endpointId, second.endpointId]);
   });
 
   it("an imported appointment is not sent, and its later changes are sent as updates", async () => {
-    const witness = await world.endpoint(receiver.url);
+    const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;
     const appointmentId = randomUUID();
     const people = { branchId: randomUUID(), animalId: null, customerId: null };
@@ -56,8 +56,8 @@ describe("endpoints that get an event", () => {
       { environment: "production", clinicId },
     );
     const data = { appointmentId };
-    const changed = await world.change(appointmentId, { type: "AppointmentConfirmed", data });
-    await world.until(changed, witness, ({ status }) => status === "delivered");
+    const changed = await world.changeAppointment(appointmentId, { type: "AppointmentConfirmed", data });
+    await world.waitForDelivery(changed, witness, ({ status }) => status === "delivered");
     const body = receiver.requests
       .map((request) => JSON.parse(request.body))
       .find(({ data }) => data.appointment?.id === appointmentId);
@@ -67,18 +67,21 @@ describe("endpoints that get an event", () => {
   });
 
   it("an event is delivered only to endpoints of its environment", async () => {
-    const witness = await world.endpoint(receiver.url);
-    await world.endpoint(receiver.url, { clinicId: witness.clinicId, environment: "sandbox" });
-    const { eventId } = await world.appointment(witness.clinicId);
+    const witness = await world.registerEndpoint(receiver.url);
+    await world.registerEndpoint(receiver.url, { clinicId: witness.clinicId, environment: "sandbox" });
+    const { eventId } = await world.requestAppointment(witness.clinicId);
     expect(await listDeliveries(eventId, witness)).to.have.length(1);
   });
 
   it("an event is delivered only to endpoints that subscribed to its type", async () => {
-    const witness = await world.endpoint(receiver.url);
+    const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;
-    const updatesOnly = await world.endpoint(receiver.url, { clinicId, events: ["appointment.updated"] });
-    const { eventId, appointmentId } = await world.appointment(clinicId);
-    const changed = await world.change(appointmentId, {
+    const updatesOnly = await world.registerEndpoint(receiver.url, {
+      clinicId,
+      events: ["appointment.updated"],
+    });
+    const { eventId, appointmentId } = await world.requestAppointment(clinicId);
+    const changed = await world.changeAppointment(appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId },
     });
@@ -90,19 +93,19 @@ describe("endpoints that get an event", () => {
   });
 
   it("an event is delivered only to endpoints that were registered before the event", async () => {
-    const witness = await world.endpoint(receiver.url);
-    const { eventId } = await world.appointment(witness.clinicId);
-    await world.endpoint(receiver.url, { clinicId: witness.clinicId });
+    const witness = await world.registerEndpoint(receiver.url);
+    const { eventId } = await world.requestAppointment(witness.clinicId);
+    await world.registerEndpoint(receiver.url, { clinicId: witness.clinicId });
     expect(await listDeliveries(eventId, witness)).to.have.length(1);
   });
 
   it("an event is delivered only to endpoints of applications with access to its branch", async () => {
     const branchId = randomUUID();
-    const witness = await world.endpoint(receiver.url);
+    const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;
-    const inBranch = await world.endpoint(receiver.url, { clinicId, branchIds: [branchId] });
-    await world.endpoint(receiver.url, { clinicId, branchIds: [randomUUID()] });
-    const { eventId } = await world.appointment(clinicId, { branchId });
+    const inBranch = await world.registerEndpoint(receiver.url, { clinicId, branchIds: [branchId] });
+    await world.registerEndpoint(receiver.url, { clinicId, branchIds: [randomUUID()] });
+    const { eventId } = await world.requestAppointment(clinicId, { branchId });
     const rows = await listDeliveries(eventId, witness);
     expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([
       witness.endpointId,
@@ -111,10 +114,10 @@ describe("endpoints that get an event", () => {
   });
 
   it("an event is not delivered to endpoints of a revoked application or installation", async () => {
-    const witness = await world.endpoint(receiver.url);
+    const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;
-    const uninstalled = await world.endpoint(receiver.url, { clinicId });
-    const revoked = await world.endpoint(receiver.url, { clinicId });
+    const uninstalled = await world.registerEndpoint(receiver.url, { clinicId });
+    const revoked = await world.registerEndpoint(receiver.url, { clinicId });
     const { installationId } = uninstalled;
     await world.append(`installation-${installationId}`, {
       type: "InstallationRevoked",
@@ -124,15 +127,15 @@ describe("endpoints that get an event", () => {
       type: "ApplicationRevoked",
       data: { applicationId: revoked.applicationId, reason: null },
     });
-    const { eventId } = await world.appointment(clinicId);
+    const { eventId } = await world.requestAppointment(clinicId);
     expect(await listDeliveries(eventId, witness)).to.have.length(1);
   });
 
   it("a delivery to a disabled endpoint is skipped, and no delivery is created for a revoked endpoint", async () => {
-    const witness = await world.endpoint(receiver.url);
+    const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;
-    const disabled = await world.endpoint(receiver.url, { clinicId });
-    const revoked = await world.endpoint(receiver.url, { clinicId });
+    const disabled = await world.registerEndpoint(receiver.url, { clinicId });
+    const revoked = await world.registerEndpoint(receiver.url, { clinicId });
     await world.append(`webhookEndpoint-${disabled.endpointId}`, {
       type: "WebhookEndpointDisabled",
       data: { endpointId: disabled.endpointId, reason: "operator" },
@@ -141,12 +144,12 @@ describe("endpoints that get an event", () => {
       type: "WebhookEndpointRevoked",
       data: { endpointId: revoked.endpointId },
     });
-    const { eventId } = await world.appointment(clinicId);
+    const { eventId } = await world.requestAppointment(clinicId);
     const rows = await listDeliveries(eventId, witness);
     expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([
       witness.endpointId,
       disabled.endpointId,
     ]);
-    expect((await world.delivery(eventId, disabled))?.status).to.equal("skipped");
+    expect((await world.readDelivery(eventId, disabled))?.status).to.equal("skipped");
   });
 });

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { expect } from "chai";
 import { withDeathSignal } from "../../../deploy/local/setup/death-signal.mjs";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
-import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { type KillingStep, killingSteps } from "./killed-at.ts";
@@ -66,10 +66,12 @@ describe("webhooks in several processes", () => {
     world.start.relay();
     world.start.webhooks();
     world.start.webhooks();
-    const endpoints = await Promise.all(Array.from({ length: 6 }, () => world.endpoint(receiver.url)));
-    receiver.next(...Array(20).fill({ status: 500 }));
+    const endpoints = await Promise.all(
+      Array.from({ length: 6 }, () => world.registerEndpoint(receiver.url)),
+    );
+    receiver.queueReactions(...Array(20).fill({ status: 500 }));
     for (let round = 0; round < 25; round += 1) {
-      await Promise.all(endpoints.map(({ clinicId }) => world.appointment(clinicId)));
+      await Promise.all(endpoints.map(({ clinicId }) => world.requestAppointment(clinicId)));
     }
     await eventually("150 deliveries", () => successes().length >= 150, 15_000);
     await eventually("170 recorded attempts", async () => {
@@ -88,9 +90,9 @@ describe("webhooks in several processes", () => {
   it("one endpoint gets at most four concurrent attempts", async () => {
     world.start.relay();
     world.start.webhooks();
-    receiver.always({ delayMs: 20 });
-    const slow = await world.endpoint(receiver.url);
-    await Promise.all(Array.from({ length: 60 }, () => world.appointment(slow.clinicId)));
+    receiver.setDefaultReaction({ delayMs: 20 });
+    const slow = await world.registerEndpoint(receiver.url);
+    await Promise.all(Array.from({ length: 60 }, () => world.requestAppointment(slow.clinicId)));
     await eventually("60 deliveries", () => successes().length >= 60, 15_000);
     expect(receiver.maxConcurrentRequests()).to.be.within(2, 4);
   });
@@ -99,13 +101,13 @@ describe("webhooks in several processes", () => {
     world.start.relay();
     world.start.webhooks({ timeoutMs: 30_000 });
     const hanging = await startReceiver();
-    hanging.always({ mode: "hang" });
-    const stuck = await world.endpoint(hanging.url);
-    const fine = await world.endpoint(receiver.url);
-    await Promise.all(Array.from({ length: 40 }, () => world.appointment(stuck.clinicId)));
+    hanging.setDefaultReaction({ mode: "hang" });
+    const stuck = await world.registerEndpoint(hanging.url);
+    const fine = await world.registerEndpoint(receiver.url);
+    await Promise.all(Array.from({ length: 40 }, () => world.requestAppointment(stuck.clinicId)));
     await eventually("the hanging attempts", () => hanging.requests.length >= 4);
-    const { eventId } = await world.appointment(fine.clinicId);
-    await world.until(eventId, fine, ({ status }) => status === "delivered", 15_000);
+    const { eventId } = await world.requestAppointment(fine.clinicId);
+    await world.waitForDelivery(eventId, fine, ({ status }) => status === "delivered", 15_000);
     // No hanging attempt has ended, so the other endpoint did not need one of their slots.
     const { rows } = await world.pool.query<{ ended: number }>(
       `SELECT count(a.duration_ms)::integer AS ended
@@ -121,13 +123,18 @@ describe("webhooks in several processes", () => {
     this.timeout(60_000);
     world.start.relay();
     const child = await start(loadChild({ timeoutMs: 800 }));
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.next({ mode: "hang" });
-    const { eventId } = await world.appointment(endpoint.clinicId);
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.queueReactions({ mode: "hang" });
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await eventually("the first attempt", () => receiver.requests.length === 1);
     child.kill("SIGKILL");
     world.start.webhooks({ clock: clockAfterLeases });
-    const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === "delivered", 30_000);
+    const { attempts } = await world.waitForDelivery(
+      eventId,
+      endpoint,
+      ({ status }) => status === "delivered",
+      30_000,
+    );
     expect(
       attempts.map(({ number, duration_ms, status_code }) => [number, duration_ms, status_code]),
     ).to.deep.include([...[1, null, null]]);
@@ -138,14 +145,18 @@ describe("webhooks in several processes", () => {
   it("webhooks processes that are killed and replaced several times lose no delivery", async function () {
     this.timeout(150_000);
     world.start.relay();
-    const endpoints = await Promise.all(Array.from({ length: 4 }, () => world.endpoint(receiver.url)));
+    const endpoints = await Promise.all(
+      Array.from({ length: 4 }, () => world.registerEndpoint(receiver.url)),
+    );
     const events: string[] = [];
     let loading = loadChild({ timeoutMs: 300 });
     for (let round = 0; round < 4; round += 1) {
       const child = await start(loading);
       if (round < 3) loading = loadChild({ timeoutMs: 300 });
       for (let i = 0; i < 10; i += 1) {
-        const requested = await Promise.all(endpoints.map(({ clinicId }) => world.appointment(clinicId)));
+        const requested = await Promise.all(
+          endpoints.map(({ clinicId }) => world.requestAppointment(clinicId)),
+        );
         events.push(...requested.map(({ eventId }) => eventId));
       }
       child.kill("SIGKILL");
@@ -174,7 +185,7 @@ describe("webhooks in several processes", () => {
   it("a webhooks process that is killed between two steps neither loses nor duplicates a delivery", async function () {
     this.timeout(300_000);
     world.start.relay();
-    failing.always({ status: 500 });
+    failing.setDefaultReaction({ status: 500 });
     const cases: { eventId: string; endpoint: Endpoint; step: KillingStep }[] = [];
     // Loading the code takes longest, so the next two processes load it while the current process works.
     const load = (step: KillingStep) => {
@@ -187,9 +198,9 @@ describe("webhooks in several processes", () => {
       const next = killingSteps[index + 2];
       if (next) loading.push(load(next));
       // A success is written in one statement. Only the transaction of a failure can be interrupted between statements.
-      if (step === "record | commit") receiver.next({ status: 500 });
-      const endpoint = await world.endpoint(step.startsWith("fact") ? failing.url : receiver.url);
-      const { eventId } = await world.appointment(endpoint.clinicId);
+      if (step === "record | commit") receiver.queueReactions({ status: 500 });
+      const endpoint = await world.registerEndpoint(step.startsWith("fact") ? failing.url : receiver.url);
+      const { eventId } = await world.requestAppointment(endpoint.clinicId);
       cases.push({ eventId, endpoint, step });
       const ended = once(child, "exit");
       child.stdin.write("go");
@@ -198,9 +209,17 @@ describe("webhooks in several processes", () => {
     world.start.webhooks({ timeoutMs: 300, clock: clockAfterLeases });
     for (const { eventId, endpoint, step } of cases) {
       const wanted = step.startsWith("fact") ? "failed" : "delivered";
-      const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === wanted, 60_000);
-      const deliveryId = webhookDeliveryId(eventId, endpoint.endpointId);
-      const requests = [...receiver.of(deliveryId), ...failing.of(deliveryId)];
+      const { attempts } = await world.waitForDelivery(
+        eventId,
+        endpoint,
+        ({ status }) => status === wanted,
+        60_000,
+      );
+      const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
+      const requests = [
+        ...receiver.listDeliveryRequests(deliveryId),
+        ...failing.listDeliveryRequests(deliveryId),
+      ];
       const unknown = attempts.filter(({ duration_ms }) => duration_ms === null);
       // Every request has a recorded attempt, either with its response or with an unknown outcome.
       expect(requests.length, step).to.be.within(1, attempts.length);
@@ -222,16 +241,16 @@ describe("webhooks in several processes", () => {
   it("when the role stops, it finishes short attempts, and another process repeats an interrupted attempt", async () => {
     world.start.relay();
     const webhooks = world.start.webhooks({ timeoutMs: 60_000 });
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.next({ delayMs: 500 }, { mode: "hang" });
-    const { eventId: slow } = await world.appointment(endpoint.clinicId);
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.queueReactions({ delayMs: 500 }, { mode: "hang" });
+    const { eventId: slow } = await world.requestAppointment(endpoint.clinicId);
     await eventually("the first attempt", () => receiver.requests.length === 1);
-    const { eventId: hanging } = await world.appointment(endpoint.clinicId);
+    const { eventId: hanging } = await world.requestAppointment(endpoint.clinicId);
     await eventually("the second attempt", () => receiver.requests.length === 2);
     await world.stopRoles(webhooks);
-    expect((await world.delivery(slow, endpoint))?.status).to.equal("delivered");
+    expect((await world.readDelivery(slow, endpoint))?.status).to.equal("delivered");
     // The second attempt was interrupted, so its outcome is unknown and its lease was released.
-    const left = await world.delivery(hanging, endpoint);
+    const left = await world.readDelivery(hanging, endpoint);
     expect(left).to.deep.include({ status: "pending", attempt_count: 1 });
     expect(left!.attempts.map(({ duration_ms }) => duration_ms)).to.deep.equal([null]);
     const { rowCount } = await world.pool.query(
@@ -240,7 +259,11 @@ describe("webhooks in several processes", () => {
     );
     expect(rowCount).to.equal(0);
     world.start.webhooks();
-    const { attempts } = await world.until(hanging, endpoint, ({ status }) => status === "delivered");
+    const { attempts } = await world.waitForDelivery(
+      hanging,
+      endpoint,
+      ({ status }) => status === "delivered",
+    );
     expect(attempts.map(({ status_code }) => status_code)).to.deep.equal([null, 200]);
   });
 });

@@ -38,16 +38,20 @@ describe("a host name that becomes private after its check", () => {
   const insidePort = () => (inside.address() as { port: number }).port;
 
   it("if a host name resolves to a private address after registration, each attempt is refused", async () => {
-    dns.answer(PUBLIC, PRIVATE);
+    dns.setAddresses(PUBLIC, PRIVATE);
     const url = `https://${NAME}:8443/in`;
     const registered = await checkDestination(url, { allowLoopback: false, lookup });
     expect(registered.address).to.equal(PUBLIC);
     const world = await createWorld();
     try {
       world.startAll({ allowLoopback: false, lookup, retrySchedule: [0.05] });
-      const endpoint = await world.endpoint(url);
-      const { eventId } = await world.appointment(endpoint.clinicId);
-      const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === "failed");
+      const endpoint = await world.registerEndpoint(url);
+      const { eventId } = await world.requestAppointment(endpoint.clinicId);
+      const { attempts } = await world.waitForDelivery(
+        eventId,
+        endpoint,
+        ({ status }) => status === "failed",
+      );
       expect(attempts.map(({ status_code, error }) => [status_code, error])).to.deep.equal([
         [null, "address_not_public"],
         [null, "address_not_public"],
@@ -59,7 +63,7 @@ describe("a host name that becomes private after its check", () => {
   });
 
   it("an attempt connects to the checked address without a second DNS lookup", async () => {
-    dns.answer(PUBLIC, PRIVATE);
+    dns.setAddresses(PUBLIC, PRIVATE);
     const real = createConnections();
     const judged: SafeDestination[] = [];
     // Redirects connections to the public address to the local server.
@@ -84,7 +88,7 @@ describe("a host name that becomes private after its check", () => {
   });
 
   it("a request connects to the checked address even if the host name now resolves to another address", async () => {
-    dns.answer("203.0.113.9");
+    dns.setAddresses("203.0.113.9");
     const connections = createConnections();
     const url = new URL(`http://${NAME}:${insidePort()}/`);
     const request = connections.post(randomUUID(), { url, address: PRIVATE }, {}, false);

@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { connect, JSONCodec, type NatsConnection } from "nats";
-import { eventStreamOf } from "../../../projection/relay/event-stream.ts";
-import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { getEventStream } from "../../../projection/relay/event-stream.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type World } from "./world.ts";
 
@@ -24,7 +24,7 @@ describe("a repeated message to the webhooks role", () => {
 
   /** Collects every message that is published from now on, including repeated messages. */
   const collectMessages = () => {
-    const { prefix } = eventStreamOf(world.databaseUrl);
+    const { prefix } = getEventStream(world.databaseUrl);
     const messages: { subject: string; data: Uint8Array; content: Record<string, unknown> }[] = [];
     nats.subscribe(`${prefix}.>`, {
       callback: (_, { subject, data }) => {
@@ -39,13 +39,13 @@ describe("a repeated message to the webhooks role", () => {
     await nats.flush();
     world.start.relay();
     world.start.webhooks();
-    const endpoint = await world.endpoint(receiver.url);
-    const { eventId } = await world.appointment(endpoint.clinicId);
-    await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    const endpoint = await world.registerEndpoint(receiver.url);
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
     const message = messages.find(({ content }) => (content.body as { id?: string })?.id === eventId)!;
     for (let i = 0; i < 3; i += 1) await nats.jetstream().publish(message.subject, message.data);
-    const { eventId: last } = await world.appointment(endpoint.clinicId);
-    await world.until(last, endpoint, ({ status }) => status === "delivered");
+    const { eventId: last } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(last, endpoint, ({ status }) => status === "delivered");
     expect(receiver.requests).to.have.length(2);
   });
 
@@ -54,37 +54,37 @@ describe("a repeated message to the webhooks role", () => {
     await nats.flush();
     world.start.relay();
     world.start.webhooks({ retrySchedule: [] });
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.always({ status: 500 });
-    const { eventId } = await world.appointment(endpoint.clinicId);
-    await world.until(eventId, endpoint, ({ status }) => status === "failed");
-    const deliveryId = webhookDeliveryId(eventId, endpoint.endpointId);
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.setDefaultReaction({ status: 500 });
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
+    const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
     await world.append(`webhookDelivery-${deliveryId}`, {
       type: "WebhookDeliveryReplayRequested",
       data: { deliveryId, endpointId: endpoint.endpointId },
     });
-    await world.until(
+    await world.waitForDelivery(
       eventId,
       endpoint,
       ({ status, attempts }) => status === "failed" && attempts.length === 2,
     );
     const message = messages.find(({ content }) => content.deliveryId === deliveryId)!;
     for (let i = 0; i < 3; i += 1) await nats.jetstream().publish(message.subject, message.data);
-    receiver.always({});
-    const { eventId: last } = await world.appointment(endpoint.clinicId);
-    await world.until(last, endpoint, ({ status }) => status === "delivered");
-    expect((await world.delivery(eventId, endpoint))?.attempts).to.have.length(2);
+    receiver.setDefaultReaction({});
+    const { eventId: last } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(last, endpoint, ({ status }) => status === "delivered");
+    expect((await world.readDelivery(eventId, endpoint))?.attempts).to.have.length(2);
   });
 
   it("an unreadable message is removed from the stream, and the next message is processed", async () => {
     world.start.relay();
     world.start.webhooks();
-    const endpoint = await world.endpoint(receiver.url);
-    const { eventId } = await world.appointment(endpoint.clinicId);
-    await world.until(eventId, endpoint, ({ status }) => status === "delivered");
-    const { prefix } = eventStreamOf(world.databaseUrl);
+    const endpoint = await world.registerEndpoint(receiver.url);
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+    const { prefix } = getEventStream(world.databaseUrl);
     await nats.jetstream().publish(`${prefix}.production.appointment.created`, Buffer.from("nonsense"));
-    const { eventId: next } = await world.appointment(endpoint.clinicId);
-    await world.until(next, endpoint, ({ status }) => status === "delivered");
+    const { eventId: next } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(next, endpoint, ({ status }) => status === "delivered");
   });
 });

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { connect, JSONCodec } from "nats";
-import { eventStreamOf } from "../../../projection/relay/event-stream.ts";
+import { getEventStream } from "../../../projection/relay/event-stream.ts";
 import { type RelayMessage, relayMessage } from "../../../projection/relay/message.ts";
 import { webhookBodies } from "../../../query-api/docs/webhooks.ts";
-import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type World } from "./world.ts";
 
@@ -32,8 +32,8 @@ describe("the appointment's revision in webhooks", () => {
    * Requests an appointment, allocates a resource and confirms the appointment. The allocation causes no public event.
    */
   const confirmedAppointment = async (clinicId: string) => {
-    const { appointmentId, eventId: requested } = await world.appointment(clinicId);
-    await world.change(appointmentId, {
+    const { appointmentId, eventId: requested } = await world.requestAppointment(clinicId);
+    await world.changeAppointment(appointmentId, {
       type: "ResourceAllocated",
       data: {
         ...{ appointmentId, assignmentId: randomUUID(), resourceId: randomUUID() },
@@ -41,7 +41,7 @@ describe("the appointment's revision in webhooks", () => {
         allocationEnd: "2030-05-01T09:30:00.000Z",
       },
     });
-    const confirmed = await world.change(appointmentId, {
+    const confirmed = await world.changeAppointment(appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId },
     });
@@ -50,12 +50,12 @@ describe("the appointment's revision in webhooks", () => {
 
   it("the webhook with the highest appointment revision contains the appointment's latest state", async () => {
     world.startAll();
-    const endpoint = await world.endpoint(receiver.url);
+    const endpoint = await world.registerEndpoint(receiver.url);
     // The first delivery fails once, so that it arrives after the second.
-    receiver.next({ status: 500 });
+    receiver.queueReactions({ status: 500 });
     const { appointmentId, requested, confirmed } = await confirmedAppointment(endpoint.clinicId);
     for (const id of [requested, confirmed]) {
-      await world.until(id, endpoint, ({ status }) => status === "delivered");
+      await world.waitForDelivery(id, endpoint, ({ status }) => status === "delivered");
     }
     const revisions = new Map(bodies().map(({ id, data }) => [id, data.appointment.revision]));
     expect([revisions.get(requested), revisions.get(confirmed)]).to.deep.equal([0, 2]);
@@ -73,22 +73,22 @@ describe("the appointment's revision in webhooks", () => {
 
   it("a replayed webhook has the same body and appointment revision as the first attempt", async () => {
     world.startAll({ retrySchedule: [] });
-    const endpoint = await world.endpoint(receiver.url);
-    receiver.always({ status: 500 });
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.setDefaultReaction({ status: 500 });
     const { requested, confirmed } = await confirmedAppointment(endpoint.clinicId);
     for (const id of [requested, confirmed]) {
-      await world.until(id, endpoint, ({ status }) => status === "failed");
+      await world.waitForDelivery(id, endpoint, ({ status }) => status === "failed");
     }
-    receiver.always({});
+    receiver.setDefaultReaction({});
     const { endpointId } = endpoint;
     for (const id of [confirmed, requested]) {
-      const deliveryId = webhookDeliveryId(id, endpointId);
+      const deliveryId = deriveWebhookDeliveryId(id, endpointId);
       await world.append(`webhookDelivery-${deliveryId}`, {
         type: "WebhookDeliveryReplayRequested",
         data: { deliveryId, endpointId },
       });
-      await world.until(id, endpoint, ({ status }) => status === "delivered");
-      const sent = receiver.of(deliveryId).map(({ body }) => body);
+      await world.waitForDelivery(id, endpoint, ({ status }) => status === "delivered");
+      const sent = receiver.listDeliveryRequests(deliveryId).map(({ body }) => body);
       expect(sent).to.have.length(2);
       expect(sent[0]).to.equal(sent[1]);
     }
@@ -98,9 +98,9 @@ describe("the appointment's revision in webhooks", () => {
   it("a message from an earlier release, without an appointment revision, is delivered unchanged", async () => {
     world.start.projectors();
     world.start.webhooks();
-    const endpoint = await world.endpoint(receiver.url);
+    const endpoint = await world.registerEndpoint(receiver.url);
     // The dispatcher processes a message only after the read models have processed its event.
-    const { appointmentId, eventId } = await world.appointment(endpoint.clinicId);
+    const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
     const stream = `appointment-${appointmentId}`;
     const event = await world.log.readLast(stream);
     const body = {
@@ -113,13 +113,13 @@ describe("the appointment's revision in webhooks", () => {
       ...{ correlationId: randomUUID(), body },
     };
     expect(relayMessage.parse(message)).to.deep.include({ body, onlyEndpointId: null });
-    const { prefix } = eventStreamOf(world.databaseUrl);
+    const { prefix } = getEventStream(world.databaseUrl);
     const nats = await connect({ servers: world.natsUrl });
     await nats
       .jetstream()
       .publish(`${prefix}.production.appointment.created`, JSONCodec().encode(message as RelayMessage));
     await nats.close();
-    await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
     expect(receiver.requests.map(({ body: sent }) => sent)).to.deep.equal([JSON.stringify(body)]);
   });
 });

@@ -31,9 +31,12 @@ describe("the operator's status of webhooks", function () {
       "  deliveries   0 pending, 0 due, 0 failed\n  process      no process was ever started",
     );
     const [gone, broken] = [await startReceiver(), await startReceiver()];
-    gone.always({ status: 410 });
-    broken.always({ status: 500 });
-    const endpoints = [await world.endpoint(gone.url), await world.endpoint(broken.url)] as const;
+    gone.setDefaultReaction({ status: 410 });
+    broken.setDefaultReaction({ status: 500 });
+    const endpoints = [
+      await world.registerEndpoint(gone.url),
+      await world.registerEndpoint(broken.url),
+    ] as const;
     const metrics = createMetrics();
     const roles = [
       world.start.projectors(),
@@ -44,11 +47,11 @@ describe("the operator's status of webhooks", function () {
       startReporter({ ...world, roles, metrics, logger, process }),
     );
     const [one, other] = [
-      await world.appointment(endpoints[0].clinicId),
-      await world.appointment(endpoints[1].clinicId),
+      await world.requestAppointment(endpoints[0].clinicId),
+      await world.requestAppointment(endpoints[1].clinicId),
     ];
-    await world.until(one.eventId, endpoints[0], ({ status }) => status === "failed", 20_000);
-    await world.until(
+    await world.waitForDelivery(one.eventId, endpoints[0], ({ status }) => status === "failed", 20_000);
+    await world.waitForDelivery(
       other.eventId,
       endpoints[1],
       ({ status, attempts }) => status === "pending" && attempts[0]?.status_code === 500,

@@ -13,7 +13,7 @@ describe("the webhooks role", () => {
     await world.pool.query("UPDATE read_model.checkpoint SET position = 5");
     const webhooks = world.start.webhooks();
     const { state, detail, lastError } = await eventually("an error", () => {
-      const status = webhooks.status();
+      const status = webhooks.getStatus();
       return status.lastError && status;
     });
     expect([state, detail]).to.deep.equal(["starting", "waits"]);

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
@@ -24,8 +24,8 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   beforeEach(async () => {
     clockAheadMs = 0;
     receiver = await startReceiver();
-    endpoint = await world.endpoint(`${receiver.url}/own`);
-    other = await world.endpoint(`${receiver.url}/other`);
+    endpoint = await world.registerEndpoint(`${receiver.url}/own`);
+    other = await world.registerEndpoint(`${receiver.url}/other`);
   });
   afterEach(() => receiver.close());
 
@@ -51,11 +51,11 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   }
   const countRequests = () => receiver.requests.filter(({ path }) => path === "/own").length;
   const untilDelivered = (eventId: string, of = endpoint) =>
-    world.until(eventId, of, ({ status }) => status === "delivered");
+    world.waitForDelivery(eventId, of, ({ status }) => status === "delivered");
   /** Waits for two deliveries to the other endpoint. A delivery that was due earlier would have been sent by then. */
   async function deliverToOther(): Promise<void> {
     for (let round = 0; round < 2; round += 1) {
-      await untilDelivered((await world.appointment(other.clinicId)).eventId, other);
+      await untilDelivered((await world.requestAppointment(other.clinicId)).eventId, other);
     }
   }
   const countPending = async () => {
@@ -67,7 +67,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   };
   async function replay(eventId: string): Promise<void> {
     const { endpointId } = endpoint;
-    const deliveryId = webhookDeliveryId(eventId, endpointId);
+    const deliveryId = deriveWebhookDeliveryId(eventId, endpointId);
     const stream = `webhookDelivery-${deliveryId}`;
     await eventually(
       "the fact",
@@ -77,20 +77,20 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   }
 
   it("deliveries wait until their origin is approved, while deliveries of other applications are sent", async () => {
-    await untilDelivered((await world.appointment(endpoint.clinicId)).eventId);
+    await untilDelivered((await world.requestAppointment(endpoint.clinicId)).eventId);
     await operator("WebhookOriginWithdrawn");
-    const { eventId } = await world.appointment(endpoint.clinicId);
-    await world.until(eventId, endpoint, ({ status }) => status === "pending");
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "pending");
     await deliverToOther();
     expect(countRequests()).to.equal(1);
-    const held = await world.delivery(eventId, endpoint);
+    const held = await world.readDelivery(eventId, endpoint);
     expect(held).to.deep.include({ status: "pending", attempt_count: 0 });
     expect(held?.next_attempt_at).not.to.equal(null);
     await operator("WebhookOriginApproved");
     expect((await untilDelivered(eventId)).attempts).to.have.length(1);
     await operator("WebhookOriginWithdrawn");
-    const { eventId: second } = await world.appointment(endpoint.clinicId);
-    await world.until(second, endpoint, ({ status }) => status === "pending");
+    const { eventId: second } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(second, endpoint, ({ status }) => status === "pending");
     await deliverToOther();
     await operator("WebhookOriginApproved");
     await untilDelivered(second);
@@ -98,9 +98,9 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   });
 
   it("if the approval of an origin is withdrawn, pending deliveries wait, and all are sent after the next approval", async () => {
-    receiver.always({ delayMs: 50 });
+    receiver.setDefaultReaction({ delayMs: 50 });
     const appointments = await Promise.all(
-      Array.from({ length: 40 }, () => world.appointment(endpoint.clinicId)),
+      Array.from({ length: 40 }, () => world.requestAppointment(endpoint.clinicId)),
     );
     await eventually("some of them", () => countRequests() >= 4);
     await operator("WebhookOriginWithdrawn");
@@ -123,21 +123,24 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   });
 
   it("a retry waits while the approval of the origin is withdrawn", async () => {
-    receiver.next({ status: 503, headers: { "Retry-After": "60" } });
-    const { eventId } = await world.appointment(endpoint.clinicId);
-    await world.until(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
+    receiver.queueReactions({ status: 503, headers: { "Retry-After": "60" } });
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
     await operator("WebhookOriginWithdrawn");
     clockAheadMs = 120_000;
     await deliverToOther();
-    expect(await world.delivery(eventId, endpoint)).to.deep.include({ status: "pending", attempt_count: 1 });
+    expect(await world.readDelivery(eventId, endpoint)).to.deep.include({
+      status: "pending",
+      attempt_count: 1,
+    });
     await operator("WebhookOriginApproved");
     expect((await untilDelivered(eventId)).attempts).to.have.length(2);
   });
 
   it("replays and test webhooks wait while the approval of the origin is withdrawn", async () => {
-    receiver.next(...Array(4).fill({ status: 500 }));
-    const { eventId } = await world.appointment(endpoint.clinicId);
-    await world.until(eventId, endpoint, ({ status }) => status === "failed");
+    receiver.queueReactions(...Array(4).fill({ status: 500 }));
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
     await operator("WebhookOriginWithdrawn");
     await replay(eventId);
     const { endpointId, clinicId } = endpoint;
@@ -147,8 +150,8 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
       { type: "WebhookEndpointTested", data: { endpointId, testId } },
       { environment: "production", clinicId },
     );
-    await world.until(eventId, endpoint, ({ status }) => status === "pending");
-    await world.until(testId, endpoint, ({ status }) => status === "pending");
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "pending");
+    await world.waitForDelivery(testId, endpoint, ({ status }) => status === "pending");
     await deliverToOther();
     expect(countRequests()).to.equal(4);
     await operator("WebhookOriginApproved");
@@ -158,11 +161,11 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
 
   it("deliveries to an origin without approval are skipped after 30 days, and can be replayed", async () => {
     await operator("WebhookOriginWithdrawn");
-    const { eventId } = await world.appointment(endpoint.clinicId);
-    await world.until(eventId, endpoint, ({ status }) => status === "pending");
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "pending");
     clockAheadMs = 31 * DAY;
     const another = world.start.webhooks({ clock: () => Date.now() + clockAheadMs });
-    const stream = `webhookDelivery-${webhookDeliveryId(eventId, endpoint.endpointId)}`;
+    const stream = `webhookDelivery-${deriveWebhookDeliveryId(eventId, endpoint.endpointId)}`;
     await eventually(
       "the fact",
       async () => (await world.log.readLast(stream))?.type === "WebhookDeliverySkipped",
@@ -170,15 +173,15 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await world.stopRoles(another);
     await operator("WebhookOriginApproved");
     const { endpointId } = endpoint;
-    const deliveryId = webhookDeliveryId(eventId, endpointId);
+    const deliveryId = deriveWebhookDeliveryId(eventId, endpointId);
     await world.append(stream, { type: "WebhookDeliveryReplayRequested", data: { deliveryId, endpointId } });
     await untilDelivered(eventId);
   });
 
   it("webhooks of the sandbox environment are delivered without an approved origin", async () => {
-    const sandbox = await world.endpoint(receiver.url, { environment: "sandbox" });
+    const sandbox = await world.registerEndpoint(receiver.url, { environment: "sandbox" });
     await operator("WebhookOriginWithdrawn", sandbox);
-    const { eventId } = await world.appointment(sandbox.clinicId, { environment: "sandbox" });
+    const { eventId } = await world.requestAppointment(sandbox.clinicId, { environment: "sandbox" });
     await untilDelivered(eventId, sandbox);
   });
 });

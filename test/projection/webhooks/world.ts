@@ -18,7 +18,7 @@ import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { AppointmentEvent } from "../../../shared/domain/events/appointment.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
-import { webhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { WebhookEventType } from "../../../shared/domain/events/partner.ts";
 import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
@@ -79,17 +79,17 @@ export interface World extends WorldServers {
     event: CatalogEvent,
     more?: { environment?: Environment; clinicId?: string },
   ): Promise<string>;
-  endpoint(url: string, more?: Partial<EndpointOptions>): Promise<Endpoint>;
-  appointment(
+  registerEndpoint(url: string, more?: Partial<EndpointOptions>): Promise<Endpoint>;
+  requestAppointment(
     clinicId: string,
     more?: { environment?: Environment; branchId?: string },
   ): Promise<RequestedAppointment>;
   /** Appends an event to the stream of an appointment. @returns the event's id */
-  change(appointmentId: string, event: AppointmentEvent): Promise<string>;
+  changeAppointment(appointmentId: string, event: AppointmentEvent): Promise<string>;
   seal(secret: string): Promise<string>;
-  delivery(eventId: string, endpoint: Endpoint): Promise<Delivery | undefined>;
+  readDelivery(eventId: string, endpoint: Endpoint): Promise<Delivery | undefined>;
   /** Waits until the check accepts the delivery of an event to an endpoint. */
-  until(
+  waitForDelivery(
     eventId: string,
     endpoint: Endpoint,
     check: (delivery: Delivery) => boolean,
@@ -132,22 +132,22 @@ export async function createWorld(given?: WorldServers): Promise<World> {
   const append = appender(log);
   return {
     ...{ client, log, pool, databaseUrl, eventstoreUrl, natsUrl, start, append },
-    endpoint: (url, more = {}) => registerEndpoint(append, url, more),
-    appointment: (clinicId, more = {}) => requestAppointment(append, clinicId, more),
-    delivery: (eventId, endpoint) => readDelivery(pool, eventId, endpoint),
+    registerEndpoint: (url, more = {}) => registerEndpoint(append, url, more),
+    requestAppointment: (clinicId, more = {}) => requestAppointment(append, clinicId, more),
+    readDelivery: (eventId, endpoint) => readDelivery(pool, eventId, endpoint),
     seal: box.seal,
     startAll(more) {
       start.projectors();
       start.relay();
       start.webhooks(more);
     },
-    change: (appointmentId, event) =>
+    changeAppointment: (appointmentId, event) =>
       append(`appointment-${appointmentId}`, event, { environment: "production" }),
     async stopRoles(...chosen) {
       for (const role of chosen) roles.delete(role);
       await Promise.all(chosen.map((role) => role.stop()));
     },
-    until: (eventId, endpoint, check, ms) => {
+    waitForDelivery: (eventId, endpoint, check, ms) => {
       const find = async () => {
         const found = await readDelivery(pool, eventId, endpoint);
         return found && check(found) ? found : undefined;
@@ -295,7 +295,7 @@ async function readDelivery(
     `SELECT status, attempt_count, next_attempt_at,
             ARRAY(SELECT to_jsonb(a) FROM webhooks.attempt a WHERE a.delivery_id = d.delivery_id ORDER BY number) AS attempts
        FROM webhooks.delivery d WHERE delivery_id = $1`,
-    [webhookDeliveryId(eventId, endpointId)],
+    [deriveWebhookDeliveryId(eventId, endpointId)],
   );
   return rows[0];
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { PartnerOperationId } from "../../../shared/partner-api/operations.ts";
 import type { PartnerWriteId } from "../../../shared/partner-api/writes.ts";
-import { ask, type PartnerResponse } from "../../support/partner.ts";
+import { type PartnerResponse, sendRequest } from "../../support/partner.ts";
 import type { Origins, PartnerContractWorld, SandboxPartner } from "./partner-world.ts";
 
 /** A request to the sandbox environment. The path is relative to the base URL. */
@@ -20,7 +20,7 @@ type MakeRequest = (
 
 export function send({ query, command }: Origins, request: PartnerRequest): Promise<PartnerResponse> {
   const { method, path, headers, body } = request;
-  return ask(method, `${method === "GET" ? query : command}/sandbox/v1${path}`, headers, body);
+  return sendRequest(method, `${method === "GET" ? query : command}/sandbox/v1${path}`, headers, body);
 }
 
 /** Returns the headers of a request for the partner's clinic. */

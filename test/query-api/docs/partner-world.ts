@@ -6,8 +6,8 @@ import { MAX_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
 import { agreeRateLimit } from "../../../command/operations/installation-operations.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
-import { streamName } from "../../../shared/domain/events/category.ts";
-import { installationId } from "../../../shared/domain/events/ids.ts";
+import { toStreamName } from "../../../shared/domain/events/category.ts";
+import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import {
   partnerApplicationCategory,
   webhookDeliveryCategory,
@@ -76,17 +76,17 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
     ...{ unrestricted, rateLimited, createPartner: () => createSandboxPartner(api) },
     clinicScopeOnly: await api.partner("sandbox", ["clinic:read"]),
     async useUpEndpointQuota({ applicationId, clinicId }) {
-      const id = installationId(applicationId, clinicId);
+      const id = deriveInstallationId(applicationId, clinicId);
       const takenAt = new Date().toISOString();
       const places = Array.from({ length: MAX_ENDPOINTS }, () => ({ endpointId: randomUUID(), takenAt }));
-      await record(streamName(webhookEndpointPlacesCategory, id), {
+      await record(toStreamName(webhookEndpointPlacesCategory, id), {
         type: "WebhookEndpointPlaceTaken",
         data: { installationId: id, places },
       });
     },
     async createFailedDelivery(partner, endpointId) {
       const deliveryId = await insertDelivery(admin, partner, endpointId);
-      await record(streamName(webhookDeliveryCategory, deliveryId), {
+      await record(toStreamName(webhookDeliveryCategory, deliveryId), {
         type: "WebhookDeliveryFailed",
         data: { deliveryId, endpointId, attempts: 8 },
       });
@@ -103,7 +103,7 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
 
 async function createSandboxPartner(api: PartnerApi): Promise<SandboxPartner> {
   const partner = await api.partner();
-  const { body } = await partner.ask("GET", "/sandbox");
+  const { body } = await partner.request("GET", "/sandbox");
   const { clinicId, branches, animals } = body.sandbox;
   return { ...partner, clinicId, branchId: branches[0].id, animalId: animals[0].id };
 }
@@ -160,12 +160,12 @@ async function damageData(
   await admin.connect();
   const { rowCount } = await admin.query(
     `UPDATE read_model.installation SET scopes = '["everything"]' WHERE installation_id = $1`,
-    [installationId(applicationId, clinicId)],
+    [deriveInstallationId(applicationId, clinicId)],
   );
   await admin.end();
   if (rowCount !== 1) throw new Error("The partner has no installation in the read models.");
   const client = log.createClient();
-  const stream = streamName(partnerApplicationCategory, applicationId);
+  const stream = toStreamName(partnerApplicationCategory, applicationId);
   await client.appendToStream(stream, jsonEvent({ type: "Scribble", data: {} }));
   await client.dispose();
 }

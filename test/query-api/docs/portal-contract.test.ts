@@ -44,7 +44,7 @@ describe("responses of the portal API", () => {
       }
     },
     503: async (path) =>
-      request(serviceWithoutServers.url + path, { Cookie: await api.provider.signedIn(userId) }),
+      request(serviceWithoutServers.url + path, { Cookie: await api.provider.createSessionCookie(userId) }),
   };
 
   for (const documented of judge.operations) {

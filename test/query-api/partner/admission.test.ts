@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { installationId } from "../../../shared/domain/events/ids.ts";
+import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { openClinic } from "../../support/clinics.ts";
 import { installationApproved } from "../../support/partner-events.ts";
 import { request } from "../../support/query-api.ts";
@@ -56,7 +56,7 @@ describe("authorization of partner reads", () => {
 
   it("a partner read is refused if the installation is revoked", async () => {
     await caller.body("getClinicContext", "/clinic/context");
-    const id = installationId(caller.application.applicationId, caller.clinic.clinicId);
+    const id = deriveInstallationId(caller.application.applicationId, caller.clinic.clinicId);
     await api.given({ type: "InstallationRevoked", data: { installationId: id, reason: null } });
     expect(await caller.refusal("/clinic/context")).to.equal("403 installation_denied");
   });

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { installationId } from "../../../shared/domain/events/ids.ts";
+import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { installationApproved } from "../../support/partner-events.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
@@ -61,7 +61,7 @@ describe("reads with a log position", () => {
     const caller = await createCaller(api);
     const { application, clinic } = caller;
     const { applicationId } = application;
-    const id = installationId(applicationId, clinic.clinicId);
+    const id = deriveInstallationId(applicationId, clinic.clinicId);
     await api.given({ type: "InstallationRevoked", data: { installationId: id, reason: null } });
     const { rows } = await api.database.admin.query("SELECT position FROM read_model.checkpoint");
     const headers = { "X-SERVICE-Log-Position": String(BigInt(rows[0].position) + 1n) };

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { installationId } from "../../../shared/domain/events/ids.ts";
+import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { openClinic } from "../../support/clinics.ts";
 import { endpointRegistered, registerApplication } from "../../support/partner-events.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
@@ -145,7 +145,7 @@ describe("partner webhook reads", () => {
     await api.given({
       type: "InstallationNarrowed",
       data: {
-        installationId: installationId(caller.application.applicationId, caller.clinic.clinicId),
+        installationId: deriveInstallationId(caller.application.applicationId, caller.clinic.clinicId),
         ...{ scopes: ["webhooks:read"], branchIds: [ownBranchId] },
       },
     });

@@ -5,9 +5,9 @@ import type { Permission } from "../../../shared/domain/events/people.ts";
 import {
   branchOpened,
   clinicRegistered,
-  entitled,
+  entitlementSet,
   membershipGranted,
-  subscribed,
+  subscriptionChanged,
 } from "../../support/clinics.ts";
 import type { GivenEvent } from "../../support/read-models.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
@@ -70,33 +70,33 @@ const situations: Record<string, Situation> = {
     operational: false,
     change: (clinicId) => [
       clinicRegistered(clinicId, { isDemo: true, demoExpiresAt: past }),
-      subscribed(clinicId),
+      subscriptionChanged(clinicId),
     ],
   },
   "the demo has not expired": {
     change: (clinicId) => [
       clinicRegistered(clinicId, { isDemo: true, demoExpiresAt: future }),
-      subscribed(clinicId),
+      subscriptionChanged(clinicId),
     ],
   },
   "the subscription has lapsed": {
     operational: false,
-    change: (clinicId) => [subscribed(clinicId, "expired", past)],
+    change: (clinicId) => [subscriptionChanged(clinicId, "expired", past)],
   },
   "the subscription is cancelled and its period has ended": {
     operational: false,
-    change: (clinicId) => [subscribed(clinicId, "cancelled", past)],
+    change: (clinicId) => [subscriptionChanged(clinicId, "cancelled", past)],
   },
   "the subscription is cancelled but its period has not ended": {
-    change: (clinicId) => [subscribed(clinicId, "cancelled", future)],
+    change: (clinicId) => [subscriptionChanged(clinicId, "cancelled", future)],
   },
   "the entitlement is disabled": {
     entitlement: false,
-    change: (clinicId) => [entitled(clinicId, { enabled: false })],
+    change: (clinicId) => [entitlementSet(clinicId, { enabled: false })],
   },
   "the entitlement has expired": {
     entitlement: false,
-    change: (clinicId) => [entitled(clinicId, { effectiveUntil: past })],
+    change: (clinicId) => [entitlementSet(clinicId, { effectiveUntil: past })],
   },
 };
 
@@ -138,8 +138,8 @@ describe("authorization of the portal API", () => {
       clinicRegistered(otherClinicId),
       branchOpened(otherClinicId, otherClinicBranchId),
       clinicRegistered(clinicId),
-      subscribed(clinicId),
-      entitled(clinicId),
+      subscriptionChanged(clinicId),
+      entitlementSet(clinicId),
       branchOpened(clinicId, branchId),
       ...change(clinicId),
       ...(membership === "none" ? [] : [membershipEvent]),

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { getAvailability } from "../../../query-api/portal/get-availability.ts";
-import { appointmentRequested, entitled, openClinic, resourceAdded } from "../../support/clinics.ts";
+import { appointmentRequested, entitlementSet, openClinic, resourceAdded } from "../../support/clinics.ts";
 import type { GivenEvent } from "../../support/read-models.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
 
@@ -214,11 +214,11 @@ describe("getAvailability", () => {
     const { clinicId, userId } = await openClinic(api.given);
     const past = "2026-01-01T00:00:00Z";
     for (const change of [{ enabled: false }, { effectiveUntil: past }]) {
-      await api.given(entitled(clinicId, change));
+      await api.given(entitlementSet(clinicId, change));
       const { status, body } = await api.get("/api/v1/availability", userId);
       expect([status, body.error]).to.deep.equal([403, "entitlement_required"]);
     }
-    await api.given(entitled(clinicId, { effectiveUntil: "2036-01-01T00:00:00Z" }));
+    await api.given(entitlementSet(clinicId, { effectiveUntil: "2036-01-01T00:00:00Z" }));
     await getBody(userId);
   });
 

@@ -4,9 +4,9 @@ import { getClinicContext } from "../../../query-api/portal/get-clinic-context.t
 import {
   branchOpened,
   clinicRegistered,
-  entitled,
+  entitlementSet,
   membershipGranted,
-  subscribed,
+  subscriptionChanged,
 } from "../../support/clinics.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
 
@@ -19,7 +19,7 @@ describe("getClinicContext", () => {
 
   /** Creates a clinic with one branch and one owner. */
   async function clinic(
-    more: { registered?: object; subscribed?: Parameters<typeof subscribed>[1] | null } = {},
+    more: { registered?: object; subscribed?: Parameters<typeof subscriptionChanged>[1] | null } = {},
   ) {
     const ids = { clinicId: randomUUID(), branchId: randomUUID(), userId: randomUUID() };
     await api.given(
@@ -27,7 +27,7 @@ describe("getClinicContext", () => {
       branchOpened(ids.clinicId, ids.branchId),
       membershipGranted(ids.clinicId, ids.userId),
     );
-    if (more.subscribed !== null) await api.given(subscribed(ids.clinicId, more.subscribed));
+    if (more.subscribed !== null) await api.given(subscriptionChanged(ids.clinicId, more.subscribed));
     return ids;
   }
 
@@ -41,9 +41,9 @@ describe("getClinicContext", () => {
   it("the portal operation getClinicContext returns clinic, branch, access, subscription and entitlements", async () => {
     const { clinicId, branchId, userId } = await clinic();
     await api.given(
-      entitled(clinicId, { limit: 12.5, effectiveUntil: future }),
-      entitled(clinicId, { key: "reports.export", enabled: true, effectiveUntil: past }),
-      entitled(clinicId, { key: "sms", enabled: false }),
+      entitlementSet(clinicId, { limit: 12.5, effectiveUntil: future }),
+      entitlementSet(clinicId, { key: "reports.export", enabled: true, effectiveUntil: past }),
+      entitlementSet(clinicId, { key: "sms", enabled: false }),
     );
     const { correlationId, generatedAt, ...body } = await context(userId);
     expect(body).to.deep.equal({
@@ -131,7 +131,7 @@ describe("getClinicContext", () => {
 
     async function createClinicWithPeriod(status: "trialing" | "active" | "cancelled", end: string | null) {
       const ids = await clinic({ subscribed: null });
-      await api.given(subscribed(ids.clinicId, status, end));
+      await api.given(subscriptionChanged(ids.clinicId, status, end));
       return ids;
     }
 

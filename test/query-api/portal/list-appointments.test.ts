@@ -10,7 +10,7 @@ import {
   customerRegistered,
   membershipGranted,
   resourceAdded,
-  subscribed,
+  subscriptionChanged,
 } from "../../support/clinics.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
 
@@ -28,7 +28,7 @@ describe("listAppointments", () => {
     };
     await api.given(
       clinicRegistered(ids.clinicId),
-      subscribed(ids.clinicId),
+      subscriptionChanged(ids.clinicId),
       branchOpened(ids.clinicId, ids.branchId),
       branchOpened(ids.clinicId, ids.otherBranchId, { isMain: false }),
       membershipGranted(ids.clinicId, ids.userId, { permissions: ["manage_schedule"] }),

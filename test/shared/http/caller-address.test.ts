@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { callerAddress } from "../../../shared/http/caller-address.ts";
+import { toCallerAddress } from "../../../shared/http/caller-address.ts";
 
 describe("caller address", () => {
   const same: [string, string, string][] = [
@@ -23,7 +23,7 @@ describe("caller address", () => {
   ];
   for (const [what, ip, caller] of same) {
     it(what, () => {
-      expect(callerAddress(ip)).to.equal(caller);
+      expect(toCallerAddress(ip)).to.equal(caller);
     });
   }
 });

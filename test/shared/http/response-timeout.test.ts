@@ -12,9 +12,9 @@ import { limitResponseTime } from "../../../shared/http/response-timeout.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 import {
-  ask,
   createPartnerWorld,
   type PartnerWorld,
+  sendRequest,
   startTestCommand,
   type TestCommand,
   TOKEN_ISSUER,
@@ -100,7 +100,7 @@ describe("a command while every exchange with the log is slow, as on a busy mach
   });
 
   const create = (url: string, key: string) =>
-    ask(
+    sendRequest(
       "POST",
       `${url}/production/v1/appointments`,
       { ...world.headers, "Idempotency-Key": key },

@@ -11,7 +11,6 @@ import {
 } from "../../../shared/partner-api/rate-limits.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
-  ask,
   createClinic,
   createPartnerWorld,
   exchange,
@@ -19,6 +18,7 @@ import {
   operatorContext,
   type PartnerResponse,
   type PartnerWorld,
+  sendRequest,
   startTestCommand,
   type TestCommand,
 } from "../../support/partner.ts";
@@ -50,9 +50,10 @@ describe("rate limits of the partner API", () => {
   });
 
   const noEndpoint = () => `/production/v1/webhook-endpoints/${randomUUID()}`;
-  const write = (url: string, headers: Record<string, string>) => ask("DELETE", url + noEndpoint(), headers);
+  const write = (url: string, headers: Record<string, string>) =>
+    sendRequest("DELETE", url + noEndpoint(), headers);
   const read = (headers: Record<string, string>) =>
-    ask("GET", `${api.queryUrl}/production/v1/clinic/context`, headers);
+    sendRequest("GET", `${api.queryUrl}/production/v1/clinic/context`, headers);
   const readRemaining = ({ headers }: PartnerResponse) => {
     const at = Date.parse(headers.get("RateLimit-Reset") ?? "");
     expect(headers.get("RateLimit-Reset")).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
@@ -168,17 +169,25 @@ describe("rate limits of the partner API", () => {
       ["a bad token", 401, write(command.url, { Authorization: "Bearer x" })],
       ["no clinic", 403, write(command.url, bare)],
       ["no installation", 403, write(command.url, stranger)],
-      ["no such path", 404, ask("POST", `${command.url}${base}/nothing`)],
-      ["no such method", 405, ask("PUT", `${command.url}${base}/appointments`)],
+      ["no such path", 404, sendRequest("POST", `${command.url}${base}/nothing`)],
+      ["no such method", 405, sendRequest("PUT", `${command.url}${base}/appointments`)],
       ["a token", 200, exchange(command.url, world)],
       ["wrong credentials", 401, exchange(command.url, world, WRONG_SECRET)],
-      ["a token request that is no JSON", 400, ask("POST", `${command.url}${base}/oauth/token`, {}, "{")],
-      ["a body that is no JSON", 400, ask("POST", `${command.url}${base}/appointments`, world.headers, "{")],
+      [
+        "a token request that is no JSON",
+        400,
+        sendRequest("POST", `${command.url}${base}/oauth/token`, {}, "{"),
+      ],
+      [
+        "a body that is no JSON",
+        400,
+        sendRequest("POST", `${command.url}${base}/appointments`, world.headers, "{"),
+      ],
       ["no token, to read", 401, read({})],
       ["no clinic, to read", 403, read(bare)],
       ["no installation, to read", 403, read(stranger)],
-      ["no such path, to read", 404, ask("GET", `${queryUrl}${base}/nothing`)],
-      ["no such method, to read", 405, ask("POST", `${queryUrl}${base}/clinic/context`)],
+      ["no such path, to read", 404, sendRequest("GET", `${queryUrl}${base}/nothing`)],
+      ["no such method, to read", 405, sendRequest("POST", `${queryUrl}${base}/clinic/context`)],
     ];
     for (const [what, status, answer] of asked) {
       expect((await answer).status, what).to.equal(status);
@@ -211,7 +220,7 @@ describe("rate limits of the partner API", () => {
     const partner = await api.partner();
     const urls = [api.command.url, second.url];
     const reset = (count: number, headers = partner.headers) =>
-      ask("POST", `${urls[count % 2]}/sandbox/v1/sandbox/reset`, headers);
+      sendRequest("POST", `${urls[count % 2]}/sandbox/v1/sandbox/reset`, headers);
     const hour = ({ headers }: PartnerResponse) => {
       const at = Date.parse(headers.get("RateLimit-Reset") ?? "");
       expect(at - Date.now()).to.be.within(3_500_000, 3_600_000);
@@ -230,7 +239,7 @@ describe("rate limits of the partner API", () => {
     }
     const sandbox = await loadSandbox(api.command.log, partner.applicationId);
     expect(sandbox?.generation, "of the first and four more").to.equal(5);
-    expect((await partner.ask("GET", "/sandbox")).status, "of reads").to.equal(200);
+    expect((await partner.request("GET", "/sandbox")).status, "of reads").to.equal(200);
     // Both limits have one remaining request. The headers describe the hourly limit, because it resets later.
     const other = await api.partner();
     expect((await reset(0, other.headers)).status).to.equal(200);
@@ -243,7 +252,7 @@ describe("rate limits of the partner API", () => {
   it("a sandbox reset succeeds while the table of shared counters is missing", async () => {
     const partner = await api.partner();
     await admin.query("ALTER TABLE rate_limit.counter RENAME TO elsewhere");
-    const { status } = await partner.ask("POST", "/sandbox/reset");
+    const { status } = await partner.request("POST", "/sandbox/reset");
     await admin.query("ALTER TABLE rate_limit.elsewhere RENAME TO counter");
     expect(status).to.equal(200);
   });

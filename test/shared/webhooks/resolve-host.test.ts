@@ -21,7 +21,7 @@ describe("resolving the name of a destination", () => {
    * @returns the checked address or the error code, and the duration of the check
    */
   const check = async (A: DnsReply, AAAA: DnsReply) => {
-    dns.reply({ A, AAAA });
+    dns.setReplies({ A, AAAA });
     const began = performance.now();
     const lookup = (host: string) => resolveHost(host, [dns.address]);
     const result = await checkDestination(`https://${NAME}/`, { allowLoopback: false, lookup }).then(

@@ -6,7 +6,7 @@ import type { Deadline, ServerReadableStream, sendUnaryData } from "@grpc/grpc-j
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
 import { shared, streams } from "../model/pb.ts";
 import type { Store } from "../store/store.ts";
-import { invalidArgument, streamDeleted } from "./errors.ts";
+import { createInvalidArgumentError, createStreamDeletedError } from "./errors.ts";
 import { AppendEvents, parseSpecialRevision, parseUint64, parseWritableStreamName } from "./request-parts.ts";
 import { writeOrThrow } from "./write-or-throw.ts";
 
@@ -43,7 +43,7 @@ export function serveAppend(
   call.on("end", () =>
     guarded(() => {
       if (append === undefined)
-        throw invalidArgument("The first message of an append must contain its options.");
+        throw createInvalidArgumentError("The first message of an append must contain its options.");
       writeAppend(store, append, call.getDeadline()).then((response) => answer(null, response), fail);
     }),
   );
@@ -61,7 +61,7 @@ function startAppend(options: AppendReq.Options): AppendRequest {
 function addEvent(append: AppendRequest | undefined, message: AppendReq): void {
   const proposed = message.getProposedMessage();
   if (append === undefined || proposed === undefined) {
-    throw invalidArgument("The options of an append must be sent before its events.");
+    throw createInvalidArgumentError("The options of an append must be sent before its events.");
   }
   append.events.add([proposed]);
 }
@@ -73,7 +73,7 @@ async function writeAppend(store: Store, append: AppendRequest, deadline: Deadli
   const result = await writeOrThrow(store, write, storedBytes, deadline);
   switch (result.outcome) {
     case "deleted":
-      throw streamDeleted(stream);
+      throw createStreamDeletedError(stream);
     case "wrong-revision":
       return new streams.AppendResp().setWrongExpectedVersion(
         encodeWrongVersion(expectedRevision, result.current),

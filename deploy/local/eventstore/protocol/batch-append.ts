@@ -14,7 +14,13 @@ import {
   createResultResponse,
   createTimeoutResponse,
 } from "./batch-responses.ts";
-import { CallError, invalidArgument, logFull, toCallError, unavailable } from "./errors.ts";
+import {
+  CallError,
+  createInvalidArgumentError,
+  createLogFullError,
+  createUnavailableError,
+  toCallError,
+} from "./errors.ts";
 import {
   AppendEvents,
   parseSpecialRevision,
@@ -39,7 +45,7 @@ const MAX_TIMER_DELAY_MS = 2 ** 31 - 1;
 export class BatchAppendSession {
   readonly #store: Store;
   readonly #call: BatchAppendCall;
-  readonly #unfinished = new Map<string, UnfinishedAppend>();
+  readonly #unfinishedAppends = new Map<string, UnfinishedAppend>();
   #pendingWrites = 0;
   #isHalfClosed = false;
 
@@ -69,25 +75,25 @@ export class BatchAppendSession {
   #receivePart(request: BatchAppendReq): void {
     const correlation = parseUuid(request.getCorrelationId(), "A correlation id");
     if (request.hasOptions()) this.#startAppend(correlation, request);
-    const append = this.#unfinished.get(correlation);
+    const append = this.#unfinishedAppends.get(correlation);
     // The append was already refused, and this is one of its later parts.
     if (append === undefined) return;
     try {
       append.events.add(request.getProposedMessagesList());
     } catch (error) {
-      this.#unfinished.delete(correlation);
+      this.#unfinishedAppends.delete(correlation);
       this.#sendRefusal(append.context, error);
       return;
     }
     if (!request.getIsFinal()) return;
-    this.#unfinished.delete(correlation);
+    this.#unfinishedAppends.delete(correlation);
     void this.#writeAppend(append);
   }
 
   #startAppend(correlation: string, request: BatchAppendReq): void {
-    if (this.#unfinished.has(correlation))
-      throw invalidArgument("Two unfinished appends have the same correlation id.");
-    if (this.#unfinished.size >= MAX_UNFINISHED_APPENDS) {
+    if (this.#unfinishedAppends.has(correlation))
+      throw createInvalidArgumentError("Two unfinished appends have the same correlation id.");
+    if (this.#unfinishedAppends.size >= MAX_UNFINISHED_APPENDS) {
       throw new CallError(
         status.RESOURCE_EXHAUSTED,
         `A call can have at most ${MAX_UNFINISHED_APPENDS} unfinished appends.`,
@@ -102,7 +108,7 @@ export class BatchAppendSession {
     try {
       const events = new AppendEvents(parseWritableStreamName(options?.getStreamIdentifier()));
       const deadline = options?.getDeadline()?.toDate().getTime() ?? Number.POSITIVE_INFINITY;
-      this.#unfinished.set(correlation, { context, deadline, events });
+      this.#unfinishedAppends.set(correlation, { context, deadline, events });
     } catch (error) {
       this.#sendRefusal(context, error);
     }
@@ -125,7 +131,7 @@ export class BatchAppendSession {
       this.#send(this.#createResponse(context, result));
     } catch {
       // The disk failed. The server logs the cause once for all queued appends.
-      this.#endWithError(unavailable("The log cannot write to its disk."));
+      this.#endWithError(createUnavailableError("The log cannot write to its disk."));
     } finally {
       this.#pendingWrites -= 1;
       this.#endIfComplete();
@@ -139,7 +145,7 @@ export class BatchAppendSession {
       case "deleted":
         return createResultResponse(context, result);
       case "log-full":
-        return createRefusalResponse(context, logFull());
+        return createRefusalResponse(context, createLogFullError());
       case "damaged":
         return createRefusalResponse(context, toCallError(result.reason, this.#store.printLine));
       default:
@@ -156,7 +162,7 @@ export class BatchAppendSession {
 
   #endWithError(error: unknown): void {
     if (this.#call.writableEnded) return;
-    this.#unfinished.clear();
+    this.#unfinishedAppends.clear();
     this.#call.emit("error", toCallError(error, this.#store.printLine));
   }
 

@@ -9,7 +9,7 @@ import type { Deadline } from "@grpc/grpc-js";
 import { streams } from "../model/pb.ts";
 import { getOriginalStream } from "../model/stream-state.ts";
 import type { Store } from "../store/store.ts";
-import { invalidArgument, streamDeleted, wrongExpectedVersion } from "./errors.ts";
+import { createInvalidArgumentError, createStreamDeletedError, createWrongVersionError } from "./errors.ts";
 import { parseSpecialRevision, parseUint64, parseWritableStreamName } from "./request-parts.ts";
 import { writeOrThrow } from "./write-or-throw.ts";
 
@@ -41,18 +41,20 @@ async function deleteStream(
   options: DeleteReq.Options | TombstoneReq.Options | undefined,
   deadline: Deadline,
 ): Promise<string> {
-  if (options === undefined) throw invalidArgument("A request to delete a stream must contain options.");
+  if (options === undefined)
+    throw createInvalidArgumentError("A request to delete a stream must contain options.");
   const stream = parseWritableStreamName(options.getStreamIdentifier());
-  if (getOriginalStream(stream) !== undefined) throw invalidArgument("A metadata stream cannot be deleted.");
+  if (getOriginalStream(stream) !== undefined)
+    throw createInvalidArgumentError("A metadata stream cannot be deleted.");
   const expectedRevision = options.hasRevision()
     ? parseUint64(options.getRevision())
     : parseSpecialRevision(options);
   const result = await writeOrThrow(store, { kind, stream, expectedRevision, events: [] }, 0, deadline);
   switch (result.outcome) {
     case "deleted":
-      throw streamDeleted(stream);
+      throw createStreamDeletedError(stream);
     case "wrong-revision":
-      throw wrongExpectedVersion(stream, expectedRevision, result.current);
+      throw createWrongVersionError(stream, expectedRevision, result.current);
     case "written":
       return String(result.position);
   }

@@ -20,25 +20,29 @@ export class CallError extends Error {
   }
 }
 
-export function invalidArgument(message: string): CallError {
+export function createInvalidArgumentError(message: string): CallError {
   return new CallError(status.INVALID_ARGUMENT, message);
 }
 
-export function unavailable(message: string): CallError {
+export function createUnavailableError(message: string): CallError {
   return new CallError(status.UNAVAILABLE, message);
 }
 
 /** Creates an error with the status ABORTED. The client treats it as a timeout and keeps its connection. */
-export function timedOut(message: string): CallError {
+export function createTimeoutError(message: string): CallError {
   return new CallError(status.ABORTED, message);
 }
 
-export function streamDeleted(stream: string): CallError {
+export function createStreamDeletedError(stream: string): CallError {
   const trailers = { exception: "stream-deleted", "stream-name": stream };
   return new CallError(status.FAILED_PRECONDITION, `The stream '${stream}' is deleted.`, trailers);
 }
 
-export function wrongExpectedVersion(stream: string, expectedRevision: number, current: number): CallError {
+export function createWrongVersionError(
+  stream: string,
+  expectedRevision: number,
+  current: number,
+): CallError {
   return new CallError(
     status.FAILED_PRECONDITION,
     `The stream '${stream}' is at revision ${current}. The request expects ${describeExpectedRevision(expectedRevision)}.`,
@@ -51,7 +55,7 @@ export function wrongExpectedVersion(stream: string, expectedRevision: number, c
   );
 }
 
-export function appendTooLarge(): CallError {
+export function createAppendTooLargeError(): CallError {
   return new CallError(status.INVALID_ARGUMENT, `An append can have at most ${MAX_APPEND_BYTES} bytes.`, {
     exception: "maximum-append-size-exceeded",
     "maximum-append-size": String(MAX_APPEND_BYTES),
@@ -59,13 +63,13 @@ export function appendTooLarge(): CallError {
 }
 
 /** Creates the error for an append to a log that has reached one of its limits. */
-export function logFull(): CallError {
+export function createLogFullError(): CallError {
   const message =
     "The log has reached its maximum size. Nothing was written. deploy/local/eventstore/README.md lists the limits.";
   return new CallError(status.RESOURCE_EXHAUSTED, message);
 }
 
-export function missingProperty(property: string): CallError {
+export function createMissingPropertyError(property: string): CallError {
   return new CallError(status.INVALID_ARGUMENT, `The event lacks the metadata property '${property}'.`, {
     exception: "missing-required-metadata-property",
     "required-metadata-properties": property,

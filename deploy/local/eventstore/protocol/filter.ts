@@ -1,7 +1,7 @@
 /** Filters of requests that read all streams or subscribe to all streams. */
 import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
 import { readEventType, readStreamName } from "../model/record.ts";
-import { invalidArgument } from "./errors.ts";
+import { createInvalidArgumentError } from "./errors.ts";
 
 export interface EventFilter {
   matches(record: Buffer): boolean;
@@ -22,7 +22,9 @@ export function parseFilter(options: ReadReq.Options): EventFilter | undefined {
   const textOf = filter.hasEventType() ? readEventType : readStreamName;
   const expression = filter.hasEventType() ? filter.getEventType() : filter.getStreamIdentifier();
   if (expression === undefined)
-    throw invalidArgument("A filter must have an expression for the event type or the stream name.");
+    throw createInvalidArgumentError(
+      "A filter must have an expression for the event type or the stream name.",
+    );
   const test = parseExpression(expression);
   return { matches: (record) => test(textOf(record)), checkpointInterval: checkpointInterval(filter) };
 }
@@ -31,19 +33,20 @@ function parseExpression(expression: ReadReq.Options.FilterOptions.Expression): 
   const prefixes = expression.getPrefixList();
   if (prefixes.length > 0) return (text) => prefixes.some((prefix) => text.startsWith(prefix));
   const source = expression.getRegex();
-  if (source === "") throw invalidArgument("A filter must have a regular expression or prefixes.");
+  if (source === "") throw createInvalidArgumentError("A filter must have a regular expression or prefixes.");
   try {
     const regex = new RegExp(source, "u");
     return (text) => regex.test(text);
   } catch {
-    throw invalidArgument("The filter's regular expression is not valid.");
+    throw createInvalidArgumentError("The filter's regular expression is not valid.");
   }
 }
 
 function checkpointInterval(filter: ReadReq.Options.FilterOptions): number {
   const window = filter.hasMax() ? filter.getMax() : DEFAULT_SEARCH_WINDOW;
   const multiplier = filter.getCheckpointintervalmultiplier();
-  if (window < 1) throw invalidArgument("A filter's search window must be greater than 0.");
-  if (multiplier < 1) throw invalidArgument("A filter's checkpoint interval must be greater than 0.");
+  if (window < 1) throw createInvalidArgumentError("A filter's search window must be greater than 0.");
+  if (multiplier < 1)
+    throw createInvalidArgumentError("A filter's checkpoint interval must be greater than 0.");
   return window * multiplier;
 }

@@ -1,6 +1,6 @@
 import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
 import { status } from "@grpc/grpc-js";
-import { CallError, invalidArgument } from "./errors.ts";
+import { CallError, createInvalidArgumentError } from "./errors.ts";
 import { type EventFilter, parseFilter } from "./filter.ts";
 import { parseStreamName, parseUint64 } from "./request-parts.ts";
 
@@ -26,17 +26,18 @@ const BACKWARDS = 1;
  */
 export function parseReadRequest(request: ReadReq): ReadRequest {
   const options = request.getOptions();
-  if (options === undefined) throw invalidArgument("A read request must contain options.");
+  if (options === undefined) throw createInvalidArgumentError("A read request must contain options.");
   if (options.getResolveLinks()) {
     throw new CallError(status.UNIMPLEMENTED, "The embedded log does not resolve links.");
   }
   const stream = options.getStream();
   if (stream !== undefined && options.hasFilter()) {
-    throw invalidArgument("A filter is supported only in a read of all streams.");
+    throw createInvalidArgumentError("A filter is supported only in a read of all streams.");
   }
   const backwards = options.getReadDirection() === BACKWARDS;
   const maxCount = options.hasSubscription() ? "live" : parseUint64(options.getCount());
-  if (backwards && maxCount === "live") throw invalidArgument("A subscription cannot read backwards.");
+  if (backwards && maxCount === "live")
+    throw createInvalidArgumentError("A subscription cannot read backwards.");
   return {
     stream: stream === undefined ? undefined : parseStreamName(stream.getStreamIdentifier()),
     from: stream === undefined ? parseStartPosition(options.getAll()) : parseStartRevision(stream),
@@ -53,7 +54,7 @@ function parseStartRevision(options: ReadReq.Options.StreamOptions): ReadStart {
 }
 
 function parseStartPosition(options: ReadReq.Options.AllOptions | undefined): ReadStart {
-  if (options === undefined) throw invalidArgument("A read must specify a stream or all streams.");
+  if (options === undefined) throw createInvalidArgumentError("A read must specify a stream or all streams.");
   const position = options.getPosition();
   if (position !== undefined) return parseUint64(position.getCommitPosition());
   return options.hasEnd() ? "end" : "start";

@@ -3,7 +3,7 @@ import { type LogEvent, readWireBytes } from "../model/record.ts";
 import { getFirstReadableRevision, isReadable } from "../model/stream-state.ts";
 import { readAllEvents, readStreamEvents } from "../storage/log-reader.ts";
 import type { Store } from "../store/store.ts";
-import { streamDeleted } from "./errors.ts";
+import { createStreamDeletedError } from "./errors.ts";
 import type { FlowControlledWriter } from "./flow-controlled-writer.ts";
 import { encodeStreamNotFound, encodeWithStructuredId } from "./messages.ts";
 import type { ReadRequest } from "./read-request.ts";
@@ -31,7 +31,7 @@ async function sendStreamEvents(
   count: number,
 ): Promise<void> {
   const state = store.getStreamState(stream);
-  if (state.isTombstoned) throw streamDeleted(stream);
+  if (state.isTombstoned) throw createStreamDeletedError(stream);
   if (!isReadable(state)) {
     writer.send(encodeStreamNotFound(stream));
     return;

@@ -10,7 +10,11 @@ import {
 } from "../model/limits.ts";
 import { getMaxRecordBytes, type ProposedEvent } from "../model/record.ts";
 import { MetadataError, parseMetadata } from "../model/stream-metadata.ts";
-import { appendTooLarge, invalidArgument, missingProperty } from "./errors.ts";
+import {
+  createAppendTooLargeError,
+  createInvalidArgumentError,
+  createMissingPropertyError,
+} from "./errors.ts";
 
 const UUID_PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const utf8Decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -21,7 +25,8 @@ const utf8Decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  */
 export function parseUuid(uuid: UUID | undefined, label: string): string {
   const text = uuid?.hasStructured() ? formatStructuredUuid(uuid) : uuid?.getString().toLowerCase();
-  if (text === undefined || !UUID_PATTERN.test(text)) throw invalidArgument(`${label} must be a UUID.`);
+  if (text === undefined || !UUID_PATTERN.test(text))
+    throw createInvalidArgumentError(`${label} must be a UUID.`);
   return text;
 }
 
@@ -39,13 +44,14 @@ function formatStructuredUuid(uuid: UUID): string {
  */
 export function parseStreamName(identifier: StreamIdentifier | undefined): string {
   const bytes = identifier?.getStreamName_asU8() ?? new Uint8Array(0);
-  if (bytes.length === 0) throw invalidArgument("A stream name must not be empty.");
+  if (bytes.length === 0) throw createInvalidArgumentError("A stream name must not be empty.");
   if (bytes.length > MAX_STREAM_NAME_BYTES) {
-    throw invalidArgument(`A stream name can have at most ${MAX_STREAM_NAME_BYTES} bytes.`);
+    throw createInvalidArgumentError(`A stream name can have at most ${MAX_STREAM_NAME_BYTES} bytes.`);
   }
-  if (bytes.includes(0)) throw invalidArgument("A stream name must not contain a NUL character.");
+  if (bytes.includes(0)) throw createInvalidArgumentError("A stream name must not contain a NUL character.");
   const name = decodeUtf8(bytes);
-  if (name === "$all") throw invalidArgument("$all is not a stream. Use a read of all streams instead.");
+  if (name === "$all")
+    throw createInvalidArgumentError("$all is not a stream. Use a read of all streams instead.");
   return name;
 }
 
@@ -53,7 +59,7 @@ function decodeUtf8(bytes: Uint8Array): string {
   try {
     return utf8Decoder.decode(bytes);
   } catch {
-    throw invalidArgument("A stream name must be UTF-8.");
+    throw createInvalidArgumentError("A stream name must be UTF-8.");
   }
 }
 
@@ -63,9 +69,9 @@ function decodeUtf8(bytes: Uint8Array): string {
  */
 export function parseWritableStreamName(identifier: StreamIdentifier | undefined): string {
   const name = parseStreamName(identifier);
-  if (name.startsWith("$$$$")) throw invalidArgument("A metadata stream cannot have metadata.");
+  if (name.startsWith("$$$$")) throw createInvalidArgumentError("A metadata stream cannot have metadata.");
   if (name === "$$")
-    throw invalidArgument("The name of a metadata stream must be $$ followed by a stream name.");
+    throw createInvalidArgumentError("The name of a metadata stream must be $$ followed by a stream name.");
   return name;
 }
 
@@ -90,10 +96,10 @@ function parseProposedEvent(message: ProposedMessage): ProposedEvent {
   const properties = message.getMetadataMap();
   const type = properties.get("type");
   const contentType = properties.get("content-type");
-  if (type === undefined || type === "") throw missingProperty("type");
-  if (contentType === undefined) throw missingProperty("content-type");
+  if (type === undefined || type === "") throw createMissingPropertyError("type");
+  if (contentType === undefined) throw createMissingPropertyError("content-type");
   if (Buffer.byteLength(type) > MAX_EVENT_TYPE_BYTES) {
-    throw invalidArgument(`An event type can have at most ${MAX_EVENT_TYPE_BYTES} bytes.`);
+    throw createInvalidArgumentError(`An event type can have at most ${MAX_EVENT_TYPE_BYTES} bytes.`);
   }
   return {
     id: parseUuid(message.getId(), "An event id"),
@@ -127,7 +133,7 @@ export class AppendEvents {
       this.#sentBytes += event.data.length + event.metadata.length + 2 * event.type.length;
       this.#storedBytes += getMaxRecordBytes(this.stream, event);
       if (this.#sentBytes > MAX_APPEND_BYTES || this.#storedBytes > MAX_APPEND_STORED_BYTES)
-        throw appendTooLarge();
+        throw createAppendTooLargeError();
     }
     if (this.stream.startsWith("$$")) validateMetadata(events);
     this.events.push(...events);
@@ -138,7 +144,7 @@ function validateMetadata(events: readonly ProposedEvent[]): void {
   try {
     for (const event of events) parseMetadata(event);
   } catch (error) {
-    if (error instanceof MetadataError) throw invalidArgument(error.message);
+    if (error instanceof MetadataError) throw createInvalidArgumentError(error.message);
     throw error;
   }
 }

@@ -10,7 +10,7 @@ import type { LogEvent } from "../model/record.ts";
 import { getFirstReadableRevision } from "../model/stream-state.ts";
 import { readAllEvents } from "../storage/log-reader.ts";
 import type { Store } from "../store/store.ts";
-import { streamDeleted } from "./errors.ts";
+import { createStreamDeletedError } from "./errors.ts";
 import type { FlowControlledWriter } from "./flow-controlled-writer.ts";
 import { encodeCaughtUp, encodeCheckpoint, encodeConfirmation, encodeFellBehind } from "./messages.ts";
 import { resolveStart, sendEvent, sendRevisions } from "./read.ts";
@@ -46,7 +46,7 @@ async function followStream(
   while (!writer.isClosed) {
     const seen = store.lastPosition;
     const state = store.getStreamState(stream);
-    if (state.isTombstoned) throw streamDeleted(stream);
+    if (state.isTombstoned) throw createStreamDeletedError(stream);
     const last = state.lastRevision;
     next = Math.max(next, state.isSoftDeleted ? last + 1 : getFirstReadableRevision(stream, state));
     if (next <= last) await sendRevisions(store, writer, request, stream, next, last);

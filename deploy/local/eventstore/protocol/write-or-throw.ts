@@ -1,7 +1,7 @@
 import type { Deadline } from "@grpc/grpc-js";
 import type { WriteRequest, WriteResult } from "../store/staged-group.ts";
 import type { Store } from "../store/store.ts";
-import { logFull, timedOut, unavailable } from "./errors.ts";
+import { createLogFullError, createTimeoutError, createUnavailableError } from "./errors.ts";
 
 /**
  * Submits the write and returns its result.
@@ -15,19 +15,19 @@ export async function writeOrThrow(
   deadline: Deadline,
 ): Promise<WriteResult> {
   const result = await store.submit(write, bytes, Number(deadline)).catch(() => {
-    throw unavailable("The log cannot write to its disk.");
+    throw createUnavailableError("The log cannot write to its disk.");
   });
   switch (result.outcome) {
     case "expired":
-      throw timedOut("The deadline passed before the write started. Nothing was written.");
+      throw createTimeoutError("The deadline passed before the write started. Nothing was written.");
     case "overloaded":
-      throw timedOut("The log is overloaded. Nothing was written.");
+      throw createTimeoutError("The log is overloaded. Nothing was written.");
     case "closing":
-      throw unavailable("The log is shutting down.");
+      throw createUnavailableError("The log is shutting down.");
     case "disk-full":
-      throw timedOut("The disk of the log is full. Nothing was written.");
+      throw createTimeoutError("The disk of the log is full. Nothing was written.");
     case "log-full":
-      throw logFull();
+      throw createLogFullError();
     case "damaged":
       throw result.reason;
     default:

@@ -17,7 +17,7 @@ export class LogIndex {
   readonly #positions = ChunkedArray.forSafeIntegers();
   readonly #offsets = ChunkedArray.forUint32();
   readonly #revisions = ChunkedArray.forUint32();
-  readonly #previous = ChunkedArray.forUint32();
+  readonly #previousOrdinals = ChunkedArray.forUint32();
   readonly #jumps = ChunkedArray.forUint32();
   readonly #segmentStarts: number[] = [];
   readonly #segmentEnds: number[] = [];
@@ -59,7 +59,7 @@ export class LogIndex {
       return `The next event has the ordinal ${ordinal}, expected ${this.eventCount}.`;
     if (position <= this.lastPosition)
       return `Position ${position} is not greater than the previous position, ${this.lastPosition}.`;
-    const newest = this.streams.findNewest(stream);
+    const newest = this.streams.findNewestOrdinal(stream);
     const expectedRevision = newest === undefined ? 0 : this.#revisions.at(newest) + 1;
     if (revision !== undefined && revision !== expectedRevision) {
       return `The next event of the stream has the revision ${revision}, expected ${expectedRevision}.`;
@@ -67,15 +67,15 @@ export class LogIndex {
     this.#positions.push(position);
     this.#offsets.push(offset);
     this.#revisions.push(revision ?? TOMBSTONE_MARK);
-    this.#previous.push(newest ?? ordinal);
+    this.#previousOrdinals.push(newest ?? ordinal);
     this.#jumps.push(newest === undefined ? ordinal : this.#computeJump(newest));
     if (revision === undefined) this.streams.applyEffect(stream, { isTombstoned: true });
-    else this.streams.setNewest(stream, ordinal);
+    else this.streams.setNewestOrdinal(stream, ordinal);
     return undefined;
   }
 
   getStreamState(stream: string): StreamState {
-    const newest = this.streams.findNewest(stream);
+    const newest = this.streams.findNewestOrdinal(stream);
     return this.streams.getState(stream, newest === undefined ? undefined : this.#revisions.at(newest));
   }
 
@@ -130,12 +130,12 @@ export class LogIndex {
 
   /** Returns the ordinal of an event; undefined if the stream has no such revision. */
   findOrdinal(stream: string, revision: number): number | undefined {
-    const newest = this.streams.findNewest(stream);
+    const newest = this.streams.findNewestOrdinal(stream);
     if (newest === undefined || revision < 0 || revision > this.#revisions.at(newest)) return undefined;
     let ordinal = newest;
     while (this.#revisions.at(ordinal) > revision) {
       const jump = this.#jumps.at(ordinal);
-      ordinal = this.#revisions.at(jump) < revision ? this.#previous.at(ordinal) : jump;
+      ordinal = this.#revisions.at(jump) < revision ? this.#previousOrdinals.at(ordinal) : jump;
     }
     return ordinal;
   }
@@ -148,7 +148,7 @@ export class LogIndex {
       throw new RangeError(`The index does not contain revision ${last} of the stream.`);
     for (let index = ordinals.length - 1; index >= 0; index -= 1) {
       ordinals[index] = ordinal;
-      ordinal = this.#previous.at(ordinal);
+      ordinal = this.#previousOrdinals.at(ordinal);
     }
     return ordinals;
   }

@@ -44,8 +44,8 @@ export interface ScannedLog {
 /** Verifies the whole log and builds the index. */
 export class LogScan {
   readonly #segments: Segments;
-  readonly #count: number;
-  readonly #acknowledged: LogTail;
+  readonly #segmentCount: number;
+  readonly #acknowledgedTail: LogTail;
   readonly #options: LogOptions;
   readonly #window: SegmentWindow;
   readonly #index = new LogIndex();
@@ -60,8 +60,8 @@ export class LogScan {
    */
   constructor(segments: Segments, count: number, acknowledged: LogTail, options: LogOptions) {
     this.#segments = segments;
-    this.#count = count;
-    this.#acknowledged = acknowledged;
+    this.#segmentCount = count;
+    this.#acknowledgedTail = acknowledged;
     this.#seed = computeChecksumSeed(acknowledged.logId);
     this.#options = options;
     this.#window = new SegmentWindow(segments);
@@ -76,16 +76,21 @@ export class LogScan {
   async run(): Promise<ScannedLog> {
     let offset = 0;
     let size = 0;
-    for (let segment = 0; segment < this.#count; segment += 1) {
+    for (let segment = 0; segment < this.#segmentCount; segment += 1) {
       size = await this.#segments.openNext();
       offset = await this.#scanSegment(segment, size);
     }
     if (!this.#hasReachedEnd) {
-      const { position } = this.#acknowledged;
+      const { position } = this.#acknowledgedTail;
       const problem = `The log ends here, but all events up to position ${position} were acknowledged.`;
-      throw this.#createError(this.#count - 1, offset, problem);
+      throw this.#createError(this.#segmentCount - 1, offset, problem);
     }
-    const end = { ...this.#chainState, logId: this.#acknowledged.logId, segment: this.#count, offset };
+    const end = {
+      ...this.#chainState,
+      logId: this.#acknowledgedTail.logId,
+      segment: this.#segmentCount,
+      offset,
+    };
     return { index: this.#index, end, incompleteBytes: size - offset };
   }
 
@@ -100,7 +105,7 @@ export class LogScan {
       const frame = await this.#readFrame(segment, offset, size);
       if (frame === undefined) {
         // Only the last frame of the log may be incomplete, and only if the frame was not acknowledged.
-        if (this.#hasReachedEnd && segment === this.#count - 1) return offset;
+        if (this.#hasReachedEnd && segment === this.#segmentCount - 1) return offset;
         throw this.#createError(segment, offset, "The frame is incomplete.");
       }
       this.#indexFrame(segment, offset, frame.header, frame.payload);
@@ -140,7 +145,7 @@ export class LogScan {
       const file = this.#segments.getPath(segment);
       throw new LogStartError(`${file} has format ${version}; this program reads format ${FORMAT_VERSION}.`);
     }
-    if (logId !== this.#acknowledged.logId)
+    if (logId !== this.#acknowledgedTail.logId)
       throw this.#createError(segment, 0, "The file belongs to another log.");
     if (header.segment !== segment + 1 || !isSameChainState(previous, this.#chainState)) {
       throw this.#createError(segment, 0, "The segment does not continue the previous segment.");
@@ -185,7 +190,7 @@ export class LogScan {
    */
   #markIntact(segment: number, offset: number): void {
     this.#index.setSegmentEnd(offset);
-    const end = this.#acknowledged;
+    const end = this.#acknowledgedTail;
     if (segment + 1 !== end.segment || offset !== end.offset) return;
     if (!isSameChainState(this.#chainState, end)) {
       throw this.#createError(
@@ -210,7 +215,7 @@ export class LogScan {
     this.#nextReport = performance.now() + PROGRESS_INTERVAL_MS;
     const percent = Math.floor((100 * offset) / size);
     this.#options.printLine(
-      `Verifying the log: segment ${segment + 1} of ${this.#count}, ${percent} %, ${this.#index.eventCount} events so far.`,
+      `Verifying the log: segment ${segment + 1} of ${this.#segmentCount}, ${percent} %, ${this.#index.eventCount} events so far.`,
     );
   }
 

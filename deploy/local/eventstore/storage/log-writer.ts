@@ -15,7 +15,7 @@ import type { Segments } from "./segments.ts";
 
 export class LogWriter {
   readonly #segments: Segments;
-  readonly #acknowledged: AcknowledgedEndFile;
+  readonly #acknowledgedEndFile: AcknowledgedEndFile;
   readonly #options: LogOptions;
   readonly #seed: number;
   #end: LogTail;
@@ -23,7 +23,7 @@ export class LogWriter {
   /** @param end current end of the log; its last segment must be open */
   constructor(segments: Segments, acknowledged: AcknowledgedEndFile, end: LogTail, options: LogOptions) {
     this.#segments = segments;
-    this.#acknowledged = acknowledged;
+    this.#acknowledgedEndFile = acknowledged;
     this.#end = end;
     this.#seed = computeChecksumSeed(end.logId);
     this.#options = options;
@@ -95,7 +95,7 @@ export class LogWriter {
   /** Records the new end of the log. On a copy-on-write file system, even overwriting the file needs free space. */
   async #recordEnd(end: LogTail): Promise<void> {
     try {
-      this.#acknowledged.write(end);
+      this.#acknowledgedEndFile.write(end);
     } catch (error) {
       if (!isNoSpaceError(error)) throw error;
       // Removes the new frame, which no reader has seen yet. The flush prevents the frame from reappearing after a

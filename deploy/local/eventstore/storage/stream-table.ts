@@ -14,27 +14,27 @@ const NO_EFFECT: StreamEffect = { isTombstoned: false, isSoftDeleted: false, tru
  * reads.
  */
 export class StreamTable {
-  readonly #numbers = new Map<string, number>();
-  readonly #newest = ChunkedArray.forUint32();
+  readonly #streamNumbers = new Map<string, number>();
+  readonly #newestOrdinals = ChunkedArray.forUint32();
   readonly #effects = new Map<number, StreamEffect>();
 
   get size(): number {
-    return this.#numbers.size;
+    return this.#streamNumbers.size;
   }
 
   has(stream: string): boolean {
-    return this.#numbers.has(stream);
+    return this.#streamNumbers.has(stream);
   }
 
   /** Returns the ordinal of the newest event of a stream; undefined if the stream has no events. */
-  findNewest(stream: string): number | undefined {
-    const number = this.#numbers.get(stream);
-    const ordinal = number === undefined ? NO_EVENT : this.#newest.at(number);
+  findNewestOrdinal(stream: string): number | undefined {
+    const number = this.#streamNumbers.get(stream);
+    const ordinal = number === undefined ? NO_EVENT : this.#newestOrdinals.at(number);
     return ordinal === NO_EVENT ? undefined : ordinal;
   }
 
-  setNewest(stream: string, ordinal: number): void {
-    this.#newest.set(this.#getOrAddNumber(stream), ordinal);
+  setNewestOrdinal(stream: string, ordinal: number): void {
+    this.#newestOrdinals.set(this.#getOrAddNumber(stream), ordinal);
   }
 
   /** Sets how metadata or a tombstone affects reads of a stream. */
@@ -45,17 +45,17 @@ export class StreamTable {
 
   /** Returns the state of a stream, given the revision of its newest event. */
   getState(stream: string, lastRevision: number = NO_STREAM): StreamState {
-    const number = this.#numbers.get(stream);
+    const number = this.#streamNumbers.get(stream);
     const effect = number === undefined ? undefined : this.#effects.get(number);
     return { lastRevision, ...(effect ?? NO_EFFECT) };
   }
 
   #getOrAddNumber(stream: string): number {
-    const known = this.#numbers.get(stream);
+    const known = this.#streamNumbers.get(stream);
     if (known !== undefined) return known;
-    const number = this.#numbers.size;
-    this.#numbers.set(stream, number);
-    this.#newest.push(NO_EVENT);
+    const number = this.#streamNumbers.size;
+    this.#streamNumbers.set(stream, number);
+    this.#newestOrdinals.push(NO_EVENT);
     return number;
   }
 }

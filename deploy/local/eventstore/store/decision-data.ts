@@ -13,7 +13,7 @@ const MAX_PARALLEL_LOOKUPS = 8;
  * the metadata of soft-deleted streams. All other necessary data is in the index.
  */
 export class DecisionData {
-  readonly #ids = new Map<string, Map<number, string>>();
+  readonly #eventIds = new Map<string, Map<number, string>>();
   readonly #metadata = new Map<string, Uint8Array>();
   /** Writes that can be neither accepted nor refused, because that depends on a damaged event. */
   readonly damagedWrites = new Map<WriteRequest, LogDamagedError>();
@@ -42,7 +42,7 @@ export class DecisionData {
   }
 
   findEventId(stream: string, revision: number): string | undefined {
-    return this.#ids.get(stream)?.get(revision);
+    return this.#eventIds.get(stream)?.get(revision);
   }
 
   findMetadata(stream: string): Uint8Array | undefined {
@@ -63,8 +63,8 @@ export class DecisionData {
   /** Reads stored ids up to the first id that differs from the write. The append rules do not need the ids after it. */
   async #readIds(log: CommittedLog, { stream, expectedRevision, events }: WriteRequest): Promise<void> {
     if (!expectsEarlierRevision(log, stream, expectedRevision) || events.length === 0) return;
-    const known = this.#ids.get(stream) ?? new Map<number, string>();
-    this.#ids.set(stream, known);
+    const known = this.#eventIds.get(stream) ?? new Map<number, string>();
+    this.#eventIds.set(stream, known);
     const last = Math.min(log.index.getStreamState(stream).lastRevision, expectedRevision + events.length);
     let revision = expectedRevision;
     for await (const page of readStreamEvents(log, stream, expectedRevision + 1, last)) {

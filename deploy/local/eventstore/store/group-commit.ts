@@ -34,9 +34,9 @@ export type CommitGroup = (writes: readonly WriteRequest[]) => Promise<readonly 
 
 export class GroupCommit {
   readonly #commitGroup: CommitGroup;
-  #pending: PendingWrite[] = [];
+  #pendingWrites: PendingWrite[] = [];
   #pendingBytes = 0;
-  #running: Promise<void> | undefined;
+  #currentRun: Promise<void> | undefined;
   #isClosing = false;
   #failure: Error | undefined;
   #reportFailure: (failure: Error) => void = () => undefined;
@@ -60,27 +60,27 @@ export class GroupCommit {
   submit(write: WriteRequest, bytes: number, deadline: number): Promise<WriteOutcome> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     if (this.#isClosing) return Promise.resolve({ outcome: "closing" });
-    if (this.#pending.length >= MAX_PENDING_WRITES || this.#pendingBytes + bytes > MAX_PENDING_BYTES) {
+    if (this.#pendingWrites.length >= MAX_PENDING_WRITES || this.#pendingBytes + bytes > MAX_PENDING_BYTES) {
       return Promise.resolve({ outcome: "overloaded" });
     }
     return new Promise((resolve, reject) => {
-      this.#pending.push({ write, bytes, deadline, resolve, reject });
+      this.#pendingWrites.push({ write, bytes, deadline, resolve, reject });
       this.#pendingBytes += bytes;
-      this.#running ??= this.#run();
+      this.#currentRun ??= this.#run();
     });
   }
 
   /** Refuses new writes and waits for the queued writes. */
   async close(): Promise<void> {
     this.#isClosing = true;
-    await this.#running;
+    await this.#currentRun;
   }
 
   async #run(): Promise<void> {
     // Waits one turn of the event loop, so that other requests of this turn can join the first group.
     await new Promise((resolve) => setImmediate(resolve));
-    while (this.#pending.length > 0) await this.#runGroup(this.#takeGroup(Date.now()));
-    this.#running = undefined;
+    while (this.#pendingWrites.length > 0) await this.#runGroup(this.#takeGroup(Date.now()));
+    this.#currentRun = undefined;
   }
 
   async #runGroup(group: readonly PendingWrite[]): Promise<void> {
@@ -101,8 +101,8 @@ export class GroupCommit {
   #fail(failure: Error, group: readonly PendingWrite[]): void {
     this.#failure = failure;
     this.#reportFailure(failure);
-    for (const pending of [...group, ...this.#pending]) pending.reject(failure);
-    this.#pending = [];
+    for (const pending of [...group, ...this.#pendingWrites]) pending.reject(failure);
+    this.#pendingWrites = [];
     this.#pendingBytes = 0;
   }
 
@@ -110,7 +110,7 @@ export class GroupCommit {
     const group: PendingWrite[] = [];
     let bytes = 0;
     let taken = 0;
-    for (const pending of this.#pending) {
+    for (const pending of this.#pendingWrites) {
       if (group.length >= MAX_GROUP_WRITES || bytes >= MAX_GROUP_BYTES) break;
       taken += 1;
       this.#pendingBytes -= pending.bytes;
@@ -121,7 +121,7 @@ export class GroupCommit {
       bytes += pending.bytes;
       group.push(pending);
     }
-    this.#pending = this.#pending.slice(taken);
+    this.#pendingWrites = this.#pendingWrites.slice(taken);
     return group;
   }
 }

@@ -68,15 +68,15 @@ export class StagedGroup {
   readonly records: StoredRecord[] = [];
   readonly #stagedEvents = new Map<string, StagedEvent>();
   readonly #metadata = new Map<string, Uint8Array>();
-  readonly #committed: CommittedState;
-  readonly #created: number;
+  readonly #committedState: CommittedState;
+  readonly #createdAt: number;
   #position: number;
   #bytes = 0;
 
   /** @param created time of all events of the group, in milliseconds since 1970 */
   constructor(committed: CommittedState, created: number) {
-    this.#committed = committed;
-    this.#created = created;
+    this.#committedState = committed;
+    this.#createdAt = created;
     this.#position = committed.lastPosition;
   }
 
@@ -181,16 +181,16 @@ export class StagedGroup {
       stream,
       revision: revision ?? TOMBSTONE_REVISION,
       position: this.#position,
-      created: this.#created,
+      created: this.#createdAt,
     });
-    const ordinal = this.#committed.eventCount + this.records.length;
+    const ordinal = this.#committedState.eventCount + this.records.length;
     this.records.push({ ordinal, position: this.#position, revision, body });
     this.#bytes += body.length;
   }
 
   #findStoredResult(stream: string, revision: number): WriteResult {
     const staged = this.#stagedEvents.get(formatEventKey(stream, revision));
-    const position = staged?.position ?? this.#committed.findPosition(stream, revision);
+    const position = staged?.position ?? this.#committedState.findPosition(stream, revision);
     if (position === undefined)
       throw new Error(`The index does not contain revision ${revision} of the stream.`);
     return { outcome: "written", revision, position };
@@ -199,18 +199,18 @@ export class StagedGroup {
   #createHistory(stream: string): StreamHistory {
     return {
       findRecentRevision: (id) => {
-        const recent = this.eventIds.get(id) ?? this.#committed.findRecentEvent(id);
+        const recent = this.eventIds.get(id) ?? this.#committedState.findRecentEvent(id);
         return recent?.stream === stream ? recent.revision : undefined;
       },
       findEventId: (revision) =>
         this.#stagedEvents.get(formatEventKey(stream, revision))?.id ??
-        this.#committed.findEventId(stream, revision),
+        this.#committedState.findEventId(stream, revision),
       hasMetadata: () => this.#hasMetadata(stream),
     };
   }
 
   #getState(stream: string): StreamState {
-    return this.#states.get(stream) ?? this.#committed.getStreamState(stream);
+    return this.#states.get(stream) ?? this.#committedState.getStreamState(stream);
   }
 
   #hasMetadata(stream: string): boolean {
@@ -218,7 +218,7 @@ export class StagedGroup {
   }
 
   #findMetadata(stream: string): Uint8Array | undefined {
-    return this.#metadata.get(stream) ?? this.#committed.findMetadata(stream);
+    return this.#metadata.get(stream) ?? this.#committedState.findMetadata(stream);
   }
 }
 

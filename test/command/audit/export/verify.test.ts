@@ -3,7 +3,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { CompactSign, importJWK } from "jose";
-import { CHAIN_SEED, nextLink } from "../../../../command/audit/export/chain.ts";
+import { CHAIN_SEED, computeNextLink } from "../../../../command/audit/export/chain.ts";
 import { toCanonicalJson } from "../../../../command/audit/export/json.ts";
 import { createSigningKeys } from "../world.ts";
 import { type ExportWorld, startExportWorld } from "./export-world.ts";
@@ -93,7 +93,7 @@ describe("the verification of an export", () => {
     const eventLines = lines.slice(0, -1).map((line, index) => {
       const { event } = JSON.parse(line);
       if (index === 2) alter(event);
-      link = nextLink(link, toCanonicalJson(event));
+      link = computeNextLink(link, toCanonicalJson(event));
       return `${toCanonicalJson({ chain: link, event })}\n`;
     });
     const { manifest, signature: oldSignature } = JSON.parse(lines.at(-1) ?? "");

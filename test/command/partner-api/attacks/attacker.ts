@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import {
-  ask,
   createPartnerWorld,
   type PartnerWorld,
+  sendRequest,
   startTestCommand,
   type TestCommand,
 } from "../../../support/partner.ts";
@@ -42,7 +42,7 @@ export function createAttacker(): Attacker {
   });
   after(() => command.stop());
   afterEach("the service is live, and Object.prototype is unchanged", async () => {
-    expect((await ask("GET", `${command.url}/health/live`)).status).to.equal(200);
+    expect((await sendRequest("GET", `${command.url}/health/live`)).status).to.equal(200);
     expect(Object.keys(Object.prototype)).to.deep.equal([]);
   });
 

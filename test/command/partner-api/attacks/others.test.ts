@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { approveWebhookOrigin } from "../../../../command/operations/application-operations.ts";
-import { ask, operatorContext } from "../../../support/partner.ts";
+import { operatorContext, sendRequest } from "../../../support/partner.ts";
 import { expectRefusal } from "../../../support/raw-http.ts";
 import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
@@ -10,14 +10,14 @@ describe("partner API, attacked by what belongs to others", () => {
   const { appointment, ownHeaders, keyHeader, create } = attacker;
 
   const at = (method: "POST" | "DELETE", path: string, headers = attacker.world.headers) =>
-    ask(method, `${attacker.command.url}/production/v1${path}`, headers);
+    sendRequest(method, `${attacker.command.url}/production/v1${path}`, headers);
   let endpointId: string;
 
   before(async () => {
     const hook = { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] };
     const { applicationId } = attacker.other;
     await approveWebhookOrigin(attacker.command.log, { applicationId, origin: hook.url }, operatorContext());
-    const made = await ask(
+    const made = await sendRequest(
       "POST",
       `${attacker.command.url}/production/v1/webhook-endpoints`,
       attacker.other.headers,

@@ -24,7 +24,7 @@ describe("openLogFile on a full disk", () => {
     // Writes more than fits into the file's last page, so that one line is written incompletely.
     for (let line = 0; line < 500; line += 1) log.write(Buffer.from(`${"x".repeat(99)}\n`));
     log.write(Buffer.from("two\nlines\n"));
-    expect(log.lastLines().at(-1), "last lines for the message of a failed start").to.equal("lines");
+    expect(log.getLastLines().at(-1), "last lines for the message of a failed start").to.equal("lines");
     disk.free();
     const report = await eventually(
       "the report",
@@ -73,7 +73,7 @@ describe("openLogFile", () => {
     fs.symlinkSync("/dev/full", file);
     const log = openLogFile(file);
     for (let line = 0; line < 100; line += 1) log.write(Buffer.from("lost\n"));
-    expect(log.lastLines()).to.include("lost");
+    expect(log.getLastLines()).to.include("lost");
     log.close();
   });
 });

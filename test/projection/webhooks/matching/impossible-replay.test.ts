@@ -4,7 +4,7 @@ import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../../deploy/local/eventstore/server.ts";
 import { readRelayCheckpoint } from "../../../../projection/checkpoints/relay-checkpoint.ts";
-import { webhookDeliveryId } from "../../../../shared/domain/events/ids.ts";
+import { deriveWebhookDeliveryId } from "../../../../shared/domain/events/ids.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../../support/receiver.ts";
 import { createTestDatabase, makeTestRoot, type TestDatabase, testServers } from "../../../support/stack.ts";
@@ -27,7 +27,7 @@ describe("a replay whose event cannot be read", () => {
       databaseUrl: database.urls.projection,
     });
     receiver = await startReceiver();
-    endpoint = await world.endpoint(receiver.url);
+    endpoint = await world.registerEndpoint(receiver.url);
     world.startAll({ retrySchedule: [0.05] });
   });
   after(async () => {
@@ -39,12 +39,12 @@ describe("a replay whose event cannot be read", () => {
 
   /** Creates a failed delivery, replaces its event with the first event of the given stream, and requests a replay. */
   async function replayFrom(stream: string): Promise<string> {
-    receiver.always({ status: 500 });
-    const { eventId } = await world.appointment(endpoint.clinicId);
-    await world.until(eventId, endpoint, ({ status }) => status === "failed");
-    receiver.always({});
+    receiver.setDefaultReaction({ status: 500 });
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
+    receiver.setDefaultReaction({});
     const { endpointId } = endpoint;
-    const deliveryId = webhookDeliveryId(eventId, endpointId);
+    const deliveryId = deriveWebhookDeliveryId(eventId, endpointId);
     await eventually("the fact that it failed", async () => (await readFactTypes(deliveryId)).length === 1);
     const sql = "UPDATE webhooks.delivery SET event_stream = $2, event_revision = 0 WHERE delivery_id = $1";
     await world.pool.query(sql, [deliveryId, stream]);
@@ -59,8 +59,8 @@ describe("a replay whose event cannot be read", () => {
     (await world.log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type);
   /** Checks that the relay's checkpoint advances, which proves that every earlier message was acknowledged. */
   async function expectProgress(): Promise<void> {
-    const { appointmentId, eventId } = await world.appointment(endpoint.clinicId);
-    await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
     const [event] = await world.log.read(`appointment-${appointmentId}`);
     await eventually(
       "the relay's checkpoint",

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { DifferentLogError } from "../../../../projection/checkpoints/same-log.ts";
 import { replayDelivery } from "../../../../projection/webhooks/matching/replay.ts";
 import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
-import { webhookDeliveryId } from "../../../../shared/domain/events/ids.ts";
+import { deriveWebhookDeliveryId } from "../../../../shared/domain/events/ids.ts";
 import { createLogger } from "../../../../shared/runtime/logger.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../../support/receiver.ts";
@@ -39,29 +39,33 @@ describe("the replay of a delivery that was deleted for its age", () => {
 
   /** Creates a failed delivery and deletes its row, as the service does after 30 days. */
   async function createDeletedDelivery(endpoint: Endpoint) {
-    receiver.always({ status: 500 });
-    const appointment = await world.appointment(endpoint.clinicId);
-    const deliveryId = webhookDeliveryId(appointment.eventId, endpoint.endpointId);
+    receiver.setDefaultReaction({ status: 500 });
+    const appointment = await world.requestAppointment(endpoint.clinicId);
+    const deliveryId = deriveWebhookDeliveryId(appointment.eventId, endpoint.endpointId);
     await untilFacts(deliveryId, "WebhookDeliveryFailed");
     await world.pool.query("DELETE FROM webhooks.delivery WHERE delivery_id = $1", [deliveryId]);
-    receiver.always({});
+    receiver.setDefaultReaction({});
     return { ...appointment, deliveryId };
   }
 
   it("a replay of a deleted delivery restores it from the log, and delivers it with the same id", async () => {
-    const endpoint = await world.endpoint(receiver.url);
+    const endpoint = await world.registerEndpoint(receiver.url);
     const { eventId, deliveryId } = await createDeletedDelivery(endpoint);
     await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
-    const { attempts } = await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    const { attempts } = await world.waitForDelivery(
+      eventId,
+      endpoint,
+      ({ status }) => status === "delivered",
+    );
     expect(attempts.map(({ number, status_code }) => [number, status_code])).to.deep.equal([[3, 200]]);
-    const requests = receiver.of(deliveryId);
+    const requests = receiver.listDeliveryRequests(deliveryId);
     expect(new Set(requests.map(({ body }) => body)).size).to.equal(1);
     expect(requests.map(({ status }) => status)).to.deep.equal([500, 500, 200]);
     expect(listAcceptingLibraries(endpoint.secret, requests.at(-1)!)).to.deep.equal(webhookLibraryNames);
   });
 
   it("a deleted delivery does not expire if its event is missing from a different log", async () => {
-    const { endpointId, clinicId } = await world.endpoint(receiver.url);
+    const { endpointId, clinicId } = await world.registerEndpoint(receiver.url);
     const deliveryId = randomUUID();
     const log = { ...world.log, read: async () => [{ id: requestId, type: REQUESTED, data: {} }] as never[] };
     const requestId = randomUUID();
@@ -82,7 +86,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
   });
 
   it("a restored delivery is skipped if the endpoint is disabled, and can be replayed again", async () => {
-    const endpoint = await world.endpoint(receiver.url);
+    const endpoint = await world.registerEndpoint(receiver.url);
     const { eventId, deliveryId } = await createDeletedDelivery(endpoint);
     const { endpointId } = endpoint;
     await world.append(`webhookEndpoint-${endpointId}`, {
@@ -97,7 +101,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
       data: { endpointId },
     });
     await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
-    await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
   });
 
   const notRestorable: [string, (endpoint: Endpoint) => Promise<string>][] = [
@@ -112,7 +116,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
     [
       "with the source event of another delivery",
       async (endpoint) => {
-        const { appointmentId } = await world.appointment(endpoint.clinicId);
+        const { appointmentId } = await world.requestAppointment(endpoint.clinicId);
         const deliveryId = randomUUID();
         const source = { stream: `appointment-${appointmentId}`, revision: 0 };
         await appendFact("WebhookDeliverySkipped", deliveryId, endpoint, { source });
@@ -131,17 +135,17 @@ describe("the replay of a delivery that was deleted for its age", () => {
   ];
   for (const [what, make] of notRestorable) {
     it(`if a replay is requested for a deleted delivery ${what}, the delivery expires and later messages are processed`, async () => {
-      const endpoint = await world.endpoint(receiver.url);
+      const endpoint = await world.registerEndpoint(receiver.url);
       const deliveryId = await make(endpoint);
       const [first] = await readFactTypes(deliveryId);
       await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
       const facts = [first!, "WebhookDeliveryReplayRequested", "WebhookDeliveryExpired"];
       await untilFacts(deliveryId, ...facts);
       // The next delivery proves that the request does not block messages and was processed only once.
-      const { eventId } = await world.appointment(endpoint.clinicId);
-      await world.until(eventId, endpoint, ({ status }) => status === "delivered");
+      const { eventId } = await world.requestAppointment(endpoint.clinicId);
+      await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
       expect(await readFactTypes(deliveryId)).to.deep.equal(facts);
-      expect(receiver.of(deliveryId)).to.deep.equal([]);
+      expect(receiver.listDeliveryRequests(deliveryId)).to.deep.equal([]);
     });
   }
 });

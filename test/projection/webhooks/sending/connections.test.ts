@@ -48,10 +48,10 @@ describe("connections to receivers", () => {
 
     it("200 hanging requests of an application do not delay other requests to the same origin", async () => {
       const [hanging, other] = [randomUUID(), randomUUID()];
-      receiver.always({ mode: "hang" });
+      receiver.setDefaultReaction({ mode: "hang" });
       const stuck = Array.from({ length: 200 }, () => attempt(receiver.url, hanging, { timeoutMs: 60_000 }));
       await eventually("200 requests", () => receiver.requests.length === 200);
-      receiver.always({});
+      receiver.setDefaultReaction({});
       for (const applicationId of [other, hanging]) {
         expect(await attempt(receiver.url, applicationId)).to.deep.include({ statusCode: 200, error: null });
       }

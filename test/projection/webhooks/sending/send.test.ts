@@ -32,12 +32,12 @@ describe("one attempt", () => {
       ...more,
     });
   const attemptAt = (behaviour: Reaction) => {
-    receiver.next(behaviour);
+    receiver.queueReactions(behaviour);
     return attempt();
   };
 
   it("an attempt posts the body and returns the response", async () => {
-    receiver.next({ status: 202, body: "thank you" });
+    receiver.queueReactions({ status: 202, body: "thank you" });
     const result = await attempt(`${receiver.url}/a/b?c=d%20e`);
     expect(result).to.deep.include({
       statusCode: 202,
@@ -125,7 +125,7 @@ describe("one attempt", () => {
   });
 
   it("an attempt whose connection is closed fails with connection_lost", async () => {
-    receiver.next({ mode: "close" });
+    receiver.queueReactions({ mode: "close" });
     const otherApplicationId = randomUUID();
     expect(await attempt(receiver.url, { applicationId: otherApplicationId })).to.deep.include({
       statusCode: null,
@@ -173,7 +173,7 @@ describe("one attempt", () => {
 
   it("an interrupted attempt returns no result", async () => {
     const cut = new AbortController();
-    receiver.next({ mode: "hang" });
+    receiver.queueReactions({ mode: "hang" });
     const sent = attempt(receiver.url, { signal: cut.signal });
     cut.abort();
     expect(await sent).to.equal(undefined);

@@ -1,12 +1,12 @@
 import { expect } from "chai";
 import type { z } from "zod";
 import {
+  boundedText,
   calendarDate,
   freeForm,
   instant,
   label,
   notes,
-  word,
 } from "../../../../shared/domain/events/fields.ts";
 
 /** The first half of a surrogate pair. */
@@ -59,7 +59,7 @@ describe("the fields of events", () => {
   }
 
   for (const [name, schema] of [
-    ["a word", word(60)],
+    ["a word", boundedText(60)],
     ["a label", label],
     ["notes", notes],
   ] as const) {
@@ -72,11 +72,11 @@ describe("the fields of events", () => {
   }
 
   it("a word must not be empty or exceed the maximum length", () => {
-    expect([parsed(word(3), ""), parsed(word(3), "abcd"), parsed(word(3), "abc")]).to.eql([
-      undefined,
-      undefined,
-      "abc",
-    ]);
+    expect([
+      parsed(boundedText(3), ""),
+      parsed(boundedText(3), "abcd"),
+      parsed(boundedText(3), "abc"),
+    ]).to.eql([undefined, undefined, "abc"]);
   });
 
   it("the maximum length of notes is counted in code points", () => {

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { EventSchemaError, parseStoredEvent } from "../../../../shared/domain/events/stored-event.ts";
-import { currentVersion, upcast } from "../../../../shared/domain/events/upcasters.ts";
+import { getCurrentVersion, upcast } from "../../../../shared/domain/events/upcasters.ts";
 import { formerEvents } from "../../../support/former-events.ts";
 
 describe("upcasters", () => {
@@ -10,7 +10,7 @@ describe("upcasters", () => {
       const event = parseStoredEvent(stored);
       expect(event?.data).to.deep.equal(present);
       expect(event?.metadata.schemaVersion).to.equal(version);
-      expect(currentVersion(type)).to.equal(version + 1);
+      expect(getCurrentVersion(type)).to.equal(version + 1);
     });
 
     it(`upcasting ${type} does not modify the stored data`, () => {
@@ -28,7 +28,7 @@ describe("upcasters", () => {
 
   it("data of the current version is validated without upcasting", () => {
     const { type, data, metadata } = formerEvents[0]!;
-    const current = { ...JSON.parse(metadata), schemaVersion: currentVersion(type) };
+    const current = { ...JSON.parse(metadata), schemaVersion: getCurrentVersion(type) };
     expect(() => parseStoredEvent({ type, data: JSON.parse(data), metadata: current })).to.throw(
       EventSchemaError,
       "data.sandboxGeneration",
@@ -43,7 +43,7 @@ describe("upcasters", () => {
 
   it("an event with a newer schema version than this release supports is refused", () => {
     const { type, data, metadata } = formerEvents[0]!;
-    const newer = { ...JSON.parse(metadata), schemaVersion: currentVersion(type) + 1 };
+    const newer = { ...JSON.parse(metadata), schemaVersion: getCurrentVersion(type) + 1 };
     expect(() => parseStoredEvent({ type, data: JSON.parse(data), metadata: newer })).to.throw(
       EventSchemaError,
       "AppointmentRequested has schema version 3, but this release supports only up to 2; use the newer release",

@@ -11,12 +11,7 @@ import { limitResponseTime } from "../shared/http/response-timeout.ts";
 import { createRouter } from "../shared/http/router.ts";
 import { requirePartnerAccess } from "../shared/partner-api/access.ts";
 import { partnerOperations } from "../shared/partner-api/operations.ts";
-import {
-  countRefusals,
-  limitAddress,
-  limitInstallation,
-  limitResets,
-} from "../shared/partner-api/rate-limits.ts";
+import { countRefusals, limitAddress, limitInstallation, limitResets } from "../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../shared/partner-api/router.ts";
 import { type PartnerWriteId, partnerWrites } from "../shared/partner-api/writes.ts";
 import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
@@ -71,9 +66,7 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
   const keyRouter = createRouter<RequestState>().get("/.well-known/jwks.json", publishKeys(tokenSigner.jwks));
   const app = createApp(options);
   app.use(keyRouter.routes());
-  app.use(
-    limitResponseTime(options.responseTimeoutMs ?? DEFAULT_RESPONSE_TIMEOUT_MS, "event_log_unavailable"),
-  );
+  app.use(limitResponseTime(options.responseTimeoutMs ?? DEFAULT_RESPONSE_TIMEOUT_MS, "event_log_unavailable"));
   app.use(countRefusals(limiter));
   app.use(createWriteRouter(options).routes());
   return app;
@@ -87,11 +80,7 @@ function createWriteRouter(options: CommandAppOptions) {
 
   /** Returns the middlewares of an operation that needs an access token, in the order in which they run. */
   const authorize =
-    (
-      operationId: Exclude<PartnerWriteId, "exchangeToken">,
-      checks: Koa.Middleware[],
-      handler: Koa.Middleware,
-    ) =>
+    (operationId: Exclude<PartnerWriteId, "exchangeToken">, checks: Koa.Middleware[], handler: Koa.Middleware) =>
     (environment: Environment): Koa.Middleware[] => [
       requirePartnerAccess(partnerOperations[operationId], environment, { verify, findAccess, brand }),
       limitInstallation(limiter),

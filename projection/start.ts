@@ -69,9 +69,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
     const stopped = await settlesWithin(Promise.all(roles.map((role) => role.stop())), ROLE_STOP_TIMEOUT_MS);
     // Ending now is safe: checkpoints, leases and transactions let other processes continue the work.
     if (!stopped)
-      logger.warn(
-        "Some roles did not stop in time, because a server does not answer. The process ends without them.",
-      );
+      logger.warn("Some roles did not stop in time, because a server does not answer. The process ends without them.");
   };
   const closeAll = async () => {
     await reporter.stop();
@@ -82,10 +80,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
     await closeAll();
     throw error;
   });
-  logger.info(
-    { url: server.url, roles: roles.map((role) => role.name) },
-    "The projection service is running.",
-  );
+  logger.info({ url: server.url, roles: roles.map((role) => role.name) }, "The projection service is running.");
   return {
     url: server.url,
     async stop() {

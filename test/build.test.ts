@@ -123,9 +123,7 @@ describe("the import rules of biome.json", () => {
     const file = join(project, path);
     await mkdir(dirname(file), { recursive: true });
     await writeFile(file, `import { x } from "${imported}";\n\nexport const y = x;\n`);
-    const { stdout, stderr } = await run(bin("biome"), ["lint", path], { cwd: project }).catch(
-      (error) => error,
-    );
+    const { stdout, stderr } = await run(bin("biome"), ["lint", path], { cwd: project }).catch((error) => error);
     return `${stdout}${stderr}`.includes("noRestrictedImports") ? "refused" : "allowed";
   }
 

@@ -23,8 +23,7 @@ describe("the Markdown documents", () => {
         const [path = "", anchor] = target.split("#");
         const file = path === "" ? join(root, name) : join(root, dirname(name), path);
         if (!existsSync(file)) broken.push(`${name}: ${target}`);
-        else if (anchor && !listAnchors(await readFile(file, "utf8")).has(anchor))
-          broken.push(`${name}: ${target}`);
+        else if (anchor && !listAnchors(await readFile(file, "utf8")).has(anchor)) broken.push(`${name}: ${target}`);
       }
     }
     expect(broken).to.deep.equal([]);

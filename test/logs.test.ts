@@ -74,12 +74,7 @@ describe("the logs of all services at level debug", () => {
     const world = await createPartnerWorld(command, "sandbox");
     const cookie = await createPortalUser(world);
     const hook = { url: `${receiver.url}/hooks?key=in-the-url`, events: ["appointment.created"] };
-    const endpoint = await sendRequest(
-      "POST",
-      `${command.url}/sandbox/v1/webhook-endpoints`,
-      world.headers,
-      hook,
-    );
+    const endpoint = await sendRequest("POST", `${command.url}/sandbox/v1/webhook-endpoints`, world.headers, hook);
     expect(endpoint.status).to.equal(201);
     receiver.queueReactions({ status: 500, body: RESPONSE_BODY }, { mode: "close" });
     const key = `key-${randomUUID()}`;
@@ -91,8 +86,7 @@ describe("the logs of all services at level debug", () => {
     await projection.stop();
 
     const text = logs.text();
-    for (const service of ["command", "query-api", "projection"])
-      expect(text).to.contain(`"service":"${service}"`);
+    for (const service of ["command", "query-api", "projection"]) expect(text).to.contain(`"service":"${service}"`);
     expect(text).to.contain('"route":"/sandbox/v1/appointments"').and.contain('"route":"/api/v1/customers"');
     const secrets = {
       ...{ clientSecret: world.clientSecret, token: world.token, signature: world.token.split(".")[2] },
@@ -131,11 +125,7 @@ describe("the logs of all services at level debug", () => {
     const permissions = ["view_clinical" as const, "manage_schedule" as const];
     const rights = { role: "owner" as const, permissions, branchAccess: "all" as const, branchIds: [] };
     const acceptedAt = "2026-03-01T08:00:00.000Z";
-    await grantMembership(
-      log,
-      { membershipId, clinicId, userId, staffId: null, acceptedAt, ...rights },
-      context,
-    );
+    await grantMembership(log, { membershipId, clinicId, userId, staffId: null, acceptedAt, ...rights }, context);
     return provider.createSessionCookie(userId);
   }
 
@@ -164,12 +154,7 @@ describe("the logs of all services at level debug", () => {
   async function sendInvalidRequests(world: PartnerWorld, cookie: string): Promise<void> {
     await exchange(command.url, world, { client_secret: "cs_wrong" });
     const url = `${command.url}/sandbox/v1/appointments`;
-    await sendRequest(
-      "POST",
-      url,
-      { ...world.headers, "Idempotency-Key": "x".repeat(9) },
-      `{"notes":"${NOTES}"`,
-    );
+    await sendRequest("POST", url, { ...world.headers, "Idempotency-Key": "x".repeat(9) }, `{"notes":"${NOTES}"`);
     await fetch(`${query.url}/api/v1/customers?limit=${PERSON.phone}`, { headers: { Cookie: `${cookie}x` } });
     const headers = { ...world.headers, Authorization: `Bearer ${world.token}x` };
     await fetch(`${query.url}/sandbox/v1/appointments?cursor=${world.token}`, { headers });

@@ -36,10 +36,7 @@ export async function runCli(args: string[], terminal: Terminal): Promise<number
  * Reports an error of the commander library. Help that the user requested is a success. Help that is shown because the
  * command is missing is an error.
  */
-async function reportCommanderError(
-  { code, exitCode, message }: CommanderError,
-  terminal: Terminal,
-): Promise<number> {
+async function reportCommanderError({ code, exitCode, message }: CommanderError, terminal: Terminal): Promise<number> {
   if (exitCode === 0) return EXIT_CODE.done;
   const line = code === "commander.help" ? "no command given; see --help" : message;
   await terminal.err(`clinic: ${line.replace(/^error: /, "").replaceAll("\n", " ")}`);
@@ -105,16 +102,11 @@ function addImport(program: Program, terminal: Terminal, setExitCode: (code: num
     )
     .argument("<file>", "path of the file, or - for standard input")
     .option("--dry-run", "check every line against the event log without writing")
-    .option(
-      "--log-wait <seconds>",
-      `how long to wait for an unavailable event log; default: ${DEFAULT_LOG_WAIT_S}`,
-    )
+    .option("--log-wait <seconds>", `how long to wait for an unavailable event log; default: ${DEFAULT_LOG_WAIT_S}`)
     .option(...ACTOR_OPTION)
     .option("--json", "print each failed line and the totals to standard output, one JSON object per line")
     .addHelpText("after", IMPORT_HELP)
-    .action(async (file: string, given: ImportOptions) =>
-      setExitCode(await importFile(file, given, terminal)),
-    );
+    .action(async (file: string, given: ImportOptions) => setExitCode(await importFile(file, given, terminal)));
 }
 
 function addRecover(group: Program, terminal: Terminal): void {

@@ -63,8 +63,7 @@ export async function changeStream<Change, Result>(
   try {
     return unwrapOutcome(await add(stream, pending, (changes) => appendBatch(log, stream, changes, decide)));
   } catch (error) {
-    if (error instanceof QueueFullError)
-      throw new WrongExpectedRevisionError(error.message, { cause: error });
+    if (error instanceof QueueFullError) throw new WrongExpectedRevisionError(error.message, { cause: error });
     throw error;
   }
 }
@@ -129,8 +128,7 @@ function createTimeoutError(): WrongExpectedRevisionError {
 }
 
 function getBatches<Change, Result>(log: EventLog): AddToBatch<PendingChange<Change>, ChangeOutcome<Result>> {
-  const known =
-    batches.get(log) ?? createBatches<PendingChange<unknown>, ChangeOutcome<unknown>>(BATCH_LIMITS);
+  const known = batches.get(log) ?? createBatches<PendingChange<unknown>, ChangeOutcome<unknown>>(BATCH_LIMITS);
   batches.set(log, known);
   return known as AddToBatch<PendingChange<Change>, ChangeOutcome<Result>>;
 }

@@ -5,12 +5,7 @@ import { type Category, type EventOf, toStreamName } from "../../shared/domain/e
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import type { Actor, NewEventMetadata } from "../../shared/domain/events/metadata.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import {
-  EMPTY_STREAM,
-  type EventLog,
-  type NewEvent,
-  type RecordedEvent,
-} from "../../shared/eventstore/log.ts";
+import { EMPTY_STREAM, type EventLog, type NewEvent, type RecordedEvent } from "../../shared/eventstore/log.ts";
 import { type BatchDecision, type ChangeOutcome, changeOnce, changeStream } from "./change-stream.ts";
 
 /** Actor, time and cause of a command. They become the metadata of the command's events. */

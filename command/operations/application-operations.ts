@@ -62,8 +62,7 @@ export async function issueCredential(
 function defineOperation<Command extends { applicationId: string }>(
   decide: (command: Command) => Decision<Application, PartnerApplicationEvent>,
 ): Operation<Command, Application> {
-  return (log, command, context) =>
-    handle(log, applicationAggregate, command.applicationId, decide(command), context);
+  return (log, command, context) => handle(log, applicationAggregate, command.applicationId, decide(command), context);
 }
 
 /** Revokes a credential. Its access tokens are refused from the next request. */
@@ -85,8 +84,8 @@ export const withdrawWebhookOrigin = defineOperation((command: { applicationId: 
 );
 
 /** Revokes an application's access to all clinics permanently. */
-export const revokeApplication = defineOperation(
-  (command: { applicationId: string; reason: string | null }) => decideRevokeApplication(command.reason),
+export const revokeApplication = defineOperation((command: { applicationId: string; reason: string | null }) =>
+  decideRevokeApplication(command.reason),
 );
 
 /** Generates a client secret of 256 random bits. */

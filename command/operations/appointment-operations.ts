@@ -14,11 +14,7 @@ import {
   decideReschedule,
   decideStartConsultation,
 } from "../../shared/domain/appointment/appointment.ts";
-import {
-  type AppointmentImport,
-  decideImport,
-  deriveOccurredAt,
-} from "../../shared/domain/appointment/import.ts";
+import { type AppointmentImport, decideImport, deriveOccurredAt } from "../../shared/domain/appointment/import.ts";
 import { type AppointmentRequest, decideRequest } from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
 import { type Clinic, refuseSandbox, restrictToOpenClinic } from "../../shared/domain/clinic/clinic.ts";
@@ -72,10 +68,7 @@ function defineOperation<Command extends AppointmentReference>(
 }
 
 /** Returns undefined for an appointment from before the last reset of a sandbox. */
-function hideBeforeReset(
-  state: Appointment | undefined,
-  { sandboxGeneration }: Clinic,
-): Appointment | undefined {
+function hideBeforeReset(state: Appointment | undefined, { sandboxGeneration }: Clinic): Appointment | undefined {
   return state?.sandboxGeneration === sandboxGeneration ? state : undefined;
 }
 
@@ -84,16 +77,16 @@ export const checkInAppointment = defineOperation(decideCheckIn);
 export const putAppointmentInWaiting = defineOperation(decidePutInWaiting);
 export const startConsultation = defineOperation(decideStartConsultation);
 export const completeAppointment = defineOperation(decideComplete);
-export const cancelAppointment = defineOperation(
-  ({ reason }: AppointmentReference & { reason: string | null }) => decideCancel(reason),
+export const cancelAppointment = defineOperation(({ reason }: AppointmentReference & { reason: string | null }) =>
+  decideCancel(reason),
 );
 export const markNoShow = defineOperation((_, now) => decideMarkNoShow(now));
 export const rescheduleAppointment = defineOperation(
   (command: AppointmentReference & { scheduledAt: Instant; durationMinutes?: number }, now) =>
     decideReschedule(command, now),
 );
-export const releaseResource = defineOperation(
-  ({ assignmentId }: AppointmentReference & { assignmentId: string }) => decideRelease(assignmentId),
+export const releaseResource = defineOperation(({ assignmentId }: AppointmentReference & { assignmentId: string }) =>
+  decideRelease(assignmentId),
 );
 
 /** Allocates a resource of the branch to an appointment. */
@@ -135,10 +128,7 @@ export async function importAppointment(
     ...resourceIds.map((id) => loadState(log, resourceAggregate, id)),
   ]);
   const request = { ...input, requestHash: hashImport(input) };
-  const decide = restrictToOpenClinic(
-    clinic,
-    decideImport(request, { clinic, animal, customer, resources, now }),
-  );
+  const decide = restrictToOpenClinic(clinic, decideImport(request, { clinic, animal, customer, resources, now }));
   const importContext = { ...clinicContext, now: deriveOccurredAt(request, now) };
   return handle(log, appointmentAggregate, appointmentId, decide, importContext);
 }

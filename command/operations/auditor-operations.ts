@@ -41,8 +41,7 @@ export function revokeAuditor(
 }
 
 /** Format of a credential: `aud_`, the auditor's id without hyphens, `_`, and a secret of 256 random bits. */
-const CREDENTIAL_PATTERN =
-  /^aud_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_([\w-]{43})$/;
+const CREDENTIAL_PATTERN = /^aud_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_([\w-]{43})$/;
 
 /** Generates a credential, which is shown only once, and the hash that is stored instead. */
 export function generateCredential(auditorId: string): { credential: string; secretHash: string } {

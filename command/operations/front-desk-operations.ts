@@ -21,8 +21,7 @@ export const placeHold = defineClinicOperation(
   async (log, { resourceId, clinicId, branchId }) => {
     if (resourceId === null) return;
     const resource = await loadOwnedBy(log, resourceAggregate, resourceId, clinicId, "resource");
-    if (resource.branchId !== branchId)
-      throw new DomainError("resource_not_found", "the branch has no such resource");
+    if (resource.branchId !== branchId) throw new DomainError("resource_not_found", "the branch has no such resource");
     if (!resource.active) throw new DomainError("resource_retired", "the resource is retired");
   },
 );
@@ -35,15 +34,10 @@ export const issueTicket = defineClinicOperation(
   decideIssueTicket,
   async (log, { appointmentId, animalId, clinicId }) => {
     if (animalId !== null) await loadOwnedBy(log, animalAggregate, animalId, clinicId, "animal");
-    if (appointmentId !== null)
-      await loadOwnedBy(log, appointmentAggregate, appointmentId, clinicId, "appointment");
+    if (appointmentId !== null) await loadOwnedBy(log, appointmentAggregate, appointmentId, clinicId, "appointment");
   },
 );
 export const callTicket = defineClinicOperation(queueTicketAggregate, "ticketId", decideCallTicket);
 export const completeTicket = defineClinicOperation(queueTicketAggregate, "ticketId", decideCompleteTicket);
 export const cancelTicket = defineClinicOperation(queueTicketAggregate, "ticketId", decideCancelTicket);
-export const markTicketNoShow = defineClinicOperation(
-  queueTicketAggregate,
-  "ticketId",
-  decideMarkTicketNoShow,
-);
+export const markTicketNoShow = defineClinicOperation(queueTicketAggregate, "ticketId", decideMarkTicketNoShow);

@@ -49,8 +49,7 @@ export async function approveInstallation(
   context: CommandContext,
 ): Promise<CommandResult<Installation>> {
   const { membershipId } = input;
-  const approver =
-    membershipId === null ? null : (await loadAggregate(log, membershipAggregate, membershipId)).state;
+  const approver = membershipId === null ? null : (await loadAggregate(log, membershipAggregate, membershipId)).state;
   const decide = (clinic: Clinic) => decideApproveInstallation(input, approver, clinic);
   return changeInstallation(log, input, decide, context);
 }

@@ -34,21 +34,9 @@ export const grantMembership = defineClinicOperation(
     if (staffId !== null) await loadOwnedBy(log, staffAggregate, staffId, clinicId, "staff_member");
   },
 );
-export const acceptMembership = defineClinicOperation(
-  membershipAggregate,
-  "membershipId",
-  decideAcceptMembership,
-);
-export const changePermissions = defineClinicOperation(
-  membershipAggregate,
-  "membershipId",
-  decideChangePermissions,
-);
-export const revokeMembership = defineClinicOperation(
-  membershipAggregate,
-  "membershipId",
-  decideRevokeMembership,
-);
+export const acceptMembership = defineClinicOperation(membershipAggregate, "membershipId", decideAcceptMembership);
+export const changePermissions = defineClinicOperation(membershipAggregate, "membershipId", decideChangePermissions);
+export const revokeMembership = defineClinicOperation(membershipAggregate, "membershipId", decideRevokeMembership);
 
 export const hireStaff = defineClinicOperation(staffAggregate, "staffId", decideHireStaff);
 export const deactivateStaff = defineClinicOperation(staffAggregate, "staffId", decideDeactivateStaff);
@@ -56,11 +44,7 @@ export const reactivateStaff = defineClinicOperation(staffAggregate, "staffId", 
 
 export const selectClinic = defineClinicOperation(portalUserAggregate, "userId", decideSelectClinic);
 
-export const registerCustomer = defineClinicOperation(
-  customerAggregate,
-  "customerId",
-  decideRegisterCustomer,
-);
+export const registerCustomer = defineClinicOperation(customerAggregate, "customerId", decideRegisterCustomer);
 export const changeCustomer = defineClinicOperation(customerAggregate, "customerId", decideChangeCustomer);
 
 /** Registers an animal. Its customer must belong to the same clinic. */

@@ -7,12 +7,7 @@ import {
   requireActiveEndpoint,
   requireExistingEndpoint,
 } from "../../shared/domain/partner/webhook-endpoint.ts";
-import {
-  type EventLog,
-  LogUnavailableError,
-  type RecordedEvent,
-  toLogError,
-} from "../../shared/eventstore/log.ts";
+import { type EventLog, LogUnavailableError, type RecordedEvent, toLogError } from "../../shared/eventstore/log.ts";
 import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
 import { type CommandContext, loadAggregate } from "../handling/handle.ts";
 import { replayDelivery } from "./webhook-endpoint-operations.ts";

@@ -3,11 +3,7 @@ import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import { type ClinicEvent, clinicCategory } from "../../shared/domain/events/clinic.ts";
 import { deriveInstallationId, deriveSandboxClinicId } from "../../shared/domain/events/ids.ts";
-import {
-  type InstallationEvent,
-  installationCategory,
-  type Scope,
-} from "../../shared/domain/events/partner.ts";
+import { type InstallationEvent, installationCategory, type Scope } from "../../shared/domain/events/partner.ts";
 import { type SandboxEvent, sandboxCategory } from "../../shared/domain/events/sandbox.ts";
 import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../shared/domain/partner/installation.ts";
 import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
@@ -31,11 +27,7 @@ export interface SandboxOwner {
  * Opens the sandbox of an application: a clinic with fixture data and an approved installation. Existing parts are
  * kept, so that an interrupted set-up can be repeated.
  */
-export async function openSandbox(
-  log: EventLog,
-  owner: SandboxOwner,
-  context: CommandContext,
-): Promise<void> {
+export async function openSandbox(log: EventLog, owner: SandboxOwner, context: CommandContext): Promise<void> {
   await openSandboxClinic(log, owner, context);
   await fillSandbox(log, owner, context);
   await approveSandbox(log, owner, context);
@@ -119,8 +111,7 @@ export async function resetSandbox(
   try {
     return await startGeneration(log, applicationId, previous, context);
   } catch (error) {
-    const concurrent =
-      error instanceof WrongExpectedRevisionError ? await loadSandbox(log, applicationId) : undefined;
+    const concurrent = error instanceof WrongExpectedRevisionError ? await loadSandbox(log, applicationId) : undefined;
     if (!concurrent) throw error;
     return concurrent;
   }

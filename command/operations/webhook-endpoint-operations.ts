@@ -93,9 +93,7 @@ export async function rotateSecret(
 }
 
 /** Defines an operation with which an owner changes one of its endpoints. */
-function defineOperation(
-  decide: Decision<Endpoint, WebhookEndpointEvent>,
-): Operation<EndpointReference, Endpoint> {
+function defineOperation(decide: Decision<Endpoint, WebhookEndpointEvent>): Operation<EndpointReference, Endpoint> {
   return (log, input, context) => changeEndpoint(log, input, decide, context);
 }
 

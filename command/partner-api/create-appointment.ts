@@ -96,10 +96,7 @@ export interface CreateRequest extends z.output<typeof createAppointmentRequest>
 export function readCreateRequest(ctx: Koa.Context): CreateRequest {
   const key = readIdempotencyKey(ctx);
   const body = createAppointmentRequest.safeParse(ctx.request.body);
-  const details = [
-    ...(typeof key === "string" ? [] : [key]),
-    ...(body.success ? [] : toErrorDetails(body.error)),
-  ];
+  const details = [...(typeof key === "string" ? [] : [key]), ...(body.success ? [] : toErrorDetails(body.error))];
   if (typeof key !== "string" || !body.success) throw new ApiError(422, "validation_failed", { details });
   const { branchId, animalId, scheduledAt, notes } = body.data;
   const requestHash = hash("sha256", JSON.stringify([branchId, animalId, scheduledAt, notes ?? null]));

@@ -6,11 +6,7 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
 import { createWebhookEndpointRequest } from "../../shared/partner-api/request-bodies.ts";
-import {
-  checkDestination,
-  type SafeDestination,
-  UnsafeDestinationError,
-} from "../../shared/webhooks/destination.ts";
+import { checkDestination, type SafeDestination, UnsafeDestinationError } from "../../shared/webhooks/destination.ts";
 import { loadAggregate } from "../handling/handle.ts";
 import { registerEndpoint } from "../operations/webhook-endpoint-operations.ts";
 import { toErrorDetails } from "./errors.ts";

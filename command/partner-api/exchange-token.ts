@@ -4,11 +4,7 @@ import { z } from "zod";
 import { TOKEN_LIFETIME_SECONDS } from "../../shared/auth/access-token.ts";
 import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
 import { type Scope, scope } from "../../shared/domain/events/partner.ts";
-import {
-  type Application,
-  applicationAggregate,
-  type Credential,
-} from "../../shared/domain/partner/application.ts";
+import { type Application, applicationAggregate, type Credential } from "../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import type { RequestState } from "../../shared/http/app.ts";

@@ -16,10 +16,7 @@ export function resetOwnSandbox({ log }: { log: EventLog }): Koa.Middleware<Writ
 }
 
 /** Converts a sandbox to its form in the partner API, which GET /sandbox also returns. */
-function toSandboxRecord(
-  { clinicId, generation, resetAt, day, facts }: Sandbox,
-  clinic: Clinic,
-): SandboxRecord {
+function toSandboxRecord({ clinicId, generation, resetAt, day, facts }: Sandbox, clinic: Clinic): SandboxRecord {
   const animals = facts.flatMap((fact) => {
     if (fact.type !== "AnimalRegistered") return [];
     const { animalId: id, name, species } = fact.data;

@@ -5,10 +5,7 @@ import { rotateSecret } from "../operations/webhook-endpoint-operations.ts";
 import { readEndpoint, toCommandContext, toEndpointRecord, type WriteState } from "./request-context.ts";
 
 /** POST /webhook-endpoints/{endpointId}/rotate-secret: returns 200 with the new secret, which is shown only once. */
-export function rotateWebhookSecret(dependencies: {
-  log: EventLog;
-  secretBox: SecretBox;
-}): Koa.Middleware<WriteState> {
+export function rotateWebhookSecret(dependencies: { log: EventLog; secretBox: SecretBox }): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const input = readEndpoint(ctx);
     const context = toCommandContext(ctx.state);

@@ -37,7 +37,5 @@ function readRunningStack(file: string): StackFile | undefined {
 
 function explainFailure(code: number): void {
   if (code !== 0)
-    console.error(
-      "No local stack is running. Start it with npm start, or set EVENTSTORE_URL and DATABASE_URL.",
-    );
+    console.error("No local stack is running. Start it with npm start, or set EVENTSTORE_URL and DATABASE_URL.");
 }

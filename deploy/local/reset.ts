@@ -13,8 +13,7 @@ await runEntry(async () => {
   if (root !== getLocalRoot({}) && !fs.existsSync(paths.secrets))
     throw new SetupError(`${root} was not created by npm start. Nothing was deleted. Check LOCAL_DIR.`);
   const holder = acquireLock(paths.lock);
-  if (holder)
-    throw new SetupError(`The stack in ${root} is running as process ${holder.pid}. Stop it first.`);
+  if (holder) throw new SetupError(`The stack in ${root} is running as process ${holder.pid}. Stop it first.`);
   await openPidRegistry(paths.pids, (line) => console.log(line)).stopLeftovers();
   removeLocalRoot(root);
   fs.rmSync(getRelocatedFolder(PROJECT), { recursive: true, force: true });

@@ -71,11 +71,7 @@ await runEntry(async () => {
   process.exit();
 });
 
-function addDemoData(
-  { servers, urls }: Stack,
-  log: (line: string) => void,
-  signal: AbortSignal,
-): Promise<DemoAccess> {
+function addDemoData({ servers, urls }: Stack, log: (line: string) => void, signal: AbortSignal): Promise<DemoAccess> {
   const { paths, secrets } = servers.root;
   return seedDemoData({
     eventstoreUrl: servers.eventstoreUrl,

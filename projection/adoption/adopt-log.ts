@@ -44,10 +44,7 @@ export interface AdoptionResult {
  * @throws {CommandRefusedError} if the database was built from this log
  * @throws {StartError} if NATS does not respond, or another rebuild or verify is running
  */
-export async function adoptLog(
-  options: AdoptionOptions,
-  signal: AbortSignal,
-): Promise<AdoptionResult | undefined> {
+export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): Promise<AdoptionResult | undefined> {
   const { client, pool, notifyFrom, now } = options;
   await requireDifferentLog(options);
   const keepsRelayCheckpoint = await holdsRelayAnchor(options);

@@ -37,11 +37,7 @@ interface PendingDeliveryRow extends RowOfEvent {
  * delivery, the log must hold the delivery's event. For any other outbox entry, the log must hold the stream to which
  * the entry will be appended.
  */
-export async function findLostRows(
-  client: EventStoreDBClient,
-  pool: pg.Pool,
-  signal: AbortSignal,
-): Promise<LostRows> {
+export async function findLostRows(client: EventStoreDBClient, pool: pg.Pool, signal: AbortSignal): Promise<LostRows> {
   const deliveryIds: string[] = [];
   for (const lane of Object.values(LANE_CONDITIONS)) {
     const readPageAfter = (last: PendingDeliveryRow | undefined) =>

@@ -26,8 +26,7 @@ export async function readEventAt(
       found = { id, position, stream, revision, type };
     }
   } catch (error) {
-    if (isUnavailable(error))
-      throw new LogUnavailableError("The event log is unavailable.", { cause: error });
+    if (isUnavailable(error)) throw new LogUnavailableError("The event log is unavailable.", { cause: error });
     if ((error as { code?: unknown }).code !== INVALID_ARGUMENT) throw error;
   }
   return found;

@@ -1,11 +1,5 @@
 import type { ClientBase, Pool } from "pg";
-import {
-  type Anchor,
-  type AnchorColumns,
-  BEFORE_FIRST_EVENT,
-  type Checkpoint,
-  toAnchor,
-} from "./checkpoint.ts";
+import { type Anchor, type AnchorColumns, BEFORE_FIRST_EVENT, type Checkpoint, toAnchor } from "./checkpoint.ts";
 
 /** Another process moved the checkpoint, so this process no longer leads the relay. */
 export class CheckpointLostError extends Error {
@@ -18,9 +12,7 @@ export async function readRelayCheckpoint(db: Pool | ClientBase): Promise<Checkp
     "SELECT position, anchor_position, anchor_event_id FROM webhooks.relay_checkpoint",
   );
   const [row] = rows;
-  return row
-    ? { position: row.position, anchor: toAnchor(row) }
-    : { position: BEFORE_FIRST_EVENT, anchor: null };
+  return row ? { position: row.position, anchor: toAnchor(row) } : { position: BEFORE_FIRST_EVENT, anchor: null };
 }
 
 /**
@@ -45,10 +37,7 @@ export async function moveRelayCheckpoint(pool: Pool, from: Checkpoint, to: Anch
 }
 
 /** Sets the checkpoint unconditionally. Only an operator's command does this. */
-export async function setRelayCheckpoint(
-  connection: ClientBase,
-  { position, anchor }: Checkpoint,
-): Promise<void> {
+export async function setRelayCheckpoint(connection: ClientBase, { position, anchor }: Checkpoint): Promise<void> {
   await connection.query("DELETE FROM webhooks.relay_checkpoint");
   if (position === BEFORE_FIRST_EVENT) return;
   await connection.query(

@@ -25,12 +25,8 @@ export async function adoptCurrentLog(
     return 1;
   }
   const { position, relayPosition, cancelledDeliveries, deletedOutboxEntries } = adopted;
-  terminal.out(
-    `Adopted. The read models were rebuilt from this log and are in use from position ${position}.`,
-  );
-  terminal.out(
-    `The relay continues after position ${relayPosition}. Webhooks for earlier events are not sent again.`,
-  );
+  terminal.out(`Adopted. The read models were rebuilt from this log and are in use from position ${position}.`);
+  terminal.out(`The relay continues after position ${relayPosition}. Webhooks for earlier events are not sent again.`);
   terminal.out(
     `The log does not hold the events of ${cancelledDeliveries} pending deliveries and ${deletedOutboxEntries} outbox entries. The deliveries were cancelled, and the entries were deleted.`,
   );

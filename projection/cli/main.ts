@@ -28,9 +28,7 @@ const terminal: Terminal = {
 };
 
 const program = new Command("projection")
-  .description(
-    "Inspect, rebuild and verify the read models, and park event streams that stop the projection.",
-  )
+  .description("Inspect, rebuild and verify the read models, and park event streams that stop the projection.")
   .showHelpAfterError();
 program
   .command("status")
@@ -55,8 +53,7 @@ program
   )
   .action(({ adoptLog, tellSince: notifyFrom }: { adoptLog?: boolean; tellSince?: number }) =>
     runCommand((context) => {
-      if (adoptLog)
-        return adoptCurrentLog(context, readConfig(["NATS_URL"], process.env).NATS_URL, notifyFrom);
+      if (adoptLog) return adoptCurrentLog(context, readConfig(["NATS_URL"], process.env).NATS_URL, notifyFrom);
       if (notifyFrom === undefined) return rebuildReadModels(context);
       throw new CommandRefusedError("--tell-since requires --adopt-log.");
     }),
@@ -89,9 +86,7 @@ function addParkingCommand(
     .argument("<position>", "log position of the event, as `status` shows it", parsePosition)
     .requiredOption("--reason <text>", "reason, 1 to 200 characters, stored in the event log")
     .option("--actor <name>", "name of the operator, stored in the event log", os.userInfo().username)
-    .action((position: bigint, options: ParkingOptions) =>
-      runCommand((context) => work(context, position, options)),
-    );
+    .action((position: bigint, options: ParkingOptions) => runCommand((context) => work(context, position, options)));
 }
 
 function parseTime(text: string): number {

@@ -51,19 +51,13 @@ export async function park(
  * @throws {CommandRefusedError}
  * @throws {ProjectionError} if an event of the stream still cannot be processed
  */
-export async function resume(
-  context: CommandContext,
-  position: bigint,
-  options: ParkingOptions,
-): Promise<number> {
+export async function resume(context: CommandContext, position: bigint, options: ParkingOptions): Promise<number> {
   const { client, pool, terminal, now } = context;
   const command = toParkingCommand(options, now);
   const log = createEventLog(client);
   const { parked, isIncomplete } = await findParkedStream({ client, log, pool }, position);
   if (isIncomplete) {
-    terminal.out(
-      `The read models lack events of stream ${parked.stream}. Rebuilding them with these events.`,
-    );
+    terminal.out(`The read models lack events of stream ${parked.stream}. Rebuilding them with these events.`);
     const code = await rebuildReadModels(context, parked.stream);
     if (code !== 0) {
       terminal.out("The stream stays parked.");
@@ -77,9 +71,7 @@ export async function resume(
 
 function toParkingCommand({ reason, actor }: ParkingOptions, now: number): ParkingCommand {
   const text = reason.trim();
-  if (text.length < 1 || text.length > 200)
-    throw new CommandRefusedError("--reason must have 1 to 200 characters.");
-  if (actor.length < 1 || actor.length > 200)
-    throw new CommandRefusedError("--actor must have 1 to 200 characters.");
+  if (text.length < 1 || text.length > 200) throw new CommandRefusedError("--reason must have 1 to 200 characters.");
+  if (actor.length < 1 || actor.length > 200) throw new CommandRefusedError("--actor must have 1 to 200 characters.");
   return { actor, reason: text, now };
 }

@@ -107,10 +107,7 @@ function compareKeys(a: string[], b: string[]): number {
 }
 
 function findChangedColumns(a: string, b: string): string[] {
-  const [actual, expected] = [JSON.parse(a), JSON.parse(b)] as [
-    Record<string, unknown>,
-    Record<string, unknown>,
-  ];
+  const [actual, expected] = [JSON.parse(a), JSON.parse(b)] as [Record<string, unknown>, Record<string, unknown>];
   const names = new Set([...Object.keys(actual), ...Object.keys(expected)]);
   return [...names].filter((name) => JSON.stringify(actual[name]) !== JSON.stringify(expected[name])).sort();
 }

@@ -1,10 +1,6 @@
 import pg from "pg";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
-import {
-  type SubscriptionItem,
-  subscribeToLog,
-  UnreadableEventError,
-} from "../../shared/eventstore/subscription.ts";
+import { type SubscriptionItem, subscribeToLog, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { onAbort } from "../../shared/runtime/abort.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
@@ -54,8 +50,7 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
     } catch (error) {
       const lastError = error as Error;
       const waitsFor = findAwaitedServer(lastError);
-      if (!signal.aborted)
-        options.logger.warn({ error, waitsFor }, "The projection waits before it retries.");
+      if (!signal.aborted) options.logger.warn({ error, waitsFor }, "The projection waits before it retries.");
       report({ waitsFor, lastError, hasCaughtUp: false });
     }
     if (hasReachedEnd(options, progress)) return;
@@ -67,11 +62,9 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
 
 /** Returns the server that caused an error. @throws the error if waiting cannot resolve it */
 function findAwaitedServer(error: Error): AwaitedServer {
-  if (error instanceof UnreadableEventError)
-    throw new ProjectionError(error.reason, error.logPosition, error);
+  if (error instanceof UnreadableEventError) throw new ProjectionError(error.reason, error.logPosition, error);
   if (error instanceof EventSchemaError) throw new ProjectionError(error.message, undefined, error);
-  if ([ProjectionError, LeadershipLostError, DifferentLogError].some((final) => error instanceof final))
-    throw error;
+  if ([ProjectionError, LeadershipLostError, DifferentLogError].some((final) => error instanceof final)) throw error;
   if (isPostgresUnavailable(error)) return "the database";
   if (error instanceof pg.DatabaseError) {
     throw new ProjectionError(`The database refused a statement (SQLSTATE ${error.code}).`, undefined, error);
@@ -84,10 +77,7 @@ function hasReachedEnd({ until }: ProjectionOptions, { readUpTo }: ProjectionPro
 }
 
 /** @throws {DifferentLogError} */
-async function requireMatchingLog(
-  options: ProjectionOptions,
-  checkpoint: ReadModelCheckpoint,
-): Promise<void> {
+async function requireMatchingLog(options: ProjectionOptions, checkpoint: ReadModelCheckpoint): Promise<void> {
   if (!options.adoptsLog) await requireSameLog(options);
   await requireAnchored(options.client, `schema ${options.schema}`, checkpoint);
 }
@@ -103,8 +93,7 @@ async function runSubscription(
   signal: AbortSignal,
 ): Promise<void> {
   const checkpoint = await readCheckpoint(options.pool, options.schema);
-  if (checkpoint.fingerprint !== computeFingerprint(options.models))
-    throw new LeadershipLostError(OTHER_RELEASE);
+  if (checkpoint.fingerprint !== computeFingerprint(options.models)) throw new LeadershipLostError(OTHER_RELEASE);
   report({ position: checkpoint.position, readUpTo: checkpoint.position });
   if (signal.aborted) return;
   await requireMatchingLog(options, checkpoint);
@@ -182,8 +171,7 @@ async function writeFromBuffer(
     if (last) report({ readUpTo: last.position });
     if (items.some((item) => item.kind === "caughtUp")) report({ hasCaughtUp: true });
     report({ waitsFor: null });
-    if (hasReachedEnd(options, progress) || items.some((item) => isParkingEventAfter(item, knownRevision)))
-      return;
+    if (hasReachedEnd(options, progress) || items.some((item) => isParkingEventAfter(item, knownRevision))) return;
   }
 }
 

@@ -75,11 +75,7 @@ const STANDBY_MESSAGE =
   "The read models belong to another release. This process stands by and writes nothing. To switch to this release, run its `npm run projection -- rebuild`.";
 
 /** Runs the projection. Returns normally if this process loses the lead. */
-async function runUntilLeadershipLost(
-  run: ProjectionOptions,
-  logger: Logger,
-  term: AbortSignal,
-): Promise<void> {
+async function runUntilLeadershipLost(run: ProjectionOptions, logger: Logger, term: AbortSignal): Promise<void> {
   try {
     await runProjection(run, term);
   } catch (error) {
@@ -107,8 +103,7 @@ function createMoveCheck(pool: pg.Pool, position: bigint | undefined): () => Pro
 /** @param eventsBefore number of events that this process handled when it led before */
 function toRunningStatus(before: RoleStatus, progress: ProjectionProgress, eventsBefore: number): RoleStatus {
   const { position, hasCaughtUp, waitsFor, lastError, events } = progress;
-  const detail =
-    waitsFor === null ? (hasCaughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const);
+  const detail = waitsFor === null ? (hasCaughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const);
   // After the first catch-up, a later wait does not change the state back to "starting".
   const state = before.state === "running" || hasCaughtUp ? "running" : "starting";
   return {

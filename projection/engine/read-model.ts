@@ -40,9 +40,7 @@ export type RowOf<C extends Columns, Nullable extends string> = {
 };
 
 /** Recorded events of the given types. */
-export type RecordedEventOf<Type extends CatalogEventType> = RecordedEvent<
-  Extract<CatalogEvent, { type: Type }>
->;
+export type RecordedEventOf<Type extends CatalogEventType> = RecordedEvent<Extract<CatalogEvent, { type: Type }>>;
 
 /**
  * Read model: one table, and the pure projector that updates the table. Each event changes at most one row: the row
@@ -69,10 +67,7 @@ export interface ReadModel<
   key(event: RecordedEventOf<Type>): readonly string[];
   /** Handlers of events, by event type. */
   on: {
-    [T in Type]: (
-      row: RowOf<C, Nullable> | undefined,
-      event: RecordedEventOf<T>,
-    ) => RowOf<C, Nullable> | undefined;
+    [T in Type]: (row: RowOf<C, Nullable> | undefined, event: RecordedEventOf<T>) => RowOf<C, Nullable> | undefined;
   };
 }
 
@@ -91,6 +86,5 @@ export interface AnyReadModel extends Omit<ReadModel, "key" | "on"> {
 
 /** Makes a handler that changes an existing row. An event about a missing row changes nothing. */
 export function createUpdateHandler<R extends Row, E>(apply: (event: E, row: R) => Partial<NoInfer<R>>) {
-  return (row: R | undefined, event: E): R | undefined =>
-    row ? { ...row, ...apply(event, row) } : undefined;
+  return (row: R | undefined, event: E): R | undefined => (row ? { ...row, ...apply(event, row) } : undefined);
 }

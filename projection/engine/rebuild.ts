@@ -78,11 +78,7 @@ async function hasReadModels(connection: pg.ClientBase, schema: string): Promise
 }
 
 /** Creates the new tables, or keeps the tables of an interrupted run. */
-async function prepareNextSchema(
-  connection: pg.ClientBase,
-  options: RebuildRun,
-  signal: AbortSignal,
-): Promise<void> {
+async function prepareNextSchema(connection: pg.ClientBase, options: RebuildRun, signal: AbortSignal): Promise<void> {
   // If an earlier run was killed right after its swap, the former tables still exist.
   await dropFormer(connection, signal);
   if ((await hasReadModels(connection, NEXT_SCHEMA)) && (await canContinue(connection, options))) return;
@@ -92,10 +88,7 @@ async function prepareNextSchema(
   await connection.query("COMMIT");
 }
 
-async function canContinue(
-  connection: pg.ClientBase,
-  { client, models, loadParked }: RebuildRun,
-): Promise<boolean> {
+async function canContinue(connection: pg.ClientBase, { client, models, loadParked }: RebuildRun): Promise<boolean> {
   // An earlier release may have created the tables.
   await connection.query(buildAnchorDdl(NEXT_SCHEMA));
   const checkpoint = await readCheckpoint(connection, NEXT_SCHEMA);

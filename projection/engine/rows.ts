@@ -10,9 +10,7 @@ export async function loadRows(
   model: AnyReadModel,
   keys: readonly (readonly string[])[],
 ): Promise<Row[]> {
-  const columns = Object.entries(model.columns).map(
-    ([name, type]) => `${toColumnSql(`t.${name}`, type)} AS ${name}`,
-  );
+  const columns = Object.entries(model.columns).map(([name, type]) => `${toColumnSql(`t.${name}`, type)} AS ${name}`);
   const { rows } = await client.query<Row>({
     name: `load ${schema}.${model.table}`,
     text: `SELECT ${columns.join(", ")} FROM ${schema}.${model.table} t JOIN ${buildKeyTableSql(model)}`,

@@ -66,8 +66,7 @@ export async function swapIn(
 export async function dropFormer(connection: pg.ClientBase, signal: AbortSignal): Promise<void> {
   await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
   try {
-    while (!signal.aborted && !(await tryDropFormerSchema(connection)))
-      await pause(RETRY_INTERVAL_MS, signal);
+    while (!signal.aborted && !(await tryDropFormerSchema(connection))) await pause(RETRY_INTERVAL_MS, signal);
   } finally {
     await connection.query("RESET lock_timeout");
   }
@@ -113,10 +112,10 @@ async function trySwap(
  * catalog event.
  */
 async function raiseCheckpoint(connection: pg.ClientBase, live: bigint): Promise<void> {
-  await connection.query(
-    `UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = $1 WHERE name = $2 AND position < $1`,
-    [live, CHECKPOINT_NAME],
-  );
+  await connection.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = $1 WHERE name = $2 AND position < $1`, [
+    live,
+    CHECKPOINT_NAME,
+  ]);
 }
 
 async function lockWriters(connection: pg.ClientBase, schema: string): Promise<void> {
@@ -140,11 +139,7 @@ async function lockReaders(connection: pg.ClientBase): Promise<boolean> {
 }
 
 /** Waits until the new read models reach a position. @returns false after the time limit or an abort */
-async function waitUntilReached(
-  getReadUpTo: () => bigint,
-  position: bigint,
-  signal: AbortSignal,
-): Promise<boolean> {
+async function waitUntilReached(getReadUpTo: () => bigint, position: bigint, signal: AbortSignal): Promise<boolean> {
   const deadline = performance.now() + CATCH_UP_TIMEOUT_MS;
   while (!signal.aborted && performance.now() < deadline) {
     if (getReadUpTo() >= position) return true;

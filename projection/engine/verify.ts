@@ -55,9 +55,7 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
       await live.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
       const { position, fingerprint } = await readCheckpoint(live, READ_MODEL_SCHEMA);
       if (fingerprint !== computeFingerprint(models)) {
-        throw new StartError(
-          `${OTHER_RELEASE}: verify them with that release, or rebuild them with this release.`,
-        );
+        throw new StartError(`${OTHER_RELEASE}: verify them with that release, or rebuild them with this release.`);
       }
       await requireSameLog(options);
       const streams = await readSkipped(live, READ_MODEL_SCHEMA);

@@ -86,10 +86,7 @@ async function writeBatch(
 }
 
 /** Runs work on a connection of the pool. If the database is unavailable, the connection does not return to the pool. */
-async function withConnection(
-  pool: pg.Pool,
-  work: (connection: pg.PoolClient) => Promise<void>,
-): Promise<void> {
+async function withConnection(pool: pg.Pool, work: (connection: pg.PoolClient) => Promise<void>): Promise<void> {
   const connection = await pool.connect();
   let broken: Error | undefined;
   try {
@@ -112,10 +109,7 @@ function movesCheckpoint(item: SubscriptionItem): item is CheckpointItem {
   return item.kind === "event" || item.kind === "skipped";
 }
 
-function countSkipped(
-  items: readonly SubscriptionItem[],
-  streamsToSkip: StreamsToSkip,
-): Map<string, SkippedEvents> {
+function countSkipped(items: readonly SubscriptionItem[], streamsToSkip: StreamsToSkip): Map<string, SkippedEvents> {
   const skipped = new Map<string, SkippedEvents>();
   for (const item of items) {
     const firstSkipped = item.kind === "skipped" && streamsToSkip.get(item.stream);

@@ -72,10 +72,7 @@ export async function parkStream(
 /**
  * Finds the role that stopped at a position, and the cause. If both roles stopped there, returns the projectors role.
  */
-async function findStoppedRole(
-  pool: pg.Pool,
-  position: bigint,
-): Promise<{ role: LogRole; cause: string } | undefined> {
+async function findStoppedRole(pool: pg.Pool, position: bigint): Promise<{ role: LogRole; cause: string } | undefined> {
   const checkpoints = {
     projectors: await readPosition(pool, READ_MODEL_SCHEMA),
     relay: (await readRelayCheckpoint(pool)).position,
@@ -142,9 +139,8 @@ async function appendParkingEvent(
     await log.append(PARKING_STREAM, lastRevision, [{ id, event, metadata }]);
   } catch (error) {
     if (!(error instanceof WrongExpectedRevisionError)) throw error;
-    throw new CommandRefusedError(
-      "Another operator parked or resumed a stream just now. Run status, then try again.",
-      { cause: error },
-    );
+    throw new CommandRefusedError("Another operator parked or resumed a stream just now. Run status, then try again.", {
+      cause: error,
+    });
   }
 }

@@ -11,10 +11,7 @@ export interface SkippedEvents {
 }
 
 /** Reads the events that the read models of a schema lack, by stream. */
-export async function readSkipped(
-  db: Pool | ClientBase,
-  schema: string,
-): Promise<Map<string, SkippedEvents>> {
+export async function readSkipped(db: Pool | ClientBase, schema: string): Promise<Map<string, SkippedEvents>> {
   const { rows } = await db.query<SkippedEvents & { stream: string }>(
     `SELECT stream, revision, position, events FROM ${schema}.passed_over`,
   );
@@ -53,21 +50,13 @@ export interface ParkedStreams {
  * parked event comes after the checkpoint. A stream of which the tables already lack events is also skipped, even if it
  * was resumed. Pure.
  */
-export function findStreamsToSkip(
-  parked: ParkedStreams,
-  skipped: StreamsToSkip,
-  checkpoint: bigint,
-): StreamsToSkip {
+export function findStreamsToSkip(parked: ParkedStreams, skipped: StreamsToSkip, checkpoint: bigint): StreamsToSkip {
   const ahead = [...parked.streams].filter(([, { position }]) => position > checkpoint);
   return new Map([...ahead, ...skipped]);
 }
 
 /** Returns true if tables at a checkpoint lack the events of the parked streams, but no other events. Pure. */
-export function isMissingOnlyParkedEvents(
-  parked: ParkedStreams,
-  skipped: StreamsToSkip,
-  checkpoint: bigint,
-): boolean {
+export function isMissingOnlyParkedEvents(parked: ParkedStreams, skipped: StreamsToSkip, checkpoint: bigint): boolean {
   const expected = [...parked.streams].filter(([, { position }]) => position <= checkpoint);
   return (
     expected.length === skipped.size &&

@@ -22,10 +22,7 @@ function getNextRevision({ stream, revision, data }: AppointmentEvent, row?: Row
 }
 
 /** Handles an event that changes only the common columns. */
-function changeCommonColumns<R extends RowWithRevision>(
-  row: R | undefined,
-  event: AppointmentEvent,
-): R | undefined {
+function changeCommonColumns<R extends RowWithRevision>(row: R | undefined, event: AppointmentEvent): R | undefined {
   return row && { ...row, ...getCommonColumns(event, row) };
 }
 

@@ -56,9 +56,7 @@ export class InFlightTracker<Checkpoint> {
 
   /** Records that the dispatchers have acknowledged every message up to a sequence number. */
   acknowledge(sequence: number): void {
-    const open = this.#entries.findIndex(
-      (entry) => entry.sequence === undefined || entry.sequence > sequence,
-    );
+    const open = this.#entries.findIndex((entry) => entry.sequence === undefined || entry.sequence > sequence);
     const last = this.#entries.splice(0, open < 0 ? this.#entries.length : open).at(-1);
     if (last) this.#checkpoint = last.checkpoint;
   }

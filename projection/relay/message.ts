@@ -14,10 +14,7 @@ const routingFields = z.looseObject({
 });
 
 /** The dispatcher sends the body unchanged, including the order of its fields. */
-const body = z.custom<WebhookBody>(
-  (value) => routingFields.safeParse(value).success,
-  "must be a webhook body",
-);
+const body = z.custom<WebhookBody>((value) => routingFields.safeParse(value).success, "must be a webhook body");
 
 /** Message from the relay to the dispatchers, over JetStream. Bigints are sent as strings. */
 export const relayMessage = z.discriminatedUnion("kind", [

@@ -76,8 +76,7 @@ export function createPublisher(connection: NatsConnection, signal: AbortSignal)
 
 /** Returns the sequence number. @throws if the server refused the message, or no stream has the message's subject */
 function parseConfirmation(message: Msg): number {
-  if (message.headers?.hasError)
-    throw new Error(`NATS refused a message with status ${message.headers.status}.`);
+  if (message.headers?.hasError) throw new Error(`NATS refused a message with status ${message.headers.status}.`);
   const { seq, error } = message.json<{ seq?: number; error?: { description: string } }>();
   if (error) throw new Error(`NATS refused a message: ${error.description}`);
   if (seq === undefined) throw new Error("The response of NATS to a message has no sequence number.");

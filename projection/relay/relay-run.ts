@@ -3,11 +3,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { JSONCodec, type NatsConnection } from "nats";
 import type pg from "pg";
 import { createEventLog, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
-import {
-  type LogPosition,
-  subscribeToLog,
-  UnreadableEventError,
-} from "../../shared/eventstore/subscription.ts";
+import { type LogPosition, subscribeToLog, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
 import { onAbort, waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
@@ -174,9 +170,7 @@ async function publishMessages(
   const publisher = createPublisher(connection, signal);
   const send = ({ anchor }: PreparedEvent, { id, subject, message }: OutgoingMessage): Confirmation => {
     const onConfirmed = inFlight.publish(toCheckpoint(anchor));
-    const confirmation = publisher
-      .publish(`${stream.prefix}.${subject}`, id, codec.encode(message))
-      .then(onConfirmed);
+    const confirmation = publisher.publish(`${stream.prefix}.${subject}`, id, codec.encode(message)).then(onConfirmed);
     // `awaitConfirmations` awaits this promise later. Until then, its rejection must not count as unhandled.
     confirmation.catch(() => undefined);
     return confirmation;
@@ -199,8 +193,7 @@ async function publishMessages(
       else inFlight.skip(toCheckpoint(event.anchor));
     }
     for (const confirmation of sent) await confirmations.push(confirmation);
-    while (inFlight.size >= MAX_UNACKNOWLEDGED_MESSAGES && !signal.aborted)
-      await pause(CHECKPOINT_INTERVAL_MS, signal);
+    while (inFlight.size >= MAX_UNACKNOWLEDGED_MESSAGES && !signal.aborted) await pause(CHECKPOINT_INTERVAL_MS, signal);
   }
 }
 
@@ -217,10 +210,7 @@ async function takeReadyEvents(preparedEvents: BoundedBuffer<PreparedEvent>): Pr
 }
 
 /** Waits for the confirmations in order. Fails if the server did not store a message, which ends the relay run. */
-async function awaitConfirmations(
-  confirmations: BoundedBuffer<Confirmation>,
-  signal: AbortSignal,
-): Promise<void> {
+async function awaitConfirmations(confirmations: BoundedBuffer<Confirmation>, signal: AbortSignal): Promise<void> {
   for (;;) {
     const [confirmation] = await confirmations.take(1);
     if (!confirmation) return;

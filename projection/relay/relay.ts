@@ -32,12 +32,7 @@ export function startRelay(options: RelayOptions): Role {
   };
   const lead = (term: AbortSignal) => {
     report({ state: "starting", detail: null, leads: true });
-    return relayUntilLost(
-      { ...options, logger },
-      term,
-      (next) => report({ ...next, leads: true }),
-      onEventRead,
-    );
+    return relayUntilLost({ ...options, logger }, term, (next) => report({ ...next, leads: true }), onEventRead);
   };
   const onStandby = (detail: Detail) => report({ state: "standby", detail, leads: false });
   const onFailure = (error: unknown) => {

@@ -68,8 +68,7 @@ async function createWebhookBody(log: EventLog, event: RecordedEvent) {
     const isFinal = cause instanceof EventSchemaError || cause instanceof StreamDeletedError;
     throw isFinal ? new RelayError(`${location}: ${cause.message}`, { cause }) : cause;
   });
-  if (history.at(-1)?.id !== event.id)
-    throw new RelayError(`${location}: the stream does not end with this event`);
+  if (history.at(-1)?.id !== event.id) throw new RelayError(`${location}: the stream does not end with this event`);
   try {
     return toWebhookBody(history);
   } catch (cause) {
@@ -77,13 +76,8 @@ async function createWebhookBody(log: EventLog, event: RecordedEvent) {
   }
 }
 
-async function readHistoryUpTo(
-  log: EventLog,
-  event: RecordedEvent,
-): Promise<RecordedEvent<AppointmentEvent>[]> {
-  return event.type === "AppointmentRequested"
-    ? [event]
-    : log.read<AppointmentEvent>(event.stream, event.revision);
+async function readHistoryUpTo(log: EventLog, event: RecordedEvent): Promise<RecordedEvent<AppointmentEvent>[]> {
+  return event.type === "AppointmentRequested" ? [event] : log.read<AppointmentEvent>(event.stream, event.revision);
 }
 
 function toReplayMessage(event: RecordedEvent & { type: "WebhookDeliveryReplayRequested" }): OutgoingMessage {

@@ -93,11 +93,7 @@ async function connect(options: LeadershipOptions): Promise<pg.Client | undefine
 }
 
 /** Waits until this process holds the lock. @returns false if the connection broke or the signal aborted first */
-async function acquireLock(
-  connection: pg.Client,
-  options: LeadershipOptions,
-  term: AbortController,
-): Promise<boolean> {
+async function acquireLock(connection: pg.Client, options: LeadershipOptions, term: AbortController): Promise<boolean> {
   while (!term.signal.aborted) {
     const obstacle = await queryOrEndTerm(term, () => options.findObstacle?.(connection));
     if (term.signal.aborted) return false;
@@ -111,11 +107,7 @@ async function acquireLock(
 /**
  * Checks every second that the connection works and that `findObstacle` finds nothing. If a check fails, aborts `term`.
  */
-async function checkUntilLost(
-  connection: pg.Client,
-  options: LeadershipOptions,
-  term: AbortController,
-): Promise<void> {
+async function checkUntilLost(connection: pg.Client, options: LeadershipOptions, term: AbortController): Promise<void> {
   while (!term.signal.aborted) {
     await pause(CHECK_INTERVAL_MS, term.signal);
     if (term.signal.aborted) return;

@@ -96,11 +96,7 @@ export async function findStatus(
   return { differentLog, ownRelease, followers, webhooks, readModels, parked };
 }
 
-function findProcesses(
-  role: LogRole | "webhooks",
-  statuses: readonly ProcessStatus[],
-  now: number,
-): RoleProcesses {
+function findProcesses(role: LogRole | "webhooks", statuses: readonly ProcessStatus[], now: number): RoleProcesses {
   const reported = statuses.filter((status) => status.role === role);
   const alive = reported.filter(({ at, state }) => now - at < ALIVE_TIMEOUT_MS && state !== "stopped");
   const withState = (state: ProcessStatus["state"]) => alive.filter((status) => status.state === state);
@@ -123,11 +119,7 @@ async function countRows(pool: pg.Pool, table: string): Promise<{ rows: number; 
   return { rows: Math.max(MAX_COUNTED_ROWS, Number(estimated ?? 0n)), exact: false };
 }
 
-async function listParkedStreams(
-  client: EventStoreDBClient,
-  pool: pg.Pool,
-  position: bigint,
-): Promise<ParkedStatus[]> {
+async function listParkedStreams(client: EventStoreDBClient, pool: pg.Pool, position: bigint): Promise<ParkedStatus[]> {
   const { streams, relayOnly } = await readParkedStreams(createEventLog(client));
   const skipped = await readSkipped(pool, READ_MODEL_SCHEMA);
   const parked = [...streams.values()].map((stream): ParkedStatus => {
@@ -137,8 +129,6 @@ async function listParkedStreams(
   const resumed = [...skipped]
     .filter(([stream]) => !streams.has(stream))
     .map(([stream, events]): ParkedStatus => ({ stream, ...events, state: "resumed" }));
-  const untold = [...relayOnly.values()].map(
-    (stream): ParkedStatus => ({ ...stream, events: 0n, state: "untold" }),
-  );
+  const untold = [...relayOnly.values()].map((stream): ParkedStatus => ({ ...stream, events: 0n, state: "untold" }));
   return [...parked, ...resumed, ...untold];
 }

@@ -18,11 +18,7 @@ export function createMetrics() {
     lagEvents: gauge("projection_lag_events", "Unprocessed events of a role. Estimated above 1000.", "role"),
     lagSeconds: gauge("projection_lag_seconds", "Age of the first unprocessed event, in seconds.", "role"),
     leader: gauge("projection_leader", "1 if this process leads the role, otherwise 0.", "role"),
-    waits: gauge(
-      "projection_waits",
-      "1 if the role waits for a server that is unavailable, otherwise 0.",
-      "role",
-    ),
+    waits: gauge("projection_waits", "1 if the role waits for a server that is unavailable, otherwise 0.", "role"),
     failed: gauge(
       "projection_failed",
       "1 if the role stopped at an event that it cannot process, or because the event log is a different one, otherwise 0.",
@@ -36,20 +32,13 @@ export function createMetrics() {
       registers,
     }),
     parkedStreams: gauge("projection_parked_streams", "Number of parked streams."),
-    parkedEvents: gauge(
-      "projection_parked_events",
-      "Number of events of parked streams that the read models skipped.",
-    ),
+    parkedEvents: gauge("projection_parked_events", "Number of events of parked streams that the read models skipped."),
     deliveries: gauge(
       "webhook_deliveries",
       "Number of deliveries by state: pending, due (included in pending) and failed.",
       "state",
     ),
-    attempts: counter(
-      "webhook_attempts_total",
-      "Webhook delivery attempts by this process, by outcome.",
-      "outcome",
-    ),
+    attempts: counter("webhook_attempts_total", "Webhook delivery attempts by this process, by outcome.", "outcome"),
   };
 }
 

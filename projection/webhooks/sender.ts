@@ -111,13 +111,7 @@ export class Sender {
     const { version } = due;
     const now = clock();
     const leaseMs = calculateLeaseMs(this.#options);
-    const { claimed, endpoints } = await claimDueDeliveries(
-      pool,
-      grants,
-      this.#listExpired(now),
-      now,
-      leaseMs,
-    );
+    const { claimed, endpoints } = await claimDueDeliveries(pool, grants, this.#listExpired(now), now, leaseMs);
     for (const { endpoint, failing, hasMore } of endpoints) {
       if (hasMore) due.setFailing(endpoint, failing);
       else due.remove(endpoint, version);
@@ -130,9 +124,7 @@ export class Sender {
 
   /** Returns the ids of reserved deliveries whose lease has expired. */
   #listExpired(now: number): string[] {
-    return [...this.#reservedDeliveries]
-      .filter(([, { leaseEndsAt }]) => leaseEndsAt <= now)
-      .map(([id]) => id);
+    return [...this.#reservedDeliveries].filter(([, { leaseEndsAt }]) => leaseEndsAt <= now).map(([id]) => id);
   }
 
   async #attempt(claimed: ClaimedDelivery, leaseEndsAt: number): Promise<void> {

@@ -64,10 +64,7 @@ export function startWebhooks(options: WebhooksOptions): Role {
   const connections = createConnections();
   let status = (): RoleStatus => ({ state: "starting", detail: null });
   const onCheckFailed = (error: unknown) => {
-    logger.warn(
-      { error },
-      "Webhooks wait until the service can check whether the event log matches the database.",
-    );
+    logger.warn({ error }, "Webhooks wait until the service can check whether the event log matches the database.");
     const waiting: RoleStatus = { state: "starting", detail: "waits", lastError: toLastError(error) };
     status = () => waiting;
   };
@@ -159,8 +156,7 @@ function startParts(
       hasConnected = true;
       return runDispatcher(connection, shared, markHealthy, connectionSignal);
     });
-  const drain = async () =>
-    (await waitUnlessAborted(drainOutbox(pool, shared.log, requireLog), signal)) ?? false;
+  const drain = async () => (await waitUnlessAborted(drainOutbox(pool, shared.log, requireLog), signal)) ?? false;
   const sweep = async () => {
     const { factCount, hasMore } = await closeUnsendableDeliveries(pool, clock());
     if (factCount > 0) outboxNotifier.wake();

@@ -20,10 +20,7 @@ const scopeDescriptions: Readonly<Record<Scope, string>> = {
 };
 
 /** Describes the base URLs of the given environments as servers. */
-export function describeServers(
-  origin: string,
-  included: readonly Environment[] = environments.options,
-): Server[] {
+export function describeServers(origin: string, included: readonly Environment[] = environments.options): Server[] {
   return included.map((environment) => ({
     url: buildAudience(origin, environment),
     description: environmentNames[environment],
@@ -49,10 +46,7 @@ export function describeSecuritySchemes(origin: string): OpenApiDocument["compon
 }
 
 /** Lists the security schemes of an operation, one per environment, with the operation's scope. */
-export function describeSecurity(
-  scope: Scope | null,
-  included: readonly Environment[],
-): Operation["security"] {
+export function describeSecurity(scope: Scope | null, included: readonly Environment[]): Operation["security"] {
   return scope ? included.map((environment) => ({ [toSchemeName(environment)]: [scope] })) : [];
 }
 

@@ -1,10 +1,5 @@
 import { timeWindow } from "../http/fields.ts";
-import {
-  listRefusalConditions,
-  type PortalOperationId,
-  type Refusal,
-  requirements,
-} from "../portal/authorization.ts";
+import { listRefusalConditions, type PortalOperationId, type Refusal, requirements } from "../portal/authorization.ts";
 import { limitedPage, type PortalOperation } from "../portal/operation.ts";
 import { describeErrors, errorBody, errorsIntroduction } from "./errors.ts";
 import { commonHeaders, toHeaderRefs } from "./headers.ts";
@@ -36,10 +31,8 @@ const errorDescriptions: Readonly<Record<Code, string>> = {
   no_active_membership: "The user is not an active member of any clinic.",
   branch_not_in_scope: "The membership does not cover any branch of the clinic.",
   permission_required: "The membership does not have the required permission.",
-  entitlement_required:
-    "The clinic's plan does not include the required entitlement, or the entitlement has expired.",
-  operational_access_denied:
-    "The clinic is suspended or closed, its demo has expired, or its subscription has lapsed.",
+  entitlement_required: "The clinic's plan does not include the required entitlement, or the entitlement has expired.",
+  operational_access_denied: "The clinic is suspended or closed, its demo has expired, or its subscription has lapsed.",
   internal_error: "An unexpected error occurred.",
   session_keys_unavailable: "The service cannot verify sessions at the moment.",
   data_source_unavailable: "The service cannot read data at the moment.",
@@ -75,9 +68,7 @@ export function buildPortalDocument(
     },
     servers: [{ url: "/", description: "Origin of the portal" }],
     tags: [{ name: "Portal", description: "Read data of the signed-in user's clinics." }],
-    paths: Object.fromEntries(
-      operations.map((operation) => [operation.path, { get: describeOperation(operation) }]),
-    ),
+    paths: Object.fromEntries(operations.map((operation) => [operation.path, { get: describeOperation(operation) }])),
     components: {
       schemas: toComponents(
         { ...Object.fromEntries(responses), Page: limitedPage, TimeWindow: timeWindow, Error: errorBody },

@@ -9,9 +9,7 @@ import { describeHeaderParameter } from "./parameters.ts";
 import { findSectionName } from "./partner-sections.ts";
 
 const envelope = {
-  id: z
-    .guid()
-    .meta({ description: "Id of the event. It is the same for all endpoints that receive the event." }),
+  id: z.guid().meta({ description: "Id of the event. It is the same for all endpoints that receive the event." }),
   apiVersion: z.literal("v1"),
   createdAt: z.iso.datetime({ precision: 3 }),
   environment,

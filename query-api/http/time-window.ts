@@ -25,10 +25,7 @@ export interface TimeWindow {
  * @param given start and end as text; undefined if absent
  * @param now milliseconds since 1970
  */
-export function toTimeWindow(
-  given: { from: string | undefined; to: string | undefined },
-  now: number,
-): TimeWindow {
+export function toTimeWindow(given: { from: string | undefined; to: string | undefined }, now: number): TimeWindow {
   // If the default window would end after the last year, `from` counts as invalid.
   const from = parseBound(given.from, LATEST_TIME - DEFAULT_WINDOW_DAYS * DAY_MS) ?? now;
   const to = parseBound(given.to, LATEST_TIME);

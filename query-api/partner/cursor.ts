@@ -34,8 +34,7 @@ const CURSOR_LENGTH = 86;
  */
 export function readCursor(given: string | string[] | undefined): CursorPosition | undefined {
   if (given === undefined) return undefined;
-  const position =
-    typeof given === "string" && given.length === CURSOR_LENGTH ? decodeCursor(given) : undefined;
+  const position = typeof given === "string" && given.length === CURSOR_LENGTH ? decodeCursor(given) : undefined;
   if (!position) throw new ApiError(400, "invalid_cursor");
   return position;
 }

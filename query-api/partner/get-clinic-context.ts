@@ -12,9 +12,7 @@ export const getClinicContext = definePartnerRead({
   response: z.strictObject({
     ok: z.literal(true),
     clinic: z.strictObject(clinicFields),
-    branches: z.array(
-      z.strictObject({ id: uuid, name: z.string(), city: z.string().nullable(), isMain: z.boolean() }),
-    ),
+    branches: z.array(z.strictObject({ id: uuid, name: z.string(), city: z.string().nullable(), isMain: z.boolean() })),
     installation: z.strictObject({ scopes: z.array(scope), branchIds: z.array(uuid).nullable() }),
   }),
   refusals: { branch_denied: 403 },

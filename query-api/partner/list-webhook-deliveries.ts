@@ -34,10 +34,7 @@ export const deliveryRecord = z.strictObject({
           .describe(
             "Duration of the attempt in milliseconds. Null while the attempt is in progress. If the service stopped during the attempt, the value stays null: the outcome is unknown, and another attempt follows.",
           ),
-        statusCode: z
-          .int()
-          .nullable()
-          .describe("HTTP status of the response. Null if there was no response."),
+        statusCode: z.int().nullable().describe("HTTP status of the response. Null if there was no response."),
         error: z.string().nullable().describe(attemptErrorsText),
         answer: z.string().nullable().describe("First part of the response body, at most 1 KiB."),
       }),

@@ -26,10 +26,7 @@ export interface PartnerDependencies {
 type State = ClinicState & QueryState;
 
 /** Creates the routes of the partner reads, for both environments. */
-export function createPartnerReadRouter(
-  reads: readonly PartnerRead[],
-  dependencies: PartnerDependencies,
-): Router {
+export function createPartnerReadRouter(reads: readonly PartnerRead[], dependencies: PartnerDependencies): Router {
   const positionWait = createPositionWait(dependencies.read, dependencies.brand);
   const routes = reads.map((read) => [
     read.operationId,

@@ -26,11 +26,7 @@ const MAX_STALE_MS = TOKEN_LIFETIME_SECONDS * 1000;
  * @param url URL of the published keys
  * @returns a key lookup that throws if the keys cannot be fetched and no usable keys are cached
  */
-export function createTokenKeys(
-  url: URL,
-  logger: Logger,
-  caching: KeyCaching = DEFAULT_CACHING,
-): JWTVerifyGetKey {
+export function createTokenKeys(url: URL, logger: Logger, caching: KeyCaching = DEFAULT_CACHING): JWTVerifyGetKey {
   const remote = createRemoteJWKSet(url, {
     timeoutDuration: KEY_FETCH_TIMEOUT_MS,
     cacheMaxAge: caching.maxAgeMs,
@@ -38,8 +34,7 @@ export function createTokenKeys(
   });
   const circuit = createCircuit({
     responseTimeoutMs: KEY_FETCH_TIMEOUT_MS,
-    onFailure: (error) =>
-      logger.warn({ error }, "Fetching the token keys failed, so the cached keys stay in use."),
+    onFailure: (error) => logger.warn({ error }, "Fetching the token keys failed, so the cached keys stay in use."),
   });
   let lastFreshAt = Number.NEGATIVE_INFINITY;
   return async (header, token) => {

@@ -23,9 +23,7 @@ const appointment = z.strictObject({
   notes: z.string().nullable(),
   createdAt: instant,
   updatedAt: instant,
-  animal: z
-    .strictObject({ id: uuid, name: z.string(), species: z.string(), breed: z.string().nullable() })
-    .nullable(),
+  animal: z.strictObject({ id: uuid, name: z.string(), species: z.string(), breed: z.string().nullable() }).nullable(),
   customer: z.strictObject({ id: uuid, fullName: z.string() }).nullable(),
   resources: z.array(resource),
 });

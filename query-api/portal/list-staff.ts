@@ -20,9 +20,7 @@ const staffMember = z.strictObject({
       membershipId: uuid,
       status: z.string(),
       branchAccess: z.string().describe("`all` or `scoped`."),
-      branchIds: z
-        .array(uuid)
-        .describe("Branches that the member can access. Empty if `branchAccess` is `all`."),
+      branchIds: z.array(uuid).describe("Branches that the member can access. Empty if `branchAccess` is `all`."),
       acceptedAt: instant.nullable(),
     })
     .nullable(),

@@ -16,10 +16,7 @@ export interface PortalDependencies {
 }
 
 /** Creates the routes of the portal API. Methods other than GET and HEAD return 405 with `Allow`. */
-export function createPortalRouter(
-  operations: readonly PortalOperation[],
-  dependencies: PortalDependencies,
-): Router {
+export function createPortalRouter(operations: readonly PortalOperation[], dependencies: PortalDependencies): Router {
   const router = createRouter();
   for (const operation of operations) {
     router.register(operation.path, ["GET", "HEAD"], createHandler(operation, dependencies));
@@ -31,10 +28,7 @@ export function createPortalRouter(
 }
 
 /** Verifies the session, runs the operation's SQL and responds. */
-function createHandler(
-  operation: PortalOperation,
-  dependencies: PortalDependencies,
-): Koa.Middleware<QueryState> {
+function createHandler(operation: PortalOperation, dependencies: PortalDependencies): Koa.Middleware<QueryState> {
   const statement = {
     name: `portal ${operation.operationId}`,
     text: buildAuthorizedSql(requirements[operation.operationId], operation.sql),

@@ -82,9 +82,7 @@ function createSessionKeys(settings: SessionSettings): { algorithms: string[]; k
 
 /** Imports the shared secret once. If jose received a KeyObject, it would import the secret for every token. */
 function importSharedSecret(text: string): Promise<webcrypto.CryptoKey> {
-  return crypto.subtle.importKey("raw", Buffer.from(text), { name: "HMAC", hash: "SHA-256" }, false, [
-    "verify",
-  ]);
+  return crypto.subtle.importKey("raw", Buffer.from(text), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
 }
 
 function createPublicKeys(url: URL): JWTVerifyGetKey {

@@ -39,10 +39,7 @@ const claimsSchema = z.object({
  *
  * @param authorization all Authorization headers of the request
  */
-export type TokenVerifier = (
-  authorization: readonly string[],
-  environment: Environment,
-) => Promise<AccessToken>;
+export type TokenVerifier = (authorization: readonly string[], environment: Environment) => Promise<AccessToken>;
 
 /**
  * Verifies Bearer tokens of the partner API: JWT access tokens (RFC 9068), signed with EdDSA by a published key.

@@ -196,9 +196,7 @@ export function toLogError(error: unknown): unknown {
   if (error instanceof LogUnavailableError) return error;
   if (error instanceof TimeoutError)
     return new LogUnavailableError("the event log did not respond in time", { cause: error });
-  return isUnavailable(error)
-    ? new LogUnavailableError("the event log is unavailable", { cause: error })
-    : error;
+  return isUnavailable(error) ? new LogUnavailableError("the event log is unavailable", { cause: error }) : error;
 }
 
 /**

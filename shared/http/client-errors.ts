@@ -46,8 +46,6 @@ export function requireHost(handler: RequestListener): RequestListener {
 
 function refuse(socket: Duplex, [status, reason, code]: Refusal): void {
   const { headers, body } = createErrorResponse(code);
-  const lines = Object.entries({ ...headers, Connection: "close" }).map(
-    ([name, value]) => `${name}: ${value}`,
-  );
+  const lines = Object.entries({ ...headers, Connection: "close" }).map(([name, value]) => `${name}: ${value}`);
   socket.end(`${[`HTTP/1.1 ${status} ${reason}`, ...lines].join("\r\n")}\r\n\r\n${body}`);
 }

@@ -1,9 +1,4 @@
-import {
-  type IncomingMessage,
-  type OutgoingHttpHeader,
-  type OutgoingHttpHeaders,
-  ServerResponse,
-} from "node:http";
+import { type IncomingMessage, type OutgoingHttpHeader, type OutgoingHttpHeaders, ServerResponse } from "node:http";
 
 /** Header that tells browsers not to guess the content type. */
 export const NO_SNIFFING_HEADER = ["X-Content-Type-Options", "nosniff"] as const;

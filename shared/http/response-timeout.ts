@@ -22,8 +22,7 @@ export function limitResponseTime(milliseconds: number, code: string): Koa.Middl
       const duration = () => Math.round(performance.now() - started);
       handled.then(
         () => ctx.state.log.warn({ duration: duration() }, "request succeeded after 503 was sent"),
-        (cause) =>
-          ctx.state.log.error({ error: cause, duration: duration() }, "request failed after 503 was sent"),
+        (cause) => ctx.state.log.error({ error: cause, duration: duration() }, "request failed after 503 was sent"),
       );
       throw createUnavailableError(code, error);
     }

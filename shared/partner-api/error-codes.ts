@@ -23,13 +23,11 @@ export const partnerErrors = {
   invalid_destination: "The URL is malformed, or webhooks do not support URLs of this kind.",
   unsafe_destination: "The URL's host has an address that is not public.",
   destination_not_approved: "The operator has not approved the URL's origin for production.",
-  webhook_endpoint_limit_reached:
-    "The application has 50 webhook endpoints at this clinic. Revoke one first.",
+  webhook_endpoint_limit_reached: "The application has 50 webhook endpoints at this clinic. Revoke one first.",
   webhook_endpoint_not_found: "The application has no webhook endpoint with this id at this clinic.",
   webhook_endpoint_revoked: "The webhook endpoint is revoked.",
   webhook_endpoint_disabled: "The webhook endpoint is disabled. The operator can enable it.",
-  concurrent_rotation:
-    "Another request changed the endpoint at the same time. This request did not rotate the secret.",
+  concurrent_rotation: "Another request changed the endpoint at the same time. This request did not rotate the secret.",
   delivery_not_replayable:
     "The delivery cannot be replayed. Only a failed or skipped delivery of an active endpoint can be replayed.",
   idempotency_conflict: "The idempotency key was already used for a different request.",

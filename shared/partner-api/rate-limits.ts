@@ -35,12 +35,7 @@ const PARTNER_PATH = /^\/(sandbox|production)\/v1(\/|$)/;
 export function limitInstallation(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
     const { applicationId, clinicId, installation } = ctx.state;
-    await enforceRateLimit(
-      limiter,
-      ctx,
-      `installation ${applicationId} ${clinicId}`,
-      installation.rateLimitPerMinute,
-    );
+    await enforceRateLimit(limiter, ctx, `installation ${applicationId} ${clinicId}`, installation.rateLimitPerMinute);
     await next();
   };
 }
@@ -48,13 +43,7 @@ export function limitInstallation(limiter: RateLimiter): Koa.Middleware<ClinicSt
 /** Enforces the rate limit of sandbox resets. Must run after `limitInstallation`. */
 export function limitResets(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
-    await enforceRateLimit(
-      limiter,
-      ctx,
-      `reset ${ctx.state.applicationId}`,
-      MAX_RESETS_PER_HOUR,
-      HOUR_SECONDS,
-    );
+    await enforceRateLimit(limiter, ctx, `reset ${ctx.state.applicationId}`, MAX_RESETS_PER_HOUR, HOUR_SECONDS);
     await next();
   };
 }
@@ -102,10 +91,5 @@ export async function countRefused(
 }
 
 function enforceAddress(limiter: RateLimiter, ctx: Koa.ParameterizedContext<RequestState>): Promise<void> {
-  return enforceRateLimit(
-    limiter,
-    ctx,
-    `address ${toCallerAddress(ctx.ip)}`,
-    MAX_ADDRESS_REQUESTS_PER_MINUTE,
-  );
+  return enforceRateLimit(limiter, ctx, `address ${toCallerAddress(ctx.ip)}`, MAX_ADDRESS_REQUESTS_PER_MINUTE);
 }

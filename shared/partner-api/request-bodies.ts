@@ -14,8 +14,7 @@ export const tokenRequest = z.object({
   grant_type: z.string().meta({ const: "client_credentials" }),
   environment: environment.meta({ description: "Environment. It must match the base URL." }),
   scope: z.string().optional().meta({
-    description:
-      "Scope names, separated by spaces. If absent or empty, the token has all scopes of the application.",
+    description: "Scope names, separated by spaces. If absent or empty, the token has all scopes of the application.",
   }),
 });
 

@@ -40,9 +40,7 @@ export type WebhookBody = AppointmentBody | TestBody;
  * @param history the appointment's events up to the event to publish
  * @returns undefined if the first event is neither a request nor an import, or the last event has no environment
  */
-export function toWebhookBody(
-  history: readonly RecordedEvent<AppointmentEvent>[],
-): AppointmentBody | undefined {
+export function toWebhookBody(history: readonly RecordedEvent<AppointmentEvent>[]): AppointmentBody | undefined {
   const last = history.at(-1);
   const appointment = foldAppointment(history);
   if (!last?.metadata.environment || !appointment) return undefined;

@@ -17,8 +17,7 @@ const SOCKET_ERROR_CODES = new Set([
 ]);
 
 /** Messages of the client library pg if the database is unavailable. These errors have no code. */
-const UNAVAILABLE_MESSAGES =
-  /timeout|connection terminated|not queryable|connection error|pool after calling end/i;
+const UNAVAILABLE_MESSAGES = /timeout|connection terminated|not queryable|connection error|pool after calling end/i;
 
 /** Returns true if a query failed because the database is unavailable, overloaded or too slow. */
 export function isPostgresUnavailable(error: unknown): boolean {

@@ -40,10 +40,7 @@ const REMOVE_STATEMENT = {
 };
 
 /** Adds requests to the current window of a key, and returns the window. */
-export async function addRequests(
-  pool: pg.Pool,
-  { key, requests, windowMs, known }: CounterAddition,
-): Promise<Count> {
+export async function addRequests(pool: pg.Pool, { key, requests, windowMs, known }: CounterAddition): Promise<Count> {
   const values = [key, known?.used ?? 0, requests, known?.endsAt ?? null, windowMs];
   const { rows } = await pool.query<Count>({ ...ADD_STATEMENT, values });
   return rows[0] as Count;

@@ -22,11 +22,7 @@ export type Send<Item, Outcome> = (items: Item[]) => Promise<Outcome[]>;
  * @throws {QueueFullError}
  * @throws the error of `send` for the item's batch
  */
-export type AddToBatch<Item, Outcome> = (
-  key: string,
-  item: Item,
-  send: Send<Item, Outcome>,
-) => Promise<Outcome>;
+export type AddToBatch<Item, Outcome> = (key: string, item: Item, send: Send<Item, Outcome>) => Promise<Outcome>;
 
 /**
  * Creates a function that sends the items of each key in batches. At most one batch of a key is in progress. Items

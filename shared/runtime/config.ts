@@ -29,10 +29,7 @@ const flag = z.enum(["true", "false"]).transform((text) => text === "true");
 const url = (protocol: RegExp, example: string) =>
   z
     .string()
-    .refine(
-      (text) => URL.canParse(text) && protocol.test(new URL(text).protocol),
-      `must be a URL like ${example}`,
-    );
+    .refine((text) => URL.canParse(text) && protocol.test(new URL(text).protocol), `must be a URL like ${example}`);
 const httpUrl = url(/^https?:$/, "https://host/path");
 
 const signingKey = z.looseObject({
@@ -56,9 +53,7 @@ export const settings = {
   DATABASE_URL: url(/^postgres(ql)?:$/, "postgres://user:password@host/clinic").describe(
     "Postgres URL. Its role must be the database owner (projection service) or a member of clinic_query (query-api), clinic_command (command) or clinic_audit (audit).",
   ),
-  DATABASE_POOL_SIZE: wholeNumber(1, 100)
-    .prefault("6")
-    .describe("Maximum number of connections to Postgres."),
+  DATABASE_POOL_SIZE: wholeNumber(1, 100).prefault("6").describe("Maximum number of connections to Postgres."),
   NATS_URL: url(/^(nats|tls):$/, "nats://host:4222").describe("URL of a NATS server with JetStream."),
   HEADER_BRAND: z
     .string()
@@ -71,16 +66,12 @@ export const settings = {
     .describe("Name of the service's operator. Portal responses contain it in the field identityOwner."),
   TRUST_PROXY: flag
     .prefault("false")
-    .describe(
-      "If true, the caller's address is read from X-Forwarded-For. Set it only behind your own proxy.",
-    ),
+    .describe("If true, the caller's address is read from X-Forwarded-For. Set it only behind your own proxy."),
   RETIRED_PATHS: z
     .string()
     .default("/api/v1/mobile/")
     .transform((text) => text.split(",").filter((prefix) => prefix !== ""))
-    .describe(
-      "Path prefixes of retired operations, separated by commas. Requests to these paths return 410.",
-    ),
+    .describe("Path prefixes of retired operations, separated by commas. Requests to these paths return 410."),
   PORTAL_COOKIE_NAME: z
     .string()
     .regex(/^sb-[A-Za-z0-9_-]+-auth-token$/, "must be a name like sb-<project_ref>-auth-token")
@@ -113,9 +104,7 @@ export const settings = {
   ).describe('Keys for encrypting webhook secrets: {"current": id, "keys": {id: base64 of 32 bytes}}.'),
   WEBHOOK_ALLOW_LOOPBACK: flag
     .prefault("false")
-    .describe(
-      "If true, webhooks may be sent to loopback addresses, also by plain http. Set it only in a local stack.",
-    ),
+    .describe("If true, webhooks may be sent to loopback addresses, also by plain http. Set it only in a local stack."),
   WEBHOOK_RETRY_SCHEDULE: z
     .string()
     .default("5,30,300,1800,7200,18000,36000")

@@ -8,8 +8,7 @@ export const attemptErrors = {
     "The connection, including the TLS handshake, was not established in time. The request was not sent.",
   connection_failed: "The connection failed for another reason, such as an unreachable network.",
   connection_lost: "The receiver closed the connection before the response was complete.",
-  tls_failed:
-    "The TLS handshake failed, for example because of an expired certificate. The request was not sent.",
+  tls_failed: "The TLS handshake failed, for example because of an expired certificate. The request was not sent.",
   timeout: "The request was sent, but the response was not complete in time.",
   invalid_response: "The response is not valid HTTP/1.1.",
   answer_too_long: "The response body is longer than 1 MiB.",

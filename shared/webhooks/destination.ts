@@ -51,8 +51,7 @@ const ALLOWED_PORTS = new Set(["", "443", "8443"]);
 const PRIVATE_NAME = /(^|\.)(localhost|localdomain|local|internal|intranet|lan|home|corp|onion|arpa)$/;
 
 /** Matches host names with at least two labels of letters, digits and inner hyphens, without a trailing dot. */
-const PUBLIC_NAME =
-  /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+const PUBLIC_NAME = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /** Time limit for looking up a host name. Milliseconds. */
 const LOOKUP_TIMEOUT_MS = 5_000;
@@ -112,8 +111,7 @@ function parseUrl(text: string): URL {
  */
 function requirePublicAddresses(addresses: readonly string[]): [string, ...string[]] {
   const [first, ...others] = addresses;
-  if (first === undefined)
-    throw new UnsafeDestinationError("lookup_failed", { message: "The host has no address." });
+  if (first === undefined) throw new UnsafeDestinationError("lookup_failed", { message: "The host has no address." });
   if (!addresses.every(isPublicUnicast)) {
     throw new UnsafeDestinationError("address_not_public");
   }

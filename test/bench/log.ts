@@ -73,9 +73,7 @@ async function diskRate(dir: string, batchSize: number): Promise<number> {
 function decodeRate(): number {
   const data = Buffer.from(JSON.stringify(DATA));
   const proposed = { ...event(), metadata: new Uint8Array(0), data };
-  const wire = readWireBytes(
-    encodeRecord(proposed, { stream: "bench-64-1", revision: 5, position: 5000, created: 1 }),
-  );
+  const wire = readWireBytes(encodeRecord(proposed, { stream: "bench-64-1", revision: 5, position: 5000, created: 1 }));
   const began = performance.now();
   for (let n = 0; n < READ_EVENTS; n += 1) {
     const message = streams.ReadResp.deserializeBinary(new Uint8Array(wire)).getEvent();
@@ -145,22 +143,12 @@ try {
   for (const appenders of [1, 64, 256]) {
     const limit = await diskRate(dir, appenders);
     const rate = await appendRate(log.client, appenders);
-    report(
-      `append, ${appenders} appender(s)`,
-      rate,
-      limit,
-      `flushed batches of ${appenders} × ${RECORD_BYTES} B`,
-    );
+    report(`append, ${appenders} appender(s)`, rate, limit, `flushed batches of ${appenders} × ${RECORD_BYTES} B`);
   }
   await fill(log.client, READ_EVENTS);
   decodeRate();
   const decoding = decodeRate();
-  report(
-    "readAll",
-    await measureRate(log.client.readAll(), READ_EVENTS),
-    decoding,
-    "the client's decoding only",
-  );
+  report("readAll", await measureRate(log.client.readAll(), READ_EVENTS), decoding, "the client's decoding only");
   const subscription = log.client.subscribeToAll({ fromPosition: START });
   const caughtUp = await measureRate(subscription, READ_EVENTS);
   report("subscribeToAll, catch-up", caughtUp, decoding, "the client's decoding only");

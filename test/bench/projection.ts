@@ -96,11 +96,7 @@ function metadata(number: number): EventMetadata {
 
 /** Creates the events of a customer, an animal and a completed appointment: eight events in three streams. */
 function createFamilyEvents(number: number): [string, CatalogEvent[]][] {
-  const [customerId, animalId, appointmentId] = [
-    id("customer", number),
-    id("animal", number),
-    id("visit", number),
-  ];
+  const [customerId, animalId, appointmentId] = [id("customer", number), id("animal", number), id("visit", number)];
   const clinicId = id("clinic", number % 50);
   const contact = { phone: null, email: null, city: "Ljubljana" };
   const details = {

@@ -76,8 +76,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     sinkUrl: `http://127.0.0.1:${ports[0]}`,
     otherSinkUrl: `http://127.0.0.1:${ports[1]}`,
     receipts,
-    registerEndpoint: async (url) =>
-      (await world.registerEndpoint(url, { events: ["appointment.created"] })).clinicId,
+    registerEndpoint: async (url) => (await world.registerEndpoint(url, { events: ["appointment.created"] })).clinicId,
     async appendAppointment(clinicId) {
       const event = appointmentRequested(clinicId);
       appended.set(event.id, now());
@@ -118,9 +117,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
       const made: Endpoint[] = [];
       for (let n = 0; n < applications; n += 1) {
         const sibling = await world.registerEndpoint(url);
-        const others = Array.from({ length: endpointsEach - 1 }, () =>
-          world.registerEndpoint(url, { sibling }),
-        );
+        const others = Array.from({ length: endpointsEach - 1 }, () => world.registerEndpoint(url, { sibling }));
         made.push(sibling, ...(await Promise.all(others)));
       }
       const values = [
@@ -129,8 +126,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
         made.map(({ clinicId }) => clinicId),
         JSON.stringify({ id: randomUUID(), type: "appointment.created", filler: "x".repeat(600) }),
       ];
-      for (let n = 0; n < deliveries; n += 5_000)
-        await world.pool.query(INSERT_DUE_DELIVERIES, [5_000, ...values]);
+      for (let n = 0; n < deliveries; n += 5_000) await world.pool.query(INSERT_DUE_DELIVERIES, [5_000, ...values]);
     },
     async cancelDueDeliveries() {
       for (;;) {

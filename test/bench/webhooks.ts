@@ -42,11 +42,7 @@ const BODY = JSON.stringify({
 });
 
 /** Runs work for each number below `count`, with a number of concurrent workers. */
-async function runConcurrently(
-  workers: number,
-  count: number,
-  work: (n: number) => Promise<void>,
-): Promise<void> {
+async function runConcurrently(workers: number, count: number, work: (n: number) => Promise<void>): Promise<void> {
   const numbers = Array.from({ length: count }, (_, n) => n).values();
   await Promise.all(
     Array.from({ length: workers }, async () => {
@@ -82,11 +78,7 @@ const append = (world: BenchWorld, clinics: readonly string[], events: number) =
   });
 
 /** Appends events while the service runs. @returns deliveries per second */
-async function measureThroughput(
-  world: BenchWorld,
-  clinics: readonly string[],
-  events: number,
-): Promise<number> {
+async function measureThroughput(world: BenchWorld, clinics: readonly string[], events: number): Promise<number> {
   world.clearReceipts();
   const began = now();
   await append(world, clinics, events);
@@ -95,11 +87,7 @@ async function measureThroughput(
 }
 
 /** Appends events, and then starts the service. @returns deliveries per second */
-async function measureBacklog(
-  world: BenchWorld,
-  clinics: readonly string[],
-  events: number,
-): Promise<number> {
+async function measureBacklog(world: BenchWorld, clinics: readonly string[], events: number): Promise<number> {
   world.clearReceipts();
   await append(world, clinics, events);
   await world.startService();
@@ -162,12 +150,7 @@ function percentile(values: readonly number[], percent: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * percent) / 100))] ?? Number.NaN;
 }
 
-async function measureLatency(
-  world: BenchWorld,
-  clinics: readonly string[],
-  perSecond: number,
-  seconds: number,
-) {
+async function measureLatency(world: BenchWorld, clinics: readonly string[], perSecond: number, seconds: number) {
   world.clearReceipts();
   const ids = await appendSteadily(world, clinics, perSecond, seconds);
   await world.awaitReceipts(ids.length, 30_000);
@@ -208,9 +191,7 @@ async function measureIsolation(world: BenchWorld): Promise<void> {
 
 async function measureFairness(world: BenchWorld): Promise<void> {
   const { endpoints, perSecond, seconds, applications, endpointsEach, dueEach } = FAIRNESS;
-  const good = await Promise.all(
-    Array.from({ length: endpoints }, () => world.registerEndpoint(world.sinkUrl)),
-  );
+  const good = await Promise.all(Array.from({ length: endpoints }, () => world.registerEndpoint(world.sinkUrl)));
   const measure = () => measureLatency(world, good, perSecond, seconds);
   await measureLatency(world, good, perSecond, 3);
   // The healthy endpoints are measured alone before and after, because a machine's speed varies.
@@ -234,11 +215,7 @@ async function measureFairness(world: BenchWorld): Promise<void> {
     const after = await measure();
     row(`with ${applications} applications that ${what}`, percentiles(beside), "");
     row("healthy endpoints alone again", percentiles(after), "");
-    row(
-      "ratio of p99 with them to p99 alone",
-      ((2 * beside[2]) / (before[2] + after[2])).toFixed(2),
-      "at most 2",
-    );
+    row("ratio of p99 with them to p99 alone", ((2 * beside[2]) / (before[2] + after[2])).toFixed(2), "at most 2");
     row("peak memory of a process", `${held.toFixed(0)} MiB`, "");
     before = after;
   }
@@ -247,15 +224,12 @@ async function measureFairness(world: BenchWorld): Promise<void> {
 const say = (line: string) => console.log(line);
 const row = (what: string, measured: string, goal: string) =>
   say(`${what.padEnd(46)} ${measured.padEnd(26)} ${goal}`.trimEnd());
-const percentiles = (values: readonly number[]) =>
-  `${values.map((value) => value.toFixed(0)).join(" / ")} ms`;
+const percentiles = (values: readonly number[]) => `${values.map((value) => value.toFixed(0)).join(" / ")} ms`;
 
 say(
   `machine: ${os.availableParallelism()} × ${os.cpus()[0]?.model.trim()}, ${Math.round(os.totalmem() / 2 ** 30)} GiB, Node ${process.version}, load ${os.loadavg()[0]?.toFixed(1)}`,
 );
-say(
-  `configuration: ${JSON.stringify({ SERVICE_PROCESSES, THROUGHPUT, LATENCY, ISOLATION, FAIRNESS, MEMORY })}`,
-);
+say(`configuration: ${JSON.stringify({ SERVICE_PROCESSES, THROUGHPUT, LATENCY, ISOLATION, FAIRNESS, MEMORY })}`);
 const world = await createBenchWorld();
 try {
   const clinics = await Promise.all(

@@ -77,16 +77,9 @@ describe("command process", () => {
     expect(await ended).to.equal(0);
     const requests = output.out.split("\n").filter((line) => line.includes('"msg":"request"'));
     expect(requests).to.have.length(6);
-    for (const line of requests)
-      expect(line).to.include('"correlationId":"').and.include('"route":"/sandbox/v1/');
+    for (const line of requests) expect(line).to.include('"correlationId":"').and.include('"route":"/sandbox/v1/');
     const secrets = [
-      ...[
-        world.clientSecret,
-        "cs_wrong_secret",
-        world.token,
-        endpoint.body.secret,
-        headers["Idempotency-Key"],
-      ],
+      ...[world.clientSecret, "cs_wrong_secret", world.token, endpoint.body.secret, headers["Idempotency-Key"]],
       ...[world.animalId, "limps", "in-the-url", settings.WEBHOOK_SECRET_KEYS ?? ""],
     ];
     for (const secret of secrets) expect(output.out + output.err).not.to.include(secret);
@@ -102,9 +95,7 @@ describe("command process", () => {
   it("the command service does not start with missing or invalid settings, and names each setting without its value", async () => {
     const { TOKEN_ISSUER: _, ...env } = settings;
     const said = await getStartError({ ...env, WEBHOOK_SECRET_KEYS: "hush" });
-    expect(said).to.match(
-      /^ConfigError: settings: .*TOKEN_ISSUER is missing.*WEBHOOK_SECRET_KEYS must be JSON$/,
-    );
+    expect(said).to.match(/^ConfigError: settings: .*TOKEN_ISSUER is missing.*WEBHOOK_SECRET_KEYS must be JSON$/);
     expect(said).not.to.include("hush");
   });
 

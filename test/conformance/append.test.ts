@@ -8,14 +8,7 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import {
-  collect,
-  createEvent,
-  createEvents,
-  createStreamName,
-  getRejection,
-  LogUnderTest,
-} from "./log-under-test.ts";
+import { collect, createEvent, createEvents, createStreamName, getRejection, LogUnderTest } from "./log-under-test.ts";
 
 const CREDENTIALS = { username: "admin", password: "changeit" };
 
@@ -68,9 +61,7 @@ describe("append", function () {
   it("an append that expects a later revision is refused", async () => {
     const stream = createStreamName();
     await client.appendToStream(stream, createEvents(3));
-    const error = await getWrongVersionError(
-      client.appendToStream(stream, createEvent(9), { expectedRevision: 7n }),
-    );
+    const error = await getWrongVersionError(client.appendToStream(stream, createEvent(9), { expectedRevision: 7n }));
     expect(error.actualVersion).to.equal(2n);
     expect(error.expectedVersion).to.equal(7n);
   });
@@ -78,9 +69,7 @@ describe("append", function () {
   it("an append that expects an earlier revision is refused", async () => {
     const stream = createStreamName();
     await client.appendToStream(stream, createEvents(3));
-    const error = await getWrongVersionError(
-      client.appendToStream(stream, createEvent(9), { expectedRevision: 1n }),
-    );
+    const error = await getWrongVersionError(client.appendToStream(stream, createEvent(9), { expectedRevision: 1n }));
     expect(error.actualVersion).to.equal(2n);
   });
 
@@ -128,9 +117,7 @@ describe("append", function () {
     const result = await client.appendToStream(stream, createEvents(1000), { expectedRevision: NO_STREAM });
     expect(result.nextExpectedRevision).to.equal(999n);
     const read = await collect(client.readStream(stream));
-    expect(read.map(({ event }) => Number(event?.revision))).to.deep.equal(
-      Array.from({ length: 1000 }, (_, n) => n),
-    );
+    expect(read.map(({ event }) => Number(event?.revision))).to.deep.equal(Array.from({ length: 1000 }, (_, n) => n));
     expect(read.map(({ event }) => (event!.data as { n: number }).n)).to.deep.equal(
       Array.from({ length: 1000 }, (_, n) => n),
     );
@@ -164,9 +151,7 @@ describe("append", function () {
     const big = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
     const error = await getRejection(client.appendToStream(stream, big));
     expect(error).to.be.instanceOf(MaxAppendSizeExceededError);
-    const parts = Array.from({ length: 3 }, () =>
-      jsonEvent({ type: "Big", data: { text: "x".repeat(500_000) } }),
-    );
+    const parts = Array.from({ length: 3 }, () => jsonEvent({ type: "Big", data: { text: "x".repeat(500_000) } }));
     const second = await getRejection(client.appendToStream(stream, parts, { batchAppendSize: 600_000 }));
     expect(second).to.be.instanceOf(MaxAppendSizeExceededError);
     const result = await client.appendToStream(stream, createEvent(0), { expectedRevision: NO_STREAM });

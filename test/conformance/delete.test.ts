@@ -10,14 +10,7 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import {
-  collect,
-  createEvent,
-  createEvents,
-  createStreamName,
-  getRejection,
-  LogUnderTest,
-} from "./log-under-test.ts";
+import { collect, createEvent, createEvents, createStreamName, getRejection, LogUnderTest } from "./log-under-test.ts";
 
 describe("delete", function () {
   this.timeout(30_000);
@@ -116,9 +109,7 @@ describe("delete", function () {
       const missing = createStreamName();
       for (const name of [stream, missing]) {
         await client.tombstoneStream(name);
-        expect(await getRejection(client.appendToStream(name, createEvent(0)))).to.be.instanceOf(
-          StreamDeletedError,
-        );
+        expect(await getRejection(client.appendToStream(name, createEvent(0)))).to.be.instanceOf(StreamDeletedError);
       }
     });
   });

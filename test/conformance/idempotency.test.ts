@@ -60,9 +60,7 @@ describe("idempotent retries", function () {
       const stream = createStreamName();
       const one = createEvent(a);
       await client.appendToStream(stream, one);
-      const error = await getRejection(
-        client.appendToStream(stream, [one, createEvent(b)], { expectedRevision }),
-      );
+      const error = await getRejection(client.appendToStream(stream, [one, createEvent(b)], { expectedRevision }));
       expect(error).to.be.instanceOf(WrongExpectedVersionError);
     });
   }

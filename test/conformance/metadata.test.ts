@@ -1,10 +1,4 @@
-import {
-  BACKWARDS,
-  END,
-  type EventStoreDBClient,
-  START,
-  WrongExpectedVersionError,
-} from "@eventstore/db-client";
+import { BACKWARDS, END, type EventStoreDBClient, START, WrongExpectedVersionError } from "@eventstore/db-client";
 import { expect } from "chai";
 import {
   collect,
@@ -70,9 +64,7 @@ describe("stream metadata", function () {
     expect(await readRevisions(client.readStream(stream))).to.deep.equal([4, 5]);
     const backwards = { direction: BACKWARDS, fromRevision: END } as const;
     expect(await readRevisions(client.readStream(stream, backwards))).to.deep.equal([5, 4]);
-    expect(await readRevisions(client.readStream(stream, { fromRevision: 1n, maxCount: 1 }))).to.deep.equal([
-      4,
-    ]);
+    expect(await readRevisions(client.readStream(stream, { fromRevision: 1n, maxCount: 1 }))).to.deep.equal([4]);
   });
 
   it("a subscription to a truncated stream starts with the first visible event", async () => {

@@ -158,8 +158,7 @@ class SequenceRun {
   }
 
   async #remove(model: StreamModel, how: "delete" | "tombstone"): Promise<void> {
-    const done =
-      how === "delete" ? this.#client.deleteStream(model.name) : this.#client.tombstoneStream(model.name);
+    const done = how === "delete" ? this.#client.deleteStream(model.name) : this.#client.tombstoneStream(model.name);
     const got = await getOutcome(done.then(() => "done"));
     const missing = how === "delete" && model.ids.length === 0;
     const refused = missing ? WrongExpectedVersionError.name : "done";

@@ -10,14 +10,7 @@ import {
   StreamNotFoundError,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import {
-  collect,
-  createEvent,
-  createEvents,
-  createStreamName,
-  getRejection,
-  LogUnderTest,
-} from "./log-under-test.ts";
+import { collect, createEvent, createEvents, createStreamName, getRejection, LogUnderTest } from "./log-under-test.ts";
 
 describe("read", function () {
   this.timeout(30_000);
@@ -92,23 +85,19 @@ describe("read", function () {
     it("a forward stream read can start at the first event or at a revision, and returns at most the requested number of events", async () => {
       expect(await readRevisions(client.readStream(stream))).to.deep.equal([0, 1, 2, 3, 4]);
       expect(await readRevisions(client.readStream(stream, { fromRevision: 3n }))).to.deep.equal([3, 4]);
-      expect(await readRevisions(client.readStream(stream, { fromRevision: 1n, maxCount: 2 }))).to.deep.equal(
-        [1, 2],
-      );
+      expect(await readRevisions(client.readStream(stream, { fromRevision: 1n, maxCount: 2 }))).to.deep.equal([1, 2]);
       expect(await readRevisions(client.readStream(stream, { fromRevision: 9n }))).to.deep.equal([]);
     });
 
     it("a backward stream read can start at the last event or at a revision, and returns at most the requested number of events", async () => {
       const backwards = { direction: BACKWARDS } as const;
-      expect(
-        await readRevisions(client.readStream(stream, { ...backwards, fromRevision: END })),
-      ).to.deep.equal([4, 3, 2, 1, 0]);
+      expect(await readRevisions(client.readStream(stream, { ...backwards, fromRevision: END }))).to.deep.equal([
+        4, 3, 2, 1, 0,
+      ]);
       expect(
         await readRevisions(client.readStream(stream, { ...backwards, fromRevision: END, maxCount: 2 })),
       ).to.deep.equal([4, 3]);
-      expect(
-        await readRevisions(client.readStream(stream, { ...backwards, fromRevision: 1n })),
-      ).to.deep.equal([1, 0]);
+      expect(await readRevisions(client.readStream(stream, { ...backwards, fromRevision: 1n }))).to.deep.equal([1, 0]);
     });
 
     it("a forward or backward read of a stream without events fails as not found", async () => {
@@ -132,9 +121,7 @@ describe("read", function () {
       const name = createStreamName();
       const big = (n: number) => jsonEvent({ type: "Big", data: { n, text: "y".repeat(300_000) } });
       for (let n = 0; n < 12; n += 1) await client.appendToStream(name, big(n));
-      expect(await readRevisions(client.readStream(name))).to.deep.equal(
-        Array.from({ length: 12 }, (_, n) => n),
-      );
+      expect(await readRevisions(client.readStream(name))).to.deep.equal(Array.from({ length: 12 }, (_, n) => n));
     });
   });
 
@@ -151,24 +138,18 @@ describe("read", function () {
       }
     });
 
-    const readOwnRevisions = async (
-      reading: AsyncIterable<{ event?: { streamId: string; revision: bigint } }>,
-    ) =>
+    const readOwnRevisions = async (reading: AsyncIterable<{ event?: { streamId: string; revision: bigint } }>) =>
       (await collect(reading))
         .filter(({ event }) => event?.streamId === stream)
         .map(({ event }) => Number(event?.revision));
 
     it("a forward read of all streams returns events in position order and includes the event at the start position", async () => {
-      const read = await collect(
-        client.readAll({ direction: FORWARDS, fromPosition: positions[2]!, maxCount: 500 }),
-      );
+      const read = await collect(client.readAll({ direction: FORWARDS, fromPosition: positions[2]!, maxCount: 500 }));
       expect(read[0]?.event?.position).to.deep.equal(positions[2]);
       expect(read[0]?.event?.streamId).to.equal(stream);
       const commits = read.map(({ event }) => event!.position.commit);
       expect(commits).to.deep.equal(commits.toSorted((x, y) => (x < y ? -1 : 1)));
-      expect(await readOwnRevisions(client.readAll({ fromPosition: positions[2]! }))).to.deep.equal([
-        2, 3, 4, 5,
-      ]);
+      expect(await readOwnRevisions(client.readAll({ fromPosition: positions[2]! }))).to.deep.equal([2, 3, 4, 5]);
     });
 
     it("a backward read of all streams excludes the event at the start position", async () => {

@@ -9,14 +9,7 @@ import {
   streamNameFilter,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import {
-  createEvent,
-  createEvents,
-  createStreamName,
-  eventually,
-  findLogEnd,
-  LogUnderTest,
-} from "./log-under-test.ts";
+import { createEvent, createEvents, createStreamName, eventually, findLogEnd, LogUnderTest } from "./log-under-test.ts";
 import { RecordedSubscription } from "./recorded-subscription.ts";
 
 describe("subscription", function () {
@@ -122,8 +115,7 @@ describe("subscription", function () {
       let stopped = 0;
       const writers = Array.from({ length: 16 }, async (_, writer) => {
         const own = log.createClient();
-        for (let n = 0; n < perWriter; n += 1)
-          await own.appendToStream(`${category}-${writer}`, createEvent(n));
+        for (let n = 0; n < perWriter; n += 1) await own.appendToStream(`${category}-${writer}`, createEvent(n));
         stopped += 1;
       });
       const filter = streamNameFilter({ prefixes: [category] });
@@ -174,9 +166,7 @@ describe("subscription", function () {
       const stream = createStreamName();
       const filter = streamNameFilter({ prefixes: [stream] });
       const fromPosition = await findLogEnd(client);
-      const all = Array.from({ length: 10 }, () =>
-        recordSubscription(client.subscribeToAll({ fromPosition, filter })),
-      );
+      const all = Array.from({ length: 10 }, () => recordSubscription(client.subscribeToAll({ fromPosition, filter })));
       for (const seen of all) await eventually("caught up", () => seen.hasCaughtUp);
       await client.appendToStream(stream, createEvents(20));
       for (const seen of all) await eventually("all events", () => seen.events.length === 20);
@@ -206,9 +196,7 @@ describe("subscription", function () {
       Array.from({ length: 200 }, (_, n) => n).filter((n) => n % step === offset);
 
     it("a subscription filters streams by prefix", async () => {
-      expect(await readNumbers(streamNameFilter({ prefixes: [`${category}-3`] }))).to.deep.equal(
-        listEvery(5, 3),
-      );
+      expect(await readNumbers(streamNameFilter({ prefixes: [`${category}-3`] }))).to.deep.equal(listEvery(5, 3));
       const two = await readNumbers(streamNameFilter({ prefixes: [`${category}-0`, `${category}-4`] }));
       expect(two).to.deep.equal([...listEvery(5), ...listEvery(5, 4)].toSorted((x, y) => x - y));
     });
@@ -219,9 +207,7 @@ describe("subscription", function () {
     });
 
     it("a subscription filters event types by prefix", async () => {
-      expect(await readNumbers(eventTypeFilter({ prefixes: [`Rare-${category}`] }))).to.deep.equal(
-        listEvery(50),
-      );
+      expect(await readNumbers(eventTypeFilter({ prefixes: [`Rare-${category}`] }))).to.deep.equal(listEvery(50));
     });
 
     it("a subscription filters event types by regular expression", async () => {

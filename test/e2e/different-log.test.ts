@@ -50,8 +50,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     return answer.body.appointment.id;
   };
   const appointmentOf = (body: string): string => JSON.parse(body).data.appointment.id;
-  const countReceived = (id: string) =>
-    receiver.requests.filter(({ body }) => appointmentOf(body) === id).length;
+  const countReceived = (id: string) => receiver.requests.filter(({ body }) => appointmentOf(body) === id).length;
   const untilReceived = (id: string) => eventually("the webhook", () => countReceived(id) > 0, 30_000);
   const listShown = async () => [...(await world.portalAppointments()).keys()];
   const untilShown = (id: string) =>
@@ -136,9 +135,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     receiver.setDefaultReaction({});
     const adopted = await projection("rebuild", "--adopt-log", "--tell-since", restoredAt);
     expect(adopted.code, adopted.err).to.equal(0);
-    expect(adopted.out).to.match(
-      /^The relay continues after position \d+\. Webhooks for earlier events are not sent/m,
-    );
+    expect(adopted.out).to.match(/^The relay continues after position \d+\. Webhooks for earlier events are not sent/m);
     expect(adopted.out).to.match(/^The log does not hold the events of 1 pending deliveries and /m);
 
     for (const id of [meanwhile, await create()]) {

@@ -103,9 +103,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
    */
   async function expectEverythingArrived(): Promise<void> {
     await eventually("every appointment shows in the read model", async () => {
-      const rows = await query<{ appointment_id: string }>(
-        "SELECT appointment_id FROM read_model.appointment",
-      );
+      const rows = await query<{ appointment_id: string }>("SELECT appointment_id FROM read_model.appointment");
       return [...created].every((id) => rows.some((row) => row.appointment_id === id));
     });
     await eventually("every webhook arrived", () => [...created].every((id) => received.has(id)));

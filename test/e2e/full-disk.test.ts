@@ -116,11 +116,7 @@ const REFUSALS = 20;
     }
     disk.free();
     for (const key of refused) {
-      await eventually(
-        "a create succeeds again",
-        async () => (await create(key)) === 201,
-        RECOVERY_TIMEOUT_MS,
-      );
+      await eventually("a create succeeds again", async () => (await create(key)) === 201, RECOVERY_TIMEOUT_MS);
     }
     await eventually(
       "every acknowledged appointment is listed",

@@ -80,23 +80,16 @@ describe("sandboxes in the read models", () => {
         else expect((await partner.request("POST", "/sandbox/reset")).status).to.equal(200);
       }
     }
-    const clinics = await Promise.all(
-      partners.map(async (partner) => (await sandboxOf(partner)).clinicId as string),
-    );
-    const read = () =>
-      Promise.all(partners.map((partner, index) => everything(partner, clinics[index] as string)));
+    const clinics = await Promise.all(partners.map(async (partner) => (await sandboxOf(partner)).clinicId as string));
+    const read = () => Promise.all(partners.map((partner, index) => everything(partner, clinics[index] as string)));
     await eventually("the last confirmations are read", async () => {
-      const sql =
-        "SELECT FROM read_model.appointment WHERE appointment_id = ANY ($1) AND status = 'confirmed'";
+      const sql = "SELECT FROM read_model.appointment WHERE appointment_id = ANY ($1) AND status = 'confirmed'";
       return (await pool.query(sql, [last])).rowCount === last.length;
     });
     const before = await read();
     const options = { client, pool, models: readModels, logger, onProgress: () => undefined };
     const found: Difference[] = [];
-    const verified = await verify(
-      { ...options, onDifference: (difference) => found.push(difference) },
-      never,
-    );
+    const verified = await verify({ ...options, onDifference: (difference) => found.push(difference) }, never);
     expect(found).to.deep.equal([]);
     expect(verified.rows).to.be.above(0);
     await rebuild(options, never);
@@ -130,9 +123,7 @@ describe("sandboxes in the read models", () => {
       (await portal("/customers")).body.customers.flatMap((one: { animals: { id: string }[] }) =>
         one.animals.map(({ id }) => id),
       ) as string[];
-    expect((await animals()).sort()).to.deep.equal(
-      sandbox.animals.map(({ id }: { id: string }) => id).sort(),
-    );
+    expect((await animals()).sort()).to.deep.equal(sandbox.animals.map(({ id }: { id: string }) => id).sort());
     const appointments = async () => (await portal("/appointments")).text;
     const made = await create(partner, sandbox);
     const foreign = await create(other, theirs);

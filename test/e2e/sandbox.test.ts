@@ -42,8 +42,7 @@ describe("sandbox", () => {
       headers: clinicHeader(clinicId),
     });
   };
-  const idsIn = ({ body }: PartnerResponse): string[] =>
-    body.appointments.map(({ id }: { id: string }) => id);
+  const idsIn = ({ body }: PartnerResponse): string[] => body.appointments.map(({ id }: { id: string }) => id);
 
   // biome-ignore lint/suspicious/noExplicitAny: the API's responses have no type in tests
   const create = (partner: Partner, sandbox: any, key: string = randomUUID()) =>
@@ -121,9 +120,7 @@ describe("sandbox", () => {
       body: { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] },
     });
     expect(endpoint.status).to.equal(201);
-    expect((await create(partner, sandbox, "the-same-key")).headers.get("Idempotent-Replayed")).to.equal(
-      "true",
-    );
+    expect((await create(partner, sandbox, "the-same-key")).headers.get("Idempotent-Replayed")).to.equal("true");
     await reset(partner);
     const second = await create(partner, sandbox, "the-same-key");
     expect([second.status, second.headers.get("Idempotent-Replayed")]).to.deep.equal([201, null]);
@@ -156,14 +153,11 @@ describe("sandbox", () => {
     }
     // Calls the operation directly, because the API has a rate limit.
     const resets = async () => {
-      for (let count = 0; count < 8; count += 1)
-        await resetSandbox(api.command.log, partner, operatorContext());
+      for (let count = 0; count < 8; count += 1) await resetSandbox(api.command.log, partner, operatorContext());
     };
     const creates = async () => {
       for (let index = 0; index < keys.length; index += 4) {
-        const answers = await Promise.all(
-          keys.slice(index, index + 4).map((key) => create(partner, sandbox, key)),
-        );
+        const answers = await Promise.all(keys.slice(index, index + 4).map((key) => create(partner, sandbox, key)));
         for (const { status } of answers) expect(status).to.equal(201);
       }
     };
@@ -240,13 +234,11 @@ describe("sandbox", () => {
       );
     const context = operatorContext();
     const contact = { fullName: "Ada", phone: null, email: null, city: null };
-    expect(
-      await refused(registerCustomer(log, { customerId: randomUUID(), clinicId, ...contact }, context)),
-    ).to.equal("clinic_is_a_sandbox");
-    const other = await api.partner();
-    expect(await refused(requestInstallation(log, { ...other, clinicId }, context))).to.equal(
+    expect(await refused(registerCustomer(log, { customerId: randomUUID(), clinicId, ...contact }, context))).to.equal(
       "clinic_is_a_sandbox",
     );
+    const other = await api.partner();
+    expect(await refused(requestInstallation(log, { ...other, clinicId }, context))).to.equal("clinic_is_a_sandbox");
     const rights = { role: "owner" as const, permissions: [], branchAccess: "all" as const, branchIds: [] };
     const member = { membershipId: randomUUID(), userId: randomUUID(), staffId: null, acceptedAt: null };
     await grantMembership(log, { ...member, clinicId, ...rights }, context);
@@ -260,9 +252,7 @@ describe("sandbox", () => {
   it("registering an existing application a second time fails and creates no second sandbox", async () => {
     const partner = await api.partner();
     const input = { ...partner, name: "Again", scopes: ["clinic:read" as const] };
-    const error = await registerApplication(api.command.log, input, operatorContext()).catch(
-      (reason) => reason,
-    );
+    const error = await registerApplication(api.command.log, input, operatorContext()).catch((reason) => reason);
     expect(error).to.include({ code: "application_exists" });
     expect((await stateOf(partner)).generation).to.equal(1);
   });

@@ -51,8 +51,7 @@ describe("webhooks that a partner can trust", () => {
   }
 
   const path = (suffix: string) => `/webhook-endpoints/${endpoint.id}${suffix}`;
-  const deliveries = async (): Promise<Listed[]> =>
-    (await world.partner("GET", path("/deliveries"))).body.deliveries;
+  const deliveries = async (): Promise<Listed[]> => (await world.partner("GET", path("/deliveries"))).body.deliveries;
   const untilListed = (what: string, check: (listed: Listed[]) => boolean) =>
     eventually(what, async () => {
       const listed = await deliveries();
@@ -94,9 +93,7 @@ describe("webhooks that a partner can trust", () => {
     await setStatus("disable", "disabled");
     for (let count = 0; count < 4; count += 1) expect((await create()).status).to.equal(201);
     const skipped = (all: Listed[]) => all.filter(({ status }) => status === "skipped");
-    const [one, ...others] = skipped(
-      await untilListed("4 skipped deliveries", (all) => skipped(all).length === 4),
-    );
+    const [one, ...others] = skipped(await untilListed("4 skipped deliveries", (all) => skipped(all).length === 4));
     expect((await world.partner("POST", path(`/deliveries/${one!.id}/replay`))).status).to.equal(409);
     expect((await world.partner("POST", path("/test"))).body.error).to.equal("webhook_endpoint_disabled");
     expect((await recover()).code).to.equal(3);
@@ -128,9 +125,7 @@ describe("webhooks that a partner can trust", () => {
       return found === 3;
     });
     expect((await recover()).out).to.deep.equal(["webhooks recover: 3 of 3 deliveries will be replayed"]);
-    const listed = await untilListed("all delivered", (all) =>
-      all.every(({ status }) => status === "delivered"),
-    );
+    const listed = await untilListed("all delivered", (all) => all.every(({ status }) => status === "delivered"));
     for (const { id } of broken) {
       const { attempts } = listed.find((delivery) => delivery.id === id)!;
       expect(attempts.map(({ statusCode }) => statusCode)).to.deep.equal([500, 500, 200]);

@@ -1,20 +1,9 @@
 import { randomUUID } from "node:crypto";
 import type { CommandContext } from "../../command/handling/handle.ts";
 import { issueCredential, registerApplication } from "../../command/operations/application-operations.ts";
-import {
-  changeSubscription,
-  openBranch,
-  registerClinic,
-} from "../../command/operations/clinic-operations.ts";
-import {
-  approveInstallation,
-  requestInstallation,
-} from "../../command/operations/installation-operations.ts";
-import {
-  grantMembership,
-  registerAnimal,
-  registerCustomer,
-} from "../../command/operations/people-operations.ts";
+import { changeSubscription, openBranch, registerClinic } from "../../command/operations/clinic-operations.ts";
+import { approveInstallation, requestInstallation } from "../../command/operations/installation-operations.ts";
+import { grantMembership, registerAnimal, registerCustomer } from "../../command/operations/people-operations.ts";
 import { createSessionCookie } from "../../deploy/local/demo-data/session.ts";
 import type { Stack } from "../../deploy/local/stack/stack.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";

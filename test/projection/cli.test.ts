@@ -59,9 +59,7 @@ describe("the projection command line", function () {
 
   it("`status` shows the lag, `rebuild` builds the read models, and `verify` finds no differences", async () => {
     const before = (await projection("status")).out;
-    expect(before).to.match(
-      /^projectors: .*\n {2}position {5}-1 {2}(about )?\d+ events and [\d.]+ s behind$/m,
-    );
+    expect(before).to.match(/^projectors: .*\n {2}position {5}-1 {2}(about )?\d+ events and [\d.]+ s behind$/m);
     expect(before).to.match(/^ {2}process {6}no process was ever started$/m);
     const rebuilt = await projection("rebuild");
     expect(rebuilt.out, rebuilt.err).to.match(
@@ -71,9 +69,7 @@ describe("the projection command line", function () {
     const { followers, readModels: tables, parked } = JSON.parse(status.out);
     expect(followers[0]).to.deep.include({ role: "projectors", lag: { events: 0, exact: true, seconds: 0 } });
     expect(BigInt(followers[0].position) > 0n).to.equal(true);
-    expect(tables.map(({ table }: { table: string }) => table)).to.deep.equal(
-      readModels.map(({ table }) => table),
-    );
+    expect(tables.map(({ table }: { table: string }) => table)).to.deep.equal(readModels.map(({ table }) => table));
     expect(tables.find(({ table }: { table: string }) => table === "customer").rows).to.be.above(0);
     expect(parked).to.be.an("array");
     const verified = await projection("verify");
@@ -82,9 +78,7 @@ describe("the projection command line", function () {
   });
 
   it("`verify` reports a changed row and exits with 1", async () => {
-    await pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'x' WHERE customer_id = $1`, [
-      customerId,
-    ]);
+    await pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'x' WHERE customer_id = $1`, [customerId]);
     const { code, out } = await projection("verify");
     expect(code).to.equal(1);
     expect(out).to.contain(`changed customer ${customerId}: city`).and.contain(": 1 differ");
@@ -94,9 +88,7 @@ describe("the projection command line", function () {
   it("the command line prints one line about missing settings and exits with 2", async () => {
     const { code, err } = await projection("status", { EVENTSTORE_URL: undefined, DATABASE_URL: undefined });
     expect(code).to.equal(2);
-    expect(err.trim()).to.match(
-      /^projection: settings: EVENTSTORE_URL is missing .*; DATABASE_URL is missing .*$/,
-    );
+    expect(err.trim()).to.match(/^projection: settings: EVENTSTORE_URL is missing .*; DATABASE_URL is missing .*$/);
   });
 
   it("the command line refuses a database that this release has not prepared, and tells the operator what to do", async () => {

@@ -87,10 +87,7 @@ describe("a projection whose database was built from another log", function () {
       "all roles stop",
       async () => {
         const { status, parts } = await service.health();
-        return (
-          status === 503 &&
-          Object.values(parts).every((part) => part?.startsWith(`stopped: ${DIFFERENT_LOG}`))
-        );
+        return status === 503 && Object.values(parts).every((part) => part?.startsWith(`stopped: ${DIFFERENT_LOG}`));
       },
       30_000,
     );
@@ -166,9 +163,7 @@ describe("a projection whose database was built from another log", function () {
     await replaceLog((files) => rm(files, { recursive: true }));
     await allStopped();
     expect(await readStatus(false)).to.match(/, but the log is empty\./);
-    const other = await eventually("an endpoint", () =>
-      world.registerEndpoint(receiver.url).catch(() => undefined),
-    );
+    const other = await eventually("an endpoint", () => world.registerEndpoint(receiver.url).catch(() => undefined));
     const early = await appointment(other.clinicId);
     await allStopped();
     expect((await adopt()).code).to.equal(0);
@@ -200,10 +195,7 @@ describe("a projection whose database was built from another log", function () {
     const { eventId } = await appointment();
     const read = () => world.log.read(`webhookEndpoint-${endpoint.endpointId}`).catch(() => []);
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed", 30_000);
-    await eventually(
-      "the appended event",
-      async () => (await read()).at(-1)?.type === "WebhookEndpointDisabled",
-    );
+    await eventually("the appended event", async () => (await read()).at(-1)?.type === "WebhookEndpointDisabled");
     await isReady();
     await replaceLog((files) => rm(files, { recursive: true }));
     const metadata = { ...createStoredMetadata(), $causationId: randomUUID() };
@@ -228,10 +220,7 @@ describe("a projection whose database was built from another log", function () {
     await isReady();
     await service.kill();
     // Releases without anchors also moved their checkpoints for events of other programs.
-    const other = await world.client.appendToStream(
-      "elsewhere-1",
-      jsonEvent({ type: "NothingOfOurs", data: {} }),
-    );
+    const other = await world.client.appendToStream("elsewhere-1", jsonEvent({ type: "NothingOfOurs", data: {} }));
     const position = other.position!.commit;
     await world.pool.query(
       `ALTER TABLE read_model.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id;

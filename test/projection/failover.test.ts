@@ -72,10 +72,7 @@ describe("two projection processes", function () {
     expect([status, type]).to.deep.equal([200, "text/plain; version=0.0.4; charset=utf-8"]);
     const events = 'projection_events_total{role="projectors"}';
     await eventually("the event is counted", async () => (await leader.gauge(events)) >= 1);
-    await eventually(
-      "no lag",
-      async () => (await leader.gauge('projection_lag_events{role="projectors"}')) === 0,
-    );
+    await eventually("no lag", async () => (await leader.gauge('projection_lag_events{role="projectors"}')) === 0);
     expect(await leader.gauge('projection_position{role="projectors"}')).to.be.above(0);
     expect(await leader.gauge("projection_batch_duration_seconds_count")).to.be.above(0);
   });
@@ -108,10 +105,7 @@ describe("two projection processes", function () {
       /^stopped at position \d+, stream customer-[0-9a-f-]{36}, revision 0, CustomerRegistered(; \d+ events and \d+ s behind)?$/,
     );
     expect((await get(leader, "/health/live")).status).to.equal(200);
-    await eventually(
-      "on record",
-      async () => (await leader.gauge('projection_failed{role="projectors"}')) === 1,
-    );
+    await eventually("on record", async () => (await leader.gauge('projection_failed{role="projectors"}')) === 1);
   });
 
   it("the status shows when a stopped process was last seen", async () => {

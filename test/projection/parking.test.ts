@@ -7,11 +7,7 @@ import type { AnyReadModel } from "../../projection/engine/read-model.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";
 import { verify } from "../../projection/engine/verify.ts";
 import { PARKING_STREAM, readParkedStreams } from "../../projection/parking/parked-streams.ts";
-import {
-  CommandRefusedError,
-  findParkedStream,
-  parkStream,
-} from "../../projection/parking/parking-commands.ts";
+import { CommandRefusedError, findParkedStream, parkStream } from "../../projection/parking/parking-commands.ts";
 import { readSkipped } from "../../projection/parking/skipped-events.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { customers } from "../../projection/read-models/customers.ts";
@@ -104,9 +100,7 @@ describe("a stream with an event that projectors cannot process", function () {
 
   it("the status suggests the command that parks the stream", async () => {
     await eventually("the record", async () => {
-      const { rowCount } = await world.pool.query(
-        "SELECT FROM projection.process_status WHERE state = 'failed'",
-      );
+      const { rowCount } = await world.pool.query("SELECT FROM projection.process_status WHERE state = 'failed'");
       return rowCount === 1;
     });
     const { out } = await world.cli("status");
@@ -130,14 +124,7 @@ describe("a stream with an event that projectors cannot process", function () {
   });
 
   it("projectors skip a parked stream and continue", async () => {
-    const { code, out } = await world.cli(
-      "park",
-      `${stoppedAt}`,
-      "--reason",
-      command.reason,
-      "--actor",
-      "Ada",
-    );
+    const { code, out } = await world.cli("park", `${stoppedAt}`, "--reason", command.reason, "--actor", "Ada");
     expect(code).to.equal(0);
     expect(out).to.contain(`stream customer-${bad} is skipped from revision 1 on`);
     await eventually("the projectors continue", async () => (await world.nameOf(good)) === "Ana Novak");
@@ -170,9 +157,7 @@ describe("a stream with an event that projectors cannot process", function () {
       ...{ stream: `customer-${bad}`, position: String(stoppedAt), revision: "1", events: "3" },
       ...{ reason: command.reason, actor: "Ada", state: "parked", eventType: "CustomerDetailsChanged" },
     });
-    expect(parked[0].cause).to.contain(
-      "read model customer cannot process CustomerDetailsChanged: cannot be Poison",
-    );
+    expect(parked[0].cause).to.contain("read model customer cannot process CustomerDetailsChanged: cannot be Poison");
     expect(Date.parse(parked[0].since)).to.be.closeTo(Date.now(), 60_000);
     const shows = async (line: string) => (await metrics.registry.metrics()).split("\n").includes(line);
     await eventually("the metrics", () => shows("projection_parked_events 3"));
@@ -199,9 +184,7 @@ describe("a stream with an event that projectors cannot process", function () {
   });
 
   it("after `resume`, a fixed release processes all events of the stream in order", async () => {
-    expect((await errorOf(findParkedStream(world, 1n)))?.message).to.equal(
-      "No stream is parked at position 1.",
-    );
+    expect((await errorOf(findParkedStream(world, 1n)))?.message).to.equal("No stream is parked at position 1.");
     const { code, out, err } = await world.cli("resume", `${stoppedAt}`, "--reason", "Mended");
     expect(code, err).to.equal(0);
     expect(out).to.contain(`Resumed: stream customer-${bad} is no longer skipped from revision 1 on.`);

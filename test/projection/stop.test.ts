@@ -75,8 +75,7 @@ describe("a projection process", function () {
     expect(error).to.be.instanceOf(StartError);
     const client = new pg.Client(database.urls.projection);
     await client.connect();
-    const others =
-      "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    const others = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
     await eventually("no connection left", async () => (await client.query(others)).rowCount === 0);
     await client.end();
   });

@@ -102,9 +102,7 @@ describe("an event of a type that only a newer release knows", function () {
     expect(await world.nameOf(customerId)).to.equal("Ana");
     const skipped = (await readSkipped(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);
     expect(skipped).to.deep.equal({ revision: 1n, position, events: 2n });
-    expect((await world.cli("status")).out).to.match(
-      /from revision 1 on: 2 events skipped\n {4}CustomerPraised: /,
-    );
+    expect((await world.cli("status")).out).to.match(/from revision 1 on: 2 events skipped\n {4}CustomerPraised: /);
   });
 
   it("the relay stops at an event of an unknown type until its stream is parked", async () => {
@@ -113,10 +111,7 @@ describe("an event of a type that only a newer release knows", function () {
     const { lastError } = await failedAt(roles[1]!, at);
     expect(lastError?.message).to.contain(`AppointmentPainted ${UNKNOWN}`);
     await failedAt(roles[0]!, at);
-    await eventually(
-      "the status",
-      async () => (await world.cli("park", `${at}`, "--reason", "x")).code === 0,
-    );
+    await eventually("the status", async () => (await world.cli("park", `${at}`, "--reason", "x")).code === 0);
     for (const role of roles)
       await eventually("the role continues", () => role.getStatus().state === "running", 20_000);
   });

@@ -28,8 +28,7 @@ export function captureLogs(): CapturedLogs {
     captured.push(text);
     process.nextTick(rest.at(-1) as WriteCallback, null, Buffer.byteLength(text), data);
   }) as typeof fs.write;
-  process.stderr.write = ((data: string | Uint8Array) =>
-    captured.push(String(data)) > 0) as typeof writeToStderr;
+  process.stderr.write = ((data: string | Uint8Array) => captured.push(String(data)) > 0) as typeof writeToStderr;
   return {
     text: () => captured.join(""),
     stop() {

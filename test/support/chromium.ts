@@ -12,11 +12,7 @@ const OTHER_PROGRAM_NAMES = ["chromium-browser", "google-chrome", "google-chrome
 export async function findChromium(log: (line: string) => void): Promise<string> {
   const other = findOnPath("chromium") ? undefined : OTHER_PROGRAM_NAMES.map(findOnPath).find(Boolean);
   return (
-    other ??
-    findProgram(
-      { name: "chromium", installAdvice: "install it (Debian: sudo apt-get install chromium)" },
-      log,
-    )
+    other ?? findProgram({ name: "chromium", installAdvice: "install it (Debian: sudo apt-get install chromium)" }, log)
   );
 }
 

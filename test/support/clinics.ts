@@ -1,12 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { AppointmentEvent } from "../../shared/domain/events/appointment.ts";
 import type { ClinicEvent, ResourceEvent } from "../../shared/domain/events/clinic.ts";
-import type {
-  AnimalEvent,
-  CustomerEvent,
-  MembershipEvent,
-  Permission,
-} from "../../shared/domain/events/people.ts";
+import type { AnimalEvent, CustomerEvent, MembershipEvent, Permission } from "../../shared/domain/events/people.ts";
 import type { GivenEvent } from "./read-models.ts";
 
 type Data<Event extends { type: string; data: unknown }, Type extends Event["type"]> = Extract<
@@ -57,10 +52,7 @@ export function branchOpened(
   };
 }
 
-export function entitlementSet(
-  clinicId: string,
-  more: Partial<Data<ClinicEvent, "EntitlementSet">> = {},
-): GivenEvent {
+export function entitlementSet(clinicId: string, more: Partial<Data<ClinicEvent, "EntitlementSet">> = {}): GivenEvent {
   return {
     type: "EntitlementSet",
     data: {
@@ -74,12 +66,7 @@ export function entitlementSet(
   };
 }
 
-export const everyPermission: Permission[] = [
-  "manage_staff",
-  "view_clinical",
-  "manage_schedule",
-  "manage_tenant",
-];
+export const everyPermission: Permission[] = ["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"];
 
 export function membershipGranted(
   clinicId: string,

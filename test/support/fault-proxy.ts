@@ -43,9 +43,7 @@ export async function startFaultProxy(url: string): Promise<FaultProxy> {
       if (state === "muted") return;
       const at = performance.now() + delayMs;
       // Chunks are written in order, even if the delay decreases between them.
-      forwarded = forwarded
-        .then(() => sleep(Math.max(0, at - performance.now())))
-        .then(() => void caller.write(bytes));
+      forwarded = forwarded.then(() => sleep(Math.max(0, at - performance.now()))).then(() => void caller.write(bytes));
     });
     server.on("close", () => caller.destroy());
     caller.on("close", () => server.destroy());

@@ -32,10 +32,7 @@ export function fold<C extends CatalogCategory, State>(
 }
 
 /** Tests a decider: `given(aggregate, …history).when(decide).thenEvents(…events)`, or `.thenRefused(code)`. */
-export function given<C extends CatalogCategory, State>(
-  aggregate: Aggregate<C, State>,
-  ...history: EventOf<C>[]
-) {
+export function given<C extends CatalogCategory, State>(aggregate: Aggregate<C, State>, ...history: EventOf<C>[]) {
   const state = fold(aggregate, history);
   return {
     state,

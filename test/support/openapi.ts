@@ -49,9 +49,7 @@ export function createResponseChecker(document: OpenApiDocument): ResponseChecke
     const validator = validators.get(ref) ?? ajv.compile({ $ref: ref });
     validators.set(ref, validator);
     if (validator(value)) return;
-    throw new Error(
-      `${what} differs from the document: ${ajv.errorsText(validator.errors)}\n${JSON.stringify(value)}`,
-    );
+    throw new Error(`${what} differs from the document: ${ajv.errorsText(validator.errors)}\n${JSON.stringify(value)}`);
   }
 
   function checkHeaders(what: string, declared: Record<string, Header | { $ref: string }>, actual: Headers) {
@@ -72,8 +70,7 @@ export function createResponseChecker(document: OpenApiDocument): ResponseChecke
 
   return {
     operations,
-    find: (method, path) =>
-      operations.find((item) => item.method === method && buildPathPattern(item.path).test(path)),
+    find: (method, path) => operations.find((item) => item.method === method && buildPathPattern(item.path).test(path)),
     check({ operationId, method, path, operation }, { status, headers, body }) {
       const what = `response ${status} of ${operationId}`;
       const documented = operation.responses[status];
@@ -81,10 +78,8 @@ export function createResponseChecker(document: OpenApiDocument): ResponseChecke
       const pointer = ["paths", path, method.toLowerCase(), "responses", String(status), "content"];
       validate(what, [...pointer, "application/json", "schema"], body);
       checkHeaders(what, documented.headers, headers);
-      if (!headers.get("Content-Type")?.startsWith("application/json"))
-        throw new Error(`${what} is not JSON`);
-      if (headers.get("Cache-Control") !== "no-store")
-        throw new Error(`${what} lacks Cache-Control: no-store`);
+      if (!headers.get("Content-Type")?.startsWith("application/json")) throw new Error(`${what} is not JSON`);
+      if (headers.get("Cache-Control") !== "no-store") throw new Error(`${what} lacks Cache-Control: no-store`);
     },
   };
 }

@@ -12,11 +12,7 @@ import {
   type InstallationReference,
   requestInstallation,
 } from "../../command/operations/installation-operations.ts";
-import {
-  grantMembership,
-  registerAnimal,
-  registerCustomer,
-} from "../../command/operations/people-operations.ts";
+import { grantMembership, registerAnimal, registerCustomer } from "../../command/operations/people-operations.ts";
 import { startCommand } from "../../command/start.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
@@ -84,13 +80,9 @@ export interface TestClinic {
   membershipId: string;
 }
 
-export async function createClinic(
-  log: EventLog,
-  environment: Environment = "production",
-): Promise<TestClinic> {
-  const [clinicId, branchId, otherBranchId, customerId, animalId, membershipId] = Array.from(
-    { length: 6 },
-    () => randomUUID(),
+export async function createClinic(log: EventLog, environment: Environment = "production"): Promise<TestClinic> {
+  const [clinicId, branchId, otherBranchId, customerId, animalId, membershipId] = Array.from({ length: 6 }, () =>
+    randomUUID(),
   ) as [string, string, string, string, string, string];
   const context = operatorContext();
   const place = { timezone: "Europe/Istanbul", currency: "TRY", locale: "tr-TR", city: null };
@@ -111,11 +103,7 @@ export async function createClinic(
     ...{ branchAccess: "all" as const, branchIds: [], acceptedAt: "2026-03-01T08:00:00.000Z" },
   };
   await registerCustomer(log, { customerId, clinicId, ...contact }, context);
-  await registerAnimal(
-    log,
-    { animalId, clinicId, customerId, ...animal, microchip: null, weightKg: null },
-    context,
-  );
+  await registerAnimal(log, { animalId, clinicId, customerId, ...animal, microchip: null, weightKg: null }, context);
   await grantMembership(log, { membershipId, clinicId, ...membership }, context);
   return { environment, clinicId, branchId, otherBranchId, customerId, animalId, membershipId };
 }

@@ -106,12 +106,7 @@ async function startTokenKeys() {
   return {
     issuer,
     jwksUrl: `${issuer}/.well-known/jwks.json`,
-    sign({
-      applicationId,
-      credentialId,
-      environment = "production",
-      scopes: granted = scopes,
-    }: PartnerClaims) {
+    sign({ applicationId, credentialId, environment = "production", scopes: granted = scopes }: PartnerClaims) {
       return new SignJWT({
         client_id: applicationId,
         credential_id: credentialId,

@@ -42,9 +42,7 @@ export async function sendRaw(url: string, ...parts: (string | Buffer)[]): Promi
   const answers = parse(Buffer.concat(chunks));
   for (const { status, headers } of answers) {
     if (status >= 200)
-      expect(headers["x-content-type-options"], `X-Content-Type-Options of a response ${status}`).to.equal(
-        "nosniff",
-      );
+      expect(headers["x-content-type-options"], `X-Content-Type-Options of a response ${status}`).to.equal("nosniff");
   }
   return answers;
 }
@@ -59,12 +57,7 @@ export async function sendOne(url: string, ...parts: (string | Buffer)[]): Promi
 /** Builds the bytes of a request. Adds `Host` and `Connection: close`, and adds `Content-Length` if there is a body. */
 export function requestText(start: string, headers: string[], body: string | Buffer = ""): Buffer {
   const length = Buffer.byteLength(body);
-  const all = [
-    "Host: test",
-    "Connection: close",
-    ...headers,
-    ...(length ? [`Content-Length: ${length}`] : []),
-  ];
+  const all = ["Host: test", "Connection: close", ...headers, ...(length ? [`Content-Length: ${length}`] : [])];
   return Buffer.concat([Buffer.from(`${start}\r\n${all.join("\r\n")}\r\n\r\n`, "latin1"), Buffer.from(body)]);
 }
 
@@ -91,10 +84,7 @@ function parse(bytes: Buffer): RawResponse[] {
     const [start = "", ...lines] = rest.subarray(0, end).toString("latin1").split("\r\n");
     const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(start)?.[1]);
     const headers = Object.fromEntries(
-      lines.map((line) => [
-        line.slice(0, line.indexOf(":")).toLowerCase(),
-        line.slice(line.indexOf(":") + 1).trim(),
-      ]),
+      lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 1).trim()]),
     );
     const length = status < 200 ? 0 : Number(headers["content-length"] ?? rest.length);
     const text = rest.subarray(end + 4, end + 4 + length).toString("utf8");

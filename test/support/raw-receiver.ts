@@ -13,9 +13,7 @@ export interface RawReceiver {
 }
 
 /** @param onRequest called for each request with the request's number on its connection, starting at 1 */
-export async function startRawReceiver(
-  onRequest: (socket: Socket, number: number) => void,
-): Promise<RawReceiver> {
+export async function startRawReceiver(onRequest: (socket: Socket, number: number) => void): Promise<RawReceiver> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     receiver.connections += 1;

@@ -118,8 +118,7 @@ export async function startReceiver(port = 0): Promise<Receiver> {
       for (const release of held) release();
       held.clear();
     },
-    listDeliveryRequests: (deliveryId) =>
-      requests.filter(({ headers }) => headers["webhook-id"] === deliveryId),
+    listDeliveryRequests: (deliveryId) => requests.filter(({ headers }) => headers["webhook-id"] === deliveryId),
     close: () => closeServer(server),
   };
 }
@@ -131,10 +130,7 @@ async function closeServer(server: Server): Promise<void> {
   await closed;
 }
 
-function respond(
-  response: ServerResponse,
-  { status = 200, headers = {}, body = "ok", mode }: Reaction,
-): void {
+function respond(response: ServerResponse, { status = 200, headers = {}, body = "ok", mode }: Reaction): void {
   if (response.destroyed || mode === "hang") return;
   if (mode === "close") {
     response.destroy();

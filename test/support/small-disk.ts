@@ -32,9 +32,7 @@ export function mountSmallDisk(test: Context, size: number): SmallDisk {
     });
   } catch (error) {
     fs.rmdirSync(folder);
-    process.stderr.write(
-      `skipped: a file system cannot be mounted here (${(error as Error).message.trim()})\n`,
-    );
+    process.stderr.write(`skipped: a file system cannot be mounted here (${(error as Error).message.trim()})\n`);
     test.skip();
   }
   const ballast = path.join(folder, "ballast");

@@ -156,8 +156,7 @@ export async function mochaGlobalTeardown(): Promise<void> {
   const failures: unknown[] = [];
   for (const clean of [...shared.cleanups].reverse()) await clean().catch((error) => failures.push(error));
   shared.servers = undefined;
-  if (failures.length > 0)
-    throw new AggregateError(failures, "servers or folders of tests could not be removed");
+  if (failures.length > 0) throw new AggregateError(failures, "servers or folders of tests could not be removed");
 }
 
 /** Ends the process after the time limit. A failed test can leave an open handle, which would keep mocha running. */

@@ -18,11 +18,7 @@ const DUMMY_HASH = "0".repeat(64);
  * @throws {ApiError} 401 `missing_token` or `invalid_token`
  * @throws {LogUnavailableError} if the event log cannot be read
  */
-export async function authenticate(
-  log: EventLog,
-  authorization: string | undefined,
-  now: number,
-): Promise<Auditor> {
+export async function authenticate(log: EventLog, authorization: string | undefined, now: number): Promise<Auditor> {
   const token = /^Bearer +(\S+)$/i.exec(authorization ?? "")?.[1];
   if (token === undefined) throw toUnauthorizedError("missing_token");
   const credential = readCredential(token);

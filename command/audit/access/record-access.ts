@@ -1,9 +1,5 @@
 import { randomUUID } from "node:crypto";
-import {
-  type AuditAccessEvent,
-  type AuditAction,
-  auditAccessCategory,
-} from "../../../shared/domain/events/audit.ts";
+import { type AuditAccessEvent, type AuditAction, auditAccessCategory } from "../../../shared/domain/events/audit.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { EMPTY_STREAM, type EventLog } from "../../../shared/eventstore/log.ts";
 import { type CommandContext, toMetadata } from "../../handling/handle.ts";

@@ -36,8 +36,7 @@ export function readQuery<Schema extends z.ZodType>(
   const checked = schema.safeParse(fields);
   if (checked.success) return checked.data;
   // A problem that concerns several options has an empty field name.
-  const getOptionName = (field: string) =>
-    field === "" ? "" : toOptionName(OPTION_BY_FIELD[field] ?? field);
+  const getOptionName = (field: string) => (field === "" ? "" : toOptionName(OPTION_BY_FIELD[field] ?? field));
   throw new InputError(formatProblems(toOptionProblems(checked.error, fields), getOptionName).trim());
 }
 

@@ -5,10 +5,7 @@ import { formatTableHead, formatTableRow } from "./table.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
 /** Prints events as a table or, with `--json`, as one JSON object per line. */
-export async function showEvents(
-  { actor, json, ...options }: CommandOptions,
-  terminal: AuditTerminal,
-): Promise<void> {
+export async function showEvents({ actor, json, ...options }: CommandOptions, terminal: AuditTerminal): Promise<void> {
   const query = readQuery(listQuery, options);
   await withAuditedAccess(terminal, { actor, action: "events", query: options }, async ({ client }) => {
     const progress = createScanProgress(terminal);

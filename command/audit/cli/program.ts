@@ -68,8 +68,7 @@ const SUBJECT_HELP: Record<(typeof subjectKinds)[number], string> = {
   customer: "events of a customer, and of the customer's animals and appointments",
   animal: "events of an animal and its appointments",
   clinic: "events of a clinic",
-  application:
-    "events of a partner application: credentials, installations, endpoints, appointments, deliveries",
+  application: "events of a partner application: credentials, installations, endpoints, appointments, deliveries",
   correlation: "events of one request, by its correlation id, and their consequences",
   auditor: "events of an auditor, including all recorded accesses",
 };
@@ -126,10 +125,7 @@ function addVerifyCommand(program: Program, terminal: AuditTerminal): void {
       "the trusted key (required): a thumbprint, or a file with a public key or a key set, such as the output of `keys`. Do not take the key from the export itself.",
     )
     .option("--clinic <uuid>", "expected clinic of the export")
-    .option(
-      "--from <time>",
-      "expected start of the range, as passed to `export`; `start` for the start of the log",
-    )
+    .option("--from <time>", "expected start of the range, as passed to `export`; `start` for the start of the log")
     .option("--to <time>", "expected end of the range, as passed to `export`")
     .option("--json", "print the result as one line of JSON")
     .addHelpText(
@@ -145,9 +141,7 @@ ${formatExample(`verify may.ndjson --key audit-keys.json --clinic ${EXAMPLE_CLIN
 function addKeysCommand(program: Program, terminal: AuditTerminal): void {
   program
     .command("keys")
-    .description(
-      "Prints a JSON Web Key Set with the public keys that verify exports. The first key signs new exports.",
-    )
+    .description("Prints a JSON Web Key Set with the public keys that verify exports. The first key signs new exports.")
     .option("--thumbprint", "print only the thumbprint of the signing key")
     .addHelpText("after", formatExample(`keys > audit-keys.json`))
     .action(async ({ thumbprint }: { thumbprint?: boolean }) => {

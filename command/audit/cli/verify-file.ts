@@ -41,8 +41,7 @@ export async function verifyFile(
   const getTrustedKey = await loadTrustedKeys(key);
   const verdict = await verifyExport(readLines(file), getTrustedKey, readQuery(expectedExport, options));
   if (json) await terminal.write(`${JSON.stringify(verdict)}\n`);
-  if (!verdict.ok)
-    throw new NotVerifiedError(`${file} is not verified: line ${verdict.line}: ${verdict.problem}`);
+  if (!verdict.ok) throw new NotVerifiedError(`${file} is not verified: line ${verdict.line}: ${verdict.problem}`);
   if (!json) await terminal.write(`${formatManifest(file, verdict.manifest)}\n`);
 }
 
@@ -50,8 +49,7 @@ async function loadTrustedKeys(key: string): Promise<GetTrustedKey> {
   // A thumbprint is never read as a file name: an attacker could provide a file with that name and another key.
   const text = isThumbprint(key.trim()) || !fs.existsSync(key) ? key : fs.readFileSync(key, "utf8");
   const getTrustedKey = await readTrustedKeys(text);
-  if (!getTrustedKey)
-    throw new InputError("--key must be a thumbprint or a file with a public key or key set");
+  if (!getTrustedKey) throw new InputError("--key must be a thumbprint or a file with a public key or key set");
   return getTrustedKey;
 }
 

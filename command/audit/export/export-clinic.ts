@@ -45,10 +45,7 @@ export interface ExportOptions extends Pick<EventReadOptions, "client" | "signal
  *
  * @throws {LogUnavailableError} possibly after some lines; the manifest is then missing
  */
-export async function exportClinic(
-  query: ExportQuery,
-  options: ExportOptions,
-): Promise<AsyncGenerator<string, void>> {
+export async function exportClinic(query: ExportQuery, options: ExportOptions): Promise<AsyncGenerator<string, void>> {
   return generateLines(query, options, await readLogEnd(options.client));
 }
 

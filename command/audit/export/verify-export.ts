@@ -68,9 +68,7 @@ export async function verifyExport(
   if (previous === undefined) return rejectNextLine("the file is empty; the manifest is missing");
   if (eventLine.safeParse(parseJson(previous)).success) {
     const problem = verifyEventLine(previous, summary);
-    return rejectNextLine(
-      problem ?? "the file ends here; the manifest is missing, and events may be missing",
-    );
+    return rejectNextLine(problem ?? "the file ends here; the manifest is missing, and events may be missing");
   }
   const result = await verifyManifestLine(previous, summary, getTrustedKey);
   if ("problem" in result) return { ok: false, ...result };
@@ -79,17 +77,13 @@ export async function verifyExport(
 }
 
 /** Returns the differences between a verified manifest and the expected export; undefined if there is none. */
-function describeDifferences(
-  { clinicId, stored }: Manifest,
-  { clinic, from, to }: ExpectedExport,
-): string | undefined {
+function describeDifferences({ clinicId, stored }: Manifest, { clinic, from, to }: ExpectedExport): string | undefined {
   const differences: string[] = [];
   if (clinic !== undefined && clinicId !== clinic)
     differences.push(`expected clinic ${clinic}, but the manifest says ${clinicId}`);
   if (from !== undefined && stored.from !== from)
     differences.push(`expected from ${from ?? "start"}, but the manifest says ${stored.from ?? "start"}`);
-  if (to !== undefined && stored.to !== to)
-    differences.push(`expected to ${to}, but the manifest says ${stored.to}`);
+  if (to !== undefined && stored.to !== to) differences.push(`expected to ${to}, but the manifest says ${stored.to}`);
   return differences.length > 0 ? `it is not the expected export: ${differences.join("; ")}` : undefined;
 }
 
@@ -102,9 +96,7 @@ function verifyEventLine(text: string, summary: ReadSummary): string | undefined
   const value = parseJson(text);
   const line = eventLine.safeParse(value);
   if (!line.success) {
-    return manifestLine.safeParse(value).success
-      ? "the manifest is not the last line"
-      : "the line is not an event";
+    return manifestLine.safeParse(value).success ? "the manifest is not the last line" : "the line is not an event";
   }
   const { chain, event } = line.data;
   if (!isCanonicalLine(text, value)) return "the line is not in its canonical form";
@@ -165,8 +157,7 @@ async function verifySignature(
   try {
     const options = { algorithms: ["EdDSA"] };
     const { payload, protectedHeader } = await compactVerify(signature, getTrustedKey, options);
-    if (protectedHeader.typ !== SIGNATURE_TYPE)
-      return { problem: "the signature is not for an audit export" };
+    if (protectedHeader.typ !== SIGNATURE_TYPE) return { problem: "the signature is not for an audit export" };
     return { text: Buffer.from(payload).toString("utf8") };
   } catch (error) {
     if (error instanceof UntrustedKeyError) return { problem: error.message };

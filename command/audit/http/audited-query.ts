@@ -15,10 +15,7 @@ export type AuditHandler = (ctx: AuditContext) => Promise<void>;
  *
  * @throws {ApiError} 400 `invalid_query`, with details that name the invalid parameters
  */
-export function readQuery<Schema extends z.ZodType>(
-  query: AuditContext["query"],
-  schema: Schema,
-): z.output<Schema> {
+export function readQuery<Schema extends z.ZodType>(query: AuditContext["query"], schema: Schema): z.output<Schema> {
   const repeated = Object.keys(query).filter((name) => Array.isArray(query[name]));
   const checked = schema.safeParse(query);
   if (checked.success && repeated.length === 0) return checked.data;

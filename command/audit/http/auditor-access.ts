@@ -51,9 +51,7 @@ export function requireAuditor(log: EventLog): Koa.Middleware<AuditorState> {
  * Creates a function that authenticates requests and that keeps a flood of invalid credentials away from the event
  * log. The function throws the errors of {@link authenticate}, and {@link ApiError} 429 during a flood.
  */
-function createAuthenticator(
-  log: EventLog,
-): (ctx: Koa.ParameterizedContext<AuditorState>) => Promise<Auditor> {
+function createAuthenticator(log: EventLog): (ctx: Koa.ParameterizedContext<AuditorState>) => Promise<Auditor> {
   const invalidCredentials = new RateLimiterMemory({
     points: MAX_INVALID_CREDENTIALS_PER_MINUTE,
     duration: 60,

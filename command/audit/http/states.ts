@@ -69,7 +69,6 @@ async function* toLines(first: object, rest: AsyncIterable<object>): AsyncGenera
 
 /** Converts {@link UnreadableStreamError} to {@link ApiError} 409. Rethrows any other error. */
 function throwStreamNotReadable(error: unknown): never {
-  if (error instanceof UnreadableStreamError)
-    throw new ApiError(409, "stream_not_readable", { cause: error });
+  if (error instanceof UnreadableStreamError) throw new ApiError(409, "stream_not_readable", { cause: error });
   throw error;
 }

@@ -14,10 +14,7 @@ const PAGE_TIMEOUT_MS = 10_000;
  *
  * @throws {LogUnavailableError} if the event log cannot be read
  */
-export async function* readStreamEvents(
-  client: EventStoreDBClient,
-  stream: string,
-): AsyncGenerator<LogEvent> {
+export async function* readStreamEvents(client: EventStoreDBClient, stream: string): AsyncGenerator<LogEvent> {
   for (let from = 0n; ; ) {
     const page = await readPage(client, stream, from);
     yield* page;
@@ -35,8 +32,7 @@ async function readPage(client: EventStoreDBClient, stream: string, from: bigint
   });
   const events: LogEvent[] = [];
   try {
-    for await (const { event } of readWithin(PAGE_TIMEOUT_MS, read))
-      if (event) events.push(toLogEvent(event));
+    for await (const { event } of readWithin(PAGE_TIMEOUT_MS, read)) if (event) events.push(toLogEvent(event));
   } catch (error) {
     if (error instanceof StreamNotFoundError) return [];
     throw error;

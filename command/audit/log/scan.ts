@@ -99,8 +99,7 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<LogEvent, v
       watchdog.restart();
       if (position === through) return;
     }
-    if (!signal.aborted)
-      throw new LogUnavailableError("the event log ended the subscription before the scan's end");
+    if (!signal.aborted) throw new LogUnavailableError("the event log ended the subscription before the scan's end");
   } catch (error) {
     if (!signal.aborted) throw toLogError(error);
   } finally {

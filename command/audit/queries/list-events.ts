@@ -12,13 +12,7 @@ import {
   type SubjectKind,
   subjectKinds,
 } from "../related-events/related-events.ts";
-import {
-  createEventFilter,
-  EMPTY_RANGE_ISSUE,
-  filterFields,
-  isRangeNotEmpty,
-  streamField,
-} from "./query-fields.ts";
+import { createEventFilter, EMPTY_RANGE_ISSUE, filterFields, isRangeNotEmpty, streamField } from "./query-fields.ts";
 
 const subjectFields = Object.fromEntries(subjectKinds.map((kind) => [kind, uuid.optional()])) as Record<
   SubjectKind,
@@ -41,10 +35,9 @@ const listFields = {
 
 export const listQuery = z
   .strictObject(listFields)
-  .refine(
-    (query) => [query.stream, ...subjectKinds.map((kind) => query[kind])].filter(Boolean).length === 1,
-    { message: `must have exactly one of stream, ${subjectKinds.join(", ")}` },
-  )
+  .refine((query) => [query.stream, ...subjectKinds.map((kind) => query[kind])].filter(Boolean).length === 1, {
+    message: `must have exactly one of stream, ${subjectKinds.join(", ")}`,
+  })
   .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
 export type ListQuery = z.output<typeof listQuery>;
 

@@ -17,11 +17,7 @@ export const filterFields = {
   type: z
     .string()
     .transform((text) => text.split(",").map((type) => type.trim()))
-    .pipe(
-      z.array(
-        z.string().refine((type) => eventTypes.has(type), "must name event types, such as ClinicRegistered"),
-      ),
-    )
+    .pipe(z.array(z.string().refine((type) => eventTypes.has(type), "must name event types, such as ClinicRegistered")))
     .optional(),
   actor: boundedText(220).optional(),
 };

@@ -134,13 +134,7 @@ function addWithinLimit(ids: Set<string>, id: string, maxIds: number): void {
 }
 
 /** Prefixes of the streams that can contain events related to an appointment. */
-const APPOINTMENT_PREFIXES = [
-  "appointment-",
-  "queueTicket-",
-  "webhookDelivery-",
-  "webhookEndpoint-",
-  "sandbox-",
-];
+const APPOINTMENT_PREFIXES = ["appointment-", "queueTicket-", "webhookDelivery-", "webhookEndpoint-", "sandbox-"];
 
 /** By kind of subject, the prefixes of the streams that can contain related events. Undefined for all streams. */
 const STREAM_PREFIXES = {

@@ -29,11 +29,7 @@ function* compare(path: string, before: unknown, after: unknown): Generator<Chan
   };
 }
 
-function* compareFields(
-  path: string,
-  before: Map<string, unknown>,
-  after: Map<string, unknown>,
-): Generator<Change> {
+function* compareFields(path: string, before: Map<string, unknown>, after: Map<string, unknown>): Generator<Change> {
   for (const key of new Set([...before.keys(), ...after.keys()])) {
     const inner = path === "" || key.startsWith("[") ? `${path}${key}` : `${path}.${key}`;
     yield* compare(inner, before.get(key), after.get(key));

@@ -17,10 +17,7 @@ export interface ReplayStep {
 }
 
 /** Yields each event of a stream with its changes and the resulting state. Throws the errors of {@link foldStream}. */
-export async function* replayStream(
-  stream: string,
-  readOptions: StreamReadOptions,
-): AsyncGenerator<ReplayStep, void> {
+export async function* replayStream(stream: string, readOptions: StreamReadOptions): AsyncGenerator<ReplayStep, void> {
   for await (const { event, before, after } of foldStream(stream, readOptions)) {
     yield { event, changes: findChanges(before, after), state: after ?? null };
   }
@@ -58,8 +55,7 @@ export async function* foldStream(
   for await (const { auditEvent, parsed } of readStreamEvents(client, stream)) {
     if (!isVisible(auditEvent) || !isIncluded(auditEvent)) continue;
     const { id, revision, position, problem } = auditEvent;
-    if (!parsed)
-      throw new UnreadableStreamError(`stream ${stream} cannot be read at revision ${revision}: ${problem}`);
+    if (!parsed) throw new UnreadableStreamError(`stream ${stream} cannot be read at revision ${revision}: ${problem}`);
     const location = { id, stream, revision: BigInt(revision), position: BigInt(position) };
     const before = state;
     state = fold(before, { ...parsed, ...location } as RecordedEvent);

@@ -46,10 +46,7 @@ export interface StateDiff {
  * @throws {UnreadableStreamError} if this release cannot read an event of the stream
  * @throws {LogUnavailableError} if the event log cannot be read
  */
-export async function getStateAt(
-  query: StateQuery,
-  readOptions: StreamReadOptions,
-): Promise<StreamState | undefined> {
+export async function getStateAt(query: StateQuery, readOptions: StreamReadOptions): Promise<StreamState | undefined> {
   const { stream } = query;
   const folded = await foldUpTo(stream, query.at, query.by, readOptions);
   return folded && { stream, last: folded.last, state: folded.state ?? null };
@@ -59,10 +56,7 @@ export async function getStateAt(
  * Returns the differences between the states of a stream at two points in its history. Returns undefined and throws
  * errors as {@link getStateAt} does.
  */
-export async function compareStates(
-  query: DiffQuery,
-  readOptions: StreamReadOptions,
-): Promise<StateDiff | undefined> {
+export async function compareStates(query: DiffQuery, readOptions: StreamReadOptions): Promise<StateDiff | undefined> {
   const { stream, by } = query;
   const from = await foldUpTo(stream, query.from, by, readOptions);
   const to = await foldUpTo(stream, query.to, by, readOptions);

@@ -64,11 +64,8 @@ export const appointmentCommands: Command[] = [
       reason: defineNullableTextOption(requestFields.reason, "reason for the appointment"),
       notes: defineNullableTextOption(requestFields.notes, "notes"),
     },
-    run: (
-      log,
-      { id: appointmentId, clinic: clinicId, branch: branchId, animal: animalId, ...rest },
-      context,
-    ) => requestAppointment(log, { appointmentId, clinicId, branchId, animalId, ...rest }, context),
+    run: (log, { id: appointmentId, clinic: clinicId, branch: branchId, animal: animalId, ...rest }, context) =>
+      requestAppointment(log, { appointmentId, clinicId, branchId, animalId, ...rest }, context),
   }),
   defineCommand(appointmentCategory, {
     name: "appointment import",
@@ -84,15 +81,8 @@ export const appointmentCommands: Command[] = [
         "the customer; default: the owner of the animal",
         "uuid",
       ),
-      scheduledAt: defineTextOption(
-        importFields.scheduledAt,
-        "start time, in the past or future",
-        "date-time",
-      ),
-      durationMinutes: defineNumberOption(
-        importFields.durationMinutes.default(30),
-        "duration in minutes; default: 30",
-      ),
+      scheduledAt: defineTextOption(importFields.scheduledAt, "start time, in the past or future", "date-time"),
+      durationMinutes: defineNumberOption(importFields.durationMinutes.default(30), "duration in minutes; default: 30"),
       reason: defineNullableTextOption(importFields.reason, "reason for the appointment"),
       notes: defineNullableTextOption(importFields.notes, "notes"),
       status: defineTextOption(

@@ -14,8 +14,7 @@ const auditorFields = auditorCategory.events.AuditorRegistered.shape;
 export const auditorCommands: Command[] = [
   defineCommand(auditorCategory, {
     name: "auditor register",
-    summary:
-      "Registers an auditor, who may read recorded events. The auditor's credential is shown only once.",
+    summary: "Registers an auditor, who may read recorded events. The auditor's credential is shown only once.",
     example: "--name 'Ada Example' --clinics 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001",
     options: {
       id: defineNewIdOption("the new auditor's id"),
@@ -25,11 +24,7 @@ export const auditorCommands: Command[] = [
         "clinics whose records the auditor may see, separated by commas; default: all records, including those that belong to no clinic",
         "uuids",
       ),
-      expiresAt: defineNullableTextOption(
-        auditorFields.expiresAt,
-        "time at which the credential expires",
-        "date-time",
-      ),
+      expiresAt: defineNullableTextOption(auditorFields.expiresAt, "time at which the credential expires", "date-time"),
     },
     isImportable: false,
     async run(log, { id: auditorId, name, clinics: clinicIds, expiresAt }, context) {

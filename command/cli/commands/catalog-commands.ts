@@ -59,16 +59,14 @@ export const catalogCommands: Command[] = [
     summary: "Removes a service from the catalog.",
     example: `${ID_OPTION} ${CLINIC_OPTION}`,
     options: serviceOptions,
-    run: (log, { id: serviceId, clinic: clinicId }, context) =>
-      withdrawService(log, { serviceId, clinicId }, context),
+    run: (log, { id: serviceId, clinic: clinicId }, context) => withdrawService(log, { serviceId, clinicId }, context),
   }),
   defineCommand(serviceCategory, {
     name: "service reinstate",
     summary: "Offers a withdrawn service again.",
     example: `${ID_OPTION} ${CLINIC_OPTION}`,
     options: serviceOptions,
-    run: (log, { id: serviceId, clinic: clinicId }, context) =>
-      reinstateService(log, { serviceId, clinicId }, context),
+    run: (log, { id: serviceId, clinic: clinicId }, context) => reinstateService(log, { serviceId, clinicId }, context),
   }),
   defineCommand(resourceCategory, {
     name: "resource add",
@@ -84,29 +82,21 @@ export const catalogCommands: Command[] = [
         resourceFields.capacity.default(1),
         "number of simultaneous appointments; default: 1",
       ),
-      timezone: defineNullableTextOption(
-        timeZone,
-        "IANA time zone; default: time zone of the clinic",
-        "zone",
-      ),
+      timezone: defineNullableTextOption(timeZone, "IANA time zone; default: time zone of the clinic", "zone"),
       metadata: defineJsonOption(
         resourceFields.metadata.default({}),
         "other properties of the resource, as a JSON object",
       ),
     },
-    run: (
-      log,
-      { id: resourceId, clinic: clinicId, branch: branchId, type: resourceType, ...rest },
-      context,
-    ) => addResource(log, { resourceId, clinicId, branchId, resourceType, ...rest }, context),
+    run: (log, { id: resourceId, clinic: clinicId, branch: branchId, type: resourceType, ...rest }, context) =>
+      addResource(log, { resourceId, clinicId, branchId, resourceType, ...rest }, context),
   }),
   defineCommand(resourceCategory, {
     name: "resource retire",
     summary: "Retires a resource. A retired resource cannot be allocated.",
     example: `${ID_OPTION} ${CLINIC_OPTION}`,
     options: resourceOptions,
-    run: (log, { id: resourceId, clinic: clinicId }, context) =>
-      retireResource(log, { resourceId, clinicId }, context),
+    run: (log, { id: resourceId, clinic: clinicId }, context) => retireResource(log, { resourceId, clinicId }, context),
   }),
   defineCommand(resourceCategory, {
     name: "rule set",
@@ -119,24 +109,10 @@ export const catalogCommands: Command[] = [
       weekday: defineNumberOption(ruleFields.weekday, "0 (Sunday) to 6 (Saturday)"),
       startsAt: defineTextOption(ruleFields.startsAt, "start, as a time of day", "HH:MM:SS"),
       endsAt: defineTextOption(ruleFields.endsAt, "end, as a time of the same day", "HH:MM:SS"),
-      validFrom: defineNullableTextOption(
-        ruleFields.validFrom,
-        "first day on which the rule applies",
-        "YYYY-MM-DD",
-      ),
-      validUntil: defineNullableTextOption(
-        ruleFields.validUntil,
-        "last day on which the rule applies",
-        "YYYY-MM-DD",
-      ),
-      type: defineTextOption(
-        ruleFields.ruleType.default("opening_hours"),
-        "type of the rule; default: opening_hours",
-      ),
-      recurrence: defineJsonOption(
-        ruleFields.recurrence.default(null),
-        "recurrence of the rule, as a JSON object",
-      ),
+      validFrom: defineNullableTextOption(ruleFields.validFrom, "first day on which the rule applies", "YYYY-MM-DD"),
+      validUntil: defineNullableTextOption(ruleFields.validUntil, "last day on which the rule applies", "YYYY-MM-DD"),
+      type: defineTextOption(ruleFields.ruleType.default("opening_hours"), "type of the rule; default: opening_hours"),
+      recurrence: defineJsonOption(ruleFields.recurrence.default(null), "recurrence of the rule, as a JSON object"),
     },
     getStreamId: (values) => values.resource,
     run: (log, { id: ruleId, clinic: clinicId, resource: resourceId, type: ruleType, ...rest }, context) =>

@@ -19,8 +19,7 @@ import {
   timeZone,
 } from "../framework/option.ts";
 
-const { ClinicRegistered, ClinicSuspended, BranchOpened, SubscriptionChanged, EntitlementSet } =
-  clinicCategory.events;
+const { ClinicRegistered, ClinicSuspended, BranchOpened, SubscriptionChanged, EntitlementSet } = clinicCategory.events;
 const clinicFields = ClinicRegistered.shape;
 const CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
@@ -31,19 +30,11 @@ export const clinicCommands: Command[] = [
   defineCommand(clinicCategory, {
     name: "clinic register",
     summary: "Registers a clinic. The new clinic is active and has no branches.",
-    example:
-      "--slug lake-vets --name 'Lake Vets' --timezone Europe/Zurich --currency CHF --locale de-CH --city Zug",
+    example: "--slug lake-vets --name 'Lake Vets' --timezone Europe/Zurich --currency CHF --locale de-CH --city Zug",
     options: {
       id: defineNewIdOption("the new clinic's id"),
-      environment: defineTextOption(
-        clinicFields.environment.default("production"),
-        "sandbox or production",
-        "name",
-      ),
-      slug: defineTextOption(
-        clinicFields.slug,
-        "short name for URLs: lower-case letters, digits and hyphens",
-      ),
+      environment: defineTextOption(clinicFields.environment.default("production"), "sandbox or production", "name"),
+      slug: defineTextOption(clinicFields.slug, "short name for URLs: lower-case letters, digits and hyphens"),
       name: defineTextOption(clinicFields.name, "name"),
       timezone: defineTextOption(timeZone, "IANA time zone, such as Europe/Zurich", "zone"),
       currency: defineTextOption(clinicFields.currency, "ISO 4217 code, such as CHF", "code"),
@@ -61,8 +52,7 @@ export const clinicCommands: Command[] = [
   }),
   defineCommand(clinicCategory, {
     name: "clinic suspend",
-    summary:
-      "Suspends a clinic. Until the clinic is reinstated, its portal users and partners have no access.",
+    summary: "Suspends a clinic. Until the clinic is reinstated, its portal users and partners have no access.",
     example: `--id ${CLINIC_ID} --reason 'Invoice overdue'`,
     options: { id: clinic, reason },
     run: (log, { id: clinicId, reason }, context) => suspendClinic(log, { clinicId, reason }, context),
@@ -110,10 +100,7 @@ export const clinicCommands: Command[] = [
       id: clinic,
       key: defineTextOption(EntitlementSet.shape.key, "name of the entitlement, such as scheduling.advanced"),
       disabled: defineFlagOption("disable the entitlement instead of enabling it"),
-      limit: defineNumberOption(
-        EntitlementSet.shape.limit.default(null),
-        "quantity of a counted entitlement",
-      ),
+      limit: defineNumberOption(EntitlementSet.shape.limit.default(null), "quantity of a counted entitlement"),
       effectiveUntil: defineNullableTextOption(
         EntitlementSet.shape.effectiveUntil,
         "time at which the entitlement ends",

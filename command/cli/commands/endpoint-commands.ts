@@ -37,11 +37,7 @@ export const endpointCommands: Command[] = [
     "Stops deliveries to a webhook endpoint until the endpoint is enabled again.",
     disableEndpoint,
   ),
-  defineEndpointCommand(
-    "enable",
-    "Enables a disabled webhook endpoint and resumes its deliveries.",
-    enableEndpoint,
-  ),
+  defineEndpointCommand("enable", "Enables a disabled webhook endpoint and resumes its deliveries.", enableEndpoint),
   defineEndpointCommand("revoke", "Revokes a webhook endpoint permanently.", revokeEndpoint),
   defineCommand(webhookEndpointCategory, {
     name: "webhooks test",

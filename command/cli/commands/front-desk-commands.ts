@@ -32,8 +32,7 @@ function defineTicketTransition(verb: string, summary: string, operation: typeof
     summary,
     example: `${ID_OPTION} ${CLINIC_OPTION}`,
     options: { id: defineIdOption("the ticket"), clinic },
-    run: (log, { id: ticketId, clinic: clinicId }, context) =>
-      operation(log, { ticketId, clinicId }, context),
+    run: (log, { id: ticketId, clinic: clinicId }, context) => operation(log, { ticketId, clinicId }, context),
   });
 }
 
@@ -77,11 +76,7 @@ export const frontDeskCommands: Command[] = [
       visit: defineNullableTextOption(ticketFields.visitId, "the visit", "uuid"),
       animal: defineNullableTextOption(ticketFields.animalId, "the animal", "uuid"),
       number: defineTextOption(ticketFields.ticketNumber, "ticket number that the front desk calls"),
-      date: defineTextOption(
-        ticketFields.queueDate,
-        "date of the queue, in the clinic's time zone",
-        "YYYY-MM-DD",
-      ),
+      date: defineTextOption(ticketFields.queueDate, "date of the queue, in the clinic's time zone", "YYYY-MM-DD"),
       arrivalType: defineTextOption(
         ticketFields.arrivalType.default("appointment"),
         "type of arrival, such as walk_in; default: appointment",
@@ -97,14 +92,7 @@ export const frontDeskCommands: Command[] = [
       notes: defineNullableTextOption(ticketFields.notes, "notes"),
     },
     run: (log, values, context) => {
-      const {
-        id: ticketId,
-        clinic: clinicId,
-        branch: branchId,
-        number: ticketNumber,
-        date,
-        ...rest
-      } = values;
+      const { id: ticketId, clinic: clinicId, branch: branchId, number: ticketNumber, date, ...rest } = values;
       const { appointment: appointmentId, visit: visitId, animal: animalId, ...more } = rest;
       const ids = { ticketId, clinicId, branchId, appointmentId, visitId, animalId };
       return issueTicket(log, { ...ids, ticketNumber, queueDate: date, ...more }, context);

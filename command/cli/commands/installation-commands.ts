@@ -68,10 +68,7 @@ export const installationCommands: Command[] = [
         "the branches, separated by commas; default: all",
         "uuids",
       ),
-      rateLimit: defineNumberOption(
-        approvalFields.rateLimitPerMinute.optional(),
-        "requests per minute; default: 120",
-      ),
+      rateLimit: defineNumberOption(approvalFields.rateLimitPerMinute.optional(), "requests per minute; default: 120"),
     },
     getStreamId: toStreamId,
     run: (log, { membership: membershipId, scopes, branches, rateLimit, ...values }, context) => {
@@ -94,11 +91,7 @@ export const installationCommands: Command[] = [
     },
     getStreamId: toStreamId,
     run: (log, { scopes, branches, ...values }, context) =>
-      narrowInstallation(
-        log,
-        { ...toReference(values), ...omitUndefined({ scopes, branchIds: branches }) },
-        context,
-      ),
+      narrowInstallation(log, { ...toReference(values), ...omitUndefined({ scopes, branchIds: branches }) }, context),
   }),
   defineCommand(installationCategory, {
     name: "installation agree-rate",
@@ -114,12 +107,10 @@ export const installationCommands: Command[] = [
   }),
   defineCommand(installationCategory, {
     name: "installation revoke",
-    summary:
-      "Revokes an application's access to a clinic immediately. The application may request access again.",
+    summary: "Revokes an application's access to a clinic immediately. The application may request access again.",
     example: `${INSTALLATION_EXAMPLE} --reason 'Not used any more'`,
     options: { ...installationOptions, reason },
     getStreamId: toStreamId,
-    run: (log, { reason, ...values }, context) =>
-      revokeInstallation(log, { ...toReference(values), reason }, context),
+    run: (log, { reason, ...values }, context) => revokeInstallation(log, { ...toReference(values), reason }, context),
   }),
 ];

@@ -32,8 +32,7 @@ const origin = defineTextOption(
 export const partnerCommands: Command[] = [
   defineCommand(partnerApplicationCategory, {
     name: "partner register",
-    summary:
-      "Registers a partner's application in one environment. The application's id is its OAuth client id.",
+    summary: "Registers a partner's application in one environment. The application's id is its OAuth client id.",
     example: "--name 'Pet Planner' --environment sandbox --scopes clinic:read,appointments:read",
     options: {
       id: defineNewIdOption("the new application's id"),
@@ -49,13 +48,11 @@ export const partnerCommands: Command[] = [
     summary: "Revokes an application's access to all clinics permanently.",
     example: `--id ${APPLICATION_ID} --reason 'Contract ended'`,
     options: { id: application, reason },
-    run: (log, { id: applicationId, reason }, context) =>
-      revokeApplication(log, { applicationId, reason }, context),
+    run: (log, { id: applicationId, reason }, context) => revokeApplication(log, { applicationId, reason }, context),
   }),
   defineCommand(partnerApplicationCategory, {
     name: "partner issue-credential",
-    summary:
-      "Issues a client secret. The secret is shown only once. An application can have two active secrets.",
+    summary: "Issues a client secret. The secret is shown only once. An application can have two active secrets.",
     example: `--application ${APPLICATION_ID}`,
     options: { application },
     isImportable: false,
@@ -86,8 +83,7 @@ export const partnerCommands: Command[] = [
   }),
   defineCommand(partnerApplicationCategory, {
     name: "partner withdraw-origin",
-    summary:
-      "Withdraws the approval of an origin. Deliveries to the origin are held until it is approved again.",
+    summary: "Withdraws the approval of an origin. Deliveries to the origin are held until it is approved again.",
     example: `--application ${APPLICATION_ID} --origin https://hooks.example.com`,
     options: { application, origin },
     getStreamId: (values) => values.application,

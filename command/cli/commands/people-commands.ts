@@ -1,8 +1,4 @@
-import {
-  membershipCategory,
-  portalUserCategory,
-  staffCategory,
-} from "../../../shared/domain/events/people.ts";
+import { membershipCategory, portalUserCategory, staffCategory } from "../../../shared/domain/events/people.ts";
 import {
   acceptMembership,
   changePermissions,
@@ -140,15 +136,13 @@ export const peopleCommands: Command[] = [
     summary: "Deactivates a staff member.",
     example: `${ID_OPTION} ${CLINIC_OPTION}`,
     options: staffOptions,
-    run: (log, { id: staffId, clinic: clinicId }, context) =>
-      deactivateStaff(log, { staffId, clinicId }, context),
+    run: (log, { id: staffId, clinic: clinicId }, context) => deactivateStaff(log, { staffId, clinicId }, context),
   }),
   defineCommand(staffCategory, {
     name: "staff reactivate",
     summary: "Reactivates a staff member.",
     example: `${ID_OPTION} ${CLINIC_OPTION}`,
     options: staffOptions,
-    run: (log, { id: staffId, clinic: clinicId }, context) =>
-      reactivateStaff(log, { staffId, clinicId }, context),
+    run: (log, { id: staffId, clinic: clinicId }, context) => reactivateStaff(log, { staffId, clinicId }, context),
   }),
 ];

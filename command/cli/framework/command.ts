@@ -102,9 +102,7 @@ export function defineCommand<O extends Options>(
   const { name, summary, example, options, isImportable = true } = declaration;
   const getStreamId = declaration.getStreamId ?? ((values) => (values as { id?: string }).id);
   const [noun = "", verb = ""] = name.split(" ");
-  const schema = z.strictObject(
-    Object.fromEntries(Object.entries(options).map(([key, { schema }]) => [key, schema])),
-  );
+  const schema = z.strictObject(Object.fromEntries(Object.entries(options).map(([key, { schema }]) => [key, schema])));
   return {
     ...{ noun, verb, summary, example, options, isImportable },
     check(given, generatesIds) {
@@ -136,9 +134,7 @@ function pickValidValues(options: Options, given: Record<string, unknown>): Reco
 }
 
 function generateIds(options: Options, given: Record<string, unknown>): Record<string, string> {
-  const missing = Object.keys(options).filter(
-    (name) => options[name]?.isGenerated && given[name] === undefined,
-  );
+  const missing = Object.keys(options).filter((name) => options[name]?.isGenerated && given[name] === undefined);
   return Object.fromEntries(missing.map((name) => [name, randomUUID()]));
 }
 

@@ -25,20 +25,12 @@ function createOption<Schema extends z.ZodType>(
 }
 
 /** Defines an option with a text value. */
-export function defineTextOption<Schema extends z.ZodType>(
-  schema: Schema,
-  help: string,
-  placeholder = "text",
-) {
+export function defineTextOption<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
   return createOption(schema, help, placeholder, (given) => given);
 }
 
 /** Defines an option with an optional text: null if the option is omitted or, on the command line, empty. */
-export function defineNullableTextOption<Schema extends z.ZodType>(
-  schema: Schema,
-  help: string,
-  placeholder = "text",
-) {
+export function defineNullableTextOption<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
   return createOption(schema.nullable().default(null), help, placeholder, toNullIfEmpty);
 }
 
@@ -46,19 +38,13 @@ export function defineNullableTextOption<Schema extends z.ZodType>(
  * Defines an option that changes a stored text. An omitted option leaves the text unchanged. An empty value clears the
  * text (null).
  */
-export function defineTextChangeOption<Schema extends z.ZodType>(
-  schema: Schema,
-  help: string,
-  placeholder = "text",
-) {
+export function defineTextChangeOption<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
   return createOption(schema.optional(), help, placeholder, toNullIfEmpty);
 }
 
 /** Defines an option with a numeric value. */
 export function defineNumberOption<Schema extends z.ZodType>(schema: Schema, help: string) {
-  return createOption(schema, help, "number", (given) =>
-    /^-?\d+(\.\d+)?$/.test(given) ? Number(given) : given,
-  );
+  return createOption(schema, help, "number", (given) => (/^-?\d+(\.\d+)?$/.test(given) ? Number(given) : given));
 }
 
 /** Defines an option without a value: true if given, otherwise false. */
@@ -67,11 +53,7 @@ export function defineFlagOption(help: string) {
 }
 
 /** Defines an option with a list of values, separated by commas on the command line. */
-export function defineListOption<Schema extends z.ZodType>(
-  schema: Schema,
-  help: string,
-  placeholder = "list",
-) {
+export function defineListOption<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "list") {
   return createOption(schema, help, placeholder, (given) => given.split(",").map((item) => item.trim()));
 }
 

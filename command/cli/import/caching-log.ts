@@ -47,12 +47,7 @@ export function createCachingEventLog(log: EventLog, appends: "through" | "kept"
   };
 }
 
-function toRecordedEvents(
-  stream: string,
-  lastRevision: bigint,
-  events: NewEvent[],
-  position: bigint,
-): RecordedEvent[] {
+function toRecordedEvents(stream: string, lastRevision: bigint, events: NewEvent[], position: bigint): RecordedEvent[] {
   return events.map(({ id, event, metadata }, index) => {
     const revision = lastRevision + 1n + BigInt(index);
     const stored = { ...metadata, schemaVersion: getCurrentVersion(event.type) };

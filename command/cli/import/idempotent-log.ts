@@ -56,10 +56,7 @@ export async function createIdempotentEventLog(log: EventLog, command: Repeatabl
  * @param isOwn returns true for the metadata of an event of the command
  * @throws {AlreadyAppliedError} from the reads of the event log
  */
-export function createRecognizingEventLog(
-  log: EventLog,
-  isOwn: (metadata: EventMetadata) => boolean,
-): EventLog {
+export function createRecognizingEventLog(log: EventLog, isOwn: (metadata: EventMetadata) => boolean): EventLog {
   const recognizingLog: EventLog = {
     ...log,
     async read<Event extends CatalogEvent>(stream: string, upTo?: bigint) {

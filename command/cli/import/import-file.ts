@@ -60,12 +60,7 @@ const INTERRUPTED_NOTE = "finishing the lines in progress; press Ctrl-C again to
 /**
  * Creates an event log that retries its operations, and reports when the log becomes unavailable or available again.
  */
-function createReportingLog(
-  log: EventLog,
-  seconds: number,
-  signal: AbortSignal,
-  report: ImportReport,
-): EventLog {
+function createReportingLog(log: EventLog, seconds: number, signal: AbortSignal, report: ImportReport): EventLog {
   return createRetryingEventLog(log, {
     timeoutMs: seconds * 1000,
     signal,

@@ -24,9 +24,7 @@ export interface InvalidLine {
 }
 
 const importableCommands = new Map(
-  commands
-    .filter(({ isImportable }) => isImportable)
-    .map((command) => [`${command.noun} ${command.verb}`, command]),
+  commands.filter(({ isImportable }) => isImportable).map((command) => [`${command.noun} ${command.verb}`, command]),
 );
 
 /** Maximum number of problems that are reported for one line. */
@@ -41,8 +39,7 @@ export function parseLine(text: string): CommandLine | InvalidLine {
   const { command: name, ...given } = value as Record<string, unknown>;
   if (name === undefined) return createInvalidCommandLine("is missing");
   const command = typeof name === "string" ? importableCommands.get(name) : undefined;
-  if (!command)
-    return createInvalidCommandLine(`${describeName(name)} cannot be imported; see \`import --help\``);
+  if (!command) return createInvalidCommandLine(`${describeName(name)} cannot be imported; see \`import --help\``);
   const checked = command.check(given, false);
   if ("prepared" in checked) {
     const contentKey = JSON.stringify([name, ...Object.entries(given).sort(compareNames)]);

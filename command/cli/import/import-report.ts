@@ -49,10 +49,7 @@ export function createImportReport(
       else await bar.writeLine(`line ${failure.line}: ${text}`);
     },
     showProgress: (tally) =>
-      bar.show(
-        countFinished(tally),
-        `${countFinished(tally)} of ${lineCount} lines, ${countFailed(tally)} failed`,
-      ),
+      bar.show(countFinished(tally), `${countFinished(tally)} of ${lineCount} lines, ${countFailed(tally)} failed`),
     writeNote: (text) => void bar.writeLine(`import: ${text}`),
     async writeTotals(tally, end) {
       bar.end();
@@ -61,9 +58,7 @@ export function createImportReport(
       if (options.json) {
         const counts = { lines: lineCount, ...tally, failed: countFailed(tally), left };
         const roundedSeconds = Math.round(seconds * 10) / 10;
-        await terminal.out(
-          JSON.stringify({ end, ...counts, dryRun: options.dryRun, seconds: roundedSeconds }),
-        );
+        await terminal.out(JSON.stringify({ end, ...counts, dryRun: options.dryRun, seconds: roundedSeconds }));
         return;
       }
       if (end !== "complete")

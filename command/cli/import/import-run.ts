@@ -4,13 +4,7 @@ import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/l
 import type { CommandContext } from "../../handling/handle.ts";
 import { AlreadyAppliedError, createIdempotentEventLog } from "./idempotent-log.ts";
 import { describeRefusal, type LineFailure } from "./import-failure.ts";
-import {
-  type CommandLine,
-  createInvalidLine,
-  createLineIds,
-  type InvalidLine,
-  parseLine,
-} from "./import-line.ts";
+import { type CommandLine, createInvalidLine, createLineIds, type InvalidLine, parseLine } from "./import-line.ts";
 import type { Line } from "./import-lines.ts";
 import { createImportOrder } from "./import-order.ts";
 import { countFinished, type ImportEnd, type ImportReport, type Tally } from "./import-report.ts";
@@ -141,8 +135,7 @@ async function applyInTurn(state: ImportState, line: NumberedCommandLine): Promi
     if (error instanceof DomainError) {
       markFailed(state, prepared.changedId, number);
       await recordFailure(state, "refused", describeRefusal(number, error, command));
-    } else if (!(state.interruption.aborted && error instanceof LogUnavailableError))
-      state.fatalError ??= { error };
+    } else if (!(state.interruption.aborted && error instanceof LogUnavailableError)) state.fatalError ??= { error };
   } finally {
     turn.end();
   }
@@ -166,11 +159,7 @@ async function applyOnce(
   }
 }
 
-async function recordFailure(
-  state: ImportState,
-  result: "invalid" | "refused",
-  failure: LineFailure,
-): Promise<void> {
+async function recordFailure(state: ImportState, result: "invalid" | "refused", failure: LineFailure): Promise<void> {
   await state.report.reportFailure(failure);
   countLine(state, result);
 }

@@ -65,11 +65,7 @@ function describeCustomer(clinic: DemoClinic, index: number) {
   };
 }
 
-function describeAnimal(
-  clinic: DemoClinic,
-  { id: animalId, customerId }: DemoAnimal,
-  now: number,
-): AnimalRegistration {
+function describeAnimal(clinic: DemoClinic, { id: animalId, customerId }: DemoAnimal, now: number): AnimalRegistration {
   const draw = createChoices(animalId);
   const species = draw.pick(WEIGHTED_SPECIES);
   const { breeds, weight } = SPECIES[species];
@@ -83,9 +79,7 @@ function describeAnimal(
     species,
     breed: draw.pick<string | null>(breeds),
     sex: draw.pick(["female", "male", "female_neutered", "male_neutered", null]),
-    birthDate: draw.chance(0.8)
-      ? addDays(toLocalDate(clinic.timezone, now), -400 - draw.integerBelow(4000))
-      : null,
+    birthDate: draw.chance(0.8) ? addDays(toLocalDate(clinic.timezone, now), -400 - draw.integerBelow(4000)) : null,
     weightKg: draw.chance(0.9) ? kilograms : null,
     microchip: draw.chance(0.6) ? `9000000${String(draw.integerBelow(100_000_000)).padStart(8, "0")}` : null,
   };

@@ -1,13 +1,6 @@
 import { registerApplication } from "../../../command/operations/application-operations.ts";
-import {
-  approveInstallation,
-  requestInstallation,
-} from "../../../command/operations/installation-operations.ts";
-import {
-  approveSandbox,
-  fillSandbox,
-  openSandboxClinic,
-} from "../../../command/operations/sandbox-operations.ts";
+import { approveInstallation, requestInstallation } from "../../../command/operations/installation-operations.ts";
+import { approveSandbox, fillSandbox, openSandboxClinic } from "../../../command/operations/sandbox-operations.ts";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { deriveSandboxClinicId, deriveSandboxEntityId } from "../../../shared/domain/events/ids.ts";
 import { scopes } from "../../../shared/domain/events/partner.ts";

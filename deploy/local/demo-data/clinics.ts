@@ -51,12 +51,8 @@ export const demoClinics: DemoClinic[] = [
     customers: 140,
     basePrice: 32,
     phonePrefix: "+49 30 555",
-    firstNames: splitNames(
-      "Anna Jonas Lea Paul Marie Felix Greta Emil Nele Anton Ida Karl Frieda Moritz Clara Aylin",
-    ),
-    lastNames: splitNames(
-      "Albrecht Brandt Decker Engel Fuchs Graf Hartung Jansen Keller Lorenz Maurer Noack Otto",
-    ),
+    firstNames: splitNames("Anna Jonas Lea Paul Marie Felix Greta Emil Nele Anton Ida Karl Frieda Moritz Clara Aylin"),
+    lastNames: splitNames("Albrecht Brandt Decker Engel Fuchs Graf Hartung Jansen Keller Lorenz Maurer Noack Otto"),
   },
   {
     id: deriveDemoId("harbour"),
@@ -73,12 +69,8 @@ export const demoClinics: DemoClinic[] = [
     customers: 100,
     basePrice: 85,
     phonePrefix: "+61 2 5550",
-    firstNames: splitNames(
-      "Olivia Jack Charlotte Noah Mia Liam Ruby Ethan Isla Cooper Zoe Archer Matilda Hamish",
-    ),
-    lastNames: splitNames(
-      "Anderson Bennett Clarke Dawson Ellis Fraser Gibson Hughes Irwin Kelly Lawson Murray",
-    ),
+    firstNames: splitNames("Olivia Jack Charlotte Noah Mia Liam Ruby Ethan Isla Cooper Zoe Archer Matilda Hamish"),
+    lastNames: splitNames("Anderson Bennett Clarke Dawson Ellis Fraser Gibson Hughes Irwin Kelly Lawson Murray"),
   },
   {
     id: deriveDemoId("del-sol"),
@@ -91,18 +83,11 @@ export const demoClinics: DemoClinic[] = [
     demoDays: null,
     status: "suspended",
     plan: "basic",
-    branches: [
-      createBranch("del-sol", "Roma Norte", "Ciudad de México"),
-      createBranch("del-sol", "Centro", "Puebla"),
-    ],
+    branches: [createBranch("del-sol", "Roma Norte", "Ciudad de México"), createBranch("del-sol", "Centro", "Puebla")],
     customers: 60,
     basePrice: 450,
     phonePrefix: "+52 55 5550",
-    firstNames: splitNames(
-      "Sofía Mateo Valentina Diego Camila Emiliano Regina Leonardo Ximena Rodrigo Renata Andrés",
-    ),
-    lastNames: splitNames(
-      "Aguilar Bravo Castillo Domínguez Escobar Flores Guerrero Herrera Ibarra Juárez Luna",
-    ),
+    firstNames: splitNames("Sofía Mateo Valentina Diego Camila Emiliano Regina Leonardo Ximena Rodrigo Renata Andrés"),
+    lastNames: splitNames("Aguilar Bravo Castillo Domínguez Escobar Flores Guerrero Herrera Ibarra Juárez Luna"),
   },
 ];

@@ -34,8 +34,7 @@ export async function ensureClientSecrets(
   for (const applicationId of applicationIds) {
     const savedSecret = saved[applicationId];
     const savedHash = savedSecret && hashClientSecret(savedSecret);
-    const credentials =
-      (await loadAggregate(log, applicationAggregate, applicationId)).state?.credentials ?? [];
+    const credentials = (await loadAggregate(log, applicationAggregate, applicationId)).state?.credentials ?? [];
     if (savedSecret && credentials.some(({ secretHash }) => secretHash === savedHash)) {
       secrets[applicationId] = savedSecret;
       continue;

@@ -1,7 +1,4 @@
-import {
-  AlreadyAppliedError,
-  createRecognizingEventLog,
-} from "../../../command/cli/import/idempotent-log.ts";
+import { AlreadyAppliedError, createRecognizingEventLog } from "../../../command/cli/import/idempotent-log.ts";
 import type { CommandContext } from "../../../command/handling/handle.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { awaitAll } from "../servers/servers.ts";
@@ -25,12 +22,7 @@ export type Operation<Input> = (log: EventLog, input: Input, context: CommandCon
 /** Number of chains that run in parallel, so that the log can commit their appends in groups. */
 const CONCURRENCY = 32;
 
-export function createStep<Input>(
-  name: string,
-  at: number,
-  operation: Operation<Input>,
-  input: NoInfer<Input>,
-): Step {
+export function createStep<Input>(name: string, at: number, operation: Operation<Input>, input: NoInfer<Input>): Step {
   return { name, at, run: (log, context) => operation(log, input, context) };
 }
 

@@ -49,8 +49,7 @@ function splitLocalTime(timeZone: string, milliseconds: number): Record<string, 
     month: "2-digit",
     day: "2-digit",
   } as const;
-  const format =
-    formatCache.get(timeZone) ?? new Intl.DateTimeFormat("en", { timeZone, hourCycle: "h23", ...digits });
+  const format = formatCache.get(timeZone) ?? new Intl.DateTimeFormat("en", { timeZone, hourCycle: "h23", ...digits });
   formatCache.set(timeZone, format);
   return Object.fromEntries(format.formatToParts(milliseconds).map(({ type, value }) => [type, value]));
 }

@@ -50,8 +50,7 @@ const STATUS_CHANGES: Record<AppointmentStatus, StatusChange[]> = {
 export function createAppointment(appointment: DemoAppointment, now: number): Chain {
   const { id: appointmentId, clinic, scheduledAt, status } = appointment;
   const ids = { clinicId: clinic.id, appointmentId };
-  const requestedAt =
-    Math.min(scheduledAt, now) - (2 + createChoices(appointmentId).integerBelow(10)) * DAY_MS;
+  const requestedAt = Math.min(scheduledAt, now) - (2 + createChoices(appointmentId).integerBelow(10)) * DAY_MS;
   const { branchId, animalId, durationMinutes, reason, notes } = appointment;
   const details = { branchId, animalId, durationMinutes, reason, notes };
   const request = { ...ids, ...details, scheduledAt: toInstant(scheduledAt) };

@@ -28,13 +28,7 @@ const WEEKEND_TIMES = ["09:00", "10:00", "11:00", "12:00", "13:00"];
 
 /** Statuses of a branch's appointments on a past day. */
 const PAST_STATUSES: AppointmentStatus[] = ["completed", "completed", "no_show", "completed", "cancelled"];
-const FUTURE_STATUSES: AppointmentStatus[] = [
-  "confirmed",
-  "requested",
-  "confirmed",
-  "cancelled",
-  "requested",
-];
+const FUTURE_STATUSES: AppointmentStatus[] = ["confirmed", "requested", "confirmed", "cancelled", "requested"];
 
 const REASONS = [
   "Annual check-up",
@@ -74,12 +68,9 @@ export function createWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
 
 /** Chooses the status of an appointment. At any hour, some of today's appointments are in progress or waiting. */
 function chooseStatus(day: number, indexInDay: number, starts: number[], now: number): AppointmentStatus {
-  if (day !== 0)
-    return (day < 0 ? PAST_STATUSES : FUTURE_STATUSES)[indexInDay % PAST_STATUSES.length] ?? "requested";
+  if (day !== 0) return (day < 0 ? PAST_STATUSES : FUTURE_STATUSES)[indexInDay % PAST_STATUSES.length] ?? "requested";
   const startedCount = starts.filter((start) => start <= now).length;
   const current = Math.min(Math.max(startedCount - 1, 0), starts.length - 3);
   if (indexInDay < current) return "completed";
-  return (
-    (["in_consultation", "waiting", "checked_in", "confirmed"] as const)[indexInDay - current] ?? "requested"
-  );
+  return (["in_consultation", "waiting", "checked_in", "confirmed"] as const)[indexInDay - current] ?? "requested";
 }

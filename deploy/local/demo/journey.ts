@@ -101,10 +101,7 @@ async function createAppointment(journey: Journey): Promise<{ id: string; create
   narrator.step("The partner lost the response and retries with the same key.");
   const retry = await postAppointment(journey, key, appointment);
   const isSame = JSON.stringify(retry.body) === JSON.stringify(first.body);
-  narrator.check(
-    "The retry gets the same response and creates no second appointment.",
-    retry.status === 201 && isSame,
-  );
+  narrator.check("The retry gets the same response and creates no second appointment.", retry.status === 201 && isSame);
   narrator.check("The response is marked as a replay.", retry.headers.get("idempotent-replayed") === "true");
   return { id: first.body.appointment.id, created };
 }
@@ -119,11 +116,7 @@ function postAppointment(journey: Journey, key: string, appointment: unknown): P
   return requestAsPartner(journey, "POST", "/appointments", options);
 }
 
-async function readInPortal(
-  { stack, narrator, application }: Journey,
-  id: string,
-  created: number,
-): Promise<void> {
+async function readInPortal({ stack, narrator, application }: Journey, id: string, created: number): Promise<void> {
   const user = stack.demo.portalUsers.find(({ clinicId }) => clinicId === application.clinicId);
   if (!user) throw new StepFailedError("the stack must have a portal user of the application's clinic");
   narrator.step(`${user.name} (${user.role}) opens the clinic's appointments in the portal.`);
@@ -197,10 +190,7 @@ async function replayDelivery(
   narrator.say(`It arrived ${formatMilliseconds(webhook.at - requestedAt)} after the replay request.`);
   verifySignature(endpoint.secret, webhook);
   narrator.check("It has a new signature and the same delivery id.", getDeliveryId(webhook) === deliveryId);
-  narrator.check(
-    "The delivery has succeeded.",
-    await waitForDelivery(journey, endpoint.id, deliveryId, "delivered"),
-  );
+  narrator.check("The delivery has succeeded.", await waitForDelivery(journey, endpoint.id, deliveryId, "delivered"));
 }
 
 async function revokeEndpoint(journey: Journey, endpointId: string): Promise<void> {

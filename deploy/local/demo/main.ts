@@ -13,8 +13,7 @@ const narrator = createNarrator((line) => console.log(line));
 try {
   const file = getLocalPaths(getLocalRoot(process.env)).stack;
   const stack = readStackFile(file);
-  if (!stack)
-    throw new Error(`No stack is running (${file} is missing). Run npm start in another terminal first.`);
+  if (!stack) throw new Error(`No stack is running (${file} is missing). Run npm start in another terminal first.`);
   const receiver = await startReceiver();
   try {
     await runJourney(stack, receiver, narrator);
@@ -23,8 +22,7 @@ try {
   }
   console.log("\nAll checks passed.");
 } catch (error) {
-  const reason =
-    error instanceof StepFailedError ? `this check failed: ${error.message}` : (error as Error).message;
+  const reason = error instanceof StepFailedError ? `this check failed: ${error.message}` : (error as Error).message;
   console.error(`\nThe demo stopped: ${reason}`);
   process.exitCode = 1;
 }

@@ -28,9 +28,7 @@ export async function startReceiver(): Promise<Receiver> {
   let status = 204;
   const server = createServer(async (request, response) => {
     const at = performance.now();
-    const headers = Object.fromEntries(
-      Object.entries(request.headers).map(([name, value]) => [name, String(value)]),
-    );
+    const headers = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name, String(value)]));
     inbox.push({ headers, body: await text(request), at });
     arrivals.emit("webhook");
     response.writeHead(status).end();

@@ -3,9 +3,7 @@ import { z } from "zod";
 import { LogStartError } from "./model/log-errors.ts";
 
 const argumentsSchema = z.object({
-  dir: z
-    .string({ error: "--dir is missing. It sets the directory of the log" })
-    .min(1, "--dir must not be empty"),
+  dir: z.string({ error: "--dir is missing. It sets the directory of the log" }).min(1, "--dir must not be empty"),
   port: z
     .string({ error: "--port is missing. It sets the port to listen on; 0 selects a free port" })
     .regex(/^\d{1,5}$/, "--port must be a number")

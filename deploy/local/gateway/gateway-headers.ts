@@ -39,7 +39,6 @@ export function selectForwardedHeaders(raw: readonly string[], drop: readonly st
 
 function toPairs(raw: readonly string[]): [string, string][] {
   const pairs: [string, string][] = [];
-  for (let index = 0; index + 1 < raw.length; index += 2)
-    pairs.push([raw[index] ?? "", raw[index + 1] ?? ""]);
+  for (let index = 0; index + 1 < raw.length; index += 2) pairs.push([raw[index] ?? "", raw[index + 1] ?? ""]);
   return pairs;
 }

@@ -103,12 +103,7 @@ async function forwardWithBody(
   if (body === "out_of_memory") sendError(response, 503, "too_many_bodies", { "Retry-After": "1" });
 }
 
-function forward(
-  request: http.IncomingMessage,
-  response: http.ServerResponse,
-  target: Target,
-  body?: Buffer,
-): void {
+function forward(request: http.IncomingMessage, response: http.ServerResponse, target: Target, body?: Buffer): void {
   const upstreamRequest = http.request({
     host: target.origin.hostname,
     port: target.origin.port,

@@ -32,8 +32,7 @@ export class RequestBodies {
 
   /** Reads a body. The body counts toward the total size until the caller passes it to `release`. */
   read(request: IncomingMessage): Promise<BodyReadResult> {
-    if (Number(request.headers["content-length"]) > this.#limits.maxBytes)
-      return Promise.resolve("too_large");
+    if (Number(request.headers["content-length"]) > this.#limits.maxBytes) return Promise.resolve("too_large");
     return new Promise((resolve) => {
       let chunks: Buffer[] = [];
       let size = 0;

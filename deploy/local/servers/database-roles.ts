@@ -52,8 +52,7 @@ export async function ensureEmbeddedDatabase(
  */
 export async function ensureExternalDatabase(url: string, passwords: Passwords): Promise<DatabaseUrls> {
   const database = decodeURIComponent(new URL(url).pathname.slice(1));
-  if (!database)
-    throw new SetupError("DATABASE_URL must name a database: postgres://user:password@host:5432/clinic");
+  if (!database) throw new SetupError("DATABASE_URL must name a database: postgres://user:password@host:5432/clinic");
   try {
     await withClient(url, async (client) => {
       await ensureRoles(client, passwords);
@@ -112,12 +111,7 @@ export function buildDatabaseUrl(url: string, database: string, user?: string, p
  * @param url any URL of the server
  * @param projection URL of the database's owner
  */
-export function buildRoleUrls(
-  url: string,
-  database: string,
-  passwords: Passwords,
-  projection: string,
-): DatabaseUrls {
+export function buildRoleUrls(url: string, database: string, passwords: Passwords, projection: string): DatabaseUrls {
   const urlOf = (service: (typeof SERVICES)[number]) =>
     buildDatabaseUrl(url, database, `local_${service}`, passwords[service]);
   return { projection, command: urlOf("command"), query: urlOf("query"), audit: urlOf("audit") };
@@ -158,10 +152,7 @@ function computeScramVerifier(password: string): string {
 }
 
 /** Connects to Postgres, runs the work and disconnects. */
-export async function withClient<Result>(
-  url: string,
-  work: (client: pg.Client) => Promise<Result>,
-): Promise<Result> {
+export async function withClient<Result>(url: string, work: (client: pg.Client) => Promise<Result>): Promise<Result> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
   client.on("error", () => undefined); // the query that is running throws the error
   await client.connect();

@@ -52,11 +52,7 @@ export async function watchJetStream(
 }
 
 /** Returns the reason why JetStream does not work; undefined if it works. */
-async function checkJetStream(
-  port: number,
-  signal: AbortSignal,
-  times: HealthCheckTimes,
-): Promise<string | undefined> {
+async function checkJetStream(port: number, signal: AbortSignal, times: HealthCheckTimes): Promise<string | undefined> {
   const responded = new AbortController();
   const connection = await connect({
     servers: `127.0.0.1:${port}`,
@@ -93,11 +89,7 @@ function findRequestProblem(error: unknown): string | undefined {
  *
  * @param signal aborted when the request is no longer pending
  */
-async function detectHang(
-  port: number,
-  times: HealthCheckTimes,
-  signal: AbortSignal,
-): Promise<string | undefined> {
+async function detectHang(port: number, times: HealthCheckTimes, signal: AbortSignal): Promise<string | undefined> {
   const startedAt = performance.now();
   for (let greetings = 0; greetings < times.maxGreetings; ) {
     await sleep(times.greetingIntervalMs, undefined, { signal }).catch(() => undefined);

@@ -55,11 +55,7 @@ function findInstalledPrograms(): string {
 }
 
 /** Copies the programs to a folder that the user can enter, and returns that folder. */
-async function copyPrograms(
-  installed: string,
-  user: SystemUser,
-  log: (line: string) => void,
-): Promise<string> {
+async function copyPrograms(installed: string, user: SystemUser, log: (line: string) => void): Promise<string> {
   const folder = getRelocatedFolder(PROJECT);
   const { version } = JSON.parse(fs.readFileSync(path.join(installed, "..", "package.json"), "utf8"));
   const target = path.join(folder, `native-${version}`);
@@ -69,9 +65,7 @@ async function copyPrograms(
   );
   try {
     if (!fs.existsSync(target)) {
-      log(
-        `The operating system user of Postgres cannot enter ${PROJECT}. Copying the programs to ${target}.`,
-      );
+      log(`The operating system user of Postgres cannot enter ${PROJECT}. Copying the programs to ${target}.`);
       fs.mkdirSync(folder, { recursive: true, mode: 0o755 });
       fs.rmSync(`${target}.new`, { recursive: true, force: true });
       fs.cpSync(installed, `${target}.new`, { recursive: true, verbatimSymlinks: true });
@@ -100,11 +94,7 @@ function makeAccessible(folder: string): void {
  * Returns the data folder. If the user cannot enter the stack's folder, moves the data folder elsewhere and creates a
  * link.
  */
-function resolveDataFolder(
-  dataPath: string,
-  user: SystemUser | undefined,
-  log: (line: string) => void,
-): string {
+function resolveDataFolder(dataPath: string, user: SystemUser | undefined, log: (line: string) => void): string {
   const root = path.dirname(dataPath);
   fs.mkdirSync(root, { recursive: true });
   const existing = fs.lstatSync(dataPath, { throwIfNoEntry: false });

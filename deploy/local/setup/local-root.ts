@@ -37,14 +37,7 @@ export async function openLocalRoot(root: string, log: (line: string) => void): 
 }
 
 /** Files that a stack's folder can contain before its secrets are created. A folder with other files is refused. */
-const NAMES_BEFORE_SECRETS = [
-  "install.lock",
-  "lock",
-  "logs",
-  "pids.json",
-  "pids.json.new",
-  "secrets.json.new",
-];
+const NAMES_BEFORE_SECRETS = ["install.lock", "lock", "logs", "pids.json", "pids.json.new", "secrets.json.new"];
 
 function ensureRootFolder(root: string): void {
   try {

@@ -39,8 +39,7 @@ export function readPorts(env: NodeJS.ProcessEnv): Ports {
     const { variable } = COMPONENTS[name];
     const port = readPort(env, name);
     const other = variables.get(port);
-    if (other)
-      throw new SetupError(`${other} and ${variable} are both ${port}. Set each to a different port.`);
+    if (other) throw new SetupError(`${other} and ${variable} are both ${port}. Set each to a different port.`);
     variables.set(port, variable);
     ports[name] = port;
   }

@@ -49,10 +49,7 @@ export function getLocalRoot(env: NodeJS.ProcessEnv): string {
  *
  * @param entry path relative to the project's folder
  */
-export function buildNodeCommand(
-  entry: string,
-  args: readonly string[] = [],
-): { command: string; args: string[] } {
+export function buildNodeCommand(entry: string, args: readonly string[] = []): { command: string; args: string[] } {
   const build = process.env.PROJECT_BUILD;
   const program = build
     ? ["--enable-source-maps", path.join(build, entry.replace(/\.ts$/, ".js"))]

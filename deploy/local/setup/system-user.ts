@@ -38,9 +38,7 @@ export async function ensurePostgresUser(): Promise<SystemUser | undefined> {
 
 /** Returns true if the user can enter the folder and all folders above it. */
 export function canEnter(user: SystemUser, folder: string): boolean {
-  return (
-    spawnSync("/bin/sh", ["-c", 'cd -- "$0"', folder], { ...user, cwd: "/", stdio: "ignore" }).status === 0
-  );
+  return spawnSync("/bin/sh", ["-c", 'cd -- "$0"', folder], { ...user, cwd: "/", stdio: "ignore" }).status === 0;
 }
 
 /** Returns true if the user can run the program and load its libraries. The program must support `--version`. */

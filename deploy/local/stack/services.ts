@@ -23,11 +23,7 @@ const PROBE_TIMEOUT_MS = 15_000;
 const REPORT_AFTER_MS = 5_000;
 
 /** Prepares the process of a service, but does not start it. `env` must contain PORT. */
-export function createServiceComponent(
-  service: ServiceName,
-  env: Environment,
-  context: ComponentContext,
-): Component {
+export function createServiceComponent(service: ServiceName, env: Environment, context: ComponentContext): Component {
   const { name, entry } = SERVICES[service];
   const prepareProcess = () => ({
     ...buildNodeCommand(entry),
@@ -40,11 +36,7 @@ export function createServiceComponent(
 }
 
 /** Returns a function that checks whether a service is ready. If the service is not ready, the function reports why. */
-function createReadinessProbe(
-  name: string,
-  url: string,
-  log: (line: string) => void,
-): () => Promise<boolean> {
+function createReadinessProbe(name: string, url: string, log: (line: string) => void): () => Promise<boolean> {
   const startedAt = Date.now();
   let reported = "";
   return async () => {

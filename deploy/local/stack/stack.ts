@@ -1,10 +1,4 @@
-import {
-  awaitAll,
-  type ServerName,
-  type ServerOptions,
-  type Servers,
-  startServers,
-} from "../servers/servers.ts";
+import { awaitAll, type ServerName, type ServerOptions, type Servers, startServers } from "../servers/servers.ts";
 import { findFreePorts, readPorts } from "../setup/ports.ts";
 import type { Component } from "../supervisor/component.ts";
 import {

@@ -95,12 +95,7 @@ function spawnChild(spec: ProcessSpec): ChildProcess {
   }
 }
 
-function createHandle(
-  spec: ProcessSpec,
-  pid: number,
-  child: ChildProcess,
-  exited: Promise<Exit>,
-): RunningProcess {
+function createHandle(spec: ProcessSpec, pid: number, child: ChildProcess, exited: Promise<Exit>): RunningProcess {
   const end = async (signal: NodeJS.Signals, timeoutMs: number) => {
     child.kill(signal);
     const timedOut = await Promise.race([exited.then(() => false), sleep(timeoutMs, true, { ref: false })]);
@@ -135,18 +130,13 @@ async function waitForExit(child: ChildProcess, log: LogFile): Promise<Exit> {
   return exit;
 }
 
-async function waitForReadiness(
-  spec: ProcessSpec,
-  child: ChildProcess,
-  exited: Promise<Exit>,
-): Promise<void> {
+async function waitForReadiness(spec: ProcessSpec, child: ChildProcess, exited: Promise<Exit>): Promise<void> {
   const { ready } = spec;
   const abort = new AbortController();
   const died = exited.then(({ code, signal }) => {
     throw new Error(`it ended with ${signal ?? `code ${code}`}`);
   });
-  const becameReady =
-    ready instanceof RegExp ? waitForMatchingLine(child, ready) : pollUntilReady(ready, abort.signal);
+  const becameReady = ready instanceof RegExp ? waitForMatchingLine(child, ready) : pollUntilReady(ready, abort.signal);
   try {
     await Promise.race([becameReady, died]);
   } finally {

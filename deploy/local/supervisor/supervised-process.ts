@@ -147,10 +147,7 @@ class SupervisedProcess implements Component {
   async #restart(runSignal: AbortSignal): Promise<void> {
     const { log } = this.#context;
     while (!runSignal.aborted) {
-      const delayMs = Math.min(
-        FIRST_RESTART_DELAY_MS * 2 ** this.#consecutiveFailures++,
-        MAX_RESTART_DELAY_MS,
-      );
+      const delayMs = Math.min(FIRST_RESTART_DELAY_MS * 2 ** this.#consecutiveFailures++, MAX_RESTART_DELAY_MS);
       log(`Restarting ${this.name} in ${delayMs / 1000} s.`);
       await sleep(delayMs, undefined, { signal: runSignal }).catch(() => undefined);
       if (runSignal.aborted) return;

@@ -87,11 +87,7 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
 }
 
 /** @returns ids of the inserted deliveries. Existing deliveries are left out */
-async function insertDeliveries(
-  client: pg.ClientBase,
-  matches: readonly Match[],
-  now: number,
-): Promise<Set<string>> {
+async function insertDeliveries(client: pg.ClientBase, matches: readonly Match[], now: number): Promise<Set<string>> {
   const { rows } = await client.query<{ delivery_id: string }>({
     name: "insert deliveries",
     text: `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment,

@@ -28,11 +28,7 @@ export type ReplayResult = "pending" | "skipped" | "cancelled" | "expired" | "ig
  * @throws {LogUnavailableError}
  * @throws {EventSchemaError} if the event or an earlier event of its stream is unreadable
  */
-export async function replayDelivery(
-  deps: ReplayDeps,
-  request: ReplayMessage,
-  now: number,
-): Promise<ReplayResult> {
+export async function replayDelivery(deps: ReplayDeps, request: ReplayMessage, now: number): Promise<ReplayResult> {
   const { pool, log, logger } = deps;
   const { deliveryId, requestId, correlationId } = request;
   let row = await findReplayable(pool, request);

@@ -34,11 +34,7 @@ export type RestoreResult = "restored" | "expired" | "unchanged";
  * @param now milliseconds since 1970
  * @throws {LogUnavailableError}
  */
-export async function restoreDelivery(
-  deps: ReplayDeps,
-  request: ReplayMessage,
-  now: number,
-): Promise<RestoreResult> {
+export async function restoreDelivery(deps: ReplayDeps, request: ReplayMessage, now: number): Promise<RestoreResult> {
   const { pool, log } = deps;
   const { deliveryId, endpointId } = request;
   const { rowCount } = await pool.query("SELECT FROM webhooks.delivery WHERE delivery_id = $1", [deliveryId]);
@@ -46,8 +42,7 @@ export async function restoreDelivery(
   const history = await readStream<WebhookDeliveryEvent>(log, `webhookDelivery-${deliveryId}`);
   const latest = history.at(-1);
   // A message can arrive twice. The request is new only if it is the last event of the delivery's stream.
-  if (latest?.id !== request.requestId || latest.type !== "WebhookDeliveryReplayRequested")
-    return "unchanged";
+  if (latest?.id !== request.requestId || latest.type !== "WebhookDeliveryReplayRequested") return "unchanged";
   const stored = history.flatMap((event) => ("source" in event.data && event.data.source) || []).at(-1);
   const source = stored && { stream: stored.stream, revision: BigInt(stored.revision) };
   const body = source && (await createWebhookBody(log, source));

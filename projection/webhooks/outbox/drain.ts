@@ -1,10 +1,6 @@
 import type pg from "pg";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
-import {
-  type EventLog,
-  type RecordedEvent,
-  WrongExpectedRevisionError,
-} from "../../../shared/eventstore/log.ts";
+import { type EventLog, type RecordedEvent, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
 import type { Fact } from "./facts.ts";
 
 /** Maximum number of events that one call appends. */
@@ -25,11 +21,7 @@ const MAX_APPEND_TRIES = 10;
  * @throws {LogUnavailableError}
  * @throws {DifferentLogError} if the database was not built from this log. No event is appended then
  */
-export async function drainOutbox(
-  pool: pg.Pool,
-  log: EventLog,
-  requireLog: () => Promise<void>,
-): Promise<boolean> {
+export async function drainOutbox(pool: pg.Pool, log: EventLog, requireLog: () => Promise<void>): Promise<boolean> {
   const { rows } = await pool.query<{ id: string } & Omit<Fact, "id">>({
     name: "oldest facts",
     text: `SELECT event_id AS id, stream, event, metadata FROM webhooks.outbox
@@ -42,9 +34,7 @@ export async function drainOutbox(
   const work = async () => {
     for (let facts = waiting.pop(); facts; facts = waiting.pop()) {
       for (const fact of facts) await appendFact(log, fact);
-      await pool.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [
-        facts.map(({ id }) => id),
-      ]);
+      await pool.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [facts.map(({ id }) => id)]);
     }
   };
   await Promise.all(Array.from({ length: MAX_CONCURRENT_STREAMS }, work));

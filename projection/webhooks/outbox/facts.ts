@@ -88,12 +88,7 @@ export function createExpiredFact(request: ReplayMessage, now: number): Fact {
 export function createDisabledFact(round: DeliveryRound, reason: "gone" | "no_success", now: number): Fact {
   const { endpointId } = round;
   const stream = toStreamName(webhookEndpointCategory, endpointId);
-  return createRoundFact(
-    round,
-    { type: "WebhookEndpointDisabled", data: { endpointId, reason } },
-    now,
-    stream,
-  );
+  return createRoundFact(round, { type: "WebhookEndpointDisabled", data: { endpointId, reason } }, now, stream);
 }
 
 function toDeliverySource({ source: { stream, revision } }: DeliveryRound): DeliverySource {
@@ -122,10 +117,7 @@ function createRoundFact(
 type FactContext = Pick<NewEventMetadata, "clinicId" | "environment"> &
   Pick<DeliveryRound, "causeId" | "correlationId">;
 
-function createMetadata(
-  { causeId, correlationId, clinicId, environment }: FactContext,
-  now: number,
-): NewEventMetadata {
+function createMetadata({ causeId, correlationId, clinicId, environment }: FactContext, now: number): NewEventMetadata {
   return {
     $correlationId: correlationId,
     $causationId: causeId,

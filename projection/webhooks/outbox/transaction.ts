@@ -2,10 +2,7 @@ import type pg from "pg";
 import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
 
 /** Runs work in one transaction. Any error rolls the transaction back. */
-export async function inTransaction<T>(
-  pool: pg.Pool,
-  run: (client: pg.PoolClient) => Promise<T>,
-): Promise<T> {
+export async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect();
   let broken: Error | undefined;
   try {

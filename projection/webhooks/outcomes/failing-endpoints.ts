@@ -98,12 +98,7 @@ async function addFailures(
 }
 
 /** Ends the failure periods of endpoints that will be disabled. */
-export async function deleteFailurePeriods(
-  client: pg.ClientBase,
-  disabled: readonly string[],
-): Promise<void> {
+export async function deleteFailurePeriods(client: pg.ClientBase, disabled: readonly string[]): Promise<void> {
   if (disabled.length === 0) return;
-  await client.query("DELETE FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])", [
-    disabled,
-  ]);
+  await client.query("DELETE FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])", [disabled]);
 }

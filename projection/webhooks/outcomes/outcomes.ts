@@ -14,11 +14,7 @@ import { writeSuccesses } from "./successes.ts";
  *
  * @returns number of events that were added to the outbox
  */
-export async function writeOutcomes(
-  pool: pg.Pool,
-  outcomes: readonly FinishedAttempt[],
-  now: number,
-): Promise<number> {
+export async function writeOutcomes(pool: pg.Pool, outcomes: readonly FinishedAttempt[], now: number): Promise<number> {
   if (outcomes.every(({ verdict }) => verdict.status === "delivered")) {
     await writeSuccesses(pool, outcomes, now);
     return 0;
@@ -43,9 +39,7 @@ export async function writeOutcomes(
 }
 
 function listDisabledEndpoints(facts: readonly Fact[]): string[] {
-  return facts.flatMap(({ event }) =>
-    event.type === "WebhookEndpointDisabled" ? [event.data.endpointId] : [],
-  );
+  return facts.flatMap(({ event }) => (event.type === "WebhookEndpointDisabled" ? [event.data.endpointId] : []));
 }
 
 async function writeAttempts(client: pg.ClientBase, outcomes: readonly FinishedAttempt[]): Promise<void> {
@@ -57,14 +51,7 @@ async function writeAttempts(client: pg.ClientBase, outcomes: readonly FinishedA
              FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::text[], $6::text[])
                AS o (delivery_id, number, duration_ms, status_code, error, answer)
             WHERE a.delivery_id = o.delivery_id AND a.number = o.number`,
-    values: [
-      deliveryIds,
-      numbers,
-      durations,
-      statusCodes,
-      outcomes.map(({ result }) => result.error),
-      bodies,
-    ],
+    values: [deliveryIds, numbers, durations, statusCodes, outcomes.map(({ result }) => result.error), bodies],
   });
 }
 
@@ -95,19 +82,11 @@ async function updateDeliveries(
 }
 
 /** Releases the leases of interrupted attempts, whose outcome stays unknown. */
-export async function releaseLeases(
-  pool: pg.Pool,
-  claimed: readonly ClaimedDelivery[],
-  now: number,
-): Promise<void> {
+export async function releaseLeases(pool: pg.Pool, claimed: readonly ClaimedDelivery[], now: number): Promise<void> {
   await pool.query({
     text: `UPDATE webhooks.delivery d SET lease_expires_at = $3, updated_at = $3
              FROM unnest($1::uuid[], $2::integer[]) AS c (delivery_id, number)
             WHERE d.delivery_id = c.delivery_id AND d.attempt_count = c.number AND d.status = 'pending'`,
-    values: [
-      claimed.map(({ deliveryId }) => deliveryId),
-      claimed.map(({ number }) => number),
-      toInstant(now),
-    ],
+    values: [claimed.map(({ deliveryId }) => deliveryId), claimed.map(({ number }) => number), toInstant(now)],
   });
 }

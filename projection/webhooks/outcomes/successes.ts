@@ -8,11 +8,7 @@ import { type FinishedAttempt, toAttemptColumns } from "./finished-attempt.ts";
  *
  * @param now milliseconds since 1970
  */
-export async function writeSuccesses(
-  pool: pg.Pool,
-  outcomes: readonly FinishedAttempt[],
-  now: number,
-): Promise<void> {
+export async function writeSuccesses(pool: pg.Pool, outcomes: readonly FinishedAttempt[], now: number): Promise<void> {
   const { deliveryIds, numbers, durations, statusCodes, bodies } = toAttemptColumns(outcomes);
   const endpointIds = new Set(outcomes.map(({ claimed }) => claimed.endpointId));
   await pool.query({

@@ -60,9 +60,7 @@ export function grantSlots<Endpoint extends WaitingEndpoint>(
   const eligible = applications.filter(
     (application) => application.occupiedSlots < calculateShare(free) && application.maxNewSlots > 0,
   );
-  let granters = eligible
-    .sort((a, b) => a.usedMs - b.usedMs || a.occupiedSlots - b.occupiedSlots)
-    .map(createGranter);
+  let granters = eligible.sort((a, b) => a.usedMs - b.usedMs || a.occupiedSlots - b.occupiedSlots).map(createGranter);
   while (remaining > 0 && granters.length > 0) {
     const next: typeof granters = [];
     for (const grantOne of granters) {

@@ -47,10 +47,7 @@ export async function attemptDelivery(
     return result;
   } catch (error) {
     // The cause is in this service, not at the receiver.
-    logger.error(
-      { error, deliveryId, endpointId },
-      "A delivery cannot be signed. Check WEBHOOK_SECRET_KEYS.",
-    );
+    logger.error({ error, deliveryId, endpointId }, "A delivery cannot be signed. Check WEBHOOK_SECRET_KEYS.");
     return { statusCode: null, error: "not_signed", retryAfter: null, responseBody: null, durationMs: 0 };
   }
 }

@@ -13,12 +13,7 @@ export interface Connections {
    *
    * @param useNewConnection true to open a new connection for this request only
    */
-  post(
-    applicationId: string,
-    destination: SafeDestination,
-    headers: Headers,
-    useNewConnection: boolean,
-  ): ClientRequest;
+  post(applicationId: string, destination: SafeDestination, headers: Headers, useNewConnection: boolean): ClientRequest;
   /** Closes all connections, including those in use. */
   close(): void;
 }

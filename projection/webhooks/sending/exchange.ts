@@ -42,11 +42,7 @@ export class Exchange {
    * @param onConnected called each time the request is assigned to an open connection
    * @throws the connection's error, {@link ResponseTooLongError}, or {@link InvalidResponseError}
    */
-  async run(
-    open: (useNewConnection: boolean) => ClientRequest,
-    body: string,
-    onConnected: () => void,
-  ): Promise<void> {
+  async run(open: (useNewConnection: boolean) => ClientRequest, body: string, onConnected: () => void): Promise<void> {
     // The attempt may have timed out while its destination was checked.
     if (this.#isAborted) throw new Error("The attempt was aborted.");
     try {

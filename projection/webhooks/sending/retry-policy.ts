@@ -45,8 +45,7 @@ export function judgeAttempt(result: AttemptResult, context: RetryContext): Verd
   const seconds = context.schedule[context.attempts - 1];
   if (seconds === undefined) return { status: "failed", gone: false };
   const scheduled = seconds * 1_000 * (1 - JITTER + 2 * JITTER * context.random);
-  const requested =
-    statusCode === 429 || statusCode === 503 ? parseRetryAfter(result.retryAfter, context.now) : 0;
+  const requested = statusCode === 429 || statusCode === 503 ? parseRetryAfter(result.retryAfter, context.now) : 0;
   return { status: "pending", nextAttemptAt: Math.ceil(context.now + Math.max(scheduled, requested)) };
 }
 

@@ -83,8 +83,7 @@ export function send(
   async function post(onConnected: () => void): Promise<void> {
     const destination = await checkDestination(url, options);
     timeoutError = "connection_timeout";
-    const open = (useNewConnection: boolean) =>
-      connections.post(applicationId, destination, headers, useNewConnection);
+    const open = (useNewConnection: boolean) => connections.post(applicationId, destination, headers, useNewConnection);
     await exchange.run(open, body, onConnected);
   }
 }

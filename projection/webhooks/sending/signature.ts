@@ -25,10 +25,7 @@ export function createSignatureHeaders(
   const { deliveryId, timestamp, body } = content;
   const signature = secrets
     .map((secret) => {
-      const key = Buffer.from(
-        secret.startsWith(SECRET_PREFIX) ? secret.slice(SECRET_PREFIX.length) : secret,
-        "base64",
-      );
+      const key = Buffer.from(secret.startsWith(SECRET_PREFIX) ? secret.slice(SECRET_PREFIX.length) : secret, "base64");
       return `v1,${createHmac("sha256", key).update(`${deliveryId}.${timestamp}.${body}`).digest("base64")}`;
     })
     .join(" ");

@@ -134,10 +134,7 @@ export function decideCancel(reason: string | null): AppointmentDecision {
   return (state) => {
     const appointment = requireTransition(state, "AppointmentCancelled");
     const { id: appointmentId } = appointment;
-    return [
-      { type: "AppointmentCancelled", data: { appointmentId, reason } },
-      ...releaseResources(appointment),
-    ];
+    return [{ type: "AppointmentCancelled", data: { appointmentId, reason } }, ...releaseResources(appointment)];
   };
 }
 
@@ -224,8 +221,7 @@ export function decideAllocate(
       throw new DomainError("resource_not_available", "the resource is retired or belongs to another branch");
     }
     if (existing) throw new DomainError("assignment_exists", "the id already belongs to another assignment");
-    if (FINAL_STATUSES.includes(status))
-      throw new DomainError("appointment_over", `the appointment is ${status}`);
+    if (FINAL_STATUSES.includes(status)) throw new DomainError("appointment_over", `the appointment is ${status}`);
     if (allocationEnd <= allocationStart) {
       throw new DomainError("allocation_empty", "the allocation must end after it starts");
     }
@@ -233,8 +229,7 @@ export function decideAllocate(
       ({ active, resourceId, start, end }) =>
         active && resourceId === resource.id && start < allocationEnd && allocationStart < end,
     );
-    if (overlaps)
-      throw new DomainError("resource_allocated", "the resource is already allocated at that time");
+    if (overlaps) throw new DomainError("resource_allocated", "the resource is already allocated at that time");
     return [{ type: "ResourceAllocated", data: { appointmentId, ...allocation, resourceId: resource.id } }];
   };
 }

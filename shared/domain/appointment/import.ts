@@ -90,8 +90,7 @@ function findInvalidReferences(appointment: AppointmentImport, facts: ImportFact
   const isFuture = Date.parse(appointment.scheduledAt) > now;
   resources.forEach((resource, index) => {
     const belongsToBranch = resource?.clinicId === clinic.id && resource.branchId === appointment.branchId;
-    if (!belongsToBranch)
-      details.push({ path: `resourceIds.${index}`, message: "is not a resource of the branch" });
+    if (!belongsToBranch) details.push({ path: `resourceIds.${index}`, message: "is not a resource of the branch" });
     else if (isFuture && !resource.active)
       details.push({ path: `resourceIds.${index}`, message: "is a retired resource" });
   });

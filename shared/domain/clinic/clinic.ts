@@ -105,8 +105,7 @@ export function decideReinstateClinic(data: DataOf<ClinicEvent, "ClinicReinstate
 
 /** Closes a clinic permanently. */
 export function decideCloseClinic(data: DataOf<ClinicEvent, "ClinicClosed">): ClinicDecision {
-  return (state) =>
-    requireExisting(state, "clinic").status === "closed" ? [] : [{ type: "ClinicClosed", data }];
+  return (state) => (requireExisting(state, "clinic").status === "closed" ? [] : [{ type: "ClinicClosed", data }]);
 }
 
 /** Opens a branch of a clinic. The first branch becomes the main branch permanently. */
@@ -184,8 +183,5 @@ export function requireBranch(clinic: Clinic, branchId: string): Branch {
  */
 export function refuseSandbox({ sandboxOf }: Clinic): void {
   if (sandboxOf === null) return;
-  throw new DomainError(
-    "clinic_is_a_sandbox",
-    "a sandbox contains only its fixture and the data of its application",
-  );
+  throw new DomainError("clinic_is_a_sandbox", "a sandbox contains only its fixture and the data of its application");
 }

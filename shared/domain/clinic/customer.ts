@@ -30,8 +30,7 @@ export const customerAggregate: Aggregate<typeof customerCategory, Customer> = {
 type CustomerDecision = Decision<Customer, CustomerEvent>;
 
 export function decideRegisterCustomer(data: CustomerRegistration): CustomerDecision {
-  return (state) =>
-    registerIdempotently(state?.registration, { type: "CustomerRegistered", data }, "customer");
+  return (state) => registerIdempotently(state?.registration, { type: "CustomerRegistered", data }, "customer");
 }
 
 /** Changes the given details of a customer. Omitted details remain unchanged. */

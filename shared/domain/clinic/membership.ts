@@ -76,9 +76,7 @@ export function decideChangePermissions(
 }
 
 /** Revokes a membership permanently. The clinic may grant the user a new membership. */
-export function decideRevokeMembership(
-  revocation: MembershipRef & { reason: string | null },
-): MembershipDecision {
+export function decideRevokeMembership(revocation: MembershipRef & { reason: string | null }): MembershipDecision {
   return (state) => {
     const { clinicId, membershipId, reason } = revocation;
     if (requireOwnedBy(clinicId, state, "membership").status === "revoked") return [];
@@ -99,9 +97,6 @@ function requireValidBranches({ branchAccess, branchIds }: MembershipRights, cli
       "a member with access to all branches must not have a list of branches",
     );
   if (branchAccess === "scoped" && branchIds.length === 0)
-    throw new DomainError(
-      "branches_missing",
-      "a member with access to some branches needs a list of branches",
-    );
+    throw new DomainError("branches_missing", "a member with access to some branches needs a list of branches");
   for (const branchId of branchIds) requireBranch(clinic, branchId);
 }

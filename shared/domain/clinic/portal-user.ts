@@ -20,10 +20,7 @@ export const portalUserAggregate: Aggregate<typeof portalUserCategory, PortalUse
 };
 
 /** Selects a clinic and a branch for a portal user. A selection grants no access, because every read checks access. */
-export function decideSelectClinic(
-  data: ClinicSelection,
-  clinic: Clinic,
-): Decision<PortalUser, PortalUserEvent> {
+export function decideSelectClinic(data: ClinicSelection, clinic: Clinic): Decision<PortalUser, PortalUserEvent> {
   return (state) => {
     if (data.branchId !== null) requireBranch(clinic, data.branchId);
     if (state?.clinicId === data.clinicId && state.branchId === data.branchId) return [];

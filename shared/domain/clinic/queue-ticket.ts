@@ -27,8 +27,7 @@ const statusAfterEvent = {
 export const queueTicketAggregate: Aggregate<typeof queueTicketCategory, QueueTicket> = {
   category: queueTicketCategory,
   evolve(state, event) {
-    if (event.type !== "QueueTicketIssued")
-      return state && { ...state, status: statusAfterEvent[event.type] };
+    if (event.type !== "QueueTicketIssued") return state && { ...state, status: statusAfterEvent[event.type] };
     const { ticketId: id, clinicId } = event.data;
     return { id, clinicId, status: "waiting", issue: event.data };
   },

@@ -10,13 +10,7 @@ import {
   webhookEndpointCategory,
   webhookEndpointPlacesCategory,
 } from "./partner.ts";
-import {
-  animalCategory,
-  customerCategory,
-  membershipCategory,
-  portalUserCategory,
-  staffCategory,
-} from "./people.ts";
+import { animalCategory, customerCategory, membershipCategory, portalUserCategory, staffCategory } from "./people.ts";
 import { sandboxCategory } from "./sandbox.ts";
 
 /** Categories of all streams that this project writes. */

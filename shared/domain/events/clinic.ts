@@ -1,15 +1,6 @@
 import { z } from "zod";
 import { defineCategory, type EventOf } from "./category.ts";
-import {
-  boundedText,
-  calendarDate,
-  environment,
-  freeForm,
-  instant,
-  label,
-  timeOfDay,
-  uuid,
-} from "./fields.ts";
+import { boundedText, calendarDate, environment, freeForm, instant, label, timeOfDay, uuid } from "./fields.ts";
 
 const clinicId = uuid;
 

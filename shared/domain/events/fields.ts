@@ -30,8 +30,7 @@ const CANONICAL_INSTANT =
 export const calendarDate = z
   .string()
   .refine(
-    (text) =>
-      /^\d{4}-\d{2}-\d{2}$/.test(text) && text > "0001" && parseRfc3339(`${text}T00:00:00Z`) !== undefined,
+    (text) => /^\d{4}-\d{2}-\d{2}$/.test(text) && text > "0001" && parseRfc3339(`${text}T00:00:00Z`) !== undefined,
     "must be a date YYYY-MM-DD",
   );
 

@@ -37,8 +37,7 @@ export class EventSchemaError extends Error {
 export function parseStoredEvent(stored: StoredEvent): ValidEvent {
   const { type } = stored;
   const schema = schemasByType.get(type);
-  if (!schema)
-    throw new EventSchemaError(`${type} is unknown to this release; use the newer release that wrote it`);
+  if (!schema) throw new EventSchemaError(`${type} is unknown to this release; use the newer release that wrote it`);
   const metadata = eventMetadata.safeParse(stored.metadata);
   if (!metadata.success) throw createSchemaError(type, "metadata", metadata.error);
   const { schemaVersion } = metadata.data;

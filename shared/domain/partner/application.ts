@@ -80,10 +80,7 @@ export function decideIssueCredential(
   return (state) => {
     const application = requireActiveApplication(state);
     if (application.credentials.length >= MAX_ACTIVE_CREDENTIALS) {
-      throw new DomainError(
-        "too_many_credentials",
-        "there are already two active credentials; revoke one first",
-      );
+      throw new DomainError("too_many_credentials", "there are already two active credentials; revoke one first");
     }
     return [{ type: "CredentialIssued", data: { applicationId: application.id, ...data } }];
   };

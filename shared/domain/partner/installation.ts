@@ -66,10 +66,7 @@ export function decideRequestInstallation(
     const application = requireExisting(applicant, "application");
     if (application.revoked) throw new DomainError("application_revoked", "the application is revoked");
     if (application.environment !== clinic.environment) {
-      throw new DomainError(
-        "environment_mismatch",
-        "the application and the clinic belong to different environments",
-      );
+      throw new DomainError("environment_mismatch", "the application and the clinic belong to different environments");
     }
     if (clinic.sandboxOf !== null && clinic.sandboxOf !== application.id) {
       throw new DomainError("clinic_is_a_sandbox", "a sandbox can only be used by its own application");
@@ -77,10 +74,7 @@ export function decideRequestInstallation(
     const scopes = requireGrantedScopes(request.scopes, application.scopes);
     if (state && state.status !== "revoked") {
       if (isEqual(state.scopes, scopes)) return [];
-      throw new DomainError(
-        "installation_exists",
-        "the application has already requested access to this clinic",
-      );
+      throw new DomainError("installation_exists", "the application has already requested access to this clinic");
     }
     const { installationId } = request;
     const data = { installationId, applicationId: application.id, clinicId: clinic.id, scopes };
@@ -113,8 +107,7 @@ export function decideApproveInstallation(
     requireAdministrator(approver, clinic);
     const branchIds = approval.branchIds?.map((id) => requireBranch(clinic, id).id) ?? null;
     requireAtLeastOneBranch(branchIds);
-    if (status === "approved")
-      throw new DomainError("installation_approved", "the installation is already approved");
+    if (status === "approved") throw new DomainError("installation_approved", "the installation is already approved");
     if (status === "revoked")
       throw new DomainError("installation_revoked", "the installation is revoked; request access again");
     const scopes = requireGrantedScopes(approval.scopes ?? requested, requested);

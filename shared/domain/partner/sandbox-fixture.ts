@@ -165,8 +165,7 @@ function createAppointmentEvents(
       // The first event occurs one hour after the request. The next event occurs at the start of the appointment, and
       // each further event 15 minutes later.
       const occurredAt = index === 0 ? at(requestDays, 9) : at(days, hour + (index - 1) / 4);
-      if (type === "AppointmentCancelled")
-        return { type, data: { appointmentId, reason: null }, at: occurredAt };
+      if (type === "AppointmentCancelled") return { type, data: { appointmentId, reason: null }, at: occurredAt };
       return { type, data: { appointmentId }, at: occurredAt };
     }),
   ];

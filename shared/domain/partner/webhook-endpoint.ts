@@ -2,11 +2,7 @@ import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import type { DataOf } from "../events/category.ts";
 import type { Environment } from "../events/fields.ts";
-import {
-  type WebhookEndpointEvent,
-  type WebhookEventType,
-  webhookEndpointCategory,
-} from "../events/partner.ts";
+import { type WebhookEndpointEvent, type WebhookEventType, webhookEndpointCategory } from "../events/partner.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
 /** State of a webhook endpoint. The signing secret is omitted, because no decision needs it. */
@@ -68,9 +64,7 @@ export function decideRegisterEndpoint(
 export function decideRotateSecret(
   secret: Omit<DataOf<WebhookEndpointEvent, "WebhookSecretRotated">, "endpointId">,
 ): EndpointDecision {
-  return (state) => [
-    { type: "WebhookSecretRotated", data: { endpointId: requireNotRevoked(state).id, ...secret } },
-  ];
+  return (state) => [{ type: "WebhookSecretRotated", data: { endpointId: requireNotRevoked(state).id, ...secret } }];
 }
 
 export function decideDisableEndpoint(reason: "operator" | "gone" | "no_success"): EndpointDecision {

@@ -36,13 +36,11 @@ describe("auditors' access", () => {
     expect(headers.get("Cache-Control")).to.equal("no-store");
   });
 
-  const requestMe = (headers: Record<string, string> = {}) =>
-    requestAudit(`${world.url}/audit/v1/me`, headers);
+  const requestMe = (headers: Record<string, string> = {}) => requestAudit(`${world.url}/audit/v1/me`, headers);
   const bearer = (credential: string) => ({ Authorization: `Bearer ${credential}` });
 
   it("the audit API returns the same 401 for an unknown, wrong, revoked or expired credential", async () => {
-    const wrong =
-      auditor.credential.slice(0, -43) + (await world.registerAuditor(null)).credential.slice(-43);
+    const wrong = auditor.credential.slice(0, -43) + (await world.registerAuditor(null)).credential.slice(-43);
     const unknown = `aud_${randomUUID().replaceAll("-", "")}_${auditor.credential.slice(-43)}`;
     const revoked = await world.registerAuditor(null);
     expect((await revoked.request("/audit/v1/me")).status).to.equal(200);
@@ -78,11 +76,7 @@ describe("auditors' access", () => {
     expect(status).to.equal(200);
     const correlationId = headers.get("X-Correlation-ID");
     const { lines } = await observer.request(`/audit/v1/events?auditor=${observer.auditorId}`);
-    expect(lines.map(({ type }) => type)).to.deep.equal([
-      "AuditorRegistered",
-      "AuditAccessed",
-      "AuditAccessed",
-    ]);
+    expect(lines.map(({ type }) => type)).to.deep.equal(["AuditorRegistered", "AuditAccessed", "AuditAccessed"]);
     expect(lines[1]).to.deep.include({ correlationId, actor: { type: "auditor", id: observer.auditorId } });
     expect(Date.now() - Date.parse(lines[1].occurredAt)).to.be.within(0, 60_000);
     expect(lines[1].data).to.deep.include({
@@ -99,11 +93,7 @@ describe("auditors' access", () => {
     const { stream, clinicId, customerId, animalId, appointmentId, requestContext } = foreign;
     for (const query of [
       ...[`stream=${stream}`, `stream=clinic-${clinicId}`, `clinic=${clinicId}`, `customer=${customerId}`],
-      ...[
-        `animal=${animalId}`,
-        `appointment=${appointmentId}`,
-        `correlation=${requestContext.correlationId}`,
-      ],
+      ...[`animal=${animalId}`, `appointment=${appointmentId}`, `correlation=${requestContext.correlationId}`],
       ...[`auditor=${auditor.auditorId}`, `stream=auditor-${auditor.auditorId}`],
     ]) {
       const { status, lines, end } = await auditor.request(`/audit/v1/events?${query}`);
@@ -112,9 +102,7 @@ describe("auditors' access", () => {
     for (const path of [`state?stream=${stream}`, `diff?stream=${stream}`, `replay?stream=${stream}`]) {
       const { status, body } = await auditor.request(`/audit/v1/${path}`);
       expect([status, body.error], path).to.deep.equal([404, "stream_not_found"]);
-      const missing = await auditor.request(
-        `/audit/v1/${path.replace(stream, `appointment-${randomUUID()}`)}`,
-      );
+      const missing = await auditor.request(`/audit/v1/${path.replace(stream, `appointment-${randomUUID()}`)}`);
       expect([missing.status, missing.body.error]).to.deep.equal([404, "stream_not_found"]);
     }
     for (const clinic of [clinicId, randomUUID()]) {
@@ -164,9 +152,7 @@ describe("auditors' access", () => {
     ];
     for (const [args, problem] of refused) {
       const { code, err } = await clinicCli(args, { env });
-      expect([code, err.join()]).to.satisfy(
-        ([exit, line]: [number, string]) => exit === 3 && line.includes(problem),
-      );
+      expect([code, err.join()]).to.satisfy(([exit, line]: [number, string]) => exit === 3 && line.includes(problem));
     }
   });
 
@@ -222,21 +208,15 @@ describe("auditors' access", () => {
     expect(body.deliveries[0].attempts[0]).to.include({ number: 1, statusCode: 500, answer: "gone" });
     const { id, endpointId } = body.deliveries[0];
     for (const stream of [`webhookDelivery-${id}`, `webhookEndpoint-${endpointId}`]) {
-      expect((await auditor.request(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries).to.have.length(
-        1,
-      );
+      expect((await auditor.request(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries).to.have.length(1);
       const foreignAuditor = await world.registerAuditor([foreign.clinicId]);
-      expect(
-        (await foreignAuditor.request(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries,
-      ).to.have.length(0);
+      expect((await foreignAuditor.request(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries).to.have.length(0);
     }
     expect((await (await world.registerAuditor(null)).request(path)).body.deliveries).to.have.length(2);
     const service = await startAudit({ ...world.env, DATABASE_URL: "postgres://nobody@127.0.0.1:1/clinic" });
     const response = await requestAudit(`${service.url}${path}`, bearer(auditor.credential));
     expect([response.status, response.body.error]).to.deep.equal([503, "data_source_unavailable"]);
-    expect((await requestAudit(`${service.url}/audit/v1/me`, bearer(auditor.credential))).status).to.equal(
-      200,
-    );
+    expect((await requestAudit(`${service.url}/audit/v1/me`, bearer(auditor.credential))).status).to.equal(200);
     await service.stop();
   });
 

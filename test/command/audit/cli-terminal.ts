@@ -9,10 +9,7 @@ export interface CommandResult {
 }
 
 /** Runs the auditors' command line in this process, without a terminal unless the caller provides one. */
-export async function runAuditCommand(
-  args: string[],
-  terminal: Partial<AuditTerminal> = {},
-): Promise<CommandResult> {
+export async function runAuditCommand(args: string[], terminal: Partial<AuditTerminal> = {}): Promise<CommandResult> {
   let out = "";
   const err: string[] = [];
   const code = await runAudit(args, {

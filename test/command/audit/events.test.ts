@@ -49,8 +49,7 @@ describe("a list of events", () => {
   });
 
   it("GET /audit/v1/events returns all events related to one object, in log order", async () => {
-    const list = async (query: string) =>
-      getTypes((await auditor.request(`/audit/v1/events?${query}`)).lines);
+    const list = async (query: string) => getTypes((await auditor.request(`/audit/v1/events?${query}`)).lines);
     expect(await list(`appointment=${history.appointmentId}`)).to.deep.equal(APPOINTMENT_EVENT_TYPES);
     expect(await list(`animal=${history.animalId.toUpperCase()}`)).to.deep.equal([
       "AnimalRegistered",
@@ -61,11 +60,7 @@ describe("a list of events", () => {
     );
     const all = ["CustomerRegistered", "AnimalRegistered", ...APPOINTMENT_EVENT_TYPES];
     expect(await list(`customer=${history.customerId}`)).to.deep.equal(all);
-    expect(await list(`clinic=${history.clinicId}`)).to.include.members([
-      "ClinicRegistered",
-      "BranchOpened",
-      ...all,
-    ]);
+    expect(await list(`clinic=${history.clinicId}`)).to.include.members(["ClinicRegistered", "BranchOpened", ...all]);
   });
 
   it("GET /audit/v1/events filters by time, type and actor, and returns pages", async () => {
@@ -92,9 +87,7 @@ describe("a list of events", () => {
       const { code, out, err } = await run(args, 100);
       const [head = "", ...rows] = out.trimEnd().split("\n");
       expect([code, err]).to.deep.equal([0, ["3 events"]]);
-      expect(rows.map((row) => row.slice(head.indexOf("EVENT")).split(" ")[0])).to.deep.equal(
-        APPOINTMENT_EVENT_TYPES,
-      );
+      expect(rows.map((row) => row.slice(head.indexOf("EVENT")).split(" ")[0])).to.deep.equal(APPOINTMENT_EVENT_TYPES);
       expect(rows.every((row) => [...row].length === 100 && row.endsWith("…"))).to.equal(true);
       const wide = await run(args);
       expect(wide.out).to.contain(history.requestContext.correlationId).and.to.contain("the request");
@@ -120,14 +113,7 @@ describe("a list of events", () => {
     });
 
     it("the command `events --json` prints the same JSON lines as GET /audit/v1/events", async () => {
-      const { out } = await run([
-        "events",
-        "--stream",
-        history.stream,
-        "--json",
-        "--done-by",
-        "operator:test",
-      ]);
+      const { out } = await run(["events", "--stream", history.stream, "--json", "--done-by", "operator:test"]);
       const { lines } = await auditor.request(`/audit/v1/events?stream=${history.stream}`);
       expect(
         out
@@ -150,11 +136,7 @@ describe("a list of events", () => {
     for (const [args, code, line] of refused) {
       it(`running "${["audit", ...args].join(" ").slice(0, 40)}" fails with a line that starts with "${line}"`, async () => {
         const result = await run(args);
-        expect([result.code, result.err.length, result.err[0]?.slice(0, line.length)]).to.deep.equal([
-          code,
-          1,
-          line,
-        ]);
+        expect([result.code, result.err.length, result.err[0]?.slice(0, line.length)]).to.deep.equal([code, 1, line]);
       });
     }
 
@@ -196,10 +178,7 @@ describe("an event that the catalog cannot read", () => {
     const auditor = await world.registerAuditor(null);
     const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
     const stream = `portalUser-${randomUUID()}`;
-    await client.appendToStream(
-      stream,
-      jsonEvent({ type: "ClinicSelected", data: { secretHash: "abc", odd: 1 } }),
-    );
+    await client.appendToStream(stream, jsonEvent({ type: "ClinicSelected", data: { secretHash: "abc", odd: 1 } }));
     await client.dispose();
     const { lines } = await auditor.request(`/audit/v1/events?stream=${stream}`);
     expect(lines[0]).to.deep.include({

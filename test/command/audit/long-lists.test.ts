@@ -125,9 +125,6 @@ describe("a long list of events", () => {
     ]);
     const { port } = server;
     server = await startLogServer({ dir, host: "127.0.0.1", port, sync: false });
-    await eventually(
-      "the service returns 200 again",
-      async () => (await request(headers, "&limit=1")).status === 200,
-    );
+    await eventually("the service returns 200 again", async () => (await request(headers, "&limit=1")).status === 200);
   });
 });

@@ -48,9 +48,7 @@ describe("the page /audit", function () {
   const requireAccessible = async (view: string) => {
     await page.evaluate(axe.source);
     const found = await page.evaluate<axe.AxeResults>("axe.run()");
-    const violations = found.violations.map(
-      ({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`,
-    );
+    const violations = found.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
     expect(violations, view).to.deep.equal([]);
   };
   const timeline = () => page.locator("#panel-timeline .what").allInnerTexts();
@@ -70,11 +68,7 @@ describe("the page /audit", function () {
   it("the audit page has a content security policy that forbids other origins and inline code", async () => {
     const { headers, status } = await fetch(`${world.url}/audit`);
     const policy = headers.get("Content-Security-Policy") ?? "";
-    expect([status, policy.includes("unsafe"), policy.startsWith("default-src 'none'")]).to.eql([
-      200,
-      false,
-      true,
-    ]);
+    expect([status, policy.includes("unsafe"), policy.startsWith("default-src 'none'")]).to.eql([200, false, true]);
     expect((await fetch(`${world.url}/audit`, { method: "POST" })).status).to.equal(405);
     expect((await fetch(`${world.url}/audit/`)).status, "a path with a trailing slash").to.equal(404);
     expect((await fetch(`${world.url}/audit/../main.ts`)).status).to.equal(404);
@@ -98,11 +92,7 @@ describe("the page /audit", function () {
 
   it("the audit page shows the events of an appointment, each with its changes", async () => {
     await search("appointment", history.appointmentId);
-    expect(await timeline()).to.deep.equal([
-      "Appointment requested",
-      "Appointment confirmed",
-      "Appointment cancelled",
-    ]);
+    expect(await timeline()).to.deep.equal(["Appointment requested", "Appointment confirmed", "Appointment cancelled"]);
     await page.getByRole("button", { name: "Appointment confirmed" }).click();
     const changes = page.getByRole("region", { name: "Changes" });
     await changes.getByRole("row", { name: 'status "requested" "confirmed"' }).waitFor();
@@ -128,9 +118,7 @@ describe("the page /audit", function () {
     );
     await page.getByRole("button", { name: "Previous" }).click();
     await status("confirmed");
-    expect(await page.locator(".event[aria-current]").first().innerText()).to.contain(
-      "Appointment confirmed",
-    );
+    expect(await page.locator(".event[aria-current]").first().innerText()).to.contain("Appointment confirmed");
   });
 
   it("the audit page shows stored text as text, never as HTML", async () => {
@@ -184,11 +172,7 @@ describe("the page /audit", function () {
     await auditor.revoke();
     await page.locator("#subject").press("Enter");
     await page.getByText("The credential is invalid").waitFor();
-    expect(await page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]")).to.eql([
-      0,
-      0,
-      "",
-    ]);
+    expect(await page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]")).to.eql([0, 0, ""]);
     expect(await timeline()).to.deep.equal([]);
     expect(problems.filter((line) => !line.includes("401"))).to.deep.equal([]);
   });

@@ -24,12 +24,7 @@ const [APPLICATION, ENDPOINT, DELIVERY, TICKET, REQUEST] = [
 ];
 
 let lastNumber = 100;
-function createEvent(
-  stream: string,
-  revision: number,
-  type: string,
-  more: Partial<AuditEvent> = {},
-): AuditEvent {
+function createEvent(stream: string, revision: number, type: string, more: Partial<AuditEvent> = {}): AuditEvent {
   lastNumber += 1;
   return {
     ...{
@@ -110,9 +105,7 @@ const listRelated = (subject: Subject) => {
   const isRelated = createRelatedEventsFinder(subject);
   const prefixes = getStreamPrefixes(subject.kind);
   const isScanned = ({ stream }: AuditEvent) => prefixes?.some((prefix) => stream.startsWith(prefix)) ?? true;
-  return Object.keys(log).filter(
-    (name) => isScanned(log[name] as AuditEvent) && isRelated(log[name] as AuditEvent),
-  );
+  return Object.keys(log).filter((name) => isScanned(log[name] as AuditEvent) && isRelated(log[name] as AuditEvent));
 };
 
 /** Events of the appointment, its queue ticket and its webhook delivery. */
@@ -158,9 +151,6 @@ describe("createRelatedEventsFinder", () => {
 
   it("createRelatedEventsFinder throws an error if a subject has more related ids than the maximum", () => {
     const isRelated = createRelatedEventsFinder({ kind: "customer", id: CUSTOMER }, 2);
-    expect(() => Object.values(log).map(isRelated)).to.throw(
-      TooManyRelatedEventsError,
-      "more than 2 related events",
-    );
+    expect(() => Object.values(log).map(isRelated)).to.throw(TooManyRelatedEventsError, "more than 2 related events");
   });
 });

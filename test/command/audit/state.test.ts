@@ -28,18 +28,8 @@ describe("findChanges", () => {
         { path: "b", after: null },
       ],
     ],
-    [
-      "a changed field of an object",
-      { a: { b: 1 } },
-      { a: { b: 2 } },
-      [{ path: "a.b", before: 1, after: 2 }],
-    ],
-    [
-      "a list without ids, as a whole",
-      { a: [1, 2] },
-      { a: [2, 1] },
-      [{ path: "a", before: [1, 2], after: [2, 1] }],
-    ],
+    ["a changed field of an object", { a: { b: 1 } }, { a: { b: 2 } }, [{ path: "a.b", before: 1, after: 2 }]],
+    ["a list without ids, as a whole", { a: [1, 2] }, { a: [2, 1] }, [{ path: "a", before: [1, 2], after: [2, 1] }]],
     [
       "a list of objects with ids, by id",
       {
@@ -66,12 +56,7 @@ describe("findChanges", () => {
       ],
     ],
     ["no changes of equal states", { a: [{ id: "x" }] }, { a: [{ id: "x" }] }, []],
-    [
-      "an object that replaces null",
-      { a: null },
-      { a: { b: 1 } },
-      [{ path: "a", before: null, after: { b: 1 } }],
-    ],
+    ["an object that replaces null", { a: null }, { a: { b: 1 } }, [{ path: "a", before: null, after: { b: 1 } }]],
     ["an item in a list that was empty", { a: [] }, { a: [{ id: "x" }] }, [{ path: "a[x].id", after: "x" }]],
   ];
   for (const [change, before, after, changes] of cases) {
@@ -98,14 +83,10 @@ describe("the state of a stream", () => {
 
   it("GET /audit/v1/state returns the same state that the command service loads", async () => {
     const { state: folded, last } = await requestState("end");
-    expect(folded).to.deep.equal(
-      (await loadAggregate(world.log, appointmentAggregate, history.appointmentId)).state,
-    );
+    expect(folded).to.deep.equal((await loadAggregate(world.log, appointmentAggregate, history.appointmentId)).state);
     expect(last).to.include({ revision: 2, type: "AppointmentCancelled" });
     const { body } = await auditor.request(`/audit/v1/state?stream=customer-${history.customerId}`);
-    expect(body.state).to.deep.equal(
-      (await loadAggregate(world.log, customerAggregate, history.customerId)).state,
-    );
+    expect(body.state).to.deep.equal((await loadAggregate(world.log, customerAggregate, history.customerId)).state);
   });
 
   it("GET /audit/v1/state returns the state of a stream at a revision, a position or a time", async () => {
@@ -122,12 +103,8 @@ describe("the state of a stream", () => {
     for (const [at, status] of statuses) expect((await requestState(at)).state?.status, at).to.equal(status);
     const { lines } = await auditor.request(`/audit/v1/events?stream=${history.stream}`);
     expect((await requestState(`position:${lines[1].position}`)).state.status).to.equal("confirmed");
-    expect((await requestState(`position:${BigInt(lines[1].position) - 1n}`)).state.status).to.equal(
-      "requested",
-    );
-    const stored = await auditor.request(
-      `/audit/v1/state?stream=${history.stream}&at=2026-05-05T00:00:00Z&by=stored`,
-    );
+    expect((await requestState(`position:${BigInt(lines[1].position) - 1n}`)).state.status).to.equal("requested");
+    const stored = await auditor.request(`/audit/v1/state?stream=${history.stream}&at=2026-05-05T00:00:00Z&by=stored`);
     expect(stored.body).to.include({ state: null, last: null, ok: true });
   });
 

@@ -84,8 +84,7 @@ export async function startAuditWorld(
     log,
     database,
     env,
-    registerAuditor: (clinicIds, expiresAt) =>
-      createTestAuditor(service.url, log, clinicIds, expiresAt ?? null),
+    registerAuditor: (clinicIds, expiresAt) => createTestAuditor(service.url, log, clinicIds, expiresAt ?? null),
     async stop() {
       await service.stop();
       await client.dispose();
@@ -114,10 +113,7 @@ async function createTestAuditor(
   };
 }
 
-export async function requestAudit(
-  url: string,
-  headers: Record<string, string> = {},
-): Promise<AuditResponse> {
+export async function requestAudit(url: string, headers: Record<string, string> = {}): Promise<AuditResponse> {
   const response = await fetch(url, { headers });
   requireNoSniffing(response);
   const text = await response.text();
@@ -141,10 +137,7 @@ export interface ClinicHistory extends TestClinic {
 }
 
 /** Creates a clinic with one appointment, which is requested, confirmed and cancelled. */
-export async function createClinicWithHistory(
-  log: EventLog,
-  notes: string | null = null,
-): Promise<ClinicHistory> {
+export async function createClinicWithHistory(log: EventLog, notes: string | null = null): Promise<ClinicHistory> {
   const clinic = await createClinic(log);
   const appointmentId = randomUUID();
   const { clinicId, branchId, animalId } = clinic;

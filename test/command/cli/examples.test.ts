@@ -1,10 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { commands } from "../../../command/cli/commands/commands.ts";
-import {
-  confirmAppointment,
-  requestAppointment,
-} from "../../../command/operations/appointment-operations.ts";
+import { confirmAppointment, requestAppointment } from "../../../command/operations/appointment-operations.ts";
 import { registerEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
@@ -102,8 +99,7 @@ describe("the examples of the operator's command line", () => {
       const command = commands.find(({ noun, verb }) => `${noun} ${verb}` === name);
       expect(command, name).to.not.equal(undefined);
       if (name === "endpoint disable") ids.endpoint = await registerTestEndpoint(env.EVENTSTORE_URL, ids);
-      if (name === "appointment no-show")
-        ids.appointment = await createMissedAppointment(env.EVENTSTORE_URL, ids);
+      if (name === "appointment no-show") ids.appointment = await createMissedAppointment(env.EVENTSTORE_URL, ids);
       const { noun, verb, example } = command!;
       const entity = noun === "partner" ? "application" : noun;
       const words = splitExample(example).map((word, index, all) => {
@@ -116,20 +112,14 @@ describe("the examples of the operator's command line", () => {
       expect([name, ran.code, ran.err]).to.deep.equal([name, 0, []]);
       const { id, changed, assignment, credentialId } = JSON.parse(ran.out.join("\n"));
       expect([name, changed]).to.deep.equal([name, true]);
-      Object.assign(
-        ids,
-        { [entity]: ids[entity] ?? id },
-        command!.options.id?.isGenerated && { [entity]: id },
-      );
+      Object.assign(ids, { [entity]: ids[entity] ?? id }, command!.options.id?.isGenerated && { [entity]: id });
       Object.assign(ids, assignment && { assignment }, credentialId && { credential: credentialId });
     }
   });
 
   it("the sequence of examples contains every command", () => {
     const covered = new Set(COMMAND_SEQUENCE.map(([name]) => name));
-    expect(commands.map(({ noun, verb }) => `${noun} ${verb}`).filter((name) => !covered.has(name))).to.eql(
-      [],
-    );
+    expect(commands.map(({ noun, verb }) => `${noun} ${verb}`).filter((name) => !covered.has(name))).to.eql([]);
   });
 
   it("branch open prints the id of the branch, not the id of its clinic", async () => {
@@ -145,10 +135,7 @@ describe("the examples of the operator's command line", () => {
 });
 
 /** Creates a confirmed appointment in the past, which the command line cannot create. */
-async function createMissedAppointment(
-  url: string,
-  { clinic: clinicId = "", branch: branchId = "" },
-): Promise<string> {
+async function createMissedAppointment(url: string, { clinic: clinicId = "", branch: branchId = "" }): Promise<string> {
   const client = connectEventStore(url, "test");
   const [appointmentId, scheduledAt] = [randomUUID(), "2026-01-02T09:00:00.000Z"];
   const appointment = { appointmentId, clinicId, branchId, animalId: null, scheduledAt, durationMinutes: 30 };
@@ -161,10 +148,7 @@ async function createMissedAppointment(
 }
 
 /** Registers an endpoint as a partner does. The command line has no such command. */
-async function registerTestEndpoint(
-  url: string,
-  { application = "", clinic: clinicId = "" },
-): Promise<string> {
+async function registerTestEndpoint(url: string, { application = "", clinic: clinicId = "" }): Promise<string> {
   const client = connectEventStore(url, "test");
   const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } });
   const owner = { applicationId: application, clinicId, environment: "production" } as const;

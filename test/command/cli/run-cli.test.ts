@@ -39,9 +39,7 @@ describe("the operator's command line", () => {
   it("partner issue-credential prints a client secret and stores only its hash", async () => {
     const id = randomUUID();
     const register = ["partner", "register", "--id", id, "--name", "Planner", "--environment", "sandbox"];
-    expect(
-      (await runClinic([...register, "--scopes", "clinic:read, appointments:read"], { env })).code,
-    ).to.equal(0);
+    expect((await runClinic([...register, "--scopes", "clinic:read, appointments:read"], { env })).code).to.equal(0);
     const { out } = await runClinic(["partner", "issue-credential", "--application", id, "--json"], { env });
     const { clientSecret, ...result } = JSON.parse(out.join("\n"));
     expect(result).to.include({ clientId: id, changed: true });

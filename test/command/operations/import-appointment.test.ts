@@ -1,10 +1,6 @@
 import { expect } from "chai";
 import { appointmentAggregate } from "../../../shared/domain/appointment/appointment.ts";
-import {
-  type AppointmentImport,
-  decideImport,
-  deriveOccurredAt,
-} from "../../../shared/domain/appointment/import.ts";
+import { type AppointmentImport, decideImport, deriveOccurredAt } from "../../../shared/domain/appointment/import.ts";
 import { InvalidAppointmentError } from "../../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../../shared/domain/clinic/animal.ts";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
@@ -109,12 +105,7 @@ describe("an imported appointment", () => {
 
   const wrong: [string, AppointmentImport, Partial<typeof facts>, string][] = [
     ["another branch", { ...pastImport, branchId: "x" }, {}, "branchId is not a branch of the clinic"],
-    [
-      "an animal of another clinic",
-      pastImport,
-      createOwned("other-clinic"),
-      "animalId is not an animal of the clinic",
-    ],
+    ["an animal of another clinic", pastImport, createOwned("other-clinic"), "animalId is not an animal of the clinic"],
     [
       "a customer of another clinic",
       { ...pastImport, customerId: "customer" },
@@ -183,8 +174,7 @@ describe("an imported appointment", () => {
     ],
   ];
   for (const [what, input, more, problem] of wrong) {
-    it(`an imported appointment is refused with ${what}`, () =>
-      expect(findProblems(input, more)).to.include(problem));
+    it(`an imported appointment is refused with ${what}`, () => expect(findProblems(input, more)).to.include(problem));
   }
 
   it("an imported appointment in the past may have a resource that is retired now", () => {
@@ -195,11 +185,7 @@ describe("an imported appointment", () => {
     ["at `statusAt`", {}, -560],
     ["at its end if it was completed and `statusAt` is unknown", { statusAt: null }, -570],
     ["at its end if nobody came and `statusAt` is unknown", { statusAt: null, status: "no_show" }, -570],
-    [
-      "at its start time if it was cancelled and `statusAt` is unknown",
-      { statusAt: null, status: "cancelled" },
-      -600,
-    ],
+    ["at its start time if it was cancelled and `statusAt` is unknown", { statusAt: null, status: "cancelled" }, -600],
     [
       "at `requestedAt` if its start time is earlier",
       { statusAt: null, status: "cancelled", requestedAt: minutesFromNow(-300) },

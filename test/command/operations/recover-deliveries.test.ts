@@ -44,11 +44,7 @@ describe("the recovery of an endpoint's deliveries", () => {
   }
 
   /** Records the given events of a new delivery, one hour apart. Returns the id of the delivery. */
-  async function createDelivery(
-    { endpointId }: EndpointReference,
-    from: number,
-    ...types: string[]
-  ): Promise<string> {
+  async function createDelivery({ endpointId }: EndpointReference, from: number, ...types: string[]): Promise<string> {
     const deliveryId = randomUUID();
     const facts = types.map((type, index) => {
       const data = { deliveryId, endpointId, ...(type === FAILED && { attempts: 8 }) };
@@ -172,10 +168,7 @@ describe("the recovery of an endpoint's deliveries", () => {
       const line = "webhooks recover: 4 deliveries failed or were skipped; none was replayed (dry run)";
       expect(dry).to.deep.equal({ code: 0, out: [line], err: [] });
       const ran = await runClinic(words(of), { env });
-      expect([ran.code, ran.out]).to.deep.equal([
-        0,
-        ["webhooks recover: 4 of 4 deliveries will be replayed"],
-      ]);
+      expect([ran.code, ran.out]).to.deep.equal([0, ["webhooks recover: 4 of 4 deliveries will be replayed"]]);
       expect(ran.err.at(-1)).to.equal("webhooks recover: 4 of 4 deliveries");
       const again = await runClinic([...words(of), "--json"], { env });
       expect(JSON.parse(again.out.join())).to.deep.equal({

@@ -66,9 +66,7 @@ describe("references between the aggregates of a clinic", () => {
   });
 
   it("registering a customer is refused for an unknown clinic", async () => {
-    expect(await refusal(registerCustomer(log, customerOf(randomUUID()), context))).to.equal(
-      "clinic_not_found",
-    );
+    expect(await refusal(registerCustomer(log, customerOf(randomUUID()), context))).to.equal("clinic_not_found");
   });
 
   it("registering an animal is refused for an unknown customer and for a customer of another clinic", async () => {

@@ -42,9 +42,7 @@ describe("partner access", () => {
 
   const asWorld = (headers: Record<string, string | undefined> = {}, environment = "production") => {
     const given = { ...world.headers, ...headers };
-    const present = Object.entries(given).filter(
-      (entry): entry is [string, string] => entry[1] !== undefined,
-    );
+    const present = Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined);
     const url = `${command.url}/${environment}/v1/webhook-endpoints/${UNKNOWN_ENDPOINT_ID}`;
     return sendRequest("DELETE", url, Object.fromEntries(present));
   };
@@ -142,9 +140,7 @@ describe("partner access", () => {
   });
 
   it("a request gets 403 insufficient_scope if its token or installation lacks the scope", async () => {
-    expect((await withToken(await signToken({ scope: "clinic:read" }))).body.error).to.equal(
-      "insufficient_scope",
-    );
+    expect((await withToken(await signToken({ scope: "clinic:read" }))).body.error).to.equal("insufficient_scope");
     const other = await createPartnerWorld(command);
     await narrowInstallation(
       command.log,
@@ -163,16 +159,15 @@ describe("partner access", () => {
       return [status, body.error];
     };
     const context = operatorContext();
-    expect(
-      await of((other) => revokeInstallation(command.log, { ...other, reason: null }, context)),
-    ).to.deep.equal([403, "installation_denied"]);
-    expect(await of((other) => revokeCredential(command.log, other, context))).to.deep.equal([
+    expect(await of((other) => revokeInstallation(command.log, { ...other, reason: null }, context))).to.deep.equal([
+      403,
+      "installation_denied",
+    ]);
+    expect(await of((other) => revokeCredential(command.log, other, context))).to.deep.equal([401, "invalid_token"]);
+    expect(await of((other) => revokeApplication(command.log, { ...other, reason: null }, context))).to.deep.equal([
       401,
       "invalid_token",
     ]);
-    expect(
-      await of((other) => revokeApplication(command.log, { ...other, reason: null }, context)),
-    ).to.deep.equal([401, "invalid_token"]);
   });
 
   it("a request over the rate limit of the installation gets 429 rate_limit_exceeded", async () => {
@@ -194,9 +189,7 @@ describe("partner access", () => {
   });
 
   it("unknown paths get 404 and unknown methods get 405", async () => {
-    expect((await sendRequest("POST", `${command.url}/production/v1/nothing`)).body.error).to.equal(
-      "not_found",
-    );
+    expect((await sendRequest("POST", `${command.url}/production/v1/nothing`)).body.error).to.equal("not_found");
     const { status, headers } = await sendRequest("PUT", `${command.url}/production/v1/appointments`);
     expect([status, headers.get("allow")]).to.deep.equal([405, "GET, HEAD, POST"]);
   });

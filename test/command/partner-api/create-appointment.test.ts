@@ -95,11 +95,7 @@ describe("createPartnerAppointment", () => {
   it("createPartnerAppointment returns its first response to a retry in another notation, even if the appointment changed", async () => {
     const key = randomUUID();
     const first = await create(body({ notes: "Limps" }), {}, key);
-    await confirmAppointment(
-      command.log,
-      { clinicId: world.clinicId, appointmentId: idOf(key) },
-      operatorContext(),
-    );
+    await confirmAppointment(command.log, { clinicId: world.clinicId, appointmentId: idOf(key) }, operatorContext());
     const { branchId, animalId } = world;
     const rewritten = {
       notes: "Limps",
@@ -150,9 +146,7 @@ describe("createPartnerAppointment", () => {
   });
 
   it("createPartnerAppointment accepts a branch header that equals the branch in the body", async () => {
-    expect((await create(body(), { "X-SERVICE-Branch-ID": world.branchId.toUpperCase() })).status).to.equal(
-      201,
-    );
+    expect((await create(body(), { "X-SERVICE-Branch-ID": world.branchId.toUpperCase() })).status).to.equal(201);
   });
 
   it("createPartnerAppointment returns 409 idempotency_conflict for the same key with another body", async () => {
@@ -218,12 +212,7 @@ describe("createPartnerAppointment", () => {
     it(`createPartnerAppointment returns 422 for an Idempotency-Key header with ${what}`, async () => {
       const headers: Record<string, string> = key === undefined ? {} : { "Idempotency-Key": key };
       const url = `${command.url}/production/v1/appointments`;
-      const { status, body: answer } = await sendRequest(
-        "POST",
-        url,
-        { ...world.headers, ...headers },
-        body(),
-      );
+      const { status, body: answer } = await sendRequest("POST", url, { ...world.headers, ...headers }, body());
       expect(status).to.equal(422);
       expect(answer.details[0].path).to.equal("header Idempotency-Key");
     });
@@ -259,11 +248,7 @@ describe("createPartnerAppointment", () => {
   it("createPartnerAppointment refuses a branch that was removed from the installation", async () => {
     const narrowed = await createPartnerWorld(command);
     const { applicationId, clinicId, branchId, otherBranchId, animalId } = narrowed;
-    await narrowInstallation(
-      command.log,
-      { applicationId, clinicId, branchIds: [otherBranchId] },
-      operatorContext(),
-    );
+    await narrowInstallation(command.log, { applicationId, clinicId, branchIds: [otherBranchId] }, operatorContext());
     const at = (branch: string) => ({ branchId: branch, animalId, scheduledAt: SCHEDULED_AT });
     expect((await create(at(branchId), narrowed.headers)).status).to.equal(422);
     expect((await create(at(otherBranchId), narrowed.headers)).status).to.equal(201);

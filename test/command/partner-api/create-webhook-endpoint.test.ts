@@ -1,8 +1,5 @@
 import { expect } from "chai";
-import {
-  approveWebhookOrigin,
-  withdrawWebhookOrigin,
-} from "../../../command/operations/application-operations.ts";
+import { approveWebhookOrigin, withdrawWebhookOrigin } from "../../../command/operations/application-operations.ts";
 import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import {
@@ -16,16 +13,7 @@ import {
 
 const ORIGIN = "http://127.0.0.1:9";
 const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };
-const ENDPOINT_FIELDS = [
-  "id",
-  "clinicId",
-  "url",
-  "events",
-  "status",
-  "disabledReason",
-  "createdAt",
-  "updatedAt",
-];
+const ENDPOINT_FIELDS = ["id", "clinicId", "url", "events", "status", "disabledReason", "createdAt", "updatedAt"];
 
 describe("createWebhookEndpoint", () => {
   let command: TestCommand;

@@ -1,11 +1,4 @@
-import {
-  createPrivateKey,
-  createPublicKey,
-  generateKeyPairSync,
-  type KeyObject,
-  randomUUID,
-  sign,
-} from "node:crypto";
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, randomUUID, sign } from "node:crypto";
 import { expect } from "chai";
 import { type JWK, SignJWT } from "jose";
 import { pino } from "pino";
@@ -90,10 +83,7 @@ describe("access tokens, forged", () => {
   });
 
   const forgeries: [string, () => string | Promise<string>][] = [
-    [
-      "HS256 with the public key's bytes as the secret",
-      () => byHmac(Buffer.from(publicJwk.x ?? "", "base64url")),
-    ],
+    ["HS256 with the public key's bytes as the secret", () => byHmac(Buffer.from(publicJwk.x ?? "", "base64url"))],
     ["HS256 with the public key's base64url as the secret", () => byHmac(publicJwk.x ?? "")],
     ["HS256 with the public key's PEM as the secret", () => byHmac(publicPem())],
     ["HS512 with the public JWK as the secret", () => byHmac(JSON.stringify(publicJwk), "HS512")],
@@ -178,13 +168,7 @@ describe("access tokens, forged", () => {
   });
 
   it("an Authorization header without a Bearer token gets 401 missing_token", async () => {
-    for (const Authorization of [
-      "Bearer",
-      "Bearer  ",
-      "bearer:x",
-      `Token ${world.token}`,
-      `Bearer ${world.token} x`,
-    ]) {
+    for (const Authorization of ["Bearer", "Bearer  ", "bearer:x", `Token ${world.token}`, `Bearer ${world.token} x`]) {
       const url = `${command.url}/production/v1/webhook-endpoints/${randomUUID()}`;
       const { status, body } = await sendRequest("DELETE", url, { Authorization });
       expect([status, body.error], Authorization).to.deep.equal([401, "missing_token"]);

@@ -31,17 +31,10 @@ describe("idempotency of createPartnerAppointment", () => {
   const create = (url: string, key: string, more: Record<string, unknown> = {}, headers = world.headers) => {
     const { branchId, animalId } = world;
     const body = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z", ...more };
-    return sendRequest(
-      "POST",
-      `${url}/production/v1/appointments`,
-      { ...headers, "Idempotency-Key": key },
-      body,
-    );
+    return sendRequest("POST", `${url}/production/v1/appointments`, { ...headers, "Idempotency-Key": key }, body);
   };
   const eventsOf = (idempotencyKey: string) =>
-    first.log.read(
-      `appointment-${derivePartnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey })}`,
-    );
+    first.log.read(`appointment-${derivePartnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey })}`);
   /** Returns the headers of the same partner for a service with another signing key. */
   const headersAt = async (url: string) => {
     const { body } = await exchange(url, world);

@@ -26,12 +26,7 @@ describe("a partner at a clinic that is suspended or closed", () => {
       const world = await createPartnerWorld(command, "sandbox");
       const { clinicId, branchId, animalId, headers } = world;
       const at = (method: "POST" | "DELETE", path: string, body?: unknown) =>
-        sendRequest(
-          method,
-          `${command.url}/sandbox/v1${path}`,
-          { ...headers, "Idempotency-Key": randomUUID() },
-          body,
-        );
+        sendRequest(method, `${command.url}/sandbox/v1${path}`, { ...headers, "Idempotency-Key": randomUUID() }, body);
       const appointment = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z" };
       const hook = { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] };
       const made = await at("POST", "/webhook-endpoints", hook);

@@ -18,16 +18,7 @@ import {
 const ORIGIN = "http://127.0.0.1:9";
 const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };
 const secretBox = createSecretBox(SECRET_KEYS);
-const ENDPOINT_FIELDS = [
-  "id",
-  "clinicId",
-  "url",
-  "events",
-  "status",
-  "disabledReason",
-  "createdAt",
-  "updatedAt",
-];
+const ENDPOINT_FIELDS = ["id", "clinicId", "url", "events", "status", "disabledReason", "createdAt", "updatedAt"];
 
 describe("webhook endpoints", () => {
   let command: TestCommand;
@@ -116,9 +107,7 @@ describe("webhook endpoints", () => {
 
     it("rotateWebhookSecret returns 409 concurrent_rotation if a concurrent rotation succeeds first", async () => {
       const id = await create();
-      const answers = await Promise.all(
-        Array.from({ length: 20 }, () => call("POST", `/${id}/rotate-secret`)),
-      );
+      const answers = await Promise.all(Array.from({ length: 20 }, () => call("POST", `/${id}/rotate-secret`)));
       const won = answers.filter(({ status }) => status === 200);
       const lost = answers.filter(({ status }) => status === 409);
       expect(lost).to.have.length.above(0);
@@ -126,9 +115,7 @@ describe("webhook endpoints", () => {
       expect(new Set(lost.map(({ body }) => body.error))).to.deep.equal(new Set(["concurrent_rotation"]));
       // Each returned secret belongs to exactly one rotation in the event log.
       const rotations = (await eventsOf(id)).slice(1) as unknown as { data: { encryptedSecret: string } }[];
-      const storedSecrets = await Promise.all(
-        rotations.map(({ data }) => secretBox.open(data.encryptedSecret)),
-      );
+      const storedSecrets = await Promise.all(rotations.map(({ data }) => secretBox.open(data.encryptedSecret)));
       expect(won.map(({ body }) => body.secret)).to.have.members(storedSecrets);
     });
 

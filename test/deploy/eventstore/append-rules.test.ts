@@ -14,10 +14,7 @@ const EMPTY_STREAM: AppendTarget = { lastRevision: NO_STREAM, isTombstoned: fals
  * Creates the state and history of a stream with these event ids. If `remembered` is true, the ids were written
  * recently.
  */
-function createStream(
-  ids: readonly string[],
-  remembered = true,
-): { state: AppendTarget; history: StreamHistory } {
+function createStream(ids: readonly string[], remembered = true): { state: AppendTarget; history: StreamHistory } {
   return {
     state: { ...EMPTY_STREAM, lastRevision: ids.length - 1 },
     history: {

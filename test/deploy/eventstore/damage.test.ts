@@ -42,9 +42,7 @@ describe("damaged files of the embedded log", function () {
     expect(stdout).to.equal("");
     expect(stderr.trimEnd().split("\n")).to.have.length(1);
     expect(stderr).to.include(newest);
-    expect(stderr).to.match(
-      /offset \d+, after position \d+: .+ restore its whole directory from a backup\.\n$/,
-    );
+    expect(stderr).to.match(/offset \d+, after position \d+: .+ restore its whole directory from a backup\.\n$/);
   });
 
   it("a log with five flipped bits in an older file does not start", async () => {
@@ -126,11 +124,7 @@ describe("damaged files of the embedded log", function () {
     await appendEvents(stranger, 1_000);
     await stranger.close();
 
-    const [first, second, last] = [
-      getSegmentPath(dir, 1),
-      getSegmentPath(dir, 2),
-      getSegmentPath(dir, segments),
-    ];
+    const [first, second, last] = [getSegmentPath(dir, 1), getSegmentPath(dir, 2), getSegmentPath(dir, segments)];
     const aside = join(dir, "aside");
     for (const path of [first, second, last, getEndFilePath(dir)]) {
       await rename(path, aside);
@@ -144,9 +138,7 @@ describe("damaged files of the embedded log", function () {
     expect(await getStartError(dir)).to.include("does not continue");
     await rename(aside, last);
     await copyFile(last, getSegmentPath(dir, segments + 2));
-    expect(await getStartError(dir)).to.include(
-      `${getSegmentPath(dir, segments + 1)}: The segment file is missing`,
-    );
+    expect(await getStartError(dir)).to.include(`${getSegmentPath(dir, segments + 1)}: The segment file is missing`);
     await rm(getSegmentPath(dir, segments + 2));
     await copyFile(getEndFilePath(dir), aside);
     await copyFile(join(other.dir, "events", "acknowledged"), getEndFilePath(dir));
@@ -167,9 +159,7 @@ describe("damaged files of the embedded log", function () {
       await submit(store, createAppend("last", ["acknowledged"]));
     });
     await truncate(getSegmentPath(dir, 1), end);
-    expect(await getStartError(dir)).to.match(
-      /offset \d+, .+ all events up to position \d+ were acknowledged/,
-    );
+    expect(await getStartError(dir)).to.match(/offset \d+, .+ all events up to position \d+ were acknowledged/);
   });
 
   it("a crash while a segment is created loses no event", async () => {

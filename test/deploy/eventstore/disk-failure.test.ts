@@ -40,9 +40,7 @@ describe("the embedded log on a failing disk", function () {
     const reader = again.createClient();
     const stored = await collect(reader.readStream("full"));
     expect(stored.length).to.be.within(acknowledged, acknowledged + 1);
-    expect(stored.map(({ event }) => (event!.data as { n: number }).n)).to.deep.equal(
-      stored.map((_, n) => n),
-    );
+    expect(stored.map(({ event }) => (event!.data as { n: number }).n)).to.deep.equal(stored.map((_, n) => n));
     await reader.dispose();
     await again.kill();
     await remove();

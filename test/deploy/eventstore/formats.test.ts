@@ -71,9 +71,7 @@ describe("the stored formats of the embedded log", () => {
           expect(recorded.getPreparePosition()).to.equal(String(position));
           expect(recorded.getStreamRevision()).to.equal(String(revision));
           expect(recorded.getId()?.getString()).to.equal(id);
-          expect(Buffer.from(recorded.getStreamIdentifier()!.getStreamName_asU8()).toString()).to.equal(
-            stream,
-          );
+          expect(Buffer.from(recorded.getStreamIdentifier()!.getStreamName_asU8()).toString()).to.equal(stream);
           expect(recorded.getData_asU8()).to.deep.equal(data);
           expect(recorded.getCustomMetadata_asU8()).to.deep.equal(metadata);
           expect(recorded.getMetadataMap().get("type")).to.equal(type);

@@ -68,14 +68,10 @@ describe("the embedded log on a full disk", function () {
     for (let round = 0; round < 2; round += 1) {
       // In the second round, the disk has space for only a part of a frame.
       await disk.fill(round * PAGE_BYTES);
-      expect(isUnavailable(await writer.appendUntilFailure(client)), "the services answer 503").to.equal(
-        true,
-      );
+      expect(isUnavailable(await writer.appendUntilFailure(client)), "the services answer 503").to.equal(true);
       const credentials = { credentials: { username: "any", password: "any" } };
       const large = jsonEvent({ type: "Large", data: { text: "x".repeat(20_000) } });
-      expect(isUnavailable(await getRejection(client.appendToStream("other", large, credentials)))).to.equal(
-        true,
-      );
+      expect(isUnavailable(await getRejection(client.appendToStream("other", large, credentials)))).to.equal(true);
       await writer.verify(client);
       await disk.free();
       await writer.append(client);
@@ -114,9 +110,7 @@ describe("the embedded log on a full disk", function () {
     const writes = Array.from({ length: 50 }, (_, n) => createAppend(`waiting-${n}`, ["x".repeat(1_000)]));
     const failed = await Promise.all(writes.map((write) => submit(store, write)));
     expect(failed.map(({ outcome }) => outcome)).to.include("disk-full");
-    const retried = await Promise.all(
-      [stored, createAppend("new", ["x".repeat(5_000)])].map((w) => submit(store, w)),
-    );
+    const retried = await Promise.all([stored, createAppend("new", ["x".repeat(5_000)])].map((w) => submit(store, w)));
     expect(retried.map(({ outcome }) => outcome)).to.deep.equal(["written", "disk-full"]);
     expect(retried[0]).to.include({ revision: 0 });
     await disk.free();

@@ -35,9 +35,7 @@ describe("group commit", () => {
   it("a group commit writes all queued writes in order, in groups of limited size", async () => {
     const { commits, groups, release } = createSlowGroupCommit();
     const count = 2 * MAX_GROUP_WRITES + 5;
-    const all = Array.from({ length: count }, (_, n) =>
-      commits.submit(createWrite(String(n)), 1, NO_DEADLINE),
-    );
+    const all = Array.from({ length: count }, (_, n) => commits.submit(createWrite(String(n)), 1, NO_DEADLINE));
     release();
     await Promise.all(all);
     expect(groups.flat()).to.deep.equal(Array.from({ length: count }, (_, n) => String(n)));
@@ -46,9 +44,7 @@ describe("group commit", () => {
 
   it("a group commit refuses a write if the queue already has the maximum number of writes or bytes", async () => {
     const { commits, release } = createSlowGroupCommit();
-    const waiting = Array.from({ length: MAX_PENDING_WRITES }, () =>
-      commits.submit(createWrite("a"), 1, NO_DEADLINE),
-    );
+    const waiting = Array.from({ length: MAX_PENDING_WRITES }, () => commits.submit(createWrite("a"), 1, NO_DEADLINE));
     expect(await commits.submit(createWrite("b"), 1, NO_DEADLINE)).to.deep.equal({ outcome: "overloaded" });
     release();
     await Promise.all(waiting);
@@ -88,9 +84,7 @@ describe("group commit", () => {
     expect((await getRejection(one)).message).to.equal("no space");
     expect((await getRejection(two)).message).to.equal("no space");
     expect((await commits.failure).message).to.equal("no space");
-    expect((await getRejection(commits.submit(createWrite("c"), 1, NO_DEADLINE))).message).to.equal(
-      "no space",
-    );
+    expect((await getRejection(commits.submit(createWrite("c"), 1, NO_DEADLINE))).message).to.equal("no space");
     await commits.close();
   });
 });

@@ -88,9 +88,7 @@ describe("the limits of the embedded log", function () {
       { ...LIMITS, streams: 19 },
     ]) {
       const { message } = await getRejection(openStore(dir, { limits }));
-      expect(message).to.match(
-        /contains \d+ events of \d+ streams\. The limits are \d+ events and \d+ streams\./,
-      );
+      expect(message).to.match(/contains \d+ events of \d+ streams\. The limits are \d+ events and \d+ streams\./);
     }
   });
 

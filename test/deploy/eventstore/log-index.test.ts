@@ -40,9 +40,7 @@ describe("the index of the embedded log", () => {
 
   it("the index finds the first event at or after a position, and the segment that contains an event", () => {
     const index = createIndex(Array.from({ length: 30 }, () => "a"));
-    expect([0, 10, 11, 300, 301].map((position) => index.findOrdinalFrom(position))).to.deep.equal([
-      0, 0, 1, 29, 30,
-    ]);
+    expect([0, 10, 11, 300, 301].map((position) => index.findOrdinalFrom(position))).to.deep.equal([0, 0, 1, 29, 30]);
     expect([0, 6, 7, 29].map((ordinal) => index.findSegment(ordinal))).to.deep.equal([0, 0, 1, 4]);
     expect(index.getSegmentOrdinals(1)).to.deep.equal({ first: 7, end: 14 });
     expect([0, 6, 29].map((ordinal) => index.getEndOffset(ordinal))).to.deep.equal([200, 10_000, 10_000]);

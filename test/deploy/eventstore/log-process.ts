@@ -63,8 +63,7 @@ export class LogProcess {
   }
 
   async waitUntilListening(): Promise<void> {
-    while (!this.#stdout.includes("\n") && this.#child.stdout !== null)
-      await once(this.#child.stdout, "data");
+    while (!this.#stdout.includes("\n") && this.#child.stdout !== null) await once(this.#child.stdout, "data");
   }
 
   /** Waits until standard error matches a pattern. Throws if the log exits first. */

@@ -119,9 +119,7 @@ describe("a log directory of an earlier release", function () {
     const first = expected.all.filter((event) => String(event[0]).includes(" plain ")).slice(0, 3);
     const retry = first.map((event) => jsonEvent({ id: String(event[1]), type: "Noted", data: {} }));
     const { position } = await client.appendToStream("plain", retry, { expectedRevision: "no_stream" });
-    expect(`${position?.commit}/`).to.equal(
-      String(first[2]?.[0]).slice(0, String(position?.commit).length + 1),
-    );
+    expect(`${position?.commit}/`).to.equal(String(first[2]?.[0]).slice(0, String(position?.commit).length + 1));
     await getRejection(client.appendToStream("tombstoned", jsonEvent({ type: "Noted", data: {} })));
     const added = jsonEvent({ type: "Noted", data: {} });
     const revived = await client.appendToStream("soft-deleted", added, { expectedRevision: "no_stream" });
@@ -153,9 +151,7 @@ describe("a log directory of an earlier release", function () {
         await database.del(key);
       });
       const { message } = await getRejection(openStore(dir));
-      expect(message).to.match(
-        number === -1 ? new RegExp(`Position ${position}: `) : /Events are missing between/,
-      );
+      expect(message).to.match(number === -1 ? new RegExp(`Position ${position}: `) : /Events are missing between/);
       expect(message)
         .to.match(/Position \d+: .+ backup\.$/)
         .and.not.to.include("\n");
@@ -170,24 +166,18 @@ describe("a log directory of an earlier release", function () {
       value[4] = (value[4] ?? 0) ^ 1;
       await database.put(key, value);
     });
-    expect((await getRejection(openStore(dir))).message).to.match(
-      /Position \d+: The event does not match its key/,
-    );
+    expect((await getRejection(openStore(dir))).message).to.match(/Position \d+: The event does not match its key/);
   });
 
   it("a LevelDB database without its file CURRENT is not migrated", async () => {
     await rm(join(dir, "CURRENT"));
-    expect((await getRejection(openStore(dir))).message).to.include(
-      `${join(dir, "CURRENT")}: The file is missing`,
-    );
+    expect((await getRejection(openStore(dir))).message).to.include(`${join(dir, "CURRENT")}: The file is missing`);
   });
 
   it("a LevelDB database whose file CURRENT is damaged is not treated as migrated", async () => {
     for (const content of ["", "MANIFES", "this-log-is-kept"]) {
       await writeFile(join(dir, "CURRENT"), content);
-      expect((await getRejection(openStore(dir))).message).to.include(
-        `${join(dir, "CURRENT")}: The file refers to`,
-      );
+      expect((await getRejection(openStore(dir))).message).to.include(`${join(dir, "CURRENT")}: The file refers to`);
     }
   });
 
@@ -218,8 +208,7 @@ describe("a log directory of an earlier release", function () {
     expect(await startAndDump()).to.deep.equal(expected);
 
     // Simulates a crash after the copy was completed, but before the database was marked as migrated.
-    for (const name of await readdir(join(dir, "leveldb")))
-      await rename(join(dir, "leveldb", name), join(dir, name));
+    for (const name of await readdir(join(dir, "leveldb"))) await rename(join(dir, "leveldb", name), join(dir, name));
     await rm(join(dir, "leveldb"), { recursive: true });
     expect(await startAndDump()).to.deep.equal(expected);
 
@@ -233,8 +222,7 @@ describe("a log directory of an earlier release", function () {
 
   it("a log does not start if an earlier release changed the database after its migration", async () => {
     await startAndDump();
-    for (const name of await readdir(join(dir, "leveldb")))
-      await rename(join(dir, "leveldb", name), join(dir, name));
+    for (const name of await readdir(join(dir, "leveldb"))) await rename(join(dir, "leveldb", name), join(dir, name));
     await changeDatabase(async (database) => {
       const [key, value] = await getEventEntry(database, -1);
       writeSafeInteger(key, key.readUIntBE(3, 6) + 100, 1);

@@ -14,13 +14,7 @@ import { expect } from "chai";
 import empty from "google-protobuf/google/protobuf/empty_pb.js";
 import timestamps from "google-protobuf/google/protobuf/timestamp_pb.js";
 import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import {
-  collect,
-  createEvent,
-  createStreamName,
-  eventually,
-  getRejection,
-} from "../../conformance/log-under-test.ts";
+import { collect, createEvent, createStreamName, eventually, getRejection } from "../../conformance/log-under-test.ts";
 import { RecordedSubscription } from "../../conformance/recorded-subscription.ts";
 import { createTemporaryDir } from "./log-process.ts";
 import {
@@ -82,14 +76,10 @@ describe("the embedded log's protocol", function () {
         const good = createBatchRequest(createStreamName());
         const { answers, error } = await sendBatchAppend(raw, [createBatchRequest(name), good]);
         expect(error).to.equal(undefined);
-        expect(
-          answers.filter((answer) => answer.getError()?.getCode() === CODE_INVALID_ARGUMENT),
-        ).to.have.length(1);
+        expect(answers.filter((answer) => answer.getError()?.getCode() === CODE_INVALID_ARGUMENT)).to.have.length(1);
         expect(answers.filter((answer) => answer.hasSuccess())).to.have.length(1);
 
-        const stream = new streams.ReadReq.Options.StreamOptions().setStreamIdentifier(
-          createStreamIdentifier(name),
-        );
+        const stream = new streams.ReadReq.Options.StreamOptions().setStreamIdentifier(createStreamIdentifier(name));
         const read = await sendRead(raw, createReadOptions().setStream(stream.setStart(new shared.Empty())));
         expect(read.error?.code).to.equal(status.INVALID_ARGUMENT);
         if (typeof name === "string") {
@@ -124,19 +114,13 @@ describe("the embedded log's protocol", function () {
         .setProposedMessagesList([createProposedMessage(asNumbers)])
         .setCorrelationId(asNumbers);
       const { answers } = await sendBatchAppend(raw, [request]);
-      expect(answers[0]?.getCorrelationId()?.getStructured()?.toObject()).to.deep.equal(
-        structured.toObject(),
-      );
+      expect(answers[0]?.getCorrelationId()?.getStructured()?.toObject()).to.deep.equal(structured.toObject());
       const [read] = await collect(client.readStream(name));
       expect(read?.event?.id).to.equal(id);
 
-      const stream = new streams.ReadReq.Options.StreamOptions().setStreamIdentifier(
-        createStreamIdentifier(name),
-      );
+      const stream = new streams.ReadReq.Options.StreamOptions().setStreamIdentifier(createStreamIdentifier(name));
       const option = new streams.ReadReq.Options.UUIDOption().setStructured(new shared.Empty());
-      const options = createReadOptions()
-        .setStream(stream.setStart(new shared.Empty()))
-        .setUuidOption(option);
+      const options = createReadOptions().setStream(stream.setStart(new shared.Empty())).setUuidOption(option);
       const { responses } = await sendRead(raw, options);
       const back = responses[0]?.getEvent()?.getEvent();
       expect(back?.getId()?.getStructured()?.toObject()).to.deep.equal(structured.toObject());
@@ -221,18 +205,12 @@ describe("the embedded log's protocol", function () {
     }
 
     it("a filter with an invalid regular expression is refused", async () => {
-      expect((await getSubscriptionError(streamNameFilter({ regex: "(" }))).code).to.equal(
-        status.INVALID_ARGUMENT,
-      );
-      expect((await getSubscriptionError(eventTypeFilter({ regex: "[" }))).code).to.equal(
-        status.INVALID_ARGUMENT,
-      );
+      expect((await getSubscriptionError(streamNameFilter({ regex: "(" }))).code).to.equal(status.INVALID_ARGUMENT);
+      expect((await getSubscriptionError(eventTypeFilter({ regex: "[" }))).code).to.equal(status.INVALID_ARGUMENT);
     });
 
     it("a filter without an expression is refused", async () => {
-      expect((await getSubscriptionError(streamNameFilter({ prefixes: [] }))).code).to.equal(
-        status.INVALID_ARGUMENT,
-      );
+      expect((await getSubscriptionError(streamNameFilter({ prefixes: [] }))).code).to.equal(status.INVALID_ARGUMENT);
     });
 
     it("unsupported stream metadata is refused", async () => {

@@ -58,10 +58,7 @@ async function overwriteFiles(files: ReadonlyMap<string, Buffer>): Promise<void>
 }
 
 /** Restores the damaged files and the file of the acknowledged end, which a starting log may have rewritten. */
-async function restoreFiles(
-  files: ReadonlyMap<string, Buffer>,
-  damaged: ReadonlyMap<string, Buffer>,
-): Promise<void> {
+async function restoreFiles(files: ReadonlyMap<string, Buffer>, damaged: ReadonlyMap<string, Buffer>): Promise<void> {
   const changed = [...files].filter(([path]) => damaged.has(path) || path.endsWith("acknowledged"));
   await overwriteFiles(new Map(changed));
 }

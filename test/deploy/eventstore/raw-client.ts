@@ -2,11 +2,7 @@
 import sharedPb from "@eventstore/db-client/generated/shared_pb.js";
 import type { StreamsClient } from "@eventstore/db-client/generated/streams_grpc_pb.js";
 import grpcStreams from "@eventstore/db-client/generated/streams_grpc_pb.js";
-import type {
-  BatchAppendReq,
-  BatchAppendResp,
-  ReadResp,
-} from "@eventstore/db-client/generated/streams_pb.js";
+import type { BatchAppendReq, BatchAppendResp, ReadResp } from "@eventstore/db-client/generated/streams_pb.js";
 import streamsPb from "@eventstore/db-client/generated/streams_pb.js";
 import { credentials, type ServiceError } from "@grpc/grpc-js";
 

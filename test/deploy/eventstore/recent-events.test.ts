@@ -3,8 +3,7 @@ import { MAX_RECENT_BYTES, MAX_RECENT_EVENTS } from "../../../deploy/local/event
 import { RecentEvents } from "../../../deploy/local/eventstore/store/recent-events.ts";
 
 const createEvent = (position: number, size = 10) => ({ position, record: Buffer.alloc(size) });
-const getPositions = (events: ReturnType<RecentEvents["findAfter"]>) =>
-  events?.map(({ position }) => position);
+const getPositions = (events: ReturnType<RecentEvents["findAfter"]>) => events?.map(({ position }) => position);
 
 describe("the recent events in memory", () => {
   it("a lookup of recent events returns all events after a position, or undefined if one of these events was dropped", () => {

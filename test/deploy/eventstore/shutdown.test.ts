@@ -21,8 +21,7 @@ describe("stopping the embedded log", function () {
     await client.appendToStream("watched", createEvent(0));
     const subscriptions = Array.from(
       { length: 20 },
-      (_, n) =>
-        new RecordedSubscription(n % 2 === 0 ? client.subscribeToAll() : client.subscribeToStream("watched")),
+      (_, n) => new RecordedSubscription(n % 2 === 0 ? client.subscribeToAll() : client.subscribeToStream("watched")),
     );
     for (const seen of subscriptions) await eventually("caught up", () => seen.hasCaughtUp);
     const began = Date.now();
@@ -56,9 +55,7 @@ describe("stopping the embedded log", function () {
     const log = await LogProcess.start(dir);
     const client = log.createClient();
     await client.appendToStream("first", createEvent(0));
-    const appends = Array.from({ length: 500 }, (_, n) =>
-      client.appendToStream(`waiting-${n}`, createEvent(n)),
-    );
+    const appends = Array.from({ length: 500 }, (_, n) => client.appendToStream(`waiting-${n}`, createEvent(n)));
     const settled = Promise.allSettled(appends);
     await Promise.race(appends);
     expect((await log.kill("SIGTERM")).code).to.equal(0);

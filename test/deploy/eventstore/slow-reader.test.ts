@@ -34,9 +34,7 @@ describe("slow readers of the embedded log", function () {
       for await (const _ of reading) count += 1;
       expect(count).to.equal(EVENT_COUNT);
     }
-    expect((await readPeakMemory(log.pid)) - before).to.be.below(
-      (READER_COUNT * EVENT_COUNT * EVENT_BYTES) / 2,
-    );
+    expect((await readPeakMemory(log.pid)) - before).to.be.below((READER_COUNT * EVENT_COUNT * EVENT_BYTES) / 2);
     await client.dispose();
     await log.kill();
     await remove();

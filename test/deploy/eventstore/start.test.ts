@@ -34,9 +34,7 @@ describe("starting the embedded log", function () {
 
   it("the log exits with one line if another process uses the directory", async () => {
     const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    expect(await getStartError(["--dir", dir, "--port", "0"])).to.include(
-      `${dir} is in use by another process`,
-    );
+    expect(await getStartError(["--dir", dir, "--port", "0"])).to.include(`${dir} is in use by another process`);
     await log.stop();
   });
 
@@ -59,9 +57,7 @@ describe("starting the embedded log", function () {
     refused("--dir", dir).with.property("message").that.includes("--port is missing");
     refused("--dir", dir, "--port", "many").with.property("message").that.includes("--port must be a number");
     refused("--dir", dir, "--port", "70000").with.property("message").that.includes("at most 65535");
-    refused("--dir", dir, "--port", "0", "--colour", "red")
-      .with.property("message")
-      .that.includes("--colour");
+    refused("--dir", dir, "--port", "0", "--colour", "red").with.property("message").that.includes("--colour");
   });
 
   it("after a restart, the log has all events, recognises retries and accepts new events", async () => {

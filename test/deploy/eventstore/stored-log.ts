@@ -56,10 +56,7 @@ export async function createLog(dir: string, events: number): Promise<number> {
 }
 
 /** Opens a log, changes it, and returns its content. */
-export async function changeAndRead(
-  dir: string,
-  change: (store: Store) => Promise<unknown>,
-): Promise<LogContent> {
+export async function changeAndRead(dir: string, change: (store: Store) => Promise<unknown>): Promise<LogContent> {
   const store = await openStore(dir);
   await change(store);
   const content = await readContent(store);

@@ -37,8 +37,7 @@ function makeClone(entry: string) {
     cwd: folder,
     env: { PATH: process.env.PATH, npm_execpath: path.join(folder, "npm-cli.js") },
   };
-  const npmCalls = () =>
-    fs.existsSync(`${folder}/npm-calls`) ? fs.readFileSync(`${folder}/npm-calls`, "utf8") : "";
+  const npmCalls = () => (fs.existsSync(`${folder}/npm-calls`) ? fs.readFileSync(`${folder}/npm-calls`, "utf8") : "");
   return {
     write,
     lock,

@@ -47,10 +47,7 @@ describe("on a full disk", function () {
     saved.save("y".repeat(10_000));
     expect(fs.readFileSync(file, "utf8")).to.equal("first");
     disk.free();
-    await eventually(
-      "the file has the newest content",
-      () => fs.readFileSync(file, "utf8") === "y".repeat(10_000),
-    );
+    await eventually("the file has the newest content", () => fs.readFileSync(file, "utf8") === "y".repeat(10_000));
     expect(lines).to.have.length(2);
     expect(lines[0]).to.include(`Cannot write ${file}, will retry: ENOSPC`);
     expect(lines[1]).to.equal("pids.json was written after a retry.");
@@ -142,9 +139,7 @@ describe("on a full disk", function () {
         );
         // The write needs a new segment of the write-ahead log. If the disk has no space for the segment, Postgres
         // ends.
-        await query("SELECT pg_logical_emit_message(true, 'sample', ''), pg_switch_wal()").catch(
-          () => undefined,
-        );
+        await query("SELECT pg_logical_emit_message(true, 'sample', ''), pg_switch_wal()").catch(() => undefined);
         return lines.some((line) => /^postgres \(pid \d+\) died/.test(line));
       },
       RECOVERY_TIMEOUT_MS,

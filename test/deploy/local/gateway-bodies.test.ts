@@ -54,9 +54,7 @@ describe("the gateway and request bodies", () => {
     let requests = 0;
     const gateway = await startGatewayTo(await startCountingService(() => requests++));
     const incomplete = buildIncompleteRequest(100, "{");
-    const clients = await Promise.all(
-      Array.from({ length: 700 }, () => startSlowClient(gateway.url, incomplete)),
-    );
+    const clients = await Promise.all(Array.from({ length: 700 }, () => startSlowClient(gateway.url, incomplete)));
     const response = await fetch(`${gateway.url}/a`, { method: "POST", body: "hello" });
     expect([response.status, await response.text()]).to.eql([200, "5"]);
     const isWaiting = ({ socket, response }: SlowClient) => !socket.closed && response() === "";
@@ -81,10 +79,7 @@ describe("the gateway and request bodies", () => {
     const bodyLimits = { maxBytes: 65_536, maxTotalBytes: 100_000 };
     const gateway = await startGatewayTo(await startCountingService(), { bodyLimits });
     const incomplete = buildIncompleteRequest(50_000, "x".repeat(40_000));
-    const clients = [
-      await startSlowClient(gateway.url, incomplete),
-      await startSlowClient(gateway.url, incomplete),
-    ];
+    const clients = [await startSlowClient(gateway.url, incomplete), await startSlowClient(gateway.url, incomplete)];
     for (let count = 0; count < 5; count += 1) {
       const complete = await fetch(`${gateway.url}/a`, { method: "POST", body: "x".repeat(60_000) });
       expect([complete.status, await complete.text()]).to.eql([200, "60000"]);
@@ -138,12 +133,8 @@ describe("the gateway and request bodies", () => {
   });
 
   it("the gateway responds with an error body if a service is down or disconnects", async () => {
-    const disconnecting = await listen(
-      net.createServer((socket) => socket.once("data", () => socket.destroy())),
-    );
-    const request = Buffer.from(
-      "POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx",
-    );
+    const disconnecting = await listen(net.createServer((socket) => socket.once("data", () => socket.destroy())));
+    const request = Buffer.from("POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx");
     const gateway = await startGatewayTo(disconnecting);
     expectGatewayError(await sendOne(gateway.url, request), 502, "upstream_unavailable");
     disconnecting.close();
@@ -180,9 +171,7 @@ describe("the gateway and request bodies", () => {
     expect(statuses).to.eql({ 200: 200 });
     const retried = Object.keys(counts).filter((key) => counts[key] !== 1);
     expect(retried).not.to.eql([]);
-    expect(Math.max(...Object.values(counts)), "requests to the service per request to the gateway").to.equal(
-      2,
-    );
+    expect(Math.max(...Object.values(counts)), "requests to the service per request to the gateway").to.equal(2);
     expect(retried.filter((key) => !key.startsWith("GET"))).to.eql([]);
   });
 });

@@ -28,10 +28,7 @@ export const getOrigin = (server: net.Server) => `http://127.0.0.1:${getPort(ser
  * Starts a gateway that forwards all requests to one service. When the gateway closes, it aborts open requests
  * immediately.
  */
-export async function startGatewayTo(
-  service: net.Server,
-  options: Partial<GatewayOptions> = {},
-): Promise<HttpServer> {
+export async function startGatewayTo(service: net.Server, options: Partial<GatewayOptions> = {}): Promise<HttpServer> {
   const upstreams = { command: getOrigin(service), queryApi: getOrigin(service), audit: getOrigin(service) };
   const log = () => undefined;
   const defaults = { host: "127.0.0.1", port: 0, upstreams, log, drainTimeoutMs: 0 };

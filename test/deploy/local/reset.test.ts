@@ -19,9 +19,7 @@ describe("reset", () => {
     const held = await openLocalRoot(root, () => undefined);
     const refused = reset(root);
     expect(refused.status).to.equal(1);
-    expect(refused.stderr).to.equal(
-      `The stack in ${root} is running as process ${process.pid}. Stop it first.\n`,
-    );
+    expect(refused.stderr).to.equal(`The stack in ${root} is running as process ${process.pid}. Stop it first.\n`);
     expect(fs.existsSync(held.paths.secrets)).to.equal(true);
     held.release();
     expect(reset(root).status).to.equal(0);

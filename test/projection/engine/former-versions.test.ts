@@ -26,18 +26,13 @@ describe("a log with events of earlier schema versions", () => {
       await world.append(stream, { type, data: JSON.parse(data), metadata: JSON.parse(metadata) });
       for await (const { event } of world.client.readStream(stream)) {
         // The stored bytes must be exactly those that the earlier release wrote.
-        expect([JSON.stringify(event?.data), JSON.stringify(event?.metadata)]).to.deep.equal([
-          data,
-          metadata,
-        ]);
+        expect([JSON.stringify(event?.data), JSON.stringify(event?.metadata)]).to.deep.equal([data, metadata]);
       }
       const [read] = await world.log.read(stream);
       expect(read?.data).to.deep.equal(present);
     }
     await project();
-    const { rows } = await world.pool.query(
-      "SELECT appointment_id, status FROM read_model.appointment ORDER BY 1",
-    );
+    const { rows } = await world.pool.query("SELECT appointment_id, status FROM read_model.appointment ORDER BY 1");
     expect(rows).to.deep.equal([
       { appointment_id: "22222222-2222-4222-8222-222222222222", status: "requested" },
       { appointment_id: "77777777-7777-4777-8777-777777777777", status: "requested" },

@@ -7,11 +7,7 @@ import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import type pg from "pg";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import {
-  BEFORE_FIRST_EVENT,
-  READ_MODEL_SCHEMA,
-  readPosition,
-} from "../../../projection/checkpoints/checkpoint.ts";
+import { BEFORE_FIRST_EVENT, READ_MODEL_SCHEMA, readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import { applyBatch } from "../../../projection/engine/apply-batch.ts";
 import { buildReadModelDdl } from "../../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
@@ -23,12 +19,7 @@ import { LeadershipLostError } from "../../../projection/roles/failure.ts";
 import type { Role } from "../../../projection/roles/role.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import {
-  createEventLog,
-  EMPTY_STREAM,
-  type EventLog,
-  type RecordedEvent,
-} from "../../../shared/eventstore/log.ts";
+import { createEventLog, EMPTY_STREAM, type EventLog, type RecordedEvent } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -164,10 +155,7 @@ describe("projectors", () => {
   it("projectors ignore events of other programs", async () => {
     const id = randomUUID();
     const stranger = registered(randomUUID(), "Stranger") as unknown as { type: string; data: { x: string } };
-    await client.appendToStream(`other-${id}`, [
-      jsonEvent({ type: "SomethingElse", data: {} }),
-      jsonEvent(stranger),
-    ]);
+    await client.appendToStream(`other-${id}`, [jsonEvent({ type: "SomethingElse", data: {} }), jsonEvent(stranger)]);
     await append(id, EMPTY_STREAM, registered(id, "After Unknown"));
     start();
     await waitForName(id, "After Unknown");
@@ -206,9 +194,7 @@ describe("projectors", () => {
     it("if five processes apply a batch concurrently, the batch is applied exactly once", async () => {
       const id = randomUUID();
       const events = [recorded(registered(id), 5n), recorded(renamed(id, "Once Only"), 9n)];
-      const outcomes = await Promise.allSettled(
-        Array.from({ length: 5 }, () => apply(events, BEFORE_FIRST_EVENT, 9n)),
-      );
+      const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => apply(events, BEFORE_FIRST_EVENT, 9n)));
       const refused = outcomes.filter((outcome) => outcome.status === "rejected");
       expect(refused).to.have.length(4);
       for (const { reason } of refused) expect(reason).to.be.instanceOf(LeadershipLostError);

@@ -4,11 +4,7 @@ import { once } from "node:events";
 import { expect } from "chai";
 import pg from "pg";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
-import {
-  READ_MODEL_SCHEMA,
-  readCheckpoint,
-  readPosition,
-} from "../../../projection/checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA, readCheckpoint, readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import { getSwapLockName } from "../../../projection/engine/apply-batch.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { FORMER_SCHEMA, NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
@@ -37,15 +33,10 @@ describe("a rebuild that is killed with -9", function () {
     world = await createEngineWorld();
     await world.append(`customer-${customerId}`, registered(customerId, "Name 0"));
     for (let number = 1; number <= CHANGES; number += 1_000) {
-      const changes = Array.from({ length: 1_000 }, (_, index) =>
-        renamed(customerId, `Name ${number + index}`),
-      );
+      const changes = Array.from({ length: 1_000 }, (_, index) => renamed(customerId, `Name ${number + index}`));
       end = await world.append(`customer-${customerId}`, ...changes);
     }
-    await rebuild(
-      { ...world, models: readModels, logger: silent, onProgress: () => undefined },
-      neverAborted,
-    );
+    await rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, neverAborted);
     // The changed city shows whether a row comes from the former tables or from the tables that a rebuild has filled.
     await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'former'`);
     poll = keepReading();
@@ -140,11 +131,7 @@ describe("a rebuild that is killed with -9", function () {
   it("a rebuild that is killed before, between or after its batches leaves the current tables in use, and the next run continues", async () => {
     const first = await holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
     const before = startRebuild();
-    await eventually(
-      "the rebuild waits to write its first batch",
-      () => rebuildWaitsFor("advisory"),
-      REACH_TIMEOUT_MS,
-    );
+    await eventually("the rebuild waits to write its first batch", () => rebuildWaitsFor("advisory"), REACH_TIMEOUT_MS);
     const killed = kill(before);
     await first();
     await killed;
@@ -174,11 +161,7 @@ describe("a rebuild that is killed with -9", function () {
 
     const reading = await holdLock(`SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
     const swapping = startRebuild();
-    await eventually(
-      "the rebuild waits for a long read to end",
-      () => rebuildWaitsFor("relation"),
-      REACH_TIMEOUT_MS,
-    );
+    await eventually("the rebuild waits for a long read to end", () => rebuildWaitsFor("relation"), REACH_TIMEOUT_MS);
     const full = await readCheckpoint(world.pool, NEXT_SCHEMA);
     expect([full.position, full.tableOid]).to.deep.equal([end, half.tableOid]);
     await kill(swapping);
@@ -203,10 +186,7 @@ describe("a rebuild that is killed with -9", function () {
     await release();
     await killed;
     await world.pool.query(`CREATE SCHEMA IF NOT EXISTS ${FORMER_SCHEMA}`);
-    await rebuild(
-      { ...world, models: readModels, logger: silent, onProgress: () => undefined },
-      neverAborted,
-    );
+    await rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, neverAborted);
     expect(await Promise.all([exists(FORMER_SCHEMA), exists(NEXT_SCHEMA)])).to.deep.equal([false, false]);
     expect(await readPosition(world.pool, READ_MODEL_SCHEMA)).to.equal(end);
     expect(polling.wrongReads).to.deep.equal([]);

@@ -50,10 +50,7 @@ describe("a rebuild under traffic", () => {
     appended = [];
     clinicId = randomUUID();
     await Promise.all(Array.from({ length: 50 }, append));
-    await eventually(
-      "the live read models have all customers",
-      async () => (await readCustomerIds()).length === 50,
-    );
+    await eventually("the live read models have all customers", async () => (await readCustomerIds()).length === 50);
   });
 
   afterEach(async () => {
@@ -130,10 +127,7 @@ describe("a rebuild under traffic", () => {
   });
 
   it("two rebuilds cannot run at the same time", async () => {
-    const outcomes = await Promise.allSettled([
-      rebuild(options(), neverAborted),
-      rebuild(options(), neverAborted),
-    ]);
+    const outcomes = await Promise.allSettled([rebuild(options(), neverAborted), rebuild(options(), neverAborted)]);
     const refused = outcomes.filter((outcome) => outcome.status === "rejected");
     expect(refused.map(({ reason }) => reason.message)).to.deep.equal([
       "Another rebuild or verify is running. Wait for it to end, then try again.",

@@ -76,9 +76,7 @@ describe("an event that does not fit its schema", function () {
         code: 0,
         out: `2 rows compared at position ${before}: 0 differ\n`,
       });
-      await world.pool.query("UPDATE read_model.customer SET full_name = 'Eve' WHERE customer_id = $1", [
-        other,
-      ]);
+      await world.pool.query("UPDATE read_model.customer SET full_name = 'Eve' WHERE customer_id = $1", [other]);
       expect((await world.cli("verify")).out).to.contain(`customer ${other}: full_name`);
     } finally {
       await world.close();
@@ -118,9 +116,9 @@ describe("a projection with a database that refuses statements", function () {
     );
   };
   const names = async () =>
-    (
-      await world.pool.query<{ full_name: number }>(`SELECT full_name FROM ${SCHEMA}.customer ORDER BY 1`)
-    ).rows.map(({ full_name }) => full_name);
+    (await world.pool.query<{ full_name: number }>(`SELECT full_name FROM ${SCHEMA}.customer ORDER BY 1`)).rows.map(
+      ({ full_name }) => full_name,
+    );
 
   it("if Postgres refuses a value, the projection stops at its event and does not show the value", async () => {
     const [first, second] = [randomUUID(), randomUUID()];

@@ -3,11 +3,7 @@ import { expect } from "chai";
 import { deriveSandboxClinicId } from "../../../shared/domain/events/ids.ts";
 import { createFixture } from "../../../shared/domain/partner/sandbox-fixture.ts";
 import { appointmentRequested, customerRegistered } from "../../support/clinics.ts";
-import {
-  createReadModelDatabase,
-  type GivenEvent,
-  type ReadModelDatabase,
-} from "../../support/read-models.ts";
+import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "../../support/read-models.ts";
 
 const day = "2026-03-10";
 
@@ -31,10 +27,9 @@ describe("sandbox resets in the read models", () => {
     const created = (sandboxGeneration: number): GivenEvent =>
       appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", { sandboxGeneration });
     const rows = async (table: string) => {
-      const { rows } = await database.admin.query(
-        `SELECT * FROM read_model.${table} WHERE clinic_id = $1 ORDER BY 1`,
-        [clinicId],
-      );
+      const { rows } = await database.admin.query(`SELECT * FROM read_model.${table} WHERE clinic_id = $1 ORDER BY 1`, [
+        clinicId,
+      ]);
       return rows;
     };
     return { clinicId, reset, created, rows };
@@ -46,13 +41,7 @@ describe("sandbox resets in the read models", () => {
       await database.given(reset(1));
       const tables = ["service", "customer", "animal", "resource", "appointment"];
       const fresh = await Promise.all(tables.map(rows));
-      const events = [
-        created(1),
-        customerRegistered(clinicId, randomUUID()),
-        created(1),
-        reset(2),
-        created(1),
-      ];
+      const events = [created(1), customerRegistered(clinicId, randomUUID()), created(1), reset(2), created(1)];
       if (together) await database.given(...events);
       else for (const event of events) await database.given(event);
       expect(await Promise.all(tables.map(rows))).to.deep.equal(fresh);
@@ -69,9 +58,7 @@ describe("sandbox resets in the read models", () => {
     const before = [await second.rows("appointment"), await second.rows("animal")];
     await database.given(first.created(1), first.reset(2));
     expect([await second.rows("appointment"), await second.rows("animal")]).to.deep.equal(before);
-    const { rows } = await database.admin.query("SELECT FROM read_model.appointment WHERE clinic_id = $1", [
-      clinicId,
-    ]);
+    const { rows } = await database.admin.query("SELECT FROM read_model.appointment WHERE clinic_id = $1", [clinicId]);
     expect(rows).to.have.length(1);
   });
 
@@ -85,10 +72,9 @@ describe("sandbox resets in the read models", () => {
     const time = { allocationStart: "2026-03-12T10:00:00Z", allocationEnd: "2026-03-12T10:30:00Z" };
     const allocated = { appointmentId, assignmentId: randomUUID(), resourceId: randomUUID(), ...time };
     await database.given(appointment, { type: "ResourceAllocated", data: allocated }, reset(2));
-    const { rows } = await database.admin.query(
-      "SELECT FROM read_model.assignment WHERE appointment_id = $1",
-      [appointmentId],
-    );
+    const { rows } = await database.admin.query("SELECT FROM read_model.assignment WHERE appointment_id = $1", [
+      appointmentId,
+    ]);
     expect(rows).to.have.length(0);
     const rules = await database.admin.query(
       "SELECT FROM read_model.availability_rule r JOIN read_model.resource USING (resource_id) WHERE clinic_id = $1",

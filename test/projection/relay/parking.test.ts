@@ -65,10 +65,7 @@ describe("an event that projectors can process and the relay cannot map", functi
   /** Appends an event without domain checks, as another program might do. */
   const write = (stream: string, type: string, data: object) => {
     const metadata = { ...createStoredMetadata(), environment: "production", clinicId: endpoint.clinicId };
-    return world.client.appendToStream(
-      stream,
-      jsonEvent({ type, data: data as Record<string, string>, metadata }),
-    );
+    return world.client.appendToStream(stream, jsonEvent({ type, data: data as Record<string, string>, metadata }));
   };
   const reschedule = ({ appointmentId }: RequestedAppointment) =>
     write(`appointment-${appointmentId}`, "AppointmentRescheduled", {

@@ -89,17 +89,13 @@ describe("relay and dispatchers during failures of servers", function () {
       const events = await requestAppointments(10);
       await servers.components[name].kill();
       await servers.components[name].start();
-      events.push(
-        ...(await eventually("the log", () => requestAppointments(3).catch(() => undefined), 20_000)),
-      );
+      events.push(...(await eventually("the log", () => requestAppointments(3).catch(() => undefined), 20_000)));
       await allDelivered(events).catch((error: Error) => {
         throw new Error(`${name}: ${error.message}`, { cause: error });
       });
     }
     await eventually("both roles run", () =>
-      [relay, webhooks].every(
-        (role) => role.getStatus().state === "running" && role.getStatus().detail === null,
-      ),
+      [relay, webhooks].every((role) => role.getStatus().state === "running" && role.getStatus().detail === null),
     );
     await world.stopRoles(relay, webhooks);
   });
@@ -159,9 +155,7 @@ describe("relay and dispatchers during failures of servers", function () {
       const now = relay.getStatus();
       return now.state === "failed" && now;
     });
-    expect(status.lastError?.message).to.match(
-      /position \d+, stream appointment-.*, revision 0: .*appointmentId/,
-    );
+    expect(status.lastError?.message).to.match(/position \d+, stream appointment-.*, revision 0: .*appointmentId/);
     const stoppedAt = await readRelayCheckpoint(world.pool);
     await allDelivered(events);
     const later = await requestAppointments(2);
@@ -182,10 +176,7 @@ describe("relay and dispatchers during failures of servers", function () {
     ]);
     await allDelivered([...events, ...later]);
     await eventually("the relay continues", () => relay.getStatus().state === "running");
-    await eventually(
-      "the checkpoint",
-      async () => (await readRelayCheckpoint(world.pool)).position > position,
-    );
+    await eventually("the checkpoint", async () => (await readRelayCheckpoint(world.pool)).position > position);
   });
 });
 

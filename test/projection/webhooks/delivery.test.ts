@@ -30,10 +30,7 @@ describe("webhook delivery", () => {
     expect(receiver.requests).to.have.length(1);
     const [request] = receiver.requests;
     expect(request!.path).to.equal("/in?a=b");
-    const body = new Webhook(endpoint.secret).verify(
-      request!.body,
-      request!.headers as Record<string, string>,
-    );
+    const body = new Webhook(endpoint.secret).verify(request!.body, request!.headers as Record<string, string>);
     expect(body).to.deep.include({ id: eventId, type: "appointment.created", clinicId: endpoint.clinicId });
     expect(body).to.have.nested.property("data.appointment.id", appointmentId);
     expect(request!.body).not.to.contain("not for partners");

@@ -40,11 +40,7 @@ describe("the test of an endpoint", () => {
     const { clinicId, applicationId, endpointId } = endpoint;
     const sibling = await world.registerEndpoint(receiver.url, { clinicId });
     const testId = await test(endpoint);
-    const { attempts } = await world.waitForDelivery(
-      testId,
-      endpoint,
-      ({ status }) => status === "delivered",
-    );
+    const { attempts } = await world.waitForDelivery(testId, endpoint, ({ status }) => status === "delivered");
     expect(attempts.map(({ status_code }) => status_code)).to.deep.equal([200]);
     const [request] = receiver.requests;
     expect(listAcceptingLibraries(endpoint.secret, request!)).to.deep.equal(webhookLibraryNames);

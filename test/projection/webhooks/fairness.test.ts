@@ -44,9 +44,7 @@ describe("an application whose endpoints do not respond", function () {
   /** Registers the endpoints of the slow application at one clinic. @returns one of the endpoints */
   async function registerMany(url: string, environment: Environment): Promise<Endpoint> {
     const sibling = await world.registerEndpoint(url, { environment });
-    const others = Array.from({ length: ENDPOINTS - 1 }, () =>
-      world.registerEndpoint(url, { environment, sibling }),
-    );
+    const others = Array.from({ length: ENDPOINTS - 1 }, () => world.registerEndpoint(url, { environment, sibling }));
     await Promise.all(others);
     return sibling;
   }

@@ -25,10 +25,8 @@ describe("a delivery's life", () => {
     await receiver.close();
   });
 
-  const appendEndpointEvent = (
-    { endpointId }: Endpoint,
-    type: "WebhookEndpointEnabled" | "WebhookEndpointRevoked",
-  ) => world.append(`webhookEndpoint-${endpointId}`, { type, data: { endpointId } });
+  const appendEndpointEvent = ({ endpointId }: Endpoint, type: "WebhookEndpointEnabled" | "WebhookEndpointRevoked") =>
+    world.append(`webhookEndpoint-${endpointId}`, { type, data: { endpointId } });
   const disable = ({ endpointId }: Endpoint) =>
     world.append(`webhookEndpoint-${endpointId}`, {
       type: "WebhookEndpointDisabled",

@@ -107,10 +107,7 @@ describe("endpoints that get an event", () => {
     await world.registerEndpoint(receiver.url, { clinicId, branchIds: [randomUUID()] });
     const { eventId } = await world.requestAppointment(clinicId, { branchId });
     const rows = await listDeliveries(eventId, witness);
-    expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([
-      witness.endpointId,
-      inBranch.endpointId,
-    ]);
+    expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([witness.endpointId, inBranch.endpointId]);
   });
 
   it("an event is not delivered to endpoints of a revoked application or installation", async () => {
@@ -146,10 +143,7 @@ describe("endpoints that get an event", () => {
     });
     const { eventId } = await world.requestAppointment(clinicId);
     const rows = await listDeliveries(eventId, witness);
-    expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([
-      witness.endpointId,
-      disabled.endpointId,
-    ]);
+    expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([witness.endpointId, disabled.endpointId]);
     expect((await world.readDelivery(eventId, disabled))?.status).to.equal("skipped");
   });
 });

@@ -66,9 +66,7 @@ describe("webhooks in several processes", () => {
     world.start.relay();
     world.start.webhooks();
     world.start.webhooks();
-    const endpoints = await Promise.all(
-      Array.from({ length: 6 }, () => world.registerEndpoint(receiver.url)),
-    );
+    const endpoints = await Promise.all(Array.from({ length: 6 }, () => world.registerEndpoint(receiver.url)));
     receiver.queueReactions(...Array(20).fill({ status: 500 }));
     for (let round = 0; round < 25; round += 1) {
       await Promise.all(endpoints.map(({ clinicId }) => world.requestAppointment(clinicId)));
@@ -129,15 +127,10 @@ describe("webhooks in several processes", () => {
     await eventually("the first attempt", () => receiver.requests.length === 1);
     child.kill("SIGKILL");
     world.start.webhooks({ clock: clockAfterLeases });
-    const { attempts } = await world.waitForDelivery(
-      eventId,
-      endpoint,
-      ({ status }) => status === "delivered",
-      30_000,
-    );
-    expect(
-      attempts.map(({ number, duration_ms, status_code }) => [number, duration_ms, status_code]),
-    ).to.deep.include([...[1, null, null]]);
+    const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered", 30_000);
+    expect(attempts.map(({ number, duration_ms, status_code }) => [number, duration_ms, status_code])).to.deep.include([
+      ...[1, null, null],
+    ]);
     expect(attempts).to.have.length(2);
     expect(receiver.requests).to.have.length(2);
   });
@@ -145,18 +138,14 @@ describe("webhooks in several processes", () => {
   it("webhooks processes that are killed and replaced several times lose no delivery", async function () {
     this.timeout(150_000);
     world.start.relay();
-    const endpoints = await Promise.all(
-      Array.from({ length: 4 }, () => world.registerEndpoint(receiver.url)),
-    );
+    const endpoints = await Promise.all(Array.from({ length: 4 }, () => world.registerEndpoint(receiver.url)));
     const events: string[] = [];
     let loading = loadChild({ timeoutMs: 300 });
     for (let round = 0; round < 4; round += 1) {
       const child = await start(loading);
       if (round < 3) loading = loadChild({ timeoutMs: 300 });
       for (let i = 0; i < 10; i += 1) {
-        const requested = await Promise.all(
-          endpoints.map(({ clinicId }) => world.requestAppointment(clinicId)),
-        );
+        const requested = await Promise.all(endpoints.map(({ clinicId }) => world.requestAppointment(clinicId)));
         events.push(...requested.map(({ eventId }) => eventId));
       }
       child.kill("SIGKILL");
@@ -209,17 +198,9 @@ describe("webhooks in several processes", () => {
     world.start.webhooks({ timeoutMs: 300, clock: clockAfterLeases });
     for (const { eventId, endpoint, step } of cases) {
       const wanted = step.startsWith("fact") ? "failed" : "delivered";
-      const { attempts } = await world.waitForDelivery(
-        eventId,
-        endpoint,
-        ({ status }) => status === wanted,
-        60_000,
-      );
+      const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === wanted, 60_000);
       const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
-      const requests = [
-        ...receiver.listDeliveryRequests(deliveryId),
-        ...failing.listDeliveryRequests(deliveryId),
-      ];
+      const requests = [...receiver.listDeliveryRequests(deliveryId), ...failing.listDeliveryRequests(deliveryId)];
       const unknown = attempts.filter(({ duration_ms }) => duration_ms === null);
       // Every request has a recorded attempt, either with its response or with an unknown outcome.
       expect(requests.length, step).to.be.within(1, attempts.length);
@@ -259,11 +240,7 @@ describe("webhooks in several processes", () => {
     );
     expect(rowCount).to.equal(0);
     world.start.webhooks();
-    const { attempts } = await world.waitForDelivery(
-      hanging,
-      endpoint,
-      ({ status }) => status === "delivered",
-    );
+    const { attempts } = await world.waitForDelivery(hanging, endpoint, ({ status }) => status === "delivered");
     expect(attempts.map(({ status_code }) => status_code)).to.deep.equal([null, 200]);
   });
 });

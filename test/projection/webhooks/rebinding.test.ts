@@ -47,11 +47,7 @@ describe("a host name that becomes private after its check", () => {
       world.startAll({ allowLoopback: false, lookup, retrySchedule: [0.05] });
       const endpoint = await world.registerEndpoint(url);
       const { eventId } = await world.requestAppointment(endpoint.clinicId);
-      const { attempts } = await world.waitForDelivery(
-        eventId,
-        endpoint,
-        ({ status }) => status === "failed",
-      );
+      const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
       expect(attempts.map(({ status_code, error }) => [status_code, error])).to.deep.equal([
         [null, "address_not_public"],
         [null, "address_not_public"],

@@ -33,16 +33,9 @@ describe("the operator's status of webhooks", function () {
     const [gone, broken] = [await startReceiver(), await startReceiver()];
     gone.setDefaultReaction({ status: 410 });
     broken.setDefaultReaction({ status: 500 });
-    const endpoints = [
-      await world.registerEndpoint(gone.url),
-      await world.registerEndpoint(broken.url),
-    ] as const;
+    const endpoints = [await world.registerEndpoint(gone.url), await world.registerEndpoint(broken.url)] as const;
     const metrics = createMetrics();
-    const roles = [
-      world.start.projectors(),
-      world.start.relay(),
-      world.start.webhooks({ retrySchedule: [3_600] }),
-    ];
+    const roles = [world.start.projectors(), world.start.relay(), world.start.webhooks({ retrySchedule: [3_600] })];
     const reporters = ["test:1", "test:2"].map((process) =>
       startReporter({ ...world, roles, metrics, logger, process }),
     );

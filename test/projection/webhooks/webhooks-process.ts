@@ -14,9 +14,7 @@ import { BRAND, SECRET_KEYS, type WorldServers } from "./world.ts";
 
 type Settings = WorldServers & Pick<WebhooksOptions, "retrySchedule" | "timeoutMs"> & { step?: KillingStep };
 
-const { eventstoreUrl, databaseUrl, natsUrl, step, ...more } = JSON.parse(
-  process.env.WORLD ?? "",
-) as Settings;
+const { eventstoreUrl, databaseUrl, natsUrl, step, ...more } = JSON.parse(process.env.WORLD ?? "") as Settings;
 const logger = createLogger("child", "fatal");
 const pool = createPool({
   url: databaseUrl,

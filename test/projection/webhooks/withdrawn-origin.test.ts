@@ -69,10 +69,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     const { endpointId } = endpoint;
     const deliveryId = deriveWebhookDeliveryId(eventId, endpointId);
     const stream = `webhookDelivery-${deliveryId}`;
-    await eventually(
-      "the fact",
-      async () => (await world.log.readLast(stream))?.type === "WebhookDeliveryFailed",
-    );
+    await eventually("the fact", async () => (await world.log.readLast(stream))?.type === "WebhookDeliveryFailed");
     await world.append(stream, { type: "WebhookDeliveryReplayRequested", data: { deliveryId, endpointId } });
   }
 
@@ -166,10 +163,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     clockAheadMs = 31 * DAY;
     const another = world.start.webhooks({ clock: () => Date.now() + clockAheadMs });
     const stream = `webhookDelivery-${deriveWebhookDeliveryId(eventId, endpoint.endpointId)}`;
-    await eventually(
-      "the fact",
-      async () => (await world.log.readLast(stream))?.type === "WebhookDeliverySkipped",
-    );
+    await eventually("the fact", async () => (await world.log.readLast(stream))?.type === "WebhookDeliverySkipped");
     await world.stopRoles(another);
     await operator("WebhookOriginApproved");
     const { endpointId } = endpoint;

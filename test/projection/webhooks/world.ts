@@ -74,11 +74,7 @@ export interface World extends WorldServers {
   startAll(more?: Partial<WebhooksOptions>): void;
   stopRoles(...roles: Role[]): Promise<void>;
   /** Appends an event to a stream. @returns the event's id */
-  append(
-    stream: string,
-    event: CatalogEvent,
-    more?: { environment?: Environment; clinicId?: string },
-  ): Promise<string>;
+  append(stream: string, event: CatalogEvent, more?: { environment?: Environment; clinicId?: string }): Promise<string>;
   registerEndpoint(url: string, more?: Partial<EndpointOptions>): Promise<Endpoint>;
   requestAppointment(
     clinicId: string,
@@ -164,9 +160,7 @@ export async function createWorld(given?: WorldServers): Promise<World> {
   };
 }
 
-async function startOwnLog(): Promise<
-  { urls: { eventstoreUrl: string }; stop(): Promise<void> } | undefined
-> {
+async function startOwnLog(): Promise<{ urls: { eventstoreUrl: string }; stop(): Promise<void> } | undefined> {
   if (process.env.EVENTSTORE_URL) return undefined;
   const dir = path.join(makeTestRoot(), "log");
   const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, sync: false });
@@ -286,11 +280,7 @@ async function requestAppointment(
   return { appointmentId, eventId };
 }
 
-async function readDelivery(
-  pool: pg.Pool,
-  eventId: string,
-  { endpointId }: Endpoint,
-): Promise<Delivery | undefined> {
+async function readDelivery(pool: pg.Pool, eventId: string, { endpointId }: Endpoint): Promise<Delivery | undefined> {
   const { rows } = await pool.query<Delivery>(
     `SELECT status, attempt_count, next_attempt_at,
             ARRAY(SELECT to_jsonb(a) FROM webhooks.attempt a WHERE a.delivery_id = d.delivery_id ORDER BY number) AS attempts

@@ -57,9 +57,7 @@ describe("the OpenAPI documents", () => {
         const { openapi, info, paths } = await document(name as keyof typeof documents);
         expect(openapi).to.match(/^3\.1\.\d$/);
         expect(info.contact.name).to.equal("Vet & Co");
-        const ids = Object.values(paths).flatMap((item) =>
-          Object.values(item).map(({ operationId }) => operationId),
-        );
+        const ids = Object.values(paths).flatMap((item) => Object.values(item).map(({ operationId }) => operationId));
         expect(new Set(ids).size).to.equal(ids.length);
       });
     });

@@ -6,13 +6,7 @@ import {
 } from "../../../shared/partner-api/operations.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { PartnerResponse } from "../../support/partner.ts";
-import {
-  newEndpoint,
-  operationsWithBody,
-  type PartnerRequest,
-  send,
-  validRequests,
-} from "./partner-requests.ts";
+import { newEndpoint, operationsWithBody, type PartnerRequest, send, validRequests } from "./partner-requests.ts";
 import type { PartnerContractWorld } from "./partner-world.ts";
 
 /** Sends a real request whose response has a certain status. */
@@ -22,10 +16,7 @@ export type Provoke = (world: PartnerContractWorld) => Promise<PartnerResponse>;
 type Provocations = Record<number, Provoke>;
 
 /** Changes a valid request and sends it. */
-function sendChanged(
-  id: PartnerOperationId,
-  change: (request: PartnerRequest) => Partial<PartnerRequest>,
-): Provoke {
+function sendChanged(id: PartnerOperationId, change: (request: PartnerRequest) => Partial<PartnerRequest>): Provoke {
   return async (world) => {
     const request = await validRequests[id](world.unrestricted, world);
     return send(world.origins, { ...request, ...change(request) });

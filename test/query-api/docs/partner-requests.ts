@@ -13,10 +13,7 @@ export interface PartnerRequest {
   body?: unknown;
 }
 
-type MakeRequest = (
-  partner: SandboxPartner,
-  world: PartnerContractWorld,
-) => PartnerRequest | Promise<PartnerRequest>;
+type MakeRequest = (partner: SandboxPartner, world: PartnerContractWorld) => PartnerRequest | Promise<PartnerRequest>;
 
 export function send({ query, command }: Origins, request: PartnerRequest): Promise<PartnerResponse> {
   const { method, path, headers, body } = request;

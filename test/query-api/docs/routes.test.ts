@@ -55,13 +55,9 @@ describe("the documents and the routes", () => {
   });
 
   it("the partner document and the routes of both services contain the same operations, in both environments", () => {
-    const routed = [...routesOf(queryApp), ...routesOf(commandApp)].map((route) =>
-      route.replace(/:(\w+)/g, "{$1}"),
-    );
+    const routed = [...routesOf(queryApp), ...routesOf(commandApp)].map((route) => route.replace(/:(\w+)/g, "{$1}"));
     for (const base of ["/sandbox/v1", "/production/v1"]) {
-      const routes = routed
-        .filter(startsWithPath(new RegExp(` ${base}/`)))
-        .map((route) => route.replace(base, ""));
+      const routes = routed.filter(startsWithPath(new RegExp(` ${base}/`))).map((route) => route.replace(base, ""));
       expect(partnerResponseChecker.operations.map(toRoute)).to.have.members(routes);
     }
   });
@@ -69,8 +65,7 @@ describe("the documents and the routes", () => {
   it("the only undocumented routes are the documents, their page and the token keys", () => {
     const otherRoutes = [...routesOf(queryApp), ...routesOf(commandApp)].filter(
       (route) =>
-        !startsWithPath(/ \/(sandbox|production)\/v1\//)(route) &&
-        !portal.operations.map(toRoute).includes(route),
+        !startsWithPath(/ \/(sandbox|production)\/v1\//)(route) && !portal.operations.map(toRoute).includes(route),
     );
     expect(otherRoutes.filter((route) => !route.startsWith("GET /docs"))).to.have.members([
       "GET /api/v1/openapi.json",

@@ -54,8 +54,7 @@ describe("createReadRow", () => {
     const error = await errorOf(read(slowStatement, [], deadlineIn(50)));
     expect(error).to.include({ status: 503, code: "data_source_unavailable" });
     await eventually("the statement waits for the lock", async () => {
-      const waiting =
-        "SELECT FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()";
+      const waiting = "SELECT FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()";
       return (await lockHolder.query(waiting)).rowCount === 1;
     });
     await lockHolder.end();

@@ -37,9 +37,7 @@ describe("timeWindow", () => {
   }
 
   it("a time window of one millisecond is valid", () => {
-    expect(window("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.001Z").to).to.equal(
-      "2026-01-01T00:00:00.001Z",
-    );
+    expect(window("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.001Z").to).to.equal("2026-01-01T00:00:00.001Z");
   });
 
   it("if `from` is invalid, the time window starts now, and `to` is compared with the current time", () => {
@@ -64,9 +62,7 @@ describe("timeWindow", () => {
     expect(window("0000-06-01T00:00:00Z", undefined).from).to.equal(at(now));
     expect(window("0001-01-01T00:00:00+01:00", undefined).from).to.equal(at(now));
     expect(window("9999-12-31T00:00:00Z", undefined).from).to.equal(at(now));
-    expect(window("9999-12-20T00:00:00Z", "9999-12-31T23:59:59-23:59").to).to.equal(
-      "9999-12-27T00:00:00.000Z",
-    );
+    expect(window("9999-12-20T00:00:00Z", "9999-12-31T23:59:59-23:59").to).to.equal("9999-12-27T00:00:00.000Z");
   });
 
   it("for any `from` and `to`, a time window is longer than zero and at most 31 days long", () => {
@@ -76,9 +72,7 @@ describe("timeWindow", () => {
       fc.property(given, given, (from, to) => {
         const effective = window(from, to);
         const length = Date.parse(effective.to) - Date.parse(effective.from);
-        return (
-          length > 0 && length <= MAX_WINDOW_DAYS * DAY && effective.from.length + effective.to.length === 48
-        );
+        return length > 0 && length <= MAX_WINDOW_DAYS * DAY && effective.from.length + effective.to.length === 48;
       }),
     );
   });

@@ -37,9 +37,7 @@ describe("authorization of partner reads", () => {
     expect(await caller.refusal("/clinic/context", { scopes: ["appointments:read"] })).to.equal(
       "403 insufficient_scope",
     );
-    await api.given(
-      installationApproved(caller.application, caller.clinic.clinicId, { scopes: ["clinic:read"] }),
-    );
+    await api.given(installationApproved(caller.application, caller.clinic.clinicId, { scopes: ["clinic:read"] }));
     expect(await caller.refusal(`/appointments?${march}`)).to.equal("403 insufficient_scope");
     expect(await caller.refusal("/webhook-endpoints")).to.equal("403 insufficient_scope");
   });
@@ -69,9 +67,7 @@ describe("authorization of partner reads", () => {
   });
 
   it("a partner read reports the remaining requests, and returns 429 above the agreed rate", async () => {
-    await api.given(
-      installationApproved(caller.application, caller.clinic.clinicId, { rateLimitPerMinute: 2 }),
-    );
+    await api.given(installationApproved(caller.application, caller.clinic.clinicId, { rateLimitPerMinute: 2 }));
     const first = await caller.get("/clinic/context");
     expect(first.headers.get("RateLimit-Remaining")).to.equal("1");
     await caller.get("/clinic/context");

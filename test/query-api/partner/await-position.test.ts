@@ -47,9 +47,7 @@ describe("reads with a log position", () => {
     const { application, clinic } = caller;
     await api.given(installationApproved(application, clinic.clinicId, { rateLimitPerMinute: 2 }));
     const results = await Promise.all(
-      Array.from({ length: 8 }, () =>
-        measureTime(caller.get("/clinic/context", { headers: INVENTED_POSITION })),
-      ),
+      Array.from({ length: 8 }, () => measureTime(caller.get("/clinic/context", { headers: INVENTED_POSITION }))),
     );
     const rateLimited = results.filter(({ result }) => result.status === 429);
     expect(rateLimited).to.have.length(6);

@@ -3,11 +3,7 @@ import { partnerReads } from "../../../query-api/partner/reads.ts";
 import type { Scope } from "../../../shared/domain/events/partner.ts";
 import { type ClinicIds, openClinic } from "../../support/clinics.ts";
 import { checkPartnerResponse } from "../../support/partner-document.ts";
-import {
-  installationApproved,
-  registerApplication,
-  type TestApplication,
-} from "../../support/partner-events.ts";
+import { installationApproved, registerApplication, type TestApplication } from "../../support/partner-events.ts";
 import { type PortalResponse, request, type TestQueryApi } from "../../support/query-api.ts";
 
 export interface RequestOptions {
@@ -44,10 +40,7 @@ export async function createCaller(api: TestQueryApi, clinic?: ClinicIds): Promi
   const ownClinic = clinic ?? (await openClinic(api.given));
   const application = await registerApplication(api.given);
   await api.given(installationApproved(application, ownClinic.clinicId));
-  const get = async (
-    path: string,
-    { headers = {}, environment = "production", scopes }: RequestOptions = {},
-  ) => {
+  const get = async (path: string, { headers = {}, environment = "production", scopes }: RequestOptions = {}) => {
     const token = await api.partnerToken({ ...application, ...(scopes ? { scopes } : {}) });
     const url = `${api.url}/${environment}/v1${path}`;
     const response = await request(url, {

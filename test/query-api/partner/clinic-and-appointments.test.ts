@@ -49,15 +49,11 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       const restricted = await caller.body("getClinicContext", "/clinic/context");
       expect(restricted.branches.map(({ id }: { id: string }) => id)).to.deep.equal([otherBranchId]);
       expect(restricted.installation).to.deep.equal({ scopes: ["clinic:read"], branchIds: [otherBranchId] });
-      expect(await caller.refusal("/clinic/context", withBranchHeader(branchId))).to.equal(
-        "403 branch_denied",
-      );
+      expect(await caller.refusal("/clinic/context", withBranchHeader(branchId))).to.equal("403 branch_denied");
     });
 
     it("getClinicContext returns 403 for a branch header that is not a branch of the clinic", async () => {
-      expect(await caller.refusal("/clinic/context", withBranchHeader(randomUUID()))).to.equal(
-        "403 branch_denied",
-      );
+      expect(await caller.refusal("/clinic/context", withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
       expect(await caller.refusal("/clinic/context", withBranchHeader("x"))).to.equal("403 branch_denied");
     });
   });
@@ -138,9 +134,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
 
     it("listPartnerAppointments returns no cursor if the last page is exactly full", async () => {
       const { clinicId, branchId } = caller.clinic;
-      await api.given(
-        ...[1, 2].map((day) => appointmentRequested(clinicId, branchId, `2026-03-0${day}T09:00:00Z`)),
-      );
+      await api.given(...[1, 2].map((day) => appointmentRequested(clinicId, branchId, `2026-03-0${day}T09:00:00Z`)));
       expect((await list("&limit=2")).page).to.deep.equal({ limit: 2, returned: 2, nextCursor: null });
     });
 

@@ -25,10 +25,7 @@ const validCursor = fc
 /** Generates cursors in which characters are changed, removed, doubled or inserted. */
 const changedCursor = fc
   .tuple(validCursor, fc.nat(85), fc.constantFrom(0, 1, 2), fc.string({ unit: "binary-ascii", maxLength: 2 }))
-  .map(
-    ([{ cursor }, index, removed, inserted]) =>
-      cursor.slice(0, index) + inserted + cursor.slice(index + removed),
-  );
+  .map(([{ cursor }, index, removed, inserted]) => cursor.slice(0, index) + inserted + cursor.slice(index + removed));
 
 const randomText = fc.oneof(
   changedCursor,
@@ -56,9 +53,7 @@ function read(cursor: string | string[]) {
 
 describe("cursors", () => {
   it("readCursor parses the cursors that the SQL writes", () => {
-    fc.assert(
-      fc.property(validCursor, ({ cursor, time, id }) => void expect(read(cursor)).to.eql({ time, id })),
-    );
+    fc.assert(fc.property(validCursor, ({ cursor, time, id }) => void expect(read(cursor)).to.eql({ time, id })));
   });
 
   it("readCursor refuses every cursor that the SQL does not write", () => {

@@ -110,18 +110,14 @@ describe("partner webhook reads", () => {
   it("the pages of listWebhookDeliveries contain each delivery once, even if creation times are nearly or exactly equal", async () => {
     const endpointId = randomUUID();
     await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
-    for (const micros of [1, 1, 1, 2, 3])
-      await insertDelivery(endpointId, `2026-03-01T08:00:00.00000${micros}Z`, 60);
+    for (const micros of [1, 1, 1, 2, 3]) await insertDelivery(endpointId, `2026-03-01T08:00:00.00000${micros}Z`, 60);
     const path = `/webhook-endpoints/${endpointId}/deliveries`;
     const all = (await caller.body("listWebhookDeliveries", path)).deliveries;
     expect(all[0].attempts.map(({ number }: { number: number }) => number)).to.deep.equal(
       Array.from({ length: 50 }, (_, index) => index + 11),
     );
     const first = await caller.body("listWebhookDeliveries", `${path}?limit=3`);
-    const second = await caller.body(
-      "listWebhookDeliveries",
-      `${path}?limit=3&cursor=${first.page.nextCursor}`,
-    );
+    const second = await caller.body("listWebhookDeliveries", `${path}?limit=3&cursor=${first.page.nextCursor}`);
     expect([...first.deliveries, ...second.deliveries]).to.deep.equal(all);
     expect(second.page.nextCursor).to.equal(null);
   });
@@ -134,12 +130,7 @@ describe("partner webhook reads", () => {
       (await caller.body("listWebhookDeliveries", path)).deliveries.map(({ id }: { id: string }) => id);
     await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
     const test = await insertDelivery(endpointId, "2026-03-01T08:03:00.000Z", 1, null);
-    const otherBranchDelivery = await insertDelivery(
-      endpointId,
-      "2026-03-01T08:02:00.000Z",
-      1,
-      otherBranchId,
-    );
+    const otherBranchDelivery = await insertDelivery(endpointId, "2026-03-01T08:02:00.000Z", 1, otherBranchId);
     const ownBranchDelivery = await insertDelivery(endpointId, "2026-03-01T08:01:00.000Z", 1, ownBranchId);
     expect(await listDeliveryIds()).to.deep.equal([test, otherBranchDelivery, ownBranchDelivery]);
     await api.given({
@@ -168,9 +159,7 @@ describe("partner webhook reads", () => {
       endpointRegistered(otherApplication, caller.clinic.clinicId, otherApplicationEndpointId),
     );
     for (const id of [otherClinicEndpointId, otherApplicationEndpointId, randomUUID(), "x"]) {
-      expect(await caller.refusal(`/webhook-endpoints/${id}/deliveries`)).to.equal(
-        "404 webhook_endpoint_not_found",
-      );
+      expect(await caller.refusal(`/webhook-endpoints/${id}/deliveries`)).to.equal("404 webhook_endpoint_not_found");
     }
   });
 });

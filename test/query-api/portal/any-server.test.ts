@@ -64,8 +64,7 @@ describe("portal responses with any server settings", () => {
   const onlyTestNames = (listed: string[]) => listed.filter((name) => NAMES.includes(name));
 
   for (const [records, listNames] of Object.entries({
-    customers: async () =>
-      (await get("customers")).customers.map((one: { fullName: string }) => one.fullName),
+    customers: async () => (await get("customers")).customers.map((one: { fullName: string }) => one.fullName),
     animals: async () =>
       (await get("customers")).customers.flatMap((one: { animals: { name: string }[] }) =>
         one.animals.map(({ name }) => name),
@@ -86,9 +85,7 @@ describe("portal responses with any server settings", () => {
       const window = "from=2026-03-01T00:00:00Z&to=2026-03-31T00:00:00Z&limit=100";
       const bodies: unknown[] = [];
       for (const { path } of createPortalOperations({ operatorName: "Test Operator" })) {
-        const { correlationId, generatedAt, ...body } = await get(
-          `${path.slice("/api/v1/".length)}?${window}`,
-        );
+        const { correlationId, generatedAt, ...body } = await get(`${path.slice("/api/v1/".length)}?${window}`);
         expect(correlationId).to.be.a("string");
         bodies.push(body);
       }

@@ -75,9 +75,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
       at: "2026-05-01T00:00:00.000Z",
     });
     const { clinics: clinicList } = await listClinics(userId);
-    expect(clinicList.map(({ access }: { access: { role: string } }) => access.role)).to.deep.equal([
-      "owner",
-    ]);
+    expect(clinicList.map(({ access }: { access: { role: string } }) => access.role)).to.deep.equal(["owner"]);
   });
 
   it("listAuthorizedClinics includes clinics without operational access, and needs no branch in scope", async () => {

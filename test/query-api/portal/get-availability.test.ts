@@ -39,9 +39,13 @@ describe("getAvailability", () => {
 
   it("getAvailability returns resources, rules, assignments and holds, without generatedAt", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
-    const [room, rule, appointmentId, assignmentId, holdId] = Array.from({ length: 5 }, () =>
-      randomUUID(),
-    ) as [string, string, string, string, string];
+    const [room, rule, appointmentId, assignmentId, holdId] = Array.from({ length: 5 }, () => randomUUID()) as [
+      string,
+      string,
+      string,
+      string,
+      string,
+    ];
     await api.given(
       resourceAdded(clinicId, branchId, room, { capacity: 1.5, metadata: { floor: 2 } }),
       ruleSet(room, rule, "2026-01-01", null),
@@ -176,8 +180,7 @@ describe("getAvailability", () => {
     const [room, appointmentId, before, into, over, out, after, released] = Array.from({ length: 8 }, () =>
       randomUUID(),
     ) as [string, string, string, string, string, string, string, string];
-    const allocate = (id: string, start: string, end: string) =>
-      resourceAllocated(appointmentId, id, room, start, end);
+    const allocate = (id: string, start: string, end: string) => resourceAllocated(appointmentId, id, room, start, end);
     await api.given(
       resourceAdded(clinicId, branchId, room),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),

@@ -232,9 +232,7 @@ describe("getClinicContext", () => {
     it("getClinicContext returns 403 to a member without a branch in scope", async () => {
       const { clinicId } = await clinic();
       const userId = randomUUID();
-      await api.given(
-        membershipGranted(clinicId, userId, { branchAccess: "scoped", branchIds: [randomUUID()] }),
-      );
+      await api.given(membershipGranted(clinicId, userId, { branchAccess: "scoped", branchIds: [randomUUID()] }));
       const { status, body } = await api.get(path, userId);
       expect([status, body.error]).to.deep.equal([403, "branch_not_in_scope"]);
     });

@@ -47,9 +47,13 @@ describe("listAppointments", () => {
 
   it("listAppointments returns all fields of an appointment, with animal, customer and resources", async () => {
     const { clinicId, branchId, userId } = await clinic();
-    const [appointmentId, animalId, customerId, room, table] = Array.from({ length: 5 }, () =>
-      randomUUID(),
-    ) as [string, string, string, string, string];
+    const [appointmentId, animalId, customerId, room, table] = Array.from({ length: 5 }, () => randomUUID()) as [
+      string,
+      string,
+      string,
+      string,
+      string,
+    ];
     const [first, second, third] = [randomUUID(), randomUUID(), randomUUID()];
     await api.given(
       customerRegistered(clinicId, customerId),
@@ -146,9 +150,7 @@ describe("listAppointments", () => {
 
   it("listAppointments clamps `limit`, and uses the default if `limit` is repeated", async () => {
     const { clinicId, branchId, userId } = await clinic();
-    await api.given(
-      ...[5, 6, 7].map((day) => appointmentRequested(clinicId, branchId, `2026-03-0${day}T10:00:00Z`)),
-    );
+    await api.given(...[5, 6, 7].map((day) => appointmentRequested(clinicId, branchId, `2026-03-0${day}T10:00:00Z`)));
     expect((await list(userId, `${march}&limit=2`)).page).to.deep.equal({ limit: 2, returned: 2 });
     expect((await list(userId, `${march}&limit=0`)).page).to.deep.equal({ limit: 1, returned: 1 });
     expect((await list(userId, `${march}&limit=1000`)).page).to.deep.equal({ limit: 250, returned: 3 });

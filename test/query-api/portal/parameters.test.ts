@@ -11,16 +11,7 @@ const value = fc.oneof(
   fc.integer().map(String),
   fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
 );
-const name = fc.constantFrom(
-  "limit",
-  "offset",
-  "from",
-  "to",
-  "status",
-  "includeInactive",
-  "cursor",
-  "__proto__",
-);
+const name = fc.constantFrom("limit", "offset", "from", "to", "status", "includeInactive", "cursor", "__proto__");
 
 describe("the portal's query parameters", () => {
   const api = setUpQueryApi();

@@ -165,12 +165,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
   describe("listCustomerProjections", () => {
     it("listCustomerProjections returns customers with their animals, sorted by name", async () => {
       const { clinicId, userId } = await openClinic(api.given);
-      const [ada, zoe, cat, dog] = Array.from({ length: 4 }, () => randomUUID()) as [
-        string,
-        string,
-        string,
-        string,
-      ];
+      const [ada, zoe, cat, dog] = Array.from({ length: 4 }, () => randomUUID()) as [string, string, string, string];
       await api.given(
         customerRegistered(clinicId, zoe, { fullName: "Zoe" }),
         customerRegistered(clinicId, ada, { fullName: "Ada", email: "ada@example.com", phone: "+90 1" }),

@@ -64,10 +64,7 @@ describe("accessTokenOf", () => {
     ["too many chunks", splitIntoCookies(encoded("x"), 7).join("; ")],
     ["a chunk number with a leading zero", `${name}.00=${encoded("x")}`],
     ["base64 that is not base64url", `${name}=base64-ab+/`],
-    [
-      "base64url of bytes that are not UTF-8",
-      `${name}=base64-${Buffer.from([0xff, 0xfe]).toString("base64url")}`,
-    ],
+    ["base64url of bytes that are not UTF-8", `${name}=base64-${Buffer.from([0xff, 0xfe]).toString("base64url")}`],
     ["a text that is not JSON", `${name}=base64-${Buffer.from("hello").toString("base64url")}`],
     ["JSON without a token", `${name}={"user":{}}`],
     ["a token that is not a string", `${name}={"access_token":{}}`],

@@ -85,15 +85,9 @@ describe("portal session", () => {
       ["a token with a changed signature", async () => `${(await provider.token()).slice(0, -6)}AAAAAA`],
       ["a text that is not a JWT", async () => "hello"],
       ["an unsigned token", async () => new UnsecuredJWT({ sub: userId, role: "authenticated" }).encode()],
-      [
-        "a token signed with another secret",
-        () => signWith("HS256", "another secret, as long as it must be"),
-      ],
+      ["a token signed with another secret", () => signWith("HS256", "another secret, as long as it must be")],
       ["a token with an algorithm that is not allowed", () => signWith("HS512", provider.secret.repeat(2))],
-      [
-        "a token signed with the public key as the secret",
-        async () => signWith("HS256", await publicKey(), "ES256"),
-      ],
+      ["a token signed with the public key as the secret", async () => signWith("HS256", await publicKey(), "ES256")],
     ];
 
     for (const [title, token] of invalidTokens) {
@@ -138,18 +132,13 @@ describe("portal session", () => {
 
   it("the session verifier fails with 503 and Retry-After if the public keys cannot be fetched", async () => {
     const cookie = await provider.cookie(await provider.token({}, "ES256"));
-    const error = await verify(cookie, { PORTAL_JWKS_URL: "http://127.0.0.1:1/keys" }).catch(
-      (error: unknown) => error,
-    );
+    const error = await verify(cookie, { PORTAL_JWKS_URL: "http://127.0.0.1:1/keys" }).catch((error: unknown) => error);
     expect(error).to.include({ status: 503, code: "session_keys_unavailable" });
     expect((error as ApiError).headers).to.have.property("Retry-After");
   });
 
   it("createSessionVerifier refuses a configuration with neither a secret nor public keys", () => {
     const noKeys = { PORTAL_JWT_SECRET: undefined, PORTAL_JWKS_URL: undefined };
-    expect(() => createSessionVerifier(settings(noKeys))).to.throw(
-      ConfigError,
-      /PORTAL_JWT_SECRET or PORTAL_JWKS_URL/,
-    );
+    expect(() => createSessionVerifier(settings(noKeys))).to.throw(ConfigError, /PORTAL_JWT_SECRET or PORTAL_JWKS_URL/);
   });
 });

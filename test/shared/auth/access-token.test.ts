@@ -27,10 +27,7 @@ describe("access token verification", () => {
     ["signed with another algorithm", bySignature({ alg: "HS256", typ: "at+jwt", kid: "new" })],
     ["without a signature algorithm", bySignature({ alg: "none", typ: "at+jwt" })],
     ["with an embedded key", bySignature({ alg: "EdDSA", typ: "at+jwt", kid: "new", jwk: { kty: "OKP" } })],
-    [
-      "with a critical extension",
-      bySignature({ alg: "EdDSA", typ: "at+jwt", kid: "new", crit: ["b64"], b64: false }),
-    ],
+    ["with a critical extension", bySignature({ alg: "EdDSA", typ: "at+jwt", kid: "new", crit: ["b64"], b64: false })],
     ["whose header is not an object", bySignature(null)],
     ["with too few parts", "a.b"],
     ["that is encrypted", "a.b.c.d.e"],

@@ -4,11 +4,7 @@ import { toCallerAddress } from "../../../shared/http/caller-address.ts";
 describe("caller address", () => {
   const same: [string, string, string][] = [
     ["the caller address of an IPv4 address is the address", "192.0.2.7", "192.0.2.7"],
-    [
-      "the caller address of an IPv4-mapped IPv6 address is the IPv4 address",
-      "::ffff:192.0.2.7",
-      "192.0.2.7",
-    ],
+    ["the caller address of an IPv4-mapped IPv6 address is the IPv4 address", "::ffff:192.0.2.7", "192.0.2.7"],
     ["the caller address of an IPv6 address is its /64 network", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
     [
       "the caller address does not depend on the notation of an IPv6 address",

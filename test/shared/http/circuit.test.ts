@@ -29,8 +29,7 @@ describe("circuit", () => {
   it("the circuit makes only periodic test calls after a failure", async () => {
     const circuit = circuitOf();
     expect(await outcome(circuit(fails))).to.equal("dead");
-    for (let i = 0; i < 10; i += 1)
-      expect(await outcome(circuit(works))).to.match(/the previous call failed/);
+    for (let i = 0; i < 10; i += 1) expect(await outcome(circuit(works))).to.match(/the previous call failed/);
     expect(calls).to.equal(1);
     now = 2_000;
     const tries = [circuit(fails), circuit(fails), circuit(fails)].map(outcome);

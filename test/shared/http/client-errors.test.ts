@@ -86,12 +86,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
       "malformed_request",
     ],
     ["a header without a name", requestText(live, [": x"]), 400, "malformed_request"],
-    [
-      "a header that continues on the next line",
-      requestText(live, ["X-A: b", " c"]),
-      400,
-      "malformed_request",
-    ],
+    ["a header that continues on the next line", requestText(live, ["X-A: b", " c"]), 400, "malformed_request"],
     ["NUL in a header", requestText(live, ["X-A: a\0b"]), 400, "malformed_request"],
     [
       "a line feed without a carriage return in a header",
@@ -166,10 +161,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     );
     expect(first?.status).to.equal(100);
     expect(second?.body).to.deep.equal({ ok: true, given: { a: 1 } });
-    const unknown = await sendOne(
-      server.url,
-      requestText("POST /echo HTTP/1.1", [json, "Expect: cake"], "7"),
-    );
+    const unknown = await sendOne(server.url, requestText("POST /echo HTTP/1.1", [json, "Expect: cake"], "7"));
     expect(unknown.body).to.deep.equal({ ok: true, given: 7 });
   });
 

@@ -25,17 +25,8 @@ function otherSpellings(path: string): string[] {
     // Other spellings of an id are left out, because the operation validates ids.
     ...[path.toUpperCase(), ...(uuid.safeParse(name).success ? [] : [capital, `${path}%2F`])],
     ...[`${path}/`, `${parent}//${name}`, `/${path}`, ...(parent ? encodedSlashes(parent, name) : [])],
-    ...[
-      `${parent}/./${name}`,
-      `${parent}/x/../${name}`,
-      `${parent}/%2e/${name}`,
-      `${parent}/x/%2e%2e/${name}`,
-    ],
-    ...[
-      `http://test${parent}/./${name}`,
-      `http://test${parent}/x/../${name}`,
-      `http://test${path}/..${path}`,
-    ],
+    ...[`${parent}/./${name}`, `${parent}/x/../${name}`, `${parent}/%2e/${name}`, `${parent}/x/%2e%2e/${name}`],
+    ...[`http://test${parent}/./${name}`, `http://test${parent}/x/../${name}`, `http://test${path}/..${path}`],
   ];
 }
 
@@ -63,9 +54,7 @@ describe("paths of all services", () => {
     Object.values(partnerOperations)
       .filter(({ method }) => (method === "GET") === ofQueries)
       .flatMap(({ method, path }) =>
-        ["sandbox", "production"].map(
-          (base) => `${method} /${base}/v1${path.replace(/:\w+/g, () => randomUUID())}`,
-        ),
+        ["sandbox", "production"].map((base) => `${method} /${base}/v1${path.replace(/:\w+/g, () => randomUUID())}`),
       );
 
   const services: [string, () => string, () => string[]][] = [

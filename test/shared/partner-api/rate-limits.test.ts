@@ -50,8 +50,7 @@ describe("rate limits of the partner API", () => {
   });
 
   const noEndpoint = () => `/production/v1/webhook-endpoints/${randomUUID()}`;
-  const write = (url: string, headers: Record<string, string>) =>
-    sendRequest("DELETE", url + noEndpoint(), headers);
+  const write = (url: string, headers: Record<string, string>) => sendRequest("DELETE", url + noEndpoint(), headers);
   const read = (headers: Record<string, string>) =>
     sendRequest("GET", `${api.queryUrl}/production/v1/clinic/context`, headers);
   const readRemaining = ({ headers }: PartnerResponse) => {
@@ -70,8 +69,7 @@ describe("rate limits of the partner API", () => {
   it("all processes of both services share an installation's rate limit", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 9 });
     await waitForReadAccess(world);
-    for (const { url } of [api.command, second])
-      await waitForSharedCounting(world, () => write(url, world.headers));
+    for (const { url } of [api.command, second]) await waitForSharedCounting(world, () => write(url, world.headers));
     await waitForSharedCounting(world, () => read(world.headers));
     const other = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 6 });
     await waitForReadAccess(other);
@@ -85,11 +83,7 @@ describe("rate limits of the partner API", () => {
     const left = answers.filter(({ status }) => status !== 429).map(readRemaining);
     expect(left).to.deep.equal([4, 3, 2, 1, 0]);
     for (const answer of answers.slice(5)) {
-      expect([answer.status, answer.body.error, readRemaining(answer)]).to.deep.equal([
-        429,
-        "rate_limit_exceeded",
-        0,
-      ]);
+      expect([answer.status, answer.body.error, readRemaining(answer)]).to.deep.equal([429, "rate_limit_exceeded", 0]);
       expect(Number(answer.headers.get("Retry-After"))).to.be.within(1, 60);
     }
     // A new agreed limit takes effect immediately, even for a caller whose last request was refused.
@@ -102,9 +96,7 @@ describe("rate limits of the partner API", () => {
     const key = `installation ${world.applicationId} ${world.clinicId}`;
     await admin.query("BEGIN");
     await admin.query("INSERT INTO rate_limit.counter VALUES ($1, 0, 1)", [key]);
-    const burst = Array.from({ length: 120 }, (_, n) =>
-      write([api.command.url, second.url][n % 2]!, world.headers),
-    );
+    const burst = Array.from({ length: 120 }, (_, n) => write([api.command.url, second.url][n % 2]!, world.headers));
     await eventually("a process waits for the counter", async () => {
       const { rows } = await admin.query("SELECT count(*)::integer AS n FROM pg_locks WHERE NOT granted");
       return rows[0].n >= 1;
@@ -125,10 +117,7 @@ describe("rate limits of the partner API", () => {
   });
 
   it("a request that cannot be counted gets 503, and requests of other callers are not delayed", async () => {
-    const [world, stranger] = await Promise.all([
-      createPartnerWorld(api.command),
-      createPartnerWorld(api.command),
-    ]);
+    const [world, stranger] = await Promise.all([createPartnerWorld(api.command), createPartnerWorld(api.command)]);
     await write(second.url, world.headers);
     await admin.query("BEGIN");
     await admin.query("SELECT FROM rate_limit.counter WHERE key LIKE $1 FOR UPDATE", [`%${world.clinicId}`]);
@@ -140,11 +129,7 @@ describe("rate limits of the partner API", () => {
     expect(isOver, "before the slow one").to.equal(false);
     const { status, body, headers } = await slow;
     await admin.query("ROLLBACK");
-    expect([status, body.error, headers.get("Retry-After")]).to.deep.equal([
-      503,
-      "rate_limit_unavailable",
-      "1",
-    ]);
+    expect([status, body.error, headers.get("Retry-After")]).to.deep.equal([503, "rate_limit_unavailable", "1"]);
   });
 
   it("each installation of an application has its own rate limit", async () => {
@@ -173,16 +158,8 @@ describe("rate limits of the partner API", () => {
       ["no such method", 405, sendRequest("PUT", `${command.url}${base}/appointments`)],
       ["a token", 200, exchange(command.url, world)],
       ["wrong credentials", 401, exchange(command.url, world, WRONG_SECRET)],
-      [
-        "a token request that is no JSON",
-        400,
-        sendRequest("POST", `${command.url}${base}/oauth/token`, {}, "{"),
-      ],
-      [
-        "a body that is no JSON",
-        400,
-        sendRequest("POST", `${command.url}${base}/appointments`, world.headers, "{"),
-      ],
+      ["a token request that is no JSON", 400, sendRequest("POST", `${command.url}${base}/oauth/token`, {}, "{")],
+      ["a body that is no JSON", 400, sendRequest("POST", `${command.url}${base}/appointments`, world.headers, "{")],
       ["no token, to read", 401, read({})],
       ["no clinic, to read", 403, read(bare)],
       ["no installation, to read", 403, read(stranger)],
@@ -293,11 +270,7 @@ describe("rate limits of the partner API", () => {
     await write(second.url, {});
     await setCounter("address", MAX_ADDRESS_REQUESTS_PER_MINUTE);
     for (const answer of [await write(second.url, {}), await read({}), await exchange(second.url, world)]) {
-      expect([answer.status, answer.body.error, readRemaining(answer)]).to.deep.equal([
-        429,
-        "rate_limit_exceeded",
-        0,
-      ]);
+      expect([answer.status, answer.body.error, readRemaining(answer)]).to.deep.equal([429, "rate_limit_exceeded", 0]);
       expect(Number(answer.headers.get("Retry-After"))).to.be.within(1, 60);
     }
     expect((await write(second.url, world.headers)).status).to.equal(404);
@@ -323,9 +296,6 @@ describe("rate limits of the partner API", () => {
 
   /** Waits until the read models contain the partner's access. */
   async function waitForReadAccess(world: PartnerWorld): Promise<void> {
-    await eventually(
-      "the read models know",
-      async () => ![401, 403].includes((await read(world.headers)).status),
-    );
+    await eventually("the read models know", async () => ![401, 403].includes((await read(world.headers)).status));
   }
 });

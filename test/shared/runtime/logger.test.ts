@@ -29,10 +29,7 @@ describe("the log", () => {
   for (const [code, statement] of [
     ["22P02", "SELECT 'Ada Example'::uuid"],
     ["22007", "SELECT 'Ada Example'::date"],
-    [
-      "23505",
-      "CREATE TEMPORARY TABLE t (name text UNIQUE); INSERT INTO t VALUES ('Ada Example'), ('Ada Example')",
-    ],
+    ["23505", "CREATE TEMPORARY TABLE t (name text UNIQUE); INSERT INTO t VALUES ('Ada Example'), ('Ada Example')"],
     ["23514", "CREATE TEMPORARY TABLE c (name text CHECK (name = '')); INSERT INTO c VALUES ('Ada Example')"],
   ]) {
     it(`the log hides the value that Postgres quotes in error ${code}, also in a cause`, async () => {

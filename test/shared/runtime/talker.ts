@@ -11,8 +11,7 @@ await runService("talker", async () => {
   const logger = createLogger("talker", "info");
   let number = 0;
   const talk = setInterval(() => {
-    for (let line = 0; line < LINES_PER_INTERVAL; line += 1)
-      logger.info({ number: number++, text: TEXT }, "talks");
+    for (let line = 0; line < LINES_PER_INTERVAL; line += 1) logger.info({ number: number++, text: TEXT }, "talks");
     process.stderr.write(".");
   }, INTERVAL_MS);
   return { url: "", stop: async () => clearInterval(talk) };

@@ -171,9 +171,7 @@ describe("checkDestination", () => {
     const private_ = ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1"];
     for (const address of private_) {
       it(`a host name with the address ${address} is refused`, async () => {
-        expect(await faultOf("https://hooks.example.com/", resolvesTo(address))).to.equal(
-          "address_not_public",
-        );
+        expect(await faultOf("https://hooks.example.com/", resolvesTo(address))).to.equal("address_not_public");
       });
       it(`a host name with the address ${address} and a public address is refused`, async () => {
         expect(await faultOf("https://hooks.example.com/", resolvesTo("93.184.216.34", address))).to.equal(
@@ -183,9 +181,7 @@ describe("checkDestination", () => {
     }
 
     it("an invalid address from a resolver is refused", async () => {
-      expect(await faultOf("https://hooks.example.com/", resolvesTo("0x7f.1"))).to.equal(
-        "address_not_public",
-      );
+      expect(await faultOf("https://hooks.example.com/", resolvesTo("0x7f.1"))).to.equal("address_not_public");
     });
 
     it("a public host name is accepted, and its checked address is returned", async () => {
@@ -257,9 +253,7 @@ describe("checkDestination", () => {
     }
 
     it("a public host name with a loopback address is refused even if loopback is allowed", async () => {
-      expect(await faultOf("https://hooks.example.com/", resolvesTo("127.0.0.1"), true)).to.equal(
-        "address_not_public",
-      );
+      expect(await faultOf("https://hooks.example.com/", resolvesTo("127.0.0.1"), true)).to.equal("address_not_public");
     });
   });
 });

@@ -25,8 +25,7 @@ function describeError(status, code, details, retryAfter) {
     event_log_unavailable: "The event log is unavailable.",
     data_source_unavailable: "The database is unavailable.",
     stream_not_found: "The stream does not exist, or you may not see it.",
-    stream_not_readable:
-      "The stream contains an event that this release cannot read, so its state cannot be shown.",
+    stream_not_readable: "The stream contains an event that this release cannot read, so its state cannot be shown.",
   };
   return (texts[code] ?? `The service returned the error ${status} ${code}.`) + retryText;
 }

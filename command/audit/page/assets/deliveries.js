@@ -30,9 +30,7 @@ export async function showDeliveries(search, events, signal) {
  */
 function listStreams({ kind, id }, events) {
   const categories = kind === "application" ? ["webhookEndpoint"] : ["appointment", "webhookDelivery"];
-  const listed = events
-    .map(({ stream }) => stream)
-    .filter((stream) => categories.includes(splitStream(stream)[0]));
+  const listed = events.map(({ stream }) => stream).filter((stream) => categories.includes(splitStream(stream)[0]));
   return [...new Set(kind === "stream" ? [id, ...listed] : listed)];
 }
 

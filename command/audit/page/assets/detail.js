@@ -78,11 +78,7 @@ function createFacts(event) {
     ["Event id", event.id],
     ["Position", event.position],
   ];
-  return h(
-    "dl",
-    { class: "facts" },
-    ...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
-  );
+  return h("dl", { class: "facts" }, ...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
 /** Creates the changes of an event and the state after the event. The slider selects another event of the stream. */
@@ -140,8 +136,7 @@ function createStateTable(state, changedPaths) {
 /** Yields the fields of a state. Their paths are the same as in the changes. */
 function* listFields(path, value) {
   if (typeof value !== "object" || value === null) return yield [path, value];
-  const hasIds =
-    Array.isArray(value) && value.length > 0 && value.every((item) => typeof item?.id === "string");
+  const hasIds = Array.isArray(value) && value.length > 0 && value.every((item) => typeof item?.id === "string");
   if (Array.isArray(value) && !hasIds) return yield [path, value];
   const entries = hasIds ? value.map((item) => [`[${item.id}]`, item]) : Object.entries(value);
   if (entries.length === 0) return yield [path, value];

@@ -68,8 +68,7 @@ async function loadPage() {
     const lines = fetchLines("events", query, signal);
     for (let line = await lines.next(); ; line = await lines.next()) {
       if (line.done) return endPage(line.value);
-      if (line.value.progress)
-        showStatus(`Searching: ${Math.floor(line.value.progress.share * 100)} % of the log`);
+      if (line.value.progress) showStatus(`Searching: ${Math.floor(line.value.progress.share * 100)} % of the log`);
       else addEvent(line.value);
     }
   } catch (error) {

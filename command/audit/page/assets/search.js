@@ -47,8 +47,7 @@ export function initSearchForm(onSubmit) {
   const showPlaceholder = () => {
     const isStream = kind.value === "stream";
     getElement("subject-label").textContent = isStream ? "Name" : "Id";
-    getElement("subject").placeholder =
-      `${isStream ? "appointment-" : ""}00000000-0000-0000-0000-000000000000`;
+    getElement("subject").placeholder = `${isStream ? "appointment-" : ""}00000000-0000-0000-0000-000000000000`;
   };
   kind.addEventListener("change", showPlaceholder);
   getElement("search-form").addEventListener("submit", (event) => {
@@ -61,8 +60,7 @@ export function initSearchForm(onSubmit) {
     show(search) {
       kind.value = search.kind;
       getElement("subject").value = search.id;
-      for (const name of FILTER_NAMES)
-        getElement(name).value = search[name] || (name === "by" ? "occurred" : "");
+      for (const name of FILTER_NAMES) getElement(name).value = search[name] || (name === "by" ? "occurred" : "");
       showPlaceholder();
     },
   };

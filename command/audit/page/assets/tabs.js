@@ -23,9 +23,7 @@ export function initTabs(onShow) {
     const tab = getElement(`tab-${name}`);
     tab.addEventListener("click", () => show(name, false));
     tab.addEventListener("keydown", (event) => {
-      const to = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: TAB_NAMES.length - 1 }[
-        event.key
-      ];
+      const to = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: TAB_NAMES.length - 1 }[event.key];
       if (to === undefined) return;
       event.preventDefault();
       show(TAB_NAMES[(to + TAB_NAMES.length) % TAB_NAMES.length], true);

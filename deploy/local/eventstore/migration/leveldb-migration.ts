@@ -40,12 +40,7 @@ const PROGRESS_INTERVAL_MS = 2_000;
  * @throws LogDamagedError if events are missing or contradict each other
  * @throws LogStartError if the disk has no space for the copy, or the log exceeds its limits
  */
-export async function copyLevelDb(
-  database: LevelDb,
-  dir: string,
-  events: string,
-  options: LogOptions,
-): Promise<void> {
+export async function copyLevelDb(database: LevelDb, dir: string, events: string, options: LogOptions): Promise<void> {
   const target = await openEventsDirectory(events, options);
   const { index } = target.log;
   let reportAt = 0;
@@ -66,9 +61,7 @@ export async function copyLevelDb(
         );
       }
       if (performance.now() < reportAt) continue;
-      options.printLine(
-        `Migrating the log: ${index.eventCount} events so far, up to position ${index.lastPosition}.`,
-      );
+      options.printLine(`Migrating the log: ${index.eventCount} events so far, up to position ${index.lastPosition}.`);
       reportAt = performance.now() + PROGRESS_INTERVAL_MS;
     }
     await compareRevisions(database, dir, index);
@@ -163,10 +156,7 @@ async function compareStreamStates(database: LevelDb, dir: string, index: LogInd
     for (const [key, value] of entries) {
       const stream = parseStreamStateKey(key);
       if (value.toString("latin1") === formatFormerState(index.getStreamState(stream))) continue;
-      throw createDamageError(
-        dir,
-        `The events of the stream '${stream}' do not match its state in the database.`,
-      );
+      throw createDamageError(dir, `The events of the stream '${stream}' do not match its state in the database.`);
     }
   }
 }

@@ -102,7 +102,6 @@ function toOpenError(dir: string, error: unknown): Error {
   const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
   const reason = cause instanceof Error ? cause.message.replaceAll("\n", " ") : String(cause);
   if (code === "LEVEL_LOCKED") return new LogStartError(`The log in ${dir} is in use by another process.`);
-  if (code === "LEVEL_CORRUPTION")
-    return createDamageError(dir, `LevelDB cannot read the database: ${reason}.`);
+  if (code === "LEVEL_CORRUPTION") return createDamageError(dir, `LevelDB cannot read the database: ${reason}.`);
   return new LogStartError(`The log in ${dir} cannot be opened: ${reason}`);
 }

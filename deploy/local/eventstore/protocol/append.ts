@@ -52,9 +52,7 @@ export function serveAppend(
 function startAppend(options: AppendReq.Options): AppendRequest {
   return {
     events: new AppendEvents(parseWritableStreamName(options.getStreamIdentifier())),
-    expectedRevision: options.hasRevision()
-      ? parseUint64(options.getRevision())
-      : parseSpecialRevision(options),
+    expectedRevision: options.hasRevision() ? parseUint64(options.getRevision()) : parseSpecialRevision(options),
   };
 }
 
@@ -75,9 +73,7 @@ async function writeAppend(store: Store, append: AppendRequest, deadline: Deadli
     case "deleted":
       throw createStreamDeletedError(stream);
     case "wrong-revision":
-      return new streams.AppendResp().setWrongExpectedVersion(
-        encodeWrongVersion(expectedRevision, result.current),
-      );
+      return new streams.AppendResp().setWrongExpectedVersion(encodeWrongVersion(expectedRevision, result.current));
     case "written":
       return new streams.AppendResp().setSuccess(encodeSuccess(result.revision, result.position));
   }

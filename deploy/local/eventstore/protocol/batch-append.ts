@@ -173,9 +173,7 @@ export class BatchAppendSession {
 
 function parseExpectedRevision(options: BatchAppendReq.Options | undefined): number {
   if (options === undefined) return 0;
-  return options.hasStreamPosition()
-    ? parseUint64(options.getStreamPosition())
-    : parseSpecialRevision(options);
+  return options.hasStreamPosition() ? parseUint64(options.getStreamPosition()) : parseSpecialRevision(options);
 }
 
 /**

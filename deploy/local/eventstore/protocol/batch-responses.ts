@@ -81,9 +81,7 @@ function createErrorResponse(
 ): BatchAppendResp {
   const packed = new any.Any();
   packed.pack(details.serializeBinary(), `event_store.client.${type}`);
-  return createResponse(context).setError(
-    new status.Status().setCode(code).setMessage(message).setDetails(packed),
-  );
+  return createResponse(context).setError(new status.Status().setCode(code).setMessage(message).setDetails(packed));
 }
 
 function createResponse(context: AppendContext): BatchAppendResp {

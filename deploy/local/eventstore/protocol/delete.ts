@@ -1,10 +1,5 @@
 /** Streams.Delete and Streams.Tombstone. A deleted stream accepts later appends, a tombstoned stream does not. */
-import type {
-  DeleteReq,
-  DeleteResp,
-  TombstoneReq,
-  TombstoneResp,
-} from "@eventstore/db-client/generated/streams_pb.js";
+import type { DeleteReq, DeleteResp, TombstoneReq, TombstoneResp } from "@eventstore/db-client/generated/streams_pb.js";
 import type { Deadline } from "@grpc/grpc-js";
 import { streams } from "../model/pb.ts";
 import { getOriginalStream } from "../model/stream-state.ts";
@@ -17,22 +12,14 @@ import { writeOrThrow } from "./write-or-throw.ts";
 export async function softDelete(store: Store, request: DeleteReq, deadline: Deadline): Promise<DeleteResp> {
   const position = await deleteStream(store, "soft-delete", request.getOptions(), deadline);
   const message = new streams.DeleteResp.Position();
-  return new streams.DeleteResp().setPosition(
-    message.setCommitPosition(position).setPreparePosition(position),
-  );
+  return new streams.DeleteResp().setPosition(message.setCommitPosition(position).setPreparePosition(position));
 }
 
 /** Deletes a stream permanently. Reads of the stream and later appends fail. */
-export async function tombstone(
-  store: Store,
-  request: TombstoneReq,
-  deadline: Deadline,
-): Promise<TombstoneResp> {
+export async function tombstone(store: Store, request: TombstoneReq, deadline: Deadline): Promise<TombstoneResp> {
   const position = await deleteStream(store, "tombstone", request.getOptions(), deadline);
   const message = new streams.TombstoneResp.Position();
-  return new streams.TombstoneResp().setPosition(
-    message.setCommitPosition(position).setPreparePosition(position),
-  );
+  return new streams.TombstoneResp().setPosition(message.setCommitPosition(position).setPreparePosition(position));
 }
 
 async function deleteStream(
@@ -41,14 +28,10 @@ async function deleteStream(
   options: DeleteReq.Options | TombstoneReq.Options | undefined,
   deadline: Deadline,
 ): Promise<string> {
-  if (options === undefined)
-    throw createInvalidArgumentError("A request to delete a stream must contain options.");
+  if (options === undefined) throw createInvalidArgumentError("A request to delete a stream must contain options.");
   const stream = parseWritableStreamName(options.getStreamIdentifier());
-  if (getOriginalStream(stream) !== undefined)
-    throw createInvalidArgumentError("A metadata stream cannot be deleted.");
-  const expectedRevision = options.hasRevision()
-    ? parseUint64(options.getRevision())
-    : parseSpecialRevision(options);
+  if (getOriginalStream(stream) !== undefined) throw createInvalidArgumentError("A metadata stream cannot be deleted.");
+  const expectedRevision = options.hasRevision() ? parseUint64(options.getRevision()) : parseSpecialRevision(options);
   const result = await writeOrThrow(store, { kind, stream, expectedRevision, events: [] }, 0, deadline);
   switch (result.outcome) {
     case "deleted":

@@ -38,11 +38,7 @@ export function createStreamDeletedError(stream: string): CallError {
   return new CallError(status.FAILED_PRECONDITION, `The stream '${stream}' is deleted.`, trailers);
 }
 
-export function createWrongVersionError(
-  stream: string,
-  expectedRevision: number,
-  current: number,
-): CallError {
+export function createWrongVersionError(stream: string, expectedRevision: number, current: number): CallError {
   return new CallError(
     status.FAILED_PRECONDITION,
     `The stream '${stream}' is at revision ${current}. The request expects ${describeExpectedRevision(expectedRevision)}.`,
@@ -84,10 +80,7 @@ export function toCallError(error: unknown, printLine: (line: string) => void): 
     return new CallError(status.DATA_LOSS, error.message);
   }
   printLine(`A call failed: ${error instanceof Error ? error.message : String(error)}`);
-  return new CallError(
-    status.UNKNOWN,
-    "The log failed to serve the call. See the log's standard error for the cause.",
-  );
+  return new CallError(status.UNKNOWN, "The log failed to serve the call. See the log's standard error for the cause.");
 }
 
 function describeExpectedRevision(expectedRevision: number): string {

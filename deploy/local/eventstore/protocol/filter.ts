@@ -22,9 +22,7 @@ export function parseFilter(options: ReadReq.Options): EventFilter | undefined {
   const textOf = filter.hasEventType() ? readEventType : readStreamName;
   const expression = filter.hasEventType() ? filter.getEventType() : filter.getStreamIdentifier();
   if (expression === undefined)
-    throw createInvalidArgumentError(
-      "A filter must have an expression for the event type or the stream name.",
-    );
+    throw createInvalidArgumentError("A filter must have an expression for the event type or the stream name.");
   const test = parseExpression(expression);
   return { matches: (record) => test(textOf(record)), checkpointInterval: checkpointInterval(filter) };
 }
@@ -46,7 +44,6 @@ function checkpointInterval(filter: ReadReq.Options.FilterOptions): number {
   const window = filter.hasMax() ? filter.getMax() : DEFAULT_SEARCH_WINDOW;
   const multiplier = filter.getCheckpointintervalmultiplier();
   if (window < 1) throw createInvalidArgumentError("A filter's search window must be greater than 0.");
-  if (multiplier < 1)
-    throw createInvalidArgumentError("A filter's checkpoint interval must be greater than 0.");
+  if (multiplier < 1) throw createInvalidArgumentError("A filter's checkpoint interval must be greater than 0.");
   return window * multiplier;
 }

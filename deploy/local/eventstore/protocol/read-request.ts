@@ -36,8 +36,7 @@ export function parseReadRequest(request: ReadReq): ReadRequest {
   }
   const backwards = options.getReadDirection() === BACKWARDS;
   const maxCount = options.hasSubscription() ? "live" : parseUint64(options.getCount());
-  if (backwards && maxCount === "live")
-    throw createInvalidArgumentError("A subscription cannot read backwards.");
+  if (backwards && maxCount === "live") throw createInvalidArgumentError("A subscription cannot read backwards.");
   return {
     stream: stream === undefined ? undefined : parseStreamName(stream.getStreamIdentifier()),
     from: stream === undefined ? parseStartPosition(options.getAll()) : parseStartRevision(stream),

@@ -10,11 +10,7 @@ import {
 } from "../model/limits.ts";
 import { getMaxRecordBytes, type ProposedEvent } from "../model/record.ts";
 import { MetadataError, parseMetadata } from "../model/stream-metadata.ts";
-import {
-  createAppendTooLargeError,
-  createInvalidArgumentError,
-  createMissingPropertyError,
-} from "./errors.ts";
+import { createAppendTooLargeError, createInvalidArgumentError, createMissingPropertyError } from "./errors.ts";
 
 const UUID_PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const utf8Decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -25,16 +21,14 @@ const utf8Decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  */
 export function parseUuid(uuid: UUID | undefined, label: string): string {
   const text = uuid?.hasStructured() ? formatStructuredUuid(uuid) : uuid?.getString().toLowerCase();
-  if (text === undefined || !UUID_PATTERN.test(text))
-    throw createInvalidArgumentError(`${label} must be a UUID.`);
+  if (text === undefined || !UUID_PATTERN.test(text)) throw createInvalidArgumentError(`${label} must be a UUID.`);
   return text;
 }
 
 function formatStructuredUuid(uuid: UUID): string {
   const half = (bits: string) => BigInt.asUintN(64, BigInt(bits)).toString(16).padStart(16, "0");
   const structured = uuid.getStructured();
-  const hex =
-    half(structured?.getMostSignificantBits() ?? "0") + half(structured?.getLeastSignificantBits() ?? "0");
+  const hex = half(structured?.getMostSignificantBits() ?? "0") + half(structured?.getLeastSignificantBits() ?? "0");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
 
@@ -50,8 +44,7 @@ export function parseStreamName(identifier: StreamIdentifier | undefined): strin
   }
   if (bytes.includes(0)) throw createInvalidArgumentError("A stream name must not contain a NUL character.");
   const name = decodeUtf8(bytes);
-  if (name === "$all")
-    throw createInvalidArgumentError("$all is not a stream. Use a read of all streams instead.");
+  if (name === "$all") throw createInvalidArgumentError("$all is not a stream. Use a read of all streams instead.");
   return name;
 }
 
@@ -76,10 +69,7 @@ export function parseWritableStreamName(identifier: StreamIdentifier | undefined
 }
 
 /** Returns the special expected revision (NO_STREAM, STREAM_EXISTS or ANY) of a request without an exact revision. */
-export function parseSpecialRevision(options: {
-  hasNoStream(): boolean;
-  hasStreamExists(): boolean;
-}): number {
+export function parseSpecialRevision(options: { hasNoStream(): boolean; hasStreamExists(): boolean }): number {
   if (options.hasNoStream()) return NO_STREAM;
   return options.hasStreamExists() ? STREAM_EXISTS : ANY;
 }

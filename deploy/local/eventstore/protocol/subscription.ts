@@ -20,11 +20,7 @@ import type { ReadRequest } from "./read-request.ts";
  * Runs a subscription until the client disconnects.
  * @throws CallError if the stream is or becomes tombstoned
  */
-export async function subscribe(
-  store: Store,
-  writer: FlowControlledWriter,
-  request: ReadRequest,
-): Promise<void> {
+export async function subscribe(store: Store, writer: FlowControlledWriter, request: ReadRequest): Promise<void> {
   const stopListening = store.onCommit(() => writer.wake());
   try {
     writer.send(encodeConfirmation(randomUUID()));

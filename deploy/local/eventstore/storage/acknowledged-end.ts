@@ -104,10 +104,7 @@ export class AcknowledgedEndFile {
     const path = join(dir, ACKNOWLEDGED_FILE);
     const fd = await promisify(fs.open)(path, "r+").catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "ENOENT") throw error;
-      throw createDamageError(
-        path,
-        "The file is missing. It contains the position of the last acknowledged event.",
-      );
+      throw createDamageError(path, "The file is missing. It contains the position of the last acknowledged event.");
     });
     try {
       return { file: new AcknowledgedEndFile(fd, path), ...(await readCopies(fd, path)) };

@@ -4,23 +4,12 @@ import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { createDamageError, LogStartError } from "../model/log-errors.ts";
 import type { LogOptions } from "../model/log-options.ts";
-import {
-  ACKNOWLEDGED_FILE,
-  AcknowledgedEndFile,
-  encodeEndFile,
-  isSameTail,
-  type LogTail,
-} from "./acknowledged-end.ts";
+import { ACKNOWLEDGED_FILE, AcknowledgedEndFile, encodeEndFile, isSameTail, type LogTail } from "./acknowledged-end.ts";
 import { isNoSpaceError } from "./disk-full.ts";
 import type { CommittedLog } from "./log-reader.ts";
 import { LogScan } from "./log-scan.ts";
 import { LogWriter } from "./log-writer.ts";
-import {
-  computeChecksumSeed,
-  EMPTY_CHAIN,
-  encodeSegmentHeader,
-  SEGMENT_HEADER_BYTES,
-} from "./segment-format.ts";
+import { computeChecksumSeed, EMPTY_CHAIN, encodeSegmentHeader, SEGMENT_HEADER_BYTES } from "./segment-format.ts";
 import { createFile, formatSegmentName, isUnfinishedFile, parseSegmentNumber, Segments } from "./segments.ts";
 
 /** A log that is open for reads and appends. */
@@ -48,9 +37,7 @@ export async function createEventsDirectory(dir: string): Promise<void> {
 export async function openEventsDirectory(dir: string, options: LogOptions): Promise<OpenLog> {
   const count = await countSegments(dir);
   if (count > options.limits.segments) {
-    throw new LogStartError(
-      `The log in ${dir} has ${count} segments. The limit is ${options.limits.segments}.`,
-    );
+    throw new LogStartError(`The log in ${dir} has ${count} segments. The limit is ${options.limits.segments}.`);
   }
   const { file, end: acknowledged, isIntact, isCurrent } = await AcknowledgedEndFile.open(dir);
   const segments = new Segments(dir);
@@ -69,9 +56,7 @@ export async function openEventsDirectory(dir: string, options: LogOptions): Pro
     await segments.flush();
     const isRecorded = (isCurrent && isSameTail(end, acknowledged)) || (await recordEnd(file, end));
     if (!isIntact && isRecorded)
-      options.printLine(
-        `${file.path}: replaced a damaged copy of the acknowledged end with the intact copy.`,
-      );
+      options.printLine(`${file.path}: replaced a damaged copy of the acknowledged end with the intact copy.`);
     return {
       log: { index, segments, checksumSeed: computeChecksumSeed(end.logId) },
       writer: new LogWriter(segments, file, end, options),

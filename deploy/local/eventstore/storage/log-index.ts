@@ -55,8 +55,7 @@ export class LogIndex {
    */
   add(stream: string, record: StoredRecord, offset: number): string | undefined {
     const { ordinal, position, revision } = record;
-    if (ordinal !== this.eventCount)
-      return `The next event has the ordinal ${ordinal}, expected ${this.eventCount}.`;
+    if (ordinal !== this.eventCount) return `The next event has the ordinal ${ordinal}, expected ${this.eventCount}.`;
     if (position <= this.lastPosition)
       return `Position ${position} is not greater than the previous position, ${this.lastPosition}.`;
     const newest = this.streams.findNewestOrdinal(stream);
@@ -96,10 +95,7 @@ export class LogIndex {
 
   /** Returns the index of the segment that stores an event, counted from 0. */
   findSegment(ordinal: number): number {
-    return (
-      findFirstIndex(this.#segmentStarts.length, (segment) => (this.#segmentStarts[segment] ?? 0) > ordinal) -
-      1
-    );
+    return findFirstIndex(this.#segmentStarts.length, (segment) => (this.#segmentStarts[segment] ?? 0) > ordinal) - 1;
   }
 
   /** Returns the ordinals of the first event of a segment and of the first event after the segment. */
@@ -144,8 +140,7 @@ export class LogIndex {
   findOrdinals(stream: string, first: number, last: number): number[] {
     const ordinals = new Array<number>(last - first + 1);
     let ordinal = this.findOrdinal(stream, last);
-    if (ordinal === undefined)
-      throw new RangeError(`The index does not contain revision ${last} of the stream.`);
+    if (ordinal === undefined) throw new RangeError(`The index does not contain revision ${last} of the stream.`);
     for (let index = ordinals.length - 1; index >= 0; index -= 1) {
       ordinals[index] = ordinal;
       ordinal = this.#previousOrdinals.at(ordinal);

@@ -129,8 +129,7 @@ function planPages(index: LogIndex, ordinals: readonly number[]): DiskRead[][] {
   for (const ordinal of ordinals) {
     const next = planRead(index, ordinal);
     const read = page.at(-1);
-    const isNear =
-      read !== undefined && read.segment === next.segment && next.start - read.end <= MAX_READ_GAP_BYTES;
+    const isNear = read !== undefined && read.segment === next.segment && next.start - read.end <= MAX_READ_GAP_BYTES;
     const added = isNear ? next.end - read.end : next.end - next.start;
     if (page.length > 0 && (bytes + added > MAX_PAGE_BYTES || (!isNear && page.length === MAX_PAGE_READS))) {
       pages.push(page);

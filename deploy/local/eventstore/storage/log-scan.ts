@@ -145,8 +145,7 @@ export class LogScan {
       const file = this.#segments.getPath(segment);
       throw new LogStartError(`${file} has format ${version}; this program reads format ${FORMAT_VERSION}.`);
     }
-    if (logId !== this.#acknowledgedTail.logId)
-      throw this.#createError(segment, 0, "The file belongs to another log.");
+    if (logId !== this.#acknowledgedTail.logId) throw this.#createError(segment, 0, "The file belongs to another log.");
     if (header.segment !== segment + 1 || !isSameChainState(previous, this.#chainState)) {
       throw this.#createError(segment, 0, "The segment does not continue the previous segment.");
     }
@@ -193,11 +192,7 @@ export class LogScan {
     const end = this.#acknowledgedTail;
     if (segment + 1 !== end.segment || offset !== end.offset) return;
     if (!isSameChainState(this.#chainState, end)) {
-      throw this.#createError(
-        segment,
-        offset,
-        "The events before this offset are not those that were acknowledged.",
-      );
+      throw this.#createError(segment, offset, "The events before this offset are not those that were acknowledged.");
     }
     this.#hasReachedEnd = true;
   }
@@ -221,10 +216,7 @@ export class LogScan {
 
   #createError(segment: number, offset: number, problem: string): Error {
     const path = this.#segments.getPath(segment);
-    return createDamageError(
-      `${path}, offset ${offset}, after position ${this.#index.lastPosition}`,
-      problem,
-    );
+    return createDamageError(`${path}, offset ${offset}, after position ${this.#index.lastPosition}`, problem);
   }
 }
 

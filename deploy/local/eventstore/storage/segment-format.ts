@@ -138,10 +138,7 @@ export function decodeSegmentHeader(header: Buffer): SegmentHeader | undefined {
 }
 
 /** Encodes a frame of encoded records. Returns the bytes and the checksum of the frame. */
-export function encodeFrame(
-  records: readonly Buffer[],
-  previous: ChainState,
-): { bytes: Buffer; checksum: number } {
+export function encodeFrame(records: readonly Buffer[], previous: ChainState): { bytes: Buffer; checksum: number } {
   const bytes = Buffer.concat([Buffer.alloc(FRAME_HEADER_BYTES), ...records]);
   bytes.write(FRAME_MAGIC, 0, "latin1");
   bytes.writeUInt32BE(bytes.length - FRAME_HEADER_BYTES, 4);
@@ -176,10 +173,7 @@ export function computeChecksumSeed(logId: string): number {
 }
 
 /** Encodes a record. `seed` is the initial value for the record's checksum. */
-export function encodeStoredRecord(
-  { ordinal, position, revision, body }: StoredRecord,
-  seed: number,
-): Buffer {
+export function encodeStoredRecord({ ordinal, position, revision, body }: StoredRecord, seed: number): Buffer {
   const record = Buffer.allocUnsafe(RECORD_HEADER_BYTES + body.length);
   record.writeUInt32BE(body.length, 4);
   writeSafeInteger(record, ordinal, 8);

@@ -111,8 +111,7 @@ export class Segments {
       const { bytesRead } = await readAt(fd, buffer, done, length - done, offset + done).catch((error) => {
         throw createDamageError(locate(offset + done), `The file cannot be read: ${String(error)}.`);
       });
-      if (bytesRead === 0)
-        throw createDamageError(locate(offset + done), "The file ends before the end of the event.");
+      if (bytesRead === 0) throw createDamageError(locate(offset + done), "The file ends before the end of the event.");
       done += bytesRead;
     }
     return buffer;
@@ -143,13 +142,7 @@ export class Segments {
   async write(bytes: Buffer, offset: number): Promise<void> {
     // If the disk accepts only some of the bytes, the next call of writeAt() throws the reason.
     for (let done = 0; done < bytes.length; ) {
-      const { bytesWritten } = await writeAt(
-        this.#lastSegment.fd,
-        bytes,
-        done,
-        bytes.length - done,
-        offset + done,
-      );
+      const { bytesWritten } = await writeAt(this.#lastSegment.fd, bytes, done, bytes.length - done, offset + done);
       if (bytesWritten === 0) throw new Error(`Could not write to ${this.#lastSegment.path}.`);
       done += bytesWritten;
     }

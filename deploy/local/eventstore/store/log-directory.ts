@@ -11,13 +11,7 @@ import { existsSync } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { tryLock } from "../../setup/pid-lock.mjs";
-import {
-  findLevelDb,
-  type LevelDb,
-  moveLevelDbFiles,
-  openLevelDb,
-  retireLevelDb,
-} from "../migration/leveldb.ts";
+import { findLevelDb, type LevelDb, moveLevelDbFiles, openLevelDb, retireLevelDb } from "../migration/leveldb.ts";
 import { copyLevelDb, requireSameEnd } from "../migration/leveldb-migration.ts";
 import { createDamageError, LogDamagedError, LogStartError } from "../model/log-errors.ts";
 import type { LogOptions } from "../model/log-options.ts";
@@ -61,8 +55,7 @@ async function lockDirectory(dir: string): Promise<() => void> {
 async function openLockedDirectory(dir: string, options: LogOptions): Promise<OpenLog> {
   const events = join(dir, "events");
   const state = await findLevelDb(dir);
-  if (state === "retired" && !existsSync(events))
-    throw createDamageError(events, "The directory is missing.");
+  if (state === "retired" && !existsSync(events)) throw createDamageError(events, "The directory is missing.");
   // While this process has the database open, LevelDB's lock prevents an earlier release from writing to it.
   const database = state === "database" ? await openLevelDb(dir) : undefined;
   let open: OpenLog | undefined;
@@ -80,9 +73,7 @@ async function openLockedDirectory(dir: string, options: LogOptions): Promise<Op
   }
   if (database !== undefined) {
     const { eventCount: count } = open.log.index;
-    options.printLine(
-      `Migrated ${count} events. The former files are now in ${dir}/leveldb, which can be deleted.`,
-    );
+    options.printLine(`Migrated ${count} events. The former files are now in ${dir}/leveldb, which can be deleted.`);
   }
   return open;
 }

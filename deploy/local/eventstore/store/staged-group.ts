@@ -1,12 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { decideAppend, NO_STREAM, type StreamHistory } from "../model/append-rules.ts";
 import { computePosition, encodeRecord, type ProposedEvent } from "../model/record.ts";
-import {
-  encodeRestoration,
-  encodeSoftDeletion,
-  METADATA_EVENT_TYPE,
-  parseMetadata,
-} from "../model/stream-metadata.ts";
+import { encodeRestoration, encodeSoftDeletion, METADATA_EVENT_TYPE, parseMetadata } from "../model/stream-metadata.ts";
 import { getMetadataStream, getOriginalStream, type StreamState } from "../model/stream-state.ts";
 import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format.ts";
 
@@ -191,8 +186,7 @@ export class StagedGroup {
   #findStoredResult(stream: string, revision: number): WriteResult {
     const staged = this.#stagedEvents.get(formatEventKey(stream, revision));
     const position = staged?.position ?? this.#committedState.findPosition(stream, revision);
-    if (position === undefined)
-      throw new Error(`The index does not contain revision ${revision} of the stream.`);
+    if (position === undefined) throw new Error(`The index does not contain revision ${revision} of the stream.`);
     return { outcome: "written", revision, position };
   }
 

@@ -116,9 +116,7 @@ export class Store {
     if (group.records.length === 0) return results;
     const refusal = await this.#writeGroup(group);
     if (refusal === undefined) return results;
-    return details.writes
-      .slice(0, results.length)
-      .map((write) => this.#decideSingle(write, details, refusal));
+    return details.writes.slice(0, results.length).map((write) => this.#decideSingle(write, details, refusal));
   }
 
   /**
@@ -139,9 +137,7 @@ export class Store {
     } catch (error) {
       if (!(error instanceof DiskFullError)) throw error;
       if (!this.#isDiskFull) {
-        this.printLine(
-          `The disk is full. Appends fail until there is space. Reads continue. ${error.message}`,
-        );
+        this.printLine(`The disk is full. Appends fail until there is space. Reads continue. ${error.message}`);
       }
       this.#isDiskFull = true;
       return { outcome: "disk-full" };

@@ -58,10 +58,7 @@ describe("the verification of an export with an expected clinic and range", () =
     for (const [options, difference] of cases) {
       const problem = `it is not the expected export: ${difference}`;
       const result = await verify(file, ...options);
-      expect([result.code, result.line]).to.deep.equal([
-        3,
-        `audit: ${file} is not verified: line ${line}: ${problem}`,
-      ]);
+      expect([result.code, result.line]).to.deep.equal([3, `audit: ${file} is not verified: line ${line}: ${problem}`]);
       const verdict = JSON.parse((await verify(file, ...options, "--json")).out);
       expect(verdict).to.deep.equal({ ok: false, line, problem });
     }

@@ -2,10 +2,7 @@ import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import {
-  cancelAppointment,
-  requestAppointment,
-} from "../../../../command/operations/appointment-operations.ts";
+import { cancelAppointment, requestAppointment } from "../../../../command/operations/appointment-operations.ts";
 import { operatorContext } from "../../../support/partner.ts";
 import { type ExportWorld, startExportWorld } from "./export-world.ts";
 

@@ -39,11 +39,7 @@ describe("the verification of an export", () => {
     ["the first event was removed", () => withoutLine(0), 1],
     ["the last event was removed", () => withoutLine(lines.length - 2), -1],
     ["an event was repeated", () => alterLine(3, (line) => line + line), 5],
-    [
-      "two events were exchanged",
-      () => [...lines.slice(0, 2), lines[3], lines[2], ...lines.slice(4)].join(""),
-      3,
-    ],
+    ["two events were exchanged", () => [...lines.slice(0, 2), lines[3], lines[2], ...lines.slice(4)].join(""), 3],
     ["a line contains an additional space", () => alterLine(2, (line) => line.replace(":", ": ")), 3],
     ["a line has two members `chain`", () => alterLine(2, (line) => line.replace("{", '{"chain":"0",')), 3],
     ["a line ends with CR LF", () => alterLine(2, (line) => line.replace("\n", "\r\n")), 3],
@@ -106,9 +102,7 @@ describe("the verification of an export", () => {
     return {
       signed: [...eventLines, `${toCanonicalJson({ manifest, signature })}\n`].join(""),
       withOldManifest: [...eventLines, lines.at(-1)].join(""),
-      withOldSignature: [...eventLines, `${toCanonicalJson({ manifest, signature: oldSignature })}\n`].join(
-        "",
-      ),
+      withOldSignature: [...eventLines, `${toCanonicalJson({ manifest, signature: oldSignature })}\n`].join(""),
     };
   }
   const forgeType = (event: Record<string, unknown>) => {

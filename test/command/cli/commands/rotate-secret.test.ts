@@ -35,8 +35,7 @@ describe("endpoint rotate-secret", () => {
   /** Returns the new secret in the log, and the time in milliseconds for which the previous secret remains in use. */
   async function readRotation(endpointId: string) {
     const last = (await log.read(`webhookEndpoint-${endpointId}`)).at(-1);
-    if (last?.type !== "WebhookSecretRotated")
-      throw new Error(`The last event is not a rotation but ${last?.type}`);
+    if (last?.type !== "WebhookSecretRotated") throw new Error(`The last event is not a rotation but ${last?.type}`);
     const { encryptedSecret, previousExpiresAt } = last.data;
     return {
       secret: await secretBox.open(encryptedSecret),

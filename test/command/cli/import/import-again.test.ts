@@ -3,10 +3,7 @@ import { expect } from "chai";
 import { commands } from "../../../../command/cli/commands/commands.ts";
 import { createLineIds, parseLine } from "../../../../command/cli/import/import-line.ts";
 import { issueCredential } from "../../../../command/operations/application-operations.ts";
-import {
-  confirmAppointment,
-  requestAppointment,
-} from "../../../../command/operations/appointment-operations.ts";
+import { confirmAppointment, requestAppointment } from "../../../../command/operations/appointment-operations.ts";
 import { registerEndpoint } from "../../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
@@ -162,11 +159,7 @@ describe("importing a complete file again", function () {
     const { endpoint } = await registerEndpoint({ log, secretBox }, input, operatorContext());
     const when = { scheduledAt: "2026-01-02T09:00:00.000Z", durationMinutes: 30, reason: null, notes: null };
     const pastContext = operatorContext(Date.parse("2026-01-01T09:00:00Z"));
-    await requestAppointment(
-      log,
-      { appointmentId: missed, clinicId, branchId, animalId: null, ...when },
-      pastContext,
-    );
+    await requestAppointment(log, { appointmentId: missed, clinicId, branchId, animalId: null, ...when }, pastContext);
     await confirmAppointment(log, { appointmentId: missed, clinicId }, pastContext);
     const credential = (await issueCredential(log, { applicationId: application }, pastContext)).credentialId;
     const auditor = randomUUID();
@@ -185,9 +178,7 @@ describe("importing a complete file again", function () {
   it("a second import reports every kind of line as already applied, even after the clinic was closed", async () => {
     const { clinicId, lines } = await prepareLines();
     const used = new Set(lines.map(({ command }) => command));
-    const unused = importableCommands
-      .map(({ noun, verb }) => `${noun} ${verb}`)
-      .filter((name) => !used.has(name));
+    const unused = importableCommands.map(({ noun, verb }) => `${noun} ${verb}`).filter((name) => !used.has(name));
     expect(unused).to.deep.equal(["clinic close"]);
     const first = await importing(lines);
     expect(first.failures).to.deep.equal([]);

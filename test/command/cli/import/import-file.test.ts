@@ -76,12 +76,7 @@ describe("an import", () => {
     const lines = [...createClinicLines(id), reinstate, suspend, reinstate, suspend];
     expect(tally(await importing(lines))).to.include({ applied: 4, alreadyApplied: 1 });
     const once = await types(`clinic-${id}`);
-    expect(once).to.deep.equal([
-      "ClinicRegistered",
-      "ClinicSuspended",
-      "ClinicReinstated",
-      "ClinicSuspended",
-    ]);
+    expect(once).to.deep.equal(["ClinicRegistered", "ClinicSuspended", "ClinicReinstated", "ClinicSuspended"]);
     expect(tally(await importing(lines))).to.include({ applied: 0, alreadyApplied: 5 });
     expect(await types(`clinic-${id}`)).to.deep.equal(once);
   });
@@ -92,11 +87,7 @@ describe("an import", () => {
     const lines = [...createClinicLines(id), ...createCustomerLines(id, 1)];
     const weighing = { ...weigh, id: lines.at(-1)?.id };
     await importing([...lines, weighing]);
-    const longer = [
-      ...lines,
-      weighing,
-      { command: "branch open", id: randomUUID(), clinic: id, name: "New" },
-    ];
+    const longer = [...lines, weighing, { command: "branch open", id: randomUUID(), clinic: id, name: "New" }];
     expect(tally(await importing([...longer, weighing]))).to.include({ applied: 2, alreadyApplied: 4 });
     const animal = await types(`animal-${weighing.id}`);
     expect(animal).to.deep.equal(["AnimalRegistered", "AnimalWeighed", "AnimalWeighed"]);
@@ -163,10 +154,7 @@ describe("an import", () => {
   it("a dry run of an import writes nothing, but reports the lines that a domain rule would refuse", async () => {
     const id = randomUUID();
     const stray = { ...createCustomerLines(id, 1)[1], customer: randomUUID() };
-    const ran = await importing(
-      [...createClinicLines(id), ...createCustomerLines(id, 5), stray],
-      "--dry-run",
-    );
+    const ran = await importing([...createClinicLines(id), ...createCustomerLines(id, 5), stray], "--dry-run");
     expect(tally(ran)).to.include({ applied: 11, refused: 1 });
     expect(failures(ran).map(({ code }) => code)).to.deep.equal(["customer_not_found"]);
     expect(await types(`clinic-${id}`)).to.deep.equal([]);

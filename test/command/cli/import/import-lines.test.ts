@@ -60,9 +60,9 @@ describe("the lines of an import", function () {
       expect(await importInvalidLine(customer(`"fullName": ${nested(levels, "[", "]")}`))).to.equal(
         "$.fullName must be of type string",
       );
-      expect(
-        await importInvalidLine(customer(`"fullName": "Ada", "more": ${nested(levels, "[", "]")}`)),
-      ).to.equal("$.more is not an option of this command");
+      expect(await importInvalidLine(customer(`"fullName": "Ada", "more": ${nested(levels, "[", "]")}`))).to.equal(
+        "$.more is not an option of this command",
+      );
       expect(await importInvalidLine(nested(levels, "[", "]"))).to.equal("$ is not a JSON object");
     });
 
@@ -200,16 +200,8 @@ describe("the lines of an import", function () {
         ["$.branch", "$.resources[0]", "$.resources[1]", "$.status"],
       ],
       [{ command: "appointment confirm", id: id(), clinic: clinicId }, "appointment_not_found", ["$.id"]],
-      [
-        { command: "resource add", id: id(), ...of, type: "room", name: "Room" },
-        "branch_not_found",
-        ["$.branch"],
-      ],
-      [
-        { command: "customer register", id: id(), clinic: id(), fullName: "A" },
-        "clinic_not_found",
-        ["$.clinic"],
-      ],
+      [{ command: "resource add", id: id(), ...of, type: "room", name: "Room" }, "branch_not_found", ["$.branch"]],
+      [{ command: "customer register", id: id(), clinic: id(), fullName: "A" }, "clinic_not_found", ["$.clinic"]],
       [{ command: "clinic suspend", id: id(), reason: "x" }, "clinic_not_found", ["$.id"]],
       [
         { command: "installation request", application: id(), clinic: clinicId },

@@ -87,17 +87,9 @@ describe("an import while the event log is unavailable", function () {
   }
 
   const waitForProgress = (started: Running) =>
-    eventually(
-      "the import is under started",
-      () => started.err.some((line) => line.includes(" of ")),
-      60_000,
-    );
+    eventually("the import is under started", () => started.err.some((line) => line.includes(" of ")), 60_000);
   const waitForOutage = (started: Running) =>
-    eventually(
-      "the import waits",
-      () => started.err.some((line) => line.includes("does not answer")),
-      30_000,
-    );
+    eventually("the import waits", () => started.err.some((line) => line.includes("does not answer")), 30_000);
 
   /** Expects that every line was applied exactly once. */
   async function expectEachLineOnce(lines: Record<string, unknown>[]): Promise<void> {
@@ -155,9 +147,7 @@ describe("an import while the event log is unavailable", function () {
     } finally {
       process.kill(log.pid, "SIGCONT");
     }
-    expect(started.err.at(-1)).to.equal(
-      "clinic: the event log is unavailable; check EVENTSTORE_URL and try again",
-    );
+    expect(started.err.at(-1)).to.equal("clinic: the event log is unavailable; check EVENTSTORE_URL and try again");
     const totals = JSON.parse(started.out.at(-1) ?? "");
     expect(totals).to.include({ end: "failed", lines: lines.length, failed: 0 });
     expect(totals.applied).to.be.greaterThan(0);
@@ -178,9 +168,7 @@ describe("an import while the event log is unavailable", function () {
       } finally {
         process.kill(log.pid, "SIGCONT");
       }
-      expect(started.err).to.include(
-        "import: finishing the lines in progress; press Ctrl-C again to stop immediately",
-      );
+      expect(started.err).to.include("import: finishing the lines in progress; press Ctrl-C again to stop immediately");
       expect(JSON.parse(started.out.at(-1) ?? "")).to.include({ end: "interrupted", failed: 0 });
       await expectFinishedBySecondRun(name, lines);
     });
@@ -197,13 +185,9 @@ describe("an import while the event log is unavailable", function () {
     const { code, out, err } = await stopping;
     await client.dispose();
     expect(code).to.equal(130);
-    expect(err.at(-1)).to.match(
-      /^import: stopped after \d+ of 352 lines; run the same import again to continue$/,
-    );
+    expect(err.at(-1)).to.match(/^import: stopped after \d+ of 352 lines; run the same import again to continue$/);
     expect(out).to.have.length(1);
-    expect(out[0]).to.match(
-      /^import: 352 lines: \d+ applied, 0 already applied, 0 failed, \d+ left \(\d+\.\d s\)$/,
-    );
+    expect(out[0]).to.match(/^import: 352 lines: \d+ applied, 0 already applied, 0 failed, \d+ left \(\d+\.\d s\)$/);
   });
 
   async function expectFinishedBySecondRun(name: string, lines: Record<string, unknown>[]): Promise<void> {

@@ -89,11 +89,7 @@ describe("the example of a clinic that moves in", () => {
     };
     const march = "from=2024-03-01T00:00:00Z&to=2024-04-01T00:00:00Z";
     const shown = await list(march);
-    expect(shown.map(({ status }: { status: string }) => status)).to.deep.equal([
-      "completed",
-      "no_show",
-      "cancelled",
-    ]);
+    expect(shown.map(({ status }: { status: string }) => status)).to.deep.equal(["completed", "no_show", "cancelled"]);
     expect(shown[0]).to.deep.include({
       id: appointments()[0]?.id,
       scheduledAt: "2024-03-04T08:00:00.000Z",

@@ -66,8 +66,7 @@ export function createAttacker(): Attacker {
     clinicHeader: (id = world.clinicId) => `X-SERVICE-Clinic-ID: ${id}`,
     ownHeaders: () => [attacker.authorizationHeader(), attacker.clinicHeader()],
     keyHeader: () => `Idempotency-Key: ${randomUUID()}`,
-    send: (start, headers, body = "") =>
-      sendOne(command.url, requestText(`${start} HTTP/1.1`, headers, body)),
+    send: (start, headers, body = "") => sendOne(command.url, requestText(`${start} HTTP/1.1`, headers, body)),
     create: (headers, body = JSON.stringify(attacker.appointment())) =>
       attacker.send("POST /production/v1/appointments", headers, body),
   };

@@ -19,12 +19,7 @@ describe("partner API, attacked by bodies", () => {
     ["100,000 brackets", () => deep(50_000), 413, "body_too_large"],
     ["60,000 brackets", () => deep(30_000), 422, "validation_failed"],
     ["unclosed brackets", () => "[".repeat(60_000), 400, "invalid_json"],
-    [
-      "deeply nested objects",
-      () => `${'{"a":'.repeat(9_000)}1${"}".repeat(9_000)}`,
-      422,
-      "validation_failed",
-    ],
+    ["deeply nested objects", () => `${'{"a":'.repeat(9_000)}1${"}".repeat(9_000)}`, 422, "validation_failed"],
     [
       "a field __proto__",
       () => `{"__proto__":{"admin":true},${JSON.stringify(appointment()).slice(1)}`,
@@ -43,12 +38,7 @@ describe("partner API, attacked by bodies", () => {
       422,
       "validation_failed",
     ],
-    [
-      "a field prototype",
-      () => JSON.stringify(appointment({ prototype: { admin: true } })),
-      422,
-      "validation_failed",
-    ],
+    ["a field prototype", () => JSON.stringify(appointment({ prototype: { admin: true } })), 422, "validation_failed"],
     [
       "a body of one megabyte",
       () => JSON.stringify(appointment({ notes: "x".repeat(1_048_576) })),
@@ -62,18 +52,10 @@ describe("partner API, attacked by bodies", () => {
     ["UTF-16", () => Buffer.from(JSON.stringify(appointment()), "utf16le"), 400, "invalid_json"],
     ["NaN", () => `{"scheduledAt":NaN}`, 400, "invalid_json"],
     ["a trailing comma", () => `${JSON.stringify(appointment()).slice(0, -1)},}`, 400, "invalid_json"],
-    [
-      "half a surrogate pair",
-      () => JSON.stringify(appointment({ notes: "\ud83d" })),
-      422,
-      "validation_failed",
-    ],
+    ["half a surrogate pair", () => JSON.stringify(appointment({ notes: "\ud83d" })), 422, "validation_failed"],
     [
       "a thousand unknown fields",
-      () =>
-        JSON.stringify(
-          appointment(Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`f${i}`, i]))),
-        ),
+      () => JSON.stringify(appointment(Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`f${i}`, i])))),
       422,
       "validation_failed",
     ],
@@ -121,11 +103,7 @@ describe("partner API, attacked by bodies", () => {
     /** All operations that take a body. Each body is well-formed, so only its content may be refused. */
     const operations: [start: string, headers: () => string[], body: () => unknown][] = [
       ["POST /production/v1/appointments", () => [...ownHeaders(), keyHeader()], appointment],
-      [
-        "POST /production/v1/webhook-endpoints",
-        ownHeaders,
-        () => ({ url: "https://127.0.0.1/", events: [] }),
-      ],
+      ["POST /production/v1/webhook-endpoints", ownHeaders, () => ({ url: "https://127.0.0.1/", events: [] })],
       ["POST /production/v1/oauth/token", () => [], () => ({ grant_type: "client_credentials" })],
     ];
     const post = async (parameters: string) => {

@@ -7,10 +7,7 @@ describe("partner API, attacked by headers", () => {
   const { authorizationHeader, clinicHeader, ownHeaders, keyHeader, create } = attacker;
 
   const clinics: [string, () => string[]][] = [
-    [
-      "two clinic headers that name different clinics",
-      () => [clinicHeader(), clinicHeader(attacker.other.clinicId)],
-    ],
+    ["two clinic headers that name different clinics", () => [clinicHeader(), clinicHeader(attacker.other.clinicId)]],
     ["two clinic headers that name the same clinic", () => [clinicHeader(), clinicHeader()]],
     [
       "two clinics in one clinic header",
@@ -42,29 +39,18 @@ describe("partner API, attacked by headers", () => {
 
   it("a request with two Authorization headers, equal or different, gets 401 invalid_token", async () => {
     for (const second of [attacker.world.token, attacker.other.token]) {
-      const answer = await create([
-        ...ownHeaders(),
-        `Authorization: Bearer ${second}`,
-        keyHeader(),
-        JSON_TYPE,
-      ]);
+      const answer = await create([...ownHeaders(), `Authorization: Bearer ${second}`, keyHeader(), JSON_TYPE]);
       expectRefusal(answer, 401, "invalid_token");
     }
   });
 
   it("a request with two branch headers gets 403 branch_denied", async () => {
-    const branches = [attacker.world.branchId, attacker.world.otherBranchId].map(
-      (id) => `X-SERVICE-Branch-ID: ${id}`,
-    );
+    const branches = [attacker.world.branchId, attacker.world.otherBranchId].map((id) => `X-SERVICE-Branch-ID: ${id}`);
     expectRefusal(await create([...ownHeaders(), ...branches, keyHeader(), JSON_TYPE]), 403, "branch_denied");
   });
 
   it("a request with two Idempotency-Key headers gets 422 validation_failed", async () => {
-    expectRefusal(
-      await create([...ownHeaders(), keyHeader(), keyHeader(), JSON_TYPE]),
-      422,
-      "validation_failed",
-    );
+    expectRefusal(await create([...ownHeaders(), keyHeader(), keyHeader(), JSON_TYPE]), 422, "validation_failed");
   });
 
   it("a request with two Content-Length headers gets 400, and a request with a 40 KB token gets 431", async () => {

@@ -44,10 +44,7 @@ describe("partner API, attacked by what belongs to others", () => {
 
   it("a request that names another clinic's branch in its body or branch header gets 422", async () => {
     const theirs = { branchId: attacker.other.branchId, animalId: attacker.other.animalId };
-    const inBody = await create(
-      [...ownHeaders(), keyHeader(), JSON_TYPE],
-      JSON.stringify(appointment(theirs)),
-    );
+    const inBody = await create([...ownHeaders(), keyHeader(), JSON_TYPE], JSON.stringify(appointment(theirs)));
     expectRefusal(inBody, 422, "validation_failed");
     const branch = `X-SERVICE-Branch-ID: ${attacker.other.branchId}`;
     expectRefusal(await create([...ownHeaders(), branch, keyHeader(), JSON_TYPE]), 422, "validation_failed");

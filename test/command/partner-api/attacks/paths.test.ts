@@ -16,11 +16,7 @@ describe("partner API, attacked by paths and methods", () => {
         "/production/v1/x/../appointments",
         "/sandbox/../production/v1/appointments",
       ],
-      ...[
-        "/production/v1/%2e%2e/v1/appointments",
-        "/production/v1/appointments;a=b",
-        "/production/v1/appointments%",
-      ],
+      ...["/production/v1/%2e%2e/v1/appointments", "/production/v1/appointments;a=b", "/production/v1/appointments%"],
       ...["/production/v2/appointments", "/production/v1", "/production/v1/", "/staging/v1/appointments"],
       ...["/production/v1/appointments/%", "*", "/", "/%", "/\\..\\..\\etc"],
       ...[

@@ -67,9 +67,7 @@ describe("demo data", () => {
       "sandbox",
     ]);
     expect(ofType(all, "ClinicSuspended")).to.have.length(1);
-    expect(ofType(all, "ClinicRegistered").filter(({ data }) => data.demoExpiresAt !== null)).to.have.length(
-      1,
-    );
+    expect(ofType(all, "ClinicRegistered").filter(({ data }) => data.demoExpiresAt !== null)).to.have.length(1);
     expect(ofType(all, "CustomerRegistered").length).to.be.within(290, 320);
     expect(ofType(all, "AnimalRegistered").length).to.be.within(440, 470);
     expect(new Set(ofType(all, "StaffMemberHired").map(({ data }) => data.role)).size).to.equal(5);
@@ -90,14 +88,10 @@ describe("demo data", () => {
     for (const { clientId, clientSecret, clinicId, branchId, animalId } of applications) {
       const issued = ofType(all, "CredentialIssued").find(({ data }) => data.applicationId === clientId);
       expect(issued?.data.secretHash).to.equal(hashClientSecret(clientSecret));
-      const approved = ofType(all, "InstallationApproved").find(
-        ({ data }) => data.applicationId === clientId,
-      );
+      const approved = ofType(all, "InstallationApproved").find(({ data }) => data.applicationId === clientId);
       expect(approved?.data.clinicId).to.equal(clinicId);
       const facts = ofType(all, "SandboxReset").flatMap(({ data }) => data.facts) as CatalogEvent[];
-      const animal = ofType([...all, ...facts], "AnimalRegistered").find(
-        ({ data }) => data.animalId === animalId,
-      );
+      const animal = ofType([...all, ...facts], "AnimalRegistered").find(({ data }) => data.animalId === animalId);
       expect(animal?.data.clinicId).to.equal(clinicId);
       const branch = ofType(all, "BranchOpened").find(({ data }) => data.branchId === branchId);
       expect(branch?.data.clinicId).to.equal(clinicId);

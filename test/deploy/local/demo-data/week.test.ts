@@ -8,10 +8,7 @@ import { createWeek } from "../../../../deploy/local/demo-data/week.ts";
 import { appointmentStatuses } from "../../../../shared/domain/appointment/appointment.ts";
 
 describe("the demo week", () => {
-  const hours = Array.from(
-    { length: 24 },
-    (_, hour) => Date.parse("2026-10-25T00:07:00Z") + hour * 3_600_000,
-  );
+  const hours = Array.from({ length: 24 }, (_, hour) => Date.parse("2026-10-25T00:07:00Z") + hour * 3_600_000);
 
   it("at any hour, the demo week contains every appointment status and a queue for today", () => {
     for (const now of hours) {

@@ -120,20 +120,13 @@ describe("gateway", () => {
     ["no Host header", "GET /a HTTP/1.1", 400, "malformed_request"],
     ["two Host headers", "GET /a HTTP/1.1\r\nHost: x\r\nHost: y", 400, "malformed_request"],
     ["no HTTP syntax", "hello", 400, "malformed_request"],
-    [
-      "headers over the limit",
-      `GET /a HTTP/1.1\r\nHost: x\r\nx: ${"x".repeat(32_768)}`,
-      431,
-      "headers_too_large",
-    ],
+    ["headers over the limit", `GET /a HTTP/1.1\r\nHost: x\r\nx: ${"x".repeat(32_768)}`, 431, "headers_too_large"],
     ["a target over the limit", `GET /${"x".repeat(32_768)} HTTP/1.1\r\nHost: x`, 431, "headers_too_large"],
   ] as const) {
     it(`the gateway refuses a request with ${request} and returns an error body`, async () => {
       const response = await sendBytes(port, `${head}\r\nConnection: close\r\n\r\n`);
       expect(response.status).to.equal(status);
-      const error = JSON.parse(
-        response.body.slice(response.body.indexOf("{"), response.body.lastIndexOf("}") + 1),
-      );
+      const error = JSON.parse(response.body.slice(response.body.indexOf("{"), response.body.lastIndexOf("}") + 1));
       expect(error).to.include({ ok: false, error: code });
       expect(response.headers).to.match(/^content-type: application\/json/im);
       expect(response.headers).to.contain(`X-Correlation-ID: ${error.correlationId}`);
@@ -158,17 +151,9 @@ describe("gateway", () => {
   });
 
   it("the gateway forwards bodies unchanged, and keeps the case, order and repetitions of headers in both directions", async () => {
-    const head =
-      "POST /a HTTP/1.1\r\nX-SERVICE-Clinic-ID: 1\r\nx-twice: a\r\nX-Twice: b\r\nContent-Length: 5";
+    const head = "POST /a HTTP/1.1\r\nX-SERVICE-Clinic-ID: 1\r\nx-twice: a\r\nX-Twice: b\r\nContent-Length: 5";
     const received = await send(head, "hello");
-    expect(received.rawHeaders.slice(0, 6)).to.eql([
-      "X-SERVICE-Clinic-ID",
-      "1",
-      "x-twice",
-      "a",
-      "X-Twice",
-      "b",
-    ]);
+    expect(received.rawHeaders.slice(0, 6)).to.eql(["X-SERVICE-Clinic-ID", "1", "x-twice", "a", "X-Twice", "b"]);
     expect(received.body).to.equal("hello");
     const response = await sendBytes(port, "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     expect(response.headers.match(/Set-Cookie: \w=\d/g)).to.eql(["Set-Cookie: a=1", "Set-Cookie: b=2"]);
@@ -176,10 +161,7 @@ describe("gateway", () => {
 
   it("the gateway forwards chunked bodies of POST, DELETE and GET requests", async () => {
     for (const method of ["POST", "DELETE", "GET"]) {
-      const received = await send(
-        `${method} /a HTTP/1.1\r\nTransfer-Encoding: chunked`,
-        "3\r\nabc\r\n0\r\n\r\n",
-      );
+      const received = await send(`${method} /a HTTP/1.1\r\nTransfer-Encoding: chunked`, "3\r\nabc\r\n0\r\n\r\n");
       expect([received.method, received.body]).to.eql([method, "abc"]);
     }
   });
@@ -190,12 +172,8 @@ describe("gateway", () => {
   });
 
   it("the gateway replaces X-Forwarded-For with the address of the client", async () => {
-    const { rawHeaders } = await send(
-      "GET /a HTTP/1.1\r\nx-forwarded-for: 6.6.6.6\r\nX-Forwarded-For: 7.7.7.7",
-    );
-    const values = rawHeaders.filter(
-      (_, index) => rawHeaders[index - 1]?.toLowerCase() === "x-forwarded-for",
-    );
+    const { rawHeaders } = await send("GET /a HTTP/1.1\r\nx-forwarded-for: 6.6.6.6\r\nX-Forwarded-For: 7.7.7.7");
+    const values = rawHeaders.filter((_, index) => rawHeaders[index - 1]?.toLowerCase() === "x-forwarded-for");
     expect(values).to.eql(["127.0.0.1"]);
   });
 

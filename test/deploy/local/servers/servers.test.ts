@@ -53,9 +53,7 @@ describe("embedded Postgres", () => {
 
   it("each service has its own database role and password, with only the privileges of its group role", async () => {
     const { urls, drop } = await createTestDatabase();
-    expect(await query(urls.projection, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user")).to.eql(
-      [false],
-    );
+    expect(await query(urls.projection, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user")).to.eql([false]);
     for (const [url, group] of [
       [urls.query, "clinic_query"],
       [urls.command, "clinic_command"],
@@ -109,9 +107,7 @@ describe("DATABASE_URL", () => {
     await guest.stop();
     expect(await query(superuser.href, "SELECT 1"), "still runs").to.eql([1]);
     const refused = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: host.databaseUrls.projection });
-    expect(await failure(refused)).to.match(
-      /^DATABASE_URL: the user cannot create the roles .*CREATEROLE\.$/,
-    );
+    expect(await failure(refused)).to.match(/^DATABASE_URL: the user cannot create the roles .*CREATEROLE\.$/);
     await host.stop();
   });
 
@@ -146,9 +142,7 @@ describe("startServers", () => {
       progress,
       syncNewData: false,
     });
-    expect(await failure(again)).to.equal(
-      `The stack in ${root} is already running as process ${process.pid}.`,
-    );
+    expect(await failure(again)).to.equal(`The stack in ${root} is already running as process ${process.pid}.`);
     await servers.stop();
   });
 
@@ -157,15 +151,11 @@ describe("startServers", () => {
     const first = await supervise(root);
     expect(first.pids).to.have.length(3);
     first.child.kill("SIGKILL");
-    await eventually("all servers gone", () =>
-      first.pids.every((pid) => readProcessIdentity(pid) === undefined),
-    );
+    await eventually("all servers gone", () => first.pids.every((pid) => readProcessIdentity(pid) === undefined));
     const second = await supervise(root);
     expect(await query(second.url, "SELECT 1")).to.eql([1]);
     second.child.kill("SIGKILL");
-    await eventually("all servers gone", () =>
-      second.pids.every((pid) => readProcessIdentity(pid) === undefined),
-    );
+    await eventually("all servers gone", () => second.pids.every((pid) => readProcessIdentity(pid) === undefined));
   });
 });
 

@@ -29,8 +29,7 @@ describe("settings that command-line programs take from the running stack", () =
   const complete = (env: NodeJS.ProcessEnv) => ({ ...env, ...buildCommandLineEnvironment(env, stack) });
 
   it("command-line programs use all servers and keys of the stack if the environment names no servers", () => {
-    for (const env of [{}, { EVENTSTORE_URL: "", DATABASE_URL: "" }])
-      expect(complete(env)).to.deep.equal(all);
+    for (const env of [{}, { EVENTSTORE_URL: "", DATABASE_URL: "" }]) expect(complete(env)).to.deep.equal(all);
   });
 
   it("command-line programs use the stack's settings if the environment names the stack's own log or database", () => {

@@ -44,9 +44,7 @@ describe("buildServiceEnvironments", () => {
       TOKEN_JWKS_URL: "http://127.0.0.1:8081/.well-known/jwks.json",
       PORT: 8082,
     });
-    expect(readConfig(["WEBHOOK_RETRY_SCHEDULE", "NATS_URL"], projection).WEBHOOK_RETRY_SCHEDULE).to.eql([
-      0.1, 0.1,
-    ]);
+    expect(readConfig(["WEBHOOK_RETRY_SCHEDULE", "NATS_URL"], projection).WEBHOOK_RETRY_SCHEDULE).to.eql([0.1, 0.1]);
   });
 
   it("services of the local stack get only the secrets that they need", () => {
@@ -65,11 +63,7 @@ describe("buildServiceEnvironments", () => {
       GATEWAY_PORT: "9000",
       npm_config_x: "1",
     });
-    expect([command.LOG_LEVEL, gateway.PORT, command.TOKEN_ISSUER]).to.eql([
-      "debug",
-      "9000",
-      "http://127.0.0.1:9000",
-    ]);
+    expect([command.LOG_LEVEL, gateway.PORT, command.TOKEN_ISSUER]).to.eql(["debug", "9000", "http://127.0.0.1:9000"]);
     expect(command).to.not.have.property("npm_config_x");
   });
 });

@@ -28,9 +28,7 @@ describe("openLogFile on a full disk", () => {
     disk.free();
     const report = await eventually(
       "the report",
-      () =>
-        /^--- (\d+) log lines were lost since (\S+) because /m.exec(fs.readFileSync(file, "utf8")) ??
-        undefined,
+      () => /^--- (\d+) log lines were lost since (\S+) because /m.exec(fs.readFileSync(file, "utf8")) ?? undefined,
     );
     const written = fs.readFileSync(file, "utf8").match(/^x{99}$/gm)?.length ?? 0;
     expect(Number(report[1])).to.equal(502 - written);

@@ -7,10 +7,7 @@ import { getLocalPaths } from "../../../../deploy/local/setup/project.ts";
 import type { ComponentContext } from "../../../../deploy/local/supervisor/component.ts";
 import { openLogFile } from "../../../../deploy/local/supervisor/log-file.ts";
 import { type ProcessSpec, startProcess } from "../../../../deploy/local/supervisor/process.ts";
-import {
-  type ComponentDefinition,
-  createComponent,
-} from "../../../../deploy/local/supervisor/supervised-process.ts";
+import { type ComponentDefinition, createComponent } from "../../../../deploy/local/supervisor/supervised-process.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 
@@ -75,12 +72,9 @@ describe("startProcess", () => {
 
   it("startProcess closes the log file if the process cannot be started", async () => {
     const { start, paths } = setUp("", { command: "/nowhere/program", cwd: "/nowhere" });
-    for (let attempt = 0; attempt < 3; attempt += 1)
-      await failure(start().then((sample) => sample.waitUntilReady()));
+    for (let attempt = 0; attempt < 3; attempt += 1) await failure(start().then((sample) => sample.waitUntilReady()));
     await failure(start({ args: ["a\0b"] }));
-    const open = fs
-      .readdirSync("/proc/self/fd")
-      .filter((fd) => readDescriptorPath(fd) === paths.log("sample"));
+    const open = fs.readdirSync("/proc/self/fd").filter((fd) => readDescriptorPath(fd) === paths.log("sample"));
     expect(open).to.eql([]);
   });
 
@@ -103,9 +97,7 @@ describe("createComponent", () => {
     process.kill(first, "SIGKILL");
     await eventually("a new process", () => component.pid !== undefined && component.pid !== first);
     await component.waitUntilReady();
-    expect(lines)
-      .to.include(`sample (pid ${first}) died with SIGKILL.`)
-      .and.include("Restarting sample in 0.25 s.");
+    expect(lines).to.include(`sample (pid ${first}) died with SIGKILL.`).and.include("Restarting sample in 0.25 s.");
     await component.stop();
   });
 
@@ -166,9 +158,7 @@ describe("createComponent", () => {
     stack.abort();
     expect(await message).to.include("sample did not start: it ended with SIGTERM");
     expect(readProcessIdentity(pid)).to.equal(undefined);
-    expect(await failure(component.start())).to.equal(
-      "sample was not started because the stack is stopping.",
-    );
+    expect(await failure(component.start())).to.equal("sample was not started because the stack is stopping.");
   });
 
   it("the supervisor kills and restarts a process that hangs", async () => {

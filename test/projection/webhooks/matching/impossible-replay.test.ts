@@ -75,10 +75,7 @@ describe("a replay whose event cannot be read", () => {
     await world.client.appendToStream(stream, note());
     await world.client.tombstoneStream(stream);
     const deliveryId = await replayFrom(stream);
-    await eventually(
-      "the fact",
-      async () => (await readFactTypes(deliveryId)).at(-1) === "WebhookDeliveryExpired",
-    );
+    await eventually("the fact", async () => (await readFactTypes(deliveryId)).at(-1) === "WebhookDeliveryExpired");
     await expectProgress();
   });
 

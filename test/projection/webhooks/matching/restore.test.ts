@@ -27,11 +27,10 @@ describe("the replay of a delivery that was deleted for its age", () => {
   afterEach(() => receiver.close());
 
   const appendFact = (type: CatalogEvent["type"], deliveryId: string, { endpointId }: Endpoint, more = {}) =>
-    world.append(
-      `webhookDelivery-${deliveryId}`,
-      { type, data: { deliveryId, endpointId, ...more } } as CatalogEvent,
-      { environment: "production", clinicId: randomUUID() },
-    );
+    world.append(`webhookDelivery-${deliveryId}`, { type, data: { deliveryId, endpointId, ...more } } as CatalogEvent, {
+      environment: "production",
+      clinicId: randomUUID(),
+    });
   const readFactTypes = async (deliveryId: string) =>
     (await world.log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type);
   const untilFacts = (deliveryId: string, ...types: string[]) =>
@@ -52,11 +51,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     const { eventId, deliveryId } = await createDeletedDelivery(endpoint);
     await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
-    const { attempts } = await world.waitForDelivery(
-      eventId,
-      endpoint,
-      ({ status }) => status === "delivered",
-    );
+    const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
     expect(attempts.map(({ number, status_code }) => [number, status_code])).to.deep.equal([[3, 200]]);
     const requests = receiver.listDeliveryRequests(deliveryId);
     expect(new Set(requests.map(({ body }) => body)).size).to.equal(1);

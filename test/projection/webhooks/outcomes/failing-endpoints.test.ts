@@ -33,9 +33,7 @@ describe("the failures of an endpoint", () => {
       verdict: { status: error === null ? "delivered" : "pending" },
     }) as FinishedAttempt;
   const failing = async () => {
-    const { rows } = await pool.query(
-      "SELECT endpoint_id FROM webhooks.failing_endpoint ORDER BY endpoint_id",
-    );
+    const { rows } = await pool.query("SELECT endpoint_id FROM webhooks.failing_endpoint ORDER BY endpoint_id");
     return rows.map(({ endpoint_id }) => endpoint_id);
   };
 
@@ -44,11 +42,7 @@ describe("the failures of an endpoint", () => {
     const client = await pool.connect();
     await trackFailingEndpoints(
       client,
-      [
-        outcome(unsigned, "not_signed"),
-        outcome(refusing, "connection_refused"),
-        outcome(unsigned, "not_signed"),
-      ],
+      [outcome(unsigned, "not_signed"), outcome(refusing, "connection_refused"), outcome(unsigned, "not_signed")],
       NOW,
     );
     client.release();

@@ -28,10 +28,7 @@ function application(
 const manyEndpoints = (name: string, count: number) =>
   Array.from({ length: count }, (_, n) => endpoint(`${name} ${n}`));
 
-function grant(
-  pool: Partial<SlotPool>,
-  ...applications: WaitingApplication<Endpoint>[]
-): Record<string, number> {
+function grant(pool: Partial<SlotPool>, ...applications: WaitingApplication<Endpoint>[]): Record<string, number> {
   const result = grantSlots(
     { slots: SLOTS, occupiedSlots: 0, maxNewSlots: Number.POSITIVE_INFINITY, ...pool },
     applications,
@@ -65,11 +62,7 @@ describe("the fair share of slots", () => {
   });
 
   it("two applications with equal slot time get the same number of slots", () => {
-    const slots = grant(
-      { maxNewSlots: 10 },
-      application(manyEndpoints("a", 50)),
-      application(manyEndpoints("b", 50)),
-    );
+    const slots = grant({ maxNewSlots: 10 }, application(manyEndpoints("a", 50)), application(manyEndpoints("b", 50)));
     expect([sum(slots, "a"), sum(slots, "b")]).to.deep.equal([5, 5]);
   });
 
@@ -93,9 +86,7 @@ describe("the fair share of slots", () => {
   });
 
   it("a failing endpoint with an attempt in progress gets no slot", () => {
-    expect(grant({}, application([endpoint("failing", { occupiedSlots: 1, maxSlots: 1 })]))).to.deep.equal(
-      {},
-    );
+    expect(grant({}, application([endpoint("failing", { occupiedSlots: 1, maxSlots: 1 })]))).to.deep.equal({});
   });
 
   const endpoints = fc.array(
@@ -128,8 +119,7 @@ describe("the fair share of slots", () => {
         for (const [one, count] of result) expect(one.occupiedSlots + count).to.be.at.most(one.maxSlots);
         for (const { occupiedSlots: occupied, listEndpoints } of waiting) {
           const count = listEndpoints().reduce((all, one) => all + (result.get(one) ?? 0), 0);
-          if (count > 0)
-            expect(occupied + count).to.be.at.most(Math.max(1, Math.floor((slots - occupiedSlots) / 4)));
+          if (count > 0) expect(occupied + count).to.be.at.most(Math.max(1, Math.floor((slots - occupiedSlots) / 4)));
         }
       }),
     );

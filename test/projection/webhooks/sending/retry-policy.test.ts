@@ -52,10 +52,7 @@ describe("retry policy", () => {
         fc.integer({ min: 1, max: 3 }),
         (random, attempts) => {
           const seconds = context().schedule[attempts - 1]!;
-          expect(waitAfter(respondedWith(500), { random, attempts })).to.be.within(
-            seconds * 800,
-            seconds * 1200 + 1,
-          );
+          expect(waitAfter(respondedWith(500), { random, attempts })).to.be.within(seconds * 800, seconds * 1200 + 1);
         },
       ),
     );

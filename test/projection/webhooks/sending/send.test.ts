@@ -140,9 +140,7 @@ describe("one attempt", () => {
   });
 
   it("an attempt with a response that is not HTTP fails with invalid_response", async () => {
-    const server = createServer((socket) =>
-      socket.on("error", () => undefined).end("SSH-2.0-OpenSSH_9.6\r\n"),
-    );
+    const server = createServer((socket) => socket.on("error", () => undefined).end("SSH-2.0-OpenSSH_9.6\r\n"));
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;

@@ -48,8 +48,7 @@ const facts = {
   permittedBranchIds: null,
   now,
 };
-const resourceOf = (branch: string) =>
-  fold(resourceAggregate, [resourceAdded(clinicId, branch, "room")] as never[])!;
+const resourceOf = (branch: string) => fold(resourceAggregate, [resourceAdded(clinicId, branch, "room")] as never[])!;
 
 const requested: AppointmentEvent = { type: "AppointmentRequested", data: { ...request, customerId: null } };
 const eventWithoutData = (
@@ -71,13 +70,7 @@ const [confirmed, checkedIn, waiting, started, completed] = (
     "ConsultationStarted",
     "AppointmentCompleted",
   ] as const
-).map(eventWithoutData) as [
-  AppointmentEvent,
-  AppointmentEvent,
-  AppointmentEvent,
-  AppointmentEvent,
-  AppointmentEvent,
-];
+).map(eventWithoutData) as [AppointmentEvent, AppointmentEvent, AppointmentEvent, AppointmentEvent, AppointmentEvent];
 const allocation = {
   assignmentId: "one",
   allocationStart: minutesFromNow(60),
@@ -165,9 +158,7 @@ describe("appointment", () => {
       .when(decideAllocate(allocation, resourceOf(otherBranchId)))
       .thenRefused("resource_not_available");
     on(requested)
-      .when(
-        decideAllocate({ ...allocation, allocationEnd: allocation.allocationStart }, resourceOf(branchId)),
-      )
+      .when(decideAllocate({ ...allocation, allocationEnd: allocation.allocationStart }, resourceOf(branchId)))
       .thenRefused("allocation_empty");
     on(requested, allocated)
       .when(decideAllocate({ ...allocation, assignmentId: "two" }, resourceOf(branchId)))
@@ -199,19 +190,17 @@ describe("appointment", () => {
         what: `reschedule ${time}`,
         decide: decideReschedule({ scheduledAt: minutesFromNow(time) }, now),
       })),
-      fc
-        .tuple(fc.constantFrom("one", "two", "three"), at, fc.nat(60))
-        .map(([assignmentId, start, length]) => ({
-          what: `allocate ${assignmentId} ${start} ${length}`,
-          decide: decideAllocate(
-            {
-              assignmentId,
-              allocationStart: minutesFromNow(start),
-              allocationEnd: minutesFromNow(start + length),
-            },
-            resourceOf(branchId),
-          ),
-        })),
+      fc.tuple(fc.constantFrom("one", "two", "three"), at, fc.nat(60)).map(([assignmentId, start, length]) => ({
+        what: `allocate ${assignmentId} ${start} ${length}`,
+        decide: decideAllocate(
+          {
+            assignmentId,
+            allocationStart: minutesFromNow(start),
+            allocationEnd: minutesFromNow(start + length),
+          },
+          resourceOf(branchId),
+        ),
+      })),
       fc.constantFrom("one", "two", "three").map((assignmentId) => ({
         what: `release ${assignmentId}`,
         decide: decideRelease(assignmentId),

@@ -1,8 +1,4 @@
-import {
-  type Clinic,
-  type ClinicRegistration,
-  clinicAggregate,
-} from "../../../../shared/domain/clinic/clinic.ts";
+import { type Clinic, type ClinicRegistration, clinicAggregate } from "../../../../shared/domain/clinic/clinic.ts";
 import type { ClinicEvent } from "../../../../shared/domain/events/clinic.ts";
 import { fold } from "../../../support/given.ts";
 import { clinicId, mainBranchId, otherBranchId } from "./ids.ts";

@@ -38,9 +38,7 @@ describe("a membership", () => {
   it("a membership can be accepted only once, and not after its revocation", () => {
     given(membershipAggregate, granted).when(decideAcceptMembership(of)).thenEvents(accepted);
     given(membershipAggregate, granted, accepted).when(decideAcceptMembership(of)).thenEvents();
-    given(membershipAggregate, granted, revoked)
-      .when(decideAcceptMembership(of))
-      .thenRefused("membership_revoked");
+    given(membershipAggregate, granted, revoked).when(decideAcceptMembership(of)).thenRefused("membership_revoked");
   });
   it("changing a membership's rights records an event only if the rights differ", () => {
     const change = decideChangePermissions({ ...of, rights: { ...rights, permissions: [] } }, clinic);
@@ -59,9 +57,7 @@ describe("a membership", () => {
   });
   it("a membership of another clinic is reported as missing", () => {
     const ofOther = { ...of, clinicId: otherClinicId };
-    given(membershipAggregate, granted)
-      .when(decideAcceptMembership(ofOther))
-      .thenRefused("membership_not_found");
+    given(membershipAggregate, granted).when(decideAcceptMembership(ofOther)).thenRefused("membership_not_found");
     given(membershipAggregate, granted)
       .when(decideRevokeMembership({ ...ofOther, reason: null }))
       .thenRefused("membership_not_found");

@@ -1,13 +1,6 @@
 import { expect } from "chai";
 import type { z } from "zod";
-import {
-  boundedText,
-  calendarDate,
-  freeForm,
-  instant,
-  label,
-  notes,
-} from "../../../../shared/domain/events/fields.ts";
+import { boundedText, calendarDate, freeForm, instant, label, notes } from "../../../../shared/domain/events/fields.ts";
 
 /** The first half of a surrogate pair. */
 const LONE_SURROGATE = "\ud83d";
@@ -64,19 +57,18 @@ describe("the fields of events", () => {
     ["notes", notes],
   ] as const) {
     it(`the schema of ${name} accepts any text except NUL and lone surrogates`, () => {
-      for (const text of ["a", "Grüße 🐕", "a\u2028b", "'; DROP TABLE"])
-        expect(parsed(schema, text)).to.equal(text);
+      for (const text of ["a", "Grüße 🐕", "a\u2028b", "'; DROP TABLE"]) expect(parsed(schema, text)).to.equal(text);
       for (const text of ["a\0", LONE_SURROGATE, `a${LONE_SURROGATE}b`])
         expect(parsed(schema, text)).to.equal(undefined);
     });
   }
 
   it("a word must not be empty or exceed the maximum length", () => {
-    expect([
-      parsed(boundedText(3), ""),
-      parsed(boundedText(3), "abcd"),
-      parsed(boundedText(3), "abc"),
-    ]).to.eql([undefined, undefined, "abc"]);
+    expect([parsed(boundedText(3), ""), parsed(boundedText(3), "abcd"), parsed(boundedText(3), "abc")]).to.eql([
+      undefined,
+      undefined,
+      "abc",
+    ]);
   });
 
   it("the maximum length of notes is counted in code points", () => {

@@ -1,9 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import {
-  foldAppointment,
-  type TimedAppointmentEvent,
-} from "../../../../shared/domain/appointment/appointment.ts";
+import { foldAppointment, type TimedAppointmentEvent } from "../../../../shared/domain/appointment/appointment.ts";
 import type { FixtureFact } from "../../../../shared/domain/events/sandbox.ts";
 import { requireValidEvent } from "../../../../shared/domain/events/stored-event.ts";
 import { createFixture } from "../../../../shared/domain/partner/sandbox-fixture.ts";
@@ -15,9 +12,7 @@ describe("sandbox fixture", () => {
   const facts = createFixture(applicationId, day);
 
   const appointments = () => {
-    const ids = facts.flatMap((fact) =>
-      fact.type === "AppointmentRequested" ? [fact.data.appointmentId] : [],
-    );
+    const ids = facts.flatMap((fact) => (fact.type === "AppointmentRequested" ? [fact.data.appointmentId] : []));
     return ids.map((id) => {
       const life = facts.filter((fact) => "appointmentId" in fact.data && fact.data.appointmentId === id);
       return foldAppointment(
@@ -43,9 +38,7 @@ describe("sandbox fixture", () => {
 
   it("the sandbox fixture has appointments before and after its day, in several statuses, but no future events", () => {
     const statuses = appointments().map((appointment) => appointment?.status);
-    expect(new Set(statuses)).to.deep.equal(
-      new Set(["completed", "no_show", "confirmed", "requested", "cancelled"]),
-    );
+    expect(new Set(statuses)).to.deep.equal(new Set(["completed", "no_show", "confirmed", "requested", "cancelled"]));
     const days = appointments().map((appointment) => appointment?.scheduledAt.slice(0, 10) ?? "");
     expect(days.some((one) => one < day)).to.equal(true);
     expect(days.some((one) => one > day)).to.equal(true);

@@ -36,10 +36,7 @@ const roots: [string, Schema][] = [
     Object.entries(events).map(([type, schema]): [string, Schema] => [`${name}.${type}`, schema]),
   ),
   ...commands.flatMap(({ noun, verb, options }) =>
-    Object.entries(options).map(([option, { schema }]): [string, Schema] => [
-      `${noun} ${verb} ${option}`,
-      schema,
-    ]),
+    Object.entries(options).map(([option, { schema }]): [string, Schema] => [`${noun} ${verb} ${option}`, schema]),
   ),
   ...Object.entries<unknown>(requestBodies).filter(
     (entry): entry is [string, z.ZodType] => entry[1] instanceof z.ZodType,
@@ -89,10 +86,7 @@ describe("texts that say what is wrong with a value", () => {
   it("no error message of a stored event, an option or a setting contains a regular expression", () => {
     const texts: string[] = [];
     for (const type of categories.flatMap(({ events }) => Object.keys(events))) {
-      const data = new Proxy(
-        {},
-        { get: (_, name) => (typeof name === "string" ? "~" : undefined), has: () => true },
-      );
+      const data = new Proxy({}, { get: (_, name) => (typeof name === "string" ? "~" : undefined), has: () => true });
       try {
         const id = "00000000-0000-4000-8000-000000000001";
         const actor = { type: "system", id: "test" };

@@ -31,11 +31,11 @@ export interface RelayRunOptions {
 /** The relay cannot send an event. It stops at this event, because events must be sent in order. */
 export class RelayStoppedError extends Error {
   override readonly name = "RelayStoppedError";
-  readonly failedEvent: LogPosition;
+  readonly failedEventPosition: LogPosition;
 
   constructor(failedEvent: LogPosition, cause: RelayError | UnreadableEventError) {
     super(cause.message, { cause });
-    this.failedEvent = failedEvent;
+    this.failedEventPosition = failedEvent;
   }
 }
 

@@ -36,7 +36,7 @@ export function startRelay(options: RelayOptions): Role {
   };
   const onStandby = (detail: Detail) => report({ state: "standby", detail, leads: false });
   const onFailure = (error: unknown) => {
-    const failedEvent = error instanceof RelayStoppedError ? error.failedEvent : undefined;
+    const failedEvent = error instanceof RelayStoppedError ? error.failedEventPosition : undefined;
     report(toFailedStatus(status, error, failedEvent));
     const { position } = status;
     const hasCheckpointMoved = async () => (await readRelayCheckpoint(options.pool)).position !== position;

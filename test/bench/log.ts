@@ -40,7 +40,7 @@ function report(what: string, rate: number, limit: number, limitName: string): v
 }
 
 /** Appends for three seconds. Each appender writes to its own stream and waits for each append. @returns events per second */
-async function appendRate(client: EventStoreDBClient, appenders: number): Promise<number> {
+async function measureAppendRate(client: EventStoreDBClient, appenders: number): Promise<number> {
   let count = 0;
   const began = performance.now();
   const end = began + SECONDS * 1000;
@@ -139,10 +139,10 @@ async function startLog() {
 let log = await startLog();
 console.log(`start, empty                 ${log.milliseconds} ms`);
 try {
-  await appendRate(log.client, 64);
+  await measureAppendRate(log.client, 64);
   for (const appenders of [1, 64, 256]) {
     const limit = await diskRate(dir, appenders);
-    const rate = await appendRate(log.client, appenders);
+    const rate = await measureAppendRate(log.client, appenders);
     report(`append, ${appenders} appender(s)`, rate, limit, `flushed batches of ${appenders} × ${RECORD_BYTES} B`);
   }
   await fill(log.client, READ_EVENTS);

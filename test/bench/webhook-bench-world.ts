@@ -117,7 +117,9 @@ export async function createBenchWorld(): Promise<BenchWorld> {
       const made: Endpoint[] = [];
       for (let n = 0; n < applications; n += 1) {
         const sibling = await world.registerEndpoint(url);
-        const others = Array.from({ length: endpointsEach - 1 }, () => world.registerEndpoint(url, { sibling }));
+        const others = Array.from({ length: endpointsEach - 1 }, () =>
+          world.registerEndpoint(url, { siblingEndpoint: sibling }),
+        );
         made.push(sibling, ...(await Promise.all(others)));
       }
       const values = [

@@ -2,7 +2,7 @@ import { type Browser, chromium } from "playwright-core";
 import { findOnPath, findProgram } from "../../deploy/local/setup/system-package.ts";
 
 /** Names of the Chromium program on systems other than Debian. */
-const OTHER_PROGRAM_NAMES = ["chromium-browser", "google-chrome", "google-chrome-stable"];
+const FALLBACK_BROWSERS = ["chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /**
  * Returns the path of Chromium on PATH. If Chromium is missing, installs it with apt-get.
@@ -10,7 +10,7 @@ const OTHER_PROGRAM_NAMES = ["chromium-browser", "google-chrome", "google-chrome
  * @throws {SetupError} one line that says how to install Chromium
  */
 export async function findChromium(log: (line: string) => void): Promise<string> {
-  const other = findOnPath("chromium") ? undefined : OTHER_PROGRAM_NAMES.map(findOnPath).find(Boolean);
+  const other = findOnPath("chromium") ? undefined : FALLBACK_BROWSERS.map(findOnPath).find(Boolean);
   return (
     other ?? findProgram({ name: "chromium", installAdvice: "install it (Debian: sudo apt-get install chromium)" }, log)
   );

@@ -23,9 +23,9 @@ export interface IdentityProvider {
   /**
    * Creates a user's access token. The claims replace those of a valid token. A value of `undefined` removes a claim.
    */
-  token(claims?: JWTPayload & { role?: unknown }, algorithm?: Algorithm): Promise<string>;
+  createToken(claims?: JWTPayload & { role?: unknown }, algorithm?: Algorithm): Promise<string>;
   /** Returns the Cookie header that a browser sends after signing in with @supabase/ssr. */
-  cookie(token: string, options?: { encoding?: "base64url" | "raw"; metadata?: unknown }): Promise<string>;
+  createCookie(token: string, options?: { encoding?: "base64url" | "raw"; metadata?: unknown }): Promise<string>;
   /** Returns the Cookie header of a user with a valid session. */
   createSessionCookie(userId: string): Promise<string>;
   close(): Promise<void>;
@@ -69,7 +69,7 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
     secret,
     cookieName,
     keyRequests: () => keyRequests,
-    token(claims = {}, algorithm = "HS256") {
+    createToken(claims = {}, algorithm = "HS256") {
       const now = Math.floor(Date.now() / 1000);
       const key = algorithm === "HS256" ? createSecretKey(Buffer.from(secret)) : pairs[algorithm].privateKey;
       return new SignJWT({
@@ -84,7 +84,7 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
         .setProtectedHeader({ alg: algorithm, kid: algorithm, typ: "JWT" })
         .sign(key);
     },
-    async cookie(token, { encoding = "base64url", metadata = {} } = {}) {
+    async createCookie(token, { encoding = "base64url", metadata = {} } = {}) {
       const email = `${randomUUID()}@example.com`;
       const user = { id: randomUUID(), aud: "authenticated", email, user_metadata: metadata };
       sessions.set(email, {
@@ -97,7 +97,7 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
       return signIn(url, email, encoding);
     },
     async createSessionCookie(userId) {
-      return provider.cookie(await provider.token({ sub: userId }));
+      return provider.createCookie(await provider.createToken({ sub: userId }));
     },
     async close() {
       const closed = once(server, "close");

@@ -7,7 +7,7 @@ import { inTransaction } from "../outbox/transaction.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 
 /** A public event, and an endpoint to which the event must be delivered. */
-interface Match {
+interface EndpointMatch {
   event: EventMessage;
   endpointId: string;
   applicationId: string;
@@ -42,7 +42,7 @@ export async function addDeliveries(
   });
 }
 
-function toDueEndpoint({ event, applicationId, endpointId }: Match): DueEndpoint {
+function toDueEndpoint({ event, applicationId, endpointId }: EndpointMatch): DueEndpoint {
   return { lane: "first", environment: event.body.environment, applicationId, endpointId };
 }
 
@@ -51,12 +51,12 @@ function toDueEndpoint({ event, applicationId, endpointId }: Match): DueEndpoint
  * the event's type, and was registered before the event. Its application must have access to the event's branch. An event
  * for a single endpoint matches only that endpoint. Revoked endpoints never match.
  */
-async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): Promise<Match[]> {
+async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): Promise<EndpointMatch[]> {
   const { rows } = await pool.query<{
     place: number;
     endpoint_id: string;
     application_id: string;
-    status: Match["status"];
+    status: EndpointMatch["status"];
   }>({
     name: "match endpoints",
     text: `SELECT v.place::integer AS place, e.endpoint_id, e.application_id,
@@ -87,7 +87,11 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
 }
 
 /** @returns ids of the inserted deliveries. Existing deliveries are left out */
-async function insertDeliveries(client: pg.ClientBase, matches: readonly Match[], now: number): Promise<Set<string>> {
+async function insertDeliveries(
+  client: pg.ClientBase,
+  matches: readonly EndpointMatch[],
+  now: number,
+): Promise<Set<string>> {
   const { rows } = await client.query<{ delivery_id: string }>({
     name: "insert deliveries",
     text: `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment,
@@ -127,11 +131,11 @@ async function insertDeliveries(client: pg.ClientBase, matches: readonly Match[]
   return new Set(rows.map(({ delivery_id }) => delivery_id));
 }
 
-function deriveDeliveryId({ event, endpointId }: Match): string {
+function deriveDeliveryId({ event, endpointId }: EndpointMatch): string {
   return deriveWebhookDeliveryId(event.body.id, endpointId);
 }
 
-function toDeliveryRound(match: Match): DeliveryRound {
+function toDeliveryRound(match: EndpointMatch): DeliveryRound {
   const { clinicId, environment, id: causeId } = match.event.body;
   const { correlationId, stream, revision } = match.event;
   const { endpointId } = match;

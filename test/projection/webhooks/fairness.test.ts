@@ -44,7 +44,9 @@ describe("an application whose endpoints do not respond", function () {
   /** Registers the endpoints of the slow application at one clinic. @returns one of the endpoints */
   async function registerMany(url: string, environment: Environment): Promise<Endpoint> {
     const sibling = await world.registerEndpoint(url, { environment });
-    const others = Array.from({ length: ENDPOINTS - 1 }, () => world.registerEndpoint(url, { environment, sibling }));
+    const others = Array.from({ length: ENDPOINTS - 1 }, () =>
+      world.registerEndpoint(url, { environment, siblingEndpoint: sibling }),
+    );
     await Promise.all(others);
     return sibling;
   }
@@ -109,7 +111,7 @@ describe("an application whose endpoints do not respond", function () {
   });
 
   it("endpoints that do not respond do not delay another endpoint of their application", async () => {
-    const sibling = await world.registerEndpoint(healthy.url, { environment: "sandbox", sibling: holding });
+    const sibling = await world.registerEndpoint(healthy.url, { environment: "sandbox", siblingEndpoint: holding });
     await expectDelivered(sibling, "sandbox");
     expect(slow.countHeldRequests()).to.be.above(0);
   });

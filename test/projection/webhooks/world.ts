@@ -101,7 +101,7 @@ export interface EndpointOptions {
   events: WebhookEventType[];
   branchIds: string[] | null;
   /** Existing endpoint. The new endpoint gets the same application and installation. */
-  sibling: Endpoint;
+  siblingEndpoint: Endpoint;
 }
 
 /** A new appointment, and the id of its first event. */
@@ -217,14 +217,14 @@ function appender(log: EventLog): World["append"] {
   };
 }
 
-/** Registers an endpoint. If `more.sibling` is absent, first registers an application and installs it at a clinic. */
+/** Registers an endpoint. If `more.siblingEndpoint` is absent, first registers an application and installs it at a clinic. */
 async function registerEndpoint(
   append: World["append"],
   url: string,
   more: Partial<EndpointOptions>,
 ): Promise<Endpoint> {
   const { events = ["appointment.created", "appointment.updated"], environment = "production" } = more;
-  const installation = more.sibling ?? (await install(append, url, more));
+  const installation = more.siblingEndpoint ?? (await install(append, url, more));
   const { applicationId, clinicId, installationId } = installation;
   const endpointId = randomUUID();
   const secret = `whsec_${randomBytes(32).toString("base64")}`;

@@ -42,29 +42,29 @@ describe("portal session", () => {
 
   for (const algorithm of ["HS256", "ES256", "RS256"] as const) {
     it(`the session verifier accepts a session signed with ${algorithm}`, async () => {
-      const token = await provider.token({ sub: userId }, algorithm);
-      expect(await verify(await provider.cookie(token))).to.deep.equal({ userId });
+      const token = await provider.createToken({ sub: userId }, algorithm);
+      expect(await verify(await provider.createCookie(token))).to.deep.equal({ userId });
     });
   }
 
   it("the session verifier reads a session from encoded and raw cookie chunks", async () => {
-    const token = await provider.token({ sub: userId.toUpperCase() });
+    const token = await provider.createToken({ sub: userId.toUpperCase() });
     const metadata = { story: "Çok uzun bir köpek hikâyesi 🐕 ".repeat(120) };
     for (const encoding of ["base64url", "raw"] as const) {
-      const cookie = await provider.cookie(token, { metadata, encoding });
+      const cookie = await provider.createCookie(token, { metadata, encoding });
       expect(cookie).to.contain(`${provider.cookieName}.1=`);
       expect(await verify(cookie)).to.deep.equal({ userId });
     }
   });
 
   it("the session verifier reads a session from one raw cookie", async () => {
-    const token = await provider.token({ sub: userId });
-    expect(await verify(await provider.cookie(token, { encoding: "raw" }))).to.deep.equal({ userId });
+    const token = await provider.createToken({ sub: userId });
+    expect(await verify(await provider.createCookie(token, { encoding: "raw" }))).to.deep.equal({ userId });
   });
 
   it("the session verifier accepts a session until its expiry", async () => {
     const exp = Math.floor(Date.now() / 1000) + 600;
-    const cookie = await provider.cookie(await provider.token({ sub: userId, exp }));
+    const cookie = await provider.createCookie(await provider.createToken({ sub: userId, exp }));
     expect(await verify(cookie, {}, exp * 1000 - 1)).to.deep.equal({ userId });
     const expired = await verify(cookie, {}, exp * 1000).catch((error: unknown) => error);
     expect(expired).to.include({ status: 401, code: "session_expired" });
@@ -72,17 +72,17 @@ describe("portal session", () => {
 
   describe("refuses with 401", () => {
     const invalidTokens: [string, () => Promise<string>][] = [
-      ["the anon key", () => provider.token({ role: "anon" })],
-      ["a service-role key", () => provider.token({ role: "service_role" })],
-      ["a token without a role", () => provider.token({ role: undefined })],
-      ["a token of another issuer", () => provider.token({ iss: "https://example.com/auth/v1" })],
-      ["a token for another audience", () => provider.token({ aud: "anon" })],
-      ["a token without an audience", () => provider.token({ aud: undefined } as never)],
-      ["a token without an expiry", () => provider.token({ exp: undefined } as never)],
-      ["a token without a subject", () => provider.token({ sub: undefined } as never)],
-      ["a token whose subject is not a UUID", () => provider.token({ sub: "admin" })],
-      ["a token that is not valid yet", () => provider.token({ nbf: Math.floor(Date.now() / 1000) + 60 })],
-      ["a token with a changed signature", async () => `${(await provider.token()).slice(0, -6)}AAAAAA`],
+      ["the anon key", () => provider.createToken({ role: "anon" })],
+      ["a service-role key", () => provider.createToken({ role: "service_role" })],
+      ["a token without a role", () => provider.createToken({ role: undefined })],
+      ["a token of another issuer", () => provider.createToken({ iss: "https://example.com/auth/v1" })],
+      ["a token for another audience", () => provider.createToken({ aud: "anon" })],
+      ["a token without an audience", () => provider.createToken({ aud: undefined } as never)],
+      ["a token without an expiry", () => provider.createToken({ exp: undefined } as never)],
+      ["a token without a subject", () => provider.createToken({ sub: undefined } as never)],
+      ["a token whose subject is not a UUID", () => provider.createToken({ sub: "admin" })],
+      ["a token that is not valid yet", () => provider.createToken({ nbf: Math.floor(Date.now() / 1000) + 60 })],
+      ["a token with a changed signature", async () => `${(await provider.createToken()).slice(0, -6)}AAAAAA`],
       ["a text that is not a JWT", async () => "hello"],
       ["an unsigned token", async () => new UnsecuredJWT({ sub: userId, role: "authenticated" }).encode()],
       ["a token signed with another secret", () => signWith("HS256", "another secret, as long as it must be")],
@@ -92,7 +92,7 @@ describe("portal session", () => {
 
     for (const [title, token] of invalidTokens) {
       it(`the session verifier refuses ${title}`, async () => {
-        expect(await refusal(await provider.cookie(await token()))).to.equal("401 authentication_required");
+        expect(await refusal(await provider.createCookie(await token()))).to.equal("401 authentication_required");
       });
     }
 
@@ -101,8 +101,8 @@ describe("portal session", () => {
     });
 
     it("the session verifier refuses an algorithm that has no configured key", async () => {
-      const sharedSecretCookie = await provider.cookie(await provider.token({}, "HS256"));
-      const publicKeyCookie = await provider.cookie(await provider.token({}, "ES256"));
+      const sharedSecretCookie = await provider.createCookie(await provider.createToken({}, "HS256"));
+      const publicKeyCookie = await provider.createCookie(await provider.createToken({}, "ES256"));
       expect(await refusal(sharedSecretCookie, { PORTAL_JWT_SECRET: undefined })).to.match(/^401/);
       expect(await refusal(publicKeyCookie, { PORTAL_JWKS_URL: undefined })).to.match(/^401/);
     });
@@ -124,14 +124,14 @@ describe("portal session", () => {
 
   it("the session verifier fetches the public keys once for concurrent requests", async () => {
     const verifier = createSessionVerifier(settings());
-    const cookie = await provider.cookie(await provider.token({}, "ES256"));
+    const cookie = await provider.createCookie(await provider.createToken({}, "ES256"));
     const before = provider.keyRequests();
     await Promise.all(Array.from({ length: 5 }, () => verifier(cookie, Date.now())));
     expect(provider.keyRequests() - before).to.equal(1);
   });
 
   it("the session verifier fails with 503 and Retry-After if the public keys cannot be fetched", async () => {
-    const cookie = await provider.cookie(await provider.token({}, "ES256"));
+    const cookie = await provider.createCookie(await provider.createToken({}, "ES256"));
     const error = await verify(cookie, { PORTAL_JWKS_URL: "http://127.0.0.1:1/keys" }).catch((error: unknown) => error);
     expect(error).to.include({ status: 503, code: "session_keys_unavailable" });
     expect((error as ApiError).headers).to.have.property("Retry-After");

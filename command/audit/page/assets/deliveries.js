@@ -1,6 +1,6 @@
 import { fetchJson } from "./api.js";
 import { createEmptyText, createTable, getElement, h } from "./dom.js";
-import { formatTime, shortenId, splitStream } from "./text.js";
+import { formatTime, shortenId, splitStreamName } from "./text.js";
 
 /** Maximum number of streams whose deliveries are requested. */
 const MAX_STREAMS = 20;
@@ -30,7 +30,7 @@ export async function showDeliveries(search, events, signal) {
  */
 function listStreams({ kind, id }, events) {
   const categories = kind === "application" ? ["webhookEndpoint"] : ["appointment", "webhookDelivery"];
-  const listed = events.map(({ stream }) => stream).filter((stream) => categories.includes(splitStream(stream)[0]));
+  const listed = events.map(({ stream }) => stream).filter((stream) => categories.includes(splitStreamName(stream)[0]));
   return [...new Set(kind === "stream" ? [id, ...listed] : listed)];
 }
 

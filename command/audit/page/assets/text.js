@@ -26,7 +26,7 @@ export function shortenId(id) {
 }
 
 /** Returns the category and the id in the name of a stream. */
-export function splitStream(stream) {
+export function splitStreamName(stream) {
   const at = stream.indexOf("-");
   return at < 0 ? [stream, ""] : [stream.slice(0, at), stream.slice(at + 1)];
 }

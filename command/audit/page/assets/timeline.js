@@ -1,9 +1,9 @@
 import { createEmptyText, getElement, h } from "./dom.js";
-import { formatActor, formatName, formatTime, formatType, shortenId, splitStream } from "./text.js";
+import { formatActor, formatName, formatTime, formatType, shortenId, splitStreamName } from "./text.js";
 
 /** Creates the button that selects an event. The timeline and the tree of causes use the same button. */
 export function createEventButton(event, onSelect) {
-  const [category, id] = splitStream(event.stream);
+  const [category, id] = splitStreamName(event.stream);
   const time = event.occurredAt ?? event.storedAt;
   const problem = event.problem ? h("span", { class: "tag bad" }, "unreadable") : "";
   const categoryTag = h("span", { class: "tag" }, formatName(category));

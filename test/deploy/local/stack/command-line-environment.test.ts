@@ -11,19 +11,19 @@ const urls = {
   DATABASE_URL: "postgres://local@127.0.0.1:8432/clinic",
   NATS_URL: "nats://127.0.0.1:8422",
 };
-const keys = { AUDIT_SIGNING_KEYS: "audit keys", WEBHOOK_SECRET_KEYS: "webhook keys" };
+const keyNames = { AUDIT_SIGNING_KEYS: "audit keys", WEBHOOK_SECRET_KEYS: "webhook keys" };
 const stack = {
   urls: {
     eventstore: urls.EVENTSTORE_URL,
     nats: urls.NATS_URL,
     postgres: { projection: urls.DATABASE_URL },
   },
-  auditSigningKeys: keys.AUDIT_SIGNING_KEYS,
-  webhookSecretKeys: keys.WEBHOOK_SECRET_KEYS,
+  auditSigningKeys: keyNames.AUDIT_SIGNING_KEYS,
+  webhookSecretKeys: keyNames.WEBHOOK_SECRET_KEYS,
 };
 const otherLog = "esdb://log.example.com:2113";
 const otherDatabase = "postgres://owner@db.example.com/clinic";
-const all = { ...urls, ...keys };
+const all = { ...urls, ...keyNames };
 
 describe("settings that command-line programs take from the running stack", () => {
   const complete = (env: NodeJS.ProcessEnv) => ({ ...env, ...buildCommandLineEnvironment(env, stack) });

@@ -52,8 +52,8 @@ export interface CommandAppOptions {
 }
 
 /**
- * Default time limit for a response, in milliseconds. It is longer than the 20 s in which a request must arrive, and
- * shorter than usual client timeouts.
+ * Default time limit for a response, in milliseconds. The limit is longer than the 20 s in which a request must arrive,
+ * and shorter than usual client timeouts.
  */
 const DEFAULT_RESPONSE_TIMEOUT_MS = 25_000;
 

@@ -16,8 +16,8 @@ export interface QueryApiOptions extends DocsOptions, PortalDependencies, Partne
 }
 
 /**
- * Creates the Koa application of the query API. It serves the API reference, the portal operations and the partner
- * reads.
+ * Creates the Koa application of the query API. The application serves the API reference, the portal operations and the
+ * read operations of the partner API.
  */
 export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
   const { logger, read, retiredPaths, trustProxy } = options;

@@ -29,24 +29,27 @@ const SETTINGS = [
   "TOKEN_JWKS_URL",
 ] as const;
 
-/** Postgres cancels a statement that reads data after this time. */
+/** Time after which Postgres cancels a statement that reads data. */
 const STATEMENT_TIMEOUT_MS = 2_000;
 
 /** Maximum time for closing connections when the service stops. */
 const POOL_CLOSE_TIMEOUT_MS = 2_000;
 
-/** Connections of the rate limiter's pool. A statement that waits for a locked counter row occupies a connection. */
+/**
+ * Number of connections in the rate limiter's pool. A statement that waits for a locked counter row occupies a
+ * connection.
+ */
 const LIMITER_POOL_SIZE = 4;
 
-/** Postgres cancels a statement of the rate limiter after this time. */
+/** Time after which Postgres cancels a statement of the rate limiter. */
 const COUNT_TIMEOUT_MS = 1_000;
 
 /**
- * Starts the query API, which serves the portal's operations and the partner API's reads. If Postgres is unavailable, the
- * service starts and returns 503 until it can connect.
+ * Starts the query API, which serves the portal's operations and the read operations of the partner API. If Postgres is
+ * unavailable, the service starts and returns 503 until it can connect.
  *
  * @throws {ConfigError} with one line that names every missing or wrong setting
- * @throws {StartError} if it cannot listen on the configured host and port
+ * @throws {StartError} if the service cannot listen on the configured host and port
  */
 export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningService> {
   const config = readConfig(SETTINGS, env);

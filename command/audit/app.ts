@@ -21,7 +21,7 @@ export interface AuditAppOptions {
   logger: Logger;
   log: EventLog;
   client: EventStoreDBClient;
-  /** Database pool. Its database role can only read webhook deliveries and attempts. */
+  /** Database pool whose database role can only read webhook deliveries and attempts. */
   pool: pg.Pool;
   signer: ExportSigner;
   readiness: Readiness;
@@ -30,8 +30,8 @@ export interface AuditAppOptions {
 }
 
 /**
- * Schema of a query without parameters. It refuses unknown parameters, which would otherwise be recorded with the
- * access.
+ * Schema of a query without parameters. The schema refuses unknown parameters, which would otherwise be recorded with
+ * the access.
  */
 const emptyQuery = z.strictObject({});
 

@@ -15,7 +15,7 @@ const STATEMENT_TIMEOUT_MS = 5_000;
 
 /**
  * Starts the audit service. The service is a separate process, so that its long reads do not slow down the other
- * services. It requires the event log. It needs Postgres only to show webhook deliveries.
+ * services. The audit service requires the event log, and needs Postgres only to show webhook deliveries.
  *
  * @throws {ConfigError} with one line that names every missing or invalid setting
  * @throws {StartError} if the event log does not answer or the port cannot be opened

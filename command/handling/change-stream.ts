@@ -28,7 +28,7 @@ interface PendingChange<Change> {
   deadline: number;
 }
 
-/** Time limit for retrying a change because other writers append first. Milliseconds. */
+/** Time limit for retrying a change while other writers append first. Milliseconds. */
 const CHANGE_TIMEOUT_MS = 10_000;
 
 /**
@@ -44,9 +44,10 @@ const RETRY_DELAYS_MS = { firstMs: 5, maxMs: 100 };
 const batches = new WeakMap<EventLog, AddToBatch<PendingChange<unknown>, ChangeOutcome<unknown>>>();
 
 /**
- * Changes a stream that other processes may change concurrently. While one change of this process is in progress,
- * further changes wait. They are then decided and appended together, so that they do not compete. If another process
- * appends first, the whole batch is decided again on the new state.
+ * Changes a stream that other processes may change concurrently. While one change by this process is in progress,
+ * further changes by this process wait. All waiting changes are then decided and appended together, so that these
+ * changes do not compete with each other. If another process appends first, the whole batch is decided again on the new
+ * state.
  *
  * @param decide must be the same function for all changes of a stream
  * @throws what `decide` throws for the change

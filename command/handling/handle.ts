@@ -8,7 +8,7 @@ import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { EMPTY_STREAM, type EventLog, type NewEvent, type RecordedEvent } from "../../shared/eventstore/log.ts";
 import { type BatchDecision, type ChangeOutcome, changeOnce, changeStream } from "./change-stream.ts";
 
-/** Actor, time and cause of a command. They become the metadata of the command's events. */
+/** Actor, time and cause of a command, for the metadata of the command's events. */
 export interface CommandContext {
   actor: Actor;
   /** Clinic that the command concerns; null for a command outside all clinics. */
@@ -40,8 +40,8 @@ export interface CommandResult<State> {
   /** Log position of the command's last event; undefined if the command changed nothing. */
   position: bigint | undefined;
   /**
-   * Log position of the stream's last event; undefined if the stream is empty. A read at this position reflects the
-   * state.
+   * Log position of the stream's last event; undefined if the stream is empty. Read models that have reached this
+   * position reflect the state.
    */
   statePosition: bigint | undefined;
 }

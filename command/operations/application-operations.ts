@@ -23,8 +23,8 @@ export interface IssuedCredential {
 }
 
 /**
- * Registers an application without credentials. The application's id is its OAuth client id. For a sandbox
- * application, also opens the sandbox, so that the application's first token can use it.
+ * Registers an application without credentials. The application's id is its OAuth client id. For a sandbox application,
+ * also opens the sandbox, so that the application's first token can use the sandbox.
  *
  * @param input.applicationId generated if omitted
  */
@@ -65,7 +65,7 @@ function defineOperation<Command extends { applicationId: string }>(
   return (log, command, context) => handle(log, applicationAggregate, command.applicationId, decide(command), context);
 }
 
-/** Revokes a credential. Its access tokens are refused from the next request. */
+/** Revokes a credential. Access tokens of the credential are refused from the next request. */
 export const revokeCredential = defineOperation((command: { applicationId: string; credentialId: string }) =>
   decideRevokeCredential(command.credentialId),
 );
@@ -83,7 +83,7 @@ export const withdrawWebhookOrigin = defineOperation((command: { applicationId: 
   decideWithdrawWebhookOrigin(command.origin),
 );
 
-/** Revokes an application's access to all clinics permanently. */
+/** Permanently revokes an application's access to all clinics. */
 export const revokeApplication = defineOperation((command: { applicationId: string; reason: string | null }) =>
   decideRevokeApplication(command.reason),
 );

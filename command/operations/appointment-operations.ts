@@ -107,8 +107,8 @@ export async function allocateResource(
 }
 
 /**
- * Imports an appointment from another system with its status. The time of the event is the time at which the
- * appointment reached that status. Partners are not notified.
+ * Imports an appointment and its status from another system. The time of the event is the time at which the appointment
+ * reached that status. Partners are not notified.
  *
  * @throws {DomainError} `clinic_not_found`, `clinic_closed`, `clinic_is_a_sandbox`, and what {@link decideImport}
  *   throws
@@ -142,7 +142,7 @@ async function loadState<C extends Category, State>(
   return id === null ? undefined : (await loadAggregate(log, aggregate, id)).state;
 }
 
-/** Hashes the imported data independently of the order of its members. */
+/** Hashes the imported data. The order of object members does not affect the hash. */
 function hashImport(input: Omit<AppointmentImport, "requestHash">): string {
   const members = Object.entries(input).sort(([a], [b]) => (a < b ? -1 : 1));
   return hash("sha256", JSON.stringify(members));

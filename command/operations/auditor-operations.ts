@@ -31,7 +31,7 @@ export async function registerAuditor(
   return { ...(await handle(log, auditorAggregate, input.auditorId, decide, context)), credential };
 }
 
-/** Revokes an auditor's access permanently, effective from the next request. */
+/** Permanently revokes an auditor's access, effective from the next request. */
 export function revokeAuditor(
   log: EventLog,
   input: { auditorId: string; reason: string | null },

@@ -15,8 +15,8 @@ import { handle, loadAggregate } from "../handling/handle.ts";
 import type { Operation } from "./operation.ts";
 
 /**
- * Defines the operation of a command that changes a registered clinic. The clinic is loaded first, because the metadata
- * contains its environment.
+ * Defines the operation of a command that changes a registered clinic. The clinic is loaded first, because the event
+ * metadata contains the clinic's environment.
  */
 function defineOperation<Command extends { clinicId: string }>(
   decide: (command: Command) => Decision<Clinic, ClinicEvent>,

@@ -47,7 +47,7 @@ export function reserveEndpoint(
   });
 }
 
-/** Grants reservations in order while places are free. Each event contains all places that are taken at that point. */
+/** Grants reservations in order while places are free. Each event contains all places that are taken at that time. */
 function decideReservations(
   id: string,
   { places, revision }: { places: EndpointReservation[]; revision: bigint },

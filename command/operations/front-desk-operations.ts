@@ -13,7 +13,7 @@ import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { defineClinicOperation, loadOwnedBy } from "./operation.ts";
 
-/** Places a hold. A resource that the hold names must be active and belong to the same branch. */
+/** Places a hold. A resource that the hold names must be active and belong to the branch of the hold. */
 export const placeHold = defineClinicOperation(
   holdAggregate,
   "holdId",
@@ -27,7 +27,7 @@ export const placeHold = defineClinicOperation(
 );
 export const releaseHold = defineClinicOperation(holdAggregate, "holdId", decideReleaseHold);
 
-/** Issues a ticket. An appointment and an animal that the ticket names must belong to the same clinic. */
+/** Issues a ticket. An appointment and an animal that the ticket names must belong to the ticket's clinic. */
 export const issueTicket = defineClinicOperation(
   queueTicketAggregate,
   "ticketId",

@@ -18,13 +18,15 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
 import { loadCommandClinic, type Operation } from "./operation.ts";
 
-/** Identifies an installation: an application has one installation at each clinic. */
+/** Identifies an installation by application and clinic. An application has at most one installation at each clinic. */
 export interface InstallationReference {
   applicationId: string;
   clinicId: string;
 }
 
-/** Requests access to a clinic. The application must have the requested scopes; default: all its scopes. */
+/**
+ * Requests access to a clinic. The application must have the requested scopes; default: all scopes of the application.
+ */
 export async function requestInstallation(
   log: EventLog,
   input: InstallationReference & { scopes?: Scope[] },
@@ -38,7 +40,7 @@ export async function requestInstallation(
 }
 
 /**
- * Approves the requested access or a part of it.
+ * Approves the requested access or a part of that access.
  *
  * @param input.membershipId membership of the approving clinic administrator; null in the sandbox, which needs no
  *   approval

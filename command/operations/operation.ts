@@ -13,7 +13,9 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
 import { resolveSandbox } from "./sandbox-operations.ts";
 
-/** In a sandbox, aggregates of these categories come only from the fixture, and commands cannot change them. */
+/**
+ * In a sandbox, aggregates of these categories come only from the fixture, and commands cannot change these aggregates.
+ */
 const FIXTURE_CATEGORIES = new Set(["service", "customer", "animal", "resource", "hold", "queueTicket"]);
 
 /** Runs a command: loads the aggregates that the decision needs, decides, and appends the events. */

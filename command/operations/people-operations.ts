@@ -25,7 +25,7 @@ import {
 } from "../../shared/domain/clinic/staff.ts";
 import { defineClinicOperation, loadOwnedBy } from "./operation.ts";
 
-/** Grants a membership. A staff member that the membership names must belong to the same clinic. */
+/** Grants a membership. A staff member that the membership names must belong to the membership's clinic. */
 export const grantMembership = defineClinicOperation(
   membershipAggregate,
   "membershipId",
@@ -47,7 +47,7 @@ export const selectClinic = defineClinicOperation(portalUserAggregate, "userId",
 export const registerCustomer = defineClinicOperation(customerAggregate, "customerId", decideRegisterCustomer);
 export const changeCustomer = defineClinicOperation(customerAggregate, "customerId", decideChangeCustomer);
 
-/** Registers an animal. Its customer must belong to the same clinic. */
+/** Registers an animal. The animal's customer must belong to the same clinic. */
 export const registerAnimal = defineClinicOperation(
   animalAggregate,
   "animalId",

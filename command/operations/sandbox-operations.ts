@@ -159,9 +159,10 @@ export function toSandbox({ data, metadata, revision, position }: RecordedEvent<
 }
 
 /**
- * Loads the sandbox of a clinic, and adds its generation to the clinic. Any other clinic is returned unchanged.
+ * Loads the sandbox that a clinic belongs to, and adds the sandbox's generation to the clinic. A clinic that is not a
+ * sandbox is returned unchanged.
  *
- * @throws {Error} if the sandbox was never filled; its clinic id is published only after the first fill
+ * @throws {Error} if the sandbox was never filled. The clinic's id is published only after the first fill
  */
 export async function resolveSandbox(
   log: EventLog,

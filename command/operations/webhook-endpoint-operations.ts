@@ -32,13 +32,12 @@ import type { Operation } from "./operation.ts";
 export interface EndpointWithSecret {
   endpoint: Endpoint;
   secret: string;
-  /** Log position of the endpoint's last event: a read at this position reflects the endpoint. */
+  /** Log position of the endpoint's last event. Read models that have reached this position reflect the endpoint. */
   statePosition: bigint | undefined;
 }
 
 /**
- * Identifies an endpoint by its id and owner. An endpoint of another owner is refused with
- * `webhook_endpoint_not_found`.
+ * Identifies an endpoint by id and owner. An endpoint of another owner is refused with `webhook_endpoint_not_found`.
  */
 export interface EndpointReference {
   endpointId: string;
@@ -92,7 +91,7 @@ export async function rotateSecret(
   }
 }
 
-/** Defines an operation with which an owner changes one of its endpoints. */
+/** Defines an operation by which the owner of an endpoint changes the endpoint. */
 function defineOperation(decide: Decision<Endpoint, WebhookEndpointEvent>): Operation<EndpointReference, Endpoint> {
   return (log, input, context) => changeEndpoint(log, input, decide, context);
 }
@@ -173,7 +172,7 @@ function toOwnerContext(context: CommandContext, { clinicId, environment }: Endp
   return { ...context, clinicId, environment };
 }
 
-/** Generates a Standard Webhooks secret, and its encrypted form for the log. */
+/** Generates a Standard Webhooks secret, and encrypts the secret for the log. */
 async function generateSecret(box: SecretBox) {
   const secret = `whsec_${randomBytes(32).toString("base64")}`;
   return { secret, secretId: randomUUID(), encryptedSecret: await box.seal(secret) };

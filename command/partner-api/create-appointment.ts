@@ -24,7 +24,7 @@ const FIRST_REVISION = 0n;
 const APPOINTMENT_DURATION_MINUTES = 30;
 
 /**
- * POST /appointments: returns 201. A repeated request with the same idempotency key gets the same 201. The
+ * POST /appointments: returns 201. A repeated request with the same idempotency key gets the same response. The
  * appointment's id is derived from the key, so that the event log accepts only one of several concurrent requests.
  */
 export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
@@ -91,7 +91,7 @@ export interface CreateRequest extends z.output<typeof createAppointmentRequest>
 /**
  * Reads the body and the Idempotency-Key header of a request.
  *
- * @throws {ApiError} 422 with all problems of both
+ * @throws {ApiError} 422 with all problems of the body and the header
  */
 export function readCreateRequest(ctx: Koa.Context): CreateRequest {
   const key = readIdempotencyKey(ctx);

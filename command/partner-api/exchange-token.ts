@@ -21,7 +21,8 @@ import type { TokenSigner } from "./token-signer.ts";
 const MAX_EXCHANGES_PER_MINUTE = 30;
 
 /**
- * Credential to compare with if the application has none, so that the response time does not reveal which ids exist.
+ * Credential that is compared if the application has no credential, so that the response time does not reveal which ids
+ * exist.
  */
 const DUMMY_CREDENTIAL: Credential = { id: "", secretHash: "0".repeat(64) };
 
@@ -52,7 +53,7 @@ export function exchangeToken(
 
 /**
  * Finds the application and the credential of a request. Compares the secret with all active credentials, or with a
- * dummy if there are none, so that neither the response nor its time reveals which ids exist.
+ * dummy if there is no active credential, so that neither the response nor its time reveals which ids exist.
  *
  * @throws {ApiError} 401 `invalid_client`
  */

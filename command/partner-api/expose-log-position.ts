@@ -7,7 +7,7 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 
 /** State of a request whose handler may set a log position. */
 export interface LogPositionState {
-  /** Log position that a read must have reached to reflect the write; undefined before the write. */
+  /** Log position that the read models must reach to reflect the write; undefined before the write. */
   logPosition: bigint | undefined;
 }
 
@@ -39,9 +39,9 @@ export function createReadModelWait(pool: pg.Pool, logger: Logger): WaitForReadM
 }
 
 /**
- * Returns the log position of a write to the caller in a response header. A read that sends the header waits until it
- * reflects the write. The response to the write is delayed for up to one second, so that reads without the header
- * usually reflect the write too.
+ * Returns the log position of a write to the caller in a response header. A read that sends the header waits until the
+ * read models reflect the write. The response to the write is delayed for up to one second, so that reads without the
+ * header usually reflect the write too.
  */
 export function exposeLogPosition<State extends LogPositionState>(
   brand: string,

@@ -5,7 +5,10 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { FindAccess, InstallationRecord } from "../../shared/partner-api/access.ts";
 import { loadAggregate } from "../handling/handle.ts";
 
-/** Creates the lookup of a partner's access. It reads the event log, so that writes do not depend on read models. */
+/**
+ * Creates the lookup of a partner's access. The lookup reads the event log, so that writes do not depend on read
+ * models.
+ */
 export function createAccessFinder(log: EventLog): FindAccess {
   return async ({ applicationId, credentialId, environment, clinicId }) => {
     const [application, installation] = await Promise.all([

@@ -37,7 +37,8 @@ export function loadClinic(log: EventLog): Koa.Middleware<WriteState> {
 
 /**
  * Returns 403 `clinic_not_operational` unless the clinic is active. Only operations that add data require an active
- * clinic. Operations that reduce or protect a partner's access, such as revoking an endpoint, do not.
+ * clinic. Operations that reduce or protect a partner's access, such as revoking an endpoint, do not require an active
+ * clinic.
  */
 export function requireOperationalClinic(): Koa.Middleware<WriteState> {
   return async (ctx, next) => {

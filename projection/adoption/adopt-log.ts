@@ -14,8 +14,8 @@ export interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "include
   databaseUrl: string;
   natsUrl: string;
   /**
-   * Time from which the relay sends the log's events. If undefined, the relay sends only future events. Milliseconds
-   * since 1970.
+   * The relay sends events that the log stored at or after this time. If undefined, the relay sends only future events.
+   * Milliseconds since 1970.
    */
   notifyFrom: number | undefined;
   /** Milliseconds since 1970. */
@@ -25,7 +25,7 @@ export interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "include
 export interface AdoptionResult {
   /** Log position that the new read models reflected when they replaced the former ones. */
   position: bigint;
-  /** Position after which the relay continues. */
+  /** Log position after which the relay continues. */
   relayPosition: bigint;
   /** Number of pending deliveries that were cancelled because the log does not hold their events. */
   cancelledDeliveries: number;
@@ -37,8 +37,8 @@ export interface AdoptionResult {
  * Adopts the connected event log for this database, and rebuilds the read models from the log. If the log holds the
  * event at the relay's checkpoint, the relay continues from there. Otherwise the relay continues at the end of the log,
  * or at the time that the operator gives, and does not send earlier events. Messages to the dispatchers are deleted,
- * because their events may not be in the log. The relay publishes the events after its checkpoint once more. An
- * interrupted adoption can be repeated.
+ * because their events may not be in the log. The relay then publishes the events after the relay's checkpoint once
+ * more. An interrupted adoption can be repeated.
  *
  * @returns undefined if the signal aborted first
  * @throws {CommandRefusedError} if the database was built from this log

@@ -71,8 +71,8 @@ export async function closeLostRows(
 }
 
 /**
- * The lane condition lets the query use the lane's partial index. Otherwise each page would also read finished
- * deliveries.
+ * The lane condition lets the query use the lane's partial index. Without this index, each page would also read
+ * finished deliveries.
  */
 const pendingDeliveriesSql = (lane: string) => `
   SELECT delivery_id AS key, event_stream AS stream, event_revision AS revision, event_id AS id,

@@ -1,6 +1,6 @@
 import type { ClientBase, Pool } from "pg";
 
-/** Schema that the query API reads. A rebuild fills another schema and renames it to this one. */
+/** Schema that the query API reads. A rebuild fills another schema, and then gives that schema this name. */
 export const READ_MODEL_SCHEMA = "read_model";
 
 /** Name of the only checkpoint in each schema. All read models of the schema reflect the log up to this checkpoint. */
@@ -10,8 +10,8 @@ export const CHECKPOINT_NAME = "read_models";
 export const BEFORE_FIRST_EVENT = -1n;
 
 /**
- * Last event that was processed at or before a checkpoint. It identifies the log, because no other log has this event
- * at this position. The event belongs to a catalog stream, and catalog streams are never deleted.
+ * Last event that was processed at or before a checkpoint. This event identifies the log, because no other log has the
+ * event at this position. The event belongs to a catalog stream, and catalog streams are never deleted.
  */
 export interface Anchor {
   position: bigint;

@@ -14,7 +14,7 @@ export interface LogAndDatabase {
   pool: pg.Pool;
 }
 
-/** The event log is not the one that the database was built from, or is an older copy of that log. */
+/** The database was built from a different event log, or the event log is an older copy of the original log. */
 export class DifferentLogError extends Error {
   override readonly name = "DifferentLogError";
 
@@ -29,7 +29,7 @@ export class DifferentLogError extends Error {
   }
 }
 
-/** Reason in public health reports for a role that stopped because the log is a different one. */
+/** Reason in public health reports for a role that stopped because the database was built from a different log. */
 export const DIFFERENT_LOG = "the event log is not the one that this database was built from";
 
 export interface Checkpoints {
@@ -55,8 +55,8 @@ export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<
 
 /**
  * Checks that a checkpoint belongs to the log. A checkpoint of an earlier release has no anchor, so it is only compared
- * with the end of the log. A scavenge never removes an anchor event, because the service never deletes or truncates its
- * streams.
+ * with the end of the log. A scavenge never removes an anchor event, because the service never deletes or truncates the
+ * streams of the catalog.
  *
  * @param owner subject of the error message, such as "the relay"
  * @throws {DifferentLogError}
@@ -116,7 +116,7 @@ const CHECK_INTERVAL_MS = 1_000;
 
 /**
  * Waits until the log matches the database again, or the signal aborts. Writes the checkpoints to the application log,
- * because an adoption changes them.
+ * because adopting a different log changes the checkpoints.
  */
 export async function waitForSameLog(
   { logger, ...servers }: LogAndDatabase & { logger: Logger },

@@ -4,7 +4,10 @@ import type { Terminal } from "./command.ts";
 /** Milliseconds. */
 const REPORT_INTERVAL_MS = 1_000;
 
-/** Minimum progress for an estimate of the remaining time. Before that, one slow moment would dominate the estimate. */
+/**
+ * Minimum progress for an estimate of the remaining time. With less progress, one slow moment would dominate the
+ * estimate.
+ */
 const MIN_ESTIMATE_BASIS = { seconds: 3, share: 0.01 };
 
 /**
@@ -36,7 +39,10 @@ export function createProgressReporter(
   };
 }
 
-/** Returns the processed share, limited to 0 to 1. A run starts at -1, and live events can move it beyond `end`. */
+/**
+ * Returns the processed share of the log, limited to the range from 0 to 1. A run starts at log position -1, and live
+ * events can move the position beyond `end`.
+ */
 function computeShare(readUpTo: bigint, end: bigint): number {
   if (end <= 0n) return 1;
   return Math.min(1, Math.max(0, Number(readUpTo) / Number(end)));

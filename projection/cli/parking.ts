@@ -15,7 +15,7 @@ export interface ParkingOptions {
 }
 
 /**
- * Parks the stream whose event is at the given position.
+ * Parks the stream of the event at the given log position.
  *
  * @returns the exit code
  * @throws {CommandRefusedError}
@@ -43,9 +43,9 @@ export async function park(
 }
 
 /**
- * Resumes the stream that is parked at a position. Skipped webhooks are not sent later. If the read models lack events
- * of the stream, they are rebuilt with these events first. If the rebuild fails, the stream stays parked and the
- * current read models stay in use.
+ * Resumes the stream that is parked at a log position. Skipped webhooks are not sent later. If the read models lack
+ * events of the stream, the read models are first rebuilt with these events. If the rebuild fails, the stream stays
+ * parked and the current read models stay in use.
  *
  * @returns the exit code
  * @throws {CommandRefusedError}

@@ -13,14 +13,15 @@ export interface BatchOptions {
   skipped?: ReadonlyMap<string, SkippedEvents>;
   /** Expected object id of the checkpoint table. If absent, the id is not checked. */
   tableOid?: string;
-  /** If true, the commit may be acknowledged before it is flushed to disk. */
+  /** If true, Postgres may acknowledge the commit before the commit is flushed to disk. */
   asynchronousCommit?: boolean;
 }
 
 /**
  * Applies a batch of events to the read models. Loads the affected rows, folds the events, writes the changed rows in
  * bulk and moves the checkpoint, all in one transaction. The checkpoint moves only if its position and the table
- * fingerprint are as expected. So only one of several processes can write, and only if its release built the tables.
+ * fingerprint are as expected. So only one of several processes can write, and only a process whose release built the
+ * tables can write.
  *
  * @param from current position of the checkpoint
  * @param to last event of the batch, relevant or not

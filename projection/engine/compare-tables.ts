@@ -8,7 +8,7 @@ export interface Difference {
   /** Values of the primary key. */
   key: string[];
   kind: "missing" | "extra" | "changed";
-  /** Names of the columns that differ. Their values may be personal data and are never included. */
+  /** Names of the columns that differ. The values may be personal data and are never included. */
   columns: string[];
 }
 

@@ -10,12 +10,12 @@ export interface ProjectionProgress {
   /** Position of the checkpoint. */
   position: bigint;
   /**
-   * Position up to which the log was read. It can be past the checkpoint, because events of other programs do not move
-   * the checkpoint.
+   * Position up to which the log was read. This position can be past the checkpoint, because events of other programs
+   * do not move the checkpoint.
    */
   readUpTo: bigint;
   hasCaughtUp: boolean;
-  /** Server that the run waits for; null while it works. */
+  /** Server that the run waits for; null while the run works. */
   waitsFor: AwaitedServer | null;
   /** Error that caused the last wait. */
   lastError: Error | null;

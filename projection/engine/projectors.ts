@@ -88,8 +88,8 @@ async function runUntilLeadershipLost(run: ProjectionOptions, logger: Logger, te
 }
 
 /**
- * Creates a function that returns true if the checkpoint of the read models has left a position. If the position is
- * undefined, the first call reads the current position and uses it.
+ * Creates a function that returns true if the checkpoint of the read models is no longer at the given position. If no
+ * position is given, the position at the function's first call is used.
  */
 function createMoveCheck(pool: pg.Pool, position: bigint | undefined): () => Promise<boolean> {
   let before = position;
@@ -100,7 +100,7 @@ function createMoveCheck(pool: pg.Pool, position: bigint | undefined): () => Pro
   };
 }
 
-/** @param eventsBefore number of events that this process handled when it led before */
+/** @param eventsBefore number of events that this process handled when it led the role before */
 function toRunningStatus(before: RoleStatus, progress: ProjectionProgress, eventsBefore: number): RoleStatus {
   const { position, hasCaughtUp, waitsFor, lastError, events } = progress;
   const detail = waitsFor === null ? (hasCaughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const);

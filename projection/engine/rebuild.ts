@@ -22,8 +22,8 @@ export interface RebuildOptions {
   /** Parked stream whose events the rebuild includes. */
   includedStream?: string | undefined;
   /**
-   * Set if an operator adopts a different event log than the current read models were built from. Called in the
-   * transaction that replaces the tables.
+   * Set if an operator adopts an event log that the current read models were not built from. Called in the transaction
+   * that replaces the tables.
    */
   adopt?(connection: pg.ClientBase): Promise<void>;
   onProgress(progress: ProjectionProgress): void;
@@ -37,9 +37,9 @@ type RebuildRun = RebuildOptions & {
 
 /**
  * Rebuilds all read models from the log in new tables, and swaps the tables in one transaction when the new tables have
- * caught up. Reads and live events continue meanwhile. If the process is killed, the current tables stay in use, and the
- * next run continues from the checkpoint of the new tables. The next run starts from the beginning if the new tables have
- * other definitions, skip other streams or come from another log.
+ * caught up. Until the swap, the current tables stay in use and up to date. If the process is killed, the next run
+ * continues from the checkpoint of the new tables. If the table definitions, the skipped streams or the log have
+ * changed, the next run instead starts from the beginning.
  *
  * @returns log position that the new tables reflected when they came into use; undefined if the signal aborted first
  * @throws {StartError} if another rebuild or verify is running, or there are no read models yet

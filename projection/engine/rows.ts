@@ -66,8 +66,8 @@ function toKeyColumns(model: AnyReadModel, keys: readonly (readonly string[])[])
 }
 
 /**
- * Returns SQL that reads a column in the format in which projectors write it. Otherwise unchanged rows would seem to
- * differ.
+ * Returns SQL that reads a column in the format that projectors write. In any other format, unchanged rows would seem
+ * to differ.
  */
 function toColumnSql(column: string, type: ColumnType): string {
   if (type === "timestamptz") return `rfc3339(${column})`;

@@ -9,12 +9,12 @@ export interface BatchSegment {
   events: RecordedEvent[];
 }
 
-/** Current generation of sandboxes, by clinic. */
+/** Current generation of each sandbox, by the id of the sandbox's clinic. */
 export type Generations = Map<string, number>;
 
 /**
  * Splits a batch at sandbox resets. A reset deletes the rows of the sandbox, and then applies the fixture events that
- * it contains. Appointment requests of earlier generations are left out.
+ * the reset contains. Appointment requests of earlier generations are left out.
  *
  * @param generations generations before the batch; updated to the generations after the batch
  */

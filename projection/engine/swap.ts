@@ -7,14 +7,14 @@ import { getSwapLockName } from "./apply-batch.ts";
 /** Schema that a rebuild fills. After an interruption, the next rebuild continues with this schema. */
 export const NEXT_SCHEMA = "read_model_next";
 
-/** Schema of the replaced read models, until they are dropped. */
+/** Schema of the replaced read models until these read models are dropped. */
 export const FORMER_SCHEMA = "read_model_former";
 
 /** Time limit for the new tables to catch up while the swap blocks writes to the live tables. Milliseconds. */
 const CATCH_UP_TIMEOUT_MS = 5_000;
 const CATCH_UP_CHECK_INTERVAL_MS = 5;
 
-/** Time limit for locking the live tables. The lock waits for running reads and blocks new ones. Milliseconds. */
+/** Time limit for locking the live tables. The lock waits for running queries and blocks new queries. Milliseconds. */
 const LOCK_TIMEOUT_MS = 200;
 
 /** Milliseconds. */
@@ -122,7 +122,11 @@ async function lockWriters(connection: pg.ClientBase, schema: string): Promise<v
   await connection.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [getSwapLockName(schema)]);
 }
 
-/** Locks all live tables. @returns false if a read did not end in time. The transaction must then be rolled back */
+/**
+ * Locks all live tables.
+ *
+ * @returns false if a running query did not end in time. The transaction must then be rolled back
+ */
 async function lockReaders(connection: pg.ClientBase): Promise<boolean> {
   const { rows } = await connection.query<{ names: string }>(
     "SELECT string_agg(oid::regclass::text, ', ' ORDER BY oid) AS names FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r'",

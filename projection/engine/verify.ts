@@ -29,7 +29,7 @@ export interface VerifyResult {
   rows: number;
   /** Number of rows that differ. */
   differences: number;
-  /** Number of streams whose events are missing from the read models, and were therefore not compared. */
+  /** Number of streams with events that the read models lack. These events were not compared. */
   skipped: number;
 }
 
@@ -40,8 +40,8 @@ const MAX_REVISION = 2n ** 63n;
 
 /**
  * Compares the read models with the log. Folds the log up to the position of the read models into separate tables, and
- * compares both sets of tables row by row. The comparison reads a snapshot, so live events do not affect it. Events
- * that the read models skipped are skipped here too.
+ * compares these tables with the read models row by row. The comparison reads a snapshot, so live events do not affect
+ * it. Events that the read models skipped are skipped here too.
  *
  * @throws {StartError} if another verify or rebuild is running, or the read models belong to another release
  * @throws {DifferentLogError}

@@ -102,8 +102,8 @@ async function withConnection(pool: pg.Pool, work: (connection: pg.PoolClient) =
 type CheckpointItem = Extract<SubscriptionItem, { kind: "event" | "skipped" }>;
 
 /**
- * Returns true if an item moves the checkpoint. Events of other programs do not move it. They may be deleted later, and
- * could then no longer identify the log.
+ * Returns true if an item moves the checkpoint. Events of other programs do not move the checkpoint, because such
+ * events may be deleted. A deleted event could no longer identify the log.
  */
 function movesCheckpoint(item: SubscriptionItem): item is CheckpointItem {
   return item.kind === "event" || item.kind === "skipped";

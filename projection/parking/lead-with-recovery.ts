@@ -27,9 +27,9 @@ interface Failure {
 const RECOVERY_CHECK_INTERVAL_MS = 1_000;
 
 /**
- * Leads a role until the signal aborts. If the role fails, this process gives up the lead. It retries when an operator
- * has parked the stream of the failed event, another process has moved the checkpoint, or the log matches the database
- * again.
+ * Leads a role until the signal aborts. If the role fails, this process gives up the lead. The process retries when an
+ * operator has parked the stream of the failed event, another process has moved the checkpoint, or the log matches the
+ * database again.
  */
 export async function leadWithRecovery(options: RecoveryOptions): Promise<void> {
   const { databaseUrl, leadership, lead, logger, role, signal } = options;

@@ -57,7 +57,7 @@ function foldParkingEvents(events: readonly RecordedEvent<ParkingEvent>[]): Park
   return { streams, relayOnly, lastRevision: events.at(-1)?.revision ?? EMPTY_STREAM };
 }
 
-/** Returns true if a role skips an event because its stream is parked. */
+/** Returns true if a role skips an event because the event's stream is parked. */
 export function isParked(
   { streams, relayOnly }: ParkedList,
   role: LogRole,

@@ -36,11 +36,11 @@ export interface ParkingDeps {
 const MAX_CAUSE_LENGTH = 2_000;
 
 /**
- * Parks the stream of the event at which projectors or relay stopped, from that event on. Other streams cannot be parked,
- * because the read models could then include events that a rebuild skips. If only the relay stopped, parking applies only
- * to the relay.
+ * Parks the stream of the event at which the projectors or the relay stopped. Parking starts with that event. Other
+ * streams cannot be parked, because the read models could then include events that a rebuild skips. If only the relay
+ * stopped, parking applies only to the relay.
  *
- * @returns the event, and the roles that skip its stream
+ * @returns the event, and the roles that skip the event's stream
  * @throws {CommandRefusedError}
  */
 export async function parkStream(
@@ -70,7 +70,8 @@ export async function parkStream(
 }
 
 /**
- * Finds the role that stopped at a position, and the cause. If both roles stopped there, returns the projectors role.
+ * Finds the role that stopped at a position, and the cause. If both roles stopped at this position, returns the
+ * projectors role.
  */
 async function findStoppedRole(pool: pg.Pool, position: bigint): Promise<{ role: LogRole; cause: string } | undefined> {
   const checkpoints = {
@@ -91,8 +92,8 @@ async function findStoppedRole(pool: pg.Pool, position: bigint): Promise<{ role:
 /**
  * Finds the stream that is parked at a position.
  *
- * @returns the stream. `isIncomplete` is true if the read models lack events of the stream. Then they must be rebuilt with
- *   these events before the stream is resumed
+ * @returns the stream. `isIncomplete` is true if the read models lack events of the stream. In that case, the read
+ *   models must be rebuilt with these events before the stream is resumed
  * @throws {CommandRefusedError}
  */
 export async function findParkedStream(

@@ -38,7 +38,7 @@ type FirstSkippedEvent = Pick<SkippedEvents, "revision" | "position">;
 /** Streams to skip, each with its first skipped event. */
 export type StreamsToSkip = ReadonlyMap<string, FirstSkippedEvent>;
 
-/** Parked streams, as far as a projection run needs to know them. */
+/** Data about the parked streams that a projection run needs. */
 export interface ParkedStreams {
   streams: StreamsToSkip;
   /** Revision of the last parking event that is reflected in `streams`. */

@@ -8,7 +8,7 @@ export const applications = defineReadModel({
     name: "text",
     scopes: defineJsonColumn<string[]>(),
     revoked: "boolean",
-    /** Ids of the active credentials. The hashes of their secrets are only in the log. */
+    /** Ids of the active credentials. The hashes of the credentials' secrets are only in the log. */
     credential_ids: defineJsonColumn<string[]>(),
     /** Origins that the operator approved as webhook destinations in production. */
     webhook_origins: defineJsonColumn<string[]>(),

@@ -13,8 +13,8 @@ function getCommonColumns(event: AppointmentEvent, row?: RowWithRevision) {
 }
 
 /**
- * Returns the event's revision in the appointment's stream. Events of a sandbox fixture are not in that stream, so they
- * are counted instead. Every reset on the same day then produces the same rows.
+ * Returns the event's revision in the appointment's stream. Events of a sandbox fixture are not in that stream, so
+ * these events are counted instead. Each reset on the same day therefore produces the same rows.
  */
 function getNextRevision({ stream, revision, data }: AppointmentEvent, row?: RowWithRevision): number {
   if (stream === toStreamName(appointmentCategory, data.appointmentId)) return Number(revision);

@@ -10,7 +10,7 @@ import {
   type StreamConfig,
 } from "nats";
 
-/** Names of the JetStream stream between relay and dispatchers, and of its durable consumer. */
+/** Names of the JetStream stream between relay and dispatchers, and of the stream's durable consumer. */
 export interface EventStream {
   name: string;
   consumer: string;
@@ -22,8 +22,8 @@ export interface EventStream {
 const MAX_UNACKED_MESSAGES = 2_000;
 
 /**
- * Time after which JetStream redelivers an unacknowledged message, for example because its dispatcher was killed. It is
- * longer than a dispatcher needs for a batch, and a repeated message does no harm. Milliseconds.
+ * Time after which JetStream redelivers an unacknowledged message, for example because its dispatcher was killed. The
+ * time is longer than a dispatcher needs for a batch, and a repeated message does no harm. Milliseconds.
  */
 const ACK_TIMEOUT_MS = 5_000;
 
@@ -48,7 +48,7 @@ export function getEventStream(databaseUrl: string): EventStream {
 
 /**
  * Creates stream and consumer if they are missing. The stream is a work queue, so JetStream deletes acknowledged
- * messages. If the stream is full, it refuses new messages, and the relay waits.
+ * messages. A full stream refuses new messages, and the relay waits.
  */
 export async function ensureEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
   const config: Partial<StreamConfig> & { name: string } = {

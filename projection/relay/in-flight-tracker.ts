@@ -9,8 +9,9 @@ interface Entry<Checkpoint> {
 }
 
 /**
- * Tracks the events that the relay has read but the dispatchers have not yet acknowledged, in the order of the log. It
- * determines the checkpoint from which the relay can safely resume, because all messages up to it are acknowledged.
+ * Tracks the events that the relay has read but the dispatchers have not yet acknowledged, in the order of the log. The
+ * tracker determines the checkpoint from which the relay can safely resume: all messages up to this checkpoint are
+ * acknowledged.
  *
  * @typeParam Checkpoint checkpoint in the log
  */

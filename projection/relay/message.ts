@@ -26,7 +26,10 @@ export const relayMessage = z.discriminatedUnion("kind", [
     stream: z.string(),
     revision: wholeNumber,
     correlationId: uuid,
-    /** The only endpoint that receives the event. If null, all endpoints that subscribed to its type receive it. */
+    /**
+     * The only endpoint that receives the event. If null, all endpoints that subscribed to the event's type receive the
+     * event.
+     */
     onlyEndpointId: uuid.nullable().default(null),
     body,
   }),
@@ -61,8 +64,8 @@ export interface OutgoingMessage {
  * Creates the message of a public event.
  *
  * @param source the domain event
- * @param onlyEndpointId the only endpoint that receives the event. If absent, all endpoints that subscribed to its type
- *   receive it
+ * @param onlyEndpointId the only endpoint that receives the event. If absent, all endpoints that subscribed to the
+ *   event's type receive the event
  */
 export function createEventMessage(
   source: { position: bigint; stream: string; revision: bigint; correlationId: string },

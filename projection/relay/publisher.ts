@@ -26,9 +26,9 @@ const CONFIRM_TIMEOUT_MS = 5_000;
 const TIMEOUT_CHECK_INTERVAL_MS = 500;
 
 /**
- * Creates a publisher with one subscription and one timer for all confirmations. It works until the signal aborts. The
- * publisher of the NATS client creates a timer and an error object for each message, which takes longer than sending
- * the message.
+ * Creates a publisher with one subscription and one timer for all confirmations. The publisher works until the signal
+ * aborts. The publisher in the NATS client library creates a timer and an error object for each message, which takes
+ * longer than sending the message.
  */
 export function createPublisher(connection: NatsConnection, signal: AbortSignal): Publisher {
   const inbox = createInbox();

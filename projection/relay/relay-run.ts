@@ -28,7 +28,7 @@ export interface RelayRunOptions {
   onEventRead(): void;
 }
 
-/** The relay cannot send an event. It stops at this event, because events must be sent in order. */
+/** The relay cannot send an event. The relay stops at this event, because events must be sent in order. */
 export class RelayStoppedError extends Error {
   override readonly name = "RelayStoppedError";
   readonly failedEventPosition: LogPosition;
@@ -60,8 +60,8 @@ interface PreparedEvent {
 
 /**
  * Relays events from the checkpoint on, until the connection to NATS ends. The checkpoint moves when the dispatchers
- * acknowledge messages, not when the relay publishes them. So if NATS loses messages, the relay reads their events from
- * the log and publishes them once more.
+ * acknowledge messages, not when the relay publishes them. So if NATS loses messages, the relay reads the lost events
+ * from the log and publishes these events once more.
  *
  * @throws {RelayStoppedError} for an event that cannot be sent
  * @throws {CheckpointLostError} if another process moved the checkpoint

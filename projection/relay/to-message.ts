@@ -19,8 +19,8 @@ export const relayedCategories: readonly Category[] = [
 ];
 
 /**
- * Appointment events that are not sent to partners. Partners do not see an appointment's resources. Of an imported
- * appointment, they receive only the changes after the import.
+ * Appointment events that are not sent to partners. Partners do not see an appointment's resources. For an imported
+ * appointment, partners receive only the changes after the import.
  */
 const UNSENT_EVENT_TYPES: readonly CatalogEventType[] = [
   "AppointmentImported",
@@ -41,8 +41,8 @@ export class RelayError extends Error {
 }
 
 /**
- * Maps an event to a message. The message of an appointment event contains the appointment as of that event. To build the
- * appointment, the function reads its stream up to that event.
+ * Maps an event to a message. The message of an appointment event contains the appointment as of that event. To build
+ * the appointment, the function reads the appointment's stream up to that event.
  *
  * @returns undefined if the event is not sent to partners
  * @throws {RelayError} with position, stream and revision of the event

@@ -28,10 +28,10 @@ const QUERY_TIMEOUT_MS = 3_000;
 /**
  * Runs work in one process at a time, the leader. The leader holds an advisory lock, which Postgres frees when the
  * leader's connection ends. Other processes stand by and take over when the lock is free. If a leader loses its
- * connection, its signal aborts and the process stands by. The lock only avoids duplicate work. Two processes cannot
- * both write, because each write checks the checkpoint.
+ * connection, the leader's signal aborts and the process stands by. The lock only avoids duplicate work. Two processes
+ * cannot both write, because each write checks the checkpoint.
  *
- * @param run work of the leader, which must end when its signal aborts. Errors before the abort are rethrown
+ * @param run work of the leader, which must end when the given signal aborts. Errors before the abort are rethrown
  */
 export async function withLeadership(
   options: LeadershipOptions,

@@ -11,7 +11,7 @@ export interface ProcessStatus {
   state: RoleStatus["state"] | "stopped";
   detail: string | null;
   position: bigint | null;
-  /** Average since the previous report. Null if the role reads no events or has just started. */
+  /** Average rate since the previous report. Null if the role reads no events or has just started. */
   eventsPerSecond: number | null;
   lastError: LastError | null;
   failedAt: LogPosition | null;

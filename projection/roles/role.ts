@@ -13,7 +13,7 @@ export interface Role {
   stop(): Promise<void>;
 }
 
-/** Role that reads the event log and can be behind its end. */
+/** Role that reads the event log and can be behind the end of the log. */
 export type LogRole = "projectors" | "relay";
 
 /** Dependencies of all roles. */
@@ -34,7 +34,7 @@ export type Detail =
   | `waits for ${AwaitedServer}`
   | "waits";
 
-/** Server that the projectors wait for, as named in their status. */
+/** Server that the projectors wait for, as named in the projectors' status. */
 export type AwaitedServer = "the database" | "the event log";
 
 /** Last error of a role. The message may quote an event, so it appears only in logs and in the operator's status. */
@@ -48,7 +48,8 @@ export interface RoleStatus {
   /** `standby`: another process leads. `failed`: stopped until an operator removes the cause. */
   state: "starting" | "running" | "standby" | "failed";
   /**
-   * Null while the role works. Also null after a failure at an event, because `failedAt` and `lastError` describe it.
+   * Null while the role works. Also null after a failure at an event, because `failedAt` and `lastError` describe the
+   * failure.
    */
   detail: Detail | null;
   /** True if this process leads the role. Absent for a role without a leader. */

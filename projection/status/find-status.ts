@@ -30,7 +30,7 @@ export interface Status {
 export interface FollowerStatus extends RoleProcesses {
   role: LogRole;
   position: bigint;
-  /** Null if the log does not match the database, because its positions cannot be compared with the checkpoint. */
+  /** Null if the log does not match the database, because positions of different logs cannot be compared. */
   lag: Lag | null;
 }
 

@@ -29,8 +29,8 @@ export function readsLog(role: string): role is LogRole {
 }
 
 /**
- * Measures how far a role at the given position is behind the end of the log. If it is behind by more than a thousand
- * events, their number is estimated from the distance between the positions of the first thousand.
+ * Measures how far a role at the given position is behind the end of the log. If the role is behind by more than a
+ * thousand events, the number of events is estimated from the log positions of the first thousand events.
  *
  * @param end position of the last event in the log
  * @param now milliseconds since 1970

@@ -39,8 +39,8 @@ const REPORT_INTERVAL_MS = 2_000;
 const LAST_REPORT_TIMEOUT_MS = 1_000;
 
 /**
- * Reports the status of the process's roles every two seconds, as metrics and in the database, where the operator's
- * status reads it. The reporter never disturbs the roles. If a measurement or a write fails, the reporter retries at
+ * Reports the status of the process's roles every two seconds, as metrics, and in the database for the operator's
+ * `status` command. The reporter never disturbs the roles. If a measurement or a write fails, the reporter retries at
  * the next report.
  */
 export function startReporter(options: ReporterOptions): Reporter {
@@ -83,8 +83,8 @@ export function startReporter(options: ReporterOptions): Reporter {
 }
 
 /**
- * Creates a function that counts the events of a role. It returns the events per second since the previous call. It
- * returns null for a role that reads no events, and at the first call.
+ * Creates a function that counts the events of a role. The function returns the events per second since the previous
+ * call. At the first call, and for a role that reads no events, the function returns null.
  */
 function createRateMeter(metrics: Metrics) {
   const counted = new Map<string, { events: number; at: number }>();

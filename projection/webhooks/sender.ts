@@ -27,7 +27,10 @@ export interface SenderOptions extends AttemptOptions, OutcomeWriterOptions {
 /** Pause between two searches for due deliveries. A retry can be late by about twice this time. Milliseconds. */
 const SEARCH_INTERVAL_MS = 200;
 
-/** Minimum pause after a search, as a multiple of its duration, so that searches do not overload the database. */
+/**
+ * Minimum pause after a search, as a multiple of the duration of the search, so that searches do not overload the
+ * database.
+ */
 const MIN_SEARCH_PAUSE_FACTOR = 9;
 
 /** Pause between two claims, so that each claim finds several due deliveries. Milliseconds. */
@@ -41,7 +44,7 @@ const MAX_CLAIM_INTERVAL_MS = 25;
 
 /**
  * Returns the length of a lease: twice the maximum duration of an attempt, plus one second. The outcome of the attempt
- * must be recorded in that time. Milliseconds.
+ * must be recorded before the lease expires. Milliseconds.
  */
 const calculateLeaseMs = (limits: AttemptLimits) => 2 * (limits.connectTimeoutMs + limits.timeoutMs) + 1_000;
 
@@ -105,7 +108,7 @@ export class Sender {
     }
   }
 
-  /** Claims due deliveries, and starts their attempts without waiting for them. */
+  /** Claims due deliveries, and starts an attempt for each delivery without waiting for the outcome. */
   async #claim(grants: readonly SlotGrant[]): Promise<void> {
     const { pool, due, clock } = this.#options;
     const { version } = due;

@@ -55,7 +55,7 @@ const LOG_CHECK_INTERVAL_MS = 1_000;
  * appends the events in the outbox to the log, and deletes old deliveries. Any number of processes can run the role at
  * the same time. If a server is unavailable, the role waits.
  *
- * The role works only while the event log matches the database. Otherwise it fails until they match again.
+ * While the event log does not match the database, the role has the state `failed` and does no work.
  */
 export function startWebhooks(options: WebhooksOptions): Role {
   const logger = options.logger.child({ role: "webhooks" });
@@ -95,7 +95,7 @@ export function startWebhooks(options: WebhooksOptions): Role {
 
 /**
  * Checks repeatedly that the event log matches the database. Starts `run` after the first successful check, and aborts
- * it when the log no longer matches.
+ * `run` when the log no longer matches.
  *
  * @param options.onCheckFailed called with each error until a check succeeds. From then on, the parts of the role
  *   report unavailable servers

@@ -30,7 +30,7 @@ export interface Operation {
   description: string;
   /** Alternative security schemes with the required scopes. If the list is empty, no authentication is required. */
   security: Record<string, string[]>[];
-  /** Servers that offer the operation. Undefined if all servers of the document offer it. */
+  /** Servers that offer the operation. Undefined if all servers of the document offer the operation. */
   servers?: Server[];
   parameters: Parameter[];
   requestBody?: { required: true; content: Content };

@@ -24,7 +24,7 @@ export interface PartnerDocumentOptions {
   operatorName: string;
   /** Brand in header names, as in `X-<brand>-Clinic-ID`. */
   brand: string;
-  /** Public origin of the partner API. It is also the issuer of the tokens. */
+  /** Public origin of the partner API, which is also the issuer of access tokens. */
   origin: string;
 }
 

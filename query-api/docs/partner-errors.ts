@@ -3,7 +3,7 @@ import type { PartnerOperation } from "../../shared/partner-api/operations.ts";
 import type { PartnerWrite } from "../../shared/partner-api/writes.ts";
 import type { PartnerRead } from "../partner/read.ts";
 
-/** Returns all error codes that a read can return, with their HTTP status. */
+/** Returns all error codes that a read operation can return, with their HTTP status. */
 export function listReadErrors(operation: PartnerOperation, read: PartnerRead): PartnerRefusals {
   return {
     ...listAccessErrors(operation),
@@ -17,7 +17,7 @@ export function listReadErrors(operation: PartnerOperation, read: PartnerRead): 
   };
 }
 
-/** Returns all error codes that a write can return, with their HTTP status. */
+/** Returns all error codes that a write operation can return, with their HTTP status. */
 export function listWriteErrors(operation: PartnerOperation, write: PartnerWrite): PartnerRefusals {
   return {
     ...listAccessErrors(operation),

@@ -20,7 +20,7 @@ import { describeSecurity } from "./partner-security.ts";
 /** A partner operation whose path has the literal type that `findSectionName` needs. */
 type DeclaredOperation = PartnerOperation & Pick<(typeof partnerOperations)[PartnerOperationId], "path">;
 
-/** Describes a read of the partner API. */
+/** Describes a read operation of the partner API. */
 export function describeRead(read: PartnerRead, brand: string): Operation {
   const operation: PartnerOperation = partnerOperations[read.operationId];
   return {
@@ -42,7 +42,7 @@ export function describeRead(read: PartnerRead, brand: string): Operation {
   };
 }
 
-/** Describes a write of the partner API. */
+/** Describes a write operation of the partner API. */
 export function describeWrite(operationId: PartnerWriteId, brand: string): Operation {
   const operation: PartnerOperation = partnerOperations[operationId];
   const write: PartnerWrite = partnerWrites[operationId];

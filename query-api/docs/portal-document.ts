@@ -51,7 +51,7 @@ Every list has a maximum length, so it may not contain all records.
 
 After a 503, retry with bounded backoff. Wait at least the number of seconds in \`Retry-After\`.`;
 
-/** Builds the OpenAPI document of the portal API from the same declarations as its router. */
+/** Builds the OpenAPI document of the portal API from the declarations that the portal's router also uses. */
 export function buildPortalDocument(
   operations: readonly PortalOperation[],
   { operatorName, cookieName }: PortalDocumentOptions,

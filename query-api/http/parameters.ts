@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
 
-/** A query parameter with its description and its parser. The parser never fails: it replaces invalid values. */
+/** A query parameter with its description and its parser. The parser replaces invalid values instead of failing. */
 export interface QueryParameter<Value = unknown> {
   description: string;
-  /** Schema of valid values, with the default. */
+  /** Schema of valid values, including the default value. */
   schema: z.ZodType;
   /** @param text value in the request; undefined if the parameter is missing or repeated */
   parse(text: string | undefined): Value;

@@ -12,8 +12,8 @@ export interface Statement {
 }
 
 /**
- * Runs a statement that returns exactly one row. The read fails at the deadline, but the statement occupies its
- * connection until Postgres cancels it.
+ * Runs a statement that returns exactly one row. The read fails at the deadline, but the statement keeps its connection
+ * until Postgres cancels the statement.
  *
  * @param deadline time at which the read fails, as a value of `performance.now()`
  * @throws {ApiError} 503 `data_source_unavailable` at the deadline, or if the read models do not exist yet
@@ -39,13 +39,14 @@ export interface QueryState extends RequestState {
 }
 
 /**
- * Time limit for all reads of one request together, including the wait for a connection. It is below three seconds,
- * because callers must learn within three seconds that the database is unavailable.
+ * Time limit for all reads of one request together, including the wait for a connection. The limit is below three
+ * seconds, because callers must learn within three seconds that the database is unavailable.
  */
 export const READ_TIMEOUT_MS = 2_600;
 
 /**
- * SQLSTATE codes for a missing table or schema. Postgres returns them until the projection has created the read models.
+ * SQLSTATE codes for a missing table or schema. Postgres returns these codes until the projection service has created
+ * the read models.
  */
 const MISSING_SCHEMA_CODES = new Set(["42P01", "3F000"]);
 

@@ -4,13 +4,16 @@ import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
 import { createPositionWatch, positionStatement } from "../../shared/postgres/position-watch.ts";
 import { READ_TIMEOUT_MS, type ReadRow } from "../http/read.ts";
 
-/** Maximum time that a read waits until the read models reach its log position. */
+/** Maximum time that a read waits until the read models reach the log position in the request. */
 const WAIT_TIMEOUT_MS = 2_000;
 
-/** Maximum number of waiting reads per application, so that invented positions cannot block other applications. */
+/**
+ * Maximum number of waiting requests per application, so that requests with nonexistent log positions cannot block
+ * other applications.
+ */
 const MAX_WAITING_PER_APPLICATION = 50;
 
-/** Maximum number of waiting reads of all applications. */
+/** Maximum number of waiting requests of all applications. */
 const MAX_WAITING = 500;
 
 /** Compares the read models' position with the log position in a request's header. */
@@ -26,14 +29,14 @@ export interface PositionWait {
    *
    * @param applicationId application of the request's token
    * @throws {ApiError} 400 `invalid_log_position`; 503 `read_model_behind` if the read models do not reach the position
-   *   in time, or if too many reads wait
+   *   in time, or if too many requests wait
    */
   wait(ctx: Koa.ParameterizedContext, applicationId: string): Promise<void>;
 }
 
 /**
- * Makes a read reflect an earlier write: the caller sends the log position that the write returned. Positions are not
- * authenticated: a request with an invented position waits and then fails.
+ * Makes a read reflect an earlier write: the caller sends the log position that the write returned. Log positions are
+ * not verified: a request with a nonexistent log position waits and then fails.
  *
  * @param brand brand in the header's name, as in `X-<brand>-Log-Position`
  */
@@ -43,7 +46,7 @@ export function createPositionWait(read: ReadRow, brand: string): PositionWait {
     const deadline = performance.now() + READ_TIMEOUT_MS;
     return (await read<{ position: bigint }>(positionStatement, [], deadline)).position;
   });
-  /** Application id of each waiting read. */
+  /** Application id of each waiting request. */
   const waiting: string[] = [];
   const parsePosition = (ctx: Koa.ParameterizedContext): bigint | undefined => {
     const values = ctx.req.headersDistinct[header];

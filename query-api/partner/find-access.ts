@@ -8,8 +8,8 @@ import type { ReadRow } from "../http/read.ts";
 const DEFAULT_RATE_LIMIT = 120;
 
 /**
- * Looks up the access data. The installation is null unless it is approved and its clinic has the application's
- * environment.
+ * Looks up the access data. The installation is null unless the installation is approved and its clinic has the
+ * application's environment.
  */
 const statement = {
   name: "partner access",

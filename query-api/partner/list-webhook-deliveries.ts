@@ -13,8 +13,8 @@ const attemptErrorsText = [
 ].join("\n");
 
 /**
- * Maximum number of attempts in the list of a delivery, which contains the latest attempts. Replays can add many
- * attempts.
+ * Maximum number of attempts that are listed for one delivery. Replays can add many attempts, so only the latest are
+ * listed.
  */
 const MAX_ATTEMPTS_IN_LIST = 50;
 

@@ -2,7 +2,10 @@ import { z } from "zod";
 import { webhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
 import { definePartnerRead } from "./read.ts";
 
-/** Maximum number of endpoints in the list. It affects only revoked endpoints, because the endpoint quota is lower. */
+/**
+ * Maximum number of endpoints in the list. Endpoints that are not revoked are selected first. The endpoint quota is
+ * below this maximum, so only revoked endpoints can be missing from the list.
+ */
 const MAX_ENDPOINTS_IN_LIST = 500;
 
 export const listWebhookEndpoints = definePartnerRead({

@@ -6,23 +6,26 @@ import type { ParameterValues, QueryParameters } from "../http/parameters.ts";
 import type { QueryState } from "../http/read.ts";
 import type { CursorPosition } from "./cursor.ts";
 
-/** Request data from which a partner read computes the values of its SQL parameters. */
+/** Request data from which a read operation computes the values of its SQL parameters. */
 export interface PartnerRequest<Declared extends QueryParameters = QueryParameters> {
   state: ClinicState & QueryState;
   /** Path parameters. */
   params: Readonly<Record<string, string>>;
   parameters: ParameterValues<Declared>;
-  /** Position after which the page starts. Undefined for the first page, and for reads without pages. */
+  /** Position after which the page starts. Undefined for the first page, and for operations without pages. */
   cursor: CursorPosition | undefined;
 }
 
-/** Declaration of a partner read. Method, path and scope are in `partnerOperations`, under the same operation id. */
+/**
+ * Declaration of a read operation of the partner API. The method, path and scope are in `partnerOperations`, under the
+ * same operation id.
+ */
 export interface PartnerRead<Declared extends QueryParameters = QueryParameters> {
   operationId: PartnerReadId;
   description: string;
-  /** Query parameters besides `cursor`. Undefined if the read has no such parameters. */
+  /** Query parameters besides `cursor`. Undefined if the operation has no such parameters. */
   parameters?: Declared;
-  /** If true, the response is a list with pages, and the read has the query parameter `cursor`. */
+  /** If true, the response is a list with pages, and the operation has the query parameter `cursor`. */
   isPaged?: true;
   /** Schema of the body of a 200 response. */
   response: z.ZodType;
@@ -36,7 +39,7 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
   values(request: PartnerRequest<Declared>): readonly unknown[];
 }
 
-/** Declares a read and infers its parameter types. */
+/** Declares a read operation and infers the parameter types of the operation. */
 export function definePartnerRead<const Declared extends QueryParameters>(
   read: PartnerRead<Declared>,
 ): PartnerRead<Declared> {

@@ -14,5 +14,5 @@ const reads: Record<PartnerReadId, PartnerRead> = {
   listWebhookDeliveries,
 };
 
-/** All partner reads. The file compiles only if every GET operation is listed. */
+/** All read operations of the partner API. The file compiles only if every GET operation is listed. */
 export const partnerReads: readonly PartnerRead[] = Object.values(reads);

@@ -25,7 +25,7 @@ export interface PartnerDependencies {
 
 type State = ClinicState & QueryState;
 
-/** Creates the routes of the partner reads, for both environments. */
+/** Creates the routes of the partner API's read operations, for both environments. */
 export function createPartnerReadRouter(reads: readonly PartnerRead[], dependencies: PartnerDependencies): Router {
   const positionWait = createPositionWait(dependencies.read, dependencies.brand);
   const routes = reads.map((read) => [
@@ -40,8 +40,8 @@ export function createPartnerReadRouter(reads: readonly PartnerRead[], dependenc
 }
 
 /**
- * Authorizes the request before its deadline. If the caller's log position is ahead of the read models, a refusal may be
- * out of date. The request then counts as a refused request, waits for its position and is authorized again.
+ * Authorizes the request before its deadline. If the caller's log position is ahead of the read models, a refusal may
+ * be out of date. The request then counts as a refused request, waits for the log position and is authorized again.
  */
 function authorize(
   read: PartnerRead,
@@ -69,7 +69,7 @@ function authorize(
 }
 
 /**
- * Waits for the caller's log position, runs the read's SQL and responds. Must run after authorization and rate
+ * Waits for the caller's log position, runs the operation's SQL and responds. Must run after authorization and rate
  * limiting, so that only valid requests wait.
  */
 function respond(

@@ -21,10 +21,10 @@ const operationalRefusalReasonSql = `CASE
   END`;
 
 /**
- * SQL that resolves the clinic, the branch and the membership of user $1 at time $2, as at most one row. The clinic is
- * the selected clinic if the user is still an active member there, otherwise the clinic of the oldest active
- * membership. The branch is the first of these that is in the membership's scope: the selected branch, the main branch,
- * the other branches by name.
+ * SQL that returns at most one row, with the clinic, the branch and the membership of user $1 at time $2. The clinic is
+ * the selected clinic if the user is still an active member there. Otherwise, it is the clinic of the oldest active
+ * membership. The branch must be in the membership's scope. The order of preference is: the selected branch, the main
+ * branch, then the other branches in order of their names.
  */
 const accessSql = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS branch_name, b.city AS branch_city,
     m.branch_access, m.branch_ids, ${operationalRefusalReasonSql} AS not_operational_because

@@ -5,7 +5,7 @@ import { windowParameters } from "../http/parameters.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
 import { defineOperation, envelope } from "./operation.ts";
 
-/** Maximum lengths of the lists. The lists have no pages, because a branch has fewer entries in 31 days. */
+/** Maximum lengths of the lists. The lists have no pages, because a branch has fewer entries than this in 31 days. */
 const MAX_RESOURCES = 1_000;
 const MAX_TIME_SPANS = 10_000;
 

@@ -3,7 +3,7 @@ import { appointmentStatuses } from "../../shared/domain/appointment/appointment
 import { calendarDate, instant, uuid } from "../http/fields.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
-/** Maximum length of each list. The lists have no pages, because a front desk has fewer entries per day. */
+/** Maximum length of each list. The lists have no pages, because a front desk has fewer entries than this per day. */
 const MAX_ENTRIES = 1_000;
 
 const ticket = z.strictObject({

@@ -4,7 +4,7 @@ import { uuid } from "../http/fields.ts";
 import { isInScopeSql } from "./access-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
-/** Maximum number of branches in the list. The list has no pages, because a clinic has fewer branches. */
+/** Maximum number of branches in the list. The list has no pages, because every clinic has fewer branches than this. */
 const MAX_BRANCHES = 1_000;
 
 const branch = z.strictObject({

@@ -4,7 +4,10 @@ import { instant, uuid } from "../http/fields.ts";
 import { toBranchIdsSql } from "./access-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
-/** Maximum number of staff members in the list. The list has no pages, because a clinic has fewer staff members. */
+/**
+ * Maximum number of staff members in the list. The list has no pages, because every clinic has fewer staff members than
+ * this.
+ */
 const MAX_STAFF_MEMBERS = 1_000;
 
 const staffMember = z.strictObject({
@@ -27,8 +30,9 @@ const staffMember = z.strictObject({
 });
 
 /**
- * Selects one membership of staff member `s`, which refers to the staff member or to the same user. Prefers active
- * memberships, then invited memberships, then revoked memberships. Among equal memberships, prefers the newest.
+ * Selects one membership for staff member `s`: a membership that refers to the staff member or to the staff member's
+ * user. Prefers active memberships, then invited memberships, then revoked memberships. Among equal memberships,
+ * prefers the newest.
  */
 const membershipOfStaff = `SELECT * FROM read_model.membership m
   WHERE m.clinic_id = s.clinic_id

@@ -24,8 +24,8 @@ export const limitedPage = z.strictObject({
 });
 
 /**
- * Declaration of a portal operation, for the router, the OpenAPI document and the contract tests. Its requirements are in
- * `requirements`, under the same operation id.
+ * Declaration of a portal operation, for the router, the OpenAPI document and the contract tests. The requirements of
+ * the operation are in `requirements`, under the same operation id.
  */
 export interface PortalOperation<Declared extends QueryParameters = QueryParameters> {
   operationId: PortalOperationId;
@@ -46,7 +46,7 @@ export interface PortalOperation<Declared extends QueryParameters = QueryParamet
   values?(parameters: ParameterValues<Declared>, now: number): readonly unknown[];
 }
 
-/** Declares an operation and infers its parameter types. */
+/** Declares an operation and infers the parameter types of the operation. */
 export function defineOperation<const Declared extends QueryParameters>(
   operation: PortalOperation<Declared>,
 ): PortalOperation<Declared> {
@@ -54,7 +54,7 @@ export function defineOperation<const Declared extends QueryParameters>(
 }
 
 /**
- * Inserts the envelope into the text of a JSON object, so that Postgres's JSON is not parsed and serialized again.
+ * Inserts the envelope into the text of a JSON object, so that JSON from Postgres need not be parsed and serialized.
  *
  * @param generatedAt undefined if the response does not contain this field
  */

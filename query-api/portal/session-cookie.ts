@@ -9,8 +9,8 @@ const session = z.object({ access_token: z.string().min(1) });
 
 /**
  * Extracts the access token from the portal's session cookie. The session is JSON, either as plain text, or as
- * base64url after the prefix `base64-`. It is in one cookie, or in chunks with the names `<name>.0`, `<name>.1` and so
- * on. The session's other fields are not signed, so they are not used.
+ * base64url after the prefix `base64-`. The session is in one cookie, or in several cookies with the names `<name>.0`,
+ * `<name>.1` and so on. The session's other fields are not signed, so they are not used.
  *
  * @param header the Cookie header
  * @param name name of the session cookie
@@ -29,8 +29,8 @@ export function extractAccessToken(header: string | undefined, name: string): st
 }
 
 /**
- * Returns the session's cookies by name. If a name is repeated, the first cookie is used, as in the portal. Empty cookies
- * are omitted, because they mean that the cookie was deleted.
+ * Returns the session's cookies by name. If a name is repeated, the first cookie is used, as in the portal. Empty
+ * cookies are omitted, because an empty cookie is a deleted cookie.
  */
 function collectCookies(header: string, name: string): Map<string, string> {
   const cookies = new Map<string, string>();

@@ -17,8 +17,8 @@ export interface AccessToken {
 }
 
 /**
- * Returns the audience claim (`aud`) of an environment's tokens. It differs between sandbox and production, so that
- * neither environment accepts the other's tokens.
+ * Returns the audience claim (`aud`) of an environment's tokens. Sandbox and production have different audiences, so
+ * that neither environment accepts the other's tokens.
  */
 export function buildAudience(issuer: string, environment: Environment): string {
   return `${issuer}/${environment}/v1`;

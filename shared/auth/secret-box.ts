@@ -10,14 +10,14 @@ export interface SecretBox {
    */
   seal(secret: string): Promise<string>;
   /**
-   * Decrypts a secret with the key whose id is in its header.
+   * Decrypts a secret with the key that the header of the encrypted secret names.
    *
    * @throws {SecretBoxError}
    */
   open(sealed: string): Promise<string>;
 }
 
-/** Thrown if a secret cannot be decrypted, because it is malformed or its key is not configured. */
+/** Thrown if a secret cannot be decrypted, because the encrypted secret is malformed or the key is not configured. */
 export class SecretBoxError extends Error {
   override readonly name = "SecretBoxError";
 }

@@ -12,7 +12,9 @@ export interface SigningKeys {
   kid: string;
   /** Public half of the signing key. */
   publicKey: JWK;
-  /** Public halves of all keys. Retired keys are included, because their signatures must remain verifiable. */
+  /**
+   * Public halves of all keys. Retired keys are included, because signatures by retired keys must remain verifiable.
+   */
   jwks: JSONWebKeySet;
 }
 

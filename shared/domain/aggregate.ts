@@ -1,7 +1,7 @@
 import type { Category, EventOf } from "./events/category.ts";
 import type { NewEventMetadata } from "./events/metadata.ts";
 
-/** An aggregate type: the category of its streams, and the function that folds its events into a state. */
+/** An aggregate type: the category of the streams, and the function that folds the events of a stream into a state. */
 export interface Aggregate<C extends Category, State> {
   category: C;
   /** Returns the state after the next event. The state is undefined before the first event. */

@@ -14,7 +14,7 @@ export function requireExisting<State>(state: State | undefined, what: string): 
 
 /**
  * Requires that an aggregate exists and belongs to the clinic. An aggregate of another clinic is reported as missing,
- * so that its existence is not revealed.
+ * so that the existence of the aggregate is not revealed.
  *
  * @param what name of the aggregate in snake_case, for the error's code and message
  * @throws {DomainError} `<what>_not_found`

@@ -1,7 +1,7 @@
 import { EventStoreDBClient } from "@eventstore/db-client";
 
 /**
- * Creates a client of the event log. It connects on the first call.
+ * Creates a client of the event log. The client connects on the first call.
  *
  * @param url EventStoreDB connection string, `esdb://host:port?tls=false`
  * @param connectionName name of the connection in the server's list of connections

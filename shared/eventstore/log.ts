@@ -26,14 +26,14 @@ export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
   metadata: EventMetadata;
 };
 
-/** An event to append. The event log recognizes an event by its id, so appending it again has no effect. */
+/** An event to append. The event log recognizes an event by its id, so appending the same event again has no effect. */
 export interface NewEvent {
   id: string;
   event: CatalogEvent;
   metadata: NewEventMetadata;
 }
 
-/** Thrown if a stream's last revision is not the expected one, because another writer appended first. */
+/** Thrown if a stream's last revision is not the expected revision, because another writer appended first. */
 export class WrongExpectedRevisionError extends Error {
   override readonly name = "WrongExpectedRevisionError";
 }
@@ -67,7 +67,7 @@ export interface EventLog {
    */
   readLast<Event extends CatalogEvent>(stream: string): Promise<RecordedEvent<Event> | undefined>;
   /**
-   * Appends events to a stream atomically, on the condition that the stream's last revision is the expected one.
+   * Appends events to a stream atomically, on the condition that the stream has the expected last revision.
    *
    * @param expectedRevision `EMPTY_STREAM` for a new stream
    * @returns the log position of the last appended event

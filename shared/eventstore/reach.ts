@@ -34,7 +34,7 @@ export async function requireEventStore(client: EventStoreDBClient, url: string)
   }
 }
 
-/** Removes user, password and options from a connection string, because they may be secret. */
+/** Removes user, password and options from a connection string, because these parts may be secret. */
 function withoutSecrets(url: string): string {
   return url.replace(/\?.*$/s, "").replace(/\/\/.*@/s, "//");
 }

@@ -71,8 +71,8 @@ const CHECKPOINT_INTERVAL = 1_000;
 
 /**
  * Subscribes to the whole log. Items arrive in log order. The subscription throws if the connection is lost, and
- * returns if the server ends it or the signal aborts. Unless the signal aborted, the caller should back off and
- * subscribe again after the last handled position. An unreadable event in a stream of the catalog ends the
+ * returns if the server ends the subscription or the signal aborts. Unless the signal aborted, the caller should back
+ * off and subscribe again after the last handled position. An unreadable event in a stream of the catalog ends the
  * subscription, even if only its type or schema version is unknown. Events in streams of other programs are delivered
  * as `foreign`.
  *

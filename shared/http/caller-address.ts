@@ -1,7 +1,7 @@
 import ipaddr from "ipaddr.js";
 
 /**
- * Returns the address by which rate limits identify a caller. For IPv6 it is the /64 network, because one host
+ * Returns the address by which rate limits identify a caller. For IPv6, this is the /64 network, because one host
  * usually owns a whole /64 network. Returns `unknown` for invalid text.
  */
 export function toCallerAddress(ip: string): string {

@@ -9,9 +9,9 @@ const MAX_BODY_SIZE = "64kb";
 /**
  * Parses a JSON request body into `ctx.request.body`, without validating its shape.
  *
- * @throws {ApiError} 400 `invalid_json` if the body is not JSON in UTF-8; 413 `body_too_large` if it exceeds 64 KiB;
- *   415 `unsupported_media_type` if the headers declare a content type other than JSON, a charset other than UTF-8, or
- *   a compressed body
+ * @throws {ApiError} 400 `invalid_json` if the body is not JSON in UTF-8; 413 `body_too_large` if the body exceeds 64
+ *   KiB; 415 `unsupported_media_type` if the headers declare a content type other than JSON, a charset other than
+ *   UTF-8, or a compressed body
  */
 export function parseJsonBody(): Koa.Middleware {
   const parse = bodyParser({
@@ -54,10 +54,11 @@ function isUtf8Declared(contentType: string): boolean {
 }
 
 /**
- * Checks that a body is valid UTF-8 while the parser reads it. The parser would replace invalid bytes, and the
- * changed text would be stored.
+ * Checks that a body is valid UTF-8 while the parser reads it. The parser would replace invalid bytes, and the changed
+ * text would be stored.
  *
- * @returns a function that returns true if the whole body was valid UTF-8. Call it after the body was read
+ * @returns a function that returns true if the whole body was valid UTF-8. This function must be called after the body
+ *   was read
  */
 function watchUtf8(body: IncomingMessage): () => boolean {
   const decoder = new TextDecoder("utf-8", { fatal: true });

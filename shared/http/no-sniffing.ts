@@ -21,7 +21,7 @@ export class NoSniffingResponse<Request extends IncomingMessage> extends ServerR
 }
 
 /**
- * Adds the header to raw headers, unless they already contain it.
+ * Adds the header to raw headers, unless the raw headers already contain this header.
  *
  * @param raw alternating names and values
  */

@@ -8,7 +8,7 @@ import type { RequestState } from "./app.ts";
  * slow calls can add up. A late handler continues, and its outcome is logged.
  *
  * @param milliseconds time limit, counted from the end of the request's headers
- * @param code error code of the 503. It must mean that the outcome is unknown and that the caller may repeat the
+ * @param code error code of the 503. The code must mean that the outcome is unknown and that the caller may repeat the
  *   request
  */
 export function limitResponseTime(milliseconds: number, code: string): Koa.Middleware<RequestState> {

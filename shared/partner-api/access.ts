@@ -40,7 +40,7 @@ export type FindAccess = (query: {
 /** State of an authorized partner request. */
 export interface PartnerState extends RequestState {
   environment: Environment;
-  /** Id of the application. It is set when the token is verified, before the request is authorized. */
+  /** Id of the application. The id is set when the token is verified, before the request is authorized. */
   applicationId: string;
 }
 

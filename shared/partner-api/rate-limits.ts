@@ -58,8 +58,8 @@ export function limitAddress(limiter: RateLimiter): Koa.Middleware<RequestState>
 
 /**
  * Counts refused requests that no other rate limit has counted: by application if the token was valid, otherwise by
- * address. All responses therefore contain rate limit headers, except during an outage. This limits the guessing of
- * tokens, clinics and paths.
+ * address. All responses therefore contain rate limit headers, except during an outage. Counting these requests limits
+ * the guessing of tokens, clinics and paths.
  */
 export function countRefusals(limiter: RateLimiter): Koa.Middleware<RequestState & Partial<PartnerState>> {
   return async (ctx, next) => {

@@ -31,7 +31,7 @@ export const createAppointmentRequest = z.strictObject({
 });
 
 /**
- * Schema of the Idempotency-Key header. Its value is printable ASCII with spaces, as in a string of HTTP structured
+ * Schema of the Idempotency-Key header. The value is printable ASCII with spaces, as in a string of HTTP structured
  * fields. Quotes are part of the key.
  */
 export const idempotencyKey = z

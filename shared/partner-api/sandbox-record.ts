@@ -2,7 +2,7 @@ import { z } from "zod";
 
 const uuid = z.guid();
 
-/** Schema of a sandbox in the partner API. Its lists are sorted by name, then by id. */
+/** Schema of a sandbox in the partner API. All lists in the record are sorted by name, then by id. */
 export const sandboxRecord = z.strictObject({
   clinicId: uuid.describe("Id of the sandbox's clinic, for the clinic header of other operations."),
   generation: z.int().min(1).describe("Number of the current fixture. It starts at 1, and each reset increases it."),

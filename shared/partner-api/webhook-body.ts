@@ -9,7 +9,7 @@ import { type PartnerAppointment, toPartnerAppointment } from "./appointment-rec
 
 /** Fields of every webhook body. */
 interface Envelope {
-  /** Id of the event. It is the same for all endpoints that receive the event. */
+  /** Id of the event. All endpoints that receive the event receive the same id. */
   id: string;
   apiVersion: "v1";
   createdAt: string;

@@ -22,7 +22,7 @@ export interface PartnerHeader {
 
 type Headers = Readonly<Record<string, PartnerHeader>>;
 
-/** Declaration of an operation that changes data: its request, response and errors. */
+/** Declaration of the request, response and errors of an operation that changes data. */
 export interface PartnerWrite {
   description: string;
   /** Schema of the JSON body; undefined if the operation reads no body. */

@@ -14,8 +14,8 @@ export interface CounterAddition {
 const NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
 
 /**
- * Statement that counts requests. If the window has ended, it starts a new window. If the row is missing, it
- * continues the caller's last known window.
+ * Statement that counts requests. If the window has ended, the statement starts a new window. If the row is missing,
+ * the statement continues the caller's last known window.
  */
 const ADD_STATEMENT = {
   name: "count requests",
@@ -29,8 +29,8 @@ const ADD_STATEMENT = {
 };
 
 /**
- * Statement that removes counters whose windows ended at least a minute ago. It skips rows that another process is
- * removing.
+ * Statement that removes counters whose windows ended at least a minute ago. The statement skips rows that another
+ * process is removing.
  */
 const REMOVE_STATEMENT = {
   name: "remove ended counters",

@@ -26,8 +26,8 @@ export class Windows {
   }
 
   /**
-   * Resets the number of uncounted requests of a key, and returns the former number. The caller adds these requests in
-   * Postgres.
+   * Resets the number of uncounted requests of a key, and returns the former number. The caller adds these requests to
+   * the count in Postgres.
    */
   takeUncounted(key: string): number {
     const window = this.find(key);
@@ -36,7 +36,7 @@ export class Windows {
     return uncounted;
   }
 
-  /** Restores the number of uncounted requests of a key, after they could not be added in Postgres. */
+  /** Restores the number of uncounted requests of a key after Postgres could not add these requests to the count. */
   restoreUncounted(key: string, uncounted: number): void {
     const window = this.find(key);
     if (window) window.uncounted += uncounted;

@@ -133,7 +133,7 @@ export const settings = {
 export type Settings = typeof settings;
 export type Config<Name extends keyof Settings> = { [Key in Name]: z.output<Settings[Key]> };
 
-/** Thrown if settings are missing or invalid. The message names all of them. */
+/** Thrown if settings are missing or invalid. The message names all these settings. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
 }

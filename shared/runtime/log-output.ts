@@ -4,7 +4,7 @@ import fs from "node:fs";
 const MAX_WAITING_CHARACTERS = 1_048_576;
 
 /**
- * Delay before a failed write is repeated. The delay is shorter for a full pipe, because its reader frees space
+ * Delay before a failed write is repeated. The delay is shorter for a full pipe, because the pipe's reader frees space
  * continuously. Milliseconds.
  */
 const RETRY_DELAY_MS = 500;

@@ -1,6 +1,9 @@
 import type { DestinationFault } from "./destination.ts";
 
-/** Error codes of delivery attempts, with descriptions for partners. Codes are stable, but codes may be added. */
+/**
+ * Error codes of delivery attempts, with descriptions for partners. Existing codes never change, but new codes may be
+ * added.
+ */
 export const attemptErrors = {
   lookup_failed: "The host name could not be resolved, or has no address. The request was not sent.",
   connection_refused: "The receiver refused the connection. The request was not sent.",

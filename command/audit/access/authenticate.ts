@@ -5,13 +5,13 @@ import { ApiError } from "../../../shared/http/api-error.ts";
 import { loadAggregate } from "../../handling/handle.ts";
 import { readCredential } from "../../operations/auditor-operations.ts";
 
-/** Hash to compare with if the auditor is unknown, so that the response time does not reveal which auditors exist. */
+/** Hash that is compared if the auditor is unknown, so that the response time does not reveal which auditors exist. */
 const DUMMY_HASH = "0".repeat(64);
 
 /**
  * Returns the auditor whose credential a request carries. Each request reads the event log, so a revocation takes
- * effect with the next request. Every invalid credential causes the same error after one read of the log and one
- * comparison, whether it is unknown, wrong, revoked or expired.
+ * effect with the next request. An unknown, wrong, revoked or expired credential causes the same error after the same
+ * work: one read of the log and one comparison.
  *
  * @param authorization value of the Authorization header
  * @param now milliseconds since 1970

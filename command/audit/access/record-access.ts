@@ -9,13 +9,13 @@ export interface Access {
   /** Id of the auditor; null for an operator who uses the command line. */
   auditorId: string | null;
   action: AuditAction;
-  /** Parameters of the query as the caller sent them. Undefined members are not recorded. */
+  /** Parameters of the query as sent by the caller. Undefined parameters are not recorded. */
   query: Record<string, unknown>;
 }
 
 /**
- * Appends an access to the event log. Call it before the query runs. If the access cannot be recorded, no data may be
- * returned.
+ * Appends an access to the event log. Must be called before the query runs. If the access cannot be recorded, no data
+ * may be returned.
  *
  * @param context the actor, time and request
  * @returns the id of the access

@@ -4,9 +4,9 @@ import type { AuditEvent } from "../log/audit-event.ts";
 export type IsVisible = (event: AuditEvent) => boolean;
 
 /**
- * Creates the filter that limits a reader to events of certain clinics. An event is visible if it names one or more
- * clinics, all of them permitted. Events that name no clinic, such as those of applications and auditors, are visible
- * only to a reader without a limit.
+ * Creates the filter that limits a reader to events of certain clinics. An event that names clinics is visible if all
+ * these clinics are permitted. Events that name no clinic, such as those of applications and auditors, are visible only
+ * to a reader without a limit.
  *
  * @param clinicIds ids of the permitted clinics; null if the reader may see all events
  */

@@ -17,7 +17,9 @@ export interface CommandOptions {
   [field: string]: unknown;
 }
 
-/** Query field by command-line option, for options whose name differs from the name of the field. */
+/**
+ * By command-line option, the name of the query field. Contains only options whose names differ from the field names.
+ */
 const FIELD_BY_OPTION: Record<string, string> = { doneBy: "actor" };
 const OPTION_BY_FIELD: Record<string, string> = { actor: "doneBy" };
 
@@ -44,8 +46,8 @@ export function readQuery<Schema extends z.ZodType>(
  * Records an access in the event log and then runs the query.
  *
  * @param access.query parameters of the query, which are recorded with the access
- * @throws {LogUnavailableError} if the query cannot read the event log, or if the access cannot be recorded. Without a
- *   recorded access, the query does not run.
+ * @throws {LogUnavailableError} if the query cannot read the event log, or if the access cannot be recorded. If the
+ *   access cannot be recorded, the query does not run.
  */
 export function withAuditedAccess<Result>(
   terminal: AuditTerminal,

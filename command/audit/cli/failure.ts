@@ -8,7 +8,7 @@ export class NotFoundError extends Error {
   override readonly name = "NotFoundError";
 }
 
-/** The export is altered, incomplete, or not the expected one. */
+/** The export is altered or incomplete, or is not the expected export. */
 export class NotVerifiedError extends Error {
   override readonly name = "NotVerifiedError";
 }

@@ -33,7 +33,9 @@ function formatExample(args: string): string {
   return `\nExample:\n  npm run audit -- ${args}`;
 }
 
-/** Adds a command with the options that all audited commands share. Each run is recorded as an access. */
+/**
+ * Adds a command with the options that all audited commands share. Each run of the command is recorded as an access.
+ */
 function addAuditedCommand(program: Program, name: string): Program {
   return program
     .command(name)

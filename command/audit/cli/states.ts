@@ -14,12 +14,12 @@ import { type CommandOptions, isVisibleToOperator, readQuery, withAuditedAccess 
 import { NotFoundError } from "./failure.ts";
 import { type AuditTerminal, escapeControlCharacters, truncateLine } from "./terminal.ts";
 
-/** Prints the state of a stream at a point in its history. */
+/** Prints the state of a stream at a point in the stream's history. */
 export function showState(options: CommandOptions, terminal: AuditTerminal): Promise<void> {
   return showResult("state", stateQuery, getStateAt, formatState, options, terminal);
 }
 
-/** Prints the differences between two points in the history of a stream. */
+/** Prints the differences between the states of a stream at two points in the stream's history. */
 export function showDiff(options: CommandOptions, terminal: AuditTerminal): Promise<void> {
   return showResult("diff", diffQuery, compareStates, formatDiff, options, terminal);
 }
@@ -40,7 +40,10 @@ async function showResult<Query extends { stream: string }, Result>(
   });
 }
 
-/** Prints the events of a stream with their changes. On a terminal, each key press prints the next event. */
+/**
+ * Prints each event of a stream with the fields that the event changed. On a terminal, each key press prints the next
+ * event.
+ */
 export async function showReplay(
   { actor, json, all, ...options }: CommandOptions & { all?: boolean },
   terminal: AuditTerminal,

@@ -3,14 +3,14 @@ import { escapeControlCharacters, truncateLine } from "./terminal.ts";
 
 interface Column {
   title: string;
-  /** Width on a terminal, in characters. Longer text is truncated. */
+  /** Width of the column on a terminal, in characters. Longer text is truncated. */
   width: number;
-  /** Width in a file or pipe, in characters; default: `width`. Longer text is printed in full. */
+  /** Width of the column in a file or pipe, in characters; default: `width`. Longer text is printed in full. */
   fileWidth?: number;
   toText: (event: AuditEvent) => string;
 }
 
-/** The most important columns come first, because a narrow terminal truncates the line at its right end. */
+/** The most important columns come first, because lines are truncated on the right to fit a narrow terminal. */
 const COLUMNS: Column[] = [
   { title: "OCCURRED", width: 24, toText: ({ occurredAt }) => occurredAt ?? "unknown" },
   { title: "EVENT", width: 30, toText: ({ type }) => type },

@@ -31,7 +31,7 @@ const expectedExport = z.object({
  * expected clinic or range, a genuine export of another clinic or range is not verified.
  *
  * @throws {InputError} for an invalid option or an unreadable file
- * @throws {NotVerifiedError} for an export that is altered, incomplete, or not the expected one
+ * @throws {NotVerifiedError} for an export that is altered or incomplete, or that is not the expected export
  */
 export async function verifyFile(
   file: string,

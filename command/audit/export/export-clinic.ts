@@ -22,8 +22,8 @@ export const exportQuery = z
 export type ExportQuery = z.output<typeof exportQuery>;
 
 /**
- * Returns which limit of the range is in the future, if any. Such a range is refused, because it may still get events
- * that an export would not contain.
+ * Returns which limit of the range is in the future, if any. A range with a future limit is refused, because events may
+ * be added to the range after the export.
  *
  * @param now milliseconds since 1970
  */
@@ -88,7 +88,7 @@ async function* generateLines(
 }
 
 /**
- * Returns true if the clinic is the only one that the event names. An export omits events that name several clinics.
+ * Returns true if the event names this clinic and no other clinic. An export omits events that name several clinics.
  */
 function isOnlyOfClinic(clinicId: string, event: AuditEvent): boolean {
   return getClinicIds(event).length > 0 && createVisibilityFilter([clinicId])(event);

@@ -9,18 +9,21 @@ const eventReference = z.strictObject({
   id: z.string(),
 });
 
-/** Signed description of an export. It forms the last line of the file. */
+/** Signed description of an export, in the last line of the file. */
 export const manifest = z.strictObject({
   format: z.literal(EXPORT_FORMAT),
   clinicId: z.guid(),
-  /** Range of storage times: `from` is inclusive, null for the start of the log; `to` is exclusive. */
+  /** Range of storage times. `from` is inclusive, or null for the start of the log. `to` is exclusive. */
   stored: z.strictObject({ from: instant.nullable(), to: instant }),
   count: z.int().min(0),
   first: eventReference.nullable(),
   last: eventReference.nullable(),
   /** The last link of the hash chain. */
   chain: sha256Hex,
-  /** Shortened links of the hash chain. If an attacker recomputed the chain, they locate the first changed line. */
+  /**
+   * Shortened links of the hash chain. If an attacker recomputed the chain, the shortened links locate the first
+   * changed line.
+   */
   marks: z.strictObject({
     every: z.int().min(1),
     links: z.array(z.string().regex(/^[0-9a-f]{16}$/, "must be 16 hex digits")),

@@ -1,6 +1,6 @@
 /**
- * Shortened links of a hash chain, one per interval of lines. Marks locate the first difference between two chains.
- * They are too short to prove that two chains are equal.
+ * Marks: shortened links of a hash chain, one link per interval of lines. Marks locate the first difference between two
+ * chains. They are too short to prove that two chains are equal.
  */
 export interface Marks {
   /** Number of lines from one mark to the next: 1, or a power of 2 for a long export. */
@@ -15,7 +15,7 @@ const MAX_MARKS = 4_096;
 const MARK_LENGTH = 16;
 
 /**
- * Collects the marks of a hash chain as its links are added. If the number of marks exceeds the maximum, every second
+ * Collects marks while the links of a hash chain are added. If the number of marks exceeds the maximum, every second
  * mark is dropped and the interval doubles.
  */
 export function createMarkCollector(maxMarks = MAX_MARKS): { add(link: string): void; getMarks(): Marks } {

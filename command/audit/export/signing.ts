@@ -9,7 +9,7 @@ export const SIGNATURE_TYPE = "audit-export+jws";
 export interface ExportSigner {
   /** Returns a compact JWS of the text. Its header contains the public key. The algorithm is EdDSA. */
   sign(text: string): Promise<string>;
-  /** Public keys, including retired keys, because the exports that they signed must remain verifiable. */
+  /** Public keys, including retired keys, because exports that were signed with retired keys must remain verifiable. */
   jwks: JSONWebKeySet;
   /** Thumbprint (RFC 7638, SHA-256) of the signing key. */
   thumbprint: string;

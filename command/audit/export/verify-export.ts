@@ -6,11 +6,13 @@ import { createMarkCollector, findFirstDifference } from "./marks.ts";
 import { SIGNATURE_TYPE } from "./signing.ts";
 import { type GetTrustedKey, UntrustedKeyError } from "./verify-key.ts";
 
-/** Result of a verification: the manifest of a genuine export, or the first wrong line and its problem. */
+/**
+ * Result of a verification: the manifest of a genuine export, or the first wrong line and the problem with that line.
+ */
 export type Verdict = { ok: true; manifest: Manifest } | ({ ok: false } & ExportFault);
 
 interface ExportFault {
-  /** Number of the first wrong line, from 1. */
+  /** Number of the first wrong line, counted from 1. */
   line: number;
   problem: string;
 }
@@ -37,13 +39,13 @@ interface ReadSummary {
 }
 
 /**
- * Verifies that an export is complete and unaltered, using only its lines and the trusted keys.
+ * Verifies that an export is complete and unaltered, using only the lines of the export and the trusted keys.
  *
  * The result names the first line that does not fit the hash chain. If an attacker recomputed the whole chain, the
  * lines fit each other but not the signed marks. The marks then locate the first changed line: exactly in an export of
  * up to 4,096 events, otherwise within a few lines.
  *
- * @param lines each line with its line ending, if it has one
+ * @param lines each line including the line ending, if any
  * @param expected compared with the signed manifest after all lines are verified
  */
 export async function verifyExport(
@@ -76,7 +78,7 @@ export async function verifyExport(
   return problem === undefined ? { ok: true, manifest: result } : rejectNextLine(problem);
 }
 
-/** Returns the differences between a verified manifest and the expected export; undefined if there is none. */
+/** Returns the differences between a verified manifest and the expected export; undefined if there are none. */
 function describeDifferences({ clinicId, stored }: Manifest, { clinic, from, to }: ExpectedExport): string | undefined {
   const differences: string[] = [];
   if (clinic !== undefined && clinicId !== clinic)
@@ -140,7 +142,10 @@ async function verifyManifestLine(
   return checked.data;
 }
 
-/** Locates the first changed line of a file whose lines fit each other, but whose hash chain is not the signed one. */
+/**
+ * Locates the first changed line of a file whose lines fit each other, but whose hash chain differs from the signed
+ * hash chain.
+ */
 function locateChange(signedMarks: Manifest["marks"], { collector }: ReadSummary): ExportFault {
   const { first, last } = findFirstDifference(signedMarks, collector.getMarks());
   const changed = first === last ? "the line was" : `a line from here up to line ${last} was`;

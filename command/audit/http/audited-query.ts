@@ -28,7 +28,7 @@ export function readQuery<Schema extends z.ZodType>(query: AuditContext["query"]
 }
 
 /**
- * Records the access of the auditor who sends the request. Call it before the query runs.
+ * Records the access of the auditor who sends the request. Must be called before the query runs.
  *
  * @param query the parameters to record; default: all parameters of the request
  * @returns the id of the access

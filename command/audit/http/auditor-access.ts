@@ -20,7 +20,7 @@ const MAX_REQUESTS_PER_MINUTE = 240;
 
 /**
  * Maximum number of invalid credentials that one address may send per minute. The limit protects the event log, which
- * is read for each invalid credential. It need not prevent guessing, because a credential has 256 random bits.
+ * is read for each invalid credential. The limit need not prevent guessing, because a credential has 256 random bits.
  */
 const MAX_INVALID_CREDENTIALS_PER_MINUTE = 300;
 

@@ -51,7 +51,7 @@ export function createScanSlots(limits = SCAN_SLOT_LIMITS): TakeSlot {
  * Takes a slot and streams lines as the response. When the response ends or the client disconnects, the slot is
  * released and the signal aborts, which ends the scan.
  *
- * @param start starts the query and returns its lines; the query must end when the given signal aborts
+ * @param start starts the query and returns the lines of the result; the query must end when the given signal aborts
  * @throws {ApiError} 429 `too_many_scans`
  */
 export async function streamWithSlot(

@@ -7,20 +7,20 @@ import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-que
 import type { AuditDependencies } from "./events.ts";
 import { streamWithSlot, type TakeSlot } from "./scan-slots.ts";
 
-/** State queries have their own slots, so that scans do not delay them. */
+/** State queries have separate slots, so that scans do not delay them. */
 type StateDependencies = AuditDependencies & { takeStateSlot: TakeSlot };
 
-/** GET /audit/v1/state: the state of a stream at a point in its history. */
+/** GET /audit/v1/state: the state of a stream at a point in the stream's history. */
 export function sendState(dependencies: StateDependencies): AuditHandler {
   return sendQueryResult(dependencies, "state", stateQuery, getStateAt);
 }
 
-/** GET /audit/v1/diff: the differences between two points in the history of a stream. */
+/** GET /audit/v1/diff: the differences between the states of a stream at two points in the stream's history. */
 export function sendDiff(dependencies: StateDependencies): AuditHandler {
   return sendQueryResult(dependencies, "diff", diffQuery, compareStates);
 }
 
-/** Throws the same 404 for a stream that the auditor may not see as for a stream that does not exist. */
+/** Throws a 404 error that is the same whether the stream does not exist or the auditor may not see the stream. */
 function sendQueryResult<Schema extends z.ZodType>(
   { log, client, takeStateSlot }: StateDependencies,
   action: AuditAction,
@@ -42,7 +42,10 @@ function sendQueryResult<Schema extends z.ZodType>(
   };
 }
 
-/** GET /audit/v1/replay: each event of a stream with its changes and the resulting state, one per line. */
+/**
+ * GET /audit/v1/replay: each event of a stream, the fields that the event changed, and the resulting state; one event
+ * per line.
+ */
 export function streamReplay({ log, client, takeSlot }: AuditDependencies): AuditHandler {
   return async (ctx) => {
     const { stream } = readQuery(ctx.query, replayQuery);

@@ -6,7 +6,7 @@ import type { AuditContext } from "./audited-query.ts";
 /** Interval between progress lines, if the client requested progress. */
 const PROGRESS_INTERVAL_MS = 1_000;
 
-/** Time after which a client that reads nothing is disconnected, to free its scan slot. */
+/** Time after which a client that reads nothing is disconnected, to free the client's scan slot. */
 const STALL_TIMEOUT_MS = 120_000;
 
 export interface LineStream {

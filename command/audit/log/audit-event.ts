@@ -13,7 +13,7 @@ export interface AuditEvent {
   revision: number;
   id: string;
   type: string;
-  /** Time of the event, as reported by its writer. */
+  /** Time of the event, as reported by the program that wrote the event. */
   occurredAt: Instant | null;
   /** Time at which the log stored the event. */
   storedAt: Instant;
@@ -42,7 +42,7 @@ export interface LogEvent {
 /**
  * Converts a stored event. If this release cannot read the event, the result contains the reason.
  *
- * @param position log position; required only if the event contains no position
+ * @param position log position; required only if the stored event contains no position
  */
 export function toLogEvent(event: RecordedEvent, position = event.position?.commit): LogEvent {
   const metadata = eventMetadata.safeParse(event.metadata).data;

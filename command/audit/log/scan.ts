@@ -64,8 +64,8 @@ export async function readLogEnd(client: EventStoreDBClient): Promise<bigint> {
 }
 
 /**
- * Yields the events of the log from its start to a position, as fast as the consumer reads them. If the signal aborts,
- * the scan ends without an error.
+ * Yields the events from the start of the log to a log position, as fast as the consumer reads them. If the signal
+ * aborts, the scan ends without an error.
  *
  * @throws {LogUnavailableError} if the event log fails, stops sending events, or ends the subscription early
  */

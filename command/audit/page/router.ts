@@ -17,7 +17,10 @@ const PAGE_HEADERS = {
   "Cache-Control": "no-cache",
 };
 
-/** Serves the audit page at GET /audit. The page contains no data. It requests data with the auditor's credential. */
+/**
+ * Serves the audit page at GET /audit. The page itself contains no data. The page requests data with the auditor's
+ * credential.
+ */
 export function createPageRouter(): Router<RequestState> {
   const router = createRouter<RequestState>();
   servePages(router, readSite(), PAGE_HEADERS);

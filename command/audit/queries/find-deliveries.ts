@@ -3,12 +3,12 @@ import { z } from "zod";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { getCategoryName, streamField } from "./query-fields.ts";
 
-/** Query for deliveries by the stream of a delivered event, of an endpoint, or of a delivery. */
+/** Query that finds deliveries by a stream: the stream of a delivered event, an endpoint or a delivery. */
 export const deliveriesQuery = z.strictObject({ stream: streamField });
 
-/** Maximum number of deliveries in a response. The newest are returned. */
+/** Maximum number of deliveries in a response. The newest deliveries are returned. */
 const MAX_DELIVERIES = 200;
-/** Maximum number of attempts of each delivery in a response. The newest are returned. */
+/** Maximum number of attempts of each delivery in a response. The newest attempts are returned. */
 const MAX_ATTEMPTS_PER_DELIVERY = 50;
 
 const attemptsSql = `SELECT json_agg(json_build_object('number', t.number, 'startedAt', rfc3339(t.started_at),
@@ -33,7 +33,8 @@ const statements = {
 };
 
 /**
- * Finds the deliveries that belong to a stream and to the permitted clinics, newest first, each with its attempts.
+ * Finds the deliveries of a stream that belong to the permitted clinics. The newest delivery comes first. Each delivery
+ * includes its attempts.
  *
  * @param stream stream of the delivered event, of an endpoint, or of a delivery
  * @param clinicIds ids of the permitted clinics; null for all clinics

@@ -28,8 +28,8 @@ interface TimeRange {
 }
 
 /**
- * Returns true if a time range can contain events. An empty range is refused, because the auditor could mistake the
- * empty list for a result.
+ * Returns true if a time range can contain events. A range that cannot contain events is refused, because the auditor
+ * could conclude that no events match the filters.
  */
 export function isRangeNotEmpty({ from, to }: TimeRange): boolean {
   return from === undefined || to === undefined || from < to;
@@ -44,7 +44,7 @@ const filterSchema = z.object(filterFields);
  *
  * @param filter.from inclusive
  * @param filter.to exclusive
- * @param filter.actor `type:id`, or an id of any actor type
+ * @param filter.actor `type:id`, or only an id, which then matches actors of any type
  */
 export function createEventFilter({ from, to, by, type, actor }: z.output<typeof filterSchema>) {
   const types = type && new Set<string>(type);
@@ -58,7 +58,7 @@ export function createEventFilter({ from, to, by, type, actor }: z.output<typeof
   };
 }
 
-/** Returns the time that a filter compares. If the event has no occurrence time, returns its storage time. */
+/** Returns the time that a filter compares. If the event has no occurrence time, returns the event's storage time. */
 export function getEventTime({ occurredAt, storedAt }: AuditEvent, by: TimeBasis): string {
   return by === "stored" ? storedAt : (occurredAt ?? storedAt);
 }

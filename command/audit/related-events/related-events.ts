@@ -22,12 +22,13 @@ export class TooManyRelatedEventsError extends Error {
  * Creates a predicate that finds the events related to a subject in one pass over the log:
  *
  * - Clinic: all events that name the clinic.
- * - Correlation id: all events of the request, with their direct and indirect consequences.
- * - Auditor: the events of the auditor's stream, and all accesses of the auditor.
+ * - Correlation id: all events of the request, and the direct and indirect consequences of these events.
+ * - Auditor: the events of the auditor's stream, and all accesses by the auditor.
  * - Appointment, customer, animal or application: all events whose data contains the id, and all later events of the
- *   streams that start with such an event. Also the webhook deliveries of all these events, and their direct and
- *   indirect consequences. The ids of appointments, of a customer's animals, and of an application's installations and
- *   endpoints are followed in the same way. Actions of an application are related to the application.
+ *   streams that start with such an event. The webhook deliveries of all these events are also related, and so are all
+ *   direct and indirect consequences of the events. The ids of appointments, of a customer's animals, and of an
+ *   application's installations and endpoints are followed in the same way. Actions of an application are related to
+ *   the application.
  *
  * An access is related to the auditor and to the request, not to the records that the auditor viewed.
  *
@@ -63,7 +64,7 @@ function isActor({ actor }: AuditEvent, type: string, id: string): boolean {
   return actor?.type === type && actor.id === id;
 }
 
-/** Creates a predicate for the events that another predicate selects, and for their consequences. */
+/** Creates a predicate for the events that another predicate selects, and for the consequences of these events. */
 function followConsequences(maxIds: number, isSelected: (event: AuditEvent) => boolean): IsRelated {
   const eventIds = new Set<string>();
   return (event) => {
@@ -74,8 +75,8 @@ function followConsequences(maxIds: number, isSelected: (event: AuditEvent) => b
 }
 
 /**
- * Creates a predicate for the events that contain a followed id, for the streams that start with such an event, and for
- * their deliveries and consequences.
+ * Creates a predicate that selects events that contain a followed id, all events of a stream that starts with such an
+ * event, and the deliveries and consequences of selected events.
  *
  * @param idFields by event type, the field that contains a further id to follow
  * @param isAlsoRelated selects further events
@@ -101,7 +102,10 @@ function followStreams(
   });
 }
 
-/** Returns true for the first event of an object. A sandbox reset names many objects, but is not their first event. */
+/**
+ * Returns true for the first event of an object. A sandbox reset names many objects, but is not the first event of any
+ * object.
+ */
 function isFirstOfObject({ revision, type }: AuditEvent): boolean {
   return revision === 0 && type !== "SandboxReset";
 }
@@ -110,7 +114,10 @@ function isDelivery({ stream }: AuditEvent): boolean {
   return stream.startsWith("webhookDelivery-");
 }
 
-/** Returns the stream of the event that a webhook delivery contains. Returns undefined for events of other objects. */
+/**
+ * Returns the stream of the event that a webhook delivery contains. Returns undefined for an event that does not belong
+ * to a webhook delivery.
+ */
 function getSourceStream({ data }: AuditEvent): string | undefined {
   const stream = getMember(getMember(data, "source"), "stream");
   return typeof stream === "string" ? stream : undefined;

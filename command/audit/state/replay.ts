@@ -9,21 +9,24 @@ import { getFold } from "./folds.ts";
 
 export const replayQuery = z.strictObject({ stream: streamField });
 
-/** An event with its changes and the resulting state. */
+/** An event, the fields that the event changed, and the resulting state. */
 export interface ReplayStep {
   event: AuditEvent;
   changes: Change[];
   state: unknown;
 }
 
-/** Yields each event of a stream with its changes and the resulting state. Throws the errors of {@link foldStream}. */
+/**
+ * Yields each event of a stream, with the fields that the event changed and the resulting state. Throws the errors of
+ * {@link foldStream}.
+ */
 export async function* replayStream(stream: string, readOptions: StreamReadOptions): AsyncGenerator<ReplayStep, void> {
   for await (const { event, before, after } of foldStream(stream, readOptions)) {
     yield { event, changes: findChanges(before, after), state: after ?? null };
   }
 }
 
-/** An event with the states before and after it. The state before the first event is undefined. */
+/** An event, and the states of the stream before and after the event. The state before the first event is undefined. */
 export interface StateTransition {
   event: AuditEvent;
   before: unknown;

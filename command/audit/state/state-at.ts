@@ -25,9 +25,9 @@ type LastEvent = Pick<AuditEvent, "revision" | "position" | "type" | "occurredAt
 
 export interface StreamState {
   stream: string;
-  /** Last event folded into the state; null at a point before the first event. */
+  /** Last event that was folded into the state; null if the point is before the first event. */
   last: LastEvent | null;
-  /** Null if the reader may see no event up to the point. */
+  /** Null if the reader may not see any event up to the point. */
   state: unknown;
 }
 
@@ -39,8 +39,8 @@ export interface StateDiff {
 }
 
 /**
- * Returns the state of a stream at a point in its history, computed by the service's own code. If the point is a time,
- * folds the events that had occurred (or had been stored) by then, in stream order.
+ * Returns the state of a stream at a point in the stream's history, computed by the service's own code. If the point is
+ * a time, folds the events that had occurred (or had been stored) by then, in stream order.
  *
  * @returns undefined if the stream does not exist, or if the reader may see none of its events
  * @throws {UnreadableStreamError} if this release cannot read an event of the stream
@@ -53,8 +53,8 @@ export async function getStateAt(query: StateQuery, readOptions: StreamReadOptio
 }
 
 /**
- * Returns the differences between the states of a stream at two points in its history. Returns undefined and throws
- * errors as {@link getStateAt} does.
+ * Returns the differences between the states of a stream at two points in the stream's history. Returns undefined and
+ * throws errors as {@link getStateAt} does.
  */
 export async function compareStates(query: DiffQuery, readOptions: StreamReadOptions): Promise<StateDiff | undefined> {
   const { stream, by } = query;

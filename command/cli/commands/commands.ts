@@ -11,7 +11,7 @@ import { installationCommands } from "./installation-commands.ts";
 import { partnerCommands } from "./partner-commands.ts";
 import { peopleCommands } from "./people-commands.ts";
 
-/** All operator commands, in the order of the help. */
+/** All operator commands, in the order of the help text. */
 export const commands: Command[] = [
   ...clinicCommands,
   ...peopleCommands,

@@ -20,7 +20,7 @@ export interface PrintedResult {
   events: number;
   /** Log position of the last appended event. */
   position: bigint | undefined;
-  /** By name: other generated ids, and values that are shown only once, such as a client secret. */
+  /** By name, other generated ids and values that are shown only once, such as a client secret. */
   extraValues: Record<string, string>;
 }
 

@@ -9,7 +9,9 @@ export interface Option<Schema extends z.ZodType = z.ZodType> {
   help: string;
   /** Placeholder for the value in the help text; undefined for a flag, which has no value. */
   placeholder: string | undefined;
-  /** Converts text of the command line to the JSON type that the schema expects. Returns unsuitable text unchanged. */
+  /**
+   * Converts text from the command line to the JSON type that the schema expects. Returns unsuitable text unchanged.
+   */
   fromText(given: string): unknown;
   /** If true, the command line generates an omitted id. */
   isGenerated: boolean;
@@ -29,7 +31,9 @@ export function defineTextOption<Schema extends z.ZodType>(schema: Schema, help:
   return createOption(schema, help, placeholder, (given) => given);
 }
 
-/** Defines an option with an optional text: null if the option is omitted or, on the command line, empty. */
+/**
+ * Defines an option with an optional text. The value is null if the option is omitted or, on the command line, empty.
+ */
 export function defineNullableTextOption<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
   return createOption(schema.nullable().default(null), help, placeholder, toNullIfEmpty);
 }

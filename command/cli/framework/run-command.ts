@@ -3,7 +3,7 @@ import { type Command, type PrintedResult, toOptionProblems } from "./command.ts
 import { formatProblems, InputError } from "./failure.ts";
 import { createOperatorContext, withEventLog } from "./operator.ts";
 
-/** Texts of the options on the command line, by option name in camelCase. Flags are true. */
+/** Option values as typed on the command line, by option name in camelCase. The value of a flag is true. */
 export type RawOptions = Record<string, string | boolean | undefined>;
 
 type CommandName = Pick<Command, "noun" | "verb">;

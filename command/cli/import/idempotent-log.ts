@@ -11,7 +11,7 @@ export class AlreadyAppliedError extends Error {
 export interface RepeatableCommand {
   /** Stream that the command changes. */
   stream: string;
-  /** Id of the command, the same in every run. It is the `$causationId` of the command's events. */
+  /** Id of the command, the same in every run. The command's events have this id as their `$causationId`. */
   causationId: string;
   /** Returns true if a later command of the same list caused the event with this metadata. */
   isCausedByLaterCommand(metadata: EventMetadata): boolean;
@@ -20,10 +20,11 @@ export interface RepeatableCommand {
 /**
  * Creates an event log on which a command takes effect at most once. The command's stream is read before any rule is
  * checked. If the stream contains an event of the command or of a later command in the list, the command was applied.
- * Rules are then not checked, so a clinic that was closed later causes no refusal. Every read of the stream repeats the
- * check, because an append that timed out may still arrive.
+ * Rules are then not checked, so the command is not refused even if the clinic was closed later. Every read of the
+ * stream repeats the check, because an append that timed out may still arrive.
  *
- * @throws {AlreadyAppliedError} if the command was applied; any later read of the command's stream throws it too
+ * @throws {AlreadyAppliedError} if the command was applied; each later read of the command's stream throws the same
+ *   error
  * @throws {LogUnavailableError}
  */
 export async function createIdempotentEventLog(log: EventLog, command: RepeatableCommand): Promise<EventLog> {

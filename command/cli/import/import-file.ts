@@ -10,7 +10,7 @@ import { createImportReport, type ImportReport } from "./import-report.ts";
 import { applyLines, type ImportOutcome, type ImportSurvey } from "./import-run.ts";
 import { createRetryingEventLog } from "./retrying-log.ts";
 
-/** Maximum number of lines of a file. It limits the memory for the line ids, about 200 bytes per line. */
+/** Maximum number of lines of a file. The maximum limits the memory for the line ids, about 200 bytes per line. */
 const MAX_LINES = 1_000_000;
 
 /** Default time limit for the retries while the event log is unavailable. Seconds. */
@@ -25,9 +25,9 @@ export interface ImportOptions {
 }
 
 /**
- * Applies the commands of a file of JSON lines. A line that is invalid or refused is reported with its number, and the
- * import continues. Lines that change the same object as a failed line are not applied. A second import of the same
- * file changes nothing. To finish a stopped or killed import, run it again.
+ * Applies the commands of a file of JSON lines. A line that is invalid or refused is reported with its line number, and
+ * the import continues. Lines that change the same object as a failed line are not applied. A second import of the same
+ * file changes nothing. To finish a stopped or killed import, import the same file again.
  *
  * @param name path of the file, or `-` for standard input
  * @param options.dryRun checks every line without writing

@@ -11,7 +11,7 @@ const ID_NAMESPACE = "d8a1f6f2-5b0d-4b6e-9c3a-2f7e1c9b4a60";
 export interface CommandLine {
   command: Command;
   prepared: PreparedCommand;
-  /** Content of the line, independent of the order of the options. The line's id is derived from it. */
+  /** Content of the line, independent of the order of the options. The line's id is derived from this content. */
   contentKey: string;
 }
 

@@ -4,10 +4,10 @@ import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { InputError } from "../framework/failure.ts";
 
-/** A non-blank line: its number in the file, from 1, and its text or the reason why the line is unreadable. */
+/** A non-blank line, with the line number (from 1) and either the text or the reason why the line is unreadable. */
 export type Line = { number: number; text: string } | { number: number; problem: string };
 
-/** Source of an import's lines. It can be read more than once. */
+/** Source of an import's lines. The source can be read more than once. */
 export interface ImportInput {
   /** Name of the source for error messages. */
   name: string;

@@ -10,16 +10,19 @@ export interface Turn {
 
 /** Unfinished commands that name one id. */
 interface IdUse {
-  /** Resolves when the last command that changes the object has ended. */
+  /** Resolves when the last command that changes the object has ended. Undefined if no command changes the object. */
   writer: Promise<void> | undefined;
-  /** Each promise resolves when a later command that only refers to the object has ended. */
+  /**
+   * One promise for each command that refers to the object and comes after the last change of the object. The promise
+   * resolves when the command has ended.
+   */
   readers: Set<Promise<void>>;
 }
 
 /**
- * Creates the order of an import's commands. A command waits for every earlier command that changes an object to which
- * it refers. It also waits for every earlier command that refers to the object that it changes. All other commands run
- * concurrently.
+ * Creates the order of an import's commands. A command that refers to an object waits for every earlier command that
+ * changes the object. A command that changes an object waits for every earlier command that refers to the object. All
+ * other commands run concurrently.
  */
 export function createImportOrder(): (call: Pick<PreparedCommand, "changedId" | "ids">) => Turn {
   const uses = new Map<string, IdUse>();

@@ -29,16 +29,16 @@ export interface ImportOutcome {
 /** Maximum number of lines in progress, including lines that wait for an earlier line. */
 const MAX_LINES_IN_PROGRESS = 64;
 
-/** A valid line with its number in the file and its id. */
+/** A valid line, with its line number and id. */
 type NumberedCommandLine = CommandLine & { number: number; id: string };
 
 interface ApplyOptions {
   survey: ImportSurvey;
   log: EventLog;
-  /** Context of all commands of the import. Each line's id becomes the causation id of its events. */
+  /** Context of all commands of the import. The events of a line have the line's id as their causation id. */
   baseContext: CommandContext;
   report: ImportReport;
-  /** Aborts when the operator interrupts the import. No further line is started then. */
+  /** Aborts when the operator interrupts the import. After that, no further line is started. */
   interruption: AbortSignal;
 }
 
@@ -98,8 +98,8 @@ function isStopped({ fatalError, interruption }: ImportState): boolean {
 }
 
 /**
- * Reports an invalid line. If the line names the object to change, it waits for its turn: earlier lines about the
- * object are still applied, later ones are not.
+ * Reports an invalid line. If the line names the object to change, the report waits until all earlier lines about the
+ * object have ended. Later lines that change the object are not applied.
  */
 async function reportInvalidLine(state: ImportState, number: number, line: InvalidLine): Promise<void> {
   const { reason, problems, changedId } = line;

@@ -6,7 +6,10 @@ import { LANE_CONDITIONS, READ_MODELS_ARE_CURRENT, selectPendingEndpoints } from
 
 const MAX_BATCH = 500;
 
-/** Time for which a due delivery waits until its origin is approved. Then it is skipped. Milliseconds. */
+/**
+ * Maximum time that a due delivery waits for the approval of its origin. After this time, the delivery is skipped.
+ * Milliseconds.
+ */
 const MAX_APPROVAL_WAIT_MS = 30 * 24 * 60 * 60 * 1_000;
 
 /** Result of closing one batch of deliveries. */

@@ -47,9 +47,9 @@ function toDueEndpoint({ event, applicationId, endpointId }: EndpointMatch): Due
 }
 
 /**
- * Finds the endpoints for each event. An endpoint matches if it belongs to the event's clinic and environment, subscribed to
- * the event's type, and was registered before the event. Its application must have access to the event's branch. An event
- * for a single endpoint matches only that endpoint. Revoked endpoints never match.
+ * Finds the endpoints for each event. An endpoint matches if it belongs to the event's clinic and environment,
+ * subscribed to the event's type, and was registered before the event. The endpoint's application must have access to
+ * the event's branch. An event for a single endpoint matches only that endpoint. Revoked endpoints never match.
  */
 async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): Promise<EndpointMatch[]> {
   const { rows } = await pool.query<{

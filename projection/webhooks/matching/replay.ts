@@ -20,7 +20,7 @@ interface ReplayedRow extends Omit<DeliveryRoundRow, "delivery_id" | "cause_id" 
 export type ReplayResult = "pending" | "skipped" | "cancelled" | "expired" | "ignored";
 
 /**
- * Processes a replay request. A failed or skipped delivery starts a new round. Its body is newly created from the event
+ * Processes a replay request. A failed or skipped delivery starts a new round. The body is created again from the event
  * in the log. A deleted delivery is restored first. If the endpoint is disabled, the delivery is skipped, which is
  * recorded as an event. The delivery stores the log position of its latest request, so each request is processed only
  * once.

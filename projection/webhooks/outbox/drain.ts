@@ -54,7 +54,10 @@ async function appendFact(log: EventLog, fact: Fact): Promise<void> {
   }
 }
 
-/** Returns true if the log already holds the fact, or if a later event of the endpoint made the fact obsolete. */
+/**
+ * Returns true if the log already holds the outbox event, or if a later event of the endpoint made the outbox event
+ * obsolete.
+ */
 function isSettled(events: readonly RecordedEvent[], { id, event, metadata }: Fact): boolean {
   if (events.some((recorded) => recorded.id === id)) return true;
   if (event.type !== "WebhookEndpointDisabled") return false;

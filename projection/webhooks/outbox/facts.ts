@@ -96,8 +96,8 @@ function toDeliverySource({ source: { stream, revision } }: DeliveryRound): Deli
 }
 
 /**
- * Creates an event about a round. Its id is derived from the round and the event type, so a repeated event has the same
- * id.
+ * Creates an event about a round. The event's id is derived from the round and the event type, so a repeated event has
+ * the same id.
  */
 function createRoundFact(
   round: DeliveryRound,

@@ -17,13 +17,13 @@ const MIN_FAILURES = 10;
 const MAX_FAILURE_GAP_MS = 2 * DAY_MS;
 
 /**
- * Updates the failure period of each endpoint. A success ends the period. A failure starts a new period if the last
- * failure is more than two days ago, or if the endpoint was enabled after the period began.
+ * Updates the failure period of each endpoint. A success ends the period. A failure starts a new period if the previous
+ * failure was more than two days ago, or if the endpoint was enabled after the period began.
  *
  * @param client connection in the transaction that writes the outcomes
  * @param now milliseconds since 1970
- * @returns ids of the endpoints to disable: those whose failure period has lasted five days and has at least ten failed
- *   attempts
+ * @returns ids of the endpoints to disable: endpoints whose failure period has lasted five days and includes at least
+ *   ten failed attempts
  */
 export async function trackFailingEndpoints(
   client: pg.ClientBase,
@@ -47,7 +47,7 @@ export async function trackFailingEndpoints(
 
 /**
  * Ends the failure periods of endpoints after a success. First locks the rows of all endpoints in the order of their
- * ids. `writeSuccesses` locks rows in the same order, so the two cannot deadlock.
+ * ids. `writeSuccesses` locks rows in the same order, so the two functions cannot deadlock.
  *
  * @param failed ids of the failed endpoints, whose rows the transaction updates later
  */

@@ -2,7 +2,7 @@ import type { ClaimedDelivery } from "../sending/claim.ts";
 import type { Verdict } from "../sending/retry-policy.ts";
 import type { SendResult } from "../sending/send.ts";
 
-/** A finished attempt with its delivery, its result, and the decision about the next status of the delivery. */
+/** A finished attempt with its delivery and result, and the decision about the next status of the delivery. */
 export interface FinishedAttempt {
   claimed: ClaimedDelivery;
   result: SendResult;

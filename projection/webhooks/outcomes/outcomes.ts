@@ -8,9 +8,8 @@ import { type FinishedAttempt, toAttemptColumns } from "./finished-attempt.ts";
 import { writeSuccesses } from "./successes.ts";
 
 /**
- * Writes the outcomes of attempts in one transaction: the attempts, the status and next due time of their deliveries,
- * and events for the outbox. If a delivery was meanwhile leased for another attempt, only a success changes the
- * delivery.
+ * Writes the outcomes of attempts in one transaction: the attempts, the status and next due time of the deliveries, and
+ * events for the outbox. If a delivery was meanwhile leased for another attempt, only a success changes the delivery.
  *
  * @returns number of events that were added to the outbox
  */

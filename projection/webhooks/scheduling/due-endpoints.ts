@@ -23,8 +23,8 @@ export interface DueEntry {
 
 /**
  * Endpoints with due deliveries, as far as this process knows, with one entry for each endpoint and lane. Claims use
- * this list, so that they need not search all endpoints. The next search adds missing entries. An outdated entry only
- * causes one claim that finds nothing.
+ * this list, so that a claim need not search all endpoints. The next search adds missing entries. An outdated entry
+ * only causes one claim that finds nothing.
  */
 export class DueEndpoints {
   readonly #entries = new Map<string, Map<string, Map<string, DueEntry>>>();
@@ -55,7 +55,7 @@ export class DueEndpoints {
     if (entry) entry.failing = failing;
   }
 
-  /** Removes an endpoint, unless it was added once more after the given version. */
+  /** Removes an endpoint, unless the endpoint was added once more after the given version. */
   remove(endpoint: DueEndpoint, version: number): void {
     const entry = this.#find(endpoint);
     if (!entry || entry.version > version) return;

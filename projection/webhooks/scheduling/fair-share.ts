@@ -31,8 +31,8 @@ export interface SlotPool {
 }
 
 /**
- * Limit of an application as a share of the free slots. An endpoint's limit is the same share of the free slots of its
- * application.
+ * Limit of an application as a share of the free slots. An endpoint's limit is the same share of the free slots of the
+ * endpoint's application.
  */
 const MAX_SHARE = 1 / 4;
 
@@ -41,12 +41,12 @@ const MAX_SHARE = 1 / 4;
  *
  * The limits are dynamic thresholds, as for shared buffers (Choudhury and Hahne). The limit of an application is a
  * quarter of the free slots, but at least one slot. So a single application can occupy a fifth of all slots. Each
- * further application reduces the number of free slots, but does not exhaust them. The slots of an application are
- * divided among its endpoints in the same way.
+ * further application can occupy a part of the slots that are still free. The slots of an application are divided among
+ * its endpoints in the same way.
  *
- * Slots are granted in rounds, one slot per application and round. The application with the least recent slot time
- * comes first, and its slot goes to its endpoint with the least recent slot time. Successful and failed attempts count
- * equally.
+ * Slots are granted in rounds, one slot per application and round. The application that recently occupied slots for the
+ * shortest time comes first. Within an application, the endpoint that recently occupied slots for the shortest time
+ * comes first. Successful and failed attempts count equally.
  *
  * @returns number of granted slots by endpoint
  */

@@ -1,19 +1,19 @@
-/** Time after which the slot time of a finished attempt counts only half. Milliseconds. */
+/** Time after which the duration of a finished attempt counts only half. Milliseconds. */
 const HALF_LIFE_MS = 30_000;
 
-/** Slot time that is too short to be tracked any longer. Milliseconds. */
+/** Total duration of finished attempts that is too short to be tracked any longer. Milliseconds. */
 const NEGLIGIBLE_MS = 1;
 
 /**
- * Slots that an application or endpoint occupies, and its recent slot time. Recent slot time is the age of attempts in
- * progress plus the duration of finished attempts, which decays with a half-life of 30 seconds. All times are in
- * milliseconds of the same clock.
+ * Slots that an application or endpoint occupies, and the time for which it recently occupied slots. This time is the
+ * age of all attempts in progress plus the duration of finished attempts. The duration of finished attempts decays with
+ * a half-life of 30 seconds. All times are in milliseconds of the same clock.
  */
 export class SlotUse {
   #occupiedSlots = 0;
   /** Sum of the start times of all attempts in progress, from which `#sumAges` calculates the sum of their ages. */
   #startTimeSum = 0;
-  /** Slot time of finished attempts, decayed up to the time `#lastFinishedAt`. */
+  /** Total duration of finished attempts, decayed up to the time `#lastFinishedAt`. */
   #finishedMs = 0;
   /** Number of finished attempts, decayed up to the time `#lastFinishedAt`. */
   #finishedCount = 0;
@@ -42,8 +42,8 @@ export class SlotUse {
   }
 
   /**
-   * Estimates the slot time of the next attempt. The estimate is the average slot time of recent attempts, or the average
-   * age of attempts in progress if that is longer.
+   * Estimates the duration of the next attempt. The estimate is the average duration of recent attempts, or the average
+   * age of attempts in progress if that age is longer.
    *
    * @param defaultMs estimate if no attempt has finished recently
    */
@@ -52,7 +52,7 @@ export class SlotUse {
     return this.#occupiedSlots === 0 ? ended : Math.max(ended, this.#sumAges(now) / this.#occupiedSlots);
   }
 
-  /** Returns true if no slot is occupied and the recent slot time is negligible. */
+  /** Returns true if no slot is occupied and the duration of recent attempts is negligible. */
   isNegligible(now: number): boolean {
     return this.#occupiedSlots === 0 && this.#decay(this.#finishedMs, now) < NEGLIGIBLE_MS;
   }

@@ -22,7 +22,9 @@ interface LaneLimits {
   slots: number;
   /** Maximum number of concurrent attempts at one endpoint. */
   maxPerEndpoint: number;
-  /** Maximum number of slots that one decision grants. It equals the maximum number of slots of an application. */
+  /**
+   * Maximum number of slots that one decision grants. This number equals the maximum number of slots of an application.
+   */
   maxPerDecision: number;
 }
 
@@ -36,12 +38,12 @@ export const LANE_LIMITS: Record<Lane, LaneLimits> = {
 };
 
 /**
- * Expected slot time of an attempt if no attempt of its application has finished recently. It equals the default time limit
- * of a response. Milliseconds.
+ * Expected duration of an attempt if no attempt of the same application has finished recently. The value equals the
+ * default time limit of a response. Milliseconds.
  */
 const DEFAULT_ATTEMPT_MS = 10_000;
 
-/** Lower limit for the expected slot time of an attempt. Milliseconds. */
+/** Lower limit for the expected duration of an attempt. Milliseconds. */
 const MIN_ATTEMPT_MS = 1;
 
 /** Maximum number of slots of an endpoint whose last attempt failed. */
@@ -60,7 +62,7 @@ interface PacedUse {
   pace: StartPace;
 }
 
-/** The slots of one lane in one environment, and their use by applications and endpoints. */
+/** The slots of one lane in one environment, and how applications and endpoints use these slots. */
 interface LanePool {
   lane: Lane;
   environment: Environment;
@@ -110,7 +112,7 @@ export class Slots {
     this.#findPool(endpoint).reservedDeliveries -= 1;
   }
 
-  /** Removes the records of applications and endpoints that occupy no slot and did not occupy one recently. */
+  /** Removes the records of applications and endpoints that occupy no slot and have not occupied a slot recently. */
   removeUnused(): void {
     const now = this.#clock();
     for (const { applications, endpoints } of this.#pools) {
@@ -132,7 +134,7 @@ function createPool(lane: Lane, environment: Environment): LanePool {
   return { lane, environment, totalUse: new SlotUse(), reservedDeliveries: 0, applications, endpoints };
 }
 
-/** Slot use of an application or endpoint without recent attempts. This object is never changed. */
+/** Stands for an application or endpoint without recent attempts. This object is never changed. */
 const UNUSED: PacedUse = { use: new SlotUse(), pace: new StartPace() };
 
 function findOrAddApplication({ applications }: LanePool, { applicationId }: DueEndpoint): PacedUse {
@@ -141,7 +143,10 @@ function findOrAddApplication({ applications }: LanePool, { applicationId }: Due
   return known;
 }
 
-/** Returns all slot uses that include the endpoint's attempts: those of the pool, the application and the endpoint. */
+/**
+ * Returns the slot uses to update for an attempt at the endpoint: those of the whole pool, the application and the
+ * endpoint.
+ */
 function listUses(pool: LanePool, endpoint: DueEndpoint): SlotUse[] {
   const use = pool.endpoints.get(endpoint.endpointId) ?? new SlotUse();
   pool.endpoints.set(endpoint.endpointId, use);
@@ -150,8 +155,8 @@ function listUses(pool: LanePool, endpoint: DueEndpoint): SlotUse[] {
 
 /**
  * Returns the time to leave between two starts of an application's attempts. At this pace, the application uses exactly
- * its share of the slots, if its attempts take as long as its recent attempts. Slow attempts then do not all start and
- * end at the same time. Milliseconds.
+ * its share of the slots if new attempts take as long as recent attempts. The pace prevents slow attempts from all
+ * starting and ending at the same time. Milliseconds.
  */
 function calculateSpacing({ lane, totalUse }: LanePool, use: SlotUse, now: number): number {
   const attemptMs = Math.max(MIN_ATTEMPT_MS, use.estimateAttemptMs(now, DEFAULT_ATTEMPT_MS));

@@ -2,7 +2,8 @@
 const MAX_BURST_STARTS = 4;
 
 /**
- * Time within which missed starts can be made up for. It is longer than the time between two decisions. Milliseconds.
+ * Time within which missed starts can be made up for. This time is longer than the time between two decisions.
+ * Milliseconds.
  */
 const MAX_CATCH_UP_MS = 50;
 

@@ -51,7 +51,8 @@ interface DeliveryRow extends DeliveryRoundRow {
 type ClaimRow = EndpointRow & (DeliveryRow | { delivery_id: null });
 
 /**
- * Returns SQL that selects and locks due deliveries of a lane: the oldest of each endpoint, up to its number of slots.
+ * Returns SQL that selects and locks due deliveries of a lane: the oldest deliveries of each endpoint, up to the
+ * endpoint's number of slots.
  */
 const selectDueDeliveries = (lane: Lane) => `
   SELECT e.place AS allotted_place, e.url, d.*

@@ -21,8 +21,8 @@ export interface Connections {
 type Headers = Readonly<Record<string, string>>;
 
 /**
- * Maximum numbers of idle connections in one pool and in all pools. Beyond the total, the connection that has been idle
- * longest is closed. Connections in use need no limit here, because the sender limits concurrent attempts.
+ * Maximum numbers of idle connections in one pool and in all pools. If the total is exceeded, the connection that has
+ * been idle longest is closed. Connections in use need no limit here, because the sender limits concurrent attempts.
  */
 const MAX_IDLE_PER_POOL = 64;
 const MAX_IDLE = 512;

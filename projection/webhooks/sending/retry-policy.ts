@@ -49,7 +49,10 @@ export function judgeAttempt(result: AttemptResult, context: RetryContext): Verd
   return { status: "pending", nextAttemptAt: Math.ceil(context.now + Math.max(scheduled, requested)) };
 }
 
-/** Parses a Retry-After header, which holds seconds or an HTTP date. Returns milliseconds, 0 if invalid or in the past. */
+/**
+ * Parses a Retry-After header, which holds seconds or an HTTP date. Returns milliseconds, or 0 if the header is invalid
+ * or names a past time.
+ */
 function parseRetryAfter(retryAfter: string | null, now: number): number {
   if (retryAfter === null) return 0;
   const text = retryAfter.trim();

@@ -204,8 +204,8 @@ function refuseTransition(status: AppointmentStatus, transition: string): never 
 export const FINAL_STATUSES: readonly string[] = ["completed", "cancelled", "no_show"];
 
 /**
- * Allocates a resource of the appointment's branch for a time range. Overlapping allocations of other appointments
- * are not checked, because they are in other streams.
+ * Allocates a resource of the appointment's branch for a time range. Overlapping allocations of other appointments are
+ * not checked, because other appointments are in other streams.
  */
 export function decideAllocate(
   allocation: { assignmentId: string; allocationStart: Instant; allocationEnd: Instant },
@@ -234,7 +234,7 @@ export function decideAllocate(
   };
 }
 
-/** Releases an allocated resource. Releasing it again changes nothing. */
+/** Releases an allocated resource. Releasing a released resource changes nothing. */
 export function decideRelease(assignmentId: string): AppointmentDecision {
   return (state) => {
     const { id: appointmentId, assignments } = requireExisting(state, "appointment");

@@ -20,8 +20,8 @@ export interface AppointmentImport extends ImportedData {
 }
 
 /**
- * Current data that an import is checked against. A referenced object may belong to another clinic; it is undefined if
- * it does not exist.
+ * Current data that an import is checked against. A referenced object may belong to another clinic. An object that does
+ * not exist is undefined.
  */
 export interface ImportFacts {
   clinic: Clinic;
@@ -34,8 +34,8 @@ export interface ImportFacts {
 }
 
 /**
- * Imports an appointment from another system with its status. A past appointment must have a final status. A future
- * appointment must be requested, confirmed or cancelled. Repeating an import changes nothing.
+ * Imports an appointment and its status from another system. A past appointment must have a final status. A future
+ * appointment must have the status requested, confirmed or cancelled. Repeating an import changes nothing.
  *
  * @throws {InvalidAppointmentError}
  * @throws {DomainError} `appointment_exists` if the id belongs to another appointment

@@ -51,7 +51,10 @@ export function decideRequest(
   };
 }
 
-/** Checks a request. An object of another clinic is reported as missing, so that its existence is not revealed. */
+/**
+ * Checks a request. An object of another clinic is reported as missing, so that the existence of the object is not
+ * revealed.
+ */
 function findProblems(request: AppointmentRequest, facts: RequestFacts): ErrorDetail[] {
   const { clinic, animal, permittedBranchIds, now } = facts;
   const { branchId } = request;

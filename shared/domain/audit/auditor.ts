@@ -52,7 +52,7 @@ export function decideRegisterAuditor(
 }
 
 /**
- * Revokes an auditor permanently. Revoking an auditor again changes nothing.
+ * Revokes an auditor permanently. Revoking a revoked auditor changes nothing.
  *
  * @throws {DomainError} `auditor_not_found`
  */

@@ -30,7 +30,7 @@ export interface Clinic {
   currency: string;
   /** Id of the application that owns the clinic as its sandbox; null if the clinic is not a sandbox. */
   sandboxOf: string | null;
-  /** Current sandbox generation; 0 if the clinic is not a sandbox, or was loaded without its sandbox. */
+  /** Current sandbox generation; 0 if the clinic is not a sandbox, or if the clinic was loaded without its sandbox. */
   sandboxGeneration: number;
   registration: ClinicRegistration;
   subscription: Subscription | null;

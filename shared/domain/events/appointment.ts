@@ -30,8 +30,8 @@ export const appointmentCategory = defineCategory("appointment", {
     sandboxGeneration: z.int().min(0),
   }),
   /**
-   * An appointment was imported from another system with its current status. The event's time is the time at which
-   * the appointment reached that status. Earlier events of the appointment are not recorded.
+   * An appointment and its current status were imported from another system. The event's time is the time at which the
+   * appointment reached that status. Earlier events of the appointment are not recorded.
    */
   AppointmentImported: z.object({
     ...appointmentDetails,

@@ -1,6 +1,6 @@
 import type { z } from "zod";
 
-/** A category of streams named `<name>-<id>`, with the schema of each event type in its streams. */
+/** A category of streams named `<name>-<id>`, with the schema of each event type in these streams. */
 export interface Category<Name extends string = string, Schemas extends EventSchemas = EventSchemas> {
   name: Name;
   events: Schemas;

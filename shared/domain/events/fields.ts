@@ -5,8 +5,8 @@ import { parseRfc3339, toInstant } from "../time/rfc3339.ts";
 export const uuid = z.guid().transform((text) => text.toLowerCase());
 
 /**
- * Schema of an RFC 3339 date-time with an offset. Converts it to UTC with milliseconds and `Z`. Postgres limits the
- * year to 0001 to 9999.
+ * Schema of an RFC 3339 date-time with an offset. Converts the date-time to UTC with milliseconds and `Z`. Postgres
+ * limits the year to 0001 to 9999.
  */
 export const instant = z.string().transform((text, context) => {
   if (CANONICAL_INSTANT.test(text)) return text;
@@ -55,7 +55,7 @@ function isStorableDeep(value: unknown): boolean {
   return Object.entries(value).every(([key, member]) => isStorable(key) && isStorableDeep(member));
 }
 
-/** Schema of a short text that a person wrote. It must not be blank. */
+/** Schema of a short text that a person wrote. The text must not be blank. */
 export const label = storable.pipe(z.string().trim().min(1).max(200));
 
 /** Creates the schema of a non-empty word or code with a maximum length in characters. */

@@ -15,7 +15,10 @@ export const parkingCategory = defineCategory("parking", {
     stream,
     /** Revision of the first event that is skipped. */
     revision: z.int().min(0),
-    /** Log position of the first skipped event. It is a string, because it may exceed the range of a JSON number. */
+    /**
+     * Log position of the first skipped event. The position is a string, because the number may exceed the range of a
+     * JSON number.
+     */
     position: z.string().regex(/^\d{1,20}$/, "must be a log position"),
     eventType: boundedText(200),
     passedOverBy: z.enum(["all", "relay"]),

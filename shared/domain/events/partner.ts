@@ -133,13 +133,13 @@ export type WebhookEndpointPlacesEvent = EventOf<typeof webhookEndpointPlacesCat
 
 const deliveryId = uuid;
 
-/** Stream and revision of the delivered event. A replay uses them to recreate a deleted delivery. */
+/** Stream and revision of the delivered event. A replay uses this reference to recreate a deleted delivery. */
 const source = z.object({ stream: z.string(), revision: z.int().min(0) });
 export type DeliverySource = z.infer<typeof source>;
 
 /**
- * Events of a webhook delivery. They determine whether the delivery can be replayed. Attempts are database rows, not
- * events. Stream id: id of the delivery.
+ * Events of a webhook delivery. The events determine whether the delivery can be replayed. Attempts are database rows,
+ * not events. Stream id: id of the delivery.
  */
 export const webhookDeliveryCategory = defineCategory("webhookDelivery", {
   WebhookDeliveryFailed: z.object({

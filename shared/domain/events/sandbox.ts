@@ -15,7 +15,7 @@ const fixtureCategories = [
   appointmentCategory,
 ] as const;
 
-/** An event of the fixture data. It is stored inside a `SandboxReset` event, and not in a stream of its own. */
+/** An event of the fixture data. The event is stored inside a `SandboxReset` event, not in a separate stream. */
 export type FixtureFact = EventOf<(typeof fixtureCategories)[number]> & {
   /** Time of the event in the sandbox. */
   at: Instant;
@@ -38,8 +38,8 @@ const fixtureFact = z
   });
 
 /**
- * Events of a sandbox: a clinic in which one application can be tested. A reset is one event with all fixture data. It
- * is therefore atomic, both in the event log and in the read models. Stream id: id of the application.
+ * Events of a sandbox: a clinic in which one application can be tested. A reset is one event with all fixture data. A
+ * reset is therefore atomic, both in the event log and in the read models. Stream id: id of the application.
  */
 export const sandboxCategory = defineCategory("sandbox", {
   SandboxReset: z.object({

@@ -153,7 +153,7 @@ export function decideAgreeRateLimit(rateLimitPerMinute: number): InstallationDe
   };
 }
 
-/** Revokes an installation. Revoking it again changes nothing. */
+/** Revokes an installation. Revoking a revoked installation changes nothing. */
 export function decideRevokeInstallation(reason: string | null): InstallationDecision {
   return (state) => {
     const { id: installationId, status } = requireExisting(state, "installation");

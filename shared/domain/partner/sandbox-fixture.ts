@@ -12,7 +12,7 @@ export function toUtcDay(now: number): string {
   return toInstant(now).slice(0, 10);
 }
 
-/** Returns the branches of a sandbox, the main branch first. A reset does not change the branches. */
+/** Returns the branches of a sandbox, starting with the main branch. A reset does not change the branches. */
 export function listSandboxBranches(applicationId: string): { id: string; name: string; city: string }[] {
   const branch = (name: string) => ({
     id: deriveSandboxEntityId(applicationId, "branch", name),
@@ -23,8 +23,8 @@ export function listSandboxBranches(applicationId: string): { id: string; name: 
 }
 
 /**
- * Returns the fixture data of a sandbox. It depends only on the application and the day, so that two resets on one
- * day give identical data. No event occurs after the start of the day.
+ * Returns the fixture data of a sandbox. The data depends only on the application and the day, so that two resets on
+ * one day give identical data. No event occurs after the start of the day.
  *
  * @param day YYYY-MM-DD, UTC
  */

@@ -89,7 +89,7 @@ export function decideTestEndpoint(testId: string): EndpointDecision {
   };
 }
 
-/** Revokes an endpoint permanently. Revoking it again changes nothing. */
+/** Revokes an endpoint permanently. Revoking a revoked endpoint changes nothing. */
 export function decideRevokeEndpoint(): EndpointDecision {
   return (state) => {
     const { id: endpointId, status } = requireExistingEndpoint(state);

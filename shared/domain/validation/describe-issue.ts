@@ -1,6 +1,6 @@
 import type { z } from "zod";
 
-/** Matches the messages that zod generates. All other messages are defined in our schemas. */
+/** Matches the messages that zod generates. All other messages are defined in the schemas of this project. */
 const ZOD_MESSAGE = /^(Invalid|Too) /;
 
 const UNITS_BY_TYPE: Record<string, string> = { string: " characters", array: " items" };

@@ -1,6 +1,9 @@
 const STORAGE_KEY = "auditor-credential";
 
-/** The auditor's credential, which is stored only in this tab. It is sent in a header and never appears in a URL. */
+/**
+ * The auditor's credential, which is stored only in this tab. The credential is sent in a header and never appears in a
+ * URL.
+ */
 export const credential = {
   get: () => sessionStorage.getItem(STORAGE_KEY),
   set: (text) => sessionStorage.setItem(STORAGE_KEY, text),

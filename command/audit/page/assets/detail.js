@@ -6,12 +6,18 @@ import { formatActor, formatTime, formatType, formatValue } from "./text.js";
 /** Maximum number of events that are read from a stream. */
 const MAX_STEPS = 2_000;
 
-/** Creates the view that shows the selected event, its changes, and the state of its stream after any event. */
+/**
+ * Creates the view that shows the selected event, the fields that the event changed, and the state of the stream after
+ * any event of the stream.
+ */
 export function createDetailView({ onSelect, onError }) {
   const stepsByStream = new Map();
   let readController = new AbortController();
 
-  /** Reads the events of a stream, their changes and the states. Each stream is read once per search. */
+  /**
+   * Reads the events of a stream, the fields that each event changed, and the resulting states. Each stream is read
+   * once per search.
+   */
   async function readSteps(stream, signal) {
     const cached = stepsByStream.get(stream);
     if (cached) return cached;
@@ -133,7 +139,7 @@ function createStateTable(state, changedPaths) {
   return createTable("State", ["Field", "Value"], rows);
 }
 
-/** Yields the fields of a state. Their paths are the same as in the changes. */
+/** Yields the fields of a state. The paths of the fields are the same as in the list of changes. */
 function* listFields(path, value) {
   if (typeof value !== "object" || value === null) return yield [path, value];
   const hasIds = Array.isArray(value) && value.length > 0 && value.every((item) => typeof item?.id === "string");

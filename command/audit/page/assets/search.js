@@ -3,8 +3,8 @@ import { getElement } from "./dom.js";
 const FILTER_NAMES = ["from", "to", "by", "type", "actor"];
 
 /**
- * Reads the search from the URL's fragment, where it is stored so that the Back button works. A search is not secret,
- * because it contains only ids and filters. Returns undefined if the fragment contains no search.
+ * Reads the search from the URL's fragment. The search is stored in the fragment, so that the Back button works. A
+ * search is not secret, because it contains only ids and filters. Returns undefined if the fragment contains no search.
  */
 export function readSearchFromUrl() {
   const parameters = new URLSearchParams(location.hash.slice(1));

@@ -110,7 +110,8 @@ export async function findReplayableDeliveries(
       const { event } = item as { event: RecordedEvent<WebhookDeliveryEvent> };
       if (event.data.endpointId !== filter.endpointId) continue;
       const { deliveryId } = event.data;
-      // The id is deleted and added again, so that the ids are in the order of the latest events.
+      // Deleting and adding the id moves it to the end, so that the ids are in the order of each delivery's latest
+      // event.
       replayable.delete(deliveryId);
       if (!isReplayableInRange(event, filter)) continue;
       replayable.add(deliveryId);

@@ -51,7 +51,10 @@ function runProgram(entry, args) {
   child.on("exit", (code, signal) => process.exit(signal ? 128 + os.constants.signals[signal] : code));
 }
 
-/** Calls `onDeath` if npm is killed with SIGKILL. npm cannot forward SIGKILL, but this process then gets a new parent. */
+/**
+ * Calls `onDeath` if npm is killed with SIGKILL. npm cannot forward SIGKILL, but this process gets a new parent when
+ * npm ends.
+ */
 function onNpmDeath(onDeath) {
   const npmPid = findNpmPid();
   const timer = setInterval(() => {

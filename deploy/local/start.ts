@@ -14,7 +14,8 @@ import { type DemoAccess, writeStackFile } from "./stack/stack-file.ts";
 import type { Component } from "./supervisor/component.ts";
 
 /**
- * Standard output. If it is redirected to a file on a full disk, lines are lost. They are counted and reported later.
+ * Standard output. If it is redirected to a file on a full disk, lines are lost. The lost lines are counted, and their
+ * number is reported later.
  */
 const output = new LogOutput(1, (lost, since) =>
   print(`${lost} lines of output were lost since ${since.toISOString()} because they could not be written.`),

@@ -113,7 +113,7 @@ async function runSubscription(
     const filled = fillBuffer(buffer, run, subscription.signal).finally(() => buffer.close());
     const written = writeFromBuffer(buffer, run, parked.lastRevision, progress).finally(end);
     const [fillResult, writeResult] = await Promise.allSettled([filled, written]);
-    // If both failed, the writer's error is thrown, because it may be permanent.
+    // If the reader and the writer both failed, the writer's error is thrown, because that error may be permanent.
     if (writeResult.status === "rejected") throw writeResult.reason;
     if (fillResult.status === "rejected") throw fillResult.reason;
   } finally {
@@ -147,11 +147,11 @@ async function fillBuffer(
   } catch (error) {
     const isAfterEnd =
       error instanceof UnreadableEventError && until !== undefined && error.logPosition.position > until;
-    // The run ends at `until`, so an unreadable event after it does not matter.
+    // The run ends at `until`, so an unreadable event after `until` does not matter.
     if (!isAfterEnd) throw error;
   }
-  // All events up to `until` are now buffered. The subscription does not report `until` itself if the event there was
-  // deleted.
+  // All events up to `until` are now buffered. If the event at `until` was deleted, the subscription does not report
+  // this position.
   if (until !== undefined && !signal.aborted) await buffer.push({ kind: "foreign", position: until });
 }
 

@@ -55,8 +55,8 @@ export async function withNats(
   } finally {
     removeListener();
     clearTimeout(closeTimer);
-    // When it closes, the client removes its listeners from the socket. If the server is gone, its last write fails
-    // shortly afterwards. Without a listener, that error would end the process.
+    // When the client closes the connection, it removes its listeners from the socket. If the server is gone, the
+    // client's last write fails shortly afterwards. Without a listener, that error would end the process.
     await nextTurn();
     await connection.close();
   }

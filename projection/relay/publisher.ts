@@ -50,7 +50,7 @@ export function createPublisher(connection: NatsConnection, signal: AbortSignal)
     },
   });
   const timer = setInterval(() => {
-    // Entries are in the order of publication, so the search ends at the first entry that is not overdue.
+    // Entries are in the order of publication, so the search can end at the first entry that is not overdue.
     for (const [number, { publishedAt, reject }] of pending) {
       if (performance.now() - publishedAt < CONFIRM_TIMEOUT_MS) return;
       pending.delete(number);

@@ -80,7 +80,8 @@ async function connect(options: LeadershipOptions): Promise<pg.Client | undefine
   );
   try {
     await connection.connect();
-    // With keepalives, the server notices within seconds that the leader's machine is down, and frees the lock.
+    // With TCP keepalives, Postgres notices within seconds if the leader's machine is down, and then frees the leader's
+    // lock.
     await connection.query(
       "SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2",
     );

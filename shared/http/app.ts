@@ -33,8 +33,8 @@ export interface AppOptions {
  */
 export function createApp(options: AppOptions): Koa<RequestState> {
   const clock = options.clock ?? Date.now;
-  // Only the last address in X-Forwarded-For is used. The trusted proxy appends it, but the caller can forge earlier
-  // ones.
+  // Only the last address in X-Forwarded-For is used. The trusted proxy appends this address. The caller can forge all
+  // earlier addresses.
   const app = new Koa<RequestState>({ proxy: options.trustProxy, maxIpsCount: 1 });
   // A middleware below logs errors and sends error responses. Only errors of broken sockets reach Koa's error handler.
   app.silent = true;

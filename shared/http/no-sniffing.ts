@@ -13,7 +13,7 @@ export class NoSniffingResponse<Request extends IncomingMessage> extends ServerR
   override writeHead(status: number, reasonOrHeaders?: string | Headers, more?: Headers): this {
     const [reason, headers] =
       typeof reasonOrHeaders === "string" ? [reasonOrHeaders, more] : [this.statusMessage, reasonOrHeaders];
-    // Raw headers are not merged with earlier headers, because Node would drop repeated headers.
+    // The header is added without `setHeader`, because Node would then merge the raw headers and drop repeated headers.
     if (Array.isArray(headers)) return super.writeHead(status, reason, addNoSniffing(headers));
     this.setHeader(...NO_SNIFFING_HEADER);
     return super.writeHead(status, reason, headers);

@@ -47,8 +47,8 @@ export function createPool(options: PoolOptions): pg.Pool {
     ...(options.preferIndexes ? { options: "-c enable_seqscan=off" } : {}),
     types: typeParsers,
   });
-  // If a connection breaks between two queries, its next query fails and the pool drops the connection. Without a
-  // listener on each connection, the error would end the process.
+  // If a connection breaks between two queries, the next query on the connection fails, and the pool drops the
+  // connection. Without a listener on each connection, the error would end the process.
   pool.on("connect", (connection) => {
     connection.on("error", (error) => options.logger.warn({ error }, "connection to Postgres was lost"));
   });

@@ -94,7 +94,7 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
     try {
       for (const [key, { lengthMs }] of windows.listUncounted()) await addInPostgres(key, 0, lengthMs);
     } catch (error) {
-      // The remaining requests are added when their keys are counted next.
+      // The remaining uncounted requests of a key are added with the key's next request.
       logger.debug({ error }, "not all requests that were permitted during an outage are counted yet");
     }
   }

@@ -3,8 +3,8 @@
  *
  * The log runs in a separate process, and the client runs in this process. Each upper limit is measured in the same
  * run:
- * - Appends are compared with appending batches of the same size to a file, and flushing each. A batch has one event
- *   for each appender.
+ * - Appends are compared with a loop that appends a batch of the same size to a file and flushes the file. A batch has
+ *   one event for each appender.
  * - Reads and subscriptions are compared with a client that decodes the same messages without a server.
  * - The start, which verifies the whole log, has no limit. Its time for a million events is printed.
  */

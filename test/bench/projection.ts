@@ -1,6 +1,7 @@
 /**
- * Measures how fast the read models are rebuilt, and compares this with how fast the same client only reads the same
- * log. Then measures the time from the append of an event until its row is in the read model.
+ * Measures the speed of a rebuild of the read models. Compares this speed with the speed at which the same client reads
+ * the same log without processing the events. Then measures the time from the append of an event until its row is in
+ * the read model.
  *
  *     node --import tsx test/bench/projection.ts [events]
  */

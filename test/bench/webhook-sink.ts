@@ -1,6 +1,6 @@
 /**
- * Process that receives webhooks and reports the arrival time of each to its parent process. The path of the URL selects the
- * response, which is 200 by default.
+ * Process that receives webhooks and reports the arrival time of each webhook to the parent process. The path of the
+ * URL selects the response, which is 200 by default.
  */
 import { once } from "node:events";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";

@@ -3,8 +3,9 @@
  * test/bench/webhooks.ts`.
  *
  * - throughput: Deliveries per second, first while events are appended, then for events that were appended before the
- *   service starts. The upper limit is measured in the same run: the benchmark signs and posts as many bodies to the
- *   same receiver over reused connections. The service runs as two processes, so that it uses two cores.
+ *   service started. The upper limit is measured in the same run: the benchmark itself signs and posts the same number
+ *   of bodies to the same receiver over reused connections. The service runs as two processes, so that it uses two
+ *   cores.
  * - memory: Peak memory of the service while 100,000 deliveries are due, and the number of deliveries per second.
  * - latency: Time from append to receipt at a steady rate.
  * - isolation: Latency of 100 healthy endpoints, first alone, then together with endpoints that fail in four ways.

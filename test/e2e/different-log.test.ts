@@ -12,7 +12,7 @@ import { type Receiver, startReceiver } from "../support/receiver.ts";
 import { startTestStack } from "../support/stack.ts";
 import { createWorld, type World } from "./world.ts";
 
-/** External servers must not be stopped. */
+/** If true, the tests are skipped, because tests must not stop external servers. */
 const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
 (external ? describe.skip : describe)("a log that was restored from an older copy", function () {

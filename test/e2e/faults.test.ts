@@ -10,7 +10,7 @@ import { eventually } from "../support/eventually.ts";
 import { startTestStack } from "../support/stack.ts";
 import { type Answer, createWorld, type World } from "./world.ts";
 
-/** External servers must not be stopped. */
+/** If true, the tests are skipped, because tests must not stop external servers. */
 const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
 (external ? describe.skip : describe)("faults", function () {

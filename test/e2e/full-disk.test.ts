@@ -11,7 +11,7 @@ import { mountSmallDisk, type SmallDisk } from "../support/small-disk.ts";
 import { startTestStack } from "../support/stack.ts";
 import { createWorld, type World } from "./world.ts";
 
-/** External servers do not use the small disk. */
+/** If true, the tests are skipped, because external servers do not use the small disk. */
 const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
 /** Size of the file system in MiB. A new stack occupies about 100 MiB. */

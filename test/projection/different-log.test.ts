@@ -115,7 +115,7 @@ describe("a projection whose database was built from another log", function () {
     const lost = await appointment();
     await delivered(lost.eventId);
     await isReady();
-    // Without this checkpoint, the relay would not notice the restored log, and would continue with its events.
+    // With an earlier checkpoint, the relay would not notice that the log was restored, and would continue.
     await eventually(
       "the relay's checkpoint",
       async () => (await readRelayCheckpoint(world.pool)).anchor?.eventId === lost.eventId,
@@ -128,7 +128,7 @@ describe("a projection whose database was built from another log", function () {
 
     service = await startRoles();
     await allStopped();
-    // A role's log line may arrive after its status.
+    // The log line of a role may arrive after the role's status.
     const fatal = await eventually("all roles log it", () => {
       const lines = service.lines.filter(({ level }) => level === "fatal");
       return new Set(lines.map(({ role }) => role)).size === ROLES.split(",").length && lines;
@@ -151,7 +151,7 @@ describe("a projection whose database was built from another log", function () {
     await delivered(next.eventId);
     expect(await rowOf(stored.appointmentId)).to.equal(true);
     expect(await rowOf(lost.appointmentId)).to.equal(false);
-    // The relay does not send events that the log already held when it was adopted.
+    // The relay sends no events that were already in the log when the operator ran adopt-log.
     expect(await world.readDelivery(stored.eventId, endpoint)).to.equal(undefined);
     await isReady();
     expect((await verify()).out).to.match(/: 0 differ$/m);
@@ -219,7 +219,7 @@ describe("a projection whose database was built from another log", function () {
     await delivered((await appointment()).eventId);
     await isReady();
     await service.kill();
-    // Releases without anchors also moved their checkpoints for events of other programs.
+    // Simulates a release without anchors. Such a release also moved its checkpoints for events of other programs.
     const other = await world.client.appendToStream("elsewhere-1", jsonEvent({ type: "NothingOfOurs", data: {} }));
     const position = other.position!.commit;
     await world.pool.query(

@@ -1,6 +1,6 @@
 /**
- * Starts a command service in this process on the shared servers, and creates test data: a clinic with branches, an
- * animal and an administrator, and an application with a credential and an approved installation at the clinic.
+ * Starts a command service in this process on the shared servers. Creates test data: a clinic with branches, an animal
+ * and an administrator, and an application with a credential and an approved installation at the clinic.
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair, type JWK } from "jose";

@@ -21,7 +21,8 @@ export interface IdentityProvider {
   /** Returns how often the public keys were requested. */
   keyRequests(): number;
   /**
-   * Creates a user's access token. The claims replace those of a valid token. A value of `undefined` removes a claim.
+   * Creates a user's access token. The given claims replace the claims of a valid token. A value of `undefined` removes
+   * a claim.
    */
   createToken(claims?: JWTPayload & { role?: unknown }, algorithm?: Algorithm): Promise<string>;
   /** Returns the Cookie header that a browser sends after signing in with @supabase/ssr. */

@@ -71,7 +71,10 @@ export function testServers(): Promise<Servers> {
   return shared.servers;
 }
 
-/** Ends this process if its parent ends: mocha runs tests in a child process, and its parent can be killed. */
+/**
+ * Ends this process if the parent process ends. Mocha runs the tests in a child process, and Mocha's main process can
+ * be killed.
+ */
 function exitWithParent(): void {
   const parent = process.ppid;
   setInterval(() => {
@@ -141,7 +144,10 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<St
   return { ...stack, stop };
 }
 
-/** Creates an empty folder for a stack. The Postgres user can access it. It is deleted after the last test. */
+/**
+ * Creates an empty folder for a stack. The Postgres user can access the folder. The folder is deleted after the last
+ * test.
+ */
 export function makeTestRoot(): string {
   removeAbandonedFolders();
   const root = fs.mkdtempSync(path.join(os.tmpdir(), `${PREFIX}${process.pid}-`));
@@ -167,7 +173,10 @@ function exitAfter(milliseconds: number): void {
   }, milliseconds).unref();
 }
 
-/** Registers a cleanup function. Returns a function that runs it now. It runs only once, at the latest after all tests. */
+/**
+ * Registers a cleanup function. Returns a function that runs it now. The cleanup runs only once, at the latest after
+ * all tests.
+ */
 function registerCleanup(work: () => Promise<void>): () => Promise<void> {
   const once = async () => {
     if (shared.cleanups.delete(once)) await work();

@@ -52,7 +52,7 @@ export function streamReplay({ log, client, takeSlot }: AuditDependencies): Audi
     await streamWithSlot(ctx, takeSlot, async () => {
       await recordRequestAccess(log, ctx, "replay");
       const steps = replayStream(stream, { client, isVisible: ctx.state.isVisible });
-      // The first step is read before the response starts, so that a missing stream still results in a 404.
+      // The first event is replayed before the response starts, so that a missing stream still results in a 404.
       const first = await steps.next().catch(throwStreamNotReadable);
       if (first.done) throw new ApiError(404, "stream_not_found");
       return { lines: toLines(first.value, steps) };

@@ -25,7 +25,7 @@ if (!lindenhof) throw new Error("the demo data has no clinic");
 
 const sandboxApplication = deriveDemoId("application", "sandbox");
 
-/** Clinic of the sandbox application, with the profile of a demo clinic. Its portal user and the examples need it. */
+/** Clinic of the sandbox application, with the profile of a demo clinic. */
 export const sandboxClinic: DemoClinic = {
   ...lindenhof,
   id: deriveSandboxClinicId(sandboxApplication),
@@ -59,7 +59,9 @@ export function findExampleAnimal({ id, environment, clinic }: DemoApplication):
   return animal.id;
 }
 
-/** Creates the sandbox and then registers its application. Each step is one append, so it is never partly complete. */
+/**
+ * Creates the sandbox and then registers its application. Each step is one append, so no step is ever partly complete.
+ */
 export function setUpSandbox(now: number): Chain {
   const input = { applicationId: sandboxApplication, scopes: [...scopes] };
   const registration = { ...input, environment: "sandbox" as const, name: "Pet Planner (sandbox)" };

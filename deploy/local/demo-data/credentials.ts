@@ -19,9 +19,9 @@ const schema = z.record(z.string(), z.string());
 const AUDITOR_KEY = "auditor";
 
 /**
- * Returns a valid client secret for each application. Reuses a valid secret from the file. Otherwise issues a new
- * secret and saves it in the file. The log contains only hashes, so a lost secret is replaced, and its credential is
- * revoked.
+ * Returns a valid client secret for each application. Reuses a valid secret from the file. Otherwise revokes the
+ * application's credentials, issues a new secret and saves it in the file. A lost secret cannot be read from the log,
+ * because the log contains only hashes.
  */
 export async function ensureClientSecrets(
   log: EventLog,

@@ -16,7 +16,7 @@ export interface DemoOptions {
   portalJwtSecret: string;
   portalJwtIssuer: string;
   portalCookieName: string;
-  /** File with the applications' client secrets and the auditor's credential. It is created if it is missing. */
+  /** File with the applications' client secrets and the auditor's credential. The file is created if it is missing. */
   credentialsFile: string;
   /** Receives progress lines. */
   log: (line: string) => void;
@@ -27,8 +27,8 @@ export interface DemoOptions {
 }
 
 /**
- * Appends the demo data to the log, unless the log already contains it. Continues an interrupted run. Returns
- * credentials. Each call creates new sessions for the portal users.
+ * Appends the demo data to the log, unless the log already contains it. Continues an interrupted run. Returns the
+ * credentials for the demo data. Each call creates new sessions for the portal users.
  */
 export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
   const { credentialsFile, now = Date.now() } = options;

@@ -10,8 +10,8 @@ import { createWeek } from "./week.ts";
 import { createAppointment } from "./week-steps.ts";
 
 /**
- * Returns all portal users of the demo data. The last step of the demo data selects a clinic for the last of these
- * users.
+ * Returns all portal users of the demo data. The last step of the demo data selects a clinic for the last user in this
+ * list.
  */
 export function listPortalUsers(): DemoUser[] {
   return [...demoClinics.flatMap(createDemoUsers), ...createDemoUsers(sandboxClinic).slice(0, 1)];

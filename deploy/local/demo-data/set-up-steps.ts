@@ -43,8 +43,8 @@ export function setUpClinic(clinic: DemoClinic, now: number): Chain {
 }
 
 /**
- * Suspends the clinic if its status is `suspended`. This step runs after the clinic's other steps, but its event is a
- * day old.
+ * Suspends the clinic if the demo data define it as suspended. This step runs after the clinic's other steps. The time
+ * of the event is one day ago.
  */
 export function suspendDemoClinic({ id: clinicId, slug, status }: DemoClinic, now: number): Chain {
   if (status !== "suspended") return [];

@@ -18,7 +18,7 @@ export function getWeekday(date: string): number {
 }
 
 /**
- * Converts a date and time of day in a time zone.
+ * Converts a date and a time of day in a time zone to an instant.
  *
  * @param time HH:MM
  * @returns milliseconds since 1970

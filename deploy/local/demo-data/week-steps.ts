@@ -17,7 +17,7 @@ import { type Chain, createStep, type Operation, type Step } from "./steps.ts";
 import { DAY_MS, MINUTE_MS } from "./time.ts";
 import type { DemoAppointment } from "./week.ts";
 
-/** An operation that changes an appointment's status, and its time in minutes relative to the scheduled time. */
+/** A change of an appointment's status: minutes relative to the scheduled time, and the operation. */
 type StatusChange = [minutes: number, Operation<{ clinicId: string; appointmentId: string }>];
 
 const confirmChange: StatusChange = [-1440, confirmAppointment];
@@ -44,8 +44,8 @@ const STATUS_CHANGES: Record<AppointmentStatus, StatusChange[]> = {
 };
 
 /**
- * Returns the steps of an appointment: its request, the allocation of a room unless it is only requested, and its
- * status changes.
+ * Returns the steps of an appointment: the request, the allocation of a room, and the status changes. An appointment
+ * whose status stays `requested` gets no room.
  */
 export function createAppointment(appointment: DemoAppointment, now: number): Chain {
   const { id: appointmentId, clinic, scheduledAt, status } = appointment;

@@ -40,7 +40,10 @@ const REASONS = [
   "Follow-up after surgery",
 ];
 
-/** Returns every branch's appointments from three days ago to three days ahead. They include every status. */
+/**
+ * Returns every branch's appointments from three days ago to three days ahead. Together, the appointments have every
+ * status.
+ */
 export function createWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
   const animals = listAnimals(clinic);
   const today = toLocalDate(clinic.timezone, now);

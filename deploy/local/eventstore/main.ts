@@ -1,8 +1,8 @@
 /**
  * Runs the embedded log as a process: `main.ts --dir <directory> --port <port> [--host <host>]`.
  *
- * Prints `listening <port>` on standard output when it is ready, and all other output on standard error. Exits with status
- * 0 after SIGTERM or SIGINT. Exits with status 1 and one line if the log cannot start or its disk fails.
+ * Prints `listening <port>` on standard output when it is ready, and all other output on standard error. Exits with
+ * status 0 after SIGTERM or SIGINT. If the log cannot start or the disk fails, prints one line and exits with status 1.
  */
 import { logVerbosity, setLogVerbosity } from "@grpc/grpc-js";
 import { readArguments } from "./read-arguments.ts";

@@ -15,8 +15,8 @@ const HOP_BY_HOP_HEADERS = [
 ];
 
 /**
- * Headers that are forwarded even if the header `Connection` names them. Without them, a service could take a body for
- * a new request.
+ * Headers that are forwarded even if the header `Connection` names them. Without these headers, a service could mistake
+ * a body for a new request.
  */
 const FRAMING_HEADERS = ["content-length", "host"];
 

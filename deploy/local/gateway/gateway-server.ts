@@ -92,7 +92,7 @@ async function forwardWithBody(
   const body = await bodies.read(request);
   if (Buffer.isBuffer(body)) {
     const release = () => bodies.release(body);
-    if (response.closed) return release(); // the client has disconnected
+    if (response.closed) return release(); // the client has already disconnected
     response.once("close", release);
     return forward(request, response, target, body);
   }
@@ -123,7 +123,8 @@ function forward(request: http.IncomingMessage, response: http.ServerResponse, t
   });
   upstreamRequest.on("error", (error: NodeJS.ErrnoException) => {
     if (response.headersSent || response.destroyed) return; // the pipeline handles an interrupted response
-    // The service closed an idle connection just when it was reused. Only GET and HEAD reuse connections.
+    // The service closed an idle connection just when the gateway reused the connection. Only GET and HEAD reuse
+    // connections.
     if (upstreamRequest.reusedSocket && error.code === "ECONNRESET")
       return forward(request, response, { ...target, agent: target.retryAgent });
     target.log(`${request.method} failed: ${error.code ?? error.message}`);

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
-/** A complete body, or the reason why the body is incomplete. */
+/** A complete body, or the reason why the body was not read completely. */
 export type BodyReadResult = Buffer | "too_large" | "out_of_memory" | "disconnected";
 
 /** Limits on request bodies. */

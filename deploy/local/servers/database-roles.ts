@@ -73,7 +73,7 @@ export async function ensureExternalDatabase(url: string, passwords: Passwords):
 /**
  * Creates a database for a test.
  *
- * @param options owner, by default the user of `adminUrl`, and a database to copy, by default an empty one
+ * @param options the owner (default: the user of `adminUrl`) and a database to copy (default: an empty database)
  */
 export async function createDatabase(
   adminUrl: string,

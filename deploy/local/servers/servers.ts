@@ -12,7 +12,7 @@ import { type ExternalServers, requireValidUrls } from "./external-servers.ts";
 import { prepareNats } from "./nats.ts";
 import { buildSuperuserUrl, preparePostgres } from "./postgres.ts";
 
-/** The servers. Each server has a setting for the URL of an external server that replaces it. */
+/** The servers. Each server has a setting for the URL of an external server that replaces the embedded server. */
 const EXTERNAL_URLS = { eventstore: "EVENTSTORE_URL", postgres: "DATABASE_URL", nats: "NATS_URL" } as const;
 
 export type ServerName = keyof typeof EXTERNAL_URLS;

@@ -6,7 +6,7 @@ import { getLocalPaths, getRelocatedFolder, type LocalPaths } from "./project.ts
 import { type LocalSecrets, loadSecrets } from "./secrets.ts";
 import { SetupError } from "./setup-error.ts";
 
-/** The folder of a stack. This process holds its lock. */
+/** The folder of a stack. This process holds the folder's lock. */
 export interface LocalRoot {
   paths: LocalPaths;
   pids: PidRegistry;

@@ -71,8 +71,8 @@ export async function waitForLock(file, waitMs, onWait) {
 }
 
 /**
- * Removes the lock of a dead owner. Renames the lock first. If the renamed lock turns out to belong to a live process,
- * restores it.
+ * Removes the lock of a dead owner. First renames the lock. If the renamed lock turns out to belong to a live process,
+ * restores the lock.
  */
 function removeStaleLock(file) {
   const renamed = `${file}.${process.pid}.stale`;

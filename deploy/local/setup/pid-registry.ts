@@ -12,7 +12,10 @@ const entrySchema = z.object({
 });
 type Entry = z.infer<typeof entrySchema>;
 
-/** Time limit in milliseconds for a leftover process to end after its stop signal. Then it is killed. */
+/**
+ * Time limit in milliseconds for a leftover process to end after its stop signal. After this time, the process is
+ * killed.
+ */
 const STOP_TIMEOUT_MS = 10_000;
 
 /**

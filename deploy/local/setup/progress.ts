@@ -3,7 +3,7 @@ export interface Progress {
   /** Writes one line. */
   log(line: string): void;
   /**
-   * Runs a step. While the step is slow, reports regularly that it is still running. At the end, may report its
+   * Runs a step. While the step is slow, reports regularly that it is still running. At the end, may report the step's
    * duration.
    */
   step<Result>(name: string, work: () => Promise<Result>): Promise<Result>;

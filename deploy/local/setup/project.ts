@@ -6,7 +6,8 @@ export const PROJECT = path.resolve(import.meta.dirname, "..", "..", "..");
 
 /**
  * Returns a folder in /var/lib. It replaces the given folder for files that the unprivileged Postgres user cannot
- * access in the given folder. Its name contains a hash of the given path, so that several clones do not share a folder.
+ * access in the given folder. The returned name contains a hash of the given path, so that several clones do not share
+ * a folder.
  */
 export function getRelocatedFolder(folder: string): string {
   return `/var/lib/clinic-service-${createHash("sha256").update(path.resolve(folder)).digest("hex").slice(0, 12)}`;

@@ -7,8 +7,8 @@ const RETRY_DELAY_MS = 1_000;
 /** A small file that only its owner can read. It contains the last content that was saved successfully. */
 export interface SavedFile {
   /**
-   * Replaces the content. If the file cannot be written, for example on a full disk, logs a line and retries until it
-   * succeeds.
+   * Replaces the content. If the file cannot be written, for example on a full disk, logs a line and retries until the
+   * write succeeds.
    */
   save(content: string): void;
   /** Deletes the file and stops retrying. */

@@ -28,7 +28,7 @@ export async function ensurePostgresUser(): Promise<SystemUser | undefined> {
     () => "the new user does not exist after useradd",
     (error) => String(error.stderr || error.message).trim(),
   );
-  // useradd also fails if another start creates the user at the same time.
+  // useradd also fails if another process creates the user at the same time.
   const created = await findPostgresUser();
   if (created) return created;
   throw new SetupError(

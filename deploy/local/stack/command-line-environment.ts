@@ -10,7 +10,7 @@ export type RunningStack = Pick<StackFile, "auditSigningKeys" | "webhookSecretKe
  *
  * The log and the database must belong together, because a program may compare the read models with the log. So the
  * stack's log and database are used only if the environment names no other log or database. The stack's keys are used
- * only together with its log, and its NATS server is used only together with its database.
+ * only if the stack's log is used. The stack's NATS server is used only if the stack's database is used.
  */
 export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: RunningStack): NodeJS.ProcessEnv {
   const { eventstore, nats, postgres } = stack.urls;

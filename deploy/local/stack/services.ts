@@ -16,7 +16,7 @@ const SERVICES = {
   gateway: { name: "gateway", entry: "deploy/local/gateway/main.ts" },
 } as const;
 
-/** Time limit in milliseconds for one readiness probe. It is longer than the readiness checks of the service. */
+/** Time limit in milliseconds for one readiness probe. The service's own readiness checks take less time. */
 const PROBE_TIMEOUT_MS = 15_000;
 
 /** Time in milliseconds after which the start reports why a service is not ready yet. */

@@ -21,7 +21,9 @@ export interface ProcessSpec {
   /** Receives the output of the process. All processes of a component use the same log. */
   log: LogFile;
   stopSignal?: NodeJS.Signals;
-  /** Time limit in milliseconds for the process to end after its stop signal. Then it is killed. */
+  /**
+   * Time limit in milliseconds for the process to end after its stop signal. After this time, the process is killed.
+   */
   stopTimeoutMs?: number;
   /**
    * Signal that the process receives if the supervisor dies. The default is SIGKILL, because every component recovers
@@ -57,8 +59,8 @@ export interface RunningProcess {
 }
 
 /**
- * Starts a process and appends its output to its log. The process ends if the supervisor dies. It has its own session,
- * so only the supervisor receives the terminal's signal after Ctrl-C.
+ * Starts a process and appends its output to its log. The process ends if the supervisor dies. The process has its own
+ * session, so only the supervisor receives the terminal's signal after Ctrl-C.
  *
  * @throws {SetupError} if the process cannot be started
  */

@@ -5,7 +5,10 @@ import type { Component, ComponentContext } from "./component.ts";
 import { openLogFile } from "./log-file.ts";
 import { type Exit, type ProcessSpec, type RunningProcess, startProcess } from "./process.ts";
 
-/** The delay before a restart doubles from 0.25 s up to 15 s. It is reset after a process has been ready for 60 s. */
+/**
+ * The delay before a restart doubles from 0.25 s up to 15 s. The delay is reset after a process has been ready for a
+ * minute.
+ */
 const FIRST_RESTART_DELAY_MS = 250;
 const MAX_RESTART_DELAY_MS = 15_000;
 const RESET_DELAY_AFTER_MS = 60_000;

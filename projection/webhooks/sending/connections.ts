@@ -81,7 +81,7 @@ function createAgent(Base: typeof http.Agent, idle: Set<Duplex>): http.Agent {
     }
 
     override keepSocketAlive(socket: Duplex): boolean {
-      // Despite its declared type, the method returns false if the receiver will close the connection too soon.
+      // Despite its declared type, the base method returns false if the receiver will close the connection too soon.
       const isKept: unknown = super.keepSocketAlive(socket);
       if (isKept === false) return false;
       const [oldest] = idle.size < MAX_IDLE ? [] : idle;

@@ -18,7 +18,7 @@ const upcasters: Partial<Record<CatalogEventType, readonly Upcast[]>> = {
     (data) => ({ passedOverBy: "all", ...data }),
   ],
   SandboxReset: [
-    // Fixture events inside a reset have no schema version. In version 1 of the reset, they all have the form of
+    // Fixture events inside a reset have no schema version. Inside a reset of version 1, all fixture events have
     // version 1.
     (data) => ({
       ...data,

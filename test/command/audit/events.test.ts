@@ -164,7 +164,7 @@ describe("an event that the catalog cannot read", () => {
   let server: LogServer;
   let world: AuditWorld;
 
-  // The unreadable event would stop all projections that follow a shared log.
+  // These tests need a separate log. In the shared log, the unreadable event would stop the projections of other tests.
   before(async () => {
     server = await startLogServer({ dir: path.join(makeTestRoot(), "log"), host: "127.0.0.1", port: 0 });
     world = await startAuditWorld({}, `esdb://127.0.0.1:${server.port}?tls=false`);

@@ -44,7 +44,7 @@ export interface AuditResponse {
   text: string;
   // biome-ignore lint/suspicious/noExplicitAny: each test knows which fields it expects
   body: any;
-  /** JSON objects of a response in lines, without the last line. */
+  /** Parsed lines of an NDJSON response, without the last line. */
   // biome-ignore lint/suspicious/noExplicitAny: each test knows which fields it expects
   lines: any[];
   // biome-ignore lint/suspicious/noExplicitAny: each test knows which fields it expects
@@ -155,10 +155,10 @@ export async function createClinicWithHistory(log: EventLog, notes: string | nul
 }
 
 /**
- * Inserts two deliveries of the appointment's first event: one of the clinic with one attempt, and one of another
- * clinic without attempts.
+ * Inserts two deliveries of the appointment's first event. The clinic's delivery has one attempt. The other delivery
+ * belongs to another clinic and has no attempts.
  *
- * @param responseBody response body of the attempt
+ * @param responseBody response body of the first delivery's attempt
  */
 export async function insertDeliveries(
   world: AuditWorld,

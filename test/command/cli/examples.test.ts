@@ -93,7 +93,7 @@ function splitExample(example: string): string[] {
 describe("the examples of the operator's command line", () => {
   it("the examples of all commands succeed in sequence with the ids that earlier commands printed", async () => {
     const env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
-    // The identity provider creates the ids of users.
+    // No command creates this id, because the identity provider creates the ids of users.
     const ids: Record<string, string> = { user: randomUUID() };
     for (const [name, more = ""] of COMMAND_SEQUENCE) {
       const command = commands.find(({ noun, verb }) => `${noun} ${verb}` === name);

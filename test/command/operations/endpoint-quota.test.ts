@@ -25,7 +25,7 @@ describe("an application's places for endpoints at a clinic", () => {
         () => "reserved",
         (error: { code?: string }) => error.code,
       );
-    // Each registration is interrupted: its place is reserved, but the endpoint is never registered.
+    // Each registration stops halfway: it reserves a place in the endpoint quota, but never registers the endpoint.
     for (let n = 0; n < MAX_ENDPOINTS; n += 1) expect(await reserve(NOON)).to.equal("reserved");
     expect(await reserve(NOON + 59_000)).to.equal("webhook_endpoint_limit_reached");
     expect(await reserve(NOON + 60_000)).to.equal("reserved");

@@ -22,7 +22,7 @@ import {
 } from "../../support/partner.ts";
 import type { TestDatabase } from "../../support/stack.ts";
 
-/** Id of an endpoint that does not exist. A request with access gets 404 for it. */
+/** Id of an endpoint that does not exist. A request that passes all access checks gets 404 for this id. */
 const UNKNOWN_ENDPOINT_ID = randomUUID();
 
 describe("partner access", () => {

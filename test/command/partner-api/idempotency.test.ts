@@ -121,7 +121,7 @@ async function spawnCommand(eventstoreUrl: string, { signingKey }: TestCommand) 
   return { url, kill: () => void child.kill("SIGKILL") };
 }
 
-/** Starts a proxy to the event log that drops all responses after a request that contains the text. */
+/** Starts a proxy to the event log. After a request that contains the text, the proxy drops all responses. */
 async function startDroppingProxy(target: string, text: string) {
   const { hostname, port } = new URL(target);
   const open = new Set<Socket>();

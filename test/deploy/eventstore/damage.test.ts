@@ -80,7 +80,7 @@ describe("damaged files of the embedded log", function () {
         .and.to.match(/position \d+: .+ checksum .+ backup/);
       expect(lines.at(-1)).to.include(getSegmentPath(dir, 1));
     }
-    // To recognise a retry, the log compares its ids with those of the stored events.
+    // These appends could be retries. To recognise a retry, the log must read the ids of the stored events.
     await getRejection(client.appendToStream("damaged", damaged, { expectedRevision: "no_stream" }));
     await getRejection(client.appendToStream("damaged", createEvent(1), { expectedRevision: 0n }));
     expect(await collect(client.readStream("before"))).to.have.length(30);

@@ -17,7 +17,7 @@ const PAGE_BYTES = 4096;
 class Writer {
   readonly acknowledged: string[] = [];
 
-  /** Appends events of 20 kB until an append fails. Returns its error. */
+  /** Appends events of 20 kB until an append fails. Returns the error of that append. */
   async appendUntilFailure(client: EventStoreDBClient): Promise<Error> {
     for (;;) {
       try {

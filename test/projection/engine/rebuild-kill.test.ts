@@ -14,9 +14,9 @@ import { createEngineWorld, type EngineWorld, registered, renamed, silent } from
 
 const neverAborted = new AbortController().signal;
 
-/** Number of events. They need more than two batches. */
+/** Number of events, which need more than two batches. */
 const CHANGES = 5_000;
-/** Time limit for a rebuild process to reach a point. Milliseconds. */
+/** Time limit for a rebuild process to wait for a lock that the test holds. Milliseconds. */
 const REACH_TIMEOUT_MS = 30_000;
 
 describe("a rebuild that is killed with -9", function () {

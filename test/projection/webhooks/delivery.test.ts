@@ -105,7 +105,7 @@ describe("webhook delivery", () => {
         data: { appointmentId, assignmentId },
       }),
     ];
-    // Messages are processed in the order of the log, so the earlier messages are processed before this one.
+    // Messages are processed in the order of the log, so the earlier messages are processed before this message.
     const confirmed = await world.changeAppointment(appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId },

@@ -106,7 +106,8 @@ describe("webhooks in several processes", () => {
     await eventually("the hanging attempts", () => hanging.requests.length >= 4);
     const { eventId } = await world.requestAppointment(fine.clinicId);
     await world.waitForDelivery(eventId, fine, ({ status }) => status === "delivered", 15_000);
-    // No hanging attempt has ended, so the other endpoint did not need one of their slots.
+    // No hanging attempt has ended, so the other endpoint's attempt did not have to wait until a hanging attempt freed
+    // a slot.
     const { rows } = await world.pool.query<{ ended: number }>(
       `SELECT count(a.duration_ms)::integer AS ended
          FROM webhooks.delivery d JOIN webhooks.attempt a USING (delivery_id) WHERE d.endpoint_id = $1`,

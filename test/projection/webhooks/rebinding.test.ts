@@ -62,7 +62,7 @@ describe("a host name that becomes private after its check", () => {
     dns.setAddresses(PUBLIC, PRIVATE);
     const real = createConnections();
     const judged: SafeDestination[] = [];
-    // Redirects connections to the public address to the local server.
+    // A connection to the public address is redirected to the local server.
     const routed: Connections = {
       ...real,
       post(applicationId, destination, headers, fresh) {

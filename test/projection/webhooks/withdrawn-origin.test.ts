@@ -11,7 +11,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   let world: World;
   let receiver: Receiver;
   let endpoint: Endpoint;
-  /** Endpoint of another application at the same origin. Its approval is not withdrawn. */
+  /** Endpoint of another application at the same origin. For this application, the origin stays approved. */
   let other: Endpoint;
   /** Milliseconds by which the clock of the webhooks role is ahead. */
   let clockAheadMs = 0;
@@ -101,7 +101,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     );
     await eventually("some of them", () => countRequests() >= 4);
     await operator("WebhookOriginWithdrawn");
-    // Attempts in progress finish, and no attempt starts.
+    // Attempts in progress finish, and no further attempt starts.
     await eventually("the end of the last attempts", async () => {
       const { rowCount } = await world.pool.query(
         "SELECT FROM webhooks.delivery WHERE endpoint_id = $1 AND lease_expires_at IS NOT NULL",

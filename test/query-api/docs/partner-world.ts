@@ -35,7 +35,7 @@ export interface Origins {
 
 export interface PartnerContractWorld {
   origins: Origins;
-  /** Services whose Postgres and event log are unavailable. They use the same token keys. */
+  /** Services whose Postgres and event log are unavailable. They accept the tokens of the working services. */
   withoutServers: Origins;
   /** Partner without restrictions. */
   unrestricted: SandboxPartner;

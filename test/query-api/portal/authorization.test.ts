@@ -114,7 +114,7 @@ function expectedRefusal(path: string, role: string, situation: Situation): stri
 describe("authorization of the portal API", () => {
   const api = setUpQueryApi();
 
-  /** Creates a portal user with the role in the situation, and returns the user's id. */
+  /** Creates a portal user with the given role in the given situation, and returns the user's id. */
   async function createUser(role: string, { membership, scope = "all", change }: Situation): Promise<string> {
     const [clinicId, branchId, otherClinicId, otherClinicBranchId, userId, membershipId] = Array.from(
       { length: 6 },

@@ -5,7 +5,7 @@ import { appointmentRequested, entitlementSet, openClinic, resourceAdded } from 
 import type { GivenEvent } from "../../support/read-models.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
 
-/** Window of 3 March 2026 in Istanbul (UTC+3). */
+/** Time window that covers 3 March 2026 in Istanbul (UTC+3). */
 const day = "from=2026-03-02T21:00:00Z&to=2026-03-03T21:00:00Z";
 
 describe("getAvailability", () => {

@@ -1,6 +1,6 @@
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 
-/** Decides a command. @returns an empty array if a rule refuses the command */
+/** Returns the events that a decider returns. @returns an empty array if a domain rule refuses the command */
 export function decideOrRefuse<State, Event>(
   decide: (state: State | undefined) => Event[],
   state: State | undefined,

@@ -40,8 +40,8 @@ describe("rate limits of the partner API", () => {
     });
     admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
   });
-  // The windows of the counters are ended instead of deleted. If a row is missing, a process continues its known
-  // window.
+  // Ends the windows of the counters instead of deleting the rows. If a row is missing, a process continues with the
+  // window that it remembers.
   beforeEach(() => admin.query("UPDATE rate_limit.counter SET expire = $1", [Date.now() - 1]));
   after(async () => {
     await admin.end();

@@ -14,7 +14,7 @@ describe("rate limiter under a burst", function () {
   let world: LimiterWorld;
   let proxy: FaultProxy;
   let admin: pg.Client;
-  /** Limiters of two processes, whose connections pass the proxy. */
+  /** Limiters of two processes. Their connections to Postgres go through the proxy. */
   let both: RateLimiter[];
 
   beforeEach(async () => {

@@ -30,7 +30,7 @@ export function parseRevisionKey(key: Buffer): { stream: string; revision: numbe
   return { stream: key.toString("utf8", 3, end), revision: readSafeInteger(key, end) };
 }
 
-/** Returns the position of an event, given the stored value of its revision. */
+/** Returns the position of an event, given the stored value of the event's revision. */
 export function parseRevisionValue(value: Buffer): number {
   return readSafeInteger(value, 0);
 }

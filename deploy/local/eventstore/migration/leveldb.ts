@@ -18,7 +18,8 @@ const OTHER_FILE = /^(LOG|LOG\.old|LOCK)$/;
 
 /**
  * Content of the file CURRENT after the migration. LevelDB interprets this content as the name of a missing file, so an
- * earlier release fails to start with an error that contains this text. Without CURRENT, it would create an empty log.
+ * earlier release fails to start with an error that contains this text. Without CURRENT, the earlier release would
+ * create an empty log.
  */
 const RETIRED_CONTENT = "this-log-is-kept-in-segment-files-which-need-a-newer-release\n";
 
@@ -73,7 +74,7 @@ export async function openLevelDb(dir: string): Promise<LevelDb> {
 /**
  * Prevents earlier releases from using the directory. The segment files must already contain the whole log.
  *
- * @param isDatabase true if the directory contains a database, whose file CURRENT is then copied to `leveldb/`
+ * @param isDatabase true if the directory contains a database; its file CURRENT is then copied to `leveldb/`
  */
 export async function retireLevelDb(dir: string, isDatabase: boolean): Promise<void> {
   const current = join(dir, "CURRENT");

@@ -66,8 +66,8 @@ function decideByRecentIds(ids: readonly string[], stream: AppendTarget, history
 }
 
 /**
- * Applies the rules for appends at an earlier revision. If the events stored after that revision have the same ids, the
- * append is a retry.
+ * Applies the rules for appends at an earlier revision. If the events stored after that revision have the append's ids,
+ * the append is a retry.
  */
 function decideByStoredIds(
   expected: number,

@@ -1,8 +1,8 @@
 /**
  * Writes protobuf messages from the end of a buffer to its start.
  *
- * In protobuf, the length of a nested message precedes the message. If the message is written backwards, its length is
- * already known when it must be written. So nested messages need no second pass and no copy.
+ * In protobuf, the length of a nested message precedes the message. With backward writing, the message is written
+ * first, so its length is known. Nested messages therefore need no second pass and no copy.
  */
 export class BackwardWriter {
   readonly #buffer: Buffer;

@@ -51,13 +51,16 @@ export const MAX_QUEUED_MESSAGES = 512;
 /** Maximum size of the messages that gRPC queues for a slow client. At the limit, the read waits for the client. */
 export const MAX_QUEUED_BYTES = 4 * 1024 * 1024;
 
-/** Maximum number of event ids kept to recognise retries of appends without an exact revision. The oldest are dropped. */
+/**
+ * Maximum number of event ids kept to recognise retries of appends without an exact revision. The oldest ids are
+ * dropped.
+ */
 export const MAX_CACHED_IDS = 100_000;
 
-/** Maximum number of new events kept in memory for live subscriptions. The oldest are dropped. */
+/** Maximum number of new events kept in memory for live subscriptions. The oldest events are dropped. */
 export const MAX_RECENT_EVENTS = 4096;
 
-/** Maximum size of the new events kept in memory for live subscriptions. The oldest are dropped. */
+/** Maximum size of the new events kept in memory for live subscriptions. The oldest events are dropped. */
 export const MAX_RECENT_BYTES = 8 * 1024 * 1024;
 
 /** Maximum number of events on one page. A read loads one page at a time from disk. */
@@ -94,7 +97,7 @@ export interface LogLimits {
  * Limits of the whole log. A log that reaches a limit refuses appends and still serves reads. A log that exceeds a
  * limit does not start.
  *
- * The index is in memory. It takes 24 MB per million events, and 100 MB per million streams if their names have 48
- * characters. All segment files stay open. Together they contain at most about 64 GiB.
+ * The index is in memory. It takes 24 MB per million events. Streams whose names have 48 characters take 100 MB per
+ * million. All segment files stay open. Their total size is at most about 64 GiB.
  */
 export const LOG_LIMITS: LogLimits = { events: 64_000_000, streams: 8_000_000, segments: 1024 };

@@ -18,7 +18,9 @@ export function getOriginalStream(stream: string): string | undefined {
   return stream.startsWith("$$") ? stream.slice(2) : undefined;
 }
 
-/** Returns the first revision that reads may return. For a metadata stream, this is its newest event. */
+/**
+ * Returns the first revision that reads may return. For a metadata stream, this is the revision of the newest event.
+ */
 export function getFirstReadableRevision(stream: string, state: StreamState): number {
   const maxCount = getOriginalStream(stream) === undefined ? state.maxCount : 1;
   const byCount = maxCount > 0 ? state.lastRevision - maxCount + 1 : 0;

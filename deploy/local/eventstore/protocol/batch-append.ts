@@ -156,7 +156,7 @@ export class BatchAppendSession {
   #send(response: BatchAppendResp): void {
     if (this.#call.cancelled || this.#call.writableEnded) return;
     this.#call.write(response);
-    // While the client does not read its responses, its further requests must wait.
+    // While the client does not read the responses, further requests of the client must wait.
     if (this.#call.writableLength > MAX_QUEUED_MESSAGES) this.#call.pause();
   }
 

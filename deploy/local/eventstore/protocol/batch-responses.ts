@@ -18,7 +18,7 @@ const RPC_CODES = {
   ALREADY_EXISTS: 6,
 } as const;
 
-/** Values of an append request that are repeated in the response. */
+/** Values that a response repeats from the append request. */
 export interface AppendContext {
   readonly correlationId: UUID;
   readonly streamIdentifier: StreamIdentifier;

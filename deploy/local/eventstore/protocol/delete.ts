@@ -15,7 +15,7 @@ export async function softDelete(store: Store, request: DeleteReq, deadline: Dea
   return new streams.DeleteResp().setPosition(message.setCommitPosition(position).setPreparePosition(position));
 }
 
-/** Deletes a stream permanently. Reads of the stream and later appends fail. */
+/** Deletes a stream permanently. Later reads of the stream and appends to it fail. */
 export async function tombstone(store: Store, request: TombstoneReq, deadline: Deadline): Promise<TombstoneResp> {
   const position = await deleteStream(store, "tombstone", request.getOptions(), deadline);
   const message = new streams.TombstoneResp.Position();

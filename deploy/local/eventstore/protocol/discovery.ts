@@ -31,8 +31,8 @@ const TICKS_PER_MS = 10_000n;
 
 /**
  * Creates the response of Gossip.Read, so that clients can use connection strings with discovery or several hosts. The
- * cluster has one member. The response names the host to which the client connected, because the client can reach that
- * host.
+ * cluster has one member. The response contains the host to which the client connected, because the client can reach
+ * that host.
  *
  * @param authority host and port to which the client connected
  * @param port port on which the log listens

@@ -100,7 +100,7 @@ function parseProposedEvent(message: ProposedMessage): ProposedEvent {
   };
 }
 
-/** Events of an append, collected while its messages arrive. */
+/** Events of an append, collected while the messages of the append arrive. */
 export class AppendEvents {
   readonly stream: string;
   readonly events: ProposedEvent[] = [];

@@ -103,8 +103,8 @@ class AllStreamsSubscription {
   }
 
   /**
-   * Waits for new events at the end of the log. If the subscription was not live yet, first reports that it has caught
-   * up.
+   * Waits for new events at the end of the log. If the subscription was not live yet, first sends the signal that it
+   * has caught up.
    */
   async #waitForEvents(): Promise<void> {
     if (!this.#isLive) {

@@ -1,11 +1,11 @@
 /**
  * File of the acknowledged end: the position of the last acknowledged event. After each frame, the log flushes the
  * segment, writes this file and then acknowledges the appends. At startup, all data up to this end must be intact. Only
- * data after it may be incomplete.
+ * data after this end may be incomplete.
  *
- * The file contains two copies of one entry, in two blocks of 4 KiB. Writes to the file are not flushed. They survive a
- * crash of the process. After a power loss, the file may be older than the segments. At startup, the log reports and
- * replaces a damaged copy. An entry has 64 bytes:
+ * The file contains two copies of one entry, in two blocks of 4 KiB. Writes to the file are not flushed to disk. A
+ * crash of the process does not lose these writes. After a power loss, the file may be older than the segments. At
+ * startup, the log reports and replaces a damaged copy. An entry has 64 bytes:
  *
  *      0  "EVENTEND"    8  format version    12  log id, 16 bytes   28  segment number    32  end offset
  *     40  events       48  last position     56  checksum of the last frame   60  checksum of bytes 0 to 59

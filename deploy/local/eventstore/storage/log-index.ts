@@ -1,9 +1,9 @@
 /**
  * In-memory index of the log: the location of each event, and the events of each stream.
  *
- * An entry takes 24 bytes. It points to the previous event of the same stream and to an older one (a skew-binary jump
- * pointer). So finding a revision takes O(log n) steps and needs no list per stream. Readers compare each record with
- * its index entry.
+ * An entry takes 24 bytes. It points to the previous event of the same stream, and to an older event of that stream (a
+ * skew-binary jump pointer). So finding a revision takes O(log n) steps and needs no list per stream. Readers compare
+ * each record with its index entry.
  */
 import type { StreamState } from "../model/stream-state.ts";
 import { ChunkedArray } from "./chunked-array.ts";
@@ -37,7 +37,7 @@ export class LogIndex {
     return this.eventCount === 0 ? 0 : this.#positions.at(this.eventCount - 1);
   }
 
-  /** Starts a new segment. Events added later belong to it. */
+  /** Starts a new segment. Events added later belong to the new segment. */
   startSegment(): void {
     this.#segmentStarts.push(this.eventCount);
     this.#segmentEnds.push(0);
@@ -148,7 +148,7 @@ export class LogIndex {
     return ordinals;
   }
 
-  /** Computes the jump pointer for the next event of a stream, given the ordinal of its newest event. */
+  /** Computes the jump pointer for the next event of a stream, given the ordinal of the stream's newest event. */
   #computeJump(newest: number): number {
     const jump = this.#jumps.at(newest);
     const further = this.#jumps.at(jump);

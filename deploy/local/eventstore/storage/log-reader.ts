@@ -154,7 +154,7 @@ function planRead(index: LogIndex, ordinal: number): DiskRead {
 
 /**
  * Performs a disk read. If an event is damaged, reads the events one by one, to return all events before the damaged
- * one.
+ * event.
  */
 async function performRead(
   log: CommittedLog,

@@ -185,7 +185,7 @@ export class LogScan {
 
   /**
    * Marks a segment as intact up to an offset.
-   * @throws LogDamagedError if the offset is the acknowledged end, but the frames are not those that were acknowledged
+   * @throws LogDamagedError if the offset is the acknowledged end, but the frames differ from the acknowledged frames
    */
   #markIntact(segment: number, offset: number): void {
     this.#index.setSegmentEnd(offset);

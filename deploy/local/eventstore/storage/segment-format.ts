@@ -165,8 +165,8 @@ export function decodeFrameHeader(header: Buffer): FrameHeader | undefined {
 }
 
 /**
- * Computes the initial value for the checksums of records. It depends on the log id, so records of other logs have
- * wrong checksums.
+ * Computes the initial value for the checksums of records. The value depends on the log id, so records of other logs
+ * have wrong checksums.
  */
 export function computeChecksumSeed(logId: string): number {
   return crc32(Buffer.from(logId, "hex"));

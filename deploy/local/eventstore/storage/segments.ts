@@ -42,7 +42,7 @@ export async function syncDirectory(dir: string): Promise<void> {
   }
 }
 
-/** Creates a file, and flushes its content and its directory to disk. If that fails, no file remains. */
+/** Creates a file, and flushes its content and its directory to disk. If any of these steps fails, no file remains. */
 export async function createFile(dir: string, name: string, content: Buffer): Promise<void> {
   const unfinished = join(dir, `${name}${UNFINISHED_SUFFIX}`);
   try {
@@ -140,7 +140,7 @@ export class Segments {
 
   /** Writes to the last segment without flushing. After an error, the caller must truncate the segment. */
   async write(bytes: Buffer, offset: number): Promise<void> {
-    // If the disk accepts only some of the bytes, the next call of writeAt() throws the reason.
+    // If the disk accepts only some of the bytes, the next call of writeAt() throws the disk's error.
     for (let done = 0; done < bytes.length; ) {
       const { bytesWritten } = await writeAt(this.#lastSegment.fd, bytes, done, bytes.length - done, offset + done);
       if (bytesWritten === 0) throw new Error(`Could not write to ${this.#lastSegment.path}.`);

@@ -10,8 +10,8 @@ type StreamEffect = Omit<StreamState, "lastRevision">;
 const NO_EFFECT: StreamEffect = { isTombstoned: false, isSoftDeleted: false, truncateBefore: 0, maxCount: 0 };
 
 /**
- * Table of all streams by name. Contains each stream's newest event, and the effect of metadata and deletions on its
- * reads.
+ * Table of all streams by name. Contains each stream's newest event, and the effect of metadata and deletions on reads
+ * of the stream.
  */
 export class StreamTable {
   readonly #streamNumbers = new Map<string, number>();

@@ -15,7 +15,7 @@ const MAX_PARALLEL_LOOKUPS = 8;
 export class DecisionData {
   readonly #eventIds = new Map<string, Map<number, string>>();
   readonly #metadata = new Map<string, Uint8Array>();
-  /** Writes that can be neither accepted nor refused, because that depends on a damaged event. */
+  /** Writes that can be neither accepted nor refused, because the decision depends on a damaged event. */
   readonly damagedWrites = new Map<WriteRequest, LogDamagedError>();
 
   #metadataBytes = 0;
@@ -60,7 +60,7 @@ export class DecisionData {
     }
   }
 
-  /** Reads stored ids up to the first id that differs from the write. The append rules do not need the ids after it. */
+  /** Reads stored ids up to the first id that differs from the write. The append rules do not need any later ids. */
   async #readIds(log: CommittedLog, { stream, expectedRevision, events }: WriteRequest): Promise<void> {
     if (!expectsEarlierRevision(log, stream, expectedRevision) || events.length === 0) return;
     const known = this.#eventIds.get(stream) ?? new Map<number, string>();
@@ -99,8 +99,8 @@ function needsLookup(log: CommittedLog, write: WriteRequest | undefined): boolea
 }
 
 /**
- * Returns true if a write expects a revision before the stream's last revision. Stored ids then show if the write is a
- * retry.
+ * Returns true if a write expects a revision before the stream's last revision. The stored ids then show whether the
+ * write is a retry.
  */
 function expectsEarlierRevision(log: CommittedLog, stream: string, expectedRevision: number): boolean {
   return expectedRevision >= -1 && expectedRevision < log.index.getStreamState(stream).lastRevision;

@@ -29,7 +29,7 @@ interface PendingWrite {
   readonly reject: (error: unknown) => void;
 }
 
-/** Commits a group and returns one result per write, in order. Rejects if the log must stop. */
+/** Commits a group and returns one result per write, in order. Rejects if an error forces the log to stop. */
 export type CommitGroup = (writes: readonly WriteRequest[]) => Promise<readonly WriteOutcome[]>;
 
 export class GroupCommit {
@@ -51,8 +51,8 @@ export class GroupCommit {
   }
 
   /**
-   * Queues a write and returns its result. Rejects if the disk failed. The outcome is then unknown until the next
-   * start.
+   * Queues a write and returns its result. Rejects if the disk failed. The outcome of the write is then unknown until
+   * the next start of the log.
    *
    * @param bytes size of the write
    * @param deadline time in milliseconds since 1970; if the write has not started by then, it expires

@@ -19,7 +19,7 @@ export class RecentEvents {
       this.#events.push(event);
       this.#bytes += event.record.length;
     }
-    // Trims to half of the limits: a trim moves all remaining elements, so it should be rare.
+    // Each trim moves all remaining elements. Trimming to half of the limits makes trims rare.
     if (this.#events.length > MAX_RECENT_EVENTS || this.#bytes > MAX_RECENT_BYTES) this.#trim();
   }
 

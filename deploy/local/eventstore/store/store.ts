@@ -120,8 +120,8 @@ export class Store {
   }
 
   /**
-   * Determines the result of a write whose group could not be stored. A write that needs no space still gets its own
-   * result.
+   * Determines the result of a write whose group could not be stored. A write that stores no records, such as a retry,
+   * still gets its own result.
    */
   #decideSingle(write: WriteRequest, details: DecisionData, refusal: WriteRefusal): WriteOutcome {
     const group = new StagedGroup(this.#createCommittedState(details), Date.now());
@@ -129,7 +129,7 @@ export class Store {
     return group.records.length === 0 ? result : refusal;
   }
 
-  /** Stores and publishes a group. If the log or the disk is full, changes nothing and returns that reason. */
+  /** Stores and publishes a group. If the log or the disk is full, changes nothing and returns the reason. */
   async #writeGroup(group: StagedGroup): Promise<WriteRefusal | undefined> {
     if (this.#exceedsLimits(group)) return { outcome: "log-full" };
     try {

@@ -32,7 +32,10 @@ describe("the verification of an export", () => {
     lines.map((line, place) => (place === index ? change(line) : line)).join("");
   const alterManifest = (change: (line: string) => string) => alterLine(lines.length - 1, change);
   const withoutLine = (index: number) => lines.filter((_, place) => place !== index).join("");
-  /** Alteration, content of the altered file, and first wrong line. 0 is the last line, -1 the line before it. */
+  /**
+   * Alteration, content of the altered file, and number of the first wrong line. 0 means the last line, -1 the line
+   * before the last.
+   */
   const alterations: [string, () => string, number][] = [
     ["an event was altered", () => alterLine(3, (line) => line.replace('"operator"', '"system"')), 4],
     ["an event was removed", () => withoutLine(3), 4],

@@ -18,7 +18,9 @@ const instantInDays = (days: number) => new Date(Date.now() + days * 86_400_000)
 
 const importableCommands = commands.filter((command) => command.isImportable);
 
-/** Creates lines with every command that can be imported. Some lines occur twice: the second line changes nothing. */
+/**
+ * Creates lines with every command that can be imported. Some lines occur twice. The second occurrence changes nothing.
+ */
 function createLinesOfAllCommands(
   ids: Record<"clinic" | "application" | "credential" | "endpoint" | "missed" | "auditor", string>,
 ): Line[] {

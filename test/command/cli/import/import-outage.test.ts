@@ -12,7 +12,10 @@ import { eventually } from "../../../support/eventually.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
-/** Number of customers in the file: enough that the import is still in progress when a test acts on it. */
+/**
+ * Number of customers in the file: enough that the import is still in progress when a test halts or kills the event
+ * log.
+ */
 const CUSTOMER_COUNT = 300;
 
 /** Each test halts or kills its own event log. */

@@ -9,7 +9,8 @@ describe("an import that the operator interrupts", () => {
   const names = { slug: "a", name: "A", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
 
   /**
-   * Imports one line for each given append function. Each append interrupts the import before it calls its function.
+   * Imports one line for each given function. The log's append method first interrupts the import, and then calls the
+   * function of the line.
    */
   async function runImport(...appends: (() => Promise<bigint>)[]) {
     const interruption = new AbortController();

@@ -26,7 +26,7 @@ describe("the example of a clinic that moves in", () => {
     log = createEventLog(client);
     close = () => client.dispose();
     api = await startTestQueryApi();
-    // An earlier test may have imported the ids in the file, so this test uses its own ids.
+    // An earlier test may have imported the ids in the file, so this test replaces them with new ids.
     const own = randomUUID().slice(0, 23);
     content = fs.readFileSync(EXAMPLE_FILE, "utf8").replaceAll("3f1d2c4b-0a00-4000-8000", own);
     lines = content

@@ -37,7 +37,7 @@ function setUp(script: string, options: Partial<ProcessSpec> = {}) {
 
 /** Script that immediately becomes ready and keeps running. */
 const READY_SCRIPT = "console.log('ready'); setInterval(() => {}, 1000);";
-/** Script that becomes ready when the file exists that its first argument names. */
+/** Script that becomes ready when a certain file exists. The script's first argument is the path of that file. */
 const READY_WITH_FILE_SCRIPT =
   "setInterval(() => { if (require('fs').existsSync(process.argv[1])) console.log('ready'); }, 20)";
 /** Returns the path of an open file descriptor; undefined if the descriptor is closed. */

@@ -224,7 +224,10 @@ describe("appointment", () => {
   });
 });
 
-/** Expects that both folds of a history return the same state. Expects no state if the first event is missing. */
+/**
+ * Expects that `fold` and `foldAppointment` return the same state for a history. Expects no state if the first event is
+ * missing.
+ */
 function expectSameFolds(history: AppointmentEvent[]): void {
   const happened = history.map((event) => ({ ...event, metadata: { occurredAt: DEFAULT_EVENT_TIME } }));
   const state = fold(appointmentAggregate, history);

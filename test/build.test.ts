@@ -52,7 +52,7 @@ describe("the services, compiled for production", function () {
   const main = (service: string) => join(project, "dist", service, "main.js");
 
   for (const service of ["command", "projection", "query-api", "command/audit"]) {
-    it(`the compiled ${service} service runs on plain Node, and names all missing settings in one line`, async () => {
+    it(`plain Node can run the compiled ${service} service, which reports all missing settings in one line`, async () => {
       const failure = await run(process.execPath, [main(service)], { env: {} }).catch((error) => error);
       expect(failure.code).to.equal(1);
       expect(failure.stderr).to.match(/^[a-z-]+: settings: .*DATABASE_URL is missing.*\n$/);

@@ -92,7 +92,7 @@ describe("command process", () => {
       (error: Error) => `${error.name}: ${error.message}`,
     );
 
-  it("the command service does not start with missing or invalid settings, and names each setting without its value", async () => {
+  it("the command service does not start with missing or invalid settings, and prints names but no values", async () => {
     const { TOKEN_ISSUER: _, ...env } = settings;
     const said = await getStartError({ ...env, WEBHOOK_SECRET_KEYS: "hush" });
     expect(said).to.match(/^ConfigError: settings: .*TOKEN_ISSUER is missing.*WEBHOOK_SECRET_KEYS must be JSON$/);

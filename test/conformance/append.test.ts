@@ -29,7 +29,7 @@ describe("append", function () {
     return error as WrongExpectedVersionError;
   }
 
-  it("an append to a new stream returns revision 0 and a position", async () => {
+  it("an append to a new stream returns revision 0 and a log position", async () => {
     const stream = createStreamName();
     const result = await client.appendToStream(stream, createEvent(0), { expectedRevision: NO_STREAM });
     expect(result.success).to.equal(true);
@@ -38,7 +38,7 @@ describe("append", function () {
     expect(read?.event?.streamId).to.equal(stream);
   });
 
-  it("an append at the exact revision is accepted and increases the revision", async () => {
+  it("an append that expects the current revision is accepted and increases the revision", async () => {
     const stream = createStreamName();
     await client.appendToStream(stream, createEvent(0), { expectedRevision: NO_STREAM });
     const result = await client.appendToStream(stream, [createEvent(1), createEvent(2)], {
@@ -146,7 +146,7 @@ describe("append", function () {
     expect((read!.event!.data as { text: string }).text).to.equal(text);
   });
 
-  it("an append that is too large is refused, even if it is sent in several messages, and later appends succeed", async () => {
+  it("an append that is too large is refused, even in several messages, and later appends succeed", async () => {
     const stream = createStreamName();
     const big = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
     const error = await getRejection(client.appendToStream(stream, big));
@@ -158,7 +158,7 @@ describe("append", function () {
     expect(result.nextExpectedRevision).to.equal(0n);
   });
 
-  it("an append with credentials, which the client sends through Streams.Append, is written", async () => {
+  it("an append with credentials, for which the client uses Streams.Append, is written", async () => {
     const stream = createStreamName();
     const result = await client.appendToStream(stream, [createEvent(0), createEvent(1)], {
       credentials: CREDENTIALS,

@@ -32,7 +32,7 @@ describe("delete", function () {
   const readRevisions = async (stream: string) =>
     (await collect(client.readStream(stream))).map(({ event }) => Number(event?.revision));
 
-  describe("softly", () => {
+  describe("by soft deletion", () => {
     it("reads do not find a soft-deleted stream", async () => {
       const stream = await createStream();
       const result = await client.deleteStream(stream);
@@ -69,7 +69,7 @@ describe("delete", function () {
       });
     }
 
-    it("an append to a soft-deleted stream is refused if it expects an existing stream", async () => {
+    it("an append that expects an existing stream is refused if the stream is soft-deleted", async () => {
       const stream = await createStream();
       await client.deleteStream(stream);
       const error = await getRejection(

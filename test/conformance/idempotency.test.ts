@@ -65,7 +65,7 @@ describe("idempotent retries", function () {
     });
   }
 
-  it("a retry at an exact revision is refused if only the first of its events are stored", async () => {
+  it("a retry at an exact revision is refused if only the first events of the retry are stored", async () => {
     const stream = createStreamName();
     const one = createEvent(a);
     await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });
@@ -73,7 +73,7 @@ describe("idempotent retries", function () {
     expect(await getRejection(longer)).to.be.instanceOf(WrongExpectedVersionError);
   });
 
-  it("an append at the current revision is written even if its ids are already stored", async () => {
+  it("an append at the current revision is written even if the event ids are already stored", async () => {
     const stream = createStreamName();
     const one = createEvent(a);
     await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });

@@ -25,7 +25,7 @@ describe("stream metadata", function () {
   const readRevisions = async (reading: AsyncIterable<{ event?: { revision: bigint } }>) =>
     (await collect(reading)).map(({ event }) => Number(event?.revision));
 
-  it("a read of stream metadata returns all keys as they were set, including custom keys", async () => {
+  it("a read of stream metadata returns all keys unchanged, including custom keys", async () => {
     const stream = createStreamName();
     expect((await client.getStreamMetadata(stream)).metadata).to.equal(undefined);
     await client.setStreamMetadata(stream, { maxCount: 3, owner: "me" });

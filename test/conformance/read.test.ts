@@ -82,14 +82,14 @@ describe("read", function () {
       }
     });
 
-    it("a forward stream read can start at the first event or at a revision, and returns at most the requested number of events", async () => {
+    it("a forward stream read starts at the first event or at a revision, and returns at most the requested number of events", async () => {
       expect(await readRevisions(client.readStream(stream))).to.deep.equal([0, 1, 2, 3, 4]);
       expect(await readRevisions(client.readStream(stream, { fromRevision: 3n }))).to.deep.equal([3, 4]);
       expect(await readRevisions(client.readStream(stream, { fromRevision: 1n, maxCount: 2 }))).to.deep.equal([1, 2]);
       expect(await readRevisions(client.readStream(stream, { fromRevision: 9n }))).to.deep.equal([]);
     });
 
-    it("a backward stream read can start at the last event or at a revision, and returns at most the requested number of events", async () => {
+    it("a backward stream read starts at the last event or at a revision, and returns at most the requested number of events", async () => {
       const backwards = { direction: BACKWARDS } as const;
       expect(await readRevisions(client.readStream(stream, { ...backwards, fromRevision: END }))).to.deep.equal([
         4, 3, 2, 1, 0,
@@ -100,7 +100,7 @@ describe("read", function () {
       expect(await readRevisions(client.readStream(stream, { ...backwards, fromRevision: 1n }))).to.deep.equal([1, 0]);
     });
 
-    it("a forward or backward read of a stream without events fails as not found", async () => {
+    it('a forward or backward read of a stream without events fails with the error "not found"', async () => {
       const missing = createStreamName();
       const error = await getRejection(collect(client.readStream(missing)));
       expect(error).to.be.instanceOf(StreamNotFoundError);
@@ -109,7 +109,7 @@ describe("read", function () {
       expect(await getRejection(collect(backwards))).to.be.instanceOf(StreamNotFoundError);
     });
 
-    it("a read returns the client's own append immediately", async () => {
+    it("a client can read an event immediately after the append of the event", async () => {
       const name = createStreamName();
       for (let n = 0; n < 20; n += 1) {
         await client.appendToStream(name, createEvent(n));
@@ -143,7 +143,7 @@ describe("read", function () {
         .filter(({ event }) => event?.streamId === stream)
         .map(({ event }) => Number(event?.revision));
 
-    it("a forward read of all streams returns events in position order and includes the event at the start position", async () => {
+    it("a forward read of all streams returns events in log order and includes the event at the start position", async () => {
       const read = await collect(client.readAll({ direction: FORWARDS, fromPosition: positions[2]!, maxCount: 500 }));
       expect(read[0]?.event?.position).to.deep.equal(positions[2]);
       expect(read[0]?.event?.streamId).to.equal(stream);
@@ -170,7 +170,7 @@ describe("read", function () {
       expect(await collect(client.readAll({ fromPosition: END, maxCount: 4 }))).to.have.length(0);
     });
 
-    it("a stream read returns the position that the append returned", async () => {
+    it("a stream read returns the same log position as the append", async () => {
       const [read] = await collect(client.readStream(stream, { fromRevision: 4n, maxCount: 1 }));
       expect(read?.event?.position).to.deep.equal(positions[4]);
       expect(positions[4]?.commit).to.equal(positions[4]?.prepare);

@@ -36,7 +36,7 @@ describe("subscription", function () {
   }
 
   describe("to a stream", () => {
-    it("a stream subscription sends existing events, reports that it caught up, then sends new events", async () => {
+    it("a stream subscription sends the existing events, then the message `caughtUp`, then new events", async () => {
       const stream = createStreamName();
       await client.appendToStream(stream, createEvents(3));
       const seen = recordSubscription(client.subscribeToStream(stream, { fromRevision: START }));
@@ -108,7 +108,7 @@ describe("subscription", function () {
       expect(seen.numbers).to.deep.equal([1]);
     });
 
-    it("a subscription sends every event exactly once, even if it becomes live while 16 writers append events", async () => {
+    it("a subscription that becomes live while 16 writers append events sends every event exactly once", async () => {
       const category = createStreamName("racing");
       const start = await findLogEnd(client);
       const perWriter = 150;
@@ -143,7 +143,7 @@ describe("subscription", function () {
       }
     });
 
-    it("a subscription sends every event exactly once, even if it is often resumed after the last received event", async () => {
+    it("a subscription that is often resumed after the last received event sends every event exactly once", async () => {
       const category = createStreamName("resumed");
       let fromPosition: Position | typeof START = await findLogEnd(client);
       for (let n = 0; n < 40; n += 1) await client.appendToStream(`${category}-${n % 3}`, createEvent(n));

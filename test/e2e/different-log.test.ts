@@ -87,7 +87,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     return runCli({ eventstoreUrl, natsUrl, databaseUrl: databaseUrls.projection }, args);
   };
 
-  it("if the log is restored from an older copy, the projection stops until an operator adopts the log", async () => {
+  it("if the log is restored from an older copy, the projection stops until an operator runs `adopt`", async () => {
     const { eventstore } = stack.components;
     const dir = stack.servers.root.paths.eventstore;
     const backup = `${dir}.backup`;

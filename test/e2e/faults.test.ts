@@ -145,7 +145,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     expect([...(await world.portalAppointments()).keys()]).to.include.members([...created]);
   });
 
-  it("while Postgres is stopped, create requests succeed and the portal returns 503, and nothing is lost after the restart", async () => {
+  it("while Postgres is stopped, create requests succeed and the portal returns 503; nothing is lost after the restart", async () => {
     await stack.components.postgres.stop();
     for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
     const started = performance.now();
@@ -171,7 +171,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     await expectEverythingArrived();
   });
 
-  it("while the event log is down, create requests return 503 and read requests succeed, and all services reconnect after the restart", async () => {
+  it("while the event log is down, create requests get 503 and read requests succeed; all services reconnect afterwards", async () => {
     await stack.components.eventstore.kill();
     const refused = await create();
     expect(refused.status).to.equal(503);

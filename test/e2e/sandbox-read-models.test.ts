@@ -96,7 +96,7 @@ describe("sandboxes in the read models", () => {
     expect(await read()).to.deep.equal(before);
   });
 
-  it("a portal user of a sandbox sees only the data of that sandbox since its last reset", async () => {
+  it("a portal user of a sandbox sees only that sandbox's data since the last reset", async () => {
     const [partner, other] = [await api.partner(), await api.partner()];
     const sandbox = await sandboxOf(partner);
     const theirs = await sandboxOf(other);

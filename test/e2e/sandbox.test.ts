@@ -257,8 +257,8 @@ describe("sandbox", () => {
     expect((await stateOf(partner)).generation).to.equal(1);
   });
 
-  describe("reading one's own write", () => {
-    it("a read that sends the log position of a write always reflects that write", async () => {
+  describe("log positions of write requests", () => {
+    it("a read request with the log position of a write always returns the result of that write", async () => {
       const partner = await api.partner();
       const sandbox = await stateOf(partner);
       for (let round = 0; round < 10; round += 1) {
@@ -267,7 +267,7 @@ describe("sandbox", () => {
       }
     });
 
-    it("even without a log position, a partner's read reflects the partner's own writes and resets", async () => {
+    it("even without a log position, partners see their own writes and resets", async () => {
       const partner = await api.partner();
       const sandbox = await stateOf(partner);
       const { Authorization = "" } = partner.headers;
@@ -282,7 +282,7 @@ describe("sandbox", () => {
       }
     });
 
-    it("a read with a log position that is not reached in time returns 503 read_model_behind", async () => {
+    it("a read request returns 503 read_model_behind if the read models do not reach the log position in time", async () => {
       const partner = await api.partner();
       const headers = { "X-SERVICE-Log-Position": "9000000000000000000" };
       const started = performance.now();
@@ -292,7 +292,7 @@ describe("sandbox", () => {
       expect(performance.now() - started).to.be.within(1_500, 15_000);
     });
 
-    it("a read with an invalid log position returns 400 invalid_log_position", async () => {
+    it("a read request with an invalid log position returns 400 invalid_log_position", async () => {
       const partner = await api.partner();
       for (const given of ["-1", "x", "1, 2", "", "9".repeat(21)]) {
         const { status, body } = await partner.request("GET", "/sandbox", {

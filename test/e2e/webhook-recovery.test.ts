@@ -16,7 +16,7 @@ interface Listed {
   attempts: { number: number; statusCode: number | null }[];
 }
 
-describe("webhooks that a partner can trust", () => {
+describe("tests, replays and secret rotations of webhooks", () => {
   let stack: Stack;
   let world: World;
   let receiver: Receiver;
@@ -88,7 +88,7 @@ describe("webhooks that a partner can trust", () => {
     }
   });
 
-  it("deliveries that were skipped while an endpoint was disabled can be replayed after it is enabled", async () => {
+  it("deliveries that were skipped while an endpoint was disabled can be replayed after the endpoint is enabled", async () => {
     const before = receiver.requests.length;
     await setStatus("disable", "disabled");
     for (let count = 0; count < 4; count += 1) expect((await create()).status).to.equal(201);

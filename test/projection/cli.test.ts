@@ -101,7 +101,7 @@ describe("the projection command line", function () {
     );
   });
 
-  it("`rebuild` fails without DATABASE_URL, although EVENTSTORE_URL is set", async () => {
+  it("`rebuild` fails without DATABASE_URL, even if EVENTSTORE_URL is set", async () => {
     const { code, out, err } = await projection("rebuild", { DATABASE_URL: undefined });
     expect([code, out]).to.deep.equal([2, ""]);
     expect(err.trim()).to.match(/^projection: settings: DATABASE_URL is missing .*$/);

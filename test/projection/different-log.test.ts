@@ -107,7 +107,7 @@ describe("a projection whose database was built from another log", function () {
     return rows[0];
   };
 
-  it("roles stop if a restored log extends past the checkpoint, and continue after an operator adopts it", async () => {
+  it("roles stop even if a restored log extends past the checkpoint, and continue after an operator runs `adopt`", async () => {
     await delivered((await appointment()).eventId);
     await service.kill();
     await replaceLog((files) => copy(files, join(files, backup)));
@@ -157,7 +157,7 @@ describe("a projection whose database was built from another log", function () {
     expect((await verify()).out).to.match(/: 0 differ$/m);
   });
 
-  it("roles stop if the log is unrelated, and continue after an operator adopts it", async () => {
+  it("roles stop if the log is unrelated, and continue after an operator runs `adopt`", async () => {
     await delivered((await appointment()).eventId);
     await isReady();
     await replaceLog((files) => rm(files, { recursive: true }));
@@ -215,7 +215,7 @@ describe("a projection whose database was built from another log", function () {
     );
   });
 
-  it("roles accept a database without anchors, and add the anchors with the next event", async () => {
+  it("roles accept checkpoints without an event id, and store the event id with the next event", async () => {
     await delivered((await appointment()).eventId);
     await isReady();
     await service.kill();

@@ -40,7 +40,7 @@ describe("two projection processes", function () {
       return led.filter(Boolean).length === 1 && processes[led.indexOf(isLeader)];
     });
 
-  it("one of two processes leads, and both are ready", async () => {
+  it("one of two projection processes is the leader, and both processes are ready", async () => {
     const customerId = randomUUID();
     await world.append(`customer-${customerId}`, registered(customerId, "Ana Kos"));
     await eventually("the row", async () => (await world.nameOf(customerId)) === "Ana Kos");
@@ -54,7 +54,7 @@ describe("two projection processes", function () {
     }
   });
 
-  it("a process on standby never reports that it leads", async () => {
+  it("a standby process never reports itself as the leader", async () => {
     await findProcess(true);
     const third = await start();
     const values = new Set<number>();
@@ -66,7 +66,7 @@ describe("two projection processes", function () {
     await third.kill();
   });
 
-  it("both processes serve metrics", async () => {
+  it("the leader serves metrics", async () => {
     const leader = await findProcess(true);
     const { status, type } = await get(leader, "/metrics");
     expect([status, type]).to.deep.equal([200, "text/plain; version=0.0.4; charset=utf-8"]);

@@ -81,7 +81,7 @@ describe("a stream with an event that projectors cannot process", function () {
     await world.close();
   });
 
-  it("projectors stop before an event that they cannot process, and report stream, revision and cause", async () => {
+  it("projectors stop before an event that cannot be processed, and report stream, revision and cause", async () => {
     expect(role.getStatus().lastError?.message).to.equal(
       `position ${stoppedAt}, stream customer-${bad}, revision 1: read model customer cannot process CustomerDetailsChanged: cannot be Poison`,
     );
@@ -90,7 +90,7 @@ describe("a stream with an event that projectors cannot process", function () {
     expect((await readPosition(world.pool, READ_MODEL_SCHEMA)) < stoppedAt).to.equal(true);
   });
 
-  it("the public health report shows the position, stream and revision of the event, but not its data", async () => {
+  it("the public health report shows position, stream and revision of the failing event, but no event data", async () => {
     const { projectors } = await createReadinessCheck([role], reporter)();
     const place = `position ${stoppedAt}, stream customer-${bad}, revision 1`;
     expect(projectors).to.match(
@@ -171,7 +171,7 @@ describe("a stream with an event that projectors cannot process", function () {
     }
   });
 
-  it("a stream stays parked if the rebuild with its events fails", async () => {
+  it("a stream stays parked if a rebuild that includes the stream fails", async () => {
     const error = await errorOf(
       rebuild(
         { ...world, models: broken, logger: silent, onProgress: ignore, includedStream: `customer-${bad}` },
@@ -183,7 +183,7 @@ describe("a stream with an event that projectors cannot process", function () {
     expect((await readParkedStreams(world.log)).streams.size).to.equal(1);
   });
 
-  it("after `resume`, a fixed release processes all events of the stream in order", async () => {
+  it("after `resume`, a fixed release processes all events of the parked stream in order", async () => {
     expect((await errorOf(findParkedStream(world, 1n)))?.message).to.equal("No stream is parked at position 1.");
     const { code, out, err } = await world.cli("resume", `${stoppedAt}`, "--reason", "Mended");
     expect(code, err).to.equal(0);

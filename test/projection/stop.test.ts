@@ -50,7 +50,7 @@ describe("a projection process", function () {
     throw new Error("it did not start");
   }
 
-  it("a projection process stops in time although no server responds", async () => {
+  it("a projection process stops in time even if no server responds", async () => {
     const url = await startBehindProxies();
     await eventually("all roles at work", async () => (await fetch(`${url}/health/ready`)).ok);
     for (const proxy of proxies) proxy.mute();

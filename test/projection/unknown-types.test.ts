@@ -105,7 +105,7 @@ describe("an event of a type that only a newer release knows", function () {
     expect((await world.cli("status")).out).to.match(/from revision 1 on: 2 events skipped\n {4}CustomerPraised: /);
   });
 
-  it("the relay stops at an event of an unknown type until its stream is parked", async () => {
+  it("the relay stops at an event of an unknown type until the event's stream is parked", async () => {
     await eventually("running", () => roles[1]!.getStatus().state === "running");
     const at = await world.append(appointment, { type: "AppointmentPainted", data: {} });
     const { lastError } = await failedAt(roles[1]!, at);

@@ -136,7 +136,7 @@ describe("query-api without Postgres", () => {
     await expectSuccess();
   });
 
-  it("reads return 503 while the read models do not exist, and 200 as soon as they exist", async () => {
+  it("reads return 503 until the read models exist, and 200 afterwards", async () => {
     const { admin } = api.database;
     await admin.query("ALTER SCHEMA read_model RENAME TO elsewhere");
     await expectUnavailable();

@@ -15,7 +15,7 @@ async function expectStartError(settings: NodeJS.ProcessEnv): Promise<Error> {
 }
 
 describe("startQueryApi", () => {
-  it("startQueryApi fails with one line that names every missing setting", async () => {
+  it("startQueryApi fails with a one-line error that names every missing setting", async () => {
     const error = await expectStartError({ PORT: "0" });
     expect(error).to.be.instanceOf(ConfigError);
     for (const name of ["DATABASE_URL", "PORTAL_COOKIE_NAME", "TOKEN_JWKS_URL", "OPERATOR_NAME"]) {

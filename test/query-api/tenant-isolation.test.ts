@@ -222,7 +222,7 @@ describe("tenant isolation", () => {
 
     after(() => client.end());
 
-    it("the query API's database role can write only rate limits, and read only read models and deliveries", async () => {
+    it("query-api's database role can write only rate limits, and can read only rate limits, read models and deliveries", async () => {
       const { rows } = await client.query<{ name: string; reads: boolean; writes: boolean }>(`
         SELECT c.oid::regclass::text AS name,
           has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT') AS reads,
@@ -261,7 +261,7 @@ describe("tenant isolation", () => {
       "SELECT * FROM webhooks.outbox",
       "UPDATE webhooks.delivery SET status = 'pending'",
     ]) {
-      it(`the query API's database role is not permitted to run: ${statement}`, async () => {
+      it(`query-api's database role is not permitted to run: ${statement}`, async () => {
         const error = await client.query(statement).then(
           () => undefined,
           (reason: pg.DatabaseError) => reason.code,

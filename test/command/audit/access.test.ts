@@ -28,7 +28,7 @@ describe("auditors' access", () => {
   });
   after(() => world.stop());
 
-  it("GET /audit/v1/me returns the auditor to whom the credential belongs", async () => {
+  it("GET /audit/v1/me returns the auditor who owns the credential", async () => {
     const { status, body, headers } = await auditor.request("/audit/v1/me");
     expect(status).to.equal(200);
     const { auditorId: id } = auditor;
@@ -54,7 +54,7 @@ describe("auditors' access", () => {
     expect((await requestMe()).body.error).to.equal("missing_token");
   });
 
-  it("the audit API accepts a credential until it expires", async () => {
+  it("the audit API accepts a credential until the credential expires", async () => {
     const soon = await world.registerAuditor(null, new Date(Date.now() + 60_000).toISOString());
     expect((await soon.request("/audit/v1/me")).status).to.equal(200);
   });
@@ -111,7 +111,7 @@ describe("auditors' access", () => {
     }
   });
 
-  it("if a request changed two clinics, an auditor of one of them sees only that clinic's events", async () => {
+  it("if a request changed two clinics, an auditor of only one clinic sees only the events of that clinic", async () => {
     const correlationId = randomUUID();
     for (const { clinicId, customerId } of [own, foreign]) {
       await world.log.append(`customer-${randomUUID()}`, -1n, [
@@ -156,7 +156,7 @@ describe("auditors' access", () => {
     }
   });
 
-  it("authentication reads the log once for an unknown auditor, and once for a wrong secret", async () => {
+  it("authentication reads the event log exactly once, both for an unknown auditor and for a wrong secret", async () => {
     const { credential } = await world.registerAuditor(null);
     const unknown = `aud_${randomUUID().replaceAll("-", "")}_${credential.slice(-43)}`;
     const wrong = credential.slice(0, -43) + auditor.credential.slice(-43);
@@ -174,7 +174,7 @@ describe("auditors' access", () => {
     }
   });
 
-  it("the database role of the audit service cannot write, and can read only attempts and deliveries without their bodies", async () => {
+  it("the audit service's database role cannot write to the database, and cannot read the bodies of webhooks", async () => {
     const client = new pg.Client(world.database.urls.audit);
     await client.connect();
     await client.query("SELECT delivery_id, status FROM webhooks.delivery");
@@ -194,7 +194,7 @@ describe("auditors' access", () => {
     await client.end();
   });
 
-  it("GET /audit/v1/deliveries returns only deliveries of the auditor's clinics, or 503 if the database is unavailable", async () => {
+  it("GET /audit/v1/deliveries returns only deliveries of the auditor's clinics, or 503 while the database is unavailable", async () => {
     await insertDeliveries(world, own, "gone");
     const path = `/audit/v1/deliveries?stream=${own.stream}`;
     const { body } = await auditor.request(path);

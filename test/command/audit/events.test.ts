@@ -48,7 +48,7 @@ describe("a list of events", () => {
     expect(BigInt(end.through) >= BigInt(position)).to.equal(true);
   });
 
-  it("GET /audit/v1/events returns all events related to one object, in log order", async () => {
+  it("GET /audit/v1/events returns all events that are related to an object or a request, in log order", async () => {
     const list = async (query: string) => getTypes((await auditor.request(`/audit/v1/events?${query}`)).lines);
     expect(await list(`appointment=${history.appointmentId}`)).to.deep.equal(APPOINTMENT_EVENT_TYPES);
     expect(await list(`animal=${history.animalId.toUpperCase()}`)).to.deep.equal([
@@ -63,7 +63,7 @@ describe("a list of events", () => {
     expect(await list(`clinic=${history.clinicId}`)).to.include.members(["ClinicRegistered", "BranchOpened", ...all]);
   });
 
-  it("GET /audit/v1/events filters by time, type and actor, and returns pages", async () => {
+  it("GET /audit/v1/events filters events by time, type and actor, and divides the list into pages", async () => {
     const list = async (filters: string) => {
       const { lines, end } = await auditor.request(`/audit/v1/events?stream=${history.stream}&${filters}`);
       return [getTypes(lines).map((type) => APPOINTMENT_EVENT_TYPES.indexOf(type)), end.next] as const;
@@ -174,7 +174,7 @@ describe("an event that the catalog cannot read", () => {
     await server.stop();
   });
 
-  it("an event that does not fit its schema is listed with its problem, and has no state", async () => {
+  it("the audit API lists an event that does not fit the schema with a problem, and refuses to return a state", async () => {
     const auditor = await world.registerAuditor(null);
     const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
     const stream = `portalUser-${randomUUID()}`;

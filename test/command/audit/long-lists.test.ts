@@ -79,7 +79,7 @@ describe("a long list of events", () => {
       http.get(`${service.url}${eventsPath}`, { headers, agent: false }, resolve).on("error", reject);
     });
 
-  it("an auditor can have only two scans at a time, and a scan ends when its client disconnects", async () => {
+  it("an auditor can run only two scans at a time, and a scan ends when the client disconnects", async () => {
     const [one, other] = [await createCredentialHeader(), await createCredentialHeader()];
     const openResponses = [await startResponse(one), await startResponse(one)];
     const { status, headers, body } = await request(one);
@@ -89,7 +89,7 @@ describe("a long list of events", () => {
     await eventually("the slots are free", async () => (await request(one, "&limit=1")).status === 200);
   });
 
-  it("an auditor can have only a limited number of concurrent state queries", async () => {
+  it("an auditor can run only a limited number of state queries at a time", async () => {
     const headers = await createCredentialHeader();
     const stream = await appendLargeEvents(log, randomUUID());
     const requestState = () => requestAudit(`${service.url}/audit/v1/state?stream=${stream}`, headers);
@@ -99,12 +99,12 @@ describe("a long list of events", () => {
     expect((await requestState()).status).to.equal(200);
   });
 
-  it("GET /audit/v1/events with progress=true returns a complete list", async () => {
+  it("GET /audit/v1/events with `progress=true` returns a complete list", async () => {
     const { status, end } = await request(await createCredentialHeader(), "&progress=true&limit=5");
     expect([status, end.count]).to.deep.equal([200, 5]);
   });
 
-  it("a list is cut off if the event log fails, and queries return 503 until the log is available", async () => {
+  it("if the event log fails, a list is cut off, and further queries return 503 until the log is available", async () => {
     const headers = await createCredentialHeader();
     const response = await startResponse(headers);
     expect(response.statusCode).to.equal(200);

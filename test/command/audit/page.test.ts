@@ -90,7 +90,7 @@ describe("the page /audit", function () {
     await requireAccessible("the desk");
   });
 
-  it("the audit page shows the events of an appointment, each with its changes", async () => {
+  it("the audit page shows the events of an appointment and the changes of each event", async () => {
     await search("appointment", history.appointmentId);
     expect(await timeline()).to.deep.equal(["Appointment requested", "Appointment confirmed", "Appointment cancelled"]);
     await page.getByRole("button", { name: "Appointment confirmed" }).click();
@@ -102,7 +102,7 @@ describe("the page /audit", function () {
     await requireAccessible("an event");
   });
 
-  it("the audit page shows the state after the event that is selected by slider, button or keyboard", async () => {
+  it("the audit page shows the state after the event that the user selects with slider, button or keyboard", async () => {
     const status = (value: string) =>
       page
         .getByRole("region", { name: "State" })
@@ -130,7 +130,7 @@ describe("the page /audit", function () {
     expect(await page.locator("#desk img, #desk script").count()).to.equal(0);
   });
 
-  it("the audit page shows causes and deliveries, but only of the auditor's clinics", async () => {
+  it("the audit page shows an event's causes and deliveries, but no data of clinics outside the auditor's scope", async () => {
     await page.getByRole("tab", { name: "Timeline" }).focus();
     await page.keyboard.press("ArrowRight");
     await page.locator("#panel-causes .root").first().waitFor();
@@ -146,7 +146,7 @@ describe("the page /audit", function () {
     await requireAccessible("the deliveries");
   });
 
-  it("the audit page supports links and the Back button, and finds no events of another clinic", async () => {
+  it("the audit page supports links and the Back button, and shows no events of another clinic", async () => {
     const foreign = await createClinicWithHistory(world.log);
     await page.goto(`${world.url}/audit#stream=${history.stream}`);
     await page.getByText("3 events").waitFor();

@@ -136,7 +136,7 @@ describe("createRelatedEventsFinder", () => {
     });
   }
 
-  it("the events related to an animal include an imported appointment, and events that name only the appointment", () => {
+  it("the events related to an animal include an imported appointment and events that refer only to that appointment", () => {
     const [imported, ticket] = [
       createEvent(`appointment-${createId(21)}`, 0, "AppointmentImported", {
         ...{ clinicId: CLINIC, data: { appointmentId: createId(21), animalId: ANIMAL, clinicId: CLINIC } },
@@ -149,7 +149,7 @@ describe("createRelatedEventsFinder", () => {
     expect([imported, ticket].map(isRelated)).to.deep.equal([true, true]);
   });
 
-  it("createRelatedEventsFinder throws an error if a subject has more related ids than the maximum", () => {
+  it("the search for related events fails if a subject has more related ids than the maximum", () => {
     const isRelated = createRelatedEventsFinder({ kind: "customer", id: CUSTOMER }, 2);
     expect(() => Object.values(log).map(isRelated)).to.throw(TooManyRelatedEventsError, "more than 2 related events");
   });

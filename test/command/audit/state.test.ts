@@ -89,7 +89,7 @@ describe("the state of a stream", () => {
     expect(body.state).to.deep.equal((await loadAggregate(world.log, customerAggregate, history.customerId)).state);
   });
 
-  it("GET /audit/v1/state returns the state of a stream at a revision, a position or a time", async () => {
+  it("GET /audit/v1/state returns the state of a stream at a revision, a log position or a time", async () => {
     const statuses: [string, string | undefined][] = [
       ["start", undefined],
       ["0", "requested"],
@@ -108,7 +108,7 @@ describe("the state of a stream", () => {
     expect(stored.body).to.include({ state: null, last: null, ok: true });
   });
 
-  it("GET /audit/v1/diff returns the fields that differ between two points of a stream", async () => {
+  it("GET /audit/v1/diff returns the fields that differ between two revisions of a stream", async () => {
     const { body } = await auditor.request(`/audit/v1/diff?stream=${history.stream}&from=0&to=1`);
     expect(body.changes).to.deep.equal([
       { path: "status", before: "requested", after: "confirmed" },
@@ -119,7 +119,7 @@ describe("the state of a stream", () => {
     expect(back[0]).to.deep.equal({ path: "status", before: "confirmed", after: "requested" });
   });
 
-  it("GET /audit/v1/replay returns each event of a stream with its changes and the resulting state", async () => {
+  it("GET /audit/v1/replay returns the events of a stream, with the changes and the resulting state of each event", async () => {
     const { lines, end } = await auditor.request(`/audit/v1/replay?stream=${history.stream}`);
     expect(lines.map(({ event }) => event.revision)).to.deep.equal([0, 1, 2]);
     expect(lines[0].changes).to.deep.include({ path: "status", after: "requested" });
@@ -127,7 +127,7 @@ describe("the state of a stream", () => {
     expect([lines[2].state.status, end.count]).to.deep.equal(["cancelled", 3]);
   });
 
-  it("a stream of any category in the event catalog can be folded, and secrets in its state are withheld", async () => {
+  it("the audit API returns the state of streams of every category, and withholds secrets", async () => {
     for (const { name } of categories) {
       const fold = getFold(`${name}-${randomUUID()}`);
       expect(fold, name).to.be.a("function");
@@ -142,7 +142,7 @@ describe("the state of a stream", () => {
     const run = (args: string[], more: Partial<AuditTerminal> = {}) =>
       runAuditCommand(args, { env: world.env, ...more });
 
-    it("the commands `as-of` and `diff` print text, or JSON with --json", async () => {
+    it("the commands `as-of` and `diff` print text, and `as-of --json` prints JSON", async () => {
       const args = ["as-of", history.stream, "--at", "1"];
       const { code, out } = await run(args);
       expect(code).to.equal(0);

@@ -91,7 +91,7 @@ function splitExample(example: string): string[] {
 }
 
 describe("the examples of the operator's command line", () => {
-  it("the examples of all commands succeed in sequence with the ids that earlier commands printed", async () => {
+  it("the examples of all commands succeed one after the other, with the ids that earlier commands printed", async () => {
     const env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
     // No command creates this id, because the identity provider creates the ids of users.
     const ids: Record<string, string> = { user: randomUUID() };
@@ -122,7 +122,7 @@ describe("the examples of the operator's command line", () => {
     expect(commands.map(({ noun, verb }) => `${noun} ${verb}`).filter((name) => !covered.has(name))).to.eql([]);
   });
 
-  it("branch open prints the id of the branch, not the id of its clinic", async () => {
+  it("`branch open` prints the id of the branch, not the id of the clinic", async () => {
     const env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
     const example = (name: string) =>
       splitExample(commands.find(({ noun, verb }) => `${noun} ${verb}` === name)!.example);

@@ -20,7 +20,7 @@ describe("the operator's command line", () => {
     env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
   });
 
-  it("clinic register records an event and prints the generated or given id", async () => {
+  it("`clinic register` records an event and prints the clinic's id", async () => {
     const ran = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS], { env });
     expect(ran).to.deep.include({ code: 0, err: [] });
     const id = /^clinic register: done, id ([0-9a-f-]{36})$/.exec(ran.out.join("\n"))?.[1] ?? "";
@@ -28,7 +28,7 @@ describe("the operator's command line", () => {
     expect(again).to.deep.equal({ code: 0, out: [`clinic register: nothing to change, id ${id}`], err: [] });
   });
 
-  it("clinic register --json prints the result as JSON with the log position", async () => {
+  it("`clinic register --json` prints the result as JSON with the log position", async () => {
     const id = randomUUID();
     const ran = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", id, "--json"], { env });
     const { position, ...result } = JSON.parse(ran.out.join("\n"));
@@ -36,7 +36,7 @@ describe("the operator's command line", () => {
     expect(position).to.match(/^\d+$/);
   });
 
-  it("partner issue-credential prints a client secret and stores only its hash", async () => {
+  it("`partner issue-credential` prints a client secret and stores only the hash of the secret", async () => {
     const id = randomUUID();
     const register = ["partner", "register", "--id", id, "--name", "Planner", "--environment", "sandbox"];
     expect((await runClinic([...register, "--scopes", "clinic:read, appointments:read"], { env })).code).to.equal(0);
@@ -50,7 +50,7 @@ describe("the operator's command line", () => {
     expect(issued?.data).to.include({ secretHash: hashClientSecret(clientSecret) });
   });
 
-  it("customer change clears a detail with an empty value and keeps the other details", async () => {
+  it("`customer change` clears a detail if the value of the option is empty, and keeps all other details", async () => {
     const [id, clinicId] = [randomUUID(), randomUUID()];
     await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", clinicId], { env });
     const of = ["--id", id, "--clinic", clinicId];
@@ -118,7 +118,7 @@ describe("the operator's command line", () => {
 
 describe("the help of the operator's command line", () => {
   for (const { noun, verb, options, example } of commands) {
-    it(`the help of ${noun} ${verb} has a valid example`, async () => {
+    it(`the help of \`${noun} ${verb}\` has a valid example`, async () => {
       const ran = await runClinic([noun, verb, "--help"]);
       expect(ran.code).to.equal(0);
       expect(ran.out.join("\n")).to.contain(`npm run clinic -- ${noun} ${verb} ${example}`);
@@ -129,7 +129,7 @@ describe("the help of the operator's command line", () => {
       expect(tried.err.join()).to.contain("EVENTSTORE_URL is missing");
     });
   }
-  it("the help of import has valid example lines", async () => {
+  it("the help of `import` has valid example lines", async () => {
     const { out } = await runClinic(["import", "--help"]);
     const lines = out
       .join("\n")
@@ -138,7 +138,7 @@ describe("the help of the operator's command line", () => {
     expect(lines).to.have.length(2);
     for (const line of lines) expect(parseLine(line)).to.have.property("prepared");
   });
-  it("the help names every noun", async () => {
+  it("the help lists the noun of every command", async () => {
     const { code, out } = await runClinic(["--help"]);
     expect(code).to.equal(0);
     for (const { noun } of commands) expect(out.join("\n")).to.contain(noun);

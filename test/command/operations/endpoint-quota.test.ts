@@ -9,7 +9,7 @@ import { testServers } from "../../support/stack.ts";
 
 const NOON = Date.parse("2026-05-04T12:00:00.000Z");
 
-describe("an application's places for endpoints at a clinic", () => {
+describe("the maximum number of endpoints of an application at a clinic", () => {
   let client: EventStoreDBClient;
 
   before(async () => {
@@ -17,7 +17,7 @@ describe("an application's places for endpoints at a clinic", () => {
   });
   after(() => client.dispose());
 
-  it("the place of an interrupted endpoint registration is released after a minute", async () => {
+  it("an interrupted endpoint registration counts towards the maximum number of endpoints for only one minute", async () => {
     const log = createEventLog(client);
     const owner = { applicationId: randomUUID(), clinicId: randomUUID(), environment: "sandbox" } as const;
     const reserve = (now: number) =>

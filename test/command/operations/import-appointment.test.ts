@@ -68,7 +68,7 @@ describe("an imported appointment", () => {
     data: { ...kept, customerId: "customer" },
   };
 
-  it("the events of an imported appointment contain its status, customer and resources", () => {
+  it("the events of an imported appointment contain the status, the customer and the resources", () => {
     const events = decideImport(pastImport, facts)(undefined);
     expect(events[0]).to.deep.equal(imported);
     expect(events.slice(1).map(({ type, data }) => [type, "resourceId" in data && data.resourceId])).to.eql([
@@ -177,34 +177,34 @@ describe("an imported appointment", () => {
     it(`an imported appointment is refused with ${what}`, () => expect(findProblems(input, more)).to.include(problem));
   }
 
-  it("an imported appointment in the past may have a resource that is retired now", () => {
+  it("an imported appointment in the past may use a resource that has since been retired", () => {
     expect(findProblems(pastImport, { resources: [createRoom(clinicId, branchId, true)] })).to.deep.equal([]);
   });
 
   const times: [string, Partial<AppointmentImport>, number][] = [
-    ["at `statusAt`", {}, -560],
-    ["at its end if it was completed and `statusAt` is unknown", { statusAt: null }, -570],
-    ["at its end if nobody came and `statusAt` is unknown", { statusAt: null, status: "no_show" }, -570],
-    ["at its start time if it was cancelled and `statusAt` is unknown", { statusAt: null, status: "cancelled" }, -600],
+    ["`statusAt`", {}, -560],
+    ["the end of a completed appointment if `statusAt` is unknown", { statusAt: null }, -570],
+    ["the end of a missed appointment if `statusAt` is unknown", { statusAt: null, status: "no_show" }, -570],
+    ["the start of a cancelled appointment if `statusAt` is unknown", { statusAt: null, status: "cancelled" }, -600],
     [
-      "at `requestedAt` if its start time is earlier",
+      "`requestedAt` for a cancelled appointment that started before `requestedAt`",
       { statusAt: null, status: "cancelled", requestedAt: minutesFromNow(-300) },
       -300,
     ],
     [
-      "now if it was cancelled and its start time is in the future",
+      "the current time for a cancelled future appointment",
       { statusAt: null, status: "cancelled", scheduledAt: minutesFromNow(600) },
       0,
     ],
-    ["at `requestedAt` if it is a future appointment that was not cancelled", { ...futureImport }, -9_000],
+    ["`requestedAt` for a future appointment that was not cancelled", { ...futureImport }, -9_000],
     [
-      "now if it is a future appointment that was not cancelled and `requestedAt` is unknown",
+      "the current time for a future appointment if `requestedAt` is unknown",
       { ...futureImport, requestedAt: null },
       0,
     ],
   ];
   for (const [when, more, expected] of times) {
-    it(`an imported appointment reached its status ${when}`, () => {
+    it(`the derived status time of an imported appointment is ${when}`, () => {
       expect(toInstant(deriveOccurredAt({ ...pastImport, ...more }, now))).to.equal(minutesFromNow(expected));
     });
   }

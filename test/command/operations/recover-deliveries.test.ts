@@ -69,7 +69,7 @@ describe("the recovery of an endpoint's deliveries", () => {
       () => undefined,
     );
 
-  it("a recovery replays deliveries of one endpoint that failed or were skipped since a time, and a dry run counts them", async () => {
+  it("a recovery replays one endpoint's failed and skipped deliveries since a given time, and a dry run counts deliveries", async () => {
     const [mine, other] = [await registerTestEndpoint(), await registerTestEndpoint()];
     const replayable = [
       await createDelivery(mine, NOON, FAILED),
@@ -94,7 +94,7 @@ describe("the recovery of an endpoint's deliveries", () => {
     expect(request!.metadata).to.deep.include({ clinicId: mine.owner.clinicId, environment: "sandbox" });
   });
 
-  it("a second recovery replays only deliveries that failed after the first", async () => {
+  it("a second recovery replays only deliveries that failed after the first recovery", async () => {
     const of = await registerTestEndpoint();
     const [first] = [await createDelivery(of, NOON, FAILED), await createDelivery(of, NOON, SKIPPED)];
     expect(await recover(of)).to.include({ found: 2, requested: 2 });
@@ -116,7 +116,7 @@ describe("the recovery of an endpoint's deliveries", () => {
     expect([await typesOf(inside), (await typesOf(outside)).length]).to.deep.equal([[FAILED, REQUESTED], 3]);
   });
 
-  it("two concurrent recoveries request the replay of each delivery once", async () => {
+  it("two concurrent recoveries together request only one replay of each delivery", async () => {
     const of = await registerTestEndpoint();
     const ids = await Promise.all(Array.from({ length: 30 }, () => createDelivery(of, NOON, FAILED)));
     const runs = await Promise.all([recover(of), recover(of)]);
@@ -125,7 +125,7 @@ describe("the recovery of an endpoint's deliveries", () => {
     for (const id of ids) expect(await typesOf(id)).to.deep.equal([FAILED, REQUESTED]);
   });
 
-  it("a second recovery finishes a recovery that an unavailable event log stopped", async () => {
+  it("if an outage of the event log stops a recovery, a second recovery replays the remaining deliveries", async () => {
     const of = await registerTestEndpoint();
     const ids = await Promise.all(Array.from({ length: 20 }, () => createDelivery(of, NOON, FAILED)));
     let appends = 0;
@@ -143,7 +143,7 @@ describe("the recovery of an endpoint's deliveries", () => {
     for (const id of ids) expect(await typesOf(id)).to.deep.equal([FAILED, REQUESTED]);
   });
 
-  it("a recovery of too many deliveries is refused, and succeeds with shorter ranges", async () => {
+  it("a recovery of too many deliveries is refused, but recoveries of shorter time ranges succeed", async () => {
     const of = await registerTestEndpoint();
     for (let count = 0; count < 5; count += 1) await createDelivery(of, NOON + count * HOUR_MS, FAILED);
     const error = await recover(of, { maxDeliveries: 3 }).catch((thrown: unknown) => thrown);
@@ -161,7 +161,7 @@ describe("the recovery of an endpoint's deliveries", () => {
       ...["webhooks", "recover", "--endpoint", endpointId, "--since", "2026-05-04T14:00:00+02:00"],
     ];
 
-    it("webhooks recover prints its progress and the number of deliveries", async () => {
+    it("`webhooks recover` prints the progress and the number of deliveries", async () => {
       const of = await registerTestEndpoint();
       for (let count = 0; count < 4; count += 1) await createDelivery(of, NOON, FAILED);
       const dry = await runClinic([...words(of), "--dry-run"], { env });
@@ -177,7 +177,7 @@ describe("the recovery of an endpoint's deliveries", () => {
       });
     });
 
-    it("webhooks recover refuses disabled and unknown endpoints, but a dry run counts for a disabled endpoint", async () => {
+    it("`webhooks recover` refuses unknown and disabled endpoints, but accepts a disabled endpoint for a dry run", async () => {
       const of = await registerTestEndpoint();
       await createDelivery(of, NOON, SKIPPED);
       await disableEndpoint(log, of, operatorContext());
@@ -189,7 +189,7 @@ describe("the recovery of an endpoint's deliveries", () => {
       expect(unknown.err.join()).to.contain("(webhook_endpoint_not_found)");
     });
 
-    it("webhooks recover names the missing and the invalid options", async () => {
+    it("`webhooks recover` prints which options are missing or invalid", async () => {
       const { code, err } = await runClinic(["webhooks", "recover", "--since", "yesterday"], { env });
       const since = "--since must be an RFC 3339 date-time with an offset";
       expect([code, err]).to.deep.equal([2, [`clinic: --endpoint is missing; ${since}`]]);

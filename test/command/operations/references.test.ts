@@ -57,7 +57,7 @@ describe("references between the aggregates of a clinic", () => {
     ...{ timezone: null, metadata: {} },
   });
 
-  it("the metadata of an event names its clinic and environment", async () => {
+  it("an event's metadata contains the clinic and the environment", async () => {
     const customer = customerOf(ours.clinicId);
     await registerCustomer(log, customer, context);
     const [event] = await log.read(`customer-${customer.customerId}`);

@@ -62,7 +62,7 @@ describe("partner access", () => {
       .sign(await importJWK(command.signingKey, "EdDSA"));
   }
 
-  it("a partner request with a valid token has access, and its response contains the remaining rate limit", async () => {
+  it("a partner request with a valid token is permitted, and the response contains the remaining rate limit", async () => {
     const { status, headers } = await asWorld();
     expect(status).to.equal(404);
     expect(headers.get("ratelimit-remaining")).to.match(/^\d+$/);
@@ -139,7 +139,7 @@ describe("partner access", () => {
     expect((await asWorld({ "X-SERVICE-Branch-ID": "main" })).body.error).to.equal("branch_denied");
   });
 
-  it("a request gets 403 insufficient_scope if its token or installation lacks the scope", async () => {
+  it("a request gets 403 insufficient_scope if the token or the installation lacks the required scope", async () => {
     expect((await withToken(await signToken({ scope: "clinic:read" }))).body.error).to.equal("insufficient_scope");
     const other = await createPartnerWorld(command);
     await narrowInstallation(

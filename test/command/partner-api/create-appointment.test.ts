@@ -82,7 +82,7 @@ describe("createPartnerAppointment", () => {
     });
   });
 
-  it("fifty concurrent createPartnerAppointment requests with one key record one event and get equal bodies", async () => {
+  it("fifty concurrent createPartnerAppointment requests with one idempotency key record one event and get equal bodies", async () => {
     const key = randomUUID();
     const answers = await Promise.all(Array.from({ length: 50 }, () => create(body(), {}, key)));
     expect(answers.map(({ status }) => status)).to.deep.equal(Array(50).fill(201));
@@ -92,7 +92,7 @@ describe("createPartnerAppointment", () => {
     expect(await command.log.read(`appointment-${idOf(key)}`)).to.have.length(1);
   });
 
-  it("createPartnerAppointment returns its first response to a retry in another notation, even if the appointment changed", async () => {
+  it("a retry with the same values in another notation gets the first response, even if the appointment has changed", async () => {
     const key = randomUUID();
     const first = await create(body({ notes: "Limps" }), {}, key);
     await confirmAppointment(command.log, { clinicId: world.clinicId, appointmentId: idOf(key) }, operatorContext());
@@ -109,7 +109,7 @@ describe("createPartnerAppointment", () => {
     expect(retry.text).to.equal(first.text);
   });
 
-  it("createPartnerAppointment keeps idempotency keys of different applications and clinics apart", async () => {
+  it("equal idempotency keys of different applications and clinics are independent", async () => {
     const key = randomUUID();
     const mine = await create(body(), {}, key);
     const theirs = await create(
@@ -149,7 +149,7 @@ describe("createPartnerAppointment", () => {
     expect((await create(body(), { "X-SERVICE-Branch-ID": world.branchId.toUpperCase() })).status).to.equal(201);
   });
 
-  it("createPartnerAppointment returns 409 idempotency_conflict for the same key with another body", async () => {
+  it("createPartnerAppointment returns 409 idempotency_conflict if an idempotency key is sent with another body", async () => {
     const key = randomUUID();
     await create(body(), {}, key);
     const answer = await create(body({ notes: "Other" }), {}, key);
@@ -195,7 +195,7 @@ describe("createPartnerAppointment", () => {
     });
   }
 
-  it("createPartnerAppointment returns the same message for an animal of another clinic and an unknown animal", async () => {
+  it("createPartnerAppointment returns the same message for an unknown animal and for another clinic's animal", async () => {
     const unknown = await create(body({ animalId: randomUUID() }));
     const foreign = await create(body({ animalId: other.animalId }));
     expect(foreign.body.details).to.deep.equal(unknown.body.details);
@@ -239,7 +239,7 @@ describe("createPartnerAppointment", () => {
     expect(answer.details[0].path).to.equal("branchId");
   });
 
-  it("an idempotency key can be used again after a 422", async () => {
+  it("an idempotency key can be reused after a 422 response", async () => {
     const key = randomUUID();
     expect((await create(body({ animalId: randomUUID() }), {}, key)).status).to.equal(422);
     expect((await create(body(), {}, key)).status).to.equal(201);

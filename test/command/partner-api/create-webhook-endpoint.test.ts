@@ -31,7 +31,7 @@ describe("createWebhookEndpoint", () => {
     sendRequest(method, `${command.url}/${as.environment}/v1/webhook-endpoints${path}`, as.headers, body);
   const eventsOf = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
 
-  it("createWebhookEndpoint returns 201 with the endpoint and its secret, which is stored encrypted", async () => {
+  it("createWebhookEndpoint returns 201 with the endpoint and the secret, and stores the secret encrypted", async () => {
     const { status, body, headers } = await call("POST", "", {
       url: good.url,
       events: ["appointment.updated", "appointment.created", "appointment.updated"],
@@ -96,7 +96,7 @@ describe("createWebhookEndpoint", () => {
     });
   }
 
-  it("createWebhookEndpoint returns 400 destination_not_approved after the approval was withdrawn", async () => {
+  it("createWebhookEndpoint returns 400 destination_not_approved after the approval of the origin was withdrawn", async () => {
     const other = await createPartnerWorld(command);
     const input = { ...other, origin: ORIGIN };
     await approveWebhookOrigin(command.log, input, operatorContext());

@@ -40,7 +40,7 @@ describe("the cost of a refused token exchange", () => {
     });
   }
 
-  it("every refused token exchange reads the event log once and gets the same response", async () => {
+  it("each refused token exchange reads the event log once, and all refused exchanges get the same response", async () => {
     const known = await createApplication(command.log);
     const withoutCredential = await createApplication(command.log);
     await revokeCredential(command.log, withoutCredential, operatorContext());

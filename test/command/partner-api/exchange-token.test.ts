@@ -85,7 +85,7 @@ describe("exchangeToken", () => {
     );
   });
 
-  it("exchangeToken accepts the client id in upper case, and both active secrets", async () => {
+  it("exchangeToken accepts the client id in upper case, and accepts each of two active secrets", async () => {
     const second = await issueCredential(command.log, application, operatorContext());
     const upper = { client_id: application.applicationId.toUpperCase() };
     expect((await exchange(command.url, application, upper)).status).to.equal(200);
@@ -182,7 +182,7 @@ describe("exchangeToken", () => {
     expect((await exchange(command.url, await createApplication(command.log))).status).to.equal(200);
   });
 
-  it("behind a proxy, made-up addresses in X-Forwarded-For do not avoid the 429 of exchangeToken", async () => {
+  it("behind a proxy, a client cannot avoid the 429 of exchangeToken with false addresses in X-Forwarded-For", async () => {
     const behind = await startTestCommand({
       ...{ TRUST_PROXY: "true", DATABASE_URL: database.urls.command },
     });

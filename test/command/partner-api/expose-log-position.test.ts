@@ -8,7 +8,7 @@ import { createReadModelDatabase, type ReadModelDatabase } from "../../support/r
 
 const logger = pino({ enabled: false });
 
-describe("the wait of an answer for the read models", () => {
+describe("waiting for the read models before a response", () => {
   let database: ReadModelDatabase;
   const pools: pg.Pool[] = [];
 
@@ -35,7 +35,7 @@ describe("the wait of an answer for the read models", () => {
     return performance.now() - started;
   };
 
-  it("the response to a write waits until the read models have reached its log position", async () => {
+  it("the response to a write waits until the read models have reached the log position of the write", async () => {
     const clinic = await openClinic(database.given);
     const { wait, warnings } = createWait();
     await wait(await position());
@@ -45,7 +45,7 @@ describe("the wait of an answer for the read models", () => {
     expect(warnings).to.deep.equal([]);
   });
 
-  it("if the read models are behind, the first response waits one second and the next responses do not wait", async () => {
+  it("if the read models are behind, the first response waits one second, and later responses do not wait", async () => {
     const { wait, warnings } = createWait();
     await wait(await position());
     const far = (await position()) + 1_000n;

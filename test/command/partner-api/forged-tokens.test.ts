@@ -25,7 +25,7 @@ function signUnchecked(header: TokenPart, payload: TokenPart, key: KeyObject): s
   return `${content}.${sign(null, Buffer.from(content), key).toString("base64url")}`;
 }
 
-describe("access tokens, forged", () => {
+describe("forged access tokens", () => {
   let command: TestCommand;
   let world: PartnerWorld;
   /** Verifier that fetches the keys over HTTP, as the query API does. */
@@ -77,7 +77,7 @@ describe("access tokens, forged", () => {
       (error) => (error instanceof ApiError ? [error.status, error.code] : error),
     );
 
-  it("the unchanged token of the forgery tests is accepted", async () => {
+  it("a token that was not forged is accepted", async () => {
     expect(await overHttp(signed())).to.deep.equal([404, "webhook_endpoint_not_found"]);
     expect(await remotely(signed())).to.equal("accepted");
   });
@@ -95,11 +95,11 @@ describe("access tokens, forged", () => {
     ["an algorithm that is not a string", () => signed({ alg: ["EdDSA"] })],
     ["a signature by a foreign key under the published key id", () => signed({}, {}, foreign.privateKey)],
     [
-      "a foreign key in its header",
+      "a foreign key in the header",
       () => signed({ jwk: foreign.publicKey.export({ format: "jwk" }) }, {}, foreign.privateKey),
     ],
     [
-      "the URL of a foreign key in its header",
+      "the URL of a foreign key in the header",
       () => signed({ jku: "http://127.0.0.1:9/jwks.json", kid: "theirs" }, {}, foreign.privateKey),
     ],
     ["an unknown key id", () => signed({ kid: "unknown" })],
@@ -149,7 +149,7 @@ describe("access tokens, forged", () => {
       "a signature of zeros",
       () => `${signed().split(".").slice(0, 2).join(".")}.${Buffer.alloc(64).toString("base64url")}`,
     ],
-    ["five parts, like an encrypted token", () => `${signed()}.x.y`],
+    ["five parts", () => `${signed()}.x.y`],
     ["only one part", () => "x"],
     ["a header that is not JSON", () => `x.${signed().split(".").slice(1).join(".")}`],
   ];
@@ -161,7 +161,7 @@ describe("access tokens, forged", () => {
     });
   }
 
-  it("a valid token of each environment gets 401 at the base path of the other", async () => {
+  it("a valid token of each environment gets 401 at the base path of the other environment", async () => {
     expect(await overHttp(world.token, "sandbox")).to.deep.equal([401, "invalid_token"]);
     const inSandbox = await createPartnerWorld(command, "sandbox");
     expect(await overHttp(inSandbox.token, "production")).to.deep.equal([401, "invalid_token"]);

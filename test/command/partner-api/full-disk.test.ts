@@ -10,7 +10,7 @@ import {
   type TestCommand,
 } from "../../support/partner.ts";
 
-describe("command service, when the disk of the log is full", function () {
+describe("the command service while the disk of the event log is full", function () {
   this.timeout(60_000);
   let disk: SmallDisk;
   let log: LogServer;
@@ -37,7 +37,7 @@ describe("command service, when the disk of the log is full", function () {
       { branchId: world.branchId, animalId: world.animalId, scheduledAt: "2099-05-04T10:00:00Z" },
     );
 
-  it("the command service returns 503 with Retry-After while the disk of the event log is full, then 201", async () => {
+  it("the command service returns 503 with Retry-After while the event log's disk is full, and 201 afterwards", async () => {
     await disk.fill();
     // The last page of the log's file may have space for a few small events.
     let answer = await create("filling-0");

@@ -42,7 +42,7 @@ describe("idempotency of createPartnerAppointment", () => {
   };
   const isReplay = ({ headers }: PartnerResponse) => headers.get("Idempotent-Replayed") === "true";
 
-  it("of fifty concurrent requests with one key and two bodies, those with one body succeed and the others get 409", async () => {
+  it("if fifty concurrent requests use one idempotency key for two bodies, all requests with one of the bodies get 409", async () => {
     const key = randomUUID();
     const bodies = Array.from({ length: 50 }, (_, index) => ({ notes: index % 2 ? "odd" : "even" }));
     const answers = await Promise.all(bodies.map((more) => create(first.url, key, more)));
@@ -78,7 +78,7 @@ describe("idempotency of createPartnerAppointment", () => {
     expect(await eventsOf(key)).to.have.length(1);
   });
 
-  it("an idempotency key is effective if the process is killed between append and response", async () => {
+  it("an idempotency key is effective even if the process is killed after the append and before the response", async () => {
     const key = randomUUID();
     const proxy = await startDroppingProxy((await testServers()).eventstoreUrl, "AppointmentRequested");
     const killed = await spawnCommand(proxy.url, first);

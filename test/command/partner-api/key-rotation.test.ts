@@ -62,7 +62,7 @@ describe("rotation of the token signing keys", () => {
   });
   after(() => command?.stop());
 
-  it("the service and a remote verifier accept old tokens only while their key is published", async () => {
+  it("the command service and a remote verifier accept old tokens only while the old key is published", async () => {
     const verifyRemotely = createRemoteVerifier();
     const old = await newToken();
     expect(decodeProtectedHeader(old).kid).to.equal("a");
@@ -84,7 +84,7 @@ describe("rotation of the token signing keys", () => {
     expect(await verifyRemotely(young)).to.equal("accepted");
   });
 
-  it("a remote verifier that cannot fetch keys uses cached keys, and returns 503 for an unknown key", async () => {
+  it("a remote verifier that cannot fetch keys uses the cached keys, and returns 503 for an unknown key", async () => {
     await serve("a");
     const verifyRemotely = createRemoteVerifier();
     const known = await newToken();

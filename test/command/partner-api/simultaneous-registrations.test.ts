@@ -11,7 +11,7 @@ import {
 
 const VALID_ENDPOINT = { url: "http://127.0.0.1:9/hooks", events: ["appointment.created"] };
 
-describe("changes of one thing at once", function () {
+describe("concurrent changes of one object", function () {
   this.timeout(60_000);
   /** Two services on one event log, like two processes. */
   let both: TestCommand[];
@@ -42,7 +42,7 @@ describe("changes of one thing at once", function () {
   const register = async () => (await post(both[0]!, "", VALID_ENDPOINT)).body.endpoint.id as string;
 
   for (const processes of [1, 2]) {
-    it(`of 70 concurrent endpoint registrations over ${processes} process(es), 50 succeed and 20 exceed the limit`, async () => {
+    it(`of 70 concurrent endpoint registrations over ${processes} process(es), 50 succeed and 20 are refused`, async () => {
       const counts = tally(await atOnce(70, both.slice(0, processes), "", VALID_ENDPOINT));
       expect(counts).to.deep.equal({ "201": MAX_ENDPOINTS, "409 webhook_endpoint_limit_reached": 20 });
     });

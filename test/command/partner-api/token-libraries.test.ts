@@ -12,7 +12,7 @@ import {
 } from "../../support/partner.ts";
 
 /** Checks tokens with libraries that partners and resource servers use. None of the libraries signed the tokens. */
-describe("the token operation, as public libraries see it", () => {
+describe("the token operation with public libraries", () => {
   let command: TestCommand;
   let application: TestApplication;
   let server: oauth.AuthorizationServer;
@@ -64,7 +64,7 @@ describe("the token operation, as public libraries see it", () => {
     expect(refused).to.be.instanceOf(oauth.OperationProcessingError);
   });
 
-  it("oauth4webapi reads a refusal as an OAuth error", async () => {
+  it("oauth4webapi recognises the response to a refused token exchange as an OAuth error", async () => {
     const cases: [Record<string, unknown>, string][] = [
       [{ client_secret: "cs_wrong" }, "invalid_client"],
       [{ scope: "webhooks:write" }, "invalid_scope"],
@@ -80,7 +80,7 @@ describe("the token operation, as public libraries see it", () => {
     }
   });
 
-  it("fast-jwt, which shares no code with the signer, accepts the token with the published key and rejects a tampered token", async () => {
+  it("fast-jwt accepts a token with the published key and rejects a tampered token", async () => {
     const { access_token: token } = (await (await exchange()).json()) as { access_token: string };
     const { body } = await sendRequest("GET", server.jwks_uri ?? "");
     const key = createPublicKey({ key: body.keys[0], format: "jwk" }).export({ type: "spki", format: "pem" });

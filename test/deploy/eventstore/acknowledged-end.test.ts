@@ -28,7 +28,7 @@ describe("the acknowledged end of the embedded log", function () {
   });
   afterEach(() => remove());
 
-  it("a log starts and replaces a damaged copy of the acknowledged end, but does not start if both copies are damaged", async () => {
+  it("a starting log repairs one damaged copy of the acknowledged end, but does not start if both copies are damaged", async () => {
     await createLog(dir, 100);
     const intact = await readFile(getEndFilePath(dir));
     for (const offset of [20, 4096 + 20]) {
@@ -101,7 +101,7 @@ describe("the acknowledged end of the embedded log", function () {
       expect(lines).to.deep.equal([]);
     });
 
-    it("a starting log drops and reports an incomplete last write, regardless of where it was cut off", async () => {
+    it("a starting log drops and reports an incomplete last write, wherever the write was cut off", async () => {
       for (const length of [border + 1, border + 39, border + 40, border + 41, border + 2_200, size - 1]) {
         await writeFile(getSegmentPath(dir, 1), bytes.subarray(0, length));
         const end = await readFile(getEndFilePath(dir));
@@ -113,7 +113,7 @@ describe("the acknowledged end of the embedded log", function () {
       }
     });
 
-    it("a starting log drops an unacknowledged write if its last bytes are zeros, as after a power loss", async () => {
+    it("a starting log drops an unacknowledged write that ends with zeros, as after a power loss", async () => {
       for (const zeros of [size - border, size - border - 40, 3_000, 600]) {
         const written = Buffer.from(bytes).fill(0, size - zeros);
         await writeFile(getSegmentPath(dir, 1), written);

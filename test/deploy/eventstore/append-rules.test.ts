@@ -31,22 +31,22 @@ describe("append rules", () => {
     decideAppend(expected, ids, at, history);
   const WRONG_REVISION = { kind: "wrong-revision", current: 2 };
 
-  it("an append at the current revision is written without a check of its ids", () => {
+  it("an append at the current revision is written without a check of the event ids", () => {
     expect(decide(2, ["a"])).to.deep.equal({ kind: "write" });
   });
 
-  it("an append of new ids at an earlier or a later revision is refused", () => {
+  it("an append of new event ids at an earlier or a later revision is refused", () => {
     expect(decide(3, ["x"])).to.deep.equal(WRONG_REVISION);
     expect(decide(1, ["x"])).to.deep.equal(WRONG_REVISION);
     expect(decide(NO_STREAM, ["x"])).to.deep.equal(WRONG_REVISION);
   });
 
-  it("an append whose ids are stored after its expected revision is a retry", () => {
+  it("an append is a retry if the same event ids are already stored after the expected revision", () => {
     expect(decide(NO_STREAM, ["a"])).to.deep.equal({ kind: "already-written", revision: 0 });
     expect(decide(0, ["b", "c"])).to.deep.equal({ kind: "already-written", revision: 2 });
   });
 
-  it("an append at an earlier revision is refused unless all its ids are stored there in the same order", () => {
+  it("an append at an earlier revision is refused unless the same event ids follow that revision in the same order", () => {
     expect(decide(1, ["c", "d"])).to.deep.equal(WRONG_REVISION);
     expect(decide(0, ["c", "b"])).to.deep.equal(WRONG_REVISION);
   });
@@ -57,7 +57,7 @@ describe("append rules", () => {
     expect(decide(ANY, [])).to.deep.equal({ kind: "write" });
   });
 
-  it("an append without an exact revision is a retry if its ids are remembered", () => {
+  it("an append without an exact revision is a retry if the log remembers the event ids", () => {
     for (const expected of [ANY, STREAM_EXISTS]) {
       expect(decide(expected, ["x", "a"])).to.deep.equal({ kind: "write" });
       expect(decide(expected, ["b", "c"])).to.deep.equal({ kind: "already-written", revision: 2 });
@@ -74,7 +74,7 @@ describe("append rules", () => {
     expect(decide(STREAM_EXISTS, ["x"], EMPTY_STREAM)).to.deep.equal(missing);
   });
 
-  it("an append restores a soft-deleted stream unless it expects an existing stream or an earlier revision", () => {
+  it("an append restores a soft-deleted stream unless the append expects an existing stream or an earlier revision", () => {
     const deleted = { ...state, isSoftDeleted: true };
     expect(decide(NO_STREAM, ["x"], deleted)).to.deep.equal({ kind: "write" });
     expect(decide(2, ["x"], deleted)).to.deep.equal({ kind: "write" });

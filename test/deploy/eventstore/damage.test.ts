@@ -33,7 +33,7 @@ describe("damaged files of the embedded log", function () {
   });
   afterEach(() => remove());
 
-  it("a log with a flipped bit in its newest file does not start, and the error states file, offset, position and remedy", async () => {
+  it("a log with a flipped bit in the newest file does not start, and the error states file, offset, position and remedy", async () => {
     const segments = await createLog(dir, 3_040);
     const newest = getSegmentPath(dir, segments);
     await flipBit(newest, 0.5);
@@ -51,7 +51,7 @@ describe("damaged files of the embedded log", function () {
     expect(await getStartError(dir)).to.include(getSegmentPath(dir, 2));
   });
 
-  it("in a running log, calls fail only if they need a damaged event", async () => {
+  it("calls to a running log fail only if a damaged event is needed", async () => {
     const lines: string[] = [];
     const server = await startLogServer({
       dir,
@@ -117,7 +117,7 @@ describe("damaged files of the embedded log", function () {
     await other.remove();
   });
 
-  it("a log does not start if a file is missing, belongs to another log, or is replaced with one of its other files", async () => {
+  it("a log does not start if a file is missing, or was replaced with another file of the same log or of another log", async () => {
     const segments = await createLog(dir, 1_000);
     const other = await createTemporaryDir();
     const stranger = await openStore(other.dir);

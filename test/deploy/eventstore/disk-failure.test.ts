@@ -11,7 +11,7 @@ const MAX_FILE_KIB = 1024;
 describe("the embedded log on a failing disk", function () {
   this.timeout(60_000);
 
-  it("after a disk failure, the log stops with one line, and after a restart it has all acknowledged events", async () => {
+  it("a disk failure stops the log with a one-line error, and a restarted log has all acknowledged events", async () => {
     const { dir, remove } = await createTemporaryDir();
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
     const client = log.createClient();
@@ -46,7 +46,7 @@ describe("the embedded log on a failing disk", function () {
     await remove();
   });
 
-  it("the log prints a disk failure even if it cannot be closed after the failure", async () => {
+  it("the log prints a disk failure even if the log cannot be closed afterwards", async () => {
     const { dir, remove } = await createTemporaryDir();
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
     // Makes the log fail to release its lock, as on a file system that has become read-only.

@@ -8,7 +8,7 @@ import {
 const PAGE_BYTES = 1024 * 1024;
 
 describe("flow control of a read", () => {
-  it("a small message queued for a slow client does not keep its whole page in memory", () => {
+  it("a small message for a slow client is copied, so that the page with the message is not kept in memory", () => {
     const written: Uint8Array[] = [];
     const call = Object.assign(new EventEmitter(), {
       writableLength: 1,

@@ -30,7 +30,7 @@ const createRecord = (revision: number | undefined, body: Uint8Array) => ({
 });
 
 describe("the stored formats of the embedded log", () => {
-  it("sorting encoded safe integers by bytes gives their numeric order", () => {
+  it("sorting encoded safe integers by bytes gives the numeric order", () => {
     const bytes = (value: number) => {
       const buffer = Buffer.alloc(8);
       writeSafeInteger(buffer, value, 0);
@@ -97,7 +97,7 @@ describe("the stored formats of the embedded log", () => {
     expect(read?.getStreamRevision()).to.equal("9223372036854775807");
   });
 
-  it("decoding an encoded record returns the record unchanged, including tombstones", () => {
+  it("decoding an encoded record returns the same record, also for a tombstone", () => {
     fc.assert(
       fc.property(fc.option(fc.nat(), { nil: undefined }), fc.uint8Array(), (revision, body) => {
         const encoded = encodeStoredRecord(createRecord(revision, body), 5);

@@ -101,7 +101,7 @@ describe("the embedded log on a full disk", function () {
     expect((await log.kill()).stderr).to.equal("");
   });
 
-  it("a group of appends that failed on a full disk is written exactly once when it is retried", async () => {
+  it("if a group of appends fails on a full disk, a retry writes each append exactly once", async () => {
     const store = await openStore(dir);
     const stored = { ...createAppend("note-0", ["stored"]), expectedRevision: -1 };
     await submit(store, stored);
@@ -142,7 +142,7 @@ describe("the embedded log on a full disk", function () {
     await again.close();
   });
 
-  it("an append that cannot be recorded as acknowledged on a full disk is undone and can be retried", async () => {
+  it("if a full disk prevents an append from being acknowledged, the append is undone and can be retried", async () => {
     const lines: string[] = [];
     const store = await openStore(dir, { printLine: (line) => lines.push(line) });
     await appendEvents(store, 30);
@@ -175,7 +175,7 @@ describe("the embedded log on a full disk", function () {
     expect(lines).to.have.length(2);
   });
 
-  it("a log that could not be created on a full disk can be created when the disk has space", async () => {
+  it("if a full disk prevents the creation of a log, the log can be created when the disk has space", async () => {
     await disk.fill();
     const { message } = await getRejection(openStore(dir));
     expect(message)

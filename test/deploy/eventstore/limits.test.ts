@@ -22,7 +22,7 @@ describe("the limits of the embedded log", function () {
     ["streams", { ...LIMITS, streams: 72 }],
     ["segments", { ...LIMITS, segments: 1 }],
   ] as const) {
-    it(`a log with the maximum number of ${what} refuses appends and serves reads`, async () => {
+    it(`a log with the maximum number of ${what} refuses appends but serves reads`, async () => {
       const store = await openStore(dir, { limits, segmentBytes: 10_000 });
       await appendEvents(store, 50);
       let outcome = "written";
@@ -39,7 +39,7 @@ describe("the limits of the embedded log", function () {
     });
   }
 
-  it("a log at its limit accepts retries, and still reports a wrong revision as a wrong revision", async () => {
+  it("a log with the maximum number of events accepts retries, and still reports wrong revisions", async () => {
     const store = await openStore(dir, { limits: { ...LIMITS, events: 50, streams: 20 } });
     const stored = { ...createAppend("note-0", ["stored"]), expectedRevision: -1 };
     expect((await submit(store, stored)).outcome).to.equal("written");
@@ -53,7 +53,7 @@ describe("the limits of the embedded log", function () {
     await store.close();
   });
 
-  it("a group of writes that restores large metadata is stored in several frames", async () => {
+  it("a group of writes to deleted streams with large metadata is stored in several frames", async () => {
     const store = await openStore(dir);
     const streams = Array.from({ length: 12 }, (_, n) => `large-${n}`);
     const metadata = (stream: string) => {
@@ -77,7 +77,7 @@ describe("the limits of the embedded log", function () {
     await opened.close();
   });
 
-  it("a log that exceeds its limits does not start and prints one line", async () => {
+  it("a log with too many segments, events or streams does not start, and the error states the maximum", async () => {
     const store = await openStore(dir);
     await appendEvents(store, 50);
     await store.close();
@@ -92,7 +92,7 @@ describe("the limits of the embedded log", function () {
     }
   });
 
-  it("an append to a log at its limit fails with an error that mentions the maximum size", async () => {
+  it("an append to a log with the maximum number of events fails with an error that mentions the maximum size", async () => {
     const limits = { ...LIMITS, events: 2 };
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, limits });
     const client = createClient(server.port);

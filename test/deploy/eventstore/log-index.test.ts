@@ -21,7 +21,7 @@ function createIndex(streams: readonly string[], eventsPerSegment = 7): LogIndex
 }
 
 describe("the index of the embedded log", () => {
-  it("the index finds every revision of every stream", () => {
+  it("the index finds every event of every stream by revision", () => {
     const streams = fc.array(fc.constantFrom("a", "b", "c", "toString", "__proto__"), { maxLength: 400 });
     fc.assert(
       fc.property(streams, (names) => {
@@ -38,7 +38,7 @@ describe("the index of the embedded log", () => {
     );
   });
 
-  it("the index finds the first event at or after a position, and the segment that contains an event", () => {
+  it("the index finds the first event at or after a log position, and the segment that contains an event", () => {
     const index = createIndex(Array.from({ length: 30 }, () => "a"));
     expect([0, 10, 11, 300, 301].map((position) => index.findOrdinalFrom(position))).to.deep.equal([0, 0, 1, 29, 30]);
     expect([0, 6, 7, 29].map((ordinal) => index.findSegment(ordinal))).to.deep.equal([0, 0, 1, 4]);
@@ -46,7 +46,7 @@ describe("the index of the embedded log", () => {
     expect([0, 6, 29].map((ordinal) => index.getEndOffset(ordinal))).to.deep.equal([200, 10_000, 10_000]);
   });
 
-  it("the index refuses an event that does not follow the previous event", () => {
+  it("the index refuses an event with an unexpected ordinal, position or revision", () => {
     const index = createIndex(["a", "a"]);
     expect(index.add("a", { ordinal: 3, position: 40, revision: 2, body }, 0)).to.match(
       /next event has the ordinal 3, expected 2/,

@@ -112,7 +112,7 @@ describe("a log directory of an earlier release", function () {
     expect(again, "migrated once").to.deep.equal([]);
   });
 
-  it("a migrated log recognises retries and deleted streams", async () => {
+  it("a migrated log recognises retried appends and deleted streams", async () => {
     await startAndDump();
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     const client = createClient(server.port);
@@ -160,7 +160,7 @@ describe("a log directory of an earlier release", function () {
     }
   });
 
-  it("a database in which an event does not match its key is not migrated", async () => {
+  it("a database with an event under a wrong key is not migrated", async () => {
     await changeDatabase(async (database) => {
       const [key, value] = await getEventEntry(database, 5);
       value[4] = (value[4] ?? 0) ^ 1;
@@ -169,7 +169,7 @@ describe("a log directory of an earlier release", function () {
     expect((await getRejection(openStore(dir))).message).to.match(/Position \d+: The event does not match its key/);
   });
 
-  it("a LevelDB database without its file CURRENT is not migrated", async () => {
+  it("a LevelDB database without the file CURRENT is not migrated", async () => {
     await rm(join(dir, "CURRENT"));
     expect((await getRejection(openStore(dir))).message).to.include(`${join(dir, "CURRENT")}: The file is missing`);
   });
@@ -201,7 +201,7 @@ describe("a log directory of an earlier release", function () {
     expect(await startAndDump()).to.deep.equal(expected);
   });
 
-  it("a starting log completes a migration that crashed between two of its steps", async () => {
+  it("a starting log completes a migration that crashed between two steps", async () => {
     // Simulates a crash during the copy.
     await mkdir(join(dir, "events.new"));
     await writeFile(join(dir, "events.new", "00000001.segment"), "EVENTLOG");
@@ -220,7 +220,7 @@ describe("a log directory of an earlier release", function () {
     expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
   });
 
-  it("a log does not start if an earlier release changed the database after its migration", async () => {
+  it("a log does not start if an earlier release changed the database after the migration", async () => {
     await startAndDump();
     for (const name of await readdir(join(dir, "leveldb"))) await rename(join(dir, "leveldb", name), join(dir, name));
     await changeDatabase(async (database) => {

@@ -103,7 +103,7 @@ describe("the embedded log's protocol", function () {
   });
 
   describe("ids", () => {
-    it("an event id that was sent as two numbers can be read as text or as two numbers", async () => {
+    it("a client can append an event id as two numbers, and read the id as text or as two numbers", async () => {
       const id = "f0e1d2c3-b4a5-4697-8879-6a5b4c3d2e1f";
       const name = createStreamName();
       const structured = new shared.UUID.Structured()
@@ -175,7 +175,7 @@ describe("the embedded log's protocol", function () {
       expect(responses[0]?.hasStreamNotFound()).to.equal(true);
     });
 
-    it("BatchAppend reports a timeout for an append whose deadline has passed and does not write it", async () => {
+    it("BatchAppend reports a timeout for an append whose deadline has passed, and does not write the append", async () => {
       const name = createStreamName();
       const late = createBatchRequest(name);
       const deadline = timestamps.Timestamp.fromDate(new Date(Date.now() - 1000));
@@ -257,7 +257,7 @@ describe("the embedded log's protocol", function () {
     }
   });
 
-  it("a filtered read of all streams counts only matching events toward its maximum", async () => {
+  it("a filtered read of all streams counts only matching events toward the requested maximum", async () => {
     const name = createStreamName("counted");
     for (let n = 0; n < 5; n += 1) {
       await client.appendToStream(name, createEvent(n));

@@ -6,7 +6,7 @@ const createEvent = (position: number, size = 10) => ({ position, record: Buffer
 const getPositions = (events: ReturnType<RecentEvents["findAfter"]>) => events?.map(({ position }) => position);
 
 describe("the recent events in memory", () => {
-  it("a lookup of recent events returns all events after a position, or undefined if one of these events was dropped", () => {
+  it("a lookup returns all recent events after a log position, or undefined if one of those events was dropped", () => {
     const recent = new RecentEvents(100);
     expect(getPositions(recent.findAfter(100))).to.deep.equal([]);
     expect(recent.findAfter(99)).to.equal(undefined);
@@ -18,7 +18,7 @@ describe("the recent events in memory", () => {
     expect(getPositions(recent.findAfter(140))).to.deep.equal([]);
   });
 
-  it("the oldest recent events are dropped if the limit of number or size is exceeded", () => {
+  it("the oldest events are dropped from memory if the kept events exceed the maximum number or the maximum size", () => {
     for (const [count, size] of [
       [3 * MAX_RECENT_EVENTS, 10],
       [40, MAX_RECENT_BYTES / 8],

@@ -36,7 +36,7 @@ describe("stopping the embedded log", function () {
     await client.dispose();
   });
 
-  it("SIGTERM stops the log within two seconds even if a client does not read its responses", async () => {
+  it("SIGTERM stops the log within two seconds even if a client does not read the responses", async () => {
     const log = await LogProcess.start(dir);
     const client = log.createClient();
     const data = Buffer.alloc(900_000);

@@ -17,7 +17,7 @@ async function readPeakMemory(pid: number): Promise<number> {
 describe("slow readers of the embedded log", function () {
   this.timeout(60_000);
 
-  it("slow readers get every event, and their queues use a limited amount of memory", async () => {
+  it("slow readers get every event, and the queues of slow readers use a limited amount of memory", async () => {
     const { dir, remove } = await createTemporaryDir();
     const log = await LogProcess.start(dir);
     const client = log.createClient();

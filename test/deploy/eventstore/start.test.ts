@@ -23,7 +23,7 @@ describe("starting the embedded log", function () {
     return stderr;
   }
 
-  it("the log creates its directory, and prints only its port to standard output", async () => {
+  it("the log creates the directory, and prints only the port to standard output", async () => {
     const log = await LogProcess.start(`${dir}/new/deep`);
     expect(log.port).to.be.greaterThan(0);
     const { code, stdout, stderr } = await log.kill();
@@ -32,13 +32,13 @@ describe("starting the embedded log", function () {
     expect(stderr).to.equal("");
   });
 
-  it("the log exits with one line if another process uses the directory", async () => {
+  it("the log exits with a one-line error if another process uses the directory", async () => {
     const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     expect(await getStartError(["--dir", dir, "--port", "0"])).to.include(`${dir} is in use by another process`);
     await log.stop();
   });
 
-  it("the log exits with one line and unlocks its directory if its port is in use", async () => {
+  it("if the port is in use, the log exits with a one-line error and unlocks the directory", async () => {
     const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     const other = await createTemporaryDir();
     const args = ["--dir", other.dir, "--port", String(log.port)];
@@ -48,7 +48,7 @@ describe("starting the embedded log", function () {
     await other.remove();
   });
 
-  it("the log exits with one line if an argument is missing", async () => {
+  it("the log exits with a one-line error if an argument is missing", async () => {
     expect(await getStartError(["--port", "0"])).to.include("--dir is missing");
   });
 

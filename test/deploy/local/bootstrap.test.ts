@@ -71,7 +71,7 @@ describe("bootstrap", () => {
     expect(clone.installs()).to.equal(0);
   });
 
-  it("two bootstraps that start at the same time install the packages once", async () => {
+  it("two concurrent bootstraps install the packages only once", async () => {
     const clone = makeClone("");
     const codes = [clone.start(), clone.start()].map((child) => once(child, "exit"));
     expect((await Promise.all(codes)).map(([code]) => code)).to.eql([0, 0]);

@@ -65,7 +65,7 @@ describe("on a full disk", function () {
     opened.release();
   });
 
-  it("nats-server is restarted if JetStream hangs after a failed write, and keeps confirmed messages", async function () {
+  it("if JetStream hangs after a failed write, nats-server is restarted and keeps all confirmed messages", async function () {
     disk = mountSmallDisk(this, 24);
     const port = (await findFreePorts()).nats;
     const { context, lines } = createContext();
@@ -102,7 +102,7 @@ describe("on a full disk", function () {
     expect(next).to.be.greaterThan(confirmed);
   });
 
-  it("Postgres is restarted until the disk has space, and keeps all committed data", async function () {
+  it("on a full disk, Postgres is restarted until the disk has space, and keeps all committed data", async function () {
     disk = mountSmallDisk(this, 160);
     const port = (await findFreePorts()).postgres;
     const { context, lines } = createContext();

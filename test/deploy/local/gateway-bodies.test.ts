@@ -62,7 +62,7 @@ describe("the gateway and request bodies", () => {
     expect(requests, "requests that reached the service").to.equal(1);
   });
 
-  it("each of 700 clients that do not complete their bodies in time gets a 408 response from the gateway", async () => {
+  it("if 700 clients do not complete request bodies in time, each client gets a 408 response from the gateway", async () => {
     let requests = 0;
     const clientTimeouts = { headersMs: 2_000, requestMs: 2_000 };
     const gateway = await startGatewayTo(await startCountingService(() => requests++), { clientTimeouts });
@@ -109,7 +109,7 @@ describe("the gateway and request bodies", () => {
     expect(requests).to.equal(2);
   });
 
-  it("the gateway forwards a body that arrives byte by byte, with its Content-Length", async () => {
+  it("the gateway forwards a body that arrives byte by byte, and keeps the header Content-Length", async () => {
     const gateway = await startGatewayTo(await startCountingService());
     const head = "POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     const response = await sendOne(gateway.url, `${head}${"1\r\nx\r\n".repeat(65_536)}0\r\n\r\n`);
@@ -141,7 +141,7 @@ describe("the gateway and request bodies", () => {
     expectGatewayError(await sendOne(gateway.url, request), 503, "upstream_unavailable");
   });
 
-  it("if a service closes idle connections, the gateway returns no 502 and retries only GET requests, each at most once", async () => {
+  it("if a service closes an idle connection, no client gets 502, and the gateway retries only GET requests, and only once", async () => {
     const counts: Record<string, number> = {};
     const usedConnections = new WeakSet<net.Socket>();
     const closing = await listen(

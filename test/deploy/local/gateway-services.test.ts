@@ -7,7 +7,7 @@ import { closeAll, listen, startGatewayTo } from "./gateway-world.ts";
 describe("the gateway and misbehaving services", () => {
   afterEach(closeAll);
 
-  it("the gateway returns 502 if a service disconnects before its response, and aborts an incomplete response", async () => {
+  it("if a service disconnects, the gateway returns 502, or aborts the response if the response has already started", async () => {
     const disconnecting = await listen(
       net.createServer((socket) => {
         socket.once("data", (data) => {
@@ -59,7 +59,7 @@ describe("the gateway and misbehaving services", () => {
     }
   });
 
-  it("the gateway stops within its time limit even if a service never responds", async () => {
+  it("the gateway stops within the time limit even if a service never responds", async () => {
     const silent = await listen(net.createServer((socket) => void socket.on("error", () => undefined)));
     const gateway = await startGatewayTo(silent, { drainTimeoutMs: 50 });
     const connected = once(silent, "connection");

@@ -14,7 +14,7 @@ function reset(root: string) {
 }
 
 describe("reset", () => {
-  it("npm run reset fails with one line while the stack is running, and deletes the folder after the stack has stopped", async () => {
+  it("`npm run reset` fails with a one-line error while the stack is running, and deletes the folder of a stopped stack", async () => {
     const root = makeTestRoot();
     const held = await openLocalRoot(root, () => undefined);
     const refused = reset(root);
@@ -26,7 +26,7 @@ describe("reset", () => {
     expect(fs.existsSync(root)).to.equal(false);
   });
 
-  it("npm run reset deletes the folder even if the disk is too full to create the lock", async function () {
+  it("`npm run reset` deletes the folder even if the disk is too full to create the lock", async function () {
     const disk = mountSmallDisk(this, 1);
     try {
       const root = path.join(disk.folder, "root");
@@ -40,7 +40,7 @@ describe("reset", () => {
     }
   });
 
-  it("npm run reset refuses a folder that does not belong to a stack", () => {
+  it("`npm run reset` refuses a folder that does not belong to a stack", () => {
     const root = makeTestRoot();
     fs.writeFileSync(path.join(root, "letter.txt"), "dear");
     expect(reset(root).status).to.equal(1);
@@ -49,7 +49,7 @@ describe("reset", () => {
 });
 
 describe("openLocalRoot", () => {
-  it("openLocalRoot creates the secrets once, in a file that only its owner can read", async () => {
+  it("openLocalRoot creates the secrets once, in a file that only the file's owner can read", async () => {
     const root = makeTestRoot();
     const first = await openLocalRoot(root, () => undefined);
     first.release();

@@ -8,7 +8,7 @@ import { eventually } from "../../support/eventually.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 describe("npm start", () => {
-  it("npm start stops gracefully on Ctrl-C, even while it is waiting for a service to become ready", async () => {
+  it("`npm start` stops gracefully on Ctrl-C, even while a service is not ready yet", async () => {
     const root = makeTestRoot();
     const ports = await findFreePorts();
     const variables = {

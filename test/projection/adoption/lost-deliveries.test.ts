@@ -8,7 +8,7 @@ import { createLogger } from "../../../shared/runtime/logger.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import type { TestDatabase } from "../../support/stack.ts";
 
-describe("the search for deliveries that a log does not hold", () => {
+describe("the search for lost deliveries", () => {
   let database: TestDatabase;
   let pool: pg.Pool;
 
@@ -35,7 +35,7 @@ describe("the search for deliveries that a log does not hold", () => {
       [endpointId, count, status, attempts],
     );
 
-  it("the search for lost deliveries reads several pages and finds each pending delivery of both lanes once", async () => {
+  it("the search for lost deliveries reads several pages and finds each pending delivery and retry once", async () => {
     const [first, second] = [randomUUID(), randomUUID()];
     await insert(first, 1_500, "pending", 0);
     await insert(first, 1_200, "pending", 2);

@@ -9,7 +9,7 @@ import { createClient, createTemporaryDir } from "../../deploy/eventstore/log-pr
 import { flipBit, getSegmentPath } from "../../deploy/eventstore/stored-log.ts";
 
 describe("reading the event at a log position", () => {
-  it("reading a position with a damaged record fails instead of returning no event", async () => {
+  it("reading the event at a log position fails if the record is damaged", async () => {
     const { dir, remove } = await createTemporaryDir();
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, printLine: () => undefined });
     const client = createClient(server.port);
@@ -40,7 +40,7 @@ describe("reading the event at a log position", () => {
     return { readAll } as unknown as EventStoreDBClient;
   };
 
-  it("reading a position that the server rejects as invalid returns no event", async () => {
+  it("reading the event at a log position returns no event if the server rejects the position as invalid", async () => {
     expect(await readEventAt(refusing(3), 7n)).to.equal(undefined);
   });
 
@@ -50,7 +50,7 @@ describe("reading the event at a log position", () => {
     ["INTERNAL", 13],
     ["DATA_LOSS", 15],
   ] as const) {
-    it(`reading a position fails if the server returns the gRPC status ${name}`, async () => {
+    it(`reading the event at a log position fails if the server returns the gRPC status ${name}`, async () => {
       expect((await getRejection(readEventAt(refusing(code), 7n))).message).to.equal("refused");
     });
   }

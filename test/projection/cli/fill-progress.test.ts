@@ -18,20 +18,20 @@ describe("the progress of a run through the log", () => {
     return lines;
   }
 
-  it("progress starts at 0.0 % for a checkpoint before the first event", () => {
+  it("the progress report starts at 0.0 % if the checkpoint is before the first event", () => {
     expect(report(1_000n, [0, BEFORE_FIRST_EVENT], [1, BEFORE_FIRST_EVENT])).to.deep.equal([
       "0.0 % of the log, 0 events/s",
     ]);
   });
 
-  it("progress shows no remaining time at the start of a run", () => {
+  it("the progress report shows no remaining time at the start of a run", () => {
     expect(report(1_000_000n, [0, BEFORE_FIRST_EVENT], [2, 50n], [4, 200n])).to.deep.equal([
       "0.0 % of the log, 25 events/s",
       "0.0 % of the log, 50 events/s",
     ]);
   });
 
-  it("progress shows the estimated remaining time in minutes or seconds", () => {
+  it("the progress report shows the estimated remaining time in minutes or seconds", () => {
     expect(report(1_000_000n, [0, 0n], [4, 20_000n], [10, 250_000n])).to.deep.equal([
       "2.0 % of the log, 5000 events/s, 3 min left",
       "25.0 % of the log, 25000 events/s, 30 s left",
@@ -42,7 +42,7 @@ describe("the progress of a run through the log", () => {
     expect(report(100n, [0, 50n], [5, 75n])).to.deep.equal(["75.0 % of the log, 5 events/s, 5 s left"]);
   });
 
-  it("progress never exceeds 100 %, and an empty log counts as complete", () => {
+  it("the progress report never exceeds 100 %, and an empty log counts as complete", () => {
     expect(report(100n, [0, 0n], [5, 180n])).to.deep.equal(["100.0 % of the log, 36 events/s, 0 s left"]);
     expect(report(BEFORE_FIRST_EVENT, [0, BEFORE_FIRST_EVENT], [1, BEFORE_FIRST_EVENT])).to.deep.equal([
       "100.0 % of the log, 0 events/s",

@@ -21,14 +21,14 @@ describe("the connection of a rebuild or verify", () => {
     await database.drop();
   });
 
-  it("a statement of a rebuild or verify may run longer than the pool's statement timeout", async () => {
+  it("a statement of `rebuild` or `verify` may run longer than the statement timeout of the connection pool", async () => {
     const { rows } = await withMaintenanceLock(pool, (connection) =>
       connection.query<{ position: bigint }>("SELECT 5::bigint AS position FROM pg_sleep(1)"),
     );
     expect(rows).to.deep.equal([{ position: 5n }]);
   });
 
-  it("while a rebuild or verify runs, no other can start, and its connection is closed afterwards", async () => {
+  it("only one `rebuild` or `verify` can run at a time, and no connection stays open afterwards", async () => {
     const error = await withMaintenanceLock(pool, () =>
       withMaintenanceLock(pool, async () => undefined).catch((error: unknown) => error),
     );

@@ -123,7 +123,7 @@ describe("projectors", () => {
     expect(standby.getStatus().state).to.equal("running");
   });
 
-  it("projectors stop at an event that does not fit its schema, and write nothing after it", async () => {
+  it("projectors stop at an event that does not fit the schema, and write nothing for later events", async () => {
     // This test needs a separate log, because the event would stop the projections of all tests that share a log.
     const dir = await mkdtemp(join(tmpdir(), "clinic-poison-"));
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });

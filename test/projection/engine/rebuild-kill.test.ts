@@ -128,7 +128,7 @@ describe("a rebuild that is killed with -9", function () {
   const exists = async (schema: string) =>
     (await world.pool.query("SELECT FROM pg_namespace WHERE nspname = $1", [schema])).rowCount === 1;
 
-  it("a rebuild that is killed before, between or after its batches leaves the current tables in use, and the next run continues", async () => {
+  it("a rebuild killed before, between or after batches leaves the current tables in use, and the next rebuild continues", async () => {
     const first = await holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
     const before = startRebuild();
     await eventually("the rebuild waits to write its first batch", () => rebuildWaitsFor("advisory"), REACH_TIMEOUT_MS);
@@ -170,7 +170,7 @@ describe("a rebuild that is killed with -9", function () {
     expect(polling.wrongReads).to.deep.equal([]);
   });
 
-  it("a rebuild that is killed right after its swap leaves the new tables in use, and the next run drops the former tables", async () => {
+  it("if a rebuild is killed right after swapping the tables, the new tables stay in use, and the next run drops the old ones", async () => {
     await world.pool.query(`CREATE VIEW public.watched AS SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
     const release = await holdLock("COMMENT ON VIEW public.watched IS 'in use'");
     const child = startRebuild();

@@ -114,7 +114,7 @@ describe("a rebuild under traffic", () => {
     expect(rows).to.be.at.least(appended.length);
   }).timeout(60_000);
 
-  it("an interrupted rebuild leaves the current tables in use, and the next run continues", async () => {
+  it("an interrupted rebuild leaves the current tables in use, and the next rebuild continues", async () => {
     const stop = new AbortController();
     const onProgress = () => stop.abort();
     await rebuild({ ...options(), onProgress }, stop.signal);

@@ -28,7 +28,7 @@ const numbered: AnyReadModel[] = readModels
 describe("read models of another release", function () {
   this.timeout(120_000);
 
-  it("read models of another release stay in use until a rebuild, and this release's projectors stand by", async () => {
+  it("read models of another release stay in use until a rebuild, and the projectors wait for the rebuild", async () => {
     const world = await createEngineWorld();
     try {
       const id = randomUUID();
@@ -120,7 +120,7 @@ describe("a projection with a database that refuses statements", function () {
       ({ full_name }) => full_name,
     );
 
-  it("if Postgres refuses a value, the projection stops at its event and does not show the value", async () => {
+  it("if Postgres refuses a value of an event, the projection stops at the event without revealing the value", async () => {
     const [first, second] = [randomUUID(), randomUUID()];
     await world.append(`customer-${first}`, registered(first, "1"), renamed(first, "2"));
     const before = await world.append(`customer-${second}`, registered(second, "3"));

@@ -29,7 +29,7 @@ function rotate(row: Row, secret: string, minute: number, overlap: number): Row 
 const former = (row: Row) => row?.former_secrets.map(({ encryptedSecret }) => encryptedSecret);
 
 describe("an endpoint's secrets", () => {
-  it("former secrets are used for signing until they expire, even after further rotations", () => {
+  it("former secrets are used for signing until the expiry time, even after further rotations", () => {
     const twice = rotate(rotate(first, "s1", 0, 10), "s2", 5, 10);
     expect(twice).to.deep.include({ encrypted_secret: "s2" });
     expect(former(twice)).to.deep.equal(["s1", "s0"]);

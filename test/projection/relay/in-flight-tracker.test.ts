@@ -4,7 +4,7 @@ import { BEFORE_FIRST_EVENT } from "../../../projection/checkpoints/checkpoint.t
 import { InFlightTracker } from "../../../projection/relay/in-flight-tracker.ts";
 
 describe("tracking of events in flight", () => {
-  it("a new tracker returns the checkpoint that it starts from", () => {
+  it("a new tracker returns the initial checkpoint", () => {
     expect(new InFlightTracker(7n)).to.include({ checkpoint: 7n, size: 0 });
   });
 
@@ -14,7 +14,7 @@ describe("tracking of events in flight", () => {
     expect(tracker.checkpoint).to.equal(5n);
   });
 
-  it("the checkpoint does not pass an unconfirmed message", () => {
+  it("the checkpoint does not pass a message that NATS has not confirmed", () => {
     const tracker = new InFlightTracker(BEFORE_FIRST_EVENT);
     tracker.publish(1n);
     tracker.publish(2n)(2);
@@ -23,7 +23,7 @@ describe("tracking of events in flight", () => {
     expect(tracker).to.include({ checkpoint: BEFORE_FIRST_EVENT });
   });
 
-  it("the checkpoint does not pass an unacknowledged message", () => {
+  it("the checkpoint does not pass a message that the consumer has not acknowledged", () => {
     const tracker = new InFlightTracker(BEFORE_FIRST_EVENT);
     tracker.publish(1n)(11);
     tracker.skip(2n);

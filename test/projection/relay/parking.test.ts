@@ -127,7 +127,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     );
   });
 
-  it("after a parked stream is resumed, partners get its later events", async () => {
+  it("after a parked stream is resumed, partners get the later events of the stream", async () => {
     const hidden = await requestAppointment();
     const stream = `appointment-${hidden.appointmentId}`;
     await world.client.setStreamMetadata(stream, { truncateBefore: 100 }, { expectedRevision: NO_STREAM });

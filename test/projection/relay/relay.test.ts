@@ -143,7 +143,7 @@ describe("relay and dispatchers during failures of servers", function () {
     await world.stopRoles(relay, webhooks);
   });
 
-  it("the relay stops at an unreadable event, and continues when its stream is parked", async () => {
+  it("the relay stops at an unreadable event, and continues when the event's stream is parked", async () => {
     const events = await requestAppointments(5);
     await world.client.appendToStream(
       `appointment-${randomUUID()}`,

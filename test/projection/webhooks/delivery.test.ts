@@ -45,7 +45,7 @@ describe("webhook delivery", () => {
     });
   });
 
-  it("the webhook about a change contains the appointment as it was after that change", async () => {
+  it("the webhook about a change contains the appointment's state after that change", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     const { appointmentId } = await world.requestAppointment(endpoint.clinicId);
     const confirmed = await world.changeAppointment(appointmentId, {

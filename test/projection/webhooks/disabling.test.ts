@@ -114,7 +114,7 @@ describe("automatic disabling of an endpoint", () => {
     await expectActive(5.1);
   });
 
-  it("the failure period is reset if an operator enables an endpoint that its failures disabled", async () => {
+  it("the failure period is reset if an operator enables an endpoint that was disabled because of failures", async () => {
     await failOn(0, 1, 2, 3, 4);
     await disableOn(5.1);
     await appendEndpointEvent("WebhookEndpointEnabled");

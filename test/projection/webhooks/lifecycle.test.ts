@@ -6,7 +6,7 @@ import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { listAcceptingLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
-describe("a delivery's life", () => {
+describe("the lifecycle of a delivery", () => {
   let world: World;
   let receiver: Receiver;
   /** Milliseconds by which the clock of the webhooks role is ahead. */

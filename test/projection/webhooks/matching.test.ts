@@ -31,7 +31,7 @@ describe("endpoints that get an event", () => {
     return rows;
   };
 
-  it("an event is delivered once to each endpoint of its clinic, and to no other endpoint", async () => {
+  it("an event is delivered once to each endpoint of the event's clinic, and to no other endpoint", async () => {
     const first = await world.registerEndpoint(receiver.url);
     const second = await world.registerEndpoint(receiver.url, { clinicId: first.clinicId });
     await world.registerEndpoint(receiver.url);
@@ -40,7 +40,7 @@ describe("endpoints that get an event", () => {
     expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([first.endpointId, second.endpointId]);
   });
 
-  it("an imported appointment is not sent, and its later changes are sent as updates", async () => {
+  it("an imported appointment is not sent, but later changes of the appointment are sent as updates", async () => {
     const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;
     const appointmentId = randomUUID();
@@ -66,14 +66,14 @@ describe("endpoints that get an event", () => {
     expect(await listDeliveries(imported, witness)).to.deep.equal([]);
   });
 
-  it("an event is delivered only to endpoints of its environment", async () => {
+  it("an event is delivered only to endpoints of the event's environment", async () => {
     const witness = await world.registerEndpoint(receiver.url);
     await world.registerEndpoint(receiver.url, { clinicId: witness.clinicId, environment: "sandbox" });
     const { eventId } = await world.requestAppointment(witness.clinicId);
     expect(await listDeliveries(eventId, witness)).to.have.length(1);
   });
 
-  it("an event is delivered only to endpoints that subscribed to its type", async () => {
+  it("an event is delivered only to endpoints that subscribed to the event's type", async () => {
     const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;
     const updatesOnly = await world.registerEndpoint(receiver.url, {
@@ -99,7 +99,7 @@ describe("endpoints that get an event", () => {
     expect(await listDeliveries(eventId, witness)).to.have.length(1);
   });
 
-  it("an event is delivered only to endpoints of applications with access to its branch", async () => {
+  it("an event is delivered only to endpoints of applications with access to the event's branch", async () => {
     const branchId = randomUUID();
     const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;

@@ -23,7 +23,7 @@ describe("the migration of failing endpoints", () => {
     await database.drop();
   });
 
-  it("the migration keeps the start of a failure period and counts one failure", async () => {
+  it("the migration keeps the start of a failure period and sets the number of failures to one", async () => {
     const names = (await readdir(dir)).sort();
     const count = names.findIndex((name) => name.startsWith("000010"));
     await runner({

@@ -220,7 +220,7 @@ describe("webhooks in several processes", () => {
     }
   });
 
-  it("when the role stops, it finishes short attempts, and another process repeats an interrupted attempt", async () => {
+  it("a webhooks role finishes short attempts before stopping, and another process repeats an interrupted attempt", async () => {
     world.start.relay();
     const webhooks = world.start.webhooks({ timeoutMs: 60_000 });
     const endpoint = await world.registerEndpoint(receiver.url);

@@ -13,7 +13,7 @@ const PUBLIC = "93.184.216.34";
 const PRIVATE = "127.0.0.1";
 const NAME = "hooks.partner.example";
 
-describe("a host name that becomes private after its check", () => {
+describe("a host name that resolves to a private address after the check", () => {
   let dns: DnsServer;
   /** Server at the private address to which the host name resolves later. */
   let inside: Server;

@@ -49,7 +49,7 @@ describe("a repeated message to the webhooks role", () => {
     expect(receiver.requests).to.have.length(2);
   });
 
-  it("a repeated replay message does not start a second round of the delivery", async () => {
+  it("a repeated replay message does not replay the delivery a second time", async () => {
     const messages = collectMessages();
     await nats.flush();
     world.start.relay();

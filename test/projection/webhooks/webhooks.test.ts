@@ -5,7 +5,7 @@ import { createTestDatabase, testServers } from "../../support/stack.ts";
 import { createWorld } from "./world.ts";
 
 describe("the webhooks role", () => {
-  it("if the event log is unavailable at the start, the status of the webhooks role shows the error", async () => {
+  it("if the event log is unavailable when the webhooks role starts, the status of the role shows the error", async () => {
     const database = await createTestDatabase();
     const eventstoreUrl = `esdb://127.0.0.1:${await findFreePort()}?tls=false`;
     const { natsUrl } = await testServers();

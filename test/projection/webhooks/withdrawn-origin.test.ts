@@ -73,7 +73,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await world.append(stream, { type: "WebhookDeliveryReplayRequested", data: { deliveryId, endpointId } });
   }
 
-  it("deliveries wait until their origin is approved, while deliveries of other applications are sent", async () => {
+  it("deliveries to an origin without approval wait, while deliveries of other applications are sent", async () => {
     await untilDelivered((await world.requestAppointment(endpoint.clinicId)).eventId);
     await operator("WebhookOriginWithdrawn");
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
@@ -94,7 +94,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     expect(countRequests()).to.equal(3);
   });
 
-  it("if the approval of an origin is withdrawn, pending deliveries wait, and all are sent after the next approval", async () => {
+  it("if the approval of an origin is withdrawn, pending deliveries wait and are sent after the next approval", async () => {
     receiver.setDefaultReaction({ delayMs: 50 });
     const appointments = await Promise.all(
       Array.from({ length: 40 }, () => world.requestAppointment(endpoint.clinicId)),

@@ -111,7 +111,7 @@ describe("the page /docs", function () {
     expect(await page.evaluate("document.documentElement.scrollWidth")).to.equal(360);
   });
 
-  it("the page /docs loads only files of its own origin, without console errors", () => {
+  it("the page /docs loads only files of the same origin, without console errors", () => {
     expect(problems).to.deep.equal([]);
   });
 

@@ -62,7 +62,7 @@ describe("the documents and the routes", () => {
     }
   });
 
-  it("the only undocumented routes are the documents, their page and the token keys", () => {
+  it("the only undocumented routes return the OpenAPI documents, the documentation page and the token keys", () => {
     const otherRoutes = [...routesOf(queryApp), ...routesOf(commandApp)].filter(
       (route) =>
         !startsWithPath(/ \/(sandbox|production)\/v1\//)(route) && !portal.operations.map(toRoute).includes(route),

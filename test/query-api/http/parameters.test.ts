@@ -37,7 +37,7 @@ describe("query parameters", () => {
     ]);
   });
 
-  it("the query parameter `status` is ignored if its value is unknown", () => {
+  it("the query parameter `status` is ignored if the value is unknown", () => {
     expect(["waiting", "Waiting", "lost", "", undefined].map(statusParameter.parse)).to.deep.equal([
       "waiting",
       null,

@@ -39,14 +39,14 @@ describe("createReadRow", () => {
     expect(READ_TIMEOUT_MS).to.be.below(2_800);
   });
 
-  it("createReadRow runs a prepared statement and returns its row", async () => {
+  it("createReadRow runs a prepared statement and returns the row", async () => {
     const statement = { name: "echo", text: "SELECT $1::integer AS answer" };
     expect(await read(statement, [42], deadlineIn(2_000))).to.deep.equal({ answer: 42 });
     const { rows } = await pool.query("SELECT name FROM pg_prepared_statements");
     expect(rows).to.deep.equal([{ name: "echo" }]);
   });
 
-  it("a read fails at its deadline while its statement continues in Postgres", async () => {
+  it("a read fails at the deadline even if the statement continues in Postgres", async () => {
     const slowStatement = { name: "slow", text: "SELECT 1 AS one FROM pg_advisory_xact_lock(1)" };
     const lockHolder = new pg.Client({ connectionString: database.urls.query });
     await lockHolder.connect();
@@ -61,7 +61,7 @@ describe("createReadRow", () => {
     expect(await read(slowStatement, [], deadlineIn(5_000))).to.deep.equal({ one: 1 });
   });
 
-  it("a read fails if its statement returns no row or two rows", async () => {
+  it("a read fails if the statement returns no row or two rows", async () => {
     for (const count of [0, 2]) {
       const statement = { name: `${count}`, text: `SELECT FROM generate_series(1, ${count})` };
       expect(await errorOf(read(statement, [], deadlineIn(2_000)))).to.be.instanceOf(Error);

@@ -12,7 +12,7 @@ describe("authorization of partner reads", () => {
   const api = setUpQueryApi();
   const caller = setUpCaller(api);
 
-  it("a partner read requires a token for its environment", async () => {
+  it("a partner read requires a token for the environment in the path", async () => {
     const url = `${api.url}/production/v1/clinic/context`;
     expect((await request(url, {})).body.error).to.equal("missing_token");
     expect((await request(url, { Authorization: "Bearer x.y.z" })).status).to.equal(401);
@@ -33,7 +33,7 @@ describe("authorization of partner reads", () => {
     expect(await otherCaller.refusal("/clinic/context")).to.equal("401 invalid_token");
   });
 
-  it("a partner read is refused if the token or the installation lacks the scope", async () => {
+  it("a partner read is refused if the token or the installation lacks the required scope", async () => {
     expect(await caller.refusal("/clinic/context", { scopes: ["appointments:read"] })).to.equal(
       "403 insufficient_scope",
     );

@@ -17,7 +17,7 @@ describe("reads with a log position", () => {
     return { result, durationMs: performance.now() - startedAt };
   };
 
-  it("only 50 reads of an application wait for an invented log position, and other applications are not delayed", async () => {
+  it("only 50 requests by one application wait for a nonexistent log position, and other applications are not delayed", async () => {
     const [flooding, other] = [await createCaller(api), await createCaller(api)];
     await other.body("getClinicContext", "/clinic/context");
     const waitingReads = Array.from({ length: 70 }, () =>
@@ -42,7 +42,7 @@ describe("reads with a log position", () => {
     expect((await other.get("/clinic/context", reachedPosition)).status).to.equal(200);
   });
 
-  it("a read that exceeds the installation's rate limit does not wait for its log position", async () => {
+  it("a request that exceeds the installation's rate limit does not wait for the log position", async () => {
     const caller = await createCaller(api);
     const { application, clinic } = caller;
     await api.given(installationApproved(application, clinic.clinicId, { rateLimitPerMinute: 2 }));
@@ -55,7 +55,7 @@ describe("reads with a log position", () => {
     expect(results.filter(({ result }) => result.body.error === "read_model_behind")).to.have.length(2);
   });
 
-  it("if a read is refused before the read models reach its log position, the read waits and is then authorized again", async () => {
+  it("a refused request waits until the read models reach the log position, and is then checked a second time", async () => {
     const caller = await createCaller(api);
     const { application, clinic } = caller;
     const { applicationId } = application;
@@ -74,7 +74,7 @@ describe("reads with a log position", () => {
     expect((await waiting).status).to.equal(200);
   });
 
-  it("a read is refused immediately if the read models have reached its log position", async () => {
+  it("a request is refused immediately if the read models have already reached the log position", async () => {
     const caller = await createCaller(api);
     const { applicationId, credentialId } = caller.application;
     await api.given({ type: "CredentialRevoked", data: { applicationId, credentialId } });
@@ -84,7 +84,7 @@ describe("reads with a log position", () => {
     expect(durationMs).to.be.below(1_500);
   });
 
-  it("a read without a token is refused immediately, even if it has a log position", async () => {
+  it("a request with a log position but without a token is refused immediately", async () => {
     const { result, durationMs } = await measureTime(
       fetch(`${api.url}/production/v1/clinic/context`, { headers: INVENTED_POSITION }),
     );

@@ -32,7 +32,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       });
     });
 
-    it("getClinicContext lists only branches of the installation that match the branch header", async () => {
+    it("getClinicContext lists only branches that belong to the installation and match the branch header", async () => {
       const { branchId, otherBranchId } = caller.clinic;
       const narrowed = await caller.body(
         "getClinicContext",
@@ -52,7 +52,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       expect(await caller.refusal("/clinic/context", withBranchHeader(branchId))).to.equal("403 branch_denied");
     });
 
-    it("getClinicContext returns 403 for a branch header that is not a branch of the clinic", async () => {
+    it("getClinicContext returns 403 for a branch header that names no branch of the clinic", async () => {
       expect(await caller.refusal("/clinic/context", withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
       expect(await caller.refusal("/clinic/context", withBranchHeader("x"))).to.equal("403 branch_denied");
     });
@@ -64,7 +64,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       caller.body("listPartnerAppointments", path + query, options);
     const idsOf = (body: { appointments: { id: string }[] }) => body.appointments.map(({ id }) => id);
 
-    it("listPartnerAppointments returns only the fields of appointments that are meant for partners", async () => {
+    it("listPartnerAppointments returns only the appointment fields that are meant for partners", async () => {
       const { clinicId, branchId } = caller.clinic;
       const [appointmentId, animalId] = [randomUUID(), randomUUID()];
       const details = { appointmentId, animalId, notes: "n", reason: "not told", customerId: randomUUID() };
@@ -91,7 +91,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       });
     });
 
-    it("each change of an appointment increases its revision in listPartnerAppointments", async () => {
+    it("each change of an appointment increases the revision that listPartnerAppointments returns", async () => {
       const { clinicId, branchId } = caller.clinic;
       const appointmentId = randomUUID();
       await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", { appointmentId }));
@@ -108,7 +108,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       expect(revisions).to.deep.equal([0, 1, 2]);
     });
 
-    it("the pages of listPartnerAppointments contain each appointment once and in order, even if appointments start at the same time", async () => {
+    it("the pages of listPartnerAppointments contain each appointment once, even if appointments start at the same time", async () => {
       const { clinicId, branchId } = caller.clinic;
       const events = Array.from({ length: 11 }, (_, index) =>
         appointmentRequested(clinicId, branchId, `2026-03-1${Math.floor(index / 5)}T09:00:00Z`),
@@ -160,7 +160,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       }
     });
 
-    it("listPartnerAppointments returns only appointments of the installation's branches that match the branch header", async () => {
+    it("listPartnerAppointments returns only appointments of branches that the installation and the branch header permit", async () => {
       const { clinicId, branchId, otherBranchId } = caller.clinic;
       const [ownAppointment, otherAppointment] = [randomUUID(), randomUUID()];
       const at = "2026-03-10T09:00:00Z";

@@ -52,11 +52,11 @@ function read(cursor: string | string[]) {
 }
 
 describe("cursors", () => {
-  it("readCursor parses the cursors that the SQL writes", () => {
+  it("readCursor parses the cursors that the SQL statements create", () => {
     fc.assert(fc.property(validCursor, ({ cursor, time, id }) => void expect(read(cursor)).to.eql({ time, id })));
   });
 
-  it("readCursor refuses every cursor that the SQL does not write", () => {
+  it("readCursor refuses every cursor that the SQL statements do not create", () => {
     const isValid = (text: string) => {
       const place = read(text);
       return typeof place === "object" && encode(`${place.time} ${place.id}`) === text;

@@ -80,7 +80,7 @@ describe("partner webhook reads", () => {
     return deliveryId;
   }
 
-  it("listWebhookDeliveries returns an endpoint's deliveries, newest first, with their attempts", async () => {
+  it("listWebhookDeliveries returns an endpoint's deliveries with all attempts, newest delivery first", async () => {
     const endpointId = randomUUID();
     await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
     const older = await insertDelivery(endpointId, "2026-03-01T08:00:00.000100Z", 2);
@@ -122,7 +122,7 @@ describe("partner webhook reads", () => {
     expect(second.page.nextCursor).to.equal(null);
   });
 
-  it("listWebhookDeliveries returns deliveries of the installation's branches, and test deliveries without a branch", async () => {
+  it("listWebhookDeliveries returns deliveries of the installation's branches, and test deliveries, which have no branch", async () => {
     const endpointId = randomUUID();
     const [ownBranchId, otherBranchId] = [randomUUID(), randomUUID()];
     const path = `/webhook-endpoints/${endpointId}/deliveries`;

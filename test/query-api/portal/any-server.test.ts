@@ -75,12 +75,12 @@ describe("portal responses with any server settings", () => {
     clinics: async () => (await get("clinics")).clinics.map((one: { name: string }) => one.name),
     resources: async () => (await get("availability")).resources.map((one: { name: string }) => one.name),
   })) {
-    it(`the portal sorts ${records} alphabetically, independent of the database's collation`, async () => {
+    it(`the portal sorts ${records} alphabetically, regardless of the database's collation`, async () => {
       expect(onlyTestNames(await listNames())).to.deep.equal(NAMES);
     });
   }
 
-  it("the portal returns the same dates, times and numbers in every time zone of process and database", async () => {
+  it("the portal returns the same dates, times and numbers for every time zone of the process and of the database", async () => {
     const readAllOperations = async () => {
       const window = "from=2026-03-01T00:00:00Z&to=2026-03-31T00:00:00Z&limit=100";
       const bodies: unknown[] = [];

@@ -78,7 +78,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
     expect(clinicList.map(({ access }: { access: { role: string } }) => access.role)).to.deep.equal(["owner"]);
   });
 
-  it("listAuthorizedClinics includes clinics without operational access, and needs no branch in scope", async () => {
+  it("listAuthorizedClinics includes clinics without operational access and clinics without a branch in scope", async () => {
     const { clinicId } = await openClinic(api.given);
     const userId = randomUUID();
     await api.given(membershipGranted(clinicId, userId, { branchAccess: "scoped" }), {

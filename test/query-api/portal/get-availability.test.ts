@@ -37,7 +37,7 @@ describe("getAvailability", () => {
     } satisfies GivenEvent;
   }
 
-  it("getAvailability returns resources, rules, assignments and holds, without generatedAt", async () => {
+  it("getAvailability returns resources, rules, assignments and holds, but no field `generatedAt`", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
     const [room, rule, appointmentId, assignmentId, holdId] = Array.from({ length: 5 }, () => randomUUID()) as [
       string,
@@ -134,7 +134,7 @@ describe("getAvailability", () => {
     };
   }
 
-  it("getAvailability omits resources that are retired or belong to other branches, and their rules and assignments", async () => {
+  it("getAvailability omits retired resources and resources of other branches, with all rules and assignments", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
     const [retired, otherBranchResource, appointmentId] = [randomUUID(), randomUUID(), randomUUID()];
     await api.given(
@@ -213,7 +213,7 @@ describe("getAvailability", () => {
     expect(holds[0].resource_id).to.equal(null);
   });
 
-  it("getAvailability requires the entitlement scheduling.advanced", async () => {
+  it("getAvailability requires the entitlement `scheduling.advanced`", async () => {
     const { clinicId, userId } = await openClinic(api.given);
     const past = "2026-01-01T00:00:00Z";
     for (const change of [{ enabled: false }, { effectiveUntil: past }]) {

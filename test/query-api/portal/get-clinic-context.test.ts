@@ -84,7 +84,7 @@ describe("getClinicContext", () => {
     expect(headers.get("Content-Type")).to.match(/^application\/json/);
   });
 
-  it("getClinicContext returns no entitlements and a null subscription if the clinic has none", async () => {
+  it("getClinicContext returns empty entitlements and a null subscription for a clinic that has neither", async () => {
     const { userId } = await clinic({ registered: { isDemo: true }, subscribed: null });
     const body = await context(userId);
     expect(body.entitlements).to.deep.equal({});
@@ -144,7 +144,7 @@ describe("getClinicContext", () => {
   });
 
   describe("clinic and branch resolution", () => {
-    it("the portal resolves the clinic of the oldest active membership, and ignores ids in the query", async () => {
+    it("the portal selects the clinic of the oldest active membership, and ignores clinic ids in the query", async () => {
       const userId = randomUUID();
       const [revoked, invited, oldest, newer] = [0, 1, 2, 3].map(() => randomUUID()) as [
         string,
@@ -167,7 +167,7 @@ describe("getClinicContext", () => {
       expect(responseWithIds.body.clinic.id).to.equal(oldest);
     });
 
-    it("the portal resolves the selected clinic and branch while the membership permits them", async () => {
+    it("the portal uses the clinic and branch that the user selected, while the membership permits that selection", async () => {
       const { clinicId: first, branchId: main, userId } = await clinic();
       const [second, side, otherMain] = [randomUUID(), randomUUID(), randomUUID()];
       const membershipId = randomUUID();
@@ -208,7 +208,7 @@ describe("getClinicContext", () => {
       expect((await context(one.userId)).branch.id).to.equal(one.branchId);
     });
 
-    it("the portal resolves the first branch by name if the main branch is out of scope", async () => {
+    it("if the main branch is out of scope, the portal uses the alphabetically first branch in scope", async () => {
       const [clinicId, userId, b, a] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
       await api.given(
         clinicRegistered(clinicId),

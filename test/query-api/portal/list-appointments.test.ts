@@ -185,14 +185,14 @@ describe("listAppointments", () => {
     }
   });
 
-  it("listAppointments uses the default window if `from` is repeated", async () => {
+  it("listAppointments uses the default time window if `from` is repeated", async () => {
     const { userId } = await clinic();
     const { window } = await list(userId, `${march}&from=2026-03-02T00:00:00Z`);
     expect(Math.abs(Date.parse(window.from) - Date.now())).to.be.below(60_000);
     expect(Date.parse(window.to) - Date.parse(window.from)).to.equal(7 * 86_400_000);
   });
 
-  it("listAppointments returns appointments of the resolved branch, and ignores ids in the query", async () => {
+  it("listAppointments returns appointments of the current branch, and ignores branch ids in the query", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await clinic();
     await api.given(appointmentRequested(clinicId, otherBranchId, "2026-03-05T10:00:00Z"));
     const body = await list(userId, `${march}&branchId=${otherBranchId}`);

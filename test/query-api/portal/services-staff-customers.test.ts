@@ -66,7 +66,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect(body.page).to.deep.equal({ limit: 50, returned: 2 });
     });
 
-    it("listServices returns withdrawn services only for `includeInactive=true` and the permission `manage_tenant`", async () => {
+    it("listServices returns withdrawn services only with `includeInactive=true` and the permission `manage_tenant`", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       const serviceId = await offerService(clinicId, "Old");
       await api.given({ type: "ServiceWithdrawn", data: { serviceId } });
@@ -155,7 +155,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect((await get("staff", userId)).staff[0].access.membershipId).to.equal(current);
     });
 
-    it("listStaff requires the permission manage_staff", async () => {
+    it("listStaff requires the permission `manage_staff`", async () => {
       const { clinicId } = await openClinic(api.given);
       const user = await createMemberWithout(clinicId, "manage_staff");
       expect(await refusal("/api/v1/staff", user)).to.equal("permission_required");
@@ -226,7 +226,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect(await names(`?offset=${"9".repeat(30)}`)).to.equal("");
     });
 
-    it("listCustomerProjections omits an animal of another clinic, even if it refers to this clinic's customer", async () => {
+    it("listCustomerProjections omits another clinic's animal, even if the animal refers to a customer of this clinic", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       const otherClinic = await openClinic(api.given);
       const customerId = randomUUID();
@@ -237,7 +237,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect((await get("customers", userId)).customers[0].animals).to.deep.equal([]);
     });
 
-    it("listCustomerProjections requires the permission view_clinical", async () => {
+    it("listCustomerProjections requires the permission `view_clinical`", async () => {
       const { clinicId } = await openClinic(api.given);
       const user = await createMemberWithout(clinicId, "view_clinical");
       expect(await refusal("/api/v1/customers", user)).to.equal("permission_required");

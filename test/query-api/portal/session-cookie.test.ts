@@ -16,7 +16,7 @@ function splitIntoCookies(value: string, size: number): string[] {
   );
 }
 
-describe("accessTokenOf", () => {
+describe("extractAccessToken", () => {
   it("the session cookie parser reads base64url, raw JSON, percent-encoded and quoted values", () => {
     const raw = encodeURIComponent(session("raw"));
     expect(read(`a=b; ${name}=${encoded("one")}; c=d`)).to.equal("one");
@@ -39,7 +39,7 @@ describe("accessTokenOf", () => {
     expect(read(cookies.join("; "))).to.equal("raw");
   });
 
-  it("the session cookie parser prefers a whole cookie to chunks, and the first of repeated cookies", () => {
+  it("the session cookie parser prefers a whole cookie to chunks, and the first cookie to repeated cookies", () => {
     const chunk = `${name}.0=${encoded("chunk")}`;
     expect(read(`${chunk}; ${name}=${encoded("whole")}`)).to.equal("whole");
     expect(read(`${name}=${encoded("first")}; ${name}=${encoded("second")}`)).to.equal("first");

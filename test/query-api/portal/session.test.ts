@@ -62,7 +62,7 @@ describe("portal session", () => {
     expect(await verify(await provider.createCookie(token, { encoding: "raw" }))).to.deep.equal({ userId });
   });
 
-  it("the session verifier accepts a session until its expiry", async () => {
+  it("the session verifier accepts a session until the session expires", async () => {
     const exp = Math.floor(Date.now() / 1000) + 600;
     const cookie = await provider.createCookie(await provider.createToken({ sub: userId, exp }));
     expect(await verify(cookie, {}, exp * 1000 - 1)).to.deep.equal({ userId });

@@ -19,7 +19,7 @@ describe("secret box", () => {
   const rotated = createSecretBox({ current: "two", keys: { one, two } });
   const later = createSecretBox({ current: "two", keys: { two } });
 
-  it("a secret box decrypts what it encrypted, and names the key in the header", async () => {
+  it("a secret box can decrypt an encrypted secret, and the header of the encrypted secret names the key", async () => {
     const sealed = await former.seal("whsec_secret");
     expect(decodeProtectedHeader(sealed)).to.deep.equal({ alg: "dir", enc: "A256GCM", kid: "one" });
     expect(sealed).not.to.include("whsec");
@@ -32,7 +32,7 @@ describe("secret box", () => {
     expect(await later.open(await rotated.seal("secret"))).to.equal("secret");
   });
 
-  it("a secret box cannot decrypt a secret with a removed key, a changed text or another algorithm", async () => {
+  it("a secret box cannot decrypt a secret if the key was removed, or the text or the algorithm was changed", async () => {
     expect(await errorOf(later.open(await former.seal("secret")))).to.be.instanceOf(SecretBoxError);
     const sealed = (await former.seal("secret")).split(".");
     const [, , , text = ""] = sealed;

@@ -20,13 +20,13 @@ describe("circuit", () => {
   };
   const outcome = (call: Promise<string>) => call.catch((error: Error) => error.message);
 
-  it("the circuit makes all calls while they succeed", async () => {
+  it("while calls succeed, the circuit permits all calls", async () => {
     const circuit = circuitOf();
     expect(await circuit(works)).to.equal("fine");
     expect(await circuit(works)).to.equal("fine");
   });
 
-  it("the circuit makes only periodic test calls after a failure", async () => {
+  it("after a failure, the circuit permits only periodic test calls", async () => {
     const circuit = circuitOf();
     expect(await outcome(circuit(fails))).to.equal("dead");
     for (let i = 0; i < 10; i += 1) expect(await outcome(circuit(works))).to.match(/the previous call failed/);
@@ -37,7 +37,7 @@ describe("circuit", () => {
     expect(calls).to.equal(2);
   });
 
-  it("the circuit resumes all calls after a test call has succeeded", async () => {
+  it("after a successful test call, the circuit permits all calls", async () => {
     const circuit = circuitOf();
     await outcome(circuit(fails));
     now = 2_000;

@@ -139,7 +139,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     expect(others).to.deep.equal([]);
   });
 
-  it("the server responds to a request in progress before it refuses a malformed request on the same connection", async () => {
+  it("the server responds to a request in progress before refusing a malformed request on the same connection", async () => {
     const sent = sendRaw(server.url, `GET /held HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n`);
     await eventually("the request under way", () => held > 0);
     release();

@@ -17,7 +17,7 @@ describe("X-Content-Type-Options", () => {
     ],
   ];
   for (const [what, answer] of ways) {
-    it(`a response written with ${what} has X-Content-Type-Options`, async () => {
+    it(`a response written with ${what} has the header X-Content-Type-Options`, async () => {
       const server = await listen((_, response) => answer(response), "127.0.0.1", 0);
       const { headers } = await sendOne(server.url, GET_REQUEST);
       await server.close();

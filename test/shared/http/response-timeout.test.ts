@@ -28,7 +28,7 @@ import { testServers } from "../../support/stack.ts";
 const REQUEST_DELAY_MS = 400;
 const RESPONSE_TIMEOUT_MS = 1_000;
 
-describe("a request that is answered before its handler ends", () => {
+describe("a request that times out before the handler ends", () => {
   /** Sends a request whose handler ends only after the caller has received the response. */
   const sendLateRequest = async (end: () => void) => {
     const lines: Record<string, unknown>[] = [];
@@ -51,7 +51,7 @@ describe("a request that is answered before its handler ends", () => {
     };
   };
 
-  it("the success of a handler after its 503 response is logged", async () => {
+  it("if a handler succeeds after 503 was sent, the success is logged", async () => {
     const { status, late } = await sendLateRequest(() => undefined);
     expect(status).to.equal(503);
     expect(late.msg).to.equal("request succeeded after 503 was sent");
@@ -59,7 +59,7 @@ describe("a request that is answered before its handler ends", () => {
     expect(late.correlationId).to.be.a("string");
   });
 
-  it("the error of a handler after its 503 response is logged", async () => {
+  it("if a handler fails after 503 was sent, the error is logged", async () => {
     const { late } = await sendLateRequest(() => {
       throw new Error("broken");
     });
@@ -68,7 +68,7 @@ describe("a request that is answered before its handler ends", () => {
   });
 });
 
-describe("a command while every exchange with the log is slow, as on a busy machine", function () {
+describe("a command while the event log is slow", function () {
   this.timeout(60_000);
   let command: TestCommand;
   let proxy: FaultProxy;
@@ -107,7 +107,7 @@ describe("a command while every exchange with the log is slow, as on a busy mach
       { branchId: world.branchId, animalId: world.animalId, scheduledAt: "2099-05-04T10:00:00Z" },
     );
 
-  it("creating an appointment with a slow event log returns 503 in time, and retries with the same key create only one appointment", async () => {
+  it("if the event log is slow, creating an appointment returns 503 in time, and retries create only one appointment", async () => {
     await eventually("the service responds in time while the log is fast", async () => {
       return (await create(slow.url, randomUUID())).status === 201;
     });

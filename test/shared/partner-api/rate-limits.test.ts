@@ -184,7 +184,7 @@ describe("rate limits of the partner API", () => {
     expect((await write(second.url, revoked.headers)).status).to.equal(403);
   });
 
-  it("if two limits count a request, the headers describe the limit with fewer remaining requests", async () => {
+  it("if two limits apply to a request, the headers describe the limit with fewer remaining requests", async () => {
     const world = await createPartnerWorld(api.command);
     const first = await exchange(second.url, world);
     expect([limitOf(first), readRemaining(first)]).to.deep.equal([30, 28]);
@@ -193,7 +193,7 @@ describe("rate limits of the partner API", () => {
     expect([limitOf(next), readRemaining(next)]).to.deep.equal([MAX_ADDRESS_REQUESTS_PER_MINUTE, 4]);
   });
 
-  it("sandbox resets have an hourly limit across all processes, which affects no other operation", async () => {
+  it("sandbox resets have an hourly limit that all processes share and that affects no other operation", async () => {
     const partner = await api.partner();
     const urls = [api.command.url, second.url];
     const reset = (count: number, headers = partner.headers) =>
@@ -234,7 +234,7 @@ describe("rate limits of the partner API", () => {
     expect(status).to.equal(200);
   });
 
-  it("each process counts locally while the shared counters fail, and in Postgres afterwards", async () => {
+  it("each process counts requests in memory while the shared counters fail, and in Postgres afterwards", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 1_000 });
     const breaks: [string, string, string][] = [
       [
@@ -264,7 +264,7 @@ describe("rate limits of the partner API", () => {
   });
 
   // Must be the last test: a process remembers callers over the limit for the rest of the minute.
-  it("the limit of an address applies to requests without a token, but not to requests with a token", async () => {
+  it("the limit per network address applies to requests without a token, but not to requests with a token", async () => {
     const world = await createPartnerWorld(api.command);
     await waitForSharedCounting(world, () => write(second.url, world.headers));
     await write(second.url, {});

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { createPositionWatch } from "../../../shared/postgres/position-watch.ts";
 
 describe("position watch", () => {
-  it("concurrent waits share the reads of the position, and each wait ends at its own position", async () => {
+  it("concurrent waits share one read of the checkpoint, and each wait ends when the awaited position is reached", async () => {
     let asked = 0;
     let answer: (position: bigint) => void = () => undefined;
     const watch = createPositionWatch(() => {
@@ -22,7 +22,7 @@ describe("position watch", () => {
     expect(asked).to.be.at.least(2);
   });
 
-  it("a wait returns false after its time limit", async () => {
+  it("a wait returns false after the time limit", async () => {
     const watch = createPositionWatch(async () => 1n);
     const started = performance.now();
     expect(await watch(2n, 60)).to.equal(false);
@@ -30,7 +30,7 @@ describe("position watch", () => {
     expect(await watch(2n, 0), "without any time").to.equal(false);
   });
 
-  it("a failed read of the position fails all current waits, and later waits succeed", async () => {
+  it("if reading the checkpoint fails, all current waits fail and later waits succeed", async () => {
     let works = false;
     const watch = createPositionWatch(async () => {
       if (!works) throw new Error("no database");

@@ -15,7 +15,7 @@ describe("errors that mean Postgres is unavailable", () => {
     "serialization failure": "40001",
     "lock not available": "55P03",
     "connection failure": "08006",
-    "a server that became read only": "25006",
+    "read-only server": "25006",
   };
   for (const [what, code] of Object.entries(temporaryErrors)) {
     it(`the Postgres error "${what}" (${code}) is temporary`, () =>
@@ -23,10 +23,10 @@ describe("errors that mean Postgres is unavailable", () => {
   }
 
   const permanentErrors = {
-    "a value that does not fit": "22P02",
-    "a value that is there already": "23505",
-    "no such table": "42P01",
-    "a wrong password": "28P01",
+    "invalid value": "22P02",
+    "duplicate value": "23505",
+    "missing table": "42P01",
+    "wrong password": "28P01",
   };
   for (const [what, code] of Object.entries(permanentErrors)) {
     it(`the Postgres error "${what}" (${code}) is permanent`, () =>

@@ -80,7 +80,7 @@ describe("rate limiter under a burst", function () {
     expect({ passed, refused }).to.deep.equal({ passed: LIMIT, refused: REQUEST_COUNT - LIMIT });
   });
 
-  it("no request is permitted uncounted while a counter row stays locked, and other keys are not delayed", async () => {
+  it("while a counter row stays locked, no uncounted request is permitted, and requests of other keys are not delayed", async () => {
     const [key, stranger] = [randomUUID(), randomUUID()];
     await lock(key);
     const started = performance.now();
@@ -95,7 +95,7 @@ describe("rate limiter under a burst", function () {
     expect((await burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT })).passed).to.equal(LIMIT);
   });
 
-  it("while Postgres refuses connections, each process permits its share of the remaining requests", async () => {
+  it("while Postgres refuses connections, each process permits a share of the remaining requests", async () => {
     const key = randomUUID();
     expect((await burst(both, { key, limit: LIMIT, requests: 10 })).passed).to.equal(10);
     // Each process reads the shared count of both processes.
@@ -117,7 +117,7 @@ describe("rate limiter under a burst", function () {
     expect(after.passed).to.equal(Math.max(0, LIMIT - 13 - passed));
   });
 
-  it("requests that were permitted during an outage are added to a window of the right length", async () => {
+  it("requests that were permitted during an outage are later counted in a window of the configured length", async () => {
     const [key, hour] = [randomUUID(), 3_600];
     // The window of this counter has ended, so the uncounted requests start a new window.
     await admin.query("INSERT INTO rate_limit.counter VALUES ($1, 9, 1)", [key]);

@@ -32,7 +32,7 @@ describe("rate limiter", () => {
     expect(warnings).to.deep.equal([]);
   });
 
-  it("one request takes one statement, and 200 concurrent requests of a key take two statements", async () => {
+  it("one request needs one SQL statement, and 200 concurrent requests of one key need two SQL statements", async () => {
     const { pool, count } = world.createLimiter(world.database.urls.command);
     await eventually("this process is registered", async () => {
       const { rowCount } = await pool.query("SELECT FROM rate_limit.process");
@@ -64,7 +64,7 @@ describe("rate limiter", () => {
     expect((await count(key, LIMIT)).used).to.equal(1);
   });
 
-  it("the limiter continues a window whose counter Postgres has lost in a crash", async () => {
+  it("the limiter continues a window even if Postgres has lost the counter in a crash", async () => {
     const key = randomUUID();
     const { count, pool } = world.createLimiter(world.database.urls.command);
     const { endsAt } = await count(key, LIMIT);
@@ -86,7 +86,7 @@ describe("rate limiter", () => {
     }
   });
 
-  it("a key over its limit is refused without a statement, until the window ends or the limit is raised", async () => {
+  it("requests over the limit are refused without a SQL statement until the window ends or the limit is raised", async () => {
     const key = randomUUID();
     const [one, other] = [
       world.createLimiter(world.database.urls.command),
@@ -100,7 +100,7 @@ describe("rate limiter", () => {
     expect((await one.count(key, 10)).used, "with more agreed").to.equal(5);
   });
 
-  it("ended counters and stopped processes are removed", async () => {
+  it("the limiter deletes counters of ended windows and rows of stopped processes", async () => {
     const { pool } = world.createLimiter(world.database.urls.command);
     const [key, gone] = [randomUUID(), randomUUID()];
     await pool.query("INSERT INTO rate_limit.counter VALUES ($1, 1, 1)", [key]);

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { createBatches, QueueFullError } from "../../../shared/runtime/batches.ts";
 
 describe("batches", () => {
-  it("items that arrive during a batch of their key form the next batch, and other keys are not delayed", async () => {
+  it("items that arrive while a batch of the same key is sent form the next batch, and other keys are not delayed", async () => {
     const add = createBatches<number, number>({ maxWaiting: 20, maxBatch: 15 });
     let finish: () => void = () => undefined;
     const blocked = new Promise<void>((resolve) => {
@@ -23,7 +23,7 @@ describe("batches", () => {
     for (const refused of outcomes.slice(21)) expect(refused).to.be.instanceOf(QueueFullError);
   });
 
-  it("a failed batch fails all its items, and the next batch is still sent", async () => {
+  it("if a batch fails, all items of the batch fail, and the next batch is still sent", async () => {
     const add = createBatches<string, number>({ maxWaiting: 20, maxBatch: 20 });
     let calls = 0;
     const send = async (items: string[]) => {

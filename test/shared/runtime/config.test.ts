@@ -8,7 +8,7 @@ import { startQueryApi } from "../../../query-api/start.ts";
 import { ConfigError, readConfig, settings } from "../../../shared/runtime/config.ts";
 
 describe("configuration", () => {
-  it("an absent setting has its default", () => {
+  it("a missing setting has the default value", () => {
     const config = readConfig(["HOST", "HEADER_BRAND", "WEBHOOK_RETRY_SCHEDULE"], {});
     expect(config).to.deep.equal({
       HOST: "127.0.0.1",

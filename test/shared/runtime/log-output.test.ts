@@ -52,21 +52,21 @@ describe("a process that logs", () => {
     expect(await exited).to.eql([0, null]);
   });
 
-  it("a process continues to run after the reader of its log has closed the pipe", async () => {
+  it("a process continues to run after the reader of the log has closed the pipe", async () => {
     const talker = startTalker("pipe");
     await once(talker.child.stdout!, "data");
     talker.child.stdout!.destroy();
     await expectRunning(talker);
   });
 
-  it("a process continues to run after the reader of its log has stopped reading", async () => {
+  it("a process continues to run after the reader of the log has stopped reading", async () => {
     const talker = startTalker("pipe");
     await once(talker.child.stdout!, "data");
     talker.child.stdout!.pause();
     await expectRunning(talker);
   });
 
-  it("when the disk has space again, the log reports the number of lost lines and the time of the first", async function () {
+  it("when the disk has space again, the log reports the number of lost lines and the time of the first lost line", async function () {
     const disk = mountSmallDisk(this, 8);
     const file = path.join(disk.folder, "service.log");
     try {

@@ -32,7 +32,7 @@ describe("the log", () => {
     ["23505", "CREATE TEMPORARY TABLE t (name text UNIQUE); INSERT INTO t VALUES ('Ada Example'), ('Ada Example')"],
     ["23514", "CREATE TEMPORARY TABLE c (name text CHECK (name = '')); INSERT INTO c VALUES ('Ada Example')"],
   ]) {
-    it(`the log hides the value that Postgres quotes in error ${code}, also in a cause`, async () => {
+    it(`the log hides the value that Postgres quotes in error ${code}, even in the cause of another error`, async () => {
       const error = await client.query(statement!).catch((reason: unknown) => reason);
       expect(error).to.include({ code });
       const line = logLine({ error: new Error("outer", { cause: error }) });
@@ -42,7 +42,7 @@ describe("the log", () => {
     });
   }
 
-  it("the log shows name, message, code and causes of any other error, without the stack", () => {
+  it("the log shows name, message, code and causes of all other errors, but no stack", () => {
     const error = Object.assign(new TypeError("cannot", { cause: "why" }), { code: "ECONNREFUSED" });
     expect(JSON.parse(logLine({ error })).error).to.deep.equal({
       name: "TypeError",
@@ -52,7 +52,7 @@ describe("the log", () => {
     });
   });
 
-  it("the log reports lost lines even if its level is error", () => {
+  it("the log reports lost lines even at level error", () => {
     const { write } = fs;
     const written: string[] = [];
     const callbacks: ((error: null, bytes: number) => void)[] = [];

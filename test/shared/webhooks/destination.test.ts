@@ -173,7 +173,7 @@ describe("checkDestination", () => {
       it(`a host name with the address ${address} is refused`, async () => {
         expect(await faultOf("https://hooks.example.com/", resolvesTo(address))).to.equal("address_not_public");
       });
-      it(`a host name with the address ${address} and a public address is refused`, async () => {
+      it(`a host name with a public address and the address ${address} is refused`, async () => {
         expect(await faultOf("https://hooks.example.com/", resolvesTo("93.184.216.34", address))).to.equal(
           "address_not_public",
         );
@@ -184,7 +184,7 @@ describe("checkDestination", () => {
       expect(await faultOf("https://hooks.example.com/", resolvesTo("0x7f.1"))).to.equal("address_not_public");
     });
 
-    it("a public host name is accepted, and its checked address is returned", async () => {
+    it("a public host name is accepted, and the checked address is returned", async () => {
       const checked = await checkDestination("https://hooks.example.com:8443/in?a=b", {
         allowLoopback: false,
         lookup: resolvesTo("2606:4700::6810:84e5", "93.184.216.34"),
@@ -199,7 +199,7 @@ describe("checkDestination", () => {
       expect(checked).to.include({ address: "2606:4700::6810:84e5" });
     });
 
-    it("an internationalized host name is resolved in its ASCII form", async () => {
+    it("an internationalized host name is resolved in ASCII form", async () => {
       const asked: string[] = [];
       const lookup: Lookup = async (host) => {
         asked.push(host);

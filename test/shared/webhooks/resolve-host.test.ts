@@ -48,14 +48,14 @@ describe("resolving the name of a destination", () => {
     });
   }
 
-  it("a name server that drops both queries fails within the time limit", async function () {
+  it("a lookup fails within the time limit if the name server drops all queries", async function () {
     this.timeout(15_000);
     const { result, elapsed } = await check("drop", "drop");
     expect(result).to.equal("lookup_failed");
     expect(elapsed).to.be.within(1_400, 10_000);
   });
 
-  it("a late response for one address family is awaited if the other family has no address", async () => {
+  it("if one address family has no address, the lookup waits for a late response for the other family", async () => {
     const { result } = await check({ addresses: [] }, { ...V6, delayMs: 400 });
     expect(result).to.equal("2606:4700::6810:84e5");
   });
@@ -65,7 +65,7 @@ describe("resolving the name of a destination", () => {
     ["A", { addresses: ["10.0.0.1"], delayMs: 5 }, V6],
   ];
   for (const [type, A, AAAA] of late) {
-    it(`a private address in a late ${type} response is refused, even next to a public address`, async () => {
+    it(`a private address in a late ${type} response is refused, even if another response has a public address`, async () => {
       expect((await check(A, AAAA)).result).to.equal("address_not_public");
     });
   }

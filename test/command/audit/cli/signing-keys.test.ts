@@ -3,7 +3,7 @@ import { runAuditCommand } from "../cli-terminal.ts";
 import { createSigningKeys } from "../world.ts";
 
 describe("the keys that sign audit exports", () => {
-  it("the command `keys` prints the keys of AUDIT_SIGNING_KEYS, or one line that names the missing setting", async () => {
+  it("the command `keys` prints the keys in AUDIT_SIGNING_KEYS, and prints one line if the setting is missing", async () => {
     const { code, out } = await runAuditCommand(["keys"], {
       env: { AUDIT_SIGNING_KEYS: await createSigningKeys("own") },
     });

@@ -27,7 +27,7 @@ describe("the verification of an export with an expected clinic and range", () =
     return { code, line: err.join("\n"), out };
   };
 
-  it("an export is verified by the command line that the export prints", async () => {
+  it("the command `verify` that an export prints verifies the export", async () => {
     const args = /audit -- (verify .*)/.exec(output)?.[1]?.split(" ") ?? [];
     const options = ["--clinic", clinicId, "--from", range.from, "--to", range.to];
     expect(args).to.include.members(options);
@@ -35,12 +35,12 @@ describe("the verification of an export with an expected clinic and range", () =
     expect((await verify(world.file, "--from", "start")).code, "an export from the start").to.equal(0);
   });
 
-  it("an export is verified if the expected times have another offset and the clinic id is in upper case", async () => {
+  it("an export is verified if the expected times use another UTC offset and the clinic id is in upper case", async () => {
     const times = ["--from", "2020-01-01T02:00:00+02:00", "--to", "2026-05-31T23:00:00-01:00"];
     expect((await verify(file, "--clinic", clinicId.toUpperCase(), ...times)).code).to.equal(0);
   });
 
-  it("an export of another clinic or range is not verified, and the message names both values", async () => {
+  it("verification with another clinic or range fails, and the message contains the expected and the actual value", async () => {
     const other = randomUUID();
     const line = fs.readFileSync(file, "utf8").trimEnd().split("\n").length;
     const fromStart = `expected from start, but the manifest says ${range.from}`;
@@ -66,7 +66,7 @@ describe("the verification of an export with an expected clinic and range", () =
     expect(fromTheStart.line).to.contain(`expected from ${range.from}, but the manifest says start`);
   });
 
-  it("an export is not verified if its manifest was altered to match the expected clinic or range", async () => {
+  it("verification fails if the manifest was altered to match the expected clinic or range", async () => {
     const other = randomUUID();
     const text = fs.readFileSync(file, "utf8");
     const last = text.trimEnd().lastIndexOf("\n") + 1;

@@ -16,7 +16,7 @@ describe("an audit export", () => {
 
   const exportTo = (file: string) => world.run(["export", "--clinic", world.history.clinicId, "--out", file]);
 
-  it("an export contains a clinic's events and a signed manifest, and only its owner can read the file", async () => {
+  it("an export contains a clinic's events and a signed manifest, in a file that only the file's owner can read", async () => {
     const { file, folder, lines, history } = world;
     expect(fs.statSync(file).mode & 0o777).to.equal(0o600);
     expect(fs.readdirSync(folder)).not.to.include("export.ndjson.part");
@@ -37,7 +37,7 @@ describe("an audit export", () => {
     expect([code, err]).to.deep.equal([2, [line]]);
   });
 
-  it("an export that cannot write its file reports the reason in one line and keeps existing files", async () => {
+  it("if an export cannot write the file, the export reports the reason in one line and keeps existing files", async () => {
     const { folder, file } = world;
     const blocked = path.join(folder, "blocked.ndjson");
     fs.mkdirSync(path.join(`${blocked}.part`, "inner"), { recursive: true });
@@ -64,7 +64,7 @@ describe("an audit export", () => {
     expect([fs.existsSync(`${file}.part`), fs.statSync(file).mode & 0o777]).to.deep.equal([false, 0o600]);
   });
 
-  it("two exports of the same range differ only in the time and author in the manifest", async () => {
+  it("two exports of the same range differ only in the manifest's time and author", async () => {
     const { clinicId } = world.history;
     const to = new Date().toISOString();
     const auditor = await world.registerAuditor([clinicId]);
@@ -88,7 +88,7 @@ describe("an audit export", () => {
       .and.have.nested.property("manifest.count", 0);
   });
 
-  it("an export excludes events that are appended after it starts", async () => {
+  it("an export excludes events that are appended after the start of the export", async () => {
     const { clinicId, branchId, animalId } = world.history;
     let isWriting = true;
     const writer = (async () => {
@@ -115,7 +115,7 @@ describe("an audit export", () => {
     await writer;
   });
 
-  it("GET /audit/v1/jwks.json returns the public keys of exports without authentication", async () => {
+  it("GET /audit/v1/jwks.json requires no authentication and returns the public keys that verify exports", async () => {
     const response = await fetch(`${world.url}/audit/v1/jwks.json`);
     const keys = await response.text();
     expect(keys).not.to.contain('"d"');

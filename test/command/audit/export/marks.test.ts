@@ -11,7 +11,7 @@ describe("the marks of an export", () => {
   const changeLinksFrom = (line: number) =>
     links.map((link, index) => (index + 1 < line ? link : link.replace("0", "x")));
 
-  it("an export has a mark for every line, or for every n-th line if the export is long", () => {
+  it("a short export has a mark for every line, and a long export has a mark for every n-th line", () => {
     expect(collectMarks(links, 20)).to.deep.include({ every: 1 });
     const { every, links: marked } = collectMarks(links, 6);
     expect([every, marked.map(Number)]).to.deep.equal([4, [4, 8, 12, 16, 20]]);

@@ -20,7 +20,7 @@ describe("the verification of an export", () => {
 
   const getThumbprint = async () => (await world.run(["keys", "--thumbprint"])).out.trim();
 
-  it("an export is verified with the thumbprint that the command line prints", async () => {
+  it("an export can be verified with the thumbprint that the command `keys --thumbprint` prints", async () => {
     const args = ["verify", world.file, "--key", await getThumbprint()];
     const { code, out } = await world.run(args, {});
     expect(code).to.equal(0);
@@ -79,7 +79,7 @@ describe("the verification of an export", () => {
     ],
   ];
   for (const [alteration, getContent, line] of alterations) {
-    it(`an export is not verified, and the first wrong line is named, if ${alteration}`, async () => {
+    it(`verification fails and names the first wrong line if ${alteration}`, async () => {
       const { code, ok, line: wrongLine, problem } = await world.verify(getContent());
       const expected = line > 0 ? line : lines.length + line;
       expect([code, ok, wrongLine], problem).to.deep.equal([3, false, expected]);
@@ -112,7 +112,7 @@ describe("the verification of an export", () => {
     event.type = "Forged";
   };
 
-  it("an export is not verified if its hash chain was recomputed and signed with another key", async () => {
+  it("verification fails if the hash chain was recomputed and signed with another key", async () => {
     const { signed } = await forge(await createSigningKeys(), forgeType);
     expect(await world.verify(signed))
       .to.include({ ok: false, line: lines.length })
@@ -120,7 +120,7 @@ describe("the verification of an export", () => {
       .that.contains("untrusted key");
   });
 
-  it("an export with a recomputed hash chain and an old signature is not verified, and the altered line is named", async () => {
+  it("verification of a recomputed hash chain with an old signature fails and names the altered line", async () => {
     const { withOldManifest, withOldSignature } = await forge(await createSigningKeys(), forgeType);
     expect(await world.verify(withOldManifest)).to.deep.include({ ok: false, line: 3 });
     expect(await world.verify(withOldSignature)).to.deep.include({ ok: false, line: 3 });
@@ -128,7 +128,7 @@ describe("the verification of an export", () => {
     expect((await world.verify(signed)).ok, "an unaltered export").to.equal(true);
   });
 
-  it("an export is not verified with another key, and the command `verify` requires a key", async () => {
+  it("verification with another key fails, and the command `verify` refuses an invalid value of `--key`", async () => {
     const otherKeys = await createSigningKeys();
     expect((await world.verify(lines.join(""), otherKeys)).code).to.equal(3);
     for (const key of ["no key", path.join(world.folder, "nothing")]) {
@@ -138,14 +138,14 @@ describe("the verification of an export", () => {
     }
   });
 
-  it("the command `verify` reports a file that does not exist as invalid input", async () => {
+  it("the command `verify` reports a missing file as invalid input", async () => {
     const missing = path.join(world.folder, "nothing.ndjson");
     const { code, err } = await world.run(["verify", missing, "--key", world.keyFile], {});
     expect(code).to.equal(2);
     expect(err[0]).to.contain(`${missing} cannot be read`);
   });
 
-  it("a thumbprint is not read as the name of a file that contains another key", async () => {
+  it("the command `verify` treats a thumbprint as a thumbprint, even if a file has the same name", async () => {
     const thumbprint = await getThumbprint();
     const otherKeys = await createSigningKeys();
     const { signed } = await forge(otherKeys, forgeType);

@@ -32,7 +32,7 @@ describe("streamLines", () => {
     return { ...server, ended, countLines: () => lineCount };
   }
 
-  it("a streamed response ends if the connected client reads nothing", async () => {
+  it("a streamed response ends if the client stays connected but reads nothing", async () => {
     const server = await serve(300);
     const client = connect(Number(new URL(server.url).port), "127.0.0.1");
     const clientClosed = once(client, "close");
@@ -46,7 +46,7 @@ describe("streamLines", () => {
     await server.close();
   });
 
-  it("a streamed response continues as long as a slow client reads", async () => {
+  it("a streamed response to a slow client continues while the client reads", async () => {
     const server = await serve(1_000);
     const response = await fetch(server.url);
     let read = 0;

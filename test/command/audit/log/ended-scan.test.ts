@@ -18,13 +18,13 @@ function createEndingClient(): EventStoreDBClient {
 const getError = (work: Promise<unknown>) => work.catch((error: unknown) => error);
 
 describe("a scan of the event log that the server ends early", () => {
-  it("an auditor's scan fails if the server ends the subscription early, so that no incomplete export is signed", async () => {
+  it("an audit scan fails if the event log ends the subscription early, because no incomplete export may be signed", async () => {
     const { signal } = new AbortController();
     const options = { client: createEndingClient(), prefixes: undefined, through: 7n, signal };
     expect(await getError(scanLog(options).next())).to.be.instanceOf(LogUnavailableError);
   });
 
-  it("a recovery of deliveries fails if the server ends the subscription early, so that no delivery is missed", async () => {
+  it("a recovery of deliveries fails if the event log ends the subscription early, because no delivery may be missed", async () => {
     const filter = { endpointId: "7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b", since: 0, until: undefined };
     expect(await getError(findReplayableDeliveries(createEndingClient(), filter))).to.be.instanceOf(
       LogUnavailableError,

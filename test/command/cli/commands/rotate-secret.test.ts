@@ -45,9 +45,9 @@ describe("endpoint rotate-secret", () => {
 
   for (const [what, flags, overlap] of [
     ["keeps the previous secret valid for 24 hours", [], DAY_MS],
-    ["with --leaked, invalidates the previous secret immediately", ["--leaked"], 0],
+    ["invalidates the previous secret immediately with `--leaked`", ["--leaked"], 0],
   ] as const) {
-    it(`endpoint rotate-secret shows the new secret once and ${what}`, async () => {
+    it(`\`endpoint rotate-secret\` shows the new secret once and ${what}`, async () => {
       const id = await registerTestEndpoint();
       const ran = await runClinic(["endpoint", "rotate-secret", "--id", id, ...flags], { env });
       expect([ran.code, ran.err]).to.deep.equal([0, []]);
@@ -57,7 +57,7 @@ describe("endpoint rotate-secret", () => {
     });
   }
 
-  it("endpoint rotate-secret --json prints the result as JSON", async () => {
+  it("`endpoint rotate-secret --json` prints the result as JSON", async () => {
     const id = await registerTestEndpoint();
     const ran = await runClinic(["endpoint", "rotate-secret", "--id", id, "--json"], { env });
     const { position, ...said } = JSON.parse(ran.out.join());
@@ -66,7 +66,7 @@ describe("endpoint rotate-secret", () => {
     expect(position).to.match(/^\d+$/);
   });
 
-  it("endpoint rotate-secret refuses an unknown endpoint and a missing option", async () => {
+  it("`endpoint rotate-secret` refuses an unknown endpoint and a missing option", async () => {
     const unknown = await runClinic(["endpoint", "rotate-secret", "--id", randomUUID()], { env });
     expect([unknown.code, unknown.err.join()]).to.deep.equal([
       3,
@@ -76,7 +76,7 @@ describe("endpoint rotate-secret", () => {
     expect([code, err]).to.deep.equal([2, ["clinic: --id is missing"]]);
   });
 
-  it("endpoint rotate-secret requires the keys that encrypt webhook secrets", async () => {
+  it("`endpoint rotate-secret` requires the keys that encrypt webhook secrets", async () => {
     const { EVENTSTORE_URL } = env;
     const words = ["endpoint", "rotate-secret", "--id", await registerTestEndpoint()];
     const { code, err } = await runClinic(words, { env: { EVENTSTORE_URL } });

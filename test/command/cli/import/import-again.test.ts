@@ -119,7 +119,7 @@ function createLinesOfAllCommands(
   ];
 }
 
-describe("importing a complete file again", function () {
+describe("a second import of a complete file", function () {
   this.timeout(60_000);
   let env: NodeJS.ProcessEnv;
   let log: EventLog;
@@ -177,7 +177,7 @@ describe("importing a complete file again", function () {
     expect(again.code).to.equal(0);
   };
 
-  it("a second import reports every kind of line as already applied, even after the clinic was closed", async () => {
+  it("a second import reports all lines as already applied, even if the clinic has been closed", async () => {
     const { clinicId, lines } = await prepareLines();
     const used = new Set(lines.map(({ command }) => command));
     const unused = importableCommands.map(({ noun, verb }) => `${noun} ${verb}`).filter((name) => !used.has(name));
@@ -191,14 +191,14 @@ describe("importing a complete file again", function () {
     expectAllApplied(lines, await importing(lines));
   });
 
-  it("a second import of a file that closes its clinic reports every kind of line as already applied", async () => {
+  it("if the file itself closes the clinic, a second import reports all lines as already applied", async () => {
     const { clinicId, lines } = await prepareLines();
     const closing = [...lines, { command: "clinic close", id: clinicId, reason: "Given up" }];
     expect((await importing(closing)).failures).to.deep.equal([]);
     expectAllApplied(closing, await importing(closing));
   });
 
-  it("an import refuses new lines for a closed clinic and names the field", async () => {
+  it("an import refuses new lines for a closed clinic and reports the field `$.clinic`", async () => {
     const { clinicId, lines } = await prepareLines();
     expect((await importing(lines)).code).to.equal(0);
     await run(["clinic", "close", "--id", clinicId, "--reason", "Given up"], { env });

@@ -67,7 +67,7 @@ describe("an import", () => {
     expect(ran.err.at(-1)).to.equal("import: 201 of 201 lines, 0 failed");
   });
 
-  it("a second import changes nothing, even if lines undo each other or have no effect", async () => {
+  it("a second import changes nothing, even if some lines undo other lines or have no effect", async () => {
     const id = randomUUID();
     const [reinstate, suspend] = [
       { command: "clinic reinstate", id },
@@ -93,7 +93,7 @@ describe("an import", () => {
     expect(animal).to.deep.equal(["AnimalRegistered", "AnimalWeighed", "AnimalWeighed"]);
   });
 
-  it("an import reports each failed line, skips lines that depend on a failed line, and applies the others", async () => {
+  it("an import reports failed lines, skips lines that depend on a failed line, and applies all other lines", async () => {
     const id = randomUUID();
     const customer = randomUUID();
     const taken = { command: "customer register", id: customer, clinic: id, fullName: "Ada" };

@@ -53,7 +53,7 @@ describe("the lines of an import", function () {
     const resource = (metadata: string) =>
       `{"command": "resource add", "id": "${randomUUID()}", "clinic": "${clinicId}", "branch": "${randomUUID()}", "type": "room", "name": "Room", "metadata": {"a": ${metadata}}}`;
 
-    it(`an import reports the field with arrays nested ${levels} levels deep, and continues`, async () => {
+    it(`an import reports a field with ${levels} levels of nested arrays, and continues`, async () => {
       expect(await importInvalidLine(resource(nested(levels, "[", "]")))).to.equal(
         "$.metadata must not be nested more than 100 levels deep",
       );
@@ -66,7 +66,7 @@ describe("the lines of an import", function () {
       expect(await importInvalidLine(nested(levels, "[", "]"))).to.equal("$ is not a JSON object");
     });
 
-    it(`an import reports the field with objects nested ${levels} levels deep`, async () => {
+    it(`an import reports a field with ${levels} levels of nested objects`, async () => {
       const object = nested(Math.min(levels, 150_000), '{"a":', "}").replace(":}", ":1}");
       expect(await importInvalidLine(resource(object))).to.equal(
         "$.metadata must not be nested more than 100 levels deep",
@@ -75,12 +75,12 @@ describe("the lines of an import", function () {
     });
   }
 
-  it("an import refuses lines nested a million levels deep because of their size", async () => {
+  it("an import refuses lines with a million nested levels as too large", async () => {
     expect(await importInvalidLine(nested(1_000_000, "[", "]"))).to.equal("$ is longer than 1 MiB");
     expect(await importInvalidLine(nested(1_000_000, '{"a":', "}"))).to.equal("$ is longer than 1 MiB");
   });
 
-  it("an import refuses a line of 100 MB because of its size, in bounded memory", async () => {
+  it("an import refuses a line of 100 MB as too large, and uses a limited amount of memory", async () => {
     const file = path.join(makeTestRoot(), "long.ndjson");
     const stream = fs.createWriteStream(file);
     stream.write(`${register}\n`);
@@ -131,7 +131,7 @@ describe("the lines of an import", function () {
     }
   });
 
-  it("the lines of an input do not depend on the chunk size", async () => {
+  it("an input is divided into the same lines for every chunk size", async () => {
     const bytes = Buffer.from(`\uFEFFfirst 🐾\r\n\n${"é".repeat(300)}\nlast`);
     const inChunks = async (size: number) => {
       const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
@@ -148,7 +148,7 @@ describe("the lines of an import", function () {
     for (const size of [1, 2, 3, 7, 64]) expect(await inChunks(size)).to.deep.equal(whole);
   });
 
-  it("an import lists all 20,000 invalid lines of a file, each with number, field and reason", async () => {
+  it("an import lists all 20,000 invalid lines of a file, each with line number, field and reason", async () => {
     const count = 20_000;
     const bad = '{"command": "customer register", "fullName": 7}\n';
     const ran = await importing(`${register}\n${bad.repeat(count)}`);
@@ -169,7 +169,7 @@ describe("the lines of an import", function () {
     expect(ran.err.filter((line) => line.startsWith("line "))).to.deep.equal([]);
   });
 
-  it("an import reports the refused option of each line that a domain rule refuses", async () => {
+  it("if a domain rule refuses a line, the import reports which option of the line was refused", async () => {
     const branch = randomUUID();
     const id = () => randomUUID();
     const of = { clinic: clinicId, branch };

@@ -23,7 +23,7 @@ describe("the order of an import", () => {
     return history;
   }
 
-  it("commands of an import run in sequence if they depend on each other", async () => {
+  it("import commands that depend on each other run in sequence", async () => {
     const id = fc.constantFrom("a", "b", "c", "d");
     const command = fc.record({ changedId: id, otherIds: fc.array(id, { maxLength: 2 }) });
     await fc.assert(
@@ -47,7 +47,7 @@ describe("the order of an import", () => {
     );
   });
 
-  it("commands of an import run concurrently if they only refer to the same object", async () => {
+  it("import commands that refer to the same object without changing the object run concurrently", async () => {
     const commands = ["x", "y", "z"].map((changedId) => ({ changedId, otherIds: ["clinic"] }));
     const history = await run(commands, [5, 5, 5]);
     const lastBegin = Math.max(...history.map(({ begins }) => begins));

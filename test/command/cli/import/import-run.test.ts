@@ -46,19 +46,19 @@ describe("an import that the operator interrupts", () => {
 
   const applied = async () => 1n;
 
-  it("an interrupted import is complete if all remaining lines were already in progress", async () => {
+  it("an import that is interrupted during the last line ends as complete", async () => {
     const { end, tally } = await runImport(applied);
     expect([end, tally.applied]).to.deep.equal(["complete", 1]);
   });
 
-  it("an import ends as interrupted if the event log is unavailable for a line in progress", async () => {
+  it("an import that is interrupted while the event log is unavailable ends as interrupted", async () => {
     const { end } = await runImport(async () => {
       throw new LogUnavailableError("no answer");
     });
     expect(end).to.equal("interrupted");
   });
 
-  it("an interrupted import fails with an error other than an unavailable event log", async () => {
+  it("an interrupted import ends as failed if a line in progress fails with an unexpected error", async () => {
     const broken = new Error("broken");
     const { end, error } = await runImport(async () => {
       throw broken;

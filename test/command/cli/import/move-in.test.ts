@@ -12,7 +12,7 @@ import { runClinic } from "../terminal.ts";
 
 const EXAMPLE_FILE = path.join(import.meta.dirname, "../../../../command/cli/import/examples/move-in.ndjson");
 
-describe("the example of a clinic that moves in", () => {
+describe("the import example", () => {
   let env: NodeJS.ProcessEnv;
   let log: EventLog;
   let close: () => Promise<void>;

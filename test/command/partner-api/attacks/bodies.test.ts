@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { expectRefusal, requestText, sendOne } from "../../../support/raw-http.ts";
 import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
-describe("partner API, attacked by bodies", () => {
+describe("attacks on the partner API with bodies", () => {
   const attacker = createAttacker();
   const { appointment, ownHeaders, keyHeader, send, create } = attacker;
 

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { expectRefusal } from "../../../support/raw-http.ts";
 import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
-describe("partner API, attacked by headers", () => {
+describe("attacks on the partner API with headers", () => {
   const attacker = createAttacker();
   const { authorizationHeader, clinicHeader, ownHeaders, keyHeader, create } = attacker;
 
@@ -60,7 +60,7 @@ describe("partner API, attacked by headers", () => {
     expectRefusal(huge, 431, "headers_too_large");
   });
 
-  it("POST /appointments accepts Expect: 100-continue and an unknown expectation", async () => {
+  it("POST /appointments accepts the header Expect with `100-continue` or an unknown value", async () => {
     for (const expectation of ["100-continue", "something-else"]) {
       const answer = await create([...ownHeaders(), keyHeader(), JSON_TYPE, `Expect: ${expectation}`]);
       expect(answer.status, answer.text).to.equal(201);

@@ -5,7 +5,7 @@ import { operatorContext, sendRequest } from "../../../support/partner.ts";
 import { expectRefusal } from "../../../support/raw-http.ts";
 import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
-describe("partner API, attacked by what belongs to others", () => {
+describe("attacks on the partner API with data of other partners", () => {
   const attacker = createAttacker();
   const { appointment, ownHeaders, keyHeader, create } = attacker;
 
@@ -42,7 +42,7 @@ describe("partner API, attacked by what belongs to others", () => {
     }
   });
 
-  it("a request that names another clinic's branch in its body or branch header gets 422", async () => {
+  it("a request that names another clinic's branch in the body or the branch header gets 422", async () => {
     const theirs = { branchId: attacker.other.branchId, animalId: attacker.other.animalId };
     const inBody = await create([...ownHeaders(), keyHeader(), JSON_TYPE], JSON.stringify(appointment(theirs)));
     expectRefusal(inBody, 422, "validation_failed");
@@ -50,7 +50,7 @@ describe("partner API, attacked by what belongs to others", () => {
     expectRefusal(await create([...ownHeaders(), branch, keyHeader(), JSON_TYPE]), 422, "validation_failed");
   });
 
-  it("an endpoint of another partner gets the same errors as an unknown endpoint", async () => {
+  it("requests for another partner's endpoint get the same errors as requests for an unknown endpoint", async () => {
     const unknown = randomUUID();
     for (const [method, rest] of [
       ["DELETE", ""],

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { expectRefusal } from "../../../support/raw-http.ts";
 import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
-describe("partner API, attacked by paths and methods", () => {
+describe("attacks on the partner API with paths and methods", () => {
   const attacker = createAttacker();
   const { appointment, ownHeaders, keyHeader, send } = attacker;
 
@@ -34,7 +34,7 @@ describe("partner API, attacked by paths and methods", () => {
       ],
     ];
     for (const target of targets) {
-      it(`POST with the target ${target} returns only 404 or 400`, async () => {
+      it(`a POST request to ${target} returns 404 or 400`, async () => {
         const answer = await send(
           `POST ${target}`,
           [...ownHeaders(), keyHeader(), JSON_TYPE],
@@ -45,7 +45,7 @@ describe("partner API, attacked by paths and methods", () => {
       });
     }
 
-    it("POST with an absolute URL as target uses the path of the URL", async () => {
+    it("a POST request whose target is an absolute URL is handled by the path of the URL", async () => {
       const target = "http://elsewhere.test/production/v1/appointments?x=1";
       const answer = await send(
         `POST ${target}`,

@@ -58,7 +58,7 @@ describe("demo data", () => {
   const ofType = <Type extends CatalogEvent["type"]>(all: CatalogEvent[], type: Type) =>
     all.filter((event): event is Extract<CatalogEvent, { type: Type }> => event.type === type);
 
-  it("seedDemoData creates all demo data, and appends nothing if it is called again", async () => {
+  it("seedDemoData creates all demo data, and a second call appends nothing", async () => {
     const all = await events();
     expect(ofType(all, "ClinicRegistered").map(({ data }) => data.environment)).to.have.members([
       "production",
@@ -111,7 +111,7 @@ describe("demo data", () => {
     }
   });
 
-  it("seedDemoData replaces and revokes client secrets if their file is lost", async () => {
+  it("seedDemoData replaces and revokes client secrets if the file with the secrets is lost", async () => {
     fs.rmSync(credentialsFile());
     const second = await seed();
     const all = await events();

@@ -3,7 +3,7 @@ import { runSteps, type Step } from "../../../../deploy/local/demo-data/steps.ts
 import type { EventLog } from "../../../../shared/eventstore/log.ts";
 
 describe("steps of the demo data", () => {
-  it("runSteps stops after the current step if its signal is aborted, and fails with the signal's reason", async () => {
+  it("if the signal is aborted, runSteps stops after the current step and fails with the signal's reason", async () => {
     const controller = new AbortController();
     const ran: string[] = [];
     const step = (name: string, run: () => void = () => undefined): Step => ({

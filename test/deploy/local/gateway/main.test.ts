@@ -166,7 +166,7 @@ describe("gateway", () => {
     }
   });
 
-  it("the gateway forwards Content-Length even if the Connection header names it", async () => {
+  it("the gateway forwards the header Content-Length even if the header Connection contains `Content-Length`", async () => {
     const head = "GET /a HTTP/1.1\r\nConnection: content-length\r\nContent-Length: 33";
     expect((await send(head, "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n".slice(0, 33))).url).to.equal("/a");
   });

@@ -8,7 +8,7 @@ import { eventually } from "../../../support/eventually.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 
 describe("watchJetStream", () => {
-  it("watchJetStream does not report a server that works, or a server that is too busy to send its greeting", async () => {
+  it("watchJetStream does not report a server that works, or a server that is too busy to send a greeting", async () => {
     const paths = getLocalPaths(makeTestRoot());
     const log = () => undefined;
     const port = (await findFreePorts()).nats;

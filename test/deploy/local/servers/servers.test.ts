@@ -51,7 +51,7 @@ describe("embedded Postgres", () => {
     await servers.stop();
   });
 
-  it("each service has its own database role and password, with only the privileges of its group role", async () => {
+  it("each service has a separate database role and password, and only the privileges that the service needs", async () => {
     const { urls, drop } = await createTestDatabase();
     expect(await query(urls.projection, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user")).to.eql([false]);
     for (const [url, group] of [
@@ -111,14 +111,14 @@ describe("DATABASE_URL", () => {
     await host.stop();
   });
 
-  it("startServers fails with one line if no server listens at DATABASE_URL", async () => {
+  it("startServers fails with a one-line error if no server listens at DATABASE_URL", async () => {
     const refused = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "postgres://a:b@127.0.0.1:1/clinic" });
     expect(await failure(refused)).to.equal("DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1");
   });
 });
 
 describe("startServers", () => {
-  it("if a port is in use, startServers fails with one line that suggests another port, and stops all servers", async () => {
+  it("if a port is in use, startServers stops all servers and suggests another port in a one-line error", async () => {
     const ports = await findFreePorts();
     const taken = net.createServer().listen(ports.nats, "127.0.0.1");
     await once(taken, "listening");
@@ -131,7 +131,7 @@ describe("startServers", () => {
     taken.close();
   });
 
-  it("startServers fails with one line if another stack uses the folder", async () => {
+  it("startServers fails with a one-line error if another stack uses the folder", async () => {
     const servers = await startTestServers({ ...POSTGRES_ONLY });
     const { root } = servers.root.paths;
     const progress = createProgress(() => undefined, false);

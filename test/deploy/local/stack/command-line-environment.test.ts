@@ -28,17 +28,17 @@ const all = { ...urls, ...keyNames };
 describe("settings that command-line programs take from the running stack", () => {
   const complete = (env: NodeJS.ProcessEnv) => ({ ...env, ...buildCommandLineEnvironment(env, stack) });
 
-  it("command-line programs use all servers and keys of the stack if the environment names no servers", () => {
+  it("command-line programs use all servers and keys of the stack if no environment variable names a server", () => {
     for (const env of [{}, { EVENTSTORE_URL: "", DATABASE_URL: "" }]) expect(complete(env)).to.deep.equal(all);
   });
 
-  it("command-line programs use the stack's settings if the environment names the stack's own log or database", () => {
+  it("command-line programs use the stack's settings if an environment variable names the stack's log or database", () => {
     const { EVENTSTORE_URL, DATABASE_URL } = urls;
     expect(complete({ EVENTSTORE_URL })).to.deep.equal(all);
     expect(complete({ DATABASE_URL })).to.deep.equal(all);
   });
 
-  it("command-line programs use none of the stack's settings if the environment names another log or database", () => {
+  it("command-line programs use none of the stack's settings if an environment variable names another log or database", () => {
     expect(complete({ EVENTSTORE_URL: otherLog })).to.deep.equal({ EVENTSTORE_URL: otherLog });
     expect(complete({ DATABASE_URL: otherDatabase })).to.deep.equal({ DATABASE_URL: otherDatabase });
     const others = { EVENTSTORE_URL: otherLog, DATABASE_URL: otherDatabase };

@@ -69,7 +69,7 @@ describe("buildServiceEnvironments", () => {
 });
 
 describe("readPorts", () => {
-  it("readPorts refuses invalid ports and duplicate ports, and its message names the variables", () => {
+  it("readPorts refuses invalid and duplicate ports with an error that names the variables", () => {
     expect(() => readPorts({ NATS_PORT: "http" })).to.throw("NATS_PORT must be a port between 1 and 65535");
     expect(() => readPorts({ NATS_PORT: "8080" })).to.throw("GATEWAY_PORT and NATS_PORT are both 8080");
   });

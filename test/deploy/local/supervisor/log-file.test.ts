@@ -15,7 +15,7 @@ describe("openLogFile on a full disk", () => {
 
   afterEach(() => disk?.remove());
 
-  it("writing to a log file on a full disk never throws, and the file reports the lost lines when the disk has space", async () => {
+  it("writing to a log file on a full disk never throws, and lost lines are reported when the disk has space", async () => {
     const file = path.join(disk.folder, "logs", "sample.log");
     const log = openLogFile(file);
     log.write(Buffer.from("first\n"));

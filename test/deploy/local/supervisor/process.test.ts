@@ -78,7 +78,7 @@ describe("startProcess", () => {
     expect(open).to.eql([]);
   });
 
-  it("a process that ignores its stop signal is killed after the time limit", async () => {
+  it("a process that ignores the stop signal is killed after the time limit", async () => {
     const sample = await setUp(`process.on('SIGTERM', () => {}); ${READY_SCRIPT}`, {
       stopTimeoutMs: 200,
     }).start();
@@ -89,7 +89,7 @@ describe("startProcess", () => {
 });
 
 describe("createComponent", () => {
-  it("the supervisor restarts a process that dies, and reports it", async () => {
+  it("the supervisor restarts a process that dies, and reports the restart", async () => {
     const { createSample, lines } = setUp(READY_SCRIPT);
     const component = createSample();
     await component.start();
@@ -135,7 +135,7 @@ describe("createComponent", () => {
     await component.stop();
   });
 
-  it("a component that is started during the delay before its restart runs only one process", async () => {
+  it("starting a component during the delay before a restart does not create a second process", async () => {
     const { createSample, lines } = setUp(READY_SCRIPT);
     const component = createSample();
     await component.start();

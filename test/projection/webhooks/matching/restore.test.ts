@@ -12,7 +12,7 @@ import { createWorld, type Endpoint, type World } from "../world.ts";
 
 const REQUESTED = "WebhookDeliveryReplayRequested";
 
-describe("the replay of a delivery that was deleted for its age", () => {
+describe("the replay of a deleted delivery", () => {
   let world: World;
   let receiver: Receiver;
 
@@ -47,7 +47,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
     return { ...appointment, deliveryId };
   }
 
-  it("a replay of a deleted delivery restores it from the log, and delivers it with the same id", async () => {
+  it("a replay of a deleted delivery restores the delivery from the log and sends the webhook with the same id", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     const { eventId, deliveryId } = await createDeletedDelivery(endpoint);
     await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
@@ -59,7 +59,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
     expect(listAcceptingLibraries(endpoint.secret, requests.at(-1)!)).to.deep.equal(webhookLibraryNames);
   });
 
-  it("a deleted delivery does not expire if its event is missing from a different log", async () => {
+  it("if the service is connected to a different log, a replay of a deleted delivery fails without an expiry", async () => {
     const { endpointId, clinicId } = await world.registerEndpoint(receiver.url);
     const deliveryId = randomUUID();
     const log = { ...world.log, read: async () => [{ id: requestId, type: REQUESTED, data: {} }] as never[] };
@@ -80,7 +80,7 @@ describe("the replay of a delivery that was deleted for its age", () => {
     expect([rowCount, await readFactTypes(deliveryId)]).to.deep.equal([0, []]);
   });
 
-  it("a restored delivery is skipped if the endpoint is disabled, and can be replayed again", async () => {
+  it("a restored delivery is skipped while the endpoint is disabled, and can be replayed afterwards", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     const { eventId, deliveryId } = await createDeletedDelivery(endpoint);
     const { endpointId } = endpoint;

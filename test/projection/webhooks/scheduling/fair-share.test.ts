@@ -39,34 +39,34 @@ const sum = (slots: Record<string, number>, of = "") =>
   Object.entries(slots).reduce((total, [name, count]) => total + (name.startsWith(of) ? count : 0), 0);
 
 describe("the fair share of slots", () => {
-  it("if only one endpoint has due deliveries, it gets the maximum number of slots for an endpoint", () => {
+  it("a single endpoint with due deliveries gets the maximum number of slots per endpoint", () => {
     expect(grant({}, application([endpoint("a")]))).to.deep.equal({ a: 4 });
   });
 
-  it("if only one application has due deliveries, it gets nearly a fifth of all slots", () => {
+  it("a single application with due deliveries gets nearly a fifth of all slots", () => {
     const slots = sum(grant({}, application(manyEndpoints("a", 1_000))));
     expect(slots).to.be.within(188, SLOTS / 5);
   });
 
-  it("if 20 applications have reached their slot limits, a new application gets about as many slots as each of them", () => {
+  it("if 20 applications have reached their slot limits, a new application gets about the same number of slots", () => {
     const greedy = Array.from({ length: 20 }, (_, n) => application(manyEndpoints(`greedy${n} `, 50)));
     const occupied = sum(grant({}, ...greedy));
     const slots = sum(grant({ occupiedSlots: occupied }, application(manyEndpoints("next", 50))));
     expect(slots).to.be.at.least(occupied / 20 - 8);
   });
 
-  it("the last free slot goes to the application with the least slot time", () => {
+  it("the last free slot goes to the application whose recent attempts took the least time", () => {
     const slow = application([endpoint("slow")], { usedMs: 9_000 });
     const quick = application([endpoint("quick")], { usedMs: 40 });
     expect(grant({ occupiedSlots: SLOTS - 1 }, slow, quick)).to.deep.equal({ quick: 1 });
   });
 
-  it("two applications with equal slot time get the same number of slots", () => {
+  it("two applications whose recent attempts took equal time get the same number of slots", () => {
     const slots = grant({ maxNewSlots: 10 }, application(manyEndpoints("a", 50)), application(manyEndpoints("b", 50)));
     expect([sum(slots, "a"), sum(slots, "b")]).to.deep.equal([5, 5]);
   });
 
-  it("an application at its slot limit gets no slot, and its endpoints are not listed", () => {
+  it("an application at the slot limit gets no slot, and the endpoints of the application are not listed", () => {
     const full: WaitingApplication<Endpoint> = {
       occupiedSlots: 200,
       usedMs: 0,
@@ -76,11 +76,11 @@ describe("the fair share of slots", () => {
     expect(grant({ occupiedSlots: 200 }, full, application([endpoint("b")]))).to.deep.equal({ b: 4 });
   });
 
-  it("an application whose start pace allows two more attempts gets two slots", () => {
+  it("an application that may start only two more attempts gets two slots", () => {
     expect(sum(grant({}, application(manyEndpoints("a", 50), { maxNewSlots: 2 })))).to.equal(2);
   });
 
-  it("a slot granted to an application goes to its endpoint with the least slot time", () => {
+  it("an application's slot goes to the endpoint whose recent attempts took the least time", () => {
     const endpoints = [endpoint("slow", { usedMs: 9_000 }), endpoint("quick", { usedMs: 3 })];
     expect(grant({ maxNewSlots: 1 }, application(endpoints))).to.deep.equal({ quick: 1 });
   });
@@ -103,7 +103,7 @@ describe("the fair share of slots", () => {
     maxNewSlots: fc.nat(300),
   });
 
-  it("a decision about slots respects the limits of endpoints, applications, the pool and the decision", () => {
+  it("granted slots never exceed the limits per endpoint, per application, per pool and per decision", () => {
     fc.assert(
       fc.property(pools, ({ slots, applications, maxNewSlots }) => {
         const waiting = applications.map(({ usedMs, endpoints }, a) =>
@@ -125,7 +125,7 @@ describe("the fair share of slots", () => {
     );
   });
 
-  it("if only one application has due deliveries, it gets all slots that its limits allow", () => {
+  it("a single application with due deliveries gets all slots that the limits allow", () => {
     fc.assert(
       fc.property(fc.integer({ min: 4, max: 1_000 }), fc.integer({ min: 1, max: 300 }), (slots, count) => {
         const alone = application(manyEndpoints("a", count));

@@ -57,7 +57,7 @@ describe("the slots of a sender", () => {
     expect(occupyAll(createEager(20))).to.have.length(alone);
   });
 
-  it("an application with much recent slot time gets slots after other applications, until the slot time has decayed", () => {
+  it("an application with long recent attempts gets slots after other applications, but old attempts do not count", () => {
     const due = new DueEndpoints();
     due.add([...createEager(1), endpoint("quick", "q")]);
     const firstOf = () => slots.grant(due)[0]?.applicationId;
@@ -68,7 +68,7 @@ describe("the slots of a sender", () => {
     expect(firstOf()).to.equal("a0");
   });
 
-  it("even if a process cannot record outcomes, it reserves at most twice as many deliveries as it has slots", () => {
+  it("a process that cannot record outcomes reserves at most two deliveries per slot", () => {
     let held = 0;
     for (let round = 0; round < 400; round += 1) {
       const occupied = occupyAll(createEager(1), 25);
@@ -92,7 +92,7 @@ describe("the slots of a sender", () => {
     expect(occupyAll(createEager(1), 25)).to.have.length(4);
   });
 
-  it("an application whose recent attempts were slow starts its next attempts one by one", () => {
+  it("an application whose recent attempts were slow may start further attempts only one by one", () => {
     const occupied = occupyAll(createEager(1));
     now += 10_000;
     endAll(occupied);
@@ -101,7 +101,7 @@ describe("the slots of a sender", () => {
     expect(occupyAll(createEager(1), 1_000)).to.have.length.within(4, 20);
   });
 
-  it("an application whose recent attempts were quick may use all its slots in one decision", () => {
+  it("an application whose recent attempts were quick may get all slots up to the limit in one decision", () => {
     for (let round = 0; round < 200; round += 1) {
       const occupied = occupyAll(createEager(1), 25);
       now -= 20;
@@ -112,7 +112,7 @@ describe("the slots of a sender", () => {
 });
 
 describe("the known due endpoints of a sender", () => {
-  it("an endpoint that was added to the list during a claim is not removed after the claim", () => {
+  it("an endpoint that is added to the due endpoints during a claim is not removed after the claim", () => {
     const due = new DueEndpoints();
     const one = endpoint("a", "e");
     due.add([one]);
@@ -126,7 +126,7 @@ describe("the known due endpoints of a sender", () => {
 });
 
 describe("the use of slots", () => {
-  it("slot time includes the age of attempts in progress, and the time of finished attempts with a half-life of 30 seconds", () => {
+  it("the measured use of slots includes attempts in progress, and halves the time of finished attempts every 30 seconds", () => {
     const use = new SlotUse();
     use.start(0);
     use.start(1_000);

@@ -68,7 +68,7 @@ describe("connections to receivers", () => {
       expect(new Set(ports).size).to.equal(2);
     });
 
-    it("if more than 512 connections are idle, the connection that has been idle longest is closed", async function () {
+    it("if more than 512 connections are idle, the connection with the longest idle time is closed", async function () {
       this.timeout(30_000);
       const first = randomUUID();
       await attempt(receiver.url, first);
@@ -167,7 +167,7 @@ describe("connections to receivers", () => {
     });
   });
 
-  describe("a kept connection that the receiver closes", () => {
+  describe("a reused connection that the receiver closes", () => {
     it("if the receiver has just closed a reused connection, the request is sent a second time on a new connection", async () => {
       const receiver = await rawReceiver((socket, number) => {
         if (number === 1) socket.write(OK);

@@ -15,7 +15,7 @@ const waitAfter = (outcome: AttemptResult, more = {}) => {
 
 describe("retry policy", () => {
   for (const status of [200, 201, 202, 204, 299]) {
-    it(`a response with status ${status} counts as delivered`, () => {
+    it(`a response with status ${status} counts as a successful delivery`, () => {
       expect(judgeAttempt(respondedWith(status), context())).to.deep.equal({ status: "delivered" });
     });
   }
@@ -79,7 +79,7 @@ describe("retry policy", () => {
       it(`a Retry-After header ${what}`, () => expect(waitAfter(respondedWith(status, text))).to.equal(wait));
     }
 
-    it("a Retry-After header does not add an attempt to the schedule", () => {
+    it("a Retry-After header in the response to the last attempt does not cause another attempt", () => {
       expect(judgeAttempt(respondedWith(429, "120"), context({ attempts: 4 }))).to.deep.include({
         status: "failed",
       });

@@ -117,7 +117,7 @@ describe("one attempt", () => {
     });
   }
 
-  it("an attempt at a receiver that sends its response very slowly ends at the time limit", async () => {
+  it("an attempt at a receiver that responds very slowly ends at the time limit", async () => {
     const result = await attemptAt({ mode: "drip" });
     expect(result).to.deep.include({ statusCode: 200, error: "timeout" });
     expect(result!.responseBody).to.match(/^\.+$/);

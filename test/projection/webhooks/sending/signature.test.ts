@@ -28,7 +28,7 @@ describe("webhook signature", () => {
       new webhookLibraries[library](secret(fill)).verify(body, headers);
 
     describe(`is verified by the ${library} package`, () => {
-      it(`the ${library} package accepts a signature with either of two secrets, and rejects it with any other secret`, () => {
+      it(`the ${library} package accepts a signature with each of two secrets, and rejects the signature with other secrets`, () => {
         const signed = content();
         const headers = createSignatureHeaders(signed, [secret(1), secret(2)], "SERVICE");
         for (const fill of [1, 2]) {

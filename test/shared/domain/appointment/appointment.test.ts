@@ -116,7 +116,7 @@ describe("appointment", () => {
     on(requested).when(decideCheckIn()).thenEvents(checkedIn);
   });
 
-  it("an appointment can be marked as a no-show only after its start", () => {
+  it("an appointment can be marked as a no-show only after the start time", () => {
     const noShow = eventWithoutData("AppointmentMarkedNoShow");
     const due = Date.parse(request.scheduledAt);
     on(requested, confirmed).when(decideMarkNoShow(due)).thenEvents(noShow);
@@ -126,7 +126,7 @@ describe("appointment", () => {
     on(requested).when(decideMarkNoShow(due)).thenRefused("illegal_transition");
   });
 
-  it("cancelling or rescheduling an appointment releases its resources", () => {
+  it("cancelling or rescheduling an appointment releases the appointment's resources", () => {
     on(requested, allocated).when(decideCancel(null)).thenEvents(cancelled, released);
     const to = { scheduledAt: minutesFromNow(120), durationMinutes: 30 };
     on(requested, allocated)

@@ -25,19 +25,19 @@ describe("a service", () => {
   const withdrawn: ServiceEvent = { type: "ServiceWithdrawn", data: { serviceId: someId } };
   const reinstated: ServiceEvent = { type: "ServiceReinstated", data: { serviceId: someId } };
 
-  it("a service can be offered only once, and its price is in the clinic's currency", () => {
+  it("a service can be offered only once, with a price in the clinic's currency", () => {
     given(serviceAggregate).when(decideOfferService(offer, clinic)).thenEvents(offered);
     given(serviceAggregate, offered, repriced).when(decideOfferService(offer, clinic)).thenEvents();
     given(serviceAggregate, offered)
       .when(decideOfferService({ ...offer, name: "Other" }, clinic))
       .thenRefused("service_exists");
   });
-  it("a service is repriced only if its price changes", () => {
+  it("repricing a service records an event only if the price differs", () => {
     const reprice = decideRepriceService({ ...of, price: 65 });
     given(serviceAggregate, offered).when(reprice).thenEvents(repriced);
     given(serviceAggregate, offered, repriced).when(reprice).thenEvents();
   });
-  it("withdrawing or reinstating a service again changes nothing", () => {
+  it("withdrawing a withdrawn service or reinstating an active service changes nothing", () => {
     given(serviceAggregate, offered).when(decideWithdrawService(of)).thenEvents(withdrawn);
     given(serviceAggregate, offered, withdrawn).when(decideWithdrawService(of)).thenEvents();
     given(serviceAggregate, offered, withdrawn).when(decideReinstateService(of)).thenEvents(reinstated);
@@ -60,7 +60,7 @@ describe("a resource", () => {
   const added: ResourceEvent = { type: "ResourceAdded", data: { ...addition, timezone: "Europe/Zurich" } };
   const retired: ResourceEvent = { type: "ResourceRetired", data: { resourceId: someId } };
 
-  it("a resource can be added only once, and its default time zone is the clinic's time zone", () => {
+  it("a resource can be added only once, and the default time zone of a resource is the clinic's time zone", () => {
     given(resourceAggregate).when(decideAddResource(addition, clinic)).thenEvents(added);
     given(resourceAggregate, added, retired).when(decideAddResource(addition, clinic)).thenEvents();
     const metadata = { floor: 3 };
@@ -76,7 +76,7 @@ describe("a resource", () => {
       .when(decideAddResource({ ...addition, timezone: "Mars/Olympus" }, clinic))
       .thenRefused("invalid_timezone");
   });
-  it("retiring a resource again changes nothing", () => {
+  it("retiring a retired resource changes nothing", () => {
     given(resourceAggregate, added).when(decideRetireResource(of)).thenEvents(retired);
     given(resourceAggregate, added, retired).when(decideRetireResource(of)).thenEvents();
     given(resourceAggregate, added)

@@ -53,16 +53,16 @@ describe("registering a clinic", () => {
   });
 });
 
-describe("a clinic's life", () => {
+describe("the lifecycle of a clinic", () => {
   const suspend = decideSuspendClinic({ clinicId, reason: "Overdue" });
   const reinstate = decideReinstateClinic({ clinicId });
   const close = decideCloseClinic({ clinicId, reason: "Given up" });
 
-  it("suspending a clinic again changes nothing", () => {
+  it("suspending a suspended clinic changes nothing", () => {
     given(clinicAggregate, registered).when(suspend).thenEvents(suspended);
     given(clinicAggregate, registered, suspended).when(suspend).thenEvents();
   });
-  it("reinstating a clinic again changes nothing", () => {
+  it("reinstating an active clinic changes nothing", () => {
     const reinstated: ClinicEvent = { type: "ClinicReinstated", data: { clinicId } };
     given(clinicAggregate, registered, suspended).when(reinstate).thenEvents(reinstated);
     given(clinicAggregate, registered, suspended, reinstated).when(reinstate).thenEvents();
@@ -94,7 +94,7 @@ describe("a clinic's branches", () => {
       .when(open(otherBranchId, "Lakeside", "Zug"))
       .thenEvents(second);
   });
-  it("opening a branch again changes nothing, and another branch's id is refused", () => {
+  it("repeating the opening of a branch changes nothing, and another branch with the same id is refused", () => {
     given(clinicAggregate, registered, main)
       .when(open(mainBranchId, "Old Town", null))
       .thenEvents();
@@ -102,7 +102,7 @@ describe("a clinic's branches", () => {
       .when(open(mainBranchId, "Other", null))
       .thenRefused("branch_exists");
   });
-  it("a clinic's state contains its branches in the order in which they were opened", () => {
+  it("a clinic's state lists the branches in opening order", () => {
     const { state } = given(clinicAggregate, registered, main, second);
     expect(state?.branches.map(({ id, isMain }) => [id, isMain])).to.deep.equal([
       [mainBranchId, true],

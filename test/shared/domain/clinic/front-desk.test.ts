@@ -48,7 +48,7 @@ describe("a hold", () => {
         .thenRefused(code);
     });
   }
-  it("releasing a hold again changes nothing", () => {
+  it("releasing a released hold changes nothing", () => {
     given(holdAggregate, placed).when(decideReleaseHold(of)).thenEvents(released);
     given(holdAggregate, placed, released).when(decideReleaseHold(of)).thenEvents();
     given(holdAggregate, placed)

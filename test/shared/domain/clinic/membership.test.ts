@@ -28,14 +28,14 @@ const revoked: MembershipEvent = { type: "MembershipRevoked", data: { membership
 const of = { clinicId, membershipId };
 
 describe("a membership", () => {
-  it("granting a membership again changes nothing", () => {
+  it("repeating the grant of a membership changes nothing", () => {
     given(membershipAggregate).when(decideGrantMembership(grant, clinic)).thenEvents(granted);
     given(membershipAggregate, granted, accepted).when(decideGrantMembership(grant, clinic)).thenEvents();
     given(membershipAggregate, granted)
       .when(decideGrantMembership({ ...grant, role: "owner" }, clinic))
       .thenRefused("membership_exists");
   });
-  it("a membership can be accepted only once, and not after its revocation", () => {
+  it("a membership can be accepted only once, and not after the membership was revoked", () => {
     given(membershipAggregate, granted).when(decideAcceptMembership(of)).thenEvents(accepted);
     given(membershipAggregate, granted, accepted).when(decideAcceptMembership(of)).thenEvents();
     given(membershipAggregate, granted, revoked).when(decideAcceptMembership(of)).thenRefused("membership_revoked");
@@ -50,7 +50,7 @@ describe("a membership", () => {
     given(membershipAggregate, granted, changed).when(change).thenEvents();
     given(membershipAggregate, granted, revoked).when(change).thenRefused("membership_revoked");
   });
-  it("revoking a membership again changes nothing", () => {
+  it("revoking a revoked membership changes nothing", () => {
     const revoke = decideRevokeMembership({ ...of, reason: null });
     given(membershipAggregate, granted).when(revoke).thenEvents(revoked);
     given(membershipAggregate, granted, revoked).when(revoke).thenEvents();
@@ -71,7 +71,7 @@ describe("the branches of a membership", () => {
     { branchAccess: "all" as const, branchIds: [mainBranchId], code: "branches_of_unscoped" },
   ];
   for (const { code, ...scope } of cases) {
-    it(`an invalid list of branches of a membership is refused with ${code}`, () => {
+    it(`a membership with an invalid list of branches is refused with ${code}`, () => {
       given(membershipAggregate)
         .when(decideGrantMembership({ ...grant, ...scope }, clinic))
         .thenRefused(code);

@@ -41,14 +41,14 @@ describe("staff", () => {
   const back: StaffEvent = { type: "StaffMemberReactivated", data: { staffId: someId } };
   const of = { clinicId, staffId: someId };
 
-  it("hiring a staff member again changes nothing", () => {
+  it("repeating the hiring of a staff member changes nothing", () => {
     given(staffAggregate).when(decideHireStaff(hire)).thenEvents(hired);
     given(staffAggregate, hired, left).when(decideHireStaff(hire)).thenEvents();
     given(staffAggregate, hired)
       .when(decideHireStaff({ ...hire, role: "owner" }))
       .thenRefused("staff_member_exists");
   });
-  it("deactivating or reactivating a staff member again changes nothing", () => {
+  it("deactivating an inactive staff member or reactivating an active staff member changes nothing", () => {
     given(staffAggregate, hired).when(decideDeactivateStaff(of)).thenEvents(left);
     given(staffAggregate, hired, left).when(decideDeactivateStaff(of)).thenEvents();
     given(staffAggregate, hired, left).when(decideReactivateStaff(of)).thenEvents(back);
@@ -68,7 +68,7 @@ describe("a customer", () => {
   const change = (changed: Partial<CustomerDetails>, of = clinicId) =>
     decideChangeCustomer({ clinicId: of, customerId: someId, details: changed });
 
-  it("registering a customer again changes nothing, even after a change of details", () => {
+  it("repeating a customer's registration changes nothing, even after a change of details", () => {
     const changed: CustomerEvent = {
       type: "CustomerDetailsChanged",
       data: { customerId: someId, ...details, phone: "2" },
@@ -106,7 +106,7 @@ describe("an animal", () => {
   const registered: AnimalEvent = { type: "AnimalRegistered", data: registration };
   const of = { clinicId, animalId: someId };
 
-  it("registering an animal again changes nothing", () => {
+  it("repeating an animal's registration changes nothing", () => {
     given(animalAggregate).when(decideRegisterAnimal(registration)).thenEvents(registered);
     given(animalAggregate, registered).when(decideRegisterAnimal(registration)).thenEvents();
     given(animalAggregate, registered)
@@ -145,7 +145,7 @@ describe("a portal user's selection", () => {
   const selection = { userId: someId, clinicId, branchId: mainBranchId };
   const selected: PortalUserEvent = { type: "ClinicSelected", data: selection };
 
-  it("a portal user's selection is recorded only if it changes", () => {
+  it("a portal user's selection is recorded only if the selection changes", () => {
     given(portalUserAggregate).when(decideSelectClinic(selection, clinic)).thenEvents(selected);
     given(portalUserAggregate, selected).when(decideSelectClinic(selection, clinic)).thenEvents();
     const whole = { ...selection, branchId: null };

@@ -63,7 +63,7 @@ describe("the fields of events", () => {
     });
   }
 
-  it("a word must not be empty or exceed the maximum length", () => {
+  it("a bounded text must not be empty or exceed the maximum length", () => {
     expect([parsed(boundedText(3), ""), parsed(boundedText(3), "abcd"), parsed(boundedText(3), "abc")]).to.eql([
       undefined,
       undefined,
@@ -76,7 +76,7 @@ describe("the fields of events", () => {
     expect(parsed(notes, "🐕".repeat(2001))).to.equal(undefined);
   });
 
-  it("a free-form object must contain only storable keys and texts at any depth", () => {
+  it("a free-form value must be an object, without NUL characters or lone surrogates at any depth", () => {
     const deep = (leaf: unknown) => ({ a: [1, null, { b: leaf }] });
     expect(parsed(freeForm, deep("🐕"))).to.eql(deep("🐕"));
     for (const value of [

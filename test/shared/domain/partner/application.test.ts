@@ -36,7 +36,7 @@ const on = (...history: PartnerApplicationEvent[]) => given(applicationAggregate
 const issue = (credentialId: string) => decideIssueCredential({ credentialId, secretHash: "0".repeat(64) });
 
 describe("partner application", () => {
-  it("an application can be registered only once, and its duplicate scopes are removed", () => {
+  it("an application can be registered only once, and duplicate scopes are removed", () => {
     const register = decideRegisterApplication({ ...details, scopes: ["clinic:read", "clinic:read"] });
     on().when(register).thenEvents(registered);
     on(registered).when(register).thenRefused("application_exists");
@@ -54,14 +54,14 @@ describe("partner application", () => {
       .thenEvents(issued("three"));
   });
 
-  it("revoking a credential again changes nothing", () => {
+  it("revoking a revoked credential changes nothing", () => {
     const revoke = decideRevokeCredential("one");
     on(registered).when(revoke).thenRefused("credential_not_found");
     on(registered, issued("one")).when(revoke).thenEvents(revoked("one"));
     on(registered, issued("one"), revoked("one")).when(revoke).thenEvents();
   });
 
-  it("approving or withdrawing a webhook origin again changes nothing", () => {
+  it("repeating the approval or the withdrawal of a webhook origin changes nothing", () => {
     const approve = decideApproveWebhookOrigin("https://HOOKS.example.com:443/path?query");
     const withdraw = decideWithdrawWebhookOrigin(origin);
     on(registered).when(approve).thenEvents(approved);

@@ -66,7 +66,7 @@ const request = (requestedScopes: Scope[] = scopes, by: Application | undefined 
   decideRequestInstallation({ installationId, scopes: requestedScopes }, by, clinic);
 
 describe("installation", () => {
-  it("only an active application of the clinic's environment can request an installation, and only with its own scopes", () => {
+  it("an installation can be requested only by an active application of the clinic's environment, with granted scopes", () => {
     on().when(request()).thenEvents(requested);
     on()
       .when(request(["webhooks:write"]))
@@ -82,7 +82,7 @@ describe("installation", () => {
     on().when(unknown).thenRefused("application_not_found");
   });
 
-  it("an installation can be requested again only after it was revoked", () => {
+  it("an installation can be requested a second time only after the installation was revoked", () => {
     on(requested).when(request()).thenEvents();
     on(requested)
       .when(request(["clinic:read"]))
@@ -155,7 +155,7 @@ describe("installation", () => {
     on(requested).when(decideAgreeRateLimit(600)).thenRefused("installation_not_approved");
   });
 
-  it("an installation can be revoked before and after its approval", () => {
+  it("an installation can be revoked before and after the approval", () => {
     on(requested).when(decideRevokeInstallation(null)).thenEvents(revoked);
     on(requested, approvedWith()).when(decideRevokeInstallation(null)).thenEvents(revoked);
     on(requested, revoked).when(decideRevokeInstallation(null)).thenEvents();

@@ -21,7 +21,7 @@ describe("sandbox fixture", () => {
     });
   };
 
-  it("the sandbox fixture matches the event catalog and depends only on application and day", () => {
+  it("the sandbox fixture matches the event catalog and depends only on the application and the day", () => {
     const reset = { applicationId, clinicId: randomUUID(), generation: 1, day };
     requireValidEvent({ type: "SandboxReset", data: { ...reset, facts } });
     expect(createFixture(applicationId, day)).to.deep.equal(facts);
@@ -36,7 +36,7 @@ describe("sandbox fixture", () => {
     expect(own.filter((id) => text.includes(id))).to.deep.equal([]);
   });
 
-  it("the sandbox fixture has appointments before and after its day, in several statuses, but no future events", () => {
+  it("the sandbox fixture has past and future appointments in several statuses, but no future events", () => {
     const statuses = appointments().map((appointment) => appointment?.status);
     expect(new Set(statuses)).to.deep.equal(new Set(["completed", "no_show", "confirmed", "requested", "cancelled"]));
     const days = appointments().map((appointment) => appointment?.scheduledAt.slice(0, 10) ?? "");

@@ -36,7 +36,7 @@ describe("webhook endpoint", () => {
     on(registered).when(decideRegisterEndpoint(registration)).thenRefused("webhook_endpoint_exists");
   });
 
-  it("disabling or enabling a webhook endpoint again changes nothing", () => {
+  it("disabling a disabled webhook endpoint or enabling an active webhook endpoint changes nothing", () => {
     on(registered).when(decideDisableEndpoint("operator")).thenEvents(disabled);
     on(registered, disabled).when(decideDisableEndpoint("gone")).thenEvents();
     on(registered, disabled).when(decideEnableEndpoint()).thenEvents(enabled);
@@ -72,7 +72,7 @@ describe("webhook endpoint", () => {
     expect(on(registered, revoked, disabled, enabled).state?.status).to.equal("revoked");
   });
 
-  it("a webhook endpoint is reported as missing to everyone except its owner", () => {
+  it("a webhook endpoint is reported as missing to everyone except the endpoint's owner", () => {
     const { state } = on(registered);
     expect(requireOwnEndpoint(state, owner).id).to.equal(endpointId);
     for (const other of [
@@ -94,13 +94,13 @@ describe("webhook delivery", () => {
   const replay: WebhookDeliveryEvent = { type: "WebhookDeliveryReplayRequested", data };
   const onDelivery = (...history: WebhookDeliveryEvent[]) => given(deliveryAggregate, ...history);
 
-  it("a delivery can be replayed whenever it has failed or was skipped", () => {
+  it("a delivery can be replayed after each failure, and after the delivery was skipped", () => {
     onDelivery(failed).when(decideReplay(endpointId)).thenEvents(replay);
     onDelivery(skipped).when(decideReplay(endpointId)).thenEvents(replay);
     onDelivery(failed, replay, failed).when(decideReplay(endpointId)).thenEvents(replay);
   });
 
-  it("a delivery cannot be replayed if it is unknown, is in progress or belongs to another endpoint", () => {
+  it("a delivery that is unknown, in progress or of another endpoint cannot be replayed", () => {
     onDelivery(failed, replay).when(decideReplay(endpointId)).thenRefused("delivery_not_replayable");
     onDelivery().when(decideReplay(endpointId)).thenRefused("delivery_not_replayable");
     onDelivery(failed).when(decideReplay("other")).thenRefused("delivery_not_replayable");

@@ -57,7 +57,7 @@ function patternsOf(schema: Schema): RegExp[] {
   return all.flatMap(({ pattern }) => (pattern instanceof RegExp ? [pattern] : []));
 }
 
-describe("texts that say what is wrong with a value", () => {
+describe("validation messages", () => {
   const patterned = roots
     .flatMap(([name, root]) => [...listSchemas(root, name)])
     .filter(([, schema]) => patternsOf(schema).length > 0);

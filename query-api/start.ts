@@ -57,7 +57,15 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const verifySession = createSessionVerifier(config);
   const tokenKeys = createTokenKeys(new URL(config.TOKEN_JWKS_URL), logger);
   const connect = (applicationName: string, size: number, statementTimeout = STATEMENT_TIMEOUT_MS) =>
-    createPool({ url: config.DATABASE_URL, applicationName, size, statementTimeout, logger });
+    createPool({
+      url: config.DATABASE_URL,
+      applicationName,
+      size,
+      statementTimeout,
+      preferIndexes: true,
+      genericPlans: true,
+      logger,
+    });
   const pool = connect("clinic-query-api", config.DATABASE_POOL_SIZE);
   // The rate limiter has its own pool, so that it does not wait for slow reads.
   const limiterPool = connect("clinic-query-api limits", LIMITER_POOL_SIZE, COUNT_TIMEOUT_MS);

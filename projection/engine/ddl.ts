@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { BEFORE_FIRST_EVENT, CHECKPOINT_NAME, READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
-import type { AnyReadModel } from "./read-model.ts";
+import type { AnyReadModel, ColumnType, Row } from "./read-model.ts";
 
 /** Returns the statements that create a schema of empty read models with indexes. */
 export function buildReadModelDdl(models: readonly AnyReadModel[], schema = READ_MODEL_SCHEMA): string {
@@ -53,26 +53,53 @@ export function buildIndexesDdl(models: readonly AnyReadModel[], schema: string)
 
 const fingerprints = new WeakMap<readonly AnyReadModel[], string>();
 
-/** Returns a hash of all table definitions. The hash shows whether the tables in a database belong to this release. */
+/**
+ * Returns a hash of all table definitions and of the JSON that the tables contain. The hash shows whether the tables in
+ * a database belong to this release.
+ */
 export function computeFingerprint(models: readonly AnyReadModel[]): string {
   const known = fingerprints.get(models);
   if (known !== undefined) return known;
-  const ddl = models.flatMap((model) => [buildTableDdl(model, "s"), ...buildModelIndexesDdl(model, "s")]);
-  const fingerprint = createHash("sha256").update(ddl.join("\n")).digest("hex");
+  const parts = models.flatMap((model) => [
+    buildTableDdl(model, "s"),
+    ...buildModelIndexesDdl(model, "s"),
+    ...Object.values(model.rendered ?? {}).map((render) => JSON.stringify(render(createExampleRow(model)))),
+  ]);
+  const fingerprint = createHash("sha256").update(parts.join("\n")).digest("hex");
   fingerprints.set(models, fingerprint);
   return fingerprint;
+}
+
+const EXAMPLE_VALUES: Record<ColumnType, unknown> = {
+  uuid: "00000000-0000-4000-8000-000000000000",
+  text: "text",
+  boolean: true,
+  integer: 1,
+  bigint: "1",
+  numeric: 1.5,
+  date: "2000-01-01",
+  time: "00:00:00",
+  timestamptz: "2000-01-01T00:00:00.000Z",
+  jsonb: {},
+};
+
+/** Creates a row with the same values in every release, so that a change of the rendered JSON changes the fingerprint. */
+function createExampleRow({ columns }: AnyReadModel): Row {
+  return Object.fromEntries(Object.entries(columns).map(([name, type]) => [name, EXAMPLE_VALUES[type]]));
 }
 
 function buildTableDdl(model: AnyReadModel, schema: string): string {
   const columns = Object.entries(model.columns).map(
     ([name, type]) => `${name} ${type}${model.nullable.includes(name) ? "" : " NOT NULL"}`,
   );
+  columns.push(...Object.keys(model.rendered ?? {}).map((name) => `${name} text NOT NULL`));
   return `CREATE TABLE ${schema}.${model.table} (${columns.join(", ")}, PRIMARY KEY (${model.primaryKey.join(", ")}))`;
 }
 
 function buildModelIndexesDdl(model: AnyReadModel, schema: string): string[] {
-  return model.indexes.map(
-    (columns, index) =>
-      `CREATE INDEX IF NOT EXISTS ${model.table}_${index + 1} ON ${schema}.${model.table} (${columns})`,
-  );
+  return model.indexes.map((index, position) => {
+    const { columns, where } = typeof index === "string" ? { columns: index } : index;
+    const ddl = `CREATE INDEX IF NOT EXISTS ${model.table}_${position + 1} ON ${schema}.${model.table} (${columns})`;
+    return where === undefined ? ddl : `${ddl} WHERE ${where}`;
+  });
 }

@@ -57,8 +57,13 @@ export interface ReadModel<
   /** Columns that may be null. All others are NOT NULL. */
   nullable: readonly (Nullable & keyof C)[];
   primaryKey: readonly (keyof C & string)[];
-  /** Column lists of the secondary indexes, in SQL. */
-  indexes: readonly string[];
+  /** Secondary indexes: the column list in SQL, and for a partial index the condition that selects its rows. */
+  indexes: readonly (string | { columns: string; where: string })[];
+  /**
+   * Text columns that contain JSON for API responses: the members of an object, without the braces. The engine renders
+   * the JSON when it writes the row. For a query, joining stored text takes a quarter of the time of building the JSON.
+   */
+  rendered?: { [column: string]: (row: RowOf<C, Nullable>) => object };
   /** True if the database role clinic_query cannot read the table, because the table holds encrypted secrets. */
   isHidden?: boolean;
   /** SQL condition for the rows that a reset of sandbox clinic `$1` deletes. Absent if a reset deletes no rows. */
@@ -79,7 +84,8 @@ export function defineReadModel<C extends Columns, Nullable extends string, Type
 }
 
 /** Read model with any row type and event types. */
-export interface AnyReadModel extends Omit<ReadModel, "key" | "on"> {
+export interface AnyReadModel extends Omit<ReadModel, "key" | "on" | "rendered"> {
+  rendered?: { [column: string]: (row: Row) => object };
   key(event: RecordedEvent): readonly string[];
   on: Partial<Record<CatalogEventType, (row: Row | undefined, event: RecordedEvent) => Row | undefined>>;
 }

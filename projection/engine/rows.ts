@@ -26,7 +26,9 @@ export async function upsertRows(
   rows: readonly Row[],
 ): Promise<void> {
   if (rows.length === 0) return;
-  const columns = Object.entries(model.columns);
+  const stored = Object.entries(model.columns);
+  const rendered = Object.entries(model.rendered ?? {});
+  const columns = [...stored, ...rendered.map(([name]) => [name, "text"] as const)];
   const names = columns.map(([name]) => name);
   const others = names.filter((name) => !model.primaryKey.includes(name));
   const set = others.map((name) => `${name} = excluded.${name}`).join(", ");
@@ -36,8 +38,16 @@ export async function upsertRows(
       SELECT ${columns.map(([name, type]) => `r.${name}::${type}`).join(", ")}
       FROM unnest(${columns.map((_, index) => `$${index + 1}::text[]`).join(", ")}) AS r (${names.join(", ")})
       ON CONFLICT (${model.primaryKey.join(", ")}) DO UPDATE SET ${set}`,
-    values: columns.map(([name, type]) => rows.map((row) => toText(row[name], type))),
+    values: [
+      ...stored.map(([name, type]) => rows.map((row) => toText(row[name], type))),
+      ...rendered.map(([, render]) => rows.map((row) => membersOf(render(row)))),
+    ],
   });
+}
+
+/** Returns the JSON of an object without its braces. */
+function membersOf(object: object): string {
+  return JSON.stringify(object).slice(1, -1);
 }
 
 export async function deleteRows(

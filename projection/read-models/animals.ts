@@ -20,6 +20,25 @@ export const animals = defineReadModel({
   nullable: ["breed", "sex", "birth_date", "weight_kg", "microchip"],
   primaryKey: ["animal_id"],
   indexes: [`customer_id, ${buildNameSortSql("name")}, animal_id`],
+  rendered: {
+    portal_json: (row) => ({
+      id: row.animal_id,
+      name: row.name,
+      species: row.species,
+      breed: row.breed,
+      sex: row.sex,
+      birthDate: row.birth_date,
+      weightKg: row.weight_kg,
+      microchip: row.microchip,
+      updatedAt: row.updated_at,
+    }),
+    appointment_json: (row) => ({
+      id: row.animal_id,
+      name: row.name,
+      species: row.species,
+      breed: row.breed,
+    }),
+  },
   sandboxCondition: (schema) =>
     `customer_id IN (SELECT customer_id FROM ${schema}.customer WHERE clinic_id = $1::uuid)`,
   key: (event) => [event.data.animalId],

@@ -55,6 +55,18 @@ export const appointments = defineReadModel({
   nullable: ["animal_id", "customer_id", "application_id", "reason", "notes"],
   primaryKey: ["appointment_id"],
   indexes: ["clinic_id, branch_id, scheduled_at, appointment_id", "clinic_id, scheduled_at, appointment_id"],
+  rendered: {
+    portal_json: (row) => ({
+      id: row.appointment_id,
+      scheduledAt: row.scheduled_at,
+      durationMinutes: row.duration_minutes,
+      reason: row.reason,
+      status: row.status,
+      notes: row.notes,
+      createdAt: row.created_at,
+      updatedAt: row.updated_at,
+    }),
+  },
   sandboxCondition: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.appointmentId],
   on: {

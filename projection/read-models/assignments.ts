@@ -13,7 +13,22 @@ export const assignments = defineReadModel({
   },
   nullable: [],
   primaryKey: ["assignment_id"],
-  indexes: ["appointment_id", "resource_id, allocation_start"],
+  indexes: ["appointment_id, allocation_start, assignment_id", "resource_id, allocation_start"],
+  rendered: {
+    availability_json: (row) => ({
+      id: row.assignment_id,
+      appointment_id: row.appointment_id,
+      resource_id: row.resource_id,
+      allocation_start: row.allocation_start,
+      allocation_end: row.allocation_end,
+      status: row.status,
+    }),
+    appointment_json: (row) => ({
+      allocationStart: row.allocation_start,
+      allocationEnd: row.allocation_end,
+      status: row.status,
+    }),
+  },
   sandboxCondition: (schema) =>
     `appointment_id IN (SELECT appointment_id FROM ${schema}.appointment WHERE clinic_id = $1::uuid)`,
   key: (event) => [event.data.assignmentId],

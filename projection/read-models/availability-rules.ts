@@ -17,6 +17,19 @@ export const availabilityRules = defineReadModel({
   nullable: ["valid_from", "valid_until", "recurrence"],
   primaryKey: ["rule_id"],
   indexes: ["resource_id, weekday, starts_at"],
+  rendered: {
+    availability_json: (row) => ({
+      id: row.rule_id,
+      resource_id: row.resource_id,
+      weekday: row.weekday,
+      starts_at: row.starts_at,
+      ends_at: row.ends_at,
+      valid_from: row.valid_from,
+      valid_until: row.valid_until,
+      rule_type: row.rule_type,
+      recurrence: row.recurrence,
+    }),
+  },
   sandboxCondition: (schema) =>
     `resource_id IN (SELECT resource_id FROM ${schema}.resource WHERE clinic_id = $1::uuid)`,
   key: (event) => [event.data.ruleId],

@@ -16,6 +16,18 @@ export const customers = defineReadModel({
   nullable: ["phone", "email", "city"],
   primaryKey: ["customer_id"],
   indexes: [`clinic_id, ${buildNameSortSql("full_name")}, customer_id`],
+  rendered: {
+    portal_json: (row) => ({
+      id: row.customer_id,
+      fullName: row.full_name,
+      phone: row.phone,
+      email: row.email,
+      city: row.city,
+      createdAt: row.created_at,
+      updatedAt: row.updated_at,
+    }),
+    appointment_json: (row) => ({ id: row.customer_id, fullName: row.full_name }),
+  },
   sandboxCondition: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.customerId],
   on: {

@@ -15,7 +15,17 @@ export const holds = defineReadModel({
   },
   nullable: ["resource_id"],
   primaryKey: ["hold_id"],
-  indexes: ["clinic_id, branch_id, starts_at"],
+  indexes: [{ columns: "clinic_id, branch_id, expires_at", where: "status = 'active'" }],
+  rendered: {
+    availability_json: (row) => ({
+      id: row.hold_id,
+      resource_id: row.resource_id,
+      starts_at: row.starts_at,
+      ends_at: row.ends_at,
+      expires_at: row.expires_at,
+      status: row.status,
+    }),
+  },
   key: (event) => [event.data.holdId],
   on: {
     HoldPlaced: (_, { data }) => ({

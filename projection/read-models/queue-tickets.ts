@@ -23,7 +23,29 @@ export const queueTickets = defineReadModel({
   },
   nullable: ["appointment_id", "visit_id", "animal_id", "estimated_wait_minutes", "called_at", "completed_at", "notes"],
   primaryKey: ["ticket_id"],
-  indexes: ["clinic_id, branch_id, status", "appointment_id"],
+  indexes: [
+    { columns: "clinic_id, branch_id", where: "status NOT IN ('completed', 'cancelled', 'no_show')" },
+    "appointment_id",
+  ],
+  rendered: {
+    portal_json: (row) => ({
+      id: row.ticket_id,
+      appointment_id: row.appointment_id,
+      visit_id: row.visit_id,
+      animal_id: row.animal_id,
+      ticket_number: row.ticket_number,
+      queue_date: row.queue_date,
+      arrival_type: row.arrival_type,
+      priority: row.priority,
+      status: row.status,
+      estimated_wait_minutes: row.estimated_wait_minutes,
+      checked_in_at: row.checked_in_at,
+      called_at: row.called_at,
+      completed_at: row.completed_at,
+      notes: row.notes,
+      updated_at: row.updated_at,
+    }),
+  },
   key: (event) => [event.data.ticketId],
   on: {
     QueueTicketIssued: (_, { data, metadata }) => ({

@@ -12,10 +12,24 @@ export const resources = defineReadModel({
     timezone: "text",
     status: "text",
     metadata: "jsonb",
+    /** Duration of the resource's longest allocation so far. A search for allocations in a window starts that much earlier. */
+    longest_allocation_seconds: "integer",
   },
   nullable: [],
   primaryKey: ["resource_id"],
   indexes: ["clinic_id, branch_id"],
+  rendered: {
+    availability_json: (row) => ({
+      id: row.resource_id,
+      resource_type: row.resource_type,
+      name: row.name,
+      capacity: row.capacity,
+      timezone: row.timezone,
+      status: row.status,
+      metadata: row.metadata,
+    }),
+    appointment_json: (row) => ({ id: row.resource_id, type: row.resource_type, name: row.name }),
+  },
   sandboxCondition: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.resourceId],
   on: {
@@ -29,7 +43,17 @@ export const resources = defineReadModel({
       timezone: data.timezone,
       status: "active",
       metadata: data.metadata,
+      longest_allocation_seconds: 0,
     }),
+    ResourceAllocated: (row, { data }) => {
+      const seconds = countSeconds(data.allocationStart, data.allocationEnd);
+      return row && seconds > row.longest_allocation_seconds ? { ...row, longest_allocation_seconds: seconds } : row;
+    },
     ResourceRetired: createUpdateHandler(() => ({ status: "retired" })),
   },
 });
+
+/** Returns the number of seconds between two RFC 3339 times, rounded up. */
+function countSeconds(start: string, end: string): number {
+  return Math.ceil((Date.parse(end) - Date.parse(start)) / 1_000);
+}

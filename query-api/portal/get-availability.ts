@@ -3,6 +3,7 @@ import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { calendarDate, instant, timeOfDay, timeWindow, uuid } from "../http/fields.ts";
 import { windowParameters } from "../http/parameters.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
+import { buildJsonArraySql } from "./json-sql.ts";
 import { defineOperation, envelope } from "./operation.ts";
 
 /** Maximum lengths of the lists. The lists have no pages, because a branch has fewer entries than this in 31 days. */
@@ -64,9 +65,19 @@ const rules = `SELECT t.* FROM resources r JOIN read_model.availability_rule t U
   ORDER BY t.resource_id, t.weekday, t.starts_at, t.rule_id
   LIMIT ${MAX_TIME_SPANS}`;
 
-/** Selects only allocated assignments, because released assignments do not occupy a resource. */
-const assignments = `SELECT g.* FROM resources r JOIN read_model.assignment g USING (resource_id)
-  WHERE g.allocation_start < $4::timestamptz AND g.allocation_end > $3::timestamptz AND g.status = 'allocated'
+/**
+ * Selects only allocated assignments, because released assignments do not occupy a resource. An assignment that overlaps
+ * the window starts at most the duration of the resource's longest allocation before the window. So the index on the
+ * start limits the search on both sides, however long the clinic's history is.
+ */
+const assignments = `SELECT g.* FROM resources r CROSS JOIN LATERAL (
+    SELECT * FROM read_model.assignment
+    WHERE assignment.resource_id = r.resource_id AND status = 'allocated'
+      AND allocation_start > $3::timestamptz - make_interval(secs => r.longest_allocation_seconds)
+      AND allocation_start < $4::timestamptz AND allocation_end > $3::timestamptz
+    ORDER BY allocation_start, assignment_id
+    LIMIT ${MAX_TIME_SPANS}
+  ) g
   ORDER BY g.allocation_start, g.assignment_id
   LIMIT ${MAX_TIME_SPANS}`;
 
@@ -93,25 +104,18 @@ export const getAvailability = defineOperation({
     holds: z.array(hold),
   }),
   sql: `WITH resources AS MATERIALIZED (${resources})
-  SELECT json_build_object(
-    'window', json_build_object('from', rfc3339($3::timestamptz), 'to', rfc3339($4::timestamptz),
+  SELECT concat(
+    '{"window":', json_build_object('from', rfc3339($3::timestamptz), 'to', rfc3339($4::timestamptz),
       'maximumDays', ${MAX_WINDOW_DAYS}),
-    'context', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id,
+    ',"context":', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id,
       'timezone', access.timezone),
-    'resources', coalesce((SELECT json_agg(json_build_object('id', r.resource_id,
-      'resource_type', r.resource_type, 'name', r.name, 'capacity', r.capacity, 'timezone', r.timezone,
-      'status', r.status, 'metadata', r.metadata) ORDER BY ${buildNameSortSql("r.name")}, r.resource_id) FROM resources r), '[]'),
-    'rules', coalesce((SELECT json_agg(json_build_object('id', t.rule_id, 'resource_id', t.resource_id,
-      'weekday', t.weekday, 'starts_at', t.starts_at, 'ends_at', t.ends_at, 'valid_from', t.valid_from,
-      'valid_until', t.valid_until, 'rule_type', t.rule_type, 'recurrence', t.recurrence)
-      ORDER BY t.resource_id, t.weekday, t.starts_at, t.rule_id) FROM (${rules}) t), '[]'),
-    'assignments', coalesce((SELECT json_agg(json_build_object('id', g.assignment_id,
-      'appointment_id', g.appointment_id, 'resource_id', g.resource_id,
-      'allocation_start', rfc3339(g.allocation_start), 'allocation_end', rfc3339(g.allocation_end),
-      'status', g.status) ORDER BY g.allocation_start, g.assignment_id) FROM (${assignments}) g), '[]'),
-    'holds', coalesce((SELECT json_agg(json_build_object('id', h.hold_id, 'resource_id', h.resource_id,
-      'starts_at', rfc3339(h.starts_at), 'ends_at', rfc3339(h.ends_at), 'expires_at', rfc3339(h.expires_at),
-      'status', h.status) ORDER BY h.starts_at, h.hold_id) FROM (${holds}) h), '[]'))`,
+    ',"resources":', (SELECT ${buildJsonArraySql("r.availability_json", `${buildNameSortSql("r.name")}, r.resource_id`)}
+      FROM resources r),
+    ',"rules":', (SELECT ${buildJsonArraySql("t.availability_json", "t.resource_id, t.weekday, t.starts_at, t.rule_id")}
+      FROM (${rules}) t),
+    ',"assignments":', (SELECT ${buildJsonArraySql("g.availability_json", "g.allocation_start, g.assignment_id")}
+      FROM (${assignments}) g),
+    ',"holds":', (SELECT ${buildJsonArraySql("h.availability_json", "h.starts_at, h.hold_id")} FROM (${holds}) h), '}')`,
   values({ from, to }, now) {
     const window = toTimeWindow({ from, to }, now);
     return [window.from, window.to];

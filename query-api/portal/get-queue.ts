@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
 import { calendarDate, instant, uuid } from "../http/fields.ts";
+import { buildJsonArraySql } from "./json-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
 /** Maximum length of each list. The lists have no pages, because a front desk has fewer entries than this per day. */
@@ -73,20 +74,15 @@ export const getQueue = defineOperation({
     legacyAppointmentQueue: z.array(queuedAppointment),
   }),
   sql: `WITH active AS MATERIALIZED (${activeTickets})
-  SELECT json_build_object(
-    'context', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id),
-    'tickets', coalesce((SELECT json_agg(json_build_object('id', t.ticket_id, 'appointment_id', t.appointment_id,
-      'visit_id', t.visit_id, 'animal_id', t.animal_id, 'ticket_number', t.ticket_number,
-      'queue_date', t.queue_date, 'arrival_type', t.arrival_type, 'priority', t.priority, 'status', t.status,
-      'estimated_wait_minutes', t.estimated_wait_minutes, 'checked_in_at', rfc3339(t.checked_in_at),
-      'called_at', rfc3339(t.called_at), 'completed_at', rfc3339(t.completed_at), 'notes', t.notes,
-      'updated_at', rfc3339(t.updated_at)) ORDER BY ${ticketOrder})
-      FROM (SELECT * FROM active ORDER BY ${ticketOrder} LIMIT ${MAX_ENTRIES}) t), '[]'),
-    'summary', (SELECT json_build_object('active', count(*),
+  SELECT concat(
+    '{"context":', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id),
+    ',"tickets":', (SELECT ${buildJsonArraySql("t.portal_json", ticketOrder)}
+      FROM (SELECT * FROM active ORDER BY ${ticketOrder} LIMIT ${MAX_ENTRIES}) t),
+    ',"summary":', (SELECT json_build_object('active', count(*),
       'waiting', count(*) FILTER (WHERE status = 'waiting'),
       'priority', count(*) FILTER (WHERE priority <> 'normal')) FROM active),
-    'legacyAppointmentQueue', coalesce((SELECT json_agg(json_build_object('id', a.appointment_id,
+    ',"legacyAppointmentQueue":', coalesce((SELECT json_agg(json_build_object('id', a.appointment_id,
       'animal_id', a.animal_id, 'scheduled_at', rfc3339(a.scheduled_at), 'duration_minutes', a.duration_minutes,
       'reason', a.reason, 'status', a.status) ORDER BY a.scheduled_at, a.appointment_id)
-      FROM (${appointmentsWithoutTicket}) a), '[]'))`,
+      FROM (${appointmentsWithoutTicket}) a), '[]'), '}')`,
 });

@@ -3,6 +3,7 @@ import { appointmentStatuses } from "../../shared/domain/appointment/appointment
 import { instant, timeWindow, uuid } from "../http/fields.ts";
 import { createLimitParameter, statusParameter, windowParameters } from "../http/parameters.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
+import { buildJsonArraySql, buildJsonObjectSql } from "./json-sql.ts";
 import { datedEnvelope, defineOperation, limitedPage } from "./operation.ts";
 
 const resource = z.strictObject({
@@ -36,9 +37,10 @@ const appointmentsInWindow = `SELECT * FROM read_model.appointment a
   ORDER BY a.scheduled_at, a.appointment_id
   LIMIT $6::integer`;
 
-const resources = `SELECT json_agg(json_build_object('id', g.resource_id, 'type', r.resource_type, 'name', r.name,
-    'allocationStart', rfc3339(g.allocation_start), 'allocationEnd', rfc3339(g.allocation_end),
-    'status', g.status) ORDER BY g.allocation_start, g.assignment_id)
+const resources = `SELECT ${buildJsonArraySql(
+  `coalesce(r.appointment_json, format('"id":"%s","type":null,"name":null', g.resource_id)) || ',' || g.appointment_json`,
+  "g.allocation_start, g.assignment_id",
+)}
   FROM read_model.assignment g
   LEFT JOIN read_model.resource r ON r.resource_id = g.resource_id AND r.clinic_id = a.clinic_id
   WHERE g.appointment_id = a.appointment_id`;
@@ -57,22 +59,17 @@ export const listAppointments = defineOperation({
     appointments: z.array(appointment),
     page: limitedPage,
   }),
-  sql: `SELECT json_build_object(
-    'context', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id),
-    'window', json_build_object('from', rfc3339($3::timestamptz), 'to', rfc3339($4::timestamptz),
+  sql: `SELECT concat(
+    '{"context":', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id),
+    ',"window":', json_build_object('from', rfc3339($3::timestamptz), 'to', rfc3339($4::timestamptz),
       'maximumDays', ${MAX_WINDOW_DAYS}),
-    'appointments', coalesce(json_agg(listed.document ORDER BY listed.scheduled_at, listed.appointment_id), '[]'),
-    'page', json_build_object('limit', $6::integer, 'returned', count(*)))
+    ',"appointments":', ${buildJsonArraySql("listed.members", "listed.scheduled_at, listed.appointment_id")},
+    ',"page":', json_build_object('limit', $6::integer, 'returned', count(*)), '}')
   FROM (
-    SELECT a.scheduled_at, a.appointment_id, json_build_object(
-      'id', a.appointment_id, 'scheduledAt', rfc3339(a.scheduled_at), 'durationMinutes', a.duration_minutes,
-      'reason', a.reason, 'status', a.status, 'notes', a.notes,
-      'createdAt', rfc3339(a.created_at), 'updatedAt', rfc3339(a.updated_at),
-      'animal', CASE WHEN n.animal_id IS NOT NULL THEN
-        json_build_object('id', n.animal_id, 'name', n.name, 'species', n.species, 'breed', n.breed) END,
-      'customer', CASE WHEN u.customer_id IS NOT NULL THEN
-        json_build_object('id', u.customer_id, 'fullName', u.full_name) END,
-      'resources', coalesce((${resources}), '[]')) AS document
+    SELECT a.scheduled_at, a.appointment_id, concat(a.portal_json,
+      ',"animal":', ${buildJsonObjectSql("n.appointment_json")},
+      ',"customer":', ${buildJsonObjectSql("u.appointment_json")},
+      ',"resources":', (${resources})) AS members
     FROM (${appointmentsInWindow}) a
     LEFT JOIN read_model.animal n ON n.animal_id = a.animal_id AND n.clinic_id = a.clinic_id
     LEFT JOIN read_model.customer u ON u.customer_id = a.customer_id AND u.clinic_id = a.clinic_id

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { calendarDate, instant, uuid } from "../http/fields.ts";
 import { createLimitParameter, offsetParameter } from "../http/parameters.ts";
+import { buildJsonArraySql } from "./json-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
 /** Maximum number of animals per customer in the list. */
@@ -30,9 +31,7 @@ const customer = z.strictObject({
   animals: z.array(animal),
 });
 
-const animals = `SELECT json_agg(json_build_object('id', n.animal_id, 'name', n.name, 'species', n.species,
-    'breed', n.breed, 'sex', n.sex, 'birthDate', n.birth_date, 'weightKg', n.weight_kg,
-    'microchip', n.microchip, 'updatedAt', rfc3339(n.updated_at)) ORDER BY ${buildNameSortSql("n.name")}, n.animal_id)
+const animals = `SELECT ${buildJsonArraySql("n.portal_json", `${buildNameSortSql("n.name")}, n.animal_id`)}
   FROM (SELECT * FROM read_model.animal
     WHERE animal.customer_id = u.customer_id AND animal.clinic_id = access.clinic_id
     ORDER BY ${buildNameSortSql("name")}, animal_id LIMIT ${MAX_ANIMALS}) n`;
@@ -52,13 +51,13 @@ export function listCustomerProjections(operatorName: string) {
       customers: z.array(customer),
       page: z.strictObject({ limit: z.int().min(1), offset: z.int().min(0), returned: z.int().min(0) }),
     }),
-    sql: `SELECT json_build_object(
-      'context', json_build_object('clinicId', access.clinic_id, 'identityOwner', $5::text),
-      'customers', coalesce(json_agg(json_build_object('id', u.customer_id, 'fullName', u.full_name,
-        'phone', u.phone, 'email', u.email, 'city', u.city, 'createdAt', rfc3339(u.created_at),
-        'updatedAt', rfc3339(u.updated_at), 'animals', coalesce((${animals}), '[]'))
-        ORDER BY ${buildNameSortSql("u.full_name")}, u.customer_id), '[]'),
-      'page', json_build_object('limit', $3::integer, 'offset', $4::integer, 'returned', count(*)))
+    sql: `SELECT concat(
+      '{"context":', json_build_object('clinicId', access.clinic_id, 'identityOwner', $5::text),
+      ',"customers":', ${buildJsonArraySql(
+        `u.portal_json || ',"animals":' || (${animals})`,
+        `${buildNameSortSql("u.full_name")}, u.customer_id`,
+      )},
+      ',"page":', json_build_object('limit', $3::integer, 'offset', $4::integer, 'returned', count(*)), '}')
     FROM (
       SELECT * FROM read_model.customer WHERE customer.clinic_id = access.clinic_id
       ORDER BY ${buildNameSortSql("full_name")}, customer_id

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { uuid } from "../../shared/domain/events/fields.ts";
 import { ApiError, createUnavailableError } from "../../shared/http/api-error.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
+import { LruMap } from "../../shared/runtime/lru.ts";
 import { extractAccessToken } from "./session-cookie.ts";
 
 export interface PortalSession {
@@ -30,13 +31,28 @@ export interface SessionSettings {
 /** Time limit for fetching the identity provider's public keys. */
 const KEY_FETCH_TIMEOUT_MS = 2_000;
 
+/** Maximum number of cached sessions. A browser sends the same cookie with every request. */
+const MAX_CACHED_SESSIONS = 2_000;
+
+/** Time after which a cached session is verified again, in case the identity provider has withdrawn its key. */
+const MAX_CACHE_AGE_MS = 60_000;
+
+interface CachedSession {
+  session: PortalSession;
+  /** Milliseconds since 1970. */
+  validUntil: number;
+}
+
 /** The role distinguishes a user's token from the anon and service-role keys, which the same provider signs. */
-const claims = z.object({ sub: uuid, role: z.literal("authenticated") });
+const claims = z.object({ sub: uuid, role: z.literal("authenticated"), exp: z.number() });
 
 /** @throws {ConfigError} if neither a secret nor public keys are configured */
 export function createSessionVerifier(settings: SessionSettings): SessionVerifier {
   const { algorithms, key } = createSessionKeys(settings);
-  return async (cookieHeader, now) => {
+  const cache = new LruMap<string, CachedSession>(MAX_CACHED_SESSIONS);
+  return async (cookieHeader = "", now) => {
+    const cached = cache.get(cookieHeader);
+    if (cached && now < cached.validUntil) return cached.session;
     const token = extractAccessToken(cookieHeader, settings.PORTAL_COOKIE_NAME);
     if (token === undefined) throw new ApiError(401, "authentication_required");
     try {
@@ -47,7 +63,10 @@ export function createSessionVerifier(settings: SessionSettings): SessionVerifie
         requiredClaims: ["exp", "sub"],
         currentDate: new Date(now),
       });
-      return { userId: claims.parse(payload).sub };
+      const { sub: userId, exp } = claims.parse(payload);
+      const session = { userId };
+      cache.set(cookieHeader, { session, validUntil: Math.min(exp * 1_000, now + MAX_CACHE_AGE_MS) });
+      return session;
     } catch (error) {
       if (error instanceof errors.JWTExpired) {
         throw new ApiError(401, "session_expired", { cause: error });

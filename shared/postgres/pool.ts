@@ -12,6 +12,8 @@ export interface PoolOptions {
    * table scans the grown table, until Postgres analyzes the table again.
    */
   preferIndexes?: boolean;
+  /** If true, Postgres plans a prepared statement once per connection. Otherwise it may plan it for each execution. */
+  genericPlans?: boolean;
   logger: Logger;
 }
 
@@ -44,7 +46,10 @@ export function createPool(options: PoolOptions): pg.Pool {
     statement_timeout: options.statementTimeout,
     query_timeout: options.statementTimeout + CLIENT_GRACE_MS,
     keepAlive: true,
-    ...(options.preferIndexes ? { options: "-c enable_seqscan=off" } : {}),
+    options: [
+      ...(options.preferIndexes ? ["-c enable_seqscan=off"] : []),
+      ...(options.genericPlans ? ["-c plan_cache_mode=force_generic_plan"] : []),
+    ].join(" "),
     types: typeParsers,
   });
   // If a connection breaks between two queries, the next query on the connection fails, and the pool drops the

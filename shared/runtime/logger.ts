@@ -3,8 +3,8 @@ import { LogOutput } from "./log-output.ts";
 
 export type { Logger } from "pino";
 
-/** Names of members whose values are redacted in log lines. */
-const REDACTED_MEMBERS = [
+/** Names of members whose values are redacted in log lines, on the top level and on two levels below. */
+const REDACTED_MEMBERS = new Set([
   "authorization",
   "cookie",
   "client_secret",
@@ -12,7 +12,8 @@ const REDACTED_MEMBERS = [
   "access_token",
   "secret",
   "password",
-];
+]);
+const MAX_REDACTED_DEPTH = 2;
 
 const STDOUT = 1;
 
@@ -35,16 +36,28 @@ export function createLogger(service: string, level: string): Logger {
       level,
       base: { service },
       timestamp: pino.stdTimeFunctions.isoTime,
-      formatters: { level: (label) => ({ level: label }) },
-      redact: {
-        paths: REDACTED_MEMBERS.flatMap((key) => [key, `*.${key}`, `*.*.${key}`]),
-        censor: "[redacted]",
-      },
+      // pino's own redaction with wildcards takes four times as long as everything else that a line costs.
+      formatters: { level: (label) => ({ level: label }), bindings: redact, log: redact },
       serializers: { error: describeError },
     },
     output,
   );
   return logger;
+}
+
+/** Copies the members of a log line, and replaces the values of members that are named like secrets. */
+function redact(members: Record<string, unknown>, depth = 0): Record<string, unknown> {
+  const redacted = Object.entries(members).map(([name, value]) => {
+    if (REDACTED_MEMBERS.has(name)) return [name, "[redacted]"];
+    return [name, depth < MAX_REDACTED_DEPTH && isPlainObject(value) ? redact(value, depth + 1) : value];
+  });
+  return Object.fromEntries(redacted);
+}
+
+function isPlainObject(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === null || prototype === Object.prototype;
 }
 
 /** Returns an error's message, or a replacement if the message may contain stored data. */

@@ -141,8 +141,8 @@ describe("a rebuild under traffic", () => {
     await pool.query(`UPDATE ${customer} SET full_name = 'Somebody Else' WHERE customer_id = $1`, [changed]);
     await pool.query(`DELETE FROM ${customer} WHERE customer_id = $1`, [missing]);
     await pool.query(
-      `INSERT INTO ${customer} SELECT $1, clinic_id, full_name, phone, email, city, created_at, updated_at
-       FROM ${customer} WHERE customer_id = $2`,
+      `INSERT INTO ${customer} SELECT $1, clinic_id, full_name, phone, email, city, created_at, updated_at,
+         portal_json, appointment_json FROM ${customer} WHERE customer_id = $2`,
       [extra, changed],
     );
     const found: Difference[] = [];

@@ -70,6 +70,20 @@ describe("portal session", () => {
     expect(expired).to.include({ status: 401, code: "session_expired" });
   });
 
+  it("the session verifier refuses a cached session after its expiry, and does not mix up the sessions of two users", async () => {
+    const verifier = createSessionVerifier(settings());
+    const exp = Math.floor(Date.now() / 1000) + 30;
+    const cookie = await provider.createCookie(await provider.createToken({ sub: userId, exp }));
+    const otherId = randomUUID();
+    const other = await provider.createCookie(await provider.createToken({ sub: otherId }));
+    for (let request = 0; request < 2; request += 1) {
+      expect(await verifier(cookie, Date.now())).to.deep.equal({ userId });
+      expect(await verifier(other, Date.now())).to.deep.equal({ userId: otherId });
+    }
+    const expired = await verifier(cookie, exp * 1000).catch((error: unknown) => error);
+    expect(expired).to.include({ status: 401, code: "session_expired" });
+  });
+
   describe("refuses with 401", () => {
     const invalidTokens: [string, () => Promise<string>][] = [
       ["the anon key", () => provider.createToken({ role: "anon" })],

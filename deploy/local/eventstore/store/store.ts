@@ -5,6 +5,8 @@
  * Only then are the events published to readers and the writes acknowledged. So no reader sees an event that a crash
  * could remove.
  */
+
+import { LruMap } from "../../../../shared/runtime/lru.ts";
 import { type LogLimits, MAX_CACHED_IDS, MAX_GROUP_BYTES } from "../model/limits.ts";
 import { LogDamagedError } from "../model/log-errors.ts";
 import { DEFAULT_LOG_OPTIONS, type LogOptions } from "../model/log-options.ts";
@@ -16,7 +18,6 @@ import type { CommittedLog } from "../storage/log-reader.ts";
 import { DecisionData } from "./decision-data.ts";
 import { GroupCommit, type WriteOutcome, type WriteRefusal } from "./group-commit.ts";
 import { openLogDirectory } from "./log-directory.ts";
-import { LruMap } from "./lru.ts";
 import { RecentEvents } from "./recent-events.ts";
 import { type CommittedState, StagedGroup, type StreamRevision, type WriteRequest } from "./staged-group.ts";
 

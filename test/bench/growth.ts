@@ -1,0 +1,130 @@
+/**
+ * Cost of each read as a clinic's history grows: the same branch with the same coming weeks, once with a short and once
+ * with a long history. Postgres counts the buffers (8 KiB pages) that a statement touches, so the result does not depend
+ * on the machine.
+ *
+ *     node --import tsx test/bench/growth.ts [appointments of the long history, default 500,000]
+ */
+import pg from "pg";
+import { partnerReads } from "../../query-api/partner/reads.ts";
+import { buildAuthorizedSql } from "../../query-api/portal/access-sql.ts";
+import { requirements } from "../../query-api/portal/authorization.ts";
+import { createPortalOperations } from "../../query-api/portal/operations.ts";
+import { openClinic } from "../support/clinics.ts";
+import { createReadModelDatabase } from "../support/read-models.ts";
+import { mochaGlobalTeardown } from "../support/stack.ts";
+import { fillClinic } from "./clinic-history.ts";
+
+const SHORT_HISTORY = 1_000;
+const LONG_HISTORY = Number(process.argv[2] ?? 500_000);
+const DAY_MS = 86_400_000;
+
+/** Executions after which Postgres may have replaced the custom plans of a prepared statement by a generic plan. */
+const WARM_UP = 8;
+
+interface Cost {
+  buffers: number;
+  milliseconds: number;
+}
+
+interface Statement {
+  name: string;
+  text: string;
+  values: readonly unknown[];
+}
+
+try {
+  const short = await measure(SHORT_HISTORY);
+  const long = await measure(LONG_HISTORY);
+  console.log(`\n${"read".padEnd(44)} buffers: ${SHORT_HISTORY} / ${LONG_HISTORY} appointments, ratio; ms`);
+  for (const [name, cost] of short) {
+    const grown = long.get(name) as Cost;
+    const ratio = (grown.buffers / cost.buffers).toFixed(2);
+    const times = `${cost.milliseconds.toFixed(2)} / ${grown.milliseconds.toFixed(2)} ms`;
+    console.log(`${name.padEnd(44)} ${cost.buffers} / ${grown.buffers}  ${ratio}  ${times}`);
+  }
+} finally {
+  await mochaGlobalTeardown();
+}
+
+/** Measures every read in a new database with a history of that many appointments. */
+async function measure(appointments: number): Promise<Map<string, Cost>> {
+  const database = await createReadModelDatabase();
+  const reader = new pg.Client({ connectionString: database.urls.query });
+  await reader.connect();
+  try {
+    const ids = await openClinic(database.given);
+    await fillClinic(database.admin, ids, appointments);
+    const costs = new Map<string, Cost>();
+    for (const statement of statements(ids)) costs.set(statement.name, await cost(reader, statement));
+    return costs;
+  } finally {
+    await reader.end();
+    await database.close();
+  }
+}
+
+/** Every read of both APIs, with the values of a usual request. */
+function* statements({
+  clinicId,
+  branchId,
+  userId,
+}: {
+  clinicId: string;
+  branchId: string;
+  userId: string;
+}): Iterable<Statement> {
+  const now = Date.now();
+  const at = new Date(now).toISOString();
+  const lastWeek = {
+    from: new Date(now - 9 * DAY_MS).toISOString(),
+    to: new Date(now - 2 * DAY_MS).toISOString(),
+  };
+  const usual = { limit: 50, offset: 0, status: null, includeInactive: true };
+  for (const operation of createPortalOperations({ operatorName: "Bench" })) {
+    const text = buildAuthorizedSql(requirements[operation.operationId], operation.sql);
+    const statement = (name: string, parameters: Record<string, unknown>) => ({
+      name,
+      text,
+      values: [userId, at, ...(operation.values?.({ ...usual, ...parameters }, now) ?? [])],
+    });
+    yield statement(operation.operationId, {});
+    if ("from" in (operation.parameters ?? {})) yield statement(`${operation.operationId}, last week`, lastWeek);
+    if ("offset" in (operation.parameters ?? {}))
+      yield statement(`${operation.operationId}, offset 50`, { offset: 50 });
+  }
+  for (const read of partnerReads) {
+    if (read.operationId !== "listPartnerAppointments") continue;
+    const state = {
+      clinicId,
+      branchId: null,
+      installation: { branchIds: null },
+      now,
+      applicationId: branchId,
+      environment: "production",
+    };
+    const values = read.values({ state, params: {}, parameters: usual, after: undefined } as never);
+    yield { name: read.operationId, text: read.sql, values };
+  }
+}
+
+/** Executes a prepared statement as often as the service does, then asks Postgres what one more execution touches. */
+async function cost(reader: pg.Client, { name, text, values }: Statement): Promise<Cost> {
+  const query = { name, text, values: [...values] };
+  for (let run = 0; run < WARM_UP; run += 1) {
+    const { rows } = await reader.query(query);
+    if (rows.length !== 1 || rows[0].refusal !== null) throw new Error(`${name}: ${JSON.stringify(rows)}`);
+  }
+  const literals = values.map((value) =>
+    value === null || value === undefined
+      ? "NULL"
+      : typeof value === "number" || typeof value === "boolean"
+        ? String(value)
+        : pg.escapeLiteral(String(value)),
+  );
+  const { rows } = await reader.query(
+    `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE ${pg.escapeIdentifier(name)} (${literals.join(", ")})`,
+  );
+  const [{ Plan: plan, "Execution Time": milliseconds }] = rows[0]["QUERY PLAN"];
+  return { buffers: plan["Shared Hit Blocks"] + plan["Shared Read Blocks"], milliseconds };
+}

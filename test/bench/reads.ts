@@ -1,0 +1,124 @@
+/**
+ * Portal reads per second, as a ratio to a bare Koa server that verifies the same session and sends a stored document of
+ * the same size, measured in the same run.
+ *
+ *     node --import tsx test/bench/reads.ts [appointments in the clinic's history, default 50,000]
+ */
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import pg from "pg";
+import { openClinic } from "../support/clinics.ts";
+import { startIdentityProvider } from "../support/portal.ts";
+import { createReadModelDatabase } from "../support/read-models.ts";
+import { mochaGlobalTeardown, testServers } from "../support/stack.ts";
+import { fillClinic } from "./clinic-history.ts";
+import { type LoadResult, measureLoad } from "./load.ts";
+
+const HISTORY = Number(process.argv[2] ?? 50_000);
+
+const PATHS = [
+  "/api/v1/clinic/context",
+  "/api/v1/branches",
+  "/api/v1/clinics",
+  "/api/v1/services",
+  "/api/v1/staff",
+  "/api/v1/customers",
+  "/api/v1/appointments?limit=50",
+  "/api/v1/availability",
+  "/api/v1/queue",
+];
+
+const children: { kill(): void }[] = [];
+const [database, provider, servers] = await Promise.all([
+  createReadModelDatabase(),
+  startIdentityProvider(),
+  testServers(),
+]);
+try {
+  const ids = await openClinic(database.given);
+  await fillClinic(database.admin, ids, HISTORY);
+  const headers = { cookie: await provider.createSessionCookie(ids.userId) };
+  const service = await startService();
+  const reference = await startReference();
+  const postgres = servers.components.postgres.pid;
+  const pids = (pid: number) => ({ node: [pid], ...(postgres !== undefined && { postgres: [postgres] }) });
+  console.log("read | ours/s | reference/s | ratio | p50 | p99 | CPU µs node + postgres | reference's");
+  for (const path of PATHS) {
+    const document = await (await fetch(service.origin + path, { headers })).text();
+    await store(path.split("?")[0] ?? "", document);
+    const measure = ({ origin, pid }: Server) => measureLoad({ origin, path, headers, pids: pids(pid) });
+    // A machine is not equally fast at all times, so the reference runs before and after.
+    const before = await measure(reference);
+    const ours = await measure(service);
+    const after = await measure(reference);
+    print(path, ours, before, after);
+  }
+} finally {
+  for (const child of children) child.kill();
+  await provider.close();
+  await database.close();
+  await mochaGlobalTeardown();
+}
+
+function print(path: string, ours: LoadResult, before: LoadResult, after: LoadResult): void {
+  const reference = (before.perSecond + after.perSecond) / 2;
+  const cpu = ({ cpu: { node, postgres } }: LoadResult) => `${node?.toFixed(0)} + ${postgres?.toFixed(0)}`;
+  const columns = [
+    `${path} (${ours.bytes} B)`,
+    ours.perSecond.toFixed(0),
+    reference.toFixed(0),
+    (ours.perSecond / reference).toFixed(2),
+    ours.p50.toFixed(1),
+    ours.p99.toFixed(1),
+    cpu(ours),
+    cpu(after),
+  ];
+  console.log(columns.join(" | "));
+}
+
+interface Server {
+  origin: string;
+  pid: number;
+}
+
+async function startService(): Promise<Server> {
+  return start(new URL("./query-api-process.ts", import.meta.url), {
+    PORT: "0",
+    LOG_LEVEL: "info",
+    DATABASE_URL: database.urls.query,
+    OPERATOR_NAME: "Bench",
+    PORTAL_COOKIE_NAME: provider.cookieName,
+    PORTAL_JWT_ISSUER: provider.issuer,
+    PORTAL_JWT_SECRET: provider.secret,
+    TOKEN_ISSUER: "http://127.0.0.1",
+    TOKEN_JWKS_URL: "http://127.0.0.1:1/jwks.json",
+  });
+}
+
+async function startReference(): Promise<Server> {
+  const { secret, issuer, cookieName } = provider;
+  const settings = JSON.stringify({ databaseUrl: database.urls.projection, secret, issuer, cookieName });
+  return start(new URL("./reference-server.ts", import.meta.url), {}, [settings]);
+}
+
+async function start(entry: URL, env: Record<string, string>, args: string[] = []): Promise<Server> {
+  const child = fork(entry, args, {
+    execArgv: ["--import=tsx"],
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+  children.push(child);
+  const [port] = (await once(child, "message")) as [number];
+  return { origin: `http://127.0.0.1:${port}`, pid: child.pid as number };
+}
+
+async function store(path: string, body: string): Promise<void> {
+  const client = new pg.Client({ connectionString: database.urls.projection });
+  await client.connect();
+  await client.query("CREATE TABLE IF NOT EXISTS reference_document (path text PRIMARY KEY, body text NOT NULL)");
+  await client.query("INSERT INTO reference_document VALUES ($1, $2) ON CONFLICT (path) DO UPDATE SET body = $2", [
+    path,
+    body,
+  ]);
+  await client.end();
+}

@@ -1,0 +1,45 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { computeFingerprint } from "../../../projection/engine/ddl.ts";
+import type { AnyReadModel } from "../../../projection/engine/read-model.ts";
+import { readModels } from "../../../projection/read-models/all.ts";
+import { customers } from "../../../projection/read-models/customers.ts";
+import { customerRegistered } from "../../support/clinics.ts";
+import { createReadModelDatabase, type ReadModelDatabase } from "../../support/read-models.ts";
+
+describe("rendered columns", () => {
+  let database: ReadModelDatabase;
+
+  before(async () => {
+    database = await createReadModelDatabase();
+  });
+
+  after(() => database.close());
+
+  async function rendered(customerId: string): Promise<unknown> {
+    const { rows } = await database.admin.query(
+      "SELECT appointment_json FROM read_model.customer WHERE customer_id = $1",
+      [customerId],
+    );
+    return JSON.parse(`{${rows[0].appointment_json}}`);
+  }
+
+  it("a rendered column follows every change of its row", async () => {
+    const [clinicId, id] = [randomUUID(), randomUUID()];
+    await database.given(customerRegistered(clinicId, id, { fullName: 'Ada "Ash" Yılmaz' }));
+    expect(await rendered(id)).to.deep.equal({ id, fullName: 'Ada "Ash" Yılmaz' });
+    const details = { fullName: "Ada Öz", phone: null, email: null, city: null };
+    await database.given({ type: "CustomerDetailsChanged", data: { customerId: id, ...details } });
+    expect(await rendered(id)).to.deep.equal({ id, fullName: "Ada Öz" });
+  });
+
+  it("a release that renders other JSON has another fingerprint of its read models", () => {
+    const changed: AnyReadModel[] = readModels.map((model) =>
+      model.table === customers.table
+        ? { ...model, rendered: { ...model.rendered, appointment_json: () => ({ id: "another form" }) } }
+        : model,
+    );
+    expect(computeFingerprint(changed)).to.not.equal(computeFingerprint(readModels));
+    expect(computeFingerprint([...readModels])).to.equal(computeFingerprint(readModels));
+  });
+});

@@ -12,8 +12,8 @@ import { splitFiles } from "./support/split-files.ts";
 
 const bin = (name: string) => path.join(PROJECT, "node_modules", ".bin", name);
 
-/** Number of mocha processes. More processes than cores are faster, because many tests wait for servers. */
-const MOCHA_PROCESSES = Math.min(2, os.availableParallelism()) + 2;
+/** Number of mocha processes: one more than the number of cores, because many tests wait for servers. */
+const MOCHA_PROCESSES = Math.min(2, os.availableParallelism()) + 1;
 
 /** Defines a mocha process. Its output goes to the terminal, or to a file that is printed when all processes have ended. */
 interface MochaRun {

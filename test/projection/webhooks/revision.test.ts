@@ -5,6 +5,7 @@ import { getEventStream } from "../../../projection/relay/event-stream.ts";
 import { type RelayMessage, relayMessage } from "../../../projection/relay/message.ts";
 import { webhookBodies } from "../../../query-api/docs/webhooks.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type World } from "./world.ts";
 
@@ -115,9 +116,14 @@ describe("the appointment's revision in webhooks", () => {
     expect(relayMessage.parse(message)).to.deep.include({ body, onlyEndpointId: null });
     const { prefix } = getEventStream(world.databaseUrl);
     const nats = await connect({ servers: world.natsUrl });
-    await nats
-      .jetstream()
-      .publish(`${prefix}.production.appointment.created`, JSONCodec().encode(message as RelayMessage));
+    const published = JSONCodec().encode(message as RelayMessage);
+    // The webhooks role may not have created the stream yet.
+    await eventually("the stream accepts the message", () =>
+      nats
+        .jetstream()
+        .publish(`${prefix}.production.appointment.created`, published)
+        .catch(() => undefined),
+    );
     await nats.close();
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
     expect(receiver.requests.map(({ body: sent }) => sent)).to.deep.equal([JSON.stringify(body)]);

@@ -92,7 +92,8 @@ describe("rate limiter under a burst", function () {
     expect({ passed, unavailable }).to.deep.equal({ passed: 0, unavailable: REQUEST_COUNT });
     // Each request waits for the previous batch, for its own batch, and for the probe that detects an outage.
     expect(performance.now() - started, "a limit that a busy machine can meet").to.be.below(10_000);
-    expect((await burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT })).passed).to.equal(LIMIT);
+    await eventually("requests of the key are counted again", () => both[0]!.count(key, LIMIT).catch(() => undefined));
+    expect((await burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT })).passed).to.equal(LIMIT - 1);
   });
 
   it("while Postgres refuses connections, each process permits a share of the remaining requests", async () => {

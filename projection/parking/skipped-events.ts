@@ -38,7 +38,7 @@ type FirstSkippedEvent = Pick<SkippedEvents, "revision" | "position">;
 /** Streams to skip, each with its first skipped event. */
 export type StreamsToSkip = ReadonlyMap<string, FirstSkippedEvent>;
 
-/** Data about the parked streams that a projection run needs. */
+/** The data that a projection run needs about the parked streams. */
 export interface ParkedStreams {
   streams: StreamsToSkip;
   /** Revision of the last parking event that is reflected in `streams`. */

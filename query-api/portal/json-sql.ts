@@ -1,8 +1,8 @@
 /**
- * Returns SQL for a JSON array of objects, as an aggregate.
+ * Returns an SQL aggregate expression that builds a JSON array of objects.
  *
- * @param members SQL for the text of one object's members, without braces
- * @param order SQL of the order
+ * @param members SQL expression for one object's members as text, without braces
+ * @param order ORDER BY expression of the array
  */
 export function buildJsonArraySql(members: string, order: string): string {
   return `concat('[', string_agg('{' || ${members} || '}', ',' ORDER BY ${order}), ']')`;

@@ -4,7 +4,7 @@ import { createPartnerWorld, sendRequest, startTestCommand, type TestCommand } f
 import { expectRefusal, type RawResponse, sendRaw } from "../support/raw-http.ts";
 import { serveCommandApp } from "./partner-api/command-app.ts";
 
-/** Number of incomplete token requests, below the rate limit of one address. */
+/** Number of incomplete token requests to send. It is lower than the rate limit of one address. */
 const REQUEST_COUNT = 500;
 
 /** Time limits that are shorter than the service's 20 s, but much longer than one POST /appointments takes. */

@@ -146,7 +146,7 @@ describe("append", function () {
     expect((read!.event!.data as { text: string }).text).to.equal(text);
   });
 
-  it("an append that is too large is refused, even in several messages, and later appends succeed", async () => {
+  it("an oversized append is refused, even if it is split across several messages, and later appends succeed", async () => {
     const stream = createStreamName();
     const big = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
     const error = await getRejection(client.appendToStream(stream, big));

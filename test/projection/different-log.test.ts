@@ -157,7 +157,7 @@ describe("a projection whose database was built from another log", function () {
     expect((await verify()).out).to.match(/: 0 differ$/m);
   });
 
-  it("roles stop if the log is unrelated, and continue after an operator runs `adopt`", async () => {
+  it("roles stop if the log is unrelated to the database, and continue after an operator runs `adopt`", async () => {
     await delivered((await appointment()).eventId);
     await isReady();
     await replaceLog((files) => rm(files, { recursive: true }));

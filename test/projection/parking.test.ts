@@ -183,7 +183,7 @@ describe("a stream with an event that projectors cannot process", function () {
     expect((await readParkedStreams(world.log)).streams.size).to.equal(1);
   });
 
-  it("after `resume`, a fixed release processes all events of the parked stream in order", async () => {
+  it("after `resume`, a release with the bug fix processes all events of the parked stream in order", async () => {
     expect((await errorOf(findParkedStream(world, 1n)))?.message).to.equal("No stream is parked at position 1.");
     const { code, out, err } = await world.cli("resume", `${stoppedAt}`, "--reason", "Mended");
     expect(code, err).to.equal(0);

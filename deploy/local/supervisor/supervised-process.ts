@@ -146,7 +146,7 @@ class SupervisedProcess implements Component {
     this.#pendingRestart = this.#restart(this.#runSignal);
   }
 
-  /** Tries to start the process until it is ready or the signal is aborted. */
+  /** Retries starting the process until the process is ready or the signal is aborted. */
   async #restart(runSignal: AbortSignal): Promise<void> {
     const { log } = this.#context;
     while (!runSignal.aborted) {

@@ -18,8 +18,7 @@ const upcasters: Partial<Record<CatalogEventType, readonly Upcast[]>> = {
     (data) => ({ passedOverBy: "all", ...data }),
   ],
   SandboxReset: [
-    // Fixture events inside a reset have no schema version. Inside a reset of version 1, all fixture events have
-    // version 1.
+    // Fixture events inside a reset have no schema version of their own. In a reset of version 1, all of them have version 1.
     (data) => ({
       ...data,
       facts: Array.isArray(data.facts) ? data.facts.map(upcastFact) : data.facts,

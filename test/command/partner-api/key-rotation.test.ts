@@ -37,7 +37,7 @@ describe("rotation of the token signing keys", () => {
     command = await startTestCommand({ PORT: port, TOKEN_SIGNING_KEYS });
     return command;
   }
-  /** Creates the verifier of another process, with its own cache of the published keys. */
+  /** Creates a second verifier with its own cache of the published keys, as another process would have. */
   function createRemoteVerifier() {
     const url = new URL(`http://127.0.0.1:${port}/.well-known/jwks.json`);
     const age = { maxAgeMs: KEY_CACHE_MS, cooldownMs: 0 };

@@ -39,7 +39,7 @@ describe("the limits of the embedded log", function () {
     });
   }
 
-  it("a log with the maximum number of events accepts retries, and still reports wrong revisions", async () => {
+  it("a full log accepts retries, and still rejects appends with a wrong expected revision", async () => {
     const store = await openStore(dir, { limits: { ...LIMITS, events: 50, streams: 20 } });
     const stored = { ...createAppend("note-0", ["stored"]), expectedRevision: -1 };
     expect((await submit(store, stored)).outcome).to.equal("written");

@@ -102,7 +102,7 @@ describe("random damage of the embedded log's files", function () {
   });
   after(() => remove());
 
-  it(`a log with random damage does not start or has all acknowledged events (seed ${SEED})`, async () => {
+  it(`a randomly damaged log either refuses to start or contains all acknowledged events (seed ${SEED})`, async () => {
     const random = createRandom(SEED);
     let refused = 0;
     for (let trial = 0; trial < START_TRIALS; trial += 1) {

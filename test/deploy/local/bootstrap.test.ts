@@ -78,7 +78,7 @@ describe("bootstrap", () => {
     expect(clone.installs()).to.equal(1);
   });
 
-  it("bootstrap takes over the lock of a killed installation", () => {
+  it("bootstrap takes over the lock of an install process that was killed", () => {
     const clone = makeClone("");
     clone.write(".local/install.lock", "999999 long-ago:1\n");
     expect(clone.run().status).to.equal(0);

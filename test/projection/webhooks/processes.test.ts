@@ -163,7 +163,7 @@ describe("webhooks in several processes", () => {
       },
       60_000,
     );
-    // A webhook may arrive twice only if one of its attempts has no recorded success.
+    // A webhook may arrive twice only if the success of one attempt was not recorded.
     const { rows } = await world.pool.query<{ unfinished: number }>(
       "SELECT count(*)::integer AS unfinished FROM webhooks.attempt WHERE duration_ms IS NULL OR error IS NOT NULL",
     );

@@ -59,7 +59,7 @@ describe("the replay of a deleted delivery", () => {
     expect(listAcceptingLibraries(endpoint.secret, requests.at(-1)!)).to.deep.equal(webhookLibraryNames);
   });
 
-  it("if the service is connected to a different log, a replay of a deleted delivery fails without an expiry", async () => {
+  it("if the service is connected to a different log, the replay of a deleted delivery fails, and the delivery does not expire", async () => {
     const { endpointId, clinicId } = await world.registerEndpoint(receiver.url);
     const deliveryId = randomUUID();
     const log = { ...world.log, read: async () => [{ id: requestId, type: REQUESTED, data: {} }] as never[] };

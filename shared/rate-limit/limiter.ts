@@ -6,21 +6,8 @@ import type { Logger } from "../runtime/logger.ts";
 import { withTimeout } from "../runtime/timeout.ts";
 import { Outage } from "./outage.ts";
 import { registerProcess } from "./processes.ts";
-import { addRequests } from "./shared-counter.ts";
+import { addRequests, type Count } from "./shared-counter.ts";
 import { type Window, Windows } from "./windows.ts";
-
-/** Count of the requests in a window. */
-export interface Count {
-  /** Number of requests in the window, including the counted request. Above the limit, the request is refused. */
-  used: number;
-  /**
-   * End of the window by the clock of Postgres, in milliseconds since 1970. All requests in a window have the same
-   * value.
-   */
-  endsAt: number;
-  /** Time until the end of the window. Milliseconds. */
-  endsIn: number;
-}
 
 /** Counts requests by key in time windows. The first request of a key starts a window. */
 export interface RateLimiter {

@@ -1,5 +1,17 @@
 import type pg from "pg";
-import type { Count } from "./limiter.ts";
+
+/** Count of the requests in a window. */
+export interface Count {
+  /** Number of requests in the window, including the counted request. Above the limit, the request is refused. */
+  used: number;
+  /**
+   * End of the window by the clock of Postgres, in milliseconds since 1970. All requests in a window have the same
+   * value.
+   */
+  endsAt: number;
+  /** Time until the end of the window. Milliseconds. */
+  endsIn: number;
+}
 
 export interface CounterAddition {
   key: string;

@@ -1,7 +1,8 @@
 import type pg from "pg";
 import { pino } from "pino";
 import { createPool } from "../../../shared/postgres/pool.ts";
-import { type Count, createRateLimiter, type RateLimiter } from "../../../shared/rate-limit/limiter.ts";
+import { createRateLimiter, type RateLimiter } from "../../../shared/rate-limit/limiter.ts";
+import type { Count } from "../../../shared/rate-limit/shared-counter.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import type { TestDatabase } from "../../support/stack.ts";
 

@@ -27,7 +27,8 @@ const NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
 
 /**
  * Statement that counts requests. If the window has ended, the statement starts a new window. If the row is missing,
- * the statement continues the caller's last known window.
+ * the statement continues the caller's last known window. A statement that waited for another one began before the
+ * window, so the time until the end is limited to the length of the window.
  */
 const ADD_STATEMENT = {
   name: "count requests",
@@ -37,7 +38,7 @@ const ADD_STATEMENT = {
     ON CONFLICT (key) DO UPDATE SET
       points = CASE WHEN counter.expire > ${NOW_MS} THEN counter.points + $3 ELSE $3 END,
       expire = CASE WHEN counter.expire > ${NOW_MS} THEN counter.expire ELSE ${NOW_MS} + $5 END
-    RETURNING points AS used, expire::float8 AS "endsAt", (expire - ${NOW_MS})::float8 AS "endsIn"`,
+    RETURNING points AS used, expire::float8 AS "endsAt", least(expire - ${NOW_MS}, $5::bigint)::float8 AS "endsIn"`,
 };
 
 /**

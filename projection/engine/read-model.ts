@@ -61,7 +61,7 @@ export interface ReadModel<
   indexes: readonly (string | { columns: string; where: string })[];
   /**
    * Text columns that contain JSON for API responses: the members of an object, without the braces. The engine renders
-   * the JSON when it writes the row. For a query, joining stored text takes a quarter of the time of building the JSON.
+   * the JSON when it writes the row. For a query, joining stored text is cheaper than building the JSON.
    */
   rendered?: { [column: string]: (row: RowOf<C, Nullable>) => object };
   /** True if the database role clinic_query cannot read the table, because the table holds encrypted secrets. */

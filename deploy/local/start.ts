@@ -14,8 +14,8 @@ import { type DemoAccess, writeStackFile } from "./stack/stack-file.ts";
 import type { Component } from "./supervisor/component.ts";
 
 /**
- * Standard output. If it is redirected to a file on a full disk, lines are lost. The lost lines are counted, and their
- * number is reported later.
+ * Standard output. If it is redirected to a file on a full disk, lines are lost. The number of lost lines is reported
+ * later.
  */
 const output = new LogOutput(1, (lost, since) =>
   print(`${lost} lines of output were lost since ${since.toISOString()} because they could not be written.`),
@@ -23,7 +23,8 @@ const output = new LogOutput(1, (lost, since) =>
 const print = (text: string) => output.write(`${text}\n`);
 
 /**
- * Milliseconds in which several signals count as one. Ctrl-C, or the death of the bootstrap, can cause several signals.
+ * Signals within this many milliseconds of the first signal count as one. Ctrl-C can cause several signals, and so can
+ * the death of the bootstrap.
  */
 const REPEATED_SIGNAL_WINDOW_MS = 500;
 

@@ -13,7 +13,7 @@ const SPECIES = {
   bird: { breeds: ["Budgerigar", "Cockatiel"], weight: [0.03, 0.12] },
 } as const;
 
-/** Species to choose from. Species that occur several times are chosen more often. */
+/** Species to choose from. A species that is listed several times is chosen more often. */
 const WEIGHTED_SPECIES = ["dog", "dog", "dog", "dog", "cat", "cat", "cat", "cat", "rabbit", "bird"] as const;
 
 const ANIMAL_NAMES =
@@ -24,7 +24,7 @@ export interface DemoAnimal {
   customerId: string;
 }
 
-/** Returns the animals of a clinic. Every second customer has two animals, all other customers have one. */
+/** Returns the animals of a clinic. Every second customer has two animals. All other customers have one. */
 export function listAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "customers">): DemoAnimal[] {
   return Array.from({ length: customers }, (_, customer) =>
     Array.from({ length: 1 + (customer % 2) }, (_, animal) => ({
@@ -34,7 +34,7 @@ export function listAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "cust
   ).flat();
 }
 
-/** Registers the customers and their animals, at times within the last year. */
+/** Registers the customers and their animals. The registration times are within the last year. */
 export function registerCustomers(clinic: DemoClinic, now: number): Chain[] {
   const animals = listAnimals(clinic);
   return Array.from({ length: clinic.customers }, (_, index) => {

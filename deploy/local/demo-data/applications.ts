@@ -16,16 +16,16 @@ export interface DemoApplication {
   name: string;
   environment: Environment;
   clinic: DemoClinic;
-  /** Membership of the administrator who approves the installation. */
+  /** Id of the clinic owner's membership, which approves the installation. */
   approver: string;
 }
 
 const [lindenhof] = demoClinics;
-if (!lindenhof) throw new Error("the demo data has no clinic");
+if (!lindenhof) throw new Error("The demo data has no clinic.");
 
 const sandboxApplication = deriveDemoId("application", "sandbox");
 
-/** Clinic of the sandbox application, with the profile of a demo clinic. */
+/** Clinic of the sandbox application. All values that are not set here come from a demo clinic. */
 export const sandboxClinic: DemoClinic = {
   ...lindenhof,
   id: deriveSandboxClinicId(sandboxApplication),
@@ -51,7 +51,7 @@ export const demoApplications: DemoApplication[] = [
   },
 ];
 
-/** Returns the id of the animal in the application's example requests. */
+/** Returns the id of the animal that the application's example requests use. */
 export function findExampleAnimal({ id, environment, clinic }: DemoApplication): string {
   if (environment === "sandbox") return deriveSandboxEntityId(id, "animal", "Biscuit");
   const [animal] = listAnimals(clinic);

@@ -15,8 +15,8 @@ import { addDays, DAY_MS, fromLocalTime, MINUTE_MS, toLocalDate } from "./time.t
 import type { DemoAppointment } from "./week.ts";
 
 /**
- * Issues a queue ticket if the appointment is today and has at least the status `waiting`. The ticket's status matches
- * the appointment's status.
+ * Issues a queue ticket if the appointment is today and has the status `waiting`, `in_consultation` or `completed`. The
+ * ticket's status matches the appointment's status.
  */
 export function addTicket(appointment: DemoAppointment, now: number): Chain {
   const { id: appointmentId, clinic, branchId, animalId, date, status, indexInDay } = appointment;
@@ -54,7 +54,7 @@ export function addWalkIns(clinic: DemoClinic, now: number): Chain[] {
   });
 }
 
-/** Places two holds per branch on a room for tomorrow, and releases the second hold. Holds are valid for a week. */
+/** Places two holds on a room of each branch for tomorrow, and releases the second hold. Holds expire in a week. */
 export function addHolds(clinic: DemoClinic, now: number): Chain[] {
   const { id: clinicId, timezone } = clinic;
   const tomorrow = addDays(toLocalDate(timezone, now), 1);

@@ -29,7 +29,7 @@ export interface DemoUser {
   clinic: DemoClinic;
 }
 
-/** Returns a portal user of the clinic for each role. */
+/** Returns the clinic's portal users, one for each role. */
 export function createDemoUsers(clinic: DemoClinic): DemoUser[] {
   return (Object.keys(PERMISSIONS) as Role[]).map((role, index) => ({
     id: deriveDemoId(clinic.slug, "user", role),

@@ -3,9 +3,8 @@ import { SignJWT } from "jose";
 const SESSION_SECONDS = 7 * 86_400;
 
 /**
- * Returns the Cookie header of a signed-in portal user. The session is valid for seven days. The cookie has the format
- * of
- * @supabase/ssr: `base64-`, followed by the session's JSON as base64url.
+ * Returns the Cookie header of a signed-in portal user. The session is valid for seven days. The package
+ * `@supabase/ssr` defines the format of the cookie: `base64-`, followed by the session's JSON as base64url.
  *
  * @param now milliseconds since 1970
  */

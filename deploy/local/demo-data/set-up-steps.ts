@@ -43,8 +43,8 @@ export function setUpClinic(clinic: DemoClinic, now: number): Chain {
 }
 
 /**
- * Suspends the clinic if the demo data define it as suspended. This step runs after the clinic's other steps. The time
- * of the event is one day ago.
+ * Suspends the clinic if its demo status is `suspended`. The event is one day old. This step runs after the steps that
+ * add the clinic's data.
  */
 export function suspendDemoClinic({ id: clinicId, slug, status }: DemoClinic, now: number): Chain {
   if (status !== "suspended") return [];

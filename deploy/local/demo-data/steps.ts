@@ -74,6 +74,6 @@ async function runStep(log: EventLog, { name, at, run }: Step): Promise<void> {
     });
   } catch (error) {
     if (!(error instanceof AlreadyAppliedError))
-      throw new Error(`Demo data, step "${name}": ${String(error)}`, { cause: error });
+      throw new Error(`Demo data step "${name}" failed: ${String(error)}`, { cause: error });
   }
 }

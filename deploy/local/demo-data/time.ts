@@ -25,12 +25,12 @@ export function getWeekday(date: string): number {
  */
 export function fromLocalTime(timeZone: string, date: string, time: string): number {
   const asUtc = Date.parse(`${date}T${time}:00Z`);
-  // If daylight saving time changes between the estimate and the result, only the second offset is correct.
+  // Near a change to or from daylight saving time, the first offset can be wrong, so it only gives an estimate.
   const estimate = asUtc - getUtcOffset(timeZone, asUtc);
   return asUtc - getUtcOffset(timeZone, estimate);
 }
 
-/** Returns the offset from UTC in milliseconds that a time zone has at the given time. */
+/** Returns a time zone's offset from UTC at the given time, in milliseconds. */
 function getUtcOffset(timeZone: string, milliseconds: number): number {
   const { year, month, day, hour, minute } = splitLocalTime(timeZone, milliseconds);
   const localAsUtc = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:00Z`);
@@ -40,7 +40,7 @@ function getUtcOffset(timeZone: string, milliseconds: number): number {
 /** Cache of date formatters by time zone. Creating a formatter takes a hundred times longer than using it. */
 const formatCache = new Map<string, Intl.DateTimeFormat>();
 
-/** Returns the year, month, day, hour and minute in a time zone as digits. */
+/** Converts a time to a time zone, and returns its year, month, day, hour and minute as digits. */
 function splitLocalTime(timeZone: string, milliseconds: number): Record<string, string> {
   const digits = {
     hour: "2-digit",

@@ -17,7 +17,7 @@ import { type Chain, createStep, type Operation, type Step } from "./steps.ts";
 import { DAY_MS, MINUTE_MS } from "./time.ts";
 import type { DemoAppointment } from "./week.ts";
 
-/** A change of an appointment's status: minutes relative to the scheduled time, and the operation. */
+/** A change of an appointment's status: its time in minutes relative to the scheduled time, and its operation. */
 type StatusChange = [minutes: number, Operation<{ clinicId: string; appointmentId: string }>];
 
 const confirmChange: StatusChange = [-1440, confirmAppointment];

@@ -4,7 +4,7 @@ import type { DemoClinic } from "./clinics.ts";
 import { createChoices, deriveDemoId } from "./random.ts";
 import { addDays, fromLocalTime, getWeekday, toLocalDate } from "./time.ts";
 
-/** An appointment of the demo week with its final status. */
+/** An appointment of the demo week, with its status after all steps. */
 export interface DemoAppointment {
   id: string;
   clinic: DemoClinic;
@@ -41,8 +41,7 @@ const REASONS = [
 ];
 
 /**
- * Returns every branch's appointments from three days ago to three days ahead. Together, the appointments have every
- * status.
+ * Returns the appointments of all branches from three days ago to three days ahead. They cover every status.
  */
 export function createWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
   const animals = listAnimals(clinic);

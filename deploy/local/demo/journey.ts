@@ -98,7 +98,7 @@ async function createAppointment(journey: Journey): Promise<{ id: string; create
   const created = performance.now();
   narrator.check("The appointment is created and its event is in the log.", first.status === 201);
 
-  narrator.step("The partner lost the response and retries with the same key.");
+  narrator.step("The partner retries with the same key, as if the response had been lost.");
   const retry = await postAppointment(journey, key, appointment);
   const isSame = JSON.stringify(retry.body) === JSON.stringify(first.body);
   narrator.check("The retry gets the same response and creates no second appointment.", retry.status === 201 && isSame);
@@ -130,7 +130,7 @@ async function readInPortal({ stack, narrator, application }: Journey, id: strin
   });
   narrator.check("The appointment appears in the read model.", appeared);
   narrator.say(
-    `It appeared ${formatMilliseconds(performance.now() - created)} after its creation, including the retry above.`,
+    `It appeared ${formatMilliseconds(performance.now() - created)} after its creation. This time includes the retry above.`,
   );
   const { status, body } = await narrator.request("GET", url, { headers });
   narrator.check("The portal shows the appointment.", status === 200 && hasAppointment(body));
@@ -149,13 +149,13 @@ async function receiveWebhook(journey: Journey, secret: string, id: string, crea
   narrator.check("The webhook is about this appointment.", payload.data.appointment.id === id);
 }
 
-/** Returns the id of a delivery that failed. */
+/** Makes a delivery fail after all its retries, and returns its id. */
 async function failDelivery(journey: Journey, endpointId: string): Promise<string> {
   const { narrator, receiver } = journey;
-  narrator.step("The partner's server fails with 500 while another appointment is created.");
+  narrator.step("The partner's server responds with 500. The partner creates another appointment.");
   receiver.respondWith(500);
   const { status } = await postAppointment(journey, `demo-${randomUUID()}`, buildAppointment(journey));
-  narrator.check("The appointment is created nevertheless.", status === 201);
+  narrator.check("The appointment is created although the webhook fails.", status === 201);
   const started = performance.now();
   const id = getDeliveryId(await receiver.next(STEP_TIMEOUT_MS));
   narrator.check(
@@ -179,7 +179,7 @@ async function replayDelivery(
   deliveryId: string,
 ): Promise<void> {
   const { narrator, receiver } = journey;
-  narrator.step("The server works again, and the partner requests a replay from the stored event.");
+  narrator.step("The partner's server works again, and the partner requests a replay of the failed delivery.");
   receiver.respondWith(204);
   const requestedAt = performance.now();
   const replayPath = `${buildDeliveriesPath(endpoint.id)}/${deliveryId}/replay`;
@@ -189,7 +189,7 @@ async function replayDelivery(
   printWebhook(narrator, webhook);
   narrator.say(`It arrived ${formatMilliseconds(webhook.at - requestedAt)} after the replay request.`);
   verifySignature(endpoint.secret, webhook);
-  narrator.check("It has a new signature and the same delivery id.", getDeliveryId(webhook) === deliveryId);
+  narrator.check("The signature is valid, and the delivery id is the same.", getDeliveryId(webhook) === deliveryId);
   narrator.check("The delivery has succeeded.", await waitForDelivery(journey, endpoint.id, deliveryId, "delivered"));
 }
 

@@ -21,7 +21,7 @@ const HOP_BY_HOP_HEADERS = [
 const FRAMING_HEADERS = ["content-length", "host"];
 
 /**
- * Returns the headers to forward. Their case, order and repetitions stay the same.
+ * Returns the headers to forward. Preserves their case, order and repetitions.
  *
  * @param raw alternating names and values
  * @param drop names of additional headers to remove, in lower case

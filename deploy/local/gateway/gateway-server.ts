@@ -32,7 +32,7 @@ export interface GatewayOptions {
 /** Time in milliseconds after which a service that sends no data is considered unavailable. */
 const UPSTREAM_TIMEOUT_MS = 60_000;
 
-/** Maximum number of reused connections to a service, and maximum number of new connections. Further requests wait. */
+/** Limit on the reusable connections to a service, and on the single-use connections. Further requests wait. */
 const MAX_CONNECTIONS = 512;
 
 /** Default limits on request bodies. The services have the same limit for a single body. */
@@ -119,7 +119,7 @@ function forward(request: http.IncomingMessage, response: http.ServerResponse, t
   upstreamRequest.on("response", (upstreamResponse) => {
     const { statusCode = 502, statusMessage, rawHeaders } = upstreamResponse;
     response.writeHead(statusCode, statusMessage, selectForwardedHeaders(rawHeaders));
-    pipeline(upstreamResponse, response, () => undefined); // the end of one side also ends the other
+    pipeline(upstreamResponse, response, () => undefined); // if one side is interrupted, closes the other
   });
   upstreamRequest.on("error", (error: NodeJS.ErrnoException) => {
     if (response.headersSent || response.destroyed) return; // the pipeline handles an interrupted response
@@ -156,8 +156,8 @@ function sendHealth(response: http.ServerResponse): void {
 export type Upstream = "command" | "queryApi" | "audit";
 
 /**
- * Returns the service that handles a request. The query API handles all methods on the portal's paths, and the audit
- * service handles all methods on its own paths, so that they can refuse wrong methods. For other paths, the method
+ * Returns the service that handles a request. Portal paths belong to the query API, and audit paths belong to the audit
+ * service. These services receive all methods, so that they can refuse unsupported ones. For other paths, the method
  * determines the service. Paths are not decoded or normalized, so a path such as `//audit` does not belong to the audit
  * service.
  *

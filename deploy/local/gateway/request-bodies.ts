@@ -12,13 +12,13 @@ export interface BodyLimits {
 }
 
 /**
- * Number of chunks after which a body's chunks are joined. Many small chunks take much more memory than their bytes.
+ * Number of chunks after which a body's chunks are joined. Many small chunks use much more memory than one large chunk.
  */
 const MAX_CHUNKS = 64;
 
 /**
- * Reads request bodies completely, in bounded memory. If all bodies together exceed the limit, refuses the body that
- * has been incomplete for the longest time. So slow clients do not block other clients.
+ * Reads request bodies completely, in bounded memory. If all bodies together exceed the limit, refuses the oldest
+ * incomplete bodies, so that slow clients do not block other clients.
  */
 export class RequestBodies {
   readonly #limits: BodyLimits;

@@ -23,7 +23,8 @@ export type DatabaseUrls = Record<"projection" | (typeof SERVICES)[number], stri
 type Passwords = LocalSecrets["postgres"];
 
 /**
- * Creates missing roles on the embedded server, and a database whose owner is the role `local_projection`.
+ * Creates the roles and the database on the embedded server if they are missing. The role `local_projection` owns the
+ * database.
  *
  * @param adminUrl URL of a superuser
  */
@@ -45,8 +46,8 @@ export async function ensureEmbeddedDatabase(
 }
 
 /**
- * Creates missing roles on an external server, and lets them connect to the database in the URL. The owner of the
- * database does not change.
+ * Creates missing roles on an external server, and allows them to connect to the database that the URL names. The owner
+ * of the database does not change.
  *
  * @throws {SetupError} one line, if the server does not respond or the user cannot create roles
  */
@@ -96,7 +97,7 @@ export async function dropDatabase(adminUrl: string, database: string): Promise<
   );
 }
 
-/** Returns the URL of another database on the server of the given URL. Keeps the URL's options. */
+/** Returns a copy of the URL with another database and, if given, another user and password. */
 export function buildDatabaseUrl(url: string, database: string, user?: string, password?: string): string {
   const result = new URL(url);
   result.pathname = `/${encodeURIComponent(database)}`;
@@ -154,7 +155,7 @@ function computeScramVerifier(password: string): string {
 /** Connects to Postgres, runs the work and disconnects. */
 export async function withClient<Result>(url: string, work: (client: pg.Client) => Promise<Result>): Promise<Result> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
-  client.on("error", () => undefined); // the query that is running throws the error
+  client.on("error", () => undefined); // the pending query rejects with this error
   await client.connect();
   try {
     return await work(client);

@@ -9,7 +9,7 @@ export interface HealthCheckTimes {
   intervalMs: number;
   /** Interval in milliseconds between two test connections while a JetStream request is pending. */
   greetingIntervalMs: number;
-  /** Number of successful test connections after which JetStream is considered hung if a request is still pending. */
+  /** If a request is still pending after this number of successful test connections, JetStream is considered hung. */
   maxGreetings: number;
   /**
    * Time limit in milliseconds for the server's first line. A server that exceeds the limit is considered busy or down,
@@ -44,7 +44,8 @@ export async function watchJetStream(
   times = DEFAULT_TIMES,
 ): Promise<string | undefined> {
   while (!signal.aborted) {
-    const reason = await checkJetStream(port, signal, times).catch(() => undefined); // the server may be down or busy, but not hung
+    // If the check fails, the server may be down or busy, but it is not considered hung.
+    const reason = await checkJetStream(port, signal, times).catch(() => undefined);
     if (reason !== undefined) return reason;
     await sleep(times.intervalMs, undefined, { signal }).catch(() => undefined);
   }

@@ -46,9 +46,8 @@ export async function createDataFolder(home: PostgresHome, options: DataFolderOp
 }
 
 /**
- * Removes the postmaster.pid of a crashed server. Postgres refuses to start if a process with the pid in this file
- * exists, even if the process is unrelated, as after a reboot. The file is removed only if no process uses the data
- * folder.
+ * Removes the postmaster.pid of a crashed server. Postgres refuses to start if a process has the pid in this file.
+ * After a reboot, this can be an unrelated process. The file is removed only if no process uses the data folder.
  *
  * @throws {SetupError} if another Postgres server uses the data folder
  */
@@ -67,8 +66,8 @@ export function removeStalePidFile(data: string, log: (line: string) => void): v
 }
 
 /**
- * Returns the pids of all processes whose working folder is the given folder. Postgres processes work in the data
- * folder.
+ * Returns the pids of all processes whose working directory is the given folder. For Postgres processes, this is the
+ * data folder.
  */
 export function findProcessesIn(folder: string): number[] {
   const real = fs.realpathSync(folder);

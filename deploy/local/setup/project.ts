@@ -5,9 +5,8 @@ import path from "node:path";
 export const PROJECT = path.resolve(import.meta.dirname, "..", "..", "..");
 
 /**
- * Returns a folder in /var/lib. It replaces the given folder for files that the unprivileged Postgres user cannot
- * access in the given folder. The returned name contains a hash of the given path, so that several clones do not share
- * a folder.
+ * Returns a folder in /var/lib for files that the unprivileged Postgres user cannot access in the given folder. The
+ * name contains a hash of the given path, so that several clones do not share a folder.
  */
 export function getRelocatedFolder(folder: string): string {
   return `/var/lib/clinic-service-${createHash("sha256").update(path.resolve(folder)).digest("hex").slice(0, 12)}`;
@@ -45,8 +44,8 @@ export function getLocalRoot(env: NodeJS.ProcessEnv): string {
 
 /**
  * Returns the command line that runs a TypeScript entry of the project. If PROJECT_BUILD names a folder with the
- * compiled project, the command line runs the compiled entry. Tests use this, because running from source takes a
- * second longer.
+ * compiled project, the command line runs the compiled entry. Tests use the compiled project, because running from
+ * source takes a second longer.
  *
  * @param entry path relative to the project's folder
  */

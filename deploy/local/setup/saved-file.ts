@@ -42,7 +42,7 @@ export function createSavedFile(file: string, log: (line: string) => void): Save
 
 /**
  * Replaces a file's content. Only the owner can read the file. The content is written to a second file, which then
- * replaces the first file in one step. So a reader sees either the old or the new content.
+ * replaces the first file in one step. A reader always sees either the old or the new content.
  */
 export function replaceFile(file: string, content: string): void {
   fs.writeFileSync(`${file}.new`, content, { mode: 0o600 });

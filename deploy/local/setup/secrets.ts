@@ -28,8 +28,8 @@ export type LocalSecrets = z.infer<typeof schema>;
 const formerSchema = z.looseObject({ postgres: z.looseObject({}) });
 
 /**
- * Reads the secrets from a file that only its owner can read. Creates the file if it is missing, and adds secrets that
- * an earlier version did not write.
+ * Reads the secrets from a file that only its owner can read. Creates the file if it is missing. If an earlier version
+ * wrote the file, adds the missing secrets.
  *
  * @throws {SetupError} if the file is damaged
  */

@@ -1,6 +1,5 @@
 /**
- * A problem of this machine or its settings. The message is one line for the user, which is printed without a stack
- * trace.
+ * A problem with this machine or its settings. The message is for the user and is printed without a stack trace.
  */
 export class SetupError extends Error {
   override readonly name = "SetupError";

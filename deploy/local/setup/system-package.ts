@@ -3,7 +3,7 @@ import { accessSync, constants, existsSync } from "node:fs";
 import path from "node:path";
 import { SetupError } from "./setup-error.ts";
 
-/** A program. The Debian package with the program has the same name. */
+/** A program that is in a Debian package of the same name. */
 export interface SystemProgram {
   name: string;
   /**

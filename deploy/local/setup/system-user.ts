@@ -13,9 +13,9 @@ export interface SystemUser {
 }
 
 /**
- * Returns the unprivileged system user that runs Postgres if root starts the stack. Postgres refuses to run as root.
- * Creates the system user if it does not exist. Returns undefined if the current user is not root, because Postgres
- * then runs as that user.
+ * Returns the unprivileged system user that runs Postgres if root starts the stack, because Postgres refuses to run as
+ * root. Creates the system user if it does not exist. If the current user is not root, returns undefined: Postgres then
+ * runs as the current user.
  *
  * @throws {SetupError} if the user cannot be created
  */
@@ -28,11 +28,11 @@ export async function ensurePostgresUser(): Promise<SystemUser | undefined> {
     () => "the new user does not exist after useradd",
     (error) => String(error.stderr || error.message).trim(),
   );
-  // useradd also fails if another process creates the user at the same time.
+  // If another process created the user at the same time, useradd failed, but the user exists.
   const created = await findPostgresUser();
   if (created) return created;
   throw new SetupError(
-    `Postgres does not run as root, and the system user ${POSTGRES_USER_NAME} could not be created (${failure}). Start as an ordinary user, create that user, or set DATABASE_URL.`,
+    `Postgres does not run as root, and the system user ${POSTGRES_USER_NAME} could not be created (${failure}). Start as an ordinary user, create the user ${POSTGRES_USER_NAME}, or set DATABASE_URL.`,
   );
 }
 

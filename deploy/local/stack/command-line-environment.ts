@@ -8,9 +8,9 @@ export type RunningStack = Pick<StackFile, "auditSigningKeys" | "webhookSecretKe
 /**
  * Returns the settings of the running stack that a command-line program uses. The environment always takes precedence.
  *
- * The log and the database must belong together, because a program may compare the read models with the log. So the
- * stack's log and database are used only if the environment names no other log or database. The stack's keys are used
- * only if the stack's log is used. The stack's NATS server is used only if the stack's database is used.
+ * The log and the database must belong together, because a program may compare the read models with the log. Therefore,
+ * the stack's log and database are used only if the environment names no other log or database. The stack's keys are
+ * used only with the stack's log, and its NATS server only with its database.
  */
 export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: RunningStack): NodeJS.ProcessEnv {
   const { eventstore, nats, postgres } = stack.urls;

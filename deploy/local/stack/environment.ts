@@ -15,13 +15,13 @@ export interface EnvironmentOptions {
   ports: Ports;
   secrets: LocalSecrets;
   servers: Pick<Servers, "eventstoreUrl" | "natsUrl" | "databaseUrls">;
-  /** Environment of the user who starts the stack. Services inherit it, but not the server URLs and npm's variables. */
+  /** Environment of the user who starts the stack. Services inherit it, except NOT_INHERITED and npm's variables. */
   inherited: NodeJS.ProcessEnv;
   /** Settings of individual services. They override all other settings. */
   overrides?: Partial<Record<ServiceName, Environment>> | undefined;
 }
 
-/** Settings that services never inherit. The stack sets them only for the services that need them. */
+/** Settings that services never inherit. The stack sets each URL only for the services that need it. */
 const NOT_INHERITED = ["DATABASE_URL", "EVENTSTORE_URL", "NATS_URL", "NODE_OPTIONS", "NODE_V8_COVERAGE"];
 
 /** Name of the session cookie of the portal. */
@@ -43,7 +43,7 @@ export function buildServiceUrls(ports: Ports): ServiceUrls {
 
 /** Default settings that the user's environment can override. */
 const DEFAULT_SETTINGS: Partial<Record<ServiceName, Environment>> = {
-  // The intervals are short, so that a user can watch how a delivery fails.
+  // The intervals are short, so that a user of the demo can watch a delivery fail.
   projection: { WEBHOOK_RETRY_SCHEDULE: "1,2,3" },
 };
 
@@ -65,7 +65,7 @@ export function buildServiceEnvironments(options: EnvironmentOptions): Environme
   }));
 }
 
-/** Returns the settings that differ between the services: keys, and URLs of servers and of other services. */
+/** Returns the settings that differ between the services, such as keys and the URLs of servers. */
 function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): Environments {
   const urls = buildServiceUrls(ports);
   const log = { EVENTSTORE_URL: servers.eventstoreUrl };
@@ -105,7 +105,7 @@ function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): 
   };
 }
 
-/** Returns the settings that every service inherits. Omits variables that npm sets. */
+/** Returns the settings that every service inherits. */
 function selectInherited(inherited: NodeJS.ProcessEnv): Environment {
   const entries = Object.entries(inherited).filter(
     (entry): entry is [string, string] =>

@@ -50,7 +50,8 @@ function createReadinessProbe(name: string, url: string, log: (line: string) => 
 }
 
 /**
- * Body of /health/ready. For each part of the service, contains null if the part is ready, and otherwise the reason.
+ * Body of /health/ready. For each part of the service, `parts` contains null if the part is ready, and otherwise the
+ * reason why it is not.
  */
 const readinessSchema = z.object({ parts: z.record(z.string(), z.string().nullable()) });
 

@@ -4,7 +4,7 @@ import type { SavedFile } from "../setup/saved-file.ts";
 import { mapServices, SERVICE_NAMES } from "./environment.ts";
 import type { Stack } from "./stack.ts";
 
-/** Creates the schema of an object whose fields are texts with these names. */
+/** Returns the fields of an object schema: one string for each name. */
 const texts = <Name extends string>(...names: readonly Name[]) =>
   Object.fromEntries(names.map((name) => [name, z.string()])) as Record<Name, z.ZodString>;
 
@@ -77,7 +77,7 @@ export function writeStackFile(stack: Stack, demo: DemoAccess, file: SavedFile):
  * Reads the description of the running stack.
  *
  * @returns undefined if no stack is running
- * @throws {Error} one line, if a stack of another version wrote the file
+ * @throws {Error} one line, if the file is invalid, for example because a stack of another version wrote it
  */
 export function readStackFile(file: string): StackFile | undefined {
   if (!fs.existsSync(file)) return undefined;
@@ -85,7 +85,7 @@ export function readStackFile(file: string): StackFile | undefined {
     return schema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
   } catch {
     throw new Error(
-      `${file} cannot be read: another version of this project started the stack. Restart it with npm start.`,
+      `${file} is invalid. Another version of this project may have started the stack. Restart it with npm start.`,
     );
   }
 }

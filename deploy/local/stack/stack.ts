@@ -42,8 +42,8 @@ export interface Stack {
  *     2. the gateway and the projection service, which applies the migrations
  *     3. the command, query API and audit services
  *
- * If an earlier release created the read models, they are rebuilt before step 2. If a component fails, all other
- * components are stopped.
+ * If an earlier release created the read models in the embedded Postgres, they are rebuilt before step 2. If a
+ * component fails, all other components are stopped.
  *
  * @throws {SetupError} one line, followed by the last lines of output if a component failed
  */

@@ -2,7 +2,7 @@ import type { PidRegistry } from "../setup/pid-registry.ts";
 import type { LocalPaths } from "../setup/project.ts";
 import { SetupError } from "../setup/setup-error.ts";
 
-/** A server or service of the stack. After it has stopped, it can be started again with the same port and data. */
+/** A server or service of the stack. After a stop, it can be started again with the same port and data. */
 export interface Component {
   readonly name: string;
   /** True for an external server, which the stack cannot start or stop. */
@@ -15,7 +15,7 @@ export interface Component {
   start(): Promise<void>;
   /** Stops the process gracefully. */
   stop(): Promise<void>;
-  /** Sends SIGKILL to simulate a crash. The supervisor does not restart the process. */
+  /** Kills the process with SIGKILL. The supervisor does not restart it. */
   kill(): Promise<void>;
   /** Waits until the process is ready. @throws {SetupError} if the component is not running */
   waitUntilReady(): Promise<void>;
@@ -32,7 +32,7 @@ export interface ComponentContext {
   signal?: AbortSignal | undefined;
 }
 
-/** Creates the component of an external server. Its method `start` does nothing, and `stop` and `kill` fail. */
+/** Creates the component of an external server. The method `start` does nothing; `stop` and `kill` fail. */
 export function createExternalComponent(name: string): Component {
   const refuse = async () => {
     throw new SetupError(`${name} is an external server. Start and stop it where it runs.`);

@@ -2,8 +2,8 @@ import fs from "node:fs";
 import path from "node:path";
 
 /**
- * Maximum size of a log file in bytes. A full file is renamed to `<name>.log.1` and replaces the previous file of that
- * name.
+ * Maximum size of a log file in bytes. A full file is renamed to `<name>.log.1`, which replaces any earlier file of
+ * that name.
  */
 const MAX_BYTES = 16 * 1024 * 1024;
 
@@ -20,7 +20,7 @@ export interface LogFile {
   readonly path: string;
   /**
    * Appends output. The write is synchronous, so that output does not accumulate in memory if the disk is slow. Never
-   * throws. Lines that cannot be written are counted, and their number is written to the log when the disk has space.
+   * throws. Counts the lines that it cannot write, and reports their number in the log after writes work again.
    */
   write(chunk: Buffer): void;
   /** Returns the last lines of output. */
@@ -51,13 +51,13 @@ export function openLogFile(file: string): LogFile {
   };
 }
 
-/** Appends to a file. If the disk is full, drops and counts lines instead of throwing an error. */
+/** Appends to a file. If a write fails, drops and counts the lines instead of throwing an error. */
 class Appender {
   readonly #file: string;
   #descriptor: number | undefined;
   #bytes = 0;
   #isClosed = false;
-  /** True if only a part of the last line was written. The next line must then begin with a line feed. */
+  /** True if the last write did not end with a line feed. The report of lost lines then starts with one. */
   #endsMidLine = false;
   #lostLines = 0;
   #lostSince = new Date(0);
@@ -96,7 +96,7 @@ class Appender {
     }
   }
 
-  /** Writes how many lines were lost. Returns false if the disk has no space even for this report. */
+  /** Writes the number of lost lines to the file. Returns false if this write also fails. */
   #reportLostLines(): boolean {
     if (this.#lostLines === 0) return true;
     const since = this.#lostSince.toISOString();

@@ -16,7 +16,7 @@ export interface ProcessSpec {
   cwd?: string;
   /** Operating system user of the process; by default, the user of the supervisor. */
   user?: { uid: number; gid: number } | undefined;
-  /** The process is ready when its output matches the pattern or the probe returns true. The probe runs every 40 ms. */
+  /** The process is ready when its standard output matches the pattern, or when the probe returns true. */
   ready: RegExp | (() => Promise<boolean>);
   /** Receives the output of the process. All processes of a component use the same log. */
   log: LogFile;
@@ -26,8 +26,8 @@ export interface ProcessSpec {
    */
   stopTimeoutMs?: number;
   /**
-   * Signal that the process receives if the supervisor dies. The default is SIGKILL, because every component recovers
-   * from a crash.
+   * Signal that the process receives if the supervisor dies; works only on Linux with setpriv. The default is SIGKILL,
+   * because every component recovers from a crash.
    */
   deathSignal?: NodeJS.Signals;
 }
@@ -43,7 +43,7 @@ export interface Exit {
 
 export interface RunningProcess {
   readonly pid: number;
-  /** Resolves when the process has ended and the log contains all its output. */
+  /** Resolves after the process has ended. Waits up to OUTPUT_TIMEOUT_MS for its remaining output. */
   readonly exited: Promise<Exit>;
   /**
    * Waits until the process is ready. There is no time limit: on a busy machine, a start is slow, and a restart would
@@ -54,13 +54,13 @@ export interface RunningProcess {
   waitUntilReady(): Promise<void>;
   /** Sends the stop signal. Sends SIGKILL if the process does not end within its time limit. */
   stop(): Promise<void>;
-  /** Sends SIGKILL to simulate a crash. */
+  /** Sends SIGKILL, and waits until the process has ended. */
   kill(): Promise<void>;
 }
 
 /**
- * Starts a process and appends its output to its log. The process ends if the supervisor dies. The process has its own
- * session, so only the supervisor receives the terminal's signal after Ctrl-C.
+ * Starts a process and appends its output to its log. The process runs in a separate session, so Ctrl-C does not signal
+ * it.
  *
  * @throws {SetupError} if the process cannot be started
  */
@@ -168,7 +168,7 @@ function formatStartLine(name: string): string {
   return `--- ${new Date().toISOString()} ${name} starts\n`;
 }
 
-/** Returns a message with the reason of the failure, the path of the log, and the last lines of output. */
+/** Returns a message with the reason for the failure, the path of the log, and the last lines of output. */
 function describeFailure({ name, log }: ProcessSpec, error: Error): string {
   const lines = log.getLastLines();
   const startLine = lines.findLastIndex((line) => line.startsWith("--- ") && line.endsWith(`${name} starts`));

@@ -6,8 +6,8 @@ import { openLogFile } from "./log-file.ts";
 import { type Exit, type ProcessSpec, type RunningProcess, startProcess } from "./process.ts";
 
 /**
- * The delay before a restart doubles from 0.25 s up to 15 s. The delay is reset after a process has been ready for a
- * minute.
+ * The delay before a restart starts at 0.25 s and doubles up to 15 s. It starts at 0.25 s again if the process dies
+ * more than a minute after it was ready.
  */
 const FIRST_RESTART_DELAY_MS = 250;
 const MAX_RESTART_DELAY_MS = 15_000;
@@ -30,8 +30,8 @@ export interface ComponentDefinition {
 /**
  * Creates a component whose process the supervisor manages. Does not start the process.
  *
- * If the context allows restarts, a process that dies is restarted. Neither the number of attempts nor the duration of
- * a start is limited, because a disk can be full for hours.
+ * If the context allows restarts, a process that dies or hangs is restarted. There is no limit on the number of
+ * attempts or on the duration of a start, because a disk can be full for hours.
  */
 export function createComponent(definition: ComponentDefinition, context: ComponentContext): Component {
   return new SupervisedProcess(definition, context);
@@ -77,7 +77,7 @@ class SupervisedProcess implements Component {
     try {
       const process = await this.#launch();
       await process.waitUntilReady();
-      // The process is supervised only after its first start. If the first start fails, the caller handles the failure.
+      // Supervision begins only after a successful start. If the start fails, the caller handles the failure.
       this.#supervise(process);
     } finally {
       signal?.removeEventListener("abort", stop);
@@ -146,7 +146,7 @@ class SupervisedProcess implements Component {
     this.#pendingRestart = this.#restart(this.#runSignal);
   }
 
-  /** Retries starting the process until the process is ready or the signal is aborted. */
+  /** Starts the process again, and retries until it is ready or the signal is aborted. */
   async #restart(runSignal: AbortSignal): Promise<void> {
     const { log } = this.#context;
     while (!runSignal.aborted) {

@@ -21,7 +21,7 @@ export interface AuditAppOptions {
   logger: Logger;
   log: EventLog;
   client: EventStoreDBClient;
-  /** Database pool whose database role can only read webhook deliveries and attempts. */
+  /** Database pool. Its database role can only read webhook deliveries and attempts. */
   pool: pg.Pool;
   signer: ExportSigner;
   readiness: Readiness;

@@ -57,7 +57,7 @@ const JSON_OPTION = ["--json", "print the result as one line of JSON"] as const;
  */
 function createProgram(terminal: Terminal, setExitCode: (code: number) => void): Program {
   const program = new Program("clinic")
-    .description("Operates the clinics. Each command is recorded in the event log completely or not at all.")
+    .description("Manages clinics, partners and auditors. Every change is recorded in the event log.")
     .exitOverride()
     .configureOutput({ writeOut: (text) => void terminal.out(text.trimEnd()), writeErr: () => {} })
     .configureHelp({ sortSubcommands: false, helpWidth: 110 })

@@ -28,7 +28,7 @@ interface PendingChange<Change> {
   deadline: number;
 }
 
-/** Time limit for retrying a change while other writers append first. Milliseconds. */
+/** Time limit for retrying a change that conflicts with other writers. Milliseconds. */
 const CHANGE_TIMEOUT_MS = 10_000;
 
 /**
@@ -37,7 +37,7 @@ const CHANGE_TIMEOUT_MS = 10_000;
  */
 const BATCH_LIMITS = { maxWaiting: 2_000, maxBatch: 50 };
 
-/** Bounds of the retry delay. Delays have jitter, so that competing processes do not retry simultaneously. */
+/** First and longest retry delay. Delays have jitter, so that competing processes do not retry simultaneously. */
 const RETRY_DELAYS_MS = { firstMs: 5, maxMs: 100 };
 
 /** Pending batches of each event log. */

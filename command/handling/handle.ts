@@ -37,7 +37,10 @@ export interface CommandResult<State> {
   state: State | undefined;
   /** Events of the command; empty if the command changed nothing. */
   events: CatalogEvent[];
-  /** Log position of the command's last event; undefined if the command changed nothing. */
+  /**
+   * Log position of the last event that was appended together with the command's events; undefined if the command
+   * changed nothing.
+   */
   position: bigint | undefined;
   /**
    * Log position of the stream's last event; undefined if the stream is empty. Read models that have reached this

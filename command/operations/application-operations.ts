@@ -76,7 +76,7 @@ export const approveWebhookOrigin = defineOperation((command: { applicationId: s
 );
 
 /**
- * Withdraws the approval of an origin. New endpoints of the origin are refused. Deliveries to existing endpoints of the
+ * Withdraws the approval of an origin. New endpoints at the origin are refused. Deliveries to existing endpoints at the
  * origin are held until the operator approves the origin again.
  */
 export const withdrawWebhookOrigin = defineOperation((command: { applicationId: string; origin: string }) =>

@@ -46,7 +46,7 @@ export async function requestAppointment(
   refuseSandbox(clinic);
   const animal = await loadState(log, animalAggregate, input.animalId);
   const { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes } = input;
-  // The hash depends on the order of the members.
+  // Do not reorder the members: the hash depends on their order.
   const hashed = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes };
   const requestHash = hash("sha256", JSON.stringify(hashed));
   const request = { ...hashed, applicationId: null, requestHash, sandboxGeneration: 0 };

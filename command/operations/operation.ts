@@ -13,9 +13,7 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
 import { resolveSandbox } from "./sandbox-operations.ts";
 
-/**
- * In a sandbox, aggregates of these categories come only from the fixture, and commands cannot change these aggregates.
- */
+/** Sandbox aggregates of these categories come only from the fixture. Commands cannot change these aggregates. */
 const FIXTURE_CATEGORIES = new Set(["service", "customer", "animal", "resource", "hold", "queueTicket"]);
 
 /** Runs a command: loads the aggregates that the decision needs, decides, and appends the events. */
@@ -57,7 +55,7 @@ export function defineClinicOperation<
 /**
  * Loads the clinic of a command.
  *
- * @returns also the context with the clinic's id and environment
+ * @returns the clinic, and the context with the clinic's id and environment
  * @throws {DomainError} `clinic_not_found`
  */
 export async function loadCommandClinic(

@@ -93,14 +93,15 @@ async function startStream(
   try {
     await log.append(stream, EMPTY_STREAM, newEvents);
   } catch (error) {
-    // Another process has appended the same events.
+    // A revision conflict means that another process has appended the same events.
     if (!(error instanceof WrongExpectedRevisionError)) throw error;
   }
 }
 
 /**
  * Starts a new generation of an application's sandbox with today's fixture data. The reset is one event, so readers and
- * writers never see a partial reset. If two resets are concurrent, the first reset counts for both.
+ * writers never see a partial reset. If two resets are concurrent, only the first takes effect, and both return
+ * the same sandbox.
  */
 export async function resetSandbox(
   log: EventLog,
@@ -162,7 +163,7 @@ export function toSandbox({ data, metadata, revision, position }: RecordedEvent<
  * Loads the sandbox that a clinic belongs to, and adds the sandbox's generation to the clinic. A clinic that is not a
  * sandbox is returned unchanged.
  *
- * @throws {Error} if the sandbox was never filled. The clinic's id is published only after the first fill
+ * @throws {Error} if the sandbox was never filled, which cannot happen for a published clinic id
  */
 export async function resolveSandbox(
   log: EventLog,

@@ -108,7 +108,7 @@ export const revokeEndpoint = defineOperation(decideRevokeEndpoint());
 /**
  * Sends a test event to an endpoint. The test event is delivered like any other event.
  *
- * @returns also the id of the test event's delivery
+ * @returns the result of the command, and the id of the test event's delivery
  * @throws {DomainError} `webhook_endpoint_disabled`, `webhook_endpoint_revoked`
  */
 export async function testEndpoint(

@@ -35,7 +35,7 @@ function readBody(body: unknown): { url: string; events: WebhookEventType[] } {
   const result = createWebhookEndpointRequest.safeParse(body);
   if (!result.success) {
     const details = toErrorDetails(result.error);
-    // If only the URL is invalid, the response has a special error code.
+    // If only the URL is invalid, the response has a more specific error code.
     const code = details.every(({ path }) => path === "url") ? "invalid_destination" : "validation_failed";
     throw new ApiError(400, code, { details });
   }

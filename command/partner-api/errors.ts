@@ -25,7 +25,7 @@ export function mapDomainErrors<State>(statuses: Record<string, number>): Koa.Mi
 /** Maximum number of details in a response, so that a body full of unknown fields does not cause a huge response. */
 const MAX_ERROR_DETAILS = 20;
 
-/** Converts the issues of zod to error details, with the path of each invalid or unknown field. */
+/** Converts zod issues to error details, with the path of each invalid or unknown field. */
 export function toErrorDetails(error: z.ZodError): ErrorDetail[] {
   const details = error.issues.flatMap((issue) => {
     if (issue.code !== "unrecognized_keys") {

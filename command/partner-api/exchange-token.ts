@@ -21,8 +21,8 @@ import type { TokenSigner } from "./token-signer.ts";
 const MAX_EXCHANGES_PER_MINUTE = 30;
 
 /**
- * Credential that is compared if the application has no credential, so that the response time does not reveal which ids
- * exist.
+ * Dummy credential for applications that are unknown or have no credential, so that the response time does not reveal
+ * which ids exist.
  */
 const DUMMY_CREDENTIAL: Credential = { id: "", secretHash: "0".repeat(64) };
 
@@ -79,7 +79,7 @@ async function authenticate(
 
 /** A valid token request, before authentication. */
 export interface TokenRequest {
-  /** Undefined if the client id is not a UUID: then no application has that id. */
+  /** Undefined if the client id is not a UUID, because no application can have such an id. */
   clientId: string | undefined;
   clientSecret: string;
   environment: Environment;

@@ -5,7 +5,7 @@ import { ApiError } from "../../../shared/http/api-error.ts";
 import { loadAggregate } from "../../handling/handle.ts";
 import { readCredential } from "../../operations/auditor-operations.ts";
 
-/** Hash that is compared if the auditor is unknown, so that the response time does not reveal which auditors exist. */
+/** Dummy hash for unknown auditors, so that the response time does not reveal which auditors exist. */
 const DUMMY_HASH = "0".repeat(64);
 
 /**

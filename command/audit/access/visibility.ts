@@ -5,8 +5,8 @@ export type IsVisible = (event: AuditEvent) => boolean;
 
 /**
  * Creates the filter that limits a reader to events of certain clinics. An event that names clinics is visible if all
- * these clinics are permitted. Events that name no clinic, such as those of applications and auditors, are visible only
- * to a reader without a limit.
+ * of them are permitted. Events that name no clinic, such as those of applications and auditors, are visible only to a
+ * reader who may see all events.
  *
  * @param clinicIds ids of the permitted clinics; null if the reader may see all events
  */

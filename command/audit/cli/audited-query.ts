@@ -17,9 +17,7 @@ export interface CommandOptions {
   [field: string]: unknown;
 }
 
-/**
- * By command-line option, the name of the query field. Contains only options whose names differ from the field names.
- */
+/** Query field of each command-line option whose name differs from the name of the field. */
 const FIELD_BY_OPTION: Record<string, string> = { doneBy: "actor" };
 const OPTION_BY_FIELD: Record<string, string> = { actor: "doneBy" };
 

@@ -67,7 +67,7 @@ async function writeAtomically(file: string, lines: AsyncIterable<string>): Prom
   };
   try {
     await pipeline(countedLines, fs.createWriteStream(partFile, { fd, flush: true }));
-    // Unlike a rename, a link fails if another process has created the file.
+    // Unlike `rename`, `link` fails if another process has created the file in the meantime.
     fs.linkSync(partFile, file);
     return count;
   } catch (error) {
@@ -77,7 +77,7 @@ async function writeAtomically(file: string, lines: AsyncIterable<string>): Prom
   }
 }
 
-/** Opens the temporary file for writing. A temporary file that a killed export left behind is replaced. */
+/** Opens the temporary file for writing. Replaces a temporary file that a killed export left behind. */
 function openPartFile(file: string, partFile: string): number {
   try {
     fs.rmSync(partFile, { force: true });

@@ -23,7 +23,7 @@ process.exitCode = await runAudit(process.argv.slice(2), {
 /** Keys that quit. A terminal in raw mode passes Ctrl-C and Ctrl-D on as ordinary keys. */
 const QUIT_KEYS = new Set(["q", "Q", "\u0003", "\u0004"]);
 
-/** Waits until the user presses Enter or Space (returns `next`) or q (returns `end`). Other keys are ignored. */
+/** Waits for a key: Enter or Space returns `next`, a quit key returns `end`. Other keys are ignored. */
 async function readKey(stdin: ReadStream): Promise<"next" | "end"> {
   stdin.setRawMode(true);
   try {

@@ -44,7 +44,7 @@ function addAuditedCommand(program: Program, name: string): Program {
 }
 
 const BY_HELP =
-  "which time of an event to compare: occurred (reported by the writer) or stored (recorded by the log); default: occurred";
+  "which time of an event to use: occurred (reported by the writer) or stored (recorded by the log); default: occurred";
 const POINT_HELP = "a revision, position:<n>, a date-time with an offset, `start` or `end`";
 
 function addEventsCommand(program: Program, terminal: AuditTerminal): void {
@@ -66,18 +66,21 @@ function addEventsCommand(program: Program, terminal: AuditTerminal): void {
 }
 
 const SUBJECT_HELP: Record<(typeof subjectKinds)[number], string> = {
-  appointment: "events of an appointment, its queue ticket, its webhook deliveries, and their consequences",
+  appointment:
+    "events of an appointment, its queue ticket and webhook deliveries, and the consequences of these events",
   customer: "events of a customer, and of the customer's animals and appointments",
   animal: "events of an animal and its appointments",
   clinic: "events of a clinic",
   application: "events of a partner application: credentials, installations, endpoints, appointments, deliveries",
-  correlation: "events of one request, by its correlation id, and their consequences",
+  correlation: "events of the request with this correlation id, and the consequences of these events",
   auditor: "events of an auditor, including all recorded accesses",
 };
 
 function addStateCommands(program: Program, terminal: AuditTerminal): void {
   addAuditedCommand(program, "as-of")
-    .description("Shows the state of a stream at a point in its history, computed by the service's own code.")
+    .description(
+      "Shows the state of a stream at a point in its history, computed with the same code as in the service.",
+    )
     .argument("<stream>", "name of the stream, such as appointment-<id>")
     .option("--at <point>", `${POINT_HELP}; default: end`)
     .option("--by <time>", BY_HELP)
@@ -93,7 +96,7 @@ function addStateCommands(program: Program, terminal: AuditTerminal): void {
     .action((stream: string, options) => showDiff({ stream, ...options }, terminal));
   addAuditedCommand(program, "replay")
     .description(
-      "Steps through the events of a stream and shows the changes of each. Press Enter for the next event, q to quit.",
+      "Shows the events of a stream one by one, with their changes. Press Enter for the next event, q to quit.",
     )
     .argument("<stream>", "name of the stream, such as appointment-<id>")
     .option("--all", "show all events without waiting for a key")
@@ -119,7 +122,7 @@ function addVerifyCommand(program: Program, terminal: AuditTerminal): void {
   program
     .command("verify")
     .description(
-      "Verifies that an export is complete and unaltered, or names the first wrong line. Does not need the event log.",
+      "Verifies that an export is complete and unaltered. If not, names the first wrong line. Needs no event log.",
     )
     .argument("<file>", "file with the export")
     .requiredOption(

@@ -16,7 +16,7 @@ export interface AuditTerminal {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression finds control characters on purpose
 const CONTROL_CHARACTERS = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** Escapes the control characters in stored text, because a terminal would obey them. */
+/** Escapes the control characters in stored text, because a terminal would interpret them. */
 export function escapeControlCharacters(text: string): string {
   return text.replaceAll(CONTROL_CHARACTERS, (character) => {
     const code = character.codePointAt(0) ?? 0;

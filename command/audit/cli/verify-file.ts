@@ -28,7 +28,7 @@ const expectedExport = z.object({
 
 /**
  * Verifies an export using only the file and the key, without event log, database or network. If the options name an
- * expected clinic or range, a genuine export of another clinic or range is not verified.
+ * expected clinic or range, the verification also fails for a genuine export of another clinic or range.
  *
  * @throws {InputError} for an invalid option or an unreadable file
  * @throws {NotVerifiedError} for an export that is altered or incomplete, or that is not the expected export

@@ -14,7 +14,7 @@ import type { ExportSigner } from "./signing.ts";
 export const exportQuery = z
   .strictObject({
     clinic: uuid,
-    /** The range applies to the times at which the log stored the events, so a past range never gets more events. */
+    /** The range selects events by the time at which the log stored them, so a past range cannot gain events. */
     from: instant.optional(),
     to: instant.optional(),
   })
@@ -22,8 +22,8 @@ export const exportQuery = z
 export type ExportQuery = z.output<typeof exportQuery>;
 
 /**
- * Returns which limit of the range is in the future, if any. A range with a future limit is refused, because events may
- * be added to the range after the export.
+ * Returns the limit of the range that is in the future; undefined if neither is. A range with a future limit is
+ * refused, because events may be added to the range after the export.
  *
  * @param now milliseconds since 1970
  */

@@ -22,7 +22,7 @@ export const manifest = z.strictObject({
   chain: sha256Hex,
   /**
    * Shortened links of the hash chain. If an attacker recomputed the chain, the shortened links locate the first
-   * changed line.
+   * change.
    */
   marks: z.strictObject({
     every: z.int().min(1),

@@ -41,9 +41,9 @@ interface ReadSummary {
 /**
  * Verifies that an export is complete and unaltered, using only the lines of the export and the trusted keys.
  *
- * The result names the first line that does not fit the hash chain. If an attacker recomputed the whole chain, the
- * lines fit each other but not the signed marks. The marks then locate the first changed line: exactly in an export of
- * up to 4,096 events, otherwise within a few lines.
+ * The result names the first line that does not fit the hash chain. If an attacker recomputed the whole chain, all
+ * lines fit that chain, but the chain differs from the signed marks. The marks then locate the first changed line
+ * exactly in an export of up to 4,096 events, and otherwise the interval of lines that contains it.
  *
  * @param lines each line including the line ending, if any
  * @param expected compared with the signed manifest after all lines are verified
@@ -114,8 +114,8 @@ function verifyEventLine(text: string, summary: ReadSummary): string | undefined
 }
 
 /**
- * Verifies the last line of an export. Compares the events with the signed manifest first, because the readable
- * manifest may be altered too.
+ * Verifies the last line of an export. Compares the events with the manifest inside the signature first, because the
+ * readable copy of the manifest may be altered too.
  */
 async function verifyManifestLine(
   text: string,
@@ -142,10 +142,7 @@ async function verifyManifestLine(
   return checked.data;
 }
 
-/**
- * Locates the first changed line of a file whose lines fit each other, but whose hash chain differs from the signed
- * hash chain.
- */
+/** Locates the first changed line of a file whose hash chain is valid, but differs from the signed hash chain. */
 function locateChange(signedMarks: Manifest["marks"], { collector }: ReadSummary): ExportFault {
   const { first, last } = findFirstDifference(signedMarks, collector.getMarks());
   const changed = first === last ? "the line was" : `a line from here up to line ${last} was`;

@@ -48,8 +48,8 @@ export function requireAuditor(log: EventLog): Koa.Middleware<AuditorState> {
 }
 
 /**
- * Creates a function that authenticates requests and that keeps a flood of invalid credentials away from the event
- * log. The function throws the errors of {@link authenticate}, and {@link ApiError} 429 during a flood.
+ * Creates a function that authenticates requests and throws the errors of {@link authenticate}. If an address has sent
+ * too many invalid credentials, the function throws {@link ApiError} 429 without reading the event log.
  */
 function createAuthenticator(log: EventLog): (ctx: Koa.ParameterizedContext<AuditorState>) => Promise<Auditor> {
   const invalidCredentials = new RateLimiterMemory({
@@ -80,7 +80,7 @@ function createAuthenticator(log: EventLog): (ctx: Koa.ParameterizedContext<Audi
   };
 }
 
-/** Throws {@link ApiError} 429 if the cause is an exceeded limit. Rethrows any other cause. */
+/** Throws {@link ApiError} 429 if a rate limit is exceeded. Rethrows any other cause. */
 function throwRateLimitError(cause: unknown): never {
   if (!(cause instanceof RateLimiterRes)) throw cause;
   const retryAfter = String(Math.max(1, Math.ceil(cause.msBeforeNext / 1000)));

@@ -33,7 +33,7 @@ export function streamExport(dependencies: AuditDependencies & { signer: ExportS
   };
 }
 
-/** Throws a 404 error that is the same whether the clinic does not exist or the auditor may not see the clinic. */
+/** Throws the same 404 error whether the clinic does not exist or the auditor may not see it. */
 async function requirePermittedClinic(log: EventLog, { clinicIds }: Auditor, clinicId: string): Promise<void> {
   const { state } = await loadAggregate(log, clinicAggregate, clinicId);
   if (!state || (clinicIds && !clinicIds.includes(clinicId))) throw new ApiError(404, "clinic_not_found");

@@ -20,7 +20,7 @@ export function sendDiff(dependencies: StateDependencies): AuditHandler {
   return sendQueryResult(dependencies, "diff", diffQuery, compareStates);
 }
 
-/** Throws a 404 error that is the same whether the stream does not exist or the auditor may not see the stream. */
+/** Throws the same 404 error whether the stream does not exist or the auditor may not see it. */
 function sendQueryResult<Schema extends z.ZodType>(
   { log, client, takeStateSlot }: StateDependencies,
   action: AuditAction,

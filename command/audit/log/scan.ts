@@ -109,7 +109,7 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<LogEvent, v
   }
 }
 
-/** Item that the scan adds to the subscription's events to report progress. */
+/** Marker that the scan inserts between the subscription's events, to report progress or to end the scan. */
 type ScanMark = { mark: "caughtUp" } | { mark: "checkpoint"; position: bigint };
 type SubscriptionItem = ScanMark | { event?: RecordedEvent; commitPosition?: bigint };
 

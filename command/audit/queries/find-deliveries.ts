@@ -3,7 +3,7 @@ import { z } from "zod";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { getCategoryName, streamField } from "./query-fields.ts";
 
-/** Query that finds deliveries by a stream: the stream of a delivered event, an endpoint or a delivery. */
+/** Query for deliveries. The stream is that of a delivered event, of an endpoint, or of a delivery. */
 export const deliveriesQuery = z.strictObject({ stream: streamField });
 
 /** Maximum number of deliveries in a response. The newest deliveries are returned. */

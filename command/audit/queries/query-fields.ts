@@ -5,7 +5,7 @@ import type { AuditEvent } from "../log/audit-event.ts";
 
 const eventTypes = new Set<string>(categories.flatMap(({ events }) => Object.keys(events)));
 
-/** Time that a filter compares: the time when an event occurred, or the time when the log stored the event. */
+/** Time of an event that a query uses: the time when the event occurred, or the time when the log stored the event. */
 export const timeBasisField = z.enum(["occurred", "stored"]).default("occurred");
 export type TimeBasis = z.infer<typeof timeBasisField>;
 
@@ -58,7 +58,7 @@ export function createEventFilter({ from, to, by, type, actor }: z.output<typeof
   };
 }
 
-/** Returns the time that a filter compares. If the event has no occurrence time, returns the event's storage time. */
+/** Returns the occurrence or storage time of an event. If the occurrence time is unknown, returns the storage time. */
 export function getEventTime({ occurredAt, storedAt }: AuditEvent, by: TimeBasis): string {
   return by === "stored" ? storedAt : (occurredAt ?? storedAt);
 }

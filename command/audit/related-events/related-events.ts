@@ -8,8 +8,8 @@ export type IsRelated = (event: AuditEvent) => boolean;
 const MAX_FOLLOWED_IDS = 500_000;
 
 /**
- * By event type, the field with the id of the new appointment. Appointment ids are followed, because the events of a
- * queue ticket may name only the appointment.
+ * Field with the id of the new appointment, by event type. Appointment ids are followed, because the events of a queue
+ * ticket may name only the appointment.
  */
 const APPOINTMENT_ID_FIELDS = { AppointmentRequested: "appointmentId", AppointmentImported: "appointmentId" };
 
@@ -27,8 +27,8 @@ export class TooManyRelatedEventsError extends Error {
  * - Appointment, customer, animal or application: all events whose data contains the id, and all later events of the
  *   streams that start with such an event. The webhook deliveries of all these events are also related, and so are all
  *   direct and indirect consequences of the events. The ids of appointments, of a customer's animals, and of an
- *   application's installations and endpoints are followed in the same way. Actions of an application are related to
- *   the application.
+ *   application's installations and endpoints are followed in the same way. Events whose actor is the application are
+ *   related to the application.
  *
  * An access is related to the auditor and to the request, not to the records that the auditor viewed.
  *
@@ -75,10 +75,11 @@ function followConsequences(maxIds: number, isSelected: (event: AuditEvent) => b
 }
 
 /**
- * Creates a predicate that selects events that contain a followed id, all events of a stream that starts with such an
- * event, and the deliveries and consequences of selected events.
+ * Creates a predicate that selects all events that contain a followed id. If such an event starts a stream, the later
+ * events of the stream and the webhook deliveries of its events are selected too. All consequences of selected events
+ * are also selected.
  *
- * @param idFields by event type, the field that contains a further id to follow
+ * @param idFields field that contains a further id to follow, by event type
  * @param isAlsoRelated selects further events
  */
 function followStreams(
@@ -143,7 +144,7 @@ function addWithinLimit(ids: Set<string>, id: string, maxIds: number): void {
 /** Prefixes of the streams that can contain events related to an appointment. */
 const APPOINTMENT_PREFIXES = ["appointment-", "queueTicket-", "webhookDelivery-", "webhookEndpoint-", "sandbox-"];
 
-/** By kind of subject, the prefixes of the streams that can contain related events. Undefined for all streams. */
+/** Prefixes of the streams that can contain related events, by kind of subject. Undefined for all streams. */
 const STREAM_PREFIXES = {
   appointment: APPOINTMENT_PREFIXES,
   customer: ["customer-", "animal-", ...APPOINTMENT_PREFIXES],

@@ -40,8 +40,8 @@ function* compareFields(path: string, before: Map<string, unknown>, after: Map<s
  * Returns the fields of an object, or the items of a list by id. Returns undefined for a value that is compared as a
  * whole.
  *
- * @param counterpart the value with which `value` is compared; if `value` is an empty list, the items of `counterpart`
- *   decide whether the lists are compared by id
+ * @param counterpart the value to compare with; if `value` is an empty list, the items of `counterpart` decide whether
+ *   the lists are compared by id
  */
 function toFields(value: unknown, counterpart: unknown): Map<string, unknown> | undefined {
   if (Array.isArray(value) && value.length === 0 && Array.isArray(counterpart)) {

@@ -43,7 +43,8 @@ foldsByCategory.set("sandbox", (_, event) => {
 
 /**
  * Returns the function that folds the events of a stream: the `evolve` function of the stream's aggregate. For a
- * category without an aggregate, the state contains the data of the last event of each type.
+ * sandbox, the state is taken from the last reset. For other categories without an aggregate, the state contains the
+ * data of the last event of each type.
  */
 export function getFold(stream: string): Fold {
   return foldsByCategory.get(getCategoryName(stream)) ?? keepLastOfEachType;

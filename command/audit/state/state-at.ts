@@ -39,8 +39,8 @@ export interface StateDiff {
 }
 
 /**
- * Returns the state of a stream at a point in the stream's history, computed by the service's own code. If the point is
- * a time, folds the events that had occurred (or had been stored) by then, in stream order.
+ * Returns the state of a stream at a point in the stream's history, computed with the same code as in the service. If
+ * the point is a time, folds the events that had occurred (or had been stored) by then, in stream order.
  *
  * @returns undefined if the stream does not exist, or if the reader may see none of its events
  * @throws {UnreadableStreamError} if this release cannot read an event of the stream

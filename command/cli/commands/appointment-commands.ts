@@ -126,7 +126,7 @@ export const appointmentCommands: Command[] = [
   defineCommand(appointmentCategory, {
     name: "appointment cancel",
     summary: "Cancels an appointment whose consultation has not started.",
-    example: `${ID_OPTION} ${CLINIC_OPTION} --reason 'Owner called off'`,
+    example: `${ID_OPTION} ${CLINIC_OPTION} --reason 'Cancelled by the owner'`,
     options: {
       ...appointmentOptions,
       reason: defineNullableTextOption(AppointmentCancelled.shape.reason, "reason"),

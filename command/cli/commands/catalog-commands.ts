@@ -56,7 +56,7 @@ export const catalogCommands: Command[] = [
   }),
   defineCommand(serviceCategory, {
     name: "service withdraw",
-    summary: "Removes a service from the catalog.",
+    summary: "Withdraws a service from the catalog.",
     example: `${ID_OPTION} ${CLINIC_OPTION}`,
     options: serviceOptions,
     run: (log, { id: serviceId, clinic: clinicId }, context) => withdrawService(log, { serviceId, clinicId }, context),

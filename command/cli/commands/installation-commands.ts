@@ -36,7 +36,7 @@ const toReference = ({ application, clinic }: InstallationValues) => ({
 const defineScopesOption = (defaultScopes: string) =>
   defineListOption(
     z.array(scope).min(1).optional(),
-    `scopes, from ${scopes.join(", ")}; default: ${defaultScopes}`,
+    `scopes, separated by commas: ${scopes.join(", ")}; default: ${defaultScopes}`,
     "scopes",
   );
 const reason = defineNullableTextOption(label, "reason");

@@ -38,7 +38,7 @@ export const partnerCommands: Command[] = [
       id: defineNewIdOption("the new application's id"),
       name: defineTextOption(applicationFields.name, "name"),
       environment: defineTextOption(applicationFields.environment, "sandbox or production", "name"),
-      scopes: defineListOption(applicationFields.scopes, `scopes, from ${scopes.join(", ")}`, "scopes"),
+      scopes: defineListOption(applicationFields.scopes, `scopes, separated by commas: ${scopes.join(", ")}`, "scopes"),
     },
     run: (log, { id: applicationId, ...rest }, context) =>
       registerApplication(log, { applicationId, ...rest }, context),

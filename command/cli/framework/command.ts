@@ -20,7 +20,7 @@ export interface PrintedResult {
   events: number;
   /** Log position of the last appended event. */
   position: bigint | undefined;
-  /** By name, other generated ids and values that are shown only once, such as a client secret. */
+  /** Other generated ids, and values that are shown only once, such as a client secret, by name. */
   extraValues: Record<string, string>;
 }
 
@@ -71,7 +71,7 @@ export interface Command {
   check(given: Record<string, unknown>, generatesIds: boolean): CheckResult;
 }
 
-/** Result of `run` in the declaration of a command. Contains only what is printed. */
+/** Values that `run` in the declaration of a command returns for printing. */
 interface RunResult {
   events: readonly unknown[];
   position: bigint | undefined;
@@ -144,7 +144,7 @@ function pickGeneratedIds(options: Options, values: Record<string, unknown>): Re
   return Object.fromEntries(names.map((name) => [name, String(values[name])]));
 }
 
-/** Converts the issues of zod to problems, each with the name of its option. */
+/** Converts zod issues to problems, each with the name of its option. */
 export function toOptionProblems({ issues }: z.ZodError, given: Record<string, unknown>): OptionProblem[] {
   return issues.flatMap((issue): OptionProblem[] => {
     if (issue.code === "unrecognized_keys") {

@@ -13,7 +13,7 @@ export interface Option<Schema extends z.ZodType = z.ZodType> {
    * Converts text from the command line to the JSON type that the schema expects. Returns unsuitable text unchanged.
    */
   fromText(given: string): unknown;
-  /** If true, the command line generates an omitted id. */
+  /** If true, the command line generates an id if the option is omitted. */
   isGenerated: boolean;
 }
 

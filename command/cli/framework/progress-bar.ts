@@ -8,7 +8,7 @@ export function createProgressBar(name: string, total: number, terminal: Termina
   let shownTenths = 0;
   return {
     /**
-     * @param done number of items that are done
+     * @param done number of finished items
      * @param counts text next to the bar
      */
     show(done: number, counts: string): void {

@@ -9,8 +9,8 @@ import {
 } from "../../../shared/eventstore/log.ts";
 
 /**
- * Creates an event log that caches every stream that it reads. Commands about the same objects then read each stream
- * once. The cache never expires, so this event log must only be used for work of limited size. If another process
+ * Creates an event log that caches every stream that it reads, so that commands about the same objects read each stream
+ * only once. The cache never expires, so this event log must only be used for work of limited size. If another process
  * appends to a stream, the next append to that stream fails and removes the stream from the cache.
  *
  * @param appends `through`: appends go to the log and the cache; `kept`: appends go only to the cache, for a dry run

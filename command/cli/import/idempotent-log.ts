@@ -33,7 +33,7 @@ export async function createIdempotentEventLog(log: EventLog, command: Repeatabl
     log,
     (metadata) => metadata.$causationId === causationId || isCausedByLaterCommand(metadata),
   );
-  // When the command first reads the stream, it gets these events, which avoids one request to the log.
+  // The command's first read of the stream returns these events, which saves one request to the log.
   let firstRead: RecordedEvent[] | undefined = await commandLog.read(stream);
   const idempotentLog: EventLog = {
     ...log,

@@ -20,7 +20,7 @@ export interface LineFailure {
   text: string;
 }
 
-/** By error code, the option that was refused. Contains only codes that do not include the name of the option. */
+/** Option that was refused, by error code. Contains only codes that do not include the name of the option. */
 const OPTION_BY_CODE: Record<string, string> = {
   allocation_empty: "until",
   expiry_without_demo: "demoExpiresAt",
@@ -56,7 +56,7 @@ function toFieldPath(path: string, { options }: Command): string {
   return formatJsonPath(option === undefined ? [] : [option, ...rest.map(Number)]);
 }
 
-/** Finds the option that an error code names: `branch` for `branch_not_found`, but `id` in a branch command. */
+/** Finds the option for an error code. For `branch_not_found`, this is `branch`, or `id` in a branch command. */
 function findOption(code: string, { noun, options }: Command): string {
   const names = Object.keys(options);
   const listed = OPTION_BY_CODE[code];

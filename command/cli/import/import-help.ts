@@ -14,7 +14,8 @@ import waits and retries. Ctrl-C stops the import after the lines in progress. T
 
 With --json, each failed line is printed when it fails, so line numbers may be out of order. "field" is a JSONPath:
   {"line": 7, "code": "invalid", "problems": [{"field": "$.fullName", "reason": "is missing"}]}
-"code" is "invalid" for an invalid line, or the code of the rule that refused it. The last line contains the totals:
+"code" is "invalid" for an invalid line, or the code of the rule that refused the command. The last line contains the
+totals:
   {"end": "complete", "lines": 9, "applied": 8, "alreadyApplied": 0, "invalid": 1, "refused": 0, "failed": 1, "left": 0, "dryRun": false, "seconds": 0.2}
 "end" is complete, interrupted or failed.
 

@@ -1,20 +1,20 @@
 import type { PreparedCommand } from "../framework/command.ts";
 
-/** Turn of one command in an import. The command may run after `ready` resolves, and until `end` is called. */
+/** Turn of one command in an import. The command may run only after `ready` has resolved. */
 export interface Turn {
   /** Resolves when all commands that must run before this command have ended. */
   ready: Promise<unknown>;
-  /** Ends the turn. Must be called after success and after failure. */
+  /** Ends the turn. Must be called when the command has succeeded or failed. */
   end(): void;
 }
 
-/** Unfinished commands that name one id. */
+/** Unfinished commands that refer to one object. */
 interface IdUse {
   /** Resolves when the last command that changes the object has ended. Undefined if no command changes the object. */
   writer: Promise<void> | undefined;
   /**
-   * One promise for each command that refers to the object and comes after the last change of the object. The promise
-   * resolves when the command has ended.
+   * One promise for each command that refers to the object without changing it, and that follows the last command that
+   * changes the object. Each promise resolves when its command has ended.
    */
   readers: Set<Promise<void>>;
 }

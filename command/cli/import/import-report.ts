@@ -73,7 +73,7 @@ export function createImportReport(
   };
 }
 
-/** Returns the number of lines that were applied or failed. */
+/** Returns the number of lines that were applied, had already been applied, or failed. */
 export function countFinished(tally: Tally): number {
   return tally.applied + tally.alreadyApplied + countFailed(tally);
 }

@@ -47,7 +47,7 @@ interface ImportState extends ApplyOptions {
   takeTurn: ReturnType<typeof createImportOrder>;
   tally: Tally;
   /**
-   * By object id, the number of the first failed line that should have changed the object. Later lines that change the
+   * Number of the first failed line that should have changed an object, by object id. Later lines that change the
    * object are not applied.
    */
   failedIds: Map<string, number>;

@@ -2,7 +2,7 @@ import { setMaxListeners } from "node:events";
 import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { createBackoff } from "../../../shared/runtime/backoff.ts";
 
-/** Bounds of the delay between two attempts of one operation. Milliseconds. */
+/** First and longest delay between two attempts of one operation. Milliseconds. */
 const RETRY_DELAYS_MS = { firstMs: 200, maxMs: 5_000 };
 
 export interface RetryOptions {

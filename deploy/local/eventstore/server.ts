@@ -24,7 +24,7 @@ export interface LogServer {
   stop(): Promise<void>;
 }
 
-/** Maximum time in milliseconds for sending the remaining data of ended calls during a shutdown. */
+/** Maximum time in milliseconds that a shutdown waits for ended calls to send their remaining data. */
 const SHUTDOWN_TIMEOUT_MS = 500;
 
 /**

@@ -19,7 +19,7 @@ export const EVENT_KEYS: KeyRange = { gt: Buffer.from("e"), lt: Buffer.from("f")
 export const REVISION_KEYS: KeyRange = { gt: Buffer.from("r"), lt: Buffer.from("s") };
 export const STREAM_STATE_KEYS: KeyRange = { gt: Buffer.from("h"), lt: Buffer.from("i") };
 
-/** Returns the position of an event from its key. */
+/** Parses the key of an event. Returns the event's position. */
 export function parseEventKey(key: Buffer): number {
   return readSafeInteger(key, 1);
 }
@@ -30,12 +30,12 @@ export function parseRevisionKey(key: Buffer): { stream: string; revision: numbe
   return { stream: key.toString("utf8", 3, end), revision: readSafeInteger(key, end) };
 }
 
-/** Returns the position of an event, given the stored value of the event's revision. */
+/** Parses the value that is stored under the key of a revision. Returns the event's position. */
 export function parseRevisionValue(value: Buffer): number {
   return readSafeInteger(value, 0);
 }
 
-/** Returns the stream name from the key of a stream state. */
+/** Parses the key of a stream state. Returns the stream name. */
 export function parseStreamStateKey(key: Buffer): string {
   return key.toString("utf8", 1);
 }

@@ -1,9 +1,9 @@
 /**
  * Copies the log from LevelDB into segment files. Positions, revisions, ids and times stay the same.
  *
- * LevelDB does not verify checksums here, so the migration checks the data. Every position must follow from the
- * previous event, and every record must match its key. The database's index and its stream states must match the
- * events. If a check fails, the migration stops and leaves the database unchanged.
+ * By default, LevelDB does not verify checksums when it reads, so the migration checks the data itself. Every position
+ * must follow from the previous event, and every record must match its key. The database's index and its stream states
+ * must match the events. If a check fails, the migration stops and leaves the database unchanged.
  */
 import { MAX_PAGE_BYTES, MAX_PAGE_EVENTS } from "../model/limits.ts";
 import { createDamageError, type LogDamagedError, LogStartError } from "../model/log-errors.ts";

@@ -18,7 +18,7 @@ const OTHER_FILE = /^(LOG|LOG\.old|LOCK)$/;
 
 /**
  * Content of the file CURRENT after the migration. LevelDB interprets this content as the name of a missing file, so an
- * earlier release fails to start with an error that contains this text. Without CURRENT, the earlier release would
+ * earlier release does not start, and its error message contains this text. Without CURRENT, the earlier release would
  * create an empty log.
  */
 const RETIRED_CONTENT = "this-log-is-kept-in-segment-files-which-need-a-newer-release\n";

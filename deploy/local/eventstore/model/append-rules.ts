@@ -1,6 +1,6 @@
 /**
- * EventStoreDB's rules for expected revisions and idempotent retries, as pure functions. The functions decide what
- * happens to an append: it is written, is recognised as a retry of a stored append, or is refused.
+ * EventStoreDB's rules for expected revisions and idempotent retries, as pure functions. The rules decide whether to
+ * write an append, to recognise it as a retry of a stored append, or to refuse it.
  */
 
 /** Special values of an expected revision. They are negative and therefore differ from all real revisions. */
@@ -8,7 +8,7 @@ export const NO_STREAM = -1;
 export const ANY = -2;
 export const STREAM_EXISTS = -4;
 
-/** State of a stream that the append rules use. */
+/** The part of a stream's state that the append rules use. */
 export interface AppendTarget {
   /** Revision of the newest event; NO_STREAM if the stream has no events. */
   readonly lastRevision: number;
@@ -52,8 +52,8 @@ export function decideAppend(
 }
 
 /**
- * Applies the rules for appends without an exact revision. If all ids are known, the append is a retry. If its first id
- * is unknown, the append is written.
+ * Applies the rules for appends without an exact revision. If all ids are known, the append is a retry. If the first id
+ * is unknown, the append is written. Otherwise, it is refused.
  */
 function decideByRecentIds(ids: readonly string[], stream: AppendTarget, history: StreamHistory): Decision {
   let revision = -1;
@@ -66,8 +66,8 @@ function decideByRecentIds(ids: readonly string[], stream: AppendTarget, history
 }
 
 /**
- * Applies the rules for appends at an earlier revision. If the events stored after that revision have the append's ids,
- * the append is a retry.
+ * Applies the rules for appends that expect a revision before the stream's last revision. If the events stored after
+ * the expected revision have the append's ids, the append is a retry.
  */
 function decideByStoredIds(
   expected: number,

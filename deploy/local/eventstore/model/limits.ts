@@ -13,8 +13,8 @@ export const MAX_APPEND_BYTES = 1024 * 1024;
 export const MAX_APPEND_STORED_BYTES = 32 * 1024 * 1024;
 
 /**
- * Maximum size of a gRPC message. It exceeds MAX_APPEND_BYTES, so that the log itself can refuse an append that is too
- * large.
+ * Maximum size of a gRPC message. It exceeds MAX_APPEND_BYTES, so that an oversized append reaches the log, which
+ * refuses it with a specific error.
  */
 export const MAX_MESSAGE_BYTES = 17 * 1024 * 1024;
 
@@ -30,12 +30,12 @@ export const MAX_PENDING_WRITES = 8192;
 /** Maximum size of all appends that wait for the disk. Further appends fail with a timeout error. */
 export const MAX_PENDING_BYTES = 64 * 1024 * 1024;
 
-/** Maximum number of appends in one frame with one fsync. Further appends wait for the next frame. */
+/** Maximum number of appends in one frame. Further appends wait for the next frame. */
 export const MAX_GROUP_WRITES = 1024;
 
 /**
- * Maximum size of the appends in one frame in bytes. Only the frame's last append may exceed the limit. Further appends
- * wait for the next frame.
+ * Size of the appends in bytes at which a frame is full. The last append may take the frame over this size. Further
+ * appends wait for the next frame.
  */
 export const MAX_GROUP_BYTES = 4 * 1024 * 1024;
 
@@ -97,7 +97,7 @@ export interface LogLimits {
  * Limits of the whole log. A log that reaches a limit refuses appends and still serves reads. A log that exceeds a
  * limit does not start.
  *
- * The index is in memory. It takes 24 MB per million events. Streams whose names have 48 characters take 100 MB per
- * million. All segment files stay open. Their total size is at most about 64 GiB.
+ * The index is in memory. A million events take 24 MB, and a million streams with names of 48 characters take 100 MB.
+ * All segment files stay open. Their total size is at most about 64 GiB.
  */
 export const LOG_LIMITS: LogLimits = { events: 64_000_000, streams: 8_000_000, segments: 1024 };

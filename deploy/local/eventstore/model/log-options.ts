@@ -7,7 +7,7 @@ export interface LogOptions {
   readonly segmentBytes: number;
   /** If true, each append is flushed to disk before it is acknowledged. Only benchmarks disable this. */
   readonly sync: boolean;
-  /** Prints a line for the operator. Lines may contain internal error details that clients do not get. */
+  /** Prints a line for the operator. A line may contain internal error details that clients do not see. */
   readonly printLine: (line: string) => void;
 }
 

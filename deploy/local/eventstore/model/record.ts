@@ -1,6 +1,6 @@
 /**
- * Stored form of an event. The stream name and the type come first, because filters need them. Then comes the response
- * of Streams.Read in wire format:
+ * Stored form of an event. The stream name and the type come first, because filters need them. The rest is the event's
+ * response to Streams.Read in wire format:
  *
  *     <stream length, 2 bytes> <type length, 2 bytes> <stream> <type> <ReadResp>
  *
@@ -55,7 +55,7 @@ const TAGS = {
 const MAX_FIXED_BYTES = 256;
 const MIN_POSITION_STEP = 64;
 
-/** Returns the maximum size of an encoded record in bytes. */
+/** Returns an upper bound for the size in bytes of an event's encoded record. */
 export function getMaxRecordBytes(stream: string, event: ProposedEvent): number {
   const texts = 2 * (stream.length + event.type.length) * 3 + event.contentType.length * 3;
   return MAX_FIXED_BYTES + texts + event.data.length + event.metadata.length;

@@ -42,7 +42,7 @@ export function parseMetadata(event: ProposedEvent): MetadataEffect {
   const body = metadataSchema.safeParse(parseJsonObject(event.data));
   if (!body.success) {
     throw new MetadataError(
-      "Stream metadata must be a JSON object. $maxCount must be a positive integer, $tb an integer of at least 0.",
+      "Stream metadata must be a JSON object. $maxCount must be a positive integer, and $tb a non-negative integer.",
     );
   }
   const unsupported = UNSUPPORTED_KEYS.find((key) => key in body.data);

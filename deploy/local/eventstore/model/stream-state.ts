@@ -4,7 +4,7 @@ import type { AppendTarget } from "./append-rules.ts";
 export interface StreamState extends AppendTarget {
   /** First revision that reads return, from `$tb` in the metadata. */
   readonly truncateBefore: number;
-  /** Number of newest events that reads return, from `$maxCount` in the metadata; 0 means all events. */
+  /** Maximum number of events that reads return, from `$maxCount` in the metadata. 0 means that all are returned. */
   readonly maxCount: number;
 }
 
@@ -27,7 +27,7 @@ export function getFirstReadableRevision(stream: string, state: StreamState): nu
   return Math.max(0, state.truncateBefore, byCount);
 }
 
-/** Returns true if reads find the stream, because it has events and is not soft-deleted. */
+/** Returns true if the stream has events and is not soft-deleted. Reads do not find any other stream. */
 export function isReadable(state: StreamState): boolean {
   return state.lastRevision >= 0 && !state.isSoftDeleted;
 }

@@ -1,6 +1,6 @@
 /**
- * Streams.BatchAppend, a long call on which a client sends all its appends. An append has a correlation id and one or
- * more parts. The log sends one response for each append.
+ * Streams.BatchAppend, a long-lived call on which a client sends all its appends. Each append has a correlation id and
+ * one or more parts. The log sends one response for each append.
  */
 import type { BatchAppendReq, BatchAppendResp } from "@eventstore/db-client/generated/streams_pb.js";
 import { type ServerDuplexStream, status } from "@grpc/grpc-js";
@@ -156,7 +156,7 @@ export class BatchAppendSession {
   #send(response: BatchAppendResp): void {
     if (this.#call.cancelled || this.#call.writableEnded) return;
     this.#call.write(response);
-    // While the client does not read the responses, further requests of the client must wait.
+    // If the client does not read the responses, the log stops reading the client's requests.
     if (this.#call.writableLength > MAX_QUEUED_MESSAGES) this.#call.pause();
   }
 

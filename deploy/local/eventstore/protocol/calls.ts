@@ -1,6 +1,6 @@
 import type { CallError } from "./errors.ts";
 
-/** A streaming call of gRPC. */
+/** A call of Streams.Read or Streams.BatchAppend. */
 interface OpenCall {
   readonly cancelled: boolean;
   readonly writableEnded: boolean;
@@ -8,7 +8,7 @@ interface OpenCall {
   emit(event: "error", error: Error): boolean;
 }
 
-/** The open streaming calls, which a shutdown ends. */
+/** The open calls of Streams.Read and Streams.BatchAppend. A shutdown ends them. */
 export class OpenCalls {
   readonly #calls = new Set<OpenCall>();
 
@@ -25,6 +25,6 @@ export class OpenCalls {
 
 /** Ends a call with an error, after gRPC has sent all earlier messages. */
 export function endWithError(call: OpenCall, error: CallError): void {
-  // Emits the event instead of calling destroy(), because destroy() would drop the status.
+  // Emits `error` instead of calling destroy(), because destroy() would drop the error's status.
   if (!call.cancelled && !call.writableEnded) call.emit("error", error);
 }

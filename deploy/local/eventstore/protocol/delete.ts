@@ -1,4 +1,4 @@
-/** Streams.Delete and Streams.Tombstone. A deleted stream accepts later appends, a tombstoned stream does not. */
+/** Streams.Delete and Streams.Tombstone. A deleted stream accepts later appends; a tombstoned stream does not. */
 import type { DeleteReq, DeleteResp, TombstoneReq, TombstoneResp } from "@eventstore/db-client/generated/streams_pb.js";
 import type { Deadline } from "@grpc/grpc-js";
 import { streams } from "../model/pb.ts";
@@ -15,7 +15,7 @@ export async function softDelete(store: Store, request: DeleteReq, deadline: Dea
   return new streams.DeleteResp().setPosition(message.setCommitPosition(position).setPreparePosition(position));
 }
 
-/** Deletes a stream permanently. Later reads of the stream and appends to it fail. */
+/** Deletes a stream permanently. Later reads and appends fail. */
 export async function tombstone(store: Store, request: TombstoneReq, deadline: Deadline): Promise<TombstoneResp> {
   const position = await deleteStream(store, "tombstone", request.getOptions(), deadline);
   const message = new streams.TombstoneResp.Position();

@@ -18,12 +18,12 @@ export function encodeCheckpoint(position: number): Uint8Array {
   return new streams.ReadResp().setCheckpoint(message).serializeBinary();
 }
 
-/** Encodes the signal of a subscription that has caught up. All later events are live. */
+/** Encodes the signal that a subscription has caught up. All later events are live. */
 export function encodeCaughtUp(): Uint8Array {
   return new streams.ReadResp().setCaughtUp(new streams.ReadResp.CaughtUp()).serializeBinary();
 }
 
-/** Encodes the signal of a live subscription that has fallen behind. The next events come from disk. */
+/** Encodes the signal that a live subscription has fallen behind. The next events come from disk. */
 export function encodeFellBehind(): Uint8Array {
   return new streams.ReadResp().setFellBehind(new streams.ReadResp.FellBehind()).serializeBinary();
 }

@@ -4,7 +4,7 @@ import { CallError, createInvalidArgumentError } from "./errors.ts";
 import { type EventFilter, parseFilter } from "./filter.ts";
 import { parseStreamName, parseUint64 } from "./request-parts.ts";
 
-/** Where a read starts: at the start or end of the log or stream, at a revision of the stream, or at a log position. */
+/** Start of a read: the start or end of the log or stream, a revision of the stream, or a log position. */
 export type ReadStart = number | "start" | "end";
 
 export interface ReadRequest {

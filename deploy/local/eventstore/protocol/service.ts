@@ -21,7 +21,7 @@ import { subscribe } from "./subscription.ts";
 export interface ServiceContext {
   readonly store: Store;
   readonly calls: OpenCalls;
-  /** Returns the port of the server. The port is known only when the server listens. */
+  /** Returns the port of the server. The port is known only after the server has started to listen. */
   readonly getPort: () => number;
 }
 
@@ -30,7 +30,7 @@ type StreamsServer = Pick<IStreamsServer, "append" | "batchAppend" | "delete" | 
   readonly read: handleServerStreamingCall<ReadReq, Uint8Array>;
 };
 
-/** The Streams service with a read method whose messages are already encoded. */
+/** Definition of the Streams service, without a serializer for the responses of `read`. */
 const STREAMS_SERVICE = {
   ...streamsGrpc.StreamsService,
   read: { ...streamsGrpc.StreamsService.read, responseSerialize: toBuffer },

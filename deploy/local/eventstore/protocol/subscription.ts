@@ -108,7 +108,7 @@ class AllStreamsSubscription {
    */
   async #waitForEvents(): Promise<void> {
     if (!this.#isLive) {
-      // If the filter matched no event, the client can resume from this checkpoint.
+      // The client can resume from this checkpoint even if the filter matched no event.
       if (this.#request.filter !== undefined && this.#lastCheckpoint !== this.#lastPosition)
         await this.#sendCheckpoint();
       this.#writer.send(encodeCaughtUp());

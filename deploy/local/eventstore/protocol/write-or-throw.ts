@@ -5,7 +5,7 @@ import { createLogFullError, createTimeoutError, createUnavailableError } from "
 
 /**
  * Submits the write and returns its result.
- * @throws CallError if the write was refused, or if the disk failed, which leaves the outcome unknown
+ * @throws CallError if the log did not process the write, or if the disk failed and the outcome is unknown
  * @throws LogDamagedError if a damaged event prevents the log from accepting or refusing the write
  */
 export async function writeOrThrow(

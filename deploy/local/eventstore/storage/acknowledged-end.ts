@@ -1,10 +1,11 @@
 /**
- * File of the acknowledged end: the position of the last acknowledged event. After each frame, the log flushes the
- * segment, writes this file and then acknowledges the appends. At startup, all data up to this end must be intact. Only
- * data after this end may be incomplete.
+ * The file `acknowledged`. It records the acknowledged end, which is the end of the last acknowledged frame.
  *
- * The file contains two copies of one entry, in two blocks of 4 KiB. Writes to the file are not flushed to disk. A
- * crash of the process does not lose these writes. After a power loss, the file may be older than the segments. At
+ * After each frame, the log flushes the segment, writes this file and then acknowledges the appends. At startup, all
+ * data up to the acknowledged end must be intact. Only data after the acknowledged end may be incomplete.
+ *
+ * The file contains two copies of one entry, 4 KiB apart. The log does not flush the file after an append. A crash of
+ * the process does not lose the writes to the file. After a power loss, the file may be older than the segments. At
  * startup, the log reports and replaces a damaged copy. An entry has 64 bytes:
  *
  *      0  "EVENTEND"    8  format version    12  log id, 16 bytes   28  segment number    32  end offset
@@ -74,17 +75,17 @@ function decodeEntry(entry: Buffer): LogTail | undefined {
   return { logId, segment, offset: readSafeInteger(entry, 32), ...readChainState(entry, 40) };
 }
 
-/** Content of the file of the acknowledged end. */
+/** Content of the file `acknowledged`. */
 interface EndFileContent {
   /** The newer of the two copies. */
   readonly end: LogTail;
   /** False if one copy is damaged. */
   readonly isIntact: boolean;
-  /** True if both copies are intact, equal and at their current offsets. */
+  /** True if both copies are intact, equal and at the offsets that this release uses. */
   readonly isCurrent: boolean;
 }
 
-/** The open file of the acknowledged end. */
+/** The open file `acknowledged`. */
 export class AcknowledgedEndFile {
   readonly #fd: number;
   readonly path: string;
@@ -116,9 +117,10 @@ export class AcknowledgedEndFile {
 
   /**
    * Writes both copies of a new end. The writes are synchronous, because they change only cached pages and do not wait
-   * for the disk. Asynchronous writes would use the thread pool and make every append slower.
+   * for the disk. Asynchronous writes would use the thread pool and make every append slower. If the disk is full, the
+   * second copy may stay unchanged.
    *
-   * @throws the disk's error if the first copy cannot be written; the file then still contains the previous end
+   * @throws the disk's error; if this error says that the disk is full, the file still contains the previous end
    */
   write(end: LogTail): void {
     const entry = encodeEntry(end);

@@ -38,7 +38,7 @@ export class ChunkedArray {
   at(index: number): number {
     const value = index < this.#length ? this.#chunks[index >>> CHUNK_BITS]?.[index & CHUNK_MASK] : undefined;
     if (value === undefined)
-      throw new RangeError(`Index ${index} is out of range: the column has ${this.#length} values.`);
+      throw new RangeError(`Index ${index} is out of range: the array has ${this.#length} values.`);
     return value;
   }
 
@@ -49,7 +49,7 @@ export class ChunkedArray {
   set(index: number, value: number): void {
     const chunk = this.#chunks[index >>> CHUNK_BITS];
     if (chunk === undefined || index >= this.#length) {
-      throw new RangeError(`Index ${index} is out of range: the column has ${this.#length} values.`);
+      throw new RangeError(`Index ${index} is out of range: the array has ${this.#length} values.`);
     }
     chunk[index & CHUNK_MASK] = value;
   }

@@ -108,7 +108,7 @@ export class LogIndex {
 
   /**
    * Returns an offset at or after the end of an event's record: the start of the segment's next record, or the end of
-   * the last frame. A frame header may lie between the record and this offset.
+   * the segment's last frame. A frame header may lie between the record and this offset.
    */
   getEndOffset(ordinal: number): number {
     const segment = this.findSegment(ordinal);
@@ -159,7 +159,8 @@ export class LogIndex {
 }
 
 /**
- * Returns the first index below `length` for which a monotonic condition is true. If there is none, returns `length`.
+ * Returns the first index below `length` for which a monotonic condition is true. If there is no such index, returns
+ * `length`.
  */
 export function findFirstIndex(length: number, condition: (index: number) => boolean): number {
   let low = 0;

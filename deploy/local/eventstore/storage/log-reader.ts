@@ -153,8 +153,8 @@ function planRead(index: LogIndex, ordinal: number): DiskRead {
 }
 
 /**
- * Performs a disk read. If an event is damaged, reads the events one by one, to return all events before the damaged
- * event.
+ * Performs a disk read. If an event is damaged, reads the events one by one, so that the result contains all events
+ * before the damaged event.
  */
 async function performRead(
   log: CommittedLog,

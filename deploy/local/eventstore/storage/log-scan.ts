@@ -2,7 +2,7 @@
  * Verification of the whole log at startup.
  *
  * All frames up to the acknowledged end must be present and intact. A frame is written only after the previous frame
- * was flushed. So only the first frame after the acknowledged end can be incomplete.
+ * was flushed. So only the last frame of the log can be incomplete.
  */
 import { crc32 } from "node:zlib";
 import { type LogLimits, MAX_FRAME_BYTES } from "../model/limits.ts";
@@ -28,7 +28,7 @@ import {
 import { SegmentWindow } from "./segment-window.ts";
 import type { Segments } from "./segments.ts";
 
-/** Minimum size of a disk sector in bytes. After a power loss, whole sectors can be missing. */
+/** Minimum size of a disk sector in bytes. After a power loss, the content of whole sectors can be missing. */
 const SECTOR_BYTES = 512;
 
 const PROGRESS_INTERVAL_MS = 2_000;
@@ -56,7 +56,7 @@ export class LogScan {
 
   /**
    * @param count number of segment files
-   * @param acknowledged end of the part of the log that must be intact
+   * @param acknowledged the acknowledged end; all frames up to this end must be intact
    */
   constructor(segments: Segments, count: number, acknowledged: LogTail, options: LogOptions) {
     this.#segments = segments;
@@ -116,8 +116,8 @@ export class LogScan {
   }
 
   /**
-   * Reads the frame at an offset. Returns undefined if the frame is incomplete: the file ends early, or contains zeros
-   * after a power loss.
+   * Reads the frame at an offset. Returns undefined if the frame is incomplete: the file ends within the frame, or a
+   * power loss left zeros in the frame.
    */
   async #readFrame(
     segment: number,
@@ -178,7 +178,7 @@ export class LogScan {
       payloadOffset += RECORD_HEADER_BYTES + record.body.length;
     }
     if (this.#index.eventCount !== end)
-      throw this.#createError(segment, offset, "The frame contains fewer events than its header says.");
+      throw this.#createError(segment, offset, "The number of events in the frame differs from its header.");
     this.#chainState = { events: end, position: this.#index.lastPosition, checksum: frame.checksum };
     requireWithinLimits(this.#index, this.#options.limits);
   }
@@ -192,7 +192,7 @@ export class LogScan {
     const end = this.#acknowledgedTail;
     if (segment + 1 !== end.segment || offset !== end.offset) return;
     if (!isSameChainState(this.#chainState, end)) {
-      throw this.#createError(segment, offset, "The events before this offset are not those that were acknowledged.");
+      throw this.#createError(segment, offset, "The events before this offset differ from the acknowledged events.");
     }
     this.#hasReachedEnd = true;
   }

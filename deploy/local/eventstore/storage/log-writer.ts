@@ -92,7 +92,7 @@ export class LogWriter {
     }
   }
 
-  /** Records the new end of the log. On a copy-on-write file system, even overwriting the file needs free space. */
+  /** Records the new end of the log. On a copy-on-write file system, even overwriting needs free space. */
   async #recordEnd(end: LogTail): Promise<void> {
     try {
       this.#acknowledgedEndFile.write(end);

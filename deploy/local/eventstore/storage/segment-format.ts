@@ -1,5 +1,5 @@
 /**
- * Byte layout of a segment file: a header, then frames. A frame contains the records of one group commit.
+ * Byte layout of a segment file: a header, then frames. A frame contains records that are flushed together.
  *
  *     segment header, 64 bytes
  *        0  "EVENTLOG"            8  format version        12  log id, 16 bytes
@@ -14,9 +14,9 @@
  *       16  position             24  revision              32  body, see record.ts
  *
  * Numbers are unsigned and big-endian. Checksums are CRC-32. An ordinal is the number of an event in the log, from 0.
- * The checksum of a record covers the log id and the record. The checksum of a frame is the checksum of its header. It
- * covers the checksums of the payload and of the previous frame. So the checksum of the last frame depends on every byte
- * of the log.
+ * The checksum of a record covers the log id and the record. The checksum of a frame is the checksum of its header. The
+ * header contains the checksums of the payload and of the previous frame. So the checksum of the last frame depends on
+ * the content of all frames.
  */
 import { crc32 } from "node:zlib";
 import { readSafeInteger, writeSafeInteger } from "../model/bytes.ts";
@@ -36,7 +36,7 @@ const SEGMENT_MAGIC = "EVENTLOG";
 const FRAME_MAGIC = "FRAM";
 const TOMBSTONE_HIGH_BITS = 0x7fff_ffff;
 
-/** State of the chain of frames after a frame. The header of the next frame repeats this state. */
+/** State of the log after a frame. The header of the next frame repeats this state, which chains the frames. */
 export interface ChainState {
   /** Number of events in the log. */
   readonly events: number;
@@ -46,14 +46,14 @@ export interface ChainState {
   readonly checksum: number;
 }
 
-/** State of the chain of frames in an empty log. */
+/** Chain state of an empty log. */
 export const EMPTY_CHAIN: ChainState = { events: 0, position: 0, checksum: 0 };
 
 export function isSameChainState(one: ChainState, other: ChainState): boolean {
   return one.events === other.events && one.position === other.position && one.checksum === other.checksum;
 }
 
-/** Fields that occur both in segment headers and in entries of the acknowledged end. */
+/** Fields that occur both in segment headers and in entries of the file `acknowledged`. */
 interface BlockFields {
   readonly version: number;
   /** 32 hexadecimal digits. */
@@ -82,7 +82,7 @@ export interface StoredRecord {
   readonly body: Buffer;
 }
 
-/** Writes the state of the chain of frames as 20 bytes. */
+/** Writes a chain state as 20 bytes. */
 export function writeChainState(target: Buffer, state: ChainState, offset: number): void {
   writeSafeInteger(target, state.events, offset);
   writeSafeInteger(target, state.position, offset + 8);
@@ -98,7 +98,7 @@ export function readChainState(source: Buffer, offset: number): ChainState {
   };
 }
 
-/** Creates a 64-byte block with the fields that segment headers and entries of the acknowledged end have in common. */
+/** Creates a 64-byte block with the fields that segment headers and entries of the file `acknowledged` share. */
 export function createBlock(magic: string, logId: string, segment: number): Buffer {
   const block = Buffer.alloc(BLOCK_BYTES);
   block.write(magic, 0, "latin1");

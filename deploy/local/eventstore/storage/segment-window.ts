@@ -14,7 +14,7 @@ export class SegmentWindow {
     this.#segments = segments;
   }
 
-  /** Returns bytes of a segment, or fewer bytes at the end of the file. The buffer is valid until the next call. */
+  /** Returns bytes of a segment, fewer if the file ends earlier. The buffer is valid until the next call. */
   async read(segment: number, offset: number, length: number): Promise<Buffer> {
     const isLoaded =
       segment === this.#segment && offset >= this.#start && offset + length <= this.#start + this.#length;

@@ -42,7 +42,10 @@ export async function syncDirectory(dir: string): Promise<void> {
   }
 }
 
-/** Creates a file, and flushes its content and its directory to disk. If any of these steps fails, no file remains. */
+/**
+ * Creates a file, and flushes its content and its directory to disk. The file gets its name only after its content is
+ * flushed, so a failure or a crash never leaves an incomplete file under this name.
+ */
 export async function createFile(dir: string, name: string, content: Buffer): Promise<void> {
   const unfinished = join(dir, `${name}${UNFINISHED_SUFFIX}`);
   try {
@@ -78,7 +81,7 @@ export class Segments {
     return this.#openSegments.length;
   }
 
-  /** Returns the path of a segment. The parameter counts from 0. */
+  /** Returns the path of a segment. `segment` counts from 0. */
   getPath(segment: number): string {
     return this.#getSegment(segment).path;
   }
@@ -118,7 +121,7 @@ export class Segments {
   }
 
   /**
-   * Fills a buffer with bytes of a segment. At the end of the file, reads fewer bytes. Used only at startup.
+   * Fills a buffer with bytes of a segment. Reads fewer bytes if the file ends earlier. Used only at startup.
    *
    * @returns the number of bytes read
    */
@@ -138,7 +141,7 @@ export class Segments {
     return done;
   }
 
-  /** Writes to the last segment without flushing. After an error, the caller must truncate the segment. */
+  /** Writes to the last segment without flushing. On error, the caller must truncate the segment or stop the log. */
   async write(bytes: Buffer, offset: number): Promise<void> {
     // If the disk accepts only some of the bytes, the next call of writeAt() throws the disk's error.
     for (let done = 0; done < bytes.length; ) {

@@ -36,7 +36,7 @@ export class DecisionData {
     return details;
   }
 
-  /** The first writes of the group. The stored data for all of them was read. */
+  /** The writes for which the stored data was read: all writes of the group, or only the first ones. */
   get writes(): readonly WriteRequest[] {
     return this.#writes;
   }

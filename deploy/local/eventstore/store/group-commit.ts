@@ -6,7 +6,7 @@ import { MAX_GROUP_BYTES, MAX_GROUP_WRITES, MAX_PENDING_BYTES, MAX_PENDING_WRITE
 import type { LogDamagedError } from "../model/log-errors.ts";
 import type { WriteRequest, WriteResult } from "./staged-group.ts";
 
-/** Reason why a write was refused before the log changed. */
+/** Reason why the log did not process a write. */
 export type WriteRefusal =
   /** The deadline of the write passed before the write started. */
   | { readonly outcome: "expired" }

@@ -3,7 +3,7 @@
  *
  *     lock           id of the process that has the log open
  *     events/        the log: segment files and the acknowledged end
- *     events.new/    an unfinished new or migrated log, which the next start removes
+ *     events.new/    a new or migrated log that is not complete yet; the next start removes it
  *     CURRENT        prevents earlier releases from creating an empty LevelDB database in this directory
  *     leveldb/       unused LevelDB files of an earlier release, kept after the migration
  */
@@ -73,7 +73,7 @@ async function openLockedDirectory(dir: string, options: LogOptions): Promise<Op
   }
   if (database !== undefined) {
     const { eventCount: count } = open.log.index;
-    options.printLine(`Migrated ${count} events. The former files are now in ${dir}/leveldb, which can be deleted.`);
+    options.printLine(`Migrated ${count} events. The LevelDB files are now in ${dir}/leveldb and can be deleted.`);
   }
   return open;
 }

@@ -14,7 +14,7 @@ export interface WriteRequest {
   readonly events: readonly ProposedEvent[];
 }
 
-/** Result of a write that was either performed or refused. */
+/** Result of a write that the append rules accepted or refused. */
 export type WriteResult =
   /** `revision` is NO_STREAM after an empty append to a new stream. */
   | { readonly outcome: "written"; readonly revision: number; readonly position: number }

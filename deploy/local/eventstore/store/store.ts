@@ -105,7 +105,7 @@ export class Store {
     return results;
   }
 
-  /** Commits one or more writes, up to the limit of a frame. Returns the result of each committed write. */
+  /** Processes the first writes of a group, up to the limit of a frame. Returns their results. */
   async #commitFrame(writes: readonly WriteRequest[]): Promise<WriteOutcome[]> {
     const details = await DecisionData.read(this.log, writes);
     const group = new StagedGroup(this.#createCommittedState(details), Date.now());
@@ -143,7 +143,7 @@ export class Store {
       this.#isDiskFull = true;
       return { outcome: "disk-full" };
     }
-    if (this.#isDiskFull) this.printLine("The disk has space again. Appends succeed.");
+    if (this.#isDiskFull) this.printLine("The disk has space again. Appends work again.");
     this.#isDiskFull = false;
     return undefined;
   }

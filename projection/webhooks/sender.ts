@@ -27,18 +27,15 @@ export interface SenderOptions extends AttemptOptions, OutcomeWriterOptions {
 /** Pause between two searches for due deliveries. A retry can be late by about twice this time. Milliseconds. */
 const SEARCH_INTERVAL_MS = 200;
 
-/**
- * Minimum pause after a search, as a multiple of the duration of the search, so that searches do not overload the
- * database.
- */
+/** Minimum pause after a search, as a multiple of the search's duration. Limits the load on the database. */
 const MIN_SEARCH_PAUSE_FACTOR = 9;
 
 /** Pause between two claims, so that each claim finds several due deliveries. Milliseconds. */
 const CLAIM_INTERVAL_MS = 5;
 
 /**
- * Maximum pause between two decisions about slots. New deliveries and recorded outcomes wake the sender earlier. If an
- * application waits only because of its start pace, nothing wakes the sender earlier. Milliseconds.
+ * Maximum pause between two decisions about slots. New deliveries and recorded outcomes wake the sender earlier. An
+ * application that waits only because of its start pace waits for the whole pause. Milliseconds.
  */
 const MAX_CLAIM_INTERVAL_MS = 25;
 
@@ -70,7 +67,7 @@ export class Sender {
   readonly #slots = new Slots(() => performance.now());
   /** Reserved deliveries by delivery id. */
   readonly #reservedDeliveries = new Map<string, ReservedDelivery>();
-  /** Large enough for all reserved deliveries, so that adding an outcome never waits. */
+  /** Has room for all reserved deliveries, so that adding an outcome never waits. */
   readonly #finishedAttempts = new BoundedBuffer<FinishedAttempt>(MAX_RESERVED_DELIVERIES);
   readonly #attempts = new Set<Promise<void>>();
 

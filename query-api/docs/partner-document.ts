@@ -40,8 +40,8 @@ follow RFC 3339. In responses they are in UTC with milliseconds. In requests the
 After a 429 or 503, retry with bounded backoff. Wait at least the number of seconds in \`Retry-After\`.`;
 
 /**
- * Builds the OpenAPI document of the partner API from the declarations that the routers of both services use. The
- * document's servers are the base URLs of both environments.
+ * Builds the OpenAPI document of the partner API from the declarations that the routers of the query API and the
+ * command API use. The document's servers are the base URLs of both environments.
  */
 export function buildPartnerDocument(
   reads: readonly PartnerRead[],

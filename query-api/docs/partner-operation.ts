@@ -109,7 +109,7 @@ const pathIds: Readonly<Record<string, string>> = {
   deliveryId: "Id of the delivery.",
 };
 
-/** Describes the ids in the operation's path, and the headers with the ids of clinic and branch. */
+/** Describes the ids in the operation's path, and the clinic and branch headers. */
 function describeAccessParameters({ path, clinic }: PartnerOperation, brand: string): Parameter[] {
   const schema = { type: "string", format: "uuid" };
   const ids = [...path.matchAll(/:(\w+)/g)].map(([, name = ""]): Parameter => {

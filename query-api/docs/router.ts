@@ -23,7 +23,7 @@ const PAGE_HEADERS = {
   "Cache-Control": "public, max-age=300",
 };
 
-/** Serves GET /docs and both OpenAPI documents to everyone. The documents are built once, when the service starts. */
+/** Serves GET /docs and both OpenAPI documents without authentication. The documents are built once, at startup. */
 export function createDocsRouter(options: DocsOptions): Router {
   const pages = [
     toDocumentPage("/api/v1/openapi.json", buildPortalDocument(createPortalOperations(options), options)),

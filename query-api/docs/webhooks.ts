@@ -42,8 +42,8 @@ no attempt succeeds, at least ten attempts fail, and consecutive failures are at
 attempt resets the period. Only the operator can enable a disabled endpoint, which also resets the period.`;
 
 const limitsText = `The service waits up to five seconds for the connection, including DNS lookup and TLS handshake. Then
-it waits up to ten seconds for the complete response. If you close a kept-alive connection during a request, the
-service sends the request once more on a new connection, with the same delivery id.`;
+it waits up to ten seconds for the complete response. If you close a kept-alive connection before the response begins,
+the service sends the request once more on a new connection, with the same delivery id.`;
 
 const orderText = `**Order.** Deliveries can arrive in any order. The service sends several deliveries at the same time,
 and a retry or replay can arrive after newer events. Every event contains the appointment's state after that event,

@@ -5,7 +5,7 @@ import { MAX_WINDOW_DAYS } from "./time-window.ts";
 
 export const uuid = z.guid();
 
-/** Date-time of RFC 3339 in UTC, with milliseconds and `Z`. */
+/** RFC 3339 date-time in UTC, with milliseconds and `Z`. */
 export const instant = z.iso.datetime({ precision: 3 });
 
 export const calendarDate = z.iso.date();

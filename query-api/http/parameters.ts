@@ -50,7 +50,7 @@ export function createLimitParameter(maximum: number, defaultValue: number): Que
   return createIntegerParameter(description, { minimum: 1, maximum, default: defaultValue });
 }
 
-/** Number of records to skip. The maximum is the largest `integer` of Postgres, which every client can represent. */
+/** Number of records to skip. The maximum is the largest Postgres `integer`, which every client can represent. */
 export const offsetParameter = createIntegerParameter("Number of records to skip.", {
   minimum: 0,
   maximum: 2_147_483_647,

@@ -73,8 +73,8 @@ export function createReadRow(pool: pg.Pool): ReadRow {
 const readinessStatement = { name: "readiness", text: "SELECT position FROM read_model.checkpoint" };
 
 /**
- * Creates a readiness check. The service is ready if it can read the read models. The cause of a failure is only
- * logged.
+ * Creates a readiness check. The service is ready if it can query the read models. The cause of a failure is logged,
+ * but not returned.
  */
 export function createReadiness(read: ReadRow, logger: Logger): Readiness {
   return async () => {

@@ -26,7 +26,7 @@ export interface TimeWindow {
  * @param now milliseconds since 1970
  */
 export function toTimeWindow(given: { from: string | undefined; to: string | undefined }, now: number): TimeWindow {
-  // If the default window would end after the last year, `from` counts as invalid.
+  // If the default window would end after the year 9999, `from` counts as invalid.
   const from = parseBound(given.from, LATEST_TIME - DEFAULT_WINDOW_DAYS * DAY_MS) ?? now;
   const to = parseBound(given.to, LATEST_TIME);
   const isToValid = to !== undefined && to > from && to <= from + MAX_WINDOW_DAYS * DAY_MS;

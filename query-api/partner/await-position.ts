@@ -4,7 +4,7 @@ import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
 import { createPositionWatch, positionStatement } from "../../shared/postgres/position-watch.ts";
 import { READ_TIMEOUT_MS, type ReadRow } from "../http/read.ts";
 
-/** Maximum time that a read waits until the read models reach the log position in the request. */
+/** Maximum time that a read waits for the read models to reach the log position in the request. Milliseconds. */
 const WAIT_TIMEOUT_MS = 2_000;
 
 /**
@@ -25,7 +25,7 @@ export interface PositionWait {
    */
   isAhead(ctx: Koa.ParameterizedContext): Promise<boolean>;
   /**
-   * Waits until the read models reach the request's position. The request must have been counted by the rate limiter.
+   * Waits until the read models reach the request's position. Must run after the rate limiter has counted the request.
    *
    * @param applicationId application of the request's token
    * @throws {ApiError} 400 `invalid_log_position`; 503 `read_model_behind` if the read models do not reach the position

@@ -1,7 +1,6 @@
 /**
- * Returns the SQL condition that a branch belongs to the installation and matches the branch header.
- *
- * $1 is the clinic, $2 the branches of the installation (null for all), $3 the branch header (null if absent).
+ * Returns an SQL condition that is true if the installation covers the branch and the branch header allows it.
+ * $2: branches of the installation, null for all. $3: branch header, null if absent.
  */
 export function isBranchVisibleSql(branchId: string): string {
   return `(($2::uuid[] IS NULL OR ${branchId} = ANY ($2::uuid[])) AND ($3::uuid IS NULL OR ${branchId} = $3::uuid))`;

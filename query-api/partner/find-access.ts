@@ -4,12 +4,12 @@ import { rateLimit, scope } from "../../shared/domain/events/partner.ts";
 import type { AccessRecord, FindAccess } from "../../shared/partner-api/access.ts";
 import type { ReadRow } from "../http/read.ts";
 
-/** Rate limit of installations that have no agreed rate limit, in requests per minute. */
+/** Rate limit of an installation without an agreed rate limit, in requests per minute. */
 const DEFAULT_RATE_LIMIT = 120;
 
 /**
- * Looks up the access data. The installation is null unless the installation is approved and its clinic has the
- * application's environment.
+ * Looks up the access data. The installation is null unless it is approved and its clinic belongs to the application's
+ * environment.
  */
 const statement = {
   name: "partner access",

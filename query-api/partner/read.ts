@@ -39,7 +39,7 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
   values(request: PartnerRequest<Declared>): readonly unknown[];
 }
 
-/** Declares a read operation and infers the parameter types of the operation. */
+/** Declares a read operation and infers the types of its parameters. */
 export function definePartnerRead<const Declared extends QueryParameters>(
   read: PartnerRead<Declared>,
 ): PartnerRead<Declared> {

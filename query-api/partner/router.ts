@@ -41,7 +41,7 @@ export function createPartnerReadRouter(reads: readonly PartnerRead[], dependenc
 
 /**
  * Authorizes the request before its deadline. If the caller's log position is ahead of the read models, a refusal may
- * be out of date. The request then counts as a refused request, waits for the log position and is authorized again.
+ * be out of date. In this case, counts the request as refused, waits for the log position and authorizes again.
  */
 function authorize(
   read: PartnerRead,

@@ -5,7 +5,7 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 
 /** Settings of the cache of published keys. */
 export interface KeyCaching {
-  /** Maximum age of cached keys. A withdrawn key becomes invalid after this time. */
+  /** Maximum age of cached keys. A withdrawn key is rejected after this time, if the keys can be fetched. */
   maxAgeMs: number;
   /** Minimum time between two fetches that are caused by unknown key ids. */
   cooldownMs: number;
@@ -16,12 +16,12 @@ const DEFAULT_CACHING: KeyCaching = { maxAgeMs: 60_000, cooldownMs: 5_000 };
 /** Time limit for fetching the keys. */
 const KEY_FETCH_TIMEOUT_MS = 2_000;
 
-/** Maximum age of cached keys if the keys cannot be fetched. It equals the lifetime of a token. */
+/** Maximum age of cached keys if the keys cannot be fetched. Equal to the lifetime of a token. */
 const MAX_STALE_MS = TOKEN_LIFETIME_SECONDS * 1000;
 
 /**
  * Fetches and caches the public keys of partner access tokens. If the keys cannot be fetched, the cached keys remain in
- * use for the lifetime of a token. After that time, all tokens that the cached keys can verify have expired.
+ * use for the lifetime of a token. After that time, all tokens that were issued before the failure have expired.
  *
  * @param url URL of the published keys
  * @returns a key lookup that throws if the keys cannot be fetched and no usable keys are cached
@@ -34,7 +34,7 @@ export function createTokenKeys(url: URL, logger: Logger, caching: KeyCaching = 
   });
   const circuit = createCircuit({
     responseTimeoutMs: KEY_FETCH_TIMEOUT_MS,
-    onFailure: (error) => logger.warn({ error }, "Fetching the token keys failed, so the cached keys stay in use."),
+    onFailure: (error) => logger.warn({ error }, "Fetching the token keys failed. Cached keys, if any, stay in use."),
   });
   let lastFreshAt = Number.NEGATIVE_INFINITY;
   return async (header, token) => {

@@ -2,7 +2,7 @@ import type { Permission } from "../../shared/domain/events/people.ts";
 
 /** Requirements of a portal operation, in addition to a session and an active membership. */
 export interface Requirement {
-  /** If true, a branch must be in the membership's scope. */
+  /** If true, the membership must cover at least one branch of the clinic. */
   branch: boolean;
   permission: Permission | null;
   /** Key of an entitlement that must be in effect. */

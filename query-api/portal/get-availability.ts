@@ -57,7 +57,7 @@ const resources = `SELECT * FROM read_model.resource
   ORDER BY ${buildNameSortSql("name")}, resource_id
   LIMIT ${MAX_RESOURCES}`;
 
-/** Selects the rules that are valid on a day of the window ($3 to $4, exclusive), in the clinic's time zone. */
+/** Selects rules that are valid on at least one day of the window, in the clinic's time zone. $3 and $4: window. */
 const rules = `SELECT t.* FROM resources r JOIN read_model.availability_rule t USING (resource_id)
   WHERE (t.valid_from IS NULL
       OR t.valid_from <= (($4::timestamptz - interval '1 millisecond') AT TIME ZONE access.timezone)::date)
@@ -67,8 +67,8 @@ const rules = `SELECT t.* FROM resources r JOIN read_model.availability_rule t U
 
 /**
  * Selects only allocated assignments, because released assignments do not occupy a resource. An assignment that overlaps
- * the window starts at most the duration of the resource's longest allocation before the window. So the index on the
- * start limits the search on both sides, however long the clinic's history is.
+ * the window starts no earlier than the window's start minus the resource's longest allocation. With this lower limit,
+ * the index on the start time skips older assignments.
  */
 const assignments = `SELECT g.* FROM resources r CROSS JOIN LATERAL (
     SELECT * FROM read_model.assignment

@@ -44,8 +44,8 @@ const activeTickets = `SELECT * FROM read_model.queue_ticket t
 const ticketOrder = 'queue_date, length(ticket_number), ticket_number COLLATE "C", ticket_id';
 
 /**
- * Returns SQL for midnight in the clinic's time zone, the given number of days after today. A day with a clock change has 23
- * or 25 hours.
+ * Returns SQL for midnight in the clinic's time zone, the given number of days after today. Adds calendar days instead
+ * of hours, because a day with a clock change has 23 or 25 hours.
  */
 const startOfDaySql = (days: number) =>
   `((date_trunc('day', $2::timestamptz AT TIME ZONE access.timezone) + interval '${days} day')

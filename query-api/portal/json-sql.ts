@@ -8,7 +8,7 @@ export function buildJsonArraySql(members: string, order: string): string {
   return `concat('[', string_agg('{' || ${members} || '}', ',' ORDER BY ${order}), ']')`;
 }
 
-/** Returns SQL for a JSON object from the text of its members, or for `null` if there is no such text. */
+/** Returns SQL for a JSON object with the given members as text, or for JSON `null` if the text is null. */
 export function buildJsonObjectSql(members: string): string {
   return `coalesce('{' || ${members} || '}', 'null')`;
 }

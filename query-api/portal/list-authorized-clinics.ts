@@ -19,7 +19,7 @@ const clinic = z.strictObject({
   }),
 });
 
-/** Selects the oldest active membership of each clinic. The access check uses the same membership. */
+/** Selects the user's oldest active membership at each clinic. The access check uses the same membership. */
 const membershipsOfUser = `SELECT DISTINCT ON (clinic_id) * FROM read_model.membership
   WHERE user_id = $1::uuid AND status = 'active'
   ORDER BY clinic_id, created_at, membership_id`;

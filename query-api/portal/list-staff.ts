@@ -30,8 +30,8 @@ const staffMember = z.strictObject({
 });
 
 /**
- * Selects one membership for staff member `s`: a membership that refers to the staff member or to the staff member's
- * user. Prefers active memberships, then invited memberships, then revoked memberships. Among equal memberships,
+ * Selects one membership of staff member `s`. The membership refers to the staff member, or to no staff member but to
+ * the user of `s`. Prefers active, then invited, then revoked memberships. Among memberships with the same status,
  * prefers the newest.
  */
 const membershipOfStaff = `SELECT * FROM read_model.membership m

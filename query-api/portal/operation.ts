@@ -46,7 +46,7 @@ export interface PortalOperation<Declared extends QueryParameters = QueryParamet
   values?(parameters: ParameterValues<Declared>, now: number): readonly unknown[];
 }
 
-/** Declares an operation and infers the parameter types of the operation. */
+/** Declares an operation and infers the types of its parameters. */
 export function defineOperation<const Declared extends QueryParameters>(
   operation: PortalOperation<Declared>,
 ): PortalOperation<Declared> {

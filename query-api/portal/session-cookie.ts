@@ -10,7 +10,7 @@ const session = z.object({ access_token: z.string().min(1) });
 /**
  * Extracts the access token from the portal's session cookie. The session is JSON, either as plain text, or as
  * base64url after the prefix `base64-`. The session is in one cookie, or in several cookies with the names `<name>.0`,
- * `<name>.1` and so on. The session's other fields are not signed, so they are not used.
+ * `<name>.1` and so on. Ignores the session's other fields, because they are not signed.
  *
  * @param header the Cookie header
  * @param name name of the session cookie

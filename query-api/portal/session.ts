@@ -31,10 +31,10 @@ export interface SessionSettings {
 /** Time limit for fetching the identity provider's public keys. */
 const KEY_FETCH_TIMEOUT_MS = 2_000;
 
-/** Maximum number of cached sessions. A browser sends the same cookie with every request. */
+/** Maximum number of cached sessions. A cache helps because a browser sends the same cookie with every request. */
 const MAX_CACHED_SESSIONS = 2_000;
 
-/** Time after which a cached session is verified again, in case the identity provider has withdrawn its key. */
+/** Time after which a cached session is verified again, in case the provider has withdrawn the signing key. */
 const MAX_CACHE_AGE_MS = 60_000;
 
 interface CachedSession {
@@ -99,7 +99,7 @@ function createSessionKeys(settings: SessionSettings): { algorithms: string[]; k
   };
 }
 
-/** Imports the shared secret once. If jose received a KeyObject, it would import the secret for every token. */
+/** Imports the shared secret once, because jose would import a KeyObject again for every token. */
 function importSharedSecret(text: string): Promise<webcrypto.CryptoKey> {
   return crypto.subtle.importKey("raw", Buffer.from(text), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
 }

@@ -7,8 +7,8 @@ import { LANE_CONDITIONS, READ_MODELS_ARE_CURRENT, selectPendingEndpoints } from
 const MAX_BATCH = 500;
 
 /**
- * Maximum time that a due delivery waits for the approval of its origin. After this time, the delivery is skipped.
- * Milliseconds.
+ * Maximum time that a due delivery waits for the approval of its endpoint's origin. After this time, the delivery is
+ * skipped. Milliseconds.
  */
 const MAX_APPROVAL_WAIT_MS = 30 * 24 * 60 * 60 * 1_000;
 
@@ -36,8 +36,8 @@ export function closeUnsendableDeliveries(pool: pg.Pool, now: number): Promise<S
 }
 
 /**
- * Skips a batch of pending deliveries that have been due for 30 days and whose origin is not approved. Skipped deliveries
- * can be replayed.
+ * Skips a batch of pending deliveries that have been due for 30 days and whose endpoint's origin is not approved.
+ * Skipped deliveries can be replayed.
  *
  * @param now milliseconds since 1970
  */

@@ -33,7 +33,7 @@ const MAX_PREFETCHED = 500;
 const MAX_BATCH = 250;
 
 /**
- * Maximum time for which a message waits until the read models include its event. After that, NATS redelivers the
+ * Maximum time that a message waits for the read models to include its event. After this time, NATS redelivers the
  * message. Milliseconds.
  */
 const CATCH_UP_TIMEOUT_MS = 2_000;
@@ -54,7 +54,8 @@ type Acknowledge = (message: ReceivedMessage) => void;
 
 /**
  * Turns messages into delivery rows until the connection to NATS ends. A message is acknowledged after its rows are
- * committed. If a step before that fails, NATS redelivers the message. Even then, the rows are inserted only once.
+ * committed. If processing fails before the commit, NATS redelivers the message. A redelivered message does not add
+ * duplicate rows.
  */
 export async function runDispatcher(
   connection: NatsConnection,
@@ -110,7 +111,7 @@ async function dispatchBatch(
     await dispatchReplays(ready.filter(isReplay), options, acknowledge);
     markHealthy();
   } finally {
-    // These messages could not be processed, because the read models are behind or a server is unavailable.
+    // The remaining messages were not processed, because the read models are behind or a server is unavailable.
     for (const { jetStreamMessage } of unacknowledged) jetStreamMessage.nak(REDELIVERY_DELAY_MS);
   }
 }
@@ -142,8 +143,8 @@ async function dispatchReplays(
 }
 
 /**
- * Replays a delivery. If this release cannot read the event, the request ends without a replay. Otherwise NATS would
- * redeliver the message forever, and the relay's checkpoint could not advance.
+ * Replays a delivery. If this release cannot read the event, the request is ignored, because a retry would fail again:
+ * NATS would redeliver the message forever, and the relay's checkpoint could not advance.
  */
 async function replayOrReject(options: DispatcherOptions, request: ReplayMessage): Promise<ReplayResult> {
   try {
@@ -182,8 +183,8 @@ function parseMessage(jetStreamMessage: JsMsg, logger: Logger): ReceivedMessage[
 }
 
 /**
- * Waits until the read models include the event of the newest message, or until the time limit. The read models then
- * include every endpoint that was registered before that event.
+ * Waits until the read models include the newest message's event, and therefore every endpoint that was registered
+ * before that event. Stops waiting at the time limit.
  *
  * @returns log position of the read models
  */

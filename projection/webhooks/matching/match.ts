@@ -6,18 +6,18 @@ import { addFacts, createSkippedFact, type DeliveryRound } from "../outbox/facts
 import { inTransaction } from "../outbox/transaction.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 
-/** A public event, and an endpoint to which the event must be delivered. */
+/** A public event and an endpoint that it matches. */
 interface EndpointMatch {
   event: EventMessage;
   endpointId: string;
   applicationId: string;
-  /** `pending` if the endpoint is active, `skipped` if it is disabled. */
+  /** Status of the new delivery: `pending` if the endpoint is active, `skipped` if the endpoint is disabled. */
   status: "pending" | "skipped";
 }
 
 /**
- * Adds a delivery for each event and matching endpoint. A repeated event adds nothing. The read models must already
- * include all the events.
+ * Adds a delivery for each event and matching endpoint, unless the delivery already exists. The read models must
+ * already include all events.
  *
  * @param now milliseconds since 1970
  * @returns active endpoints with new deliveries, and the number of events that were added to the outbox
@@ -49,7 +49,8 @@ function toDueEndpoint({ event, applicationId, endpointId }: EndpointMatch): Due
 /**
  * Finds the endpoints for each event. An endpoint matches if it belongs to the event's clinic and environment,
  * subscribed to the event's type, and was registered before the event. The endpoint's application must have access to
- * the event's branch. An event for a single endpoint matches only that endpoint. Revoked endpoints never match.
+ * the event's branch. A test event matches only the endpoint under test, which need not subscribe to its type. Revoked
+ * endpoints never match.
  */
 async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): Promise<EndpointMatch[]> {
   const { rows } = await pool.query<{
@@ -86,7 +87,7 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
   });
 }
 
-/** @returns ids of the inserted deliveries. Existing deliveries are left out */
+/** @returns ids of the inserted deliveries, without the deliveries that already existed */
 async function insertDeliveries(
   client: pg.ClientBase,
   matches: readonly EndpointMatch[],
@@ -119,8 +120,8 @@ async function insertDeliveries(
       matches.map(({ event }) => event.body.type),
       matches.map(({ event }) => event.stream),
       matches.map(({ event }) => event.revision),
-      // The bodies are sent as one text with a line for each body, which avoids the escaping of array elements. JSON
-      // contains no line breaks.
+      // The bodies are sent as one text, one body per line, so that array elements need no escaping. `JSON.stringify`
+      // writes no line breaks.
       matches.map(({ event }) => JSON.stringify(event.body)).join("\n"),
       matches.map(({ status }) => status),
       matches.map(({ event }) => event.body.id),

@@ -14,16 +14,15 @@ interface ReplayedRow extends Omit<DeliveryRoundRow, "delivery_id" | "cause_id" 
 /**
  * Result of a replay request.
  * - `pending`, `skipped` and `cancelled` are the delivery's new status.
- * - `expired`: The delivery cannot be replayed, which is recorded as an event.
+ * - `expired`: The delivery cannot be replayed. An event was recorded.
  * - `ignored`: The request was processed before, or the delivery needs no replay.
  */
 export type ReplayResult = "pending" | "skipped" | "cancelled" | "expired" | "ignored";
 
 /**
  * Processes a replay request. A failed or skipped delivery starts a new round. The body is created again from the event
- * in the log. A deleted delivery is restored first. If the endpoint is disabled, the delivery is skipped, which is
- * recorded as an event. The delivery stores the log position of its latest request, so each request is processed only
- * once.
+ * in the log. A deleted delivery is restored first. If the endpoint is disabled, the delivery is skipped, and an event
+ * is recorded. The delivery stores the log position of its latest request, so each request is processed only once.
  *
  * @throws {LogUnavailableError}
  * @throws {EventSchemaError} if the event or an earlier event of its stream is unreadable
@@ -86,7 +85,7 @@ async function findReplayable(pool: pg.Pool, request: ReplayMessage): Promise<Re
   return rows[0];
 }
 
-/** Creates the webhook body from the stored event. @returns undefined if the event does not exist */
+/** Creates the webhook body from the stored event. @returns undefined if the log does not contain the event */
 async function recreateBody(log: EventLog, row: ReplayedRow): Promise<string | undefined> {
   const body = await createWebhookBody(log, { stream: row.event_stream, revision: row.event_revision });
   return body?.id === row.event_id ? JSON.stringify(body) : undefined;

@@ -55,8 +55,8 @@ export async function restoreDelivery(deps: ReplayDeps, request: ReplayMessage, 
 }
 
 /**
- * Records in the outbox that a delivery has expired. First checks that the log matches the database, because in a
- * different log, a missing event proves nothing.
+ * Adds a `WebhookDeliveryExpired` event to the outbox. First checks that the log matches the database, because an event
+ * that is missing from a different log may still exist in the original log.
  *
  * @throws {DifferentLogError}
  */
@@ -74,7 +74,11 @@ export async function recordExpiry(
   await inTransaction(pool, (client) => addFacts(client, [createExpiredFact(request, now)]));
 }
 
-/** Inserts a failed delivery, unless another process has inserted it. @returns false if the endpoint is unknown */
+/**
+ * Inserts the delivery with the status `failed`, unless the delivery already exists.
+ *
+ * @returns false if the endpoint is unknown
+ */
 async function insertDelivery(
   pool: pg.Pool,
   { deliveryId, endpointId, requestId, correlationId }: ReplayMessage,

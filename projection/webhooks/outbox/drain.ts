@@ -13,13 +13,13 @@ const MAX_CONCURRENT_STREAMS = 16;
 const MAX_APPEND_TRIES = 10;
 
 /**
- * Appends the oldest events of the outbox to the log, and removes them from the outbox. Events that the log already
- * holds are only removed.
+ * Appends the oldest events of the outbox to the log, and removes them from the outbox. Events that are obsolete, or
+ * that the log already holds, are removed without being appended.
  *
  * @param requireLog throws an error if the database was not built from this log
  * @returns true if the outbox may contain more events
  * @throws {LogUnavailableError}
- * @throws {DifferentLogError} if the database was not built from this log. No event is appended then
+ * @throws {DifferentLogError} if the database was not built from this log; in this case, appends no event
  */
 export async function drainOutbox(pool: pg.Pool, log: EventLog, requireLog: () => Promise<void>): Promise<boolean> {
   const { rows } = await pool.query<{ id: string } & Omit<Fact, "id">>({
@@ -55,8 +55,8 @@ async function appendFact(log: EventLog, fact: Fact): Promise<void> {
 }
 
 /**
- * Returns true if the log already holds the outbox event, or if a later event of the endpoint made the outbox event
- * obsolete.
+ * Returns true if the log already holds the outbox event, or if the event would disable an endpoint that is already
+ * disabled, is revoked, or was enabled after the event occurred.
  */
 function isSettled(events: readonly RecordedEvent[], { id, event, metadata }: Fact): boolean {
   if (events.some((recorded) => recorded.id === id)) return true;

@@ -13,7 +13,7 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { NewEvent } from "../../../shared/eventstore/log.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
 
-/** One round of a delivery, with the data for the events about it. */
+/** A round of a delivery, with the data for events about the round. */
 export interface DeliveryRound {
   deliveryId: string;
   endpointId: string;
@@ -70,8 +70,8 @@ export function createSkippedFact(round: DeliveryRound, now: number): Fact {
 }
 
 /**
- * Creates a `WebhookDeliveryExpired` event. The delivery cannot be replayed, because its event or endpoint no longer
- * exists.
+ * Creates a `WebhookDeliveryExpired` event for a delivery that cannot be replayed, because its event or endpoint no
+ * longer exists.
  */
 export function createExpiredFact(request: ReplayMessage, now: number): Fact {
   const { deliveryId, endpointId, requestId, correlationId, clinicId, environment } = request;
@@ -96,8 +96,8 @@ function toDeliverySource({ source: { stream, revision } }: DeliveryRound): Deli
 }
 
 /**
- * Creates an event about a round. The event's id is derived from the round and the event type, so a repeated event has
- * the same id.
+ * Creates an event about a round. The event's id is derived from the round and the event type, so a second event of the
+ * same type for the same round gets the same id.
  */
 function createRoundFact(
   round: DeliveryRound,

@@ -8,7 +8,7 @@ export class HealthTracker {
   readonly #failingParts = new Set<string>();
   #lastError: LastError | undefined;
 
-  /** Records that a part has failed with an error, or works if the error is null. */
+  /** Records that a part failed with the given error. If the error is null, records that the part works. */
   report(part: string, error: unknown): void {
     if (error === null) {
       this.#failingParts.delete(part);
@@ -32,8 +32,8 @@ interface PartContext {
 }
 
 /**
- * Runs a part of a role until the signal aborts. If the part throws an error, the part is restarted after a growing delay,
- * and the status of the role shows the error.
+ * Runs a part of a role until the signal aborts. If the part throws an error, restarts the part after a delay and
+ * reports the error in the role's status. The delay grows with each failure.
  *
  * @param run work of the part, which must call `markHealthy` after each success
  */

@@ -12,7 +12,8 @@ export async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClien
     return result;
   } catch (error) {
     if (isPostgresUnavailable(error)) broken = error as Error;
-    // On a broken connection, the server rolls back by itself. An error of ROLLBACK would hide the original error.
+    // If the connection breaks, the server rolls back by itself. Errors of ROLLBACK are ignored, because they would
+    // hide the original error.
     else await client.query("ROLLBACK").catch(() => undefined);
     throw error;
   } finally {

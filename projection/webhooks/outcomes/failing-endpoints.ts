@@ -11,8 +11,8 @@ const DISABLE_AFTER_MS = 5 * DAY_MS;
 const MIN_FAILURES = 10;
 
 /**
- * Maximum time between two failed attempts in one failure period. Retries are at most 24 hours apart, so a longer gap
- * means that the endpoint had no due deliveries for a while. Milliseconds.
+ * Maximum time between two failed attempts in one failure period. With the default schedule, a retry follows within 24
+ * hours, so a gap of two days means that the endpoint had no due deliveries for a while. Milliseconds.
  */
 const MAX_FAILURE_GAP_MS = 2 * DAY_MS;
 
@@ -34,7 +34,7 @@ export async function trackFailingEndpoints(
   const succeeded = new Set(successes.map(({ claimed }) => claimed.endpointId));
   const failures = new Map<string, number>();
   for (const { claimed, result } of outcomes) {
-    // If the service could not sign an attempt, it was never sent, so the endpoint did not fail.
+    // An attempt that the service could not sign was never sent, so the endpoint did not fail.
     if (succeeded.has(claimed.endpointId) || result.error === "not_signed") continue;
     failures.set(claimed.endpointId, (failures.get(claimed.endpointId) ?? 0) + 1);
   }
@@ -46,10 +46,10 @@ export async function trackFailingEndpoints(
 }
 
 /**
- * Ends the failure periods of endpoints after a success. First locks the rows of all endpoints in the order of their
- * ids. `writeSuccesses` locks rows in the same order, so the two functions cannot deadlock.
+ * Ends the failure periods of endpoints after a success. First locks the rows of all endpoints in id order.
+ * `writeSuccesses` locks rows in the same order, so the two functions cannot deadlock.
  *
- * @param failed ids of the failed endpoints, whose rows the transaction updates later
+ * @param failed ids of failed endpoints, whose rows the transaction updates later
  */
 async function endFailurePeriods(
   client: pg.ClientBase,

@@ -2,14 +2,14 @@ import type { ClaimedDelivery } from "../sending/claim.ts";
 import type { Verdict } from "../sending/retry-policy.ts";
 import type { SendResult } from "../sending/send.ts";
 
-/** A finished attempt with its delivery and result, and the decision about the next status of the delivery. */
+/** A finished attempt: the claimed delivery, the result of the attempt and the delivery's next status. */
 export interface FinishedAttempt {
   claimed: ClaimedDelivery;
   result: SendResult;
   verdict: Verdict;
 }
 
-/** Returns the values of finished attempts as one array for each column, for `unnest` in SQL. */
+/** Converts finished attempts to one array per SQL column, for `unnest`. */
 export function toAttemptColumns(outcomes: readonly FinishedAttempt[]) {
   return {
     deliveryIds: outcomes.map(({ claimed }) => claimed.deliveryId),

@@ -45,8 +45,9 @@ export async function runOutcomeWriter(
 }
 
 /**
- * Writes outcomes, and retries after errors until the write succeeds or the signal aborts. @returns false if the signal
- * aborted first; the outcomes are then not written
+ * Writes outcomes. After an error, retries until the write succeeds or the signal aborts.
+ *
+ * @returns false if the signal aborted before a write succeeded
  */
 async function writeWithRetries(
   options: OutcomeWriterOptions,

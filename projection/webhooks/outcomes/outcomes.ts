@@ -9,7 +9,7 @@ import { writeSuccesses } from "./successes.ts";
 
 /**
  * Writes the outcomes of attempts in one transaction: the attempts, the status and next due time of the deliveries, and
- * events for the outbox. If a delivery was meanwhile leased for another attempt, only a success changes the delivery.
+ * events for the outbox. If the delivery has been leased again since the attempt, only a success changes the delivery.
  *
  * @returns number of events that were added to the outbox
  */

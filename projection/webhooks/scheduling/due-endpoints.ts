@@ -55,7 +55,7 @@ export class DueEndpoints {
     if (entry) entry.failing = failing;
   }
 
-  /** Removes an endpoint, unless the endpoint was added once more after the given version. */
+  /** Removes an endpoint, unless it was added again after the given version. */
   remove(endpoint: DueEndpoint, version: number): void {
     const entry = this.#find(endpoint);
     if (!entry || entry.version > version) return;

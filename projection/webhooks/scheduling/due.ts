@@ -2,7 +2,7 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { DueEndpoint, Lane } from "./due-endpoints.ts";
 
-/** SQL conditions for the deliveries in a lane. The lane's partial index has the same condition. */
+/** SQL condition for the deliveries in each lane. The partial index of each lane uses the same condition. */
 export const LANE_CONDITIONS: Record<Lane, string> = {
   first: "round_attempt_count = 0",
   retry: "round_attempt_count > 0",
@@ -30,7 +30,7 @@ export const selectActiveEndpoint = (endpointId: string) => `
      AND NOT EXISTS (SELECT FROM webhooks.outbox o WHERE o.stream = 'webhookEndpoint-' || e.endpoint_id)
    LIMIT 1`;
 
-/** SQL condition that the read models include every event that the relay has published. */
+/** SQL condition that is true if the read models include every event up to the relay's checkpoint. */
 export const READ_MODELS_ARE_CURRENT = `
   COALESCE((SELECT position FROM webhooks.relay_checkpoint), -1)
     <= (SELECT position FROM read_model.checkpoint WHERE name = 'read_models')`;

@@ -4,7 +4,7 @@ export interface WaitingEndpoint {
   occupiedSlots: number;
   /** Maximum number of slots that the endpoint may occupy. */
   maxSlots: number;
-  /** Time for which the endpoint recently occupied slots. Milliseconds. */
+  /** Recent slot time of the endpoint. Milliseconds. */
   usedMs: number;
 }
 
@@ -12,7 +12,7 @@ export interface WaitingEndpoint {
 export interface WaitingApplication<Endpoint extends WaitingEndpoint> {
   /** Number of slots that all endpoints of the application occupy. */
   occupiedSlots: number;
-  /** Time for which all endpoints of the application recently occupied slots. Milliseconds. */
+  /** Recent slot time of all endpoints of the application. Milliseconds. */
   usedMs: number;
   /** Maximum number of slots that one decision may grant to the application. */
   maxNewSlots: number;
@@ -22,7 +22,7 @@ export interface WaitingApplication<Endpoint extends WaitingEndpoint> {
 
 /** The slots that applications share, in one lane and environment. */
 export interface SlotPool {
-  /** Number of all slots. */
+  /** Total number of slots. */
   slots: number;
   /** Number of occupied slots. */
   occupiedSlots: number;
@@ -31,22 +31,22 @@ export interface SlotPool {
 }
 
 /**
- * Limit of an application as a share of the free slots. An endpoint's limit is the same share of the free slots of the
- * endpoint's application.
+ * Limit of an application as a share of the free slots. An endpoint's limit is the same share of the slots that its
+ * application may still occupy.
  */
 const MAX_SHARE = 1 / 4;
 
 /**
  * Decides how many slots each endpoint with due deliveries gets now.
  *
- * The limits are dynamic thresholds, as for shared buffers (Choudhury and Hahne). The limit of an application is a
- * quarter of the free slots, but at least one slot. So a single application can occupy a fifth of all slots. Each
- * further application can occupy a part of the slots that are still free. The slots of an application are divided among
- * its endpoints in the same way.
+ * The limits are dynamic thresholds, a technique for sharing buffers (Choudhury and Hahne). The limit of an application
+ * is a quarter of the free slots, but at least one slot. The limit drops as the application occupies slots, so a single
+ * application stops at a fifth of all slots. Each further application gets a share of the slots that are still free.
+ * The slots of an application are divided among its endpoints in the same way.
  *
- * Slots are granted in rounds, one slot per application and round. The application that recently occupied slots for the
- * shortest time comes first. Within an application, the endpoint that recently occupied slots for the shortest time
- * comes first. Successful and failed attempts count equally.
+ * Slots are granted in rounds, one slot per application and round. The application that used the least slot time
+ * recently comes first. The endpoints of an application follow the same order. Successful and failed attempts count
+ * equally.
  *
  * @returns number of granted slots by endpoint
  */
@@ -94,7 +94,7 @@ function createGranter<Endpoint extends WaitingEndpoint>(
       .map((endpoint) => ({ endpoint, occupiedSlots: endpoint.occupiedSlots }));
     for (let first = queue.shift(); first; first = queue.shift()) {
       const limit = Math.min(first.endpoint.maxSlots, calculateShare(share - occupiedSlots));
-      // During a decision, limits only become lower, so an endpoint that has reached its limit gets no more slots.
+      // Limits only decrease during a decision, so an endpoint that has reached its limit gets no more slots.
       if (first.occupiedSlots >= limit) continue;
       occupiedSlots += 1;
       maxNewSlots -= 1;

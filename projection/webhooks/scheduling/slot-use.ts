@@ -1,21 +1,21 @@
-/** Time after which the duration of a finished attempt counts only half. Milliseconds. */
+/** Half-life of the slot time of finished attempts. Milliseconds. */
 const HALF_LIFE_MS = 30_000;
 
-/** Total duration of finished attempts that is too short to be tracked any longer. Milliseconds. */
+/** Slot time below which an application or endpoint without current attempts is no longer tracked. Milliseconds. */
 const NEGLIGIBLE_MS = 1;
 
 /**
- * Slots that an application or endpoint occupies, and the time for which it recently occupied slots. This time is the
- * age of all attempts in progress plus the duration of finished attempts. The duration of finished attempts decays with
- * a half-life of 30 seconds. All times are in milliseconds of the same clock.
+ * Occupied slots and recent slot time of an application or endpoint. The recent slot time is the total age of attempts
+ * in progress plus the total duration of finished attempts. The duration of finished attempts decays with a half-life
+ * of 30 seconds. All times are in milliseconds of the same clock.
  */
 export class SlotUse {
   #occupiedSlots = 0;
   /** Sum of the start times of all attempts in progress, from which `#sumAges` calculates the sum of their ages. */
   #startTimeSum = 0;
-  /** Total duration of finished attempts, decayed up to the time `#lastFinishedAt`. */
+  /** Total duration of finished attempts, decayed as of `#lastFinishedAt`. */
   #finishedMs = 0;
-  /** Number of finished attempts, decayed up to the time `#lastFinishedAt`. */
+  /** Number of finished attempts, decayed as of `#lastFinishedAt`. */
   #finishedCount = 0;
   /** Time at which the last attempt finished. */
   #lastFinishedAt = 0;
@@ -45,14 +45,14 @@ export class SlotUse {
    * Estimates the duration of the next attempt. The estimate is the average duration of recent attempts, or the average
    * age of attempts in progress if that age is longer.
    *
-   * @param defaultMs estimate if no attempt has finished recently
+   * @param defaultMs estimate if no attempt has finished yet
    */
   estimateAttemptMs(now: number, defaultMs: number): number {
     const ended = this.#finishedCount === 0 ? defaultMs : this.#finishedMs / this.#finishedCount;
     return this.#occupiedSlots === 0 ? ended : Math.max(ended, this.#sumAges(now) / this.#occupiedSlots);
   }
 
-  /** Returns true if no slot is occupied and the duration of recent attempts is negligible. */
+  /** Returns true if no slot is occupied and the recent slot time is negligible. */
   isNegligible(now: number): boolean {
     return this.#occupiedSlots === 0 && this.#decay(this.#finishedMs, now) < NEGLIGIBLE_MS;
   }

@@ -4,7 +4,7 @@ import { calculateShare, grantSlots } from "./fair-share.ts";
 import { SlotUse } from "./slot-use.ts";
 import { StartPace } from "./start-pace.ts";
 
-/** Number of free slots that one endpoint may use now. */
+/** Free slots that one endpoint may use now. */
 export interface SlotGrant extends DueEndpoint {
   slots: number;
   /** Number of slots that the endpoint already occupies. */
@@ -23,7 +23,7 @@ interface LaneLimits {
   /** Maximum number of concurrent attempts at one endpoint. */
   maxPerEndpoint: number;
   /**
-   * Maximum number of slots that one decision grants. This number equals the maximum number of slots of an application.
+   * Maximum number of slots that one decision grants. Equal to the number of slots that one application can occupy.
    */
   maxPerDecision: number;
 }
@@ -38,8 +38,8 @@ export const LANE_LIMITS: Record<Lane, LaneLimits> = {
 };
 
 /**
- * Expected duration of an attempt if no attempt of the same application has finished recently. The value equals the
- * default time limit of a response. Milliseconds.
+ * Expected duration of an attempt if no finished attempt of the application is recorded. Equal to the default time
+ * limit of a response. Milliseconds.
  */
 const DEFAULT_ATTEMPT_MS = 10_000;
 
@@ -73,7 +73,7 @@ interface LanePool {
   endpoints: Map<string, SlotUse>;
 }
 
-/** Slots of this process for attempts. Each lane of each environment has separate slots. */
+/** The slots of this process. Each lane of each environment has separate slots. */
 export class Slots {
   readonly #clock: () => number;
   readonly #pools = (["first", "retry"] as const).flatMap((lane) =>
@@ -112,7 +112,7 @@ export class Slots {
     this.#findPool(endpoint).reservedDeliveries -= 1;
   }
 
-  /** Removes the records of applications and endpoints that occupy no slot and have not occupied a slot recently. */
+  /** Removes applications and endpoints that occupy no slots and have negligible recent slot time. */
   removeUnused(): void {
     const now = this.#clock();
     for (const { applications, endpoints } of this.#pools) {
@@ -134,7 +134,7 @@ function createPool(lane: Lane, environment: Environment): LanePool {
   return { lane, environment, totalUse: new SlotUse(), reservedDeliveries: 0, applications, endpoints };
 }
 
-/** Stands for an application or endpoint without recent attempts. This object is never changed. */
+/** Placeholder for applications and endpoints that are not tracked. Never changed. */
 const UNUSED: PacedUse = { use: new SlotUse(), pace: new StartPace() };
 
 function findOrAddApplication({ applications }: LanePool, { applicationId }: DueEndpoint): PacedUse {
@@ -143,10 +143,7 @@ function findOrAddApplication({ applications }: LanePool, { applicationId }: Due
   return known;
 }
 
-/**
- * Returns the slot uses to update for an attempt at the endpoint: those of the whole pool, the application and the
- * endpoint.
- */
+/** Returns the records that an attempt at the endpoint changes: those of the pool, the application and the endpoint. */
 function listUses(pool: LanePool, endpoint: DueEndpoint): SlotUse[] {
   const use = pool.endpoints.get(endpoint.endpointId) ?? new SlotUse();
   pool.endpoints.set(endpoint.endpointId, use);
@@ -154,9 +151,9 @@ function listUses(pool: LanePool, endpoint: DueEndpoint): SlotUse[] {
 }
 
 /**
- * Returns the time to leave between two starts of an application's attempts. At this pace, the application uses exactly
- * its share of the slots if new attempts take as long as recent attempts. The pace prevents slow attempts from all
- * starting and ending at the same time. Milliseconds.
+ * Returns the required time between two starts of an application's attempts. If new attempts take as long as recent
+ * attempts, the application then uses exactly its share of the slots. Without this spacing, slow attempts would all
+ * start and end at the same time. Milliseconds.
  */
 function calculateSpacing({ lane, totalUse }: LanePool, use: SlotUse, now: number): number {
   const attemptMs = Math.max(MIN_ATTEMPT_MS, use.estimateAttemptMs(now, DEFAULT_ATTEMPT_MS));

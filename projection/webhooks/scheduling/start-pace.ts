@@ -1,18 +1,15 @@
-/** Maximum number of attempts that may start together after a pause. */
+/** Number of attempts that may start together after a pause, even if the spacing is long. */
 const MAX_BURST_STARTS = 4;
 
-/**
- * Time within which missed starts can be made up for. This time is longer than the time between two decisions.
- * Milliseconds.
- */
+/** Time for which missed starts can be made up at once. Longer than the time between two decisions. Milliseconds. */
 const MAX_CATCH_UP_MS = 50;
 
 /**
- * Spreads the starts of attempts evenly over time, by the generic cell rate algorithm. All times are in milliseconds of the
- * same clock.
+ * Spreads the starts of attempts evenly over time, using the generic cell rate algorithm. All times are in milliseconds
+ * of the same clock.
  */
 export class StartPace {
-  /** Theoretical time of the next start if all starts were evenly spaced. */
+  /** Time at which the next attempt would start if all starts were evenly spaced. */
   #theoreticalStartAt = Number.NEGATIVE_INFINITY;
 
   /**

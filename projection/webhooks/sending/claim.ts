@@ -25,7 +25,7 @@ export interface ClaimedEndpoint {
   endpoint: DueEndpoint;
   /** True if the last attempt at the endpoint failed. */
   failing: boolean;
-  /** True if the claim used all slots of the endpoint, so that more deliveries may be due. */
+  /** True if the claim filled all available slots of the endpoint, so that more deliveries may be due. */
   hasMore: boolean;
 }
 
@@ -71,8 +71,8 @@ const selectDueDeliveries = (lane: Lane) => `
 
 /**
  * Chooses deliveries, leases them, and records each attempt with an unknown outcome, all in one transaction. If the
- * delivery's previous lease expired, the new attempt does not count for the retry schedule. An inactive endpoint gets
- * no slots, and a failing endpoint gets one slot.
+ * delivery's previous lease expired, the new attempt does not count towards the retry schedule. An inactive endpoint
+ * gets no slots, and a failing endpoint occupies at most one slot.
  *
  * The array parameters are wrapped in sub-selects, so that Postgres uses one plan for arrays of any length.
  */
@@ -108,7 +108,7 @@ const CLAIM_DUE_DELIVERIES = `
       ON d.allotted_place = x.place`;
 
 /**
- * Claims and leases due deliveries. Claims at most as many deliveries of an endpoint as the endpoint has slots.
+ * Claims and leases due deliveries, at most one for each granted slot.
  *
  * @param excludedIds ids of deliveries that this process still reserves, although their lease has expired
  * @param now milliseconds since 1970

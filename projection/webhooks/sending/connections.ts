@@ -4,7 +4,7 @@ import { isIP } from "node:net";
 import type { Duplex } from "node:stream";
 import type { SafeDestination } from "../../../shared/webhooks/destination.ts";
 
-/** Pools of connections to receivers. Connections stay open between deliveries. */
+/** Pools of connections to receivers. Idle connections stay open for later requests. */
 export interface Connections {
   /**
    * Starts a POST request to the checked address. The request uses an idle connection of the same application, origin
@@ -28,8 +28,9 @@ const MAX_IDLE_PER_POOL = 64;
 const MAX_IDLE = 512;
 
 /**
- * Idle time after which a connection is closed. Many servers close connections after five seconds. If the receiver's
- * `Keep-Alive` header has a shorter timeout, the connection is closed one second before that timeout. Milliseconds.
+ * Idle time after which a connection is closed. Shorter than five seconds, because many servers close idle connections
+ * after that time. If the receiver's `Keep-Alive` header has a shorter timeout, the connection is closed one second
+ * before that timeout. Milliseconds.
  */
 const IDLE_TIMEOUT_MS = 4_000;
 

@@ -35,8 +35,8 @@ export class Exchange {
    * Sends the request and reads its response.
    *
    * If the receiver closes a reused connection before the response begins, the request is sent once more on a new
-   * connection, because the receiver most likely closed the connection before the request arrived. If the receiver did
-   * process the first request, it can recognise the delivery's id, as with every retry.
+   * connection. In this case, the receiver most likely closed the connection before the request arrived. If it did
+   * process the first request, it can recognise the second request by the delivery id, as with every retry.
    *
    * @param open starts the request, on a new connection if `useNewConnection` is true
    * @param onConnected called each time the request is assigned to an open connection
@@ -59,7 +59,7 @@ export class Exchange {
     return new TextDecoder().decode(Buffer.concat(this.#storedChunks), { stream: true }).replaceAll("\0", "");
   }
 
-  /** Aborts the exchange. A request that is not yet sent is never sent. */
+  /** Aborts the exchange. If the request has not been sent yet, it is not sent at all. */
   abort(): void {
     this.#isAborted = true;
     this.#request?.destroy();
@@ -85,7 +85,7 @@ export class Exchange {
       const refuse = () => fail(new InvalidResponseError("The receiver switched protocols."));
       request.once("upgrade", refuse);
       request.once("response", (response) => {
-        // Node parses each received chunk to its end, even if the request was destroyed meanwhile.
+        // Node parses the whole received chunk, so this event can occur after the request was destroyed.
         if (request.destroyed) return;
         if (response.statusCode === 101) refuse();
         else this.#read(response, resolve, fail);

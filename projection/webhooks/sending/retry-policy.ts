@@ -13,7 +13,7 @@ export interface AttemptResult {
 export type Verdict =
   | { status: "delivered" }
   | { status: "pending"; nextAttemptAt: number }
-  /** `gone` is true if the receiver returned 410, which disables the endpoint. */
+  /** `gone` is true if the receiver returned 410. The endpoint is then disabled. */
   | { status: "failed"; gone: boolean };
 
 export interface RetryContext {
@@ -27,7 +27,7 @@ export interface RetryContext {
   random: number;
 }
 
-/** Share of each wait that varies randomly, so that deliveries that failed together are not retried together. */
+/** Maximum random change of each wait, as a share. Prevents simultaneous retries of deliveries that failed together. */
 const JITTER = 0.2;
 
 /** Maximum wait that a receiver can request with Retry-After. Milliseconds. */
@@ -50,8 +50,8 @@ export function judgeAttempt(result: AttemptResult, context: RetryContext): Verd
 }
 
 /**
- * Parses a Retry-After header, which holds seconds or an HTTP date. Returns milliseconds, or 0 if the header is invalid
- * or names a past time.
+ * Parses a Retry-After header, which contains seconds or an HTTP date. Returns the wait in milliseconds, at most 24
+ * hours, or 0 if the header is invalid or names a past time.
  */
 function parseRetryAfter(retryAfter: string | null, now: number): number {
   if (retryAfter === null) return 0;

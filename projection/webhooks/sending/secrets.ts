@@ -5,7 +5,7 @@ export interface SecretReader {
 
 const MAX_CACHED_SECRETS = 1_000;
 
-/** Creates a reader that caches decrypted secrets, so that a secret is not decrypted for each delivery. */
+/** Creates a reader that caches decrypted secrets, so that it need not decrypt a secret again for every delivery. */
 export function createSecretCache(reader: SecretReader): SecretReader {
   const opened = new Map<string, Promise<string>>();
   return {

@@ -33,8 +33,8 @@ export interface SendOptions extends DestinationOptions, AttemptLimits {
 
 /**
  * Makes one attempt: checks the destination, connects to the checked address and sends the request. Failures of the
- * receiver are returned, not thrown. If a time limit expires before the request is sent, the error code is not
- * `timeout`.
+ * receiver are returned, not thrown. The error code `timeout` means that the request was sent. Before that, an expired
+ * time limit returns `lookup_failed` or `connection_timeout`.
  *
  * @returns undefined if the signal interrupted the attempt
  */
@@ -66,7 +66,7 @@ export function send(
       resolve(undefined);
     };
     const onConnected = () => {
-      // A second request gets no additional time.
+      // If the request is sent once more on a new connection, the time limit does not start again.
       if (timeoutError === "timeout") return;
       timeoutError = "timeout";
       clearTimeout(timer);

@@ -35,7 +35,7 @@ const claimsSchema = z.object({
 });
 
 /**
- * Verifies the access token of a request to an environment.
+ * Verifies the access token of a request. The token must belong to the given environment.
  *
  * @param authorization all Authorization headers of the request
  */
@@ -43,14 +43,14 @@ export type TokenVerifier = (authorization: readonly string[], environment: Envi
 
 /**
  * Verifies Bearer tokens of the partner API: JWT access tokens (RFC 9068), signed with EdDSA by a published key.
- * Refuses a missing, malformed, forged or expired token, and a token of the other environment, with 401.
+ * Refuses missing, malformed, forged and expired tokens, and tokens of the other environment.
  *
  * @param keys the issuer's public keys
  * @throws {ApiError} 401 `missing_token` or `invalid_token`; 503 if the keys are unavailable
  */
 export function createTokenVerifier(keys: JWTVerifyGetKey, issuer: string): TokenVerifier {
   return async (authorization, environment) => {
-    // A proxy in front may have checked a different Authorization header than the one that this service would use.
+    // With several Authorization headers, a proxy could check one token, and this service another.
     if (authorization.length > 1) throw createUnauthorizedError("invalid_token");
     const token = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(authorization[0] ?? "")?.[1];
     if (token === undefined) throw createUnauthorizedError("missing_token");

@@ -10,7 +10,7 @@ export interface SecretBox {
    */
   seal(secret: string): Promise<string>;
   /**
-   * Decrypts a secret with the key that the header of the encrypted secret names.
+   * Decrypts a secret with the key that is named in the header of its JWE.
    *
    * @throws {SecretBoxError}
    */

@@ -12,9 +12,7 @@ export interface SigningKeys {
   kid: string;
   /** Public half of the signing key. */
   publicKey: JWK;
-  /**
-   * Public halves of all keys. Retired keys are included, because signatures by retired keys must remain verifiable.
-   */
+  /** Public halves of all keys. Retired keys are included, so that their signatures remain verifiable. */
   jwks: JSONWebKeySet;
 }
 

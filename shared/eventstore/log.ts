@@ -73,7 +73,7 @@ export interface EventLog {
    * @returns the log position of the last appended event
    * @throws {WrongExpectedRevisionError}
    * @throws {LogUnavailableError}
-   * @throws {EventSchemaError} if an event is invalid. No event is then appended
+   * @throws {EventSchemaError} if an event is invalid; in this case, no event is appended
    */
   append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint>;
 }
@@ -93,8 +93,7 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
         if (!(error instanceof StreamNotFoundError)) throw error;
       }
     });
-    // Events are parsed only after the read has ended. If a parse error aborted the read, the client could not be
-    // disposed.
+    // Events are parsed after the read has ended, because an unfinished read would prevent the client's disposal.
     return read.map((event) => toRecordedEvent(event) as RecordedEvent<Event>);
   }
 
@@ -153,8 +152,8 @@ function toStored({ id, event, metadata }: NewEvent) {
 }
 
 /**
- * Runs one request to the event log with a time limit, because the client has no time limit for an append. Converts
- * the client's errors.
+ * Runs one request to the event log, and converts the client's errors. Enforces a time limit, because the client does
+ * not limit the time of an append.
  */
 async function runRequest<T>(request: () => Promise<T>): Promise<T> {
   try {
@@ -167,8 +166,8 @@ async function runRequest<T>(request: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Iterates over the client's read, up to a time limit. The client's deadline has no effect on a server that accepts
- * connections but never responds.
+ * Iterates over a read, up to a time limit. The client's own deadline has no effect if the server accepts connections
+ * but never responds.
  *
  * @param milliseconds time limit of the whole read
  * @throws {LogUnavailableError}

@@ -73,8 +73,8 @@ const CHECKPOINT_INTERVAL = 1_000;
  * Subscribes to the whole log. Items arrive in log order. The subscription throws if the connection is lost, and
  * returns if the server ends the subscription or the signal aborts. Unless the signal aborted, the caller should back
  * off and subscribe again after the last handled position. An unreadable event in a stream of the catalog ends the
- * subscription, even if only its type or schema version is unknown. Events in streams of other programs are delivered
- * as `foreign`.
+ * subscription. Events of an unknown type or schema version count as unreadable. Events in streams of other programs
+ * are delivered as `foreign`.
  *
  * @throws {UnreadableEventError}
  * @throws the client's error if the log is unavailable
@@ -86,7 +86,7 @@ export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenera
     fromPosition: after === undefined ? START : { commit: after, prepare: after },
     filter: createFilter(categories),
   });
-  // The client emits "caughtUp" separately from the events. Pushing an item into the stream keeps the order.
+  // The client emits "caughtUp" outside of the stream. Pushing an item into the stream orders it after earlier events.
   subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" }));
   const remove = onAbort(signal, () => subscription.destroy());
   try {
@@ -104,8 +104,8 @@ export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenera
 type StreamedItem = SubscriptionItem | ResolvedEvent;
 
 /**
- * Ignores a failed `unsubscribe`. The cause is the connection error that the loop over the subscription has already
- * thrown.
+ * Ignores a failed `unsubscribe`. The loop over the subscription has already thrown the connection error that made it
+ * fail.
  */
 function ignoreNeverConnected(): void {}
 

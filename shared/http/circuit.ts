@@ -7,8 +7,8 @@ const RETRY_INTERVAL_MS = 2_000;
 const REPORT_INTERVAL_MS = 30_000;
 
 /**
- * Creates a circuit breaker for an optional dependency. After a call fails or times out, all calls except periodic test
- * calls fail immediately, until a test call succeeds.
+ * Creates a circuit breaker for an optional dependency. After a call fails or times out, further calls fail
+ * immediately. At intervals, one call is attempted as a test. A successful test call ends this state.
  *
  * @param options.responseTimeoutMs time limit of a call
  * @param options.onFailure receives the error of a failed call, at most once every 30 s

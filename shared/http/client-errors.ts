@@ -21,7 +21,7 @@ export function respondToClientErrors(server: Server): void {
     const response = latestResponses.get(socket);
     if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
     else if (!response || response.writableFinished) refuse(socket, refusal);
-    // An earlier request of the connection is still in progress. Its response must be sent before the error response.
+    // The response to the connection's earlier request must be sent before the error response.
     else if (response.req.complete) response.once("finish", () => refuse(socket, refusal));
     else if (response.headersSent) socket.destroy();
     else refuse(socket, refusal);

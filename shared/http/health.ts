@@ -1,8 +1,8 @@
 import type Koa from "koa";
 
 /**
- * Returns the problem of each dependency, or null if the dependency is ready. The keys are the names of the
- * dependencies. An implementation must return in a limited time.
+ * Checks the dependencies of a service. The result maps the name of each dependency to its problem, or to null if the
+ * dependency is ready. An implementation must limit the time of the check.
  */
 export type Readiness = () => Promise<Record<string, string | null>>;
 

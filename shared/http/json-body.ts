@@ -54,11 +54,10 @@ function isUtf8Declared(contentType: string): boolean {
 }
 
 /**
- * Checks that a body is valid UTF-8 while the parser reads it. The parser would replace invalid bytes, and the changed
- * text would be stored.
+ * Checks for invalid UTF-8 while the parser reads a body. The parser silently replaces invalid bytes, so without this
+ * check, changed text would be stored.
  *
- * @returns a function that returns true if the whole body was valid UTF-8. This function must be called after the body
- *   was read
+ * @returns a function to call after the body was read, which returns true if the whole body was valid UTF-8
  */
 function watchUtf8(body: IncomingMessage): () => boolean {
   const decoder = new TextDecoder("utf-8", { fatal: true });

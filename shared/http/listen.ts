@@ -28,7 +28,7 @@ const CHECK_INTERVAL_MS = 1_000;
 /**
  * Starts an HTTP server on an address.
  *
- * @param drainTimeoutMs time limit for the requests in progress when the server closes. Milliseconds
+ * @param drainTimeoutMs time limit in milliseconds for requests that are in progress when the server closes
  * @param timeouts time limits for slow clients
  * @throws {StartError} if the port is in use or not permitted
  */

@@ -13,7 +13,7 @@ export class NoSniffingResponse<Request extends IncomingMessage> extends ServerR
   override writeHead(status: number, reasonOrHeaders?: string | Headers, more?: Headers): this {
     const [reason, headers] =
       typeof reasonOrHeaders === "string" ? [reasonOrHeaders, more] : [this.statusMessage, reasonOrHeaders];
-    // The header is added without `setHeader`, because Node would then merge the raw headers and drop repeated headers.
+    // `setHeader` is avoided for raw headers, because Node would then merge them and drop repeated headers.
     if (Array.isArray(headers)) return super.writeHead(status, reason, addNoSniffing(headers));
     this.setHeader(...NO_SNIFFING_HEADER);
     return super.writeHead(status, reason, headers);
@@ -21,7 +21,7 @@ export class NoSniffingResponse<Request extends IncomingMessage> extends ServerR
 }
 
 /**
- * Adds the header to raw headers, unless the raw headers already contain this header.
+ * Adds `X-Content-Type-Options` to raw headers, unless they already contain it.
  *
  * @param raw alternating names and values
  */

@@ -14,8 +14,8 @@ export function normalizeTarget(): Koa.Middleware {
 }
 
 /**
- * Extracts path and query exactly as the client sent them. `URL` would resolve dot segments, and one path would have
- * several spellings.
+ * Extracts path and query exactly as the client sent them. The path is not taken from `URL`, which would resolve dot
+ * segments and thereby accept several spellings of a path.
  */
 function extractPath(text: string): string {
   const [, path] = /^https?:\/\/[^/?#]+([^#]*)/i.exec(text) ?? [];

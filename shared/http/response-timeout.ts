@@ -7,7 +7,7 @@ import type { RequestState } from "./app.ts";
  * Sends 503 if a handler takes too long. Each call to the event log or Postgres has its own time limit, but several
  * slow calls can add up. A late handler continues, and its outcome is logged.
  *
- * @param milliseconds time limit, counted from the end of the request's headers
+ * @param milliseconds time limit, counted from the receipt of the request's headers
  * @param code error code of the 503. The code must mean that the outcome is unknown and that the caller may repeat the
  *   request
  */

@@ -40,7 +40,7 @@ export type FindAccess = (query: {
 /** State of an authorized partner request. */
 export interface PartnerState extends RequestState {
   environment: Environment;
-  /** Id of the application. The id is set when the token is verified, before the request is authorized. */
+  /** Id of the application. Set after the token was verified, even if the request is then refused. */
   applicationId: string;
 }
 
@@ -48,7 +48,7 @@ export interface PartnerState extends RequestState {
 export interface ClinicState extends PartnerState {
   clinicId: string;
   installation: InstallationRecord;
-  /** Branch from the branch header, which the installation permits; null if the header is absent. */
+  /** Permitted branch that the branch header names; null if the header is absent. */
   branchId: string | null;
 }
 
@@ -57,8 +57,8 @@ export interface ClinicState extends PartnerState {
  *
  * 1. The token is valid, belongs to this environment, and its credential is active (401).
  * 2. Token and application have the operation's scope (403).
- * 3. The application has an installation at the clinic that the clinic header names, or at its own sandbox (403).
- * 4. The installation has the scope and permits the branch that the branch header names (403).
+ * 3. The application has an installation at the clinic in the clinic header, or at its own sandbox (403).
+ * 4. The installation has the scope, and permits the branch in the branch header, if the header is present (403).
  *
  * All data is looked up at every request, so a revocation takes effect at the next request.
  *

@@ -15,7 +15,7 @@ export const partnerAppointment = z.strictObject({
     .int()
     .min(0)
     .describe(
-      "Revision of the appointment. Each change increases it by one or more. If you have two records of an appointment, the higher revision is newer.",
+      "Revision of the appointment. Each change increases it by one or more. If you have two records of an appointment, the record with the higher revision is newer.",
     ),
   createdAt: z.iso.datetime(),
   updatedAt: z.iso.datetime(),

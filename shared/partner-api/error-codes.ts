@@ -20,8 +20,9 @@ export const partnerErrors = {
   rate_limit_exceeded: "Too many requests. Wait the number of seconds in `Retry-After`.",
   rate_limit_unavailable: "The service could not count the request in time. Nothing was changed; try again.",
   invalid_cursor: "The cursor does not come from a response of this API.",
-  invalid_destination: "The URL is malformed, or webhooks do not support URLs of this kind.",
-  unsafe_destination: "The URL's host has an address that is not public.",
+  invalid_destination: "The URL is missing, malformed or too long.",
+  unsafe_destination:
+    "Webhooks cannot be sent to the URL. `details` contains the reason, such as a port or an address that is not allowed.",
   destination_not_approved: "The operator has not approved the URL's origin for production.",
   webhook_endpoint_limit_reached: "The application has 50 webhook endpoints at this clinic. Revoke one first.",
   webhook_endpoint_not_found: "The application has no webhook endpoint with this id at this clinic.",

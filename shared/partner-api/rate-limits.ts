@@ -30,7 +30,8 @@ const HOUR_SECONDS = 3_600;
 const PARTNER_PATH = /^\/(sandbox|production)\/v1(\/|$)/;
 
 /**
- * Enforces an installation's agreed rate limit. Both services share one count. Must run directly after `partnerAccess`.
+ * Enforces an installation's agreed rate limit. The command and query-api services share one count. Must run directly
+ * after `requirePartnerAccess`.
  */
 export function limitInstallation(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
@@ -58,8 +59,8 @@ export function limitAddress(limiter: RateLimiter): Koa.Middleware<RequestState>
 
 /**
  * Counts refused requests that no other rate limit has counted: by application if the token was valid, otherwise by
- * address. All responses therefore contain rate limit headers, except during an outage. Counting these requests limits
- * the guessing of tokens, clinics and paths.
+ * address. This limits attempts to guess tokens, clinics and paths. All responses therefore contain rate limit headers,
+ * unless the request failed before it was counted.
  */
 export function countRefusals(limiter: RateLimiter): Koa.Middleware<RequestState & Partial<PartnerState>> {
   return async (ctx, next) => {

@@ -31,8 +31,8 @@ export const createAppointmentRequest = z.strictObject({
 });
 
 /**
- * Schema of the Idempotency-Key header. The value is printable ASCII with spaces, as in a string of HTTP structured
- * fields. Quotes are part of the key.
+ * Schema of the Idempotency-Key header. A key contains printable ASCII, including spaces. Quotes are part of the key,
+ * although they are delimiters in HTTP structured fields.
  */
 export const idempotencyKey = z
   .string()

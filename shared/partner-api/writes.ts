@@ -94,7 +94,7 @@ export const partnerWrites = {
       headers: {
         "Idempotent-Replayed": {
           description:
-            "`true` if this is a repeated response to an earlier request with the same key. Otherwise absent.",
+            "`true` if this response repeats the response to an earlier request with the same key. Otherwise absent.",
           required: false,
           schema: z.literal("true"),
         },
@@ -136,7 +136,7 @@ export const partnerWrites = {
   },
   revokeWebhookEndpoint: {
     description:
-      "Revokes an endpoint permanently. It receives no more deliveries. Repeating the request changes nothing.",
+      "Revokes an endpoint permanently. The endpoint receives no more deliveries. Repeating the request changes nothing.",
     success: {
       status: 200,
       description: "The revoked endpoint.",
@@ -156,7 +156,7 @@ export const partnerWrites = {
   },
   testWebhookEndpoint: {
     description:
-      "Sends an event of type `endpoint.test` to this endpoint only. Its body has `data: {test: true}` and no branch. The delivery is signed, retried and listed like any other.",
+      "Sends an event of type `endpoint.test` to this endpoint only. The event's body has `data: {test: true}` and no branch. The delivery is signed, retried and listed like any other delivery.",
     success: { status: 202, description: "The test is queued.", body: queuedDelivery },
     refusals: {
       ...endpointErrors,

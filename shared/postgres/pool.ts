@@ -8,11 +8,11 @@ export interface PoolOptions {
   /** Time limit for a statement on the server. Milliseconds. */
   statementTimeout: number;
   /**
-   * If true, Postgres uses an index wherever possible. If false, a prepared statement that was planned for a small
-   * table scans the grown table, until Postgres analyzes the table again.
+   * If true, Postgres uses an index wherever possible. If false, a statement that was prepared while a table was small
+   * keeps scanning the whole table as it grows, until Postgres analyzes the table again.
    */
   preferIndexes?: boolean;
-  /** If true, Postgres plans a prepared statement once per connection. Otherwise it may plan it for each execution. */
+  /** If true, Postgres plans a prepared statement once per connection. If false, Postgres may plan each execution. */
   genericPlans?: boolean;
   logger: Logger;
 }
@@ -20,7 +20,7 @@ export interface PoolOptions {
 /** Time limit for opening a connection. After this time, the database counts as unavailable. Milliseconds. */
 const CONNECT_TIMEOUT_MS = 1_500;
 
-/** Time that the client waits for a response after the server's statement timeout. Milliseconds. */
+/** Extra time that the client allows for a query after the server's statement timeout. Milliseconds. */
 const CLIENT_GRACE_MS = 500;
 
 /** Parsers for the values of result columns. Dates and times remain text, which is exact and faster than `Date`. */
@@ -63,19 +63,19 @@ export function createPool(options: PoolOptions): pg.Pool {
 }
 
 /**
- * Opens a connection with the settings of a pool, but without time limits for statements in server and client. The
- * caller closes the connection with {@link closeConnection}.
+ * Opens a connection with the settings of a pool, but without statement timeouts in the server or the client. The
+ * caller must close the connection with {@link closeConnection}.
  */
 export async function connectWithoutTimeouts(pool: pg.Pool): Promise<pg.Client> {
   const connection = new pg.Client({ ...pool.options, statement_timeout: 0, query_timeout: 0 });
-  // The next query on a broken connection fails. Without a listener, the error would end the process.
+  // If the connection breaks, its next query reports the failure. Without a listener, the error would end the process.
   connection.on("error", () => undefined);
   await connection.connect();
   await connection.query("SET statement_timeout = 0");
   return connection;
 }
 
-/** Closes a connection. The server then ends the connection's transaction and releases its locks. */
+/** Closes a connection. The server then rolls back an open transaction and releases the connection's locks. */
 export async function closeConnection(connection: pg.Client): Promise<void> {
   // A connection that cannot be closed is already broken, and the server has released its locks.
   await connection.end().catch(() => undefined);

@@ -34,13 +34,14 @@ const DEFAULT_WINDOW_SECONDS = 60;
  */
 const COUNT_TIMEOUT_MS = 1_200;
 
-/** Maximum number of requests that may wait to be counted, and that one statement may count, per key. */
+/** Limits for each key: how many requests may wait to be counted, and how many one statement may count. */
 const BATCH_LIMITS = { maxWaiting: 2_000, maxBatch: 2_000 };
 
 /**
  * Creates a limiter that shares its counts with all other processes through Postgres. If Postgres is slow, a request
- * waits for its count and finally fails with 503, but is never permitted without being counted. If Postgres is
- * unavailable, each process permits an equal share of the requests that remained when Postgres last responded.
+ * waits to be counted, and fails with 503 if this takes too long. It is never permitted without being counted. If
+ * Postgres is unavailable, each process permits an equal share of the requests that remained when Postgres last
+ * responded.
  *
  * @param pool pool with a statement timeout of one second
  */
@@ -82,7 +83,7 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
       for (const [key, { lengthMs }] of windows.listUncounted()) await addInPostgres(key, 0, lengthMs);
     } catch (error) {
       // The remaining uncounted requests of a key are added with the key's next request.
-      logger.debug({ error }, "not all requests that were permitted during an outage are counted yet");
+      logger.debug({ error }, "some requests that were permitted during an outage are not counted yet");
     }
   }
 

@@ -11,7 +11,7 @@ const RESET_HEADER = "RateLimit-Reset";
 /**
  * Counts a request, and refuses the request if it exceeds the limit. Response headers contain the limit, the number
  * of remaining requests and the reset time. If several limits apply, the headers describe the limit with the fewest
- * remaining requests. Among equal limits, they describe the limit that resets last.
+ * remaining requests. If limits have equally many remaining requests, the headers describe the limit that resets last.
  *
  * @param limit requests per window
  * @param windowSeconds length of the window in seconds. The default is a minute

@@ -38,7 +38,7 @@ export class Outage {
     this.#options = options;
   }
 
-  /** Returns true during an outage. Starts a probe at regular intervals to detect the outage's end. */
+  /** Returns true during an outage. If a probe is due, also starts the probe, to detect the end of the outage. */
   isActive(): boolean {
     if (this.#nextProbeAt !== undefined && performance.now() >= this.#nextProbeAt) {
       this.#nextProbeAt = performance.now() + PROBE_INTERVAL_MS;
@@ -48,8 +48,8 @@ export class Outage {
   }
 
   /**
-   * Determines whether an outage caused a statement's failure. If Postgres may only be slow, a probe decides, because
-   * locks of other requests cannot delay a probe.
+   * Determines whether an outage caused a statement's failure. If Postgres may only be slow, a probe decides. Other
+   * requests cannot delay a probe, because they never lock its row.
    *
    * @returns true if Postgres is unavailable
    */

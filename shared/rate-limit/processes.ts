@@ -6,7 +6,7 @@ import { removeEndedCounters } from "./shared-counter.ts";
 /** Interval between two heartbeats of this process. Milliseconds. */
 const HEARTBEAT_INTERVAL_MS = 2_000;
 
-/** Number of heartbeats after which ended counters are removed. */
+/** Number of heartbeats between two removals of ended counters. */
 const HEARTBEATS_PER_REMOVAL = 30;
 
 /** Assumed number of processes before the first heartbeat: one process of each of the two services. */
@@ -45,7 +45,7 @@ export function registerProcess(pool: pg.Pool, logger: Logger): ProcessCount {
       if (heartbeats % HEARTBEATS_PER_REMOVAL === 0) await removeEndedCounters(pool);
       heartbeats += 1;
     } catch (error) {
-      // If Postgres is unavailable, the limiter warns when it counts a request.
+      // The level is debug, because the limiter already warns when it cannot count a request in Postgres.
       logger.debug({ error }, "number of processes that count requests could not be read");
     }
   };

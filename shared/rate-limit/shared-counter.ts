@@ -2,7 +2,7 @@ import type pg from "pg";
 
 /** Count of the requests in a window. */
 export interface Count {
-  /** Number of requests in the window, including the counted request. Above the limit, the request is refused. */
+  /** Number of requests in the window, including this request. If it exceeds the limit, the request is refused. */
   used: number;
   /**
    * End of the window by the clock of Postgres, in milliseconds since 1970. All requests in a window have the same
@@ -19,7 +19,7 @@ export interface CounterAddition {
   requests: number;
   /** Length of the window, if the statement starts a new window. Milliseconds. */
   windowMs: number;
-  /** Last known window of the key. The window continues if Postgres has lost the row. */
+  /** Last known window of the key. If the key's row is missing in Postgres, the statement continues this window. */
   known: Pick<Count, "used" | "endsAt"> | undefined;
 }
 
@@ -27,8 +27,8 @@ const NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
 
 /**
  * Statement that counts requests. If the window has ended, the statement starts a new window. If the row is missing,
- * the statement continues the caller's last known window. A statement that waited for another one began before the
- * window, so the time until the end is limited to the length of the window.
+ * the statement continues the caller's last known window. If the statement waited for a lock, the window may be newer
+ * than the statement's timestamp, so `endsIn` is limited to the length of the window.
  */
 const ADD_STATEMENT = {
   name: "count requests",

@@ -12,7 +12,7 @@ export interface Window {
   expiresAt: number;
 }
 
-/** Maximum number of remembered keys, which take about 5 MB. The least recently set key is removed first. */
+/** Maximum number of remembered keys (about 5 MB in total). The least recently set key is removed first. */
 const MAX_KEYS = 20_000;
 
 /** Remembers the current windows of a limited number of keys. */
@@ -42,7 +42,7 @@ export class Windows {
     if (window) window.uncounted += uncounted;
   }
 
-  /** Lists the current windows with uncounted requests, with their keys. */
+  /** Lists the keys and windows that have uncounted requests. */
   listUncounted(): [string, Window][] {
     return [...this.#windows].filter(([key]) => (this.find(key)?.uncounted ?? 0) > 0);
   }

@@ -14,7 +14,7 @@ export class BoundedBuffer<T> {
   /**
    * Adds an item, and waits while the queue is full. Drops the item if the queue is closed.
    *
-   * @returns undefined if the item was added immediately, because a promise for each of a million items is expensive
+   * @returns undefined if the item was added immediately, because creating a promise for every item is expensive
    */
   push(item: T): Promise<void> | undefined {
     if (this.#items.length >= this.#capacity && !this.#isClosed) return this.#pushLater(item);

@@ -1,6 +1,6 @@
 import fs from "node:fs";
 
-/** Maximum length of the text that waits to be written, in characters. Further lines are lost. */
+/** Maximum length of the text that waits to be written. Lines that exceed this limit are lost. Characters. */
 const MAX_WAITING_CHARACTERS = 1_048_576;
 
 /**
@@ -25,7 +25,7 @@ export class LogOutput {
   readonly #descriptor: number;
   readonly #onLost: (lines: number, since: Date) => void;
   #pendingText = "";
-  /** Bytes of the write in progress or the failed write that will be repeated. */
+  /** Bytes that are being written, or that will be written again after a failure. */
   #unwrittenBytes: Buffer | undefined;
   #isWriting = false;
   #retryTimer: NodeJS.Timeout | undefined;

@@ -3,7 +3,7 @@ import { LogOutput } from "./log-output.ts";
 
 export type { Logger } from "pino";
 
-/** Names of members whose values are redacted in log lines, on the top level and on two levels below. */
+/** Names of members whose values are redacted, at the top level of a log line and at the two levels below. */
 const REDACTED_MEMBERS = new Set([
   "authorization",
   "cookie",
@@ -36,7 +36,7 @@ export function createLogger(service: string, level: string): Logger {
       level,
       base: { service },
       timestamp: pino.stdTimeFunctions.isoTime,
-      // pino's own redaction with wildcards takes four times as long as everything else that a line costs.
+      // pino's own redaction with wildcards takes four times as long as all other work for a line.
       formatters: { level: (label) => ({ level: label }), bindings: redact, log: redact },
       serializers: { error: describeError },
     },
@@ -45,7 +45,7 @@ export function createLogger(service: string, level: string): Logger {
   return logger;
 }
 
-/** Copies the members of a log line, and replaces the values of members that are named like secrets. */
+/** Copies the members of a log line, and redacts the values of the members named in `REDACTED_MEMBERS`. */
 function redact(members: Record<string, unknown>, depth = 0): Record<string, unknown> {
   const redacted = Object.entries(members).map(([name, value]) => {
     if (REDACTED_MEMBERS.has(name)) return [name, "[redacted]"];

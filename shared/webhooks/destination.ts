@@ -106,8 +106,8 @@ function parseUrl(text: string): URL {
 }
 
 /**
- * Requires that all addresses of a host are public. One address that is not public is enough for a refusal, because a
- * client could connect to it.
+ * Requires that a host has at least one address, and that all its addresses are public. If even one address is not
+ * public, the host is refused, because a client could connect to that address.
  */
 function requirePublicAddresses(addresses: readonly string[]): [string, ...string[]] {
   const [first, ...others] = addresses;

@@ -9,14 +9,14 @@ const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR("2000::/3");
 /** The block of the former 6bone, returned to IANA in 2006 (RFC 3701). The library treats the block as unicast. */
 const SIXBONE = ipaddr.IPv6.parseCIDR("3ffe::/16");
 
-/** Azure's platform address. It is in a public range, but leads to the host of a virtual machine. */
+/** Azure's platform address. It is in a public range, but reaches the host of an Azure virtual machine. */
 const PLATFORM_ADDRESSES = new Set(["168.63.129.16"]);
 
 /**
  * Returns true if an address is an ordinary public unicast address. Returns false for every block of IANA's
- * special-purpose registries (RFC 6890 and its updates). This includes reachable blocks such as AS112, because no
- * partner runs a web server there. Returns false for all addresses that embed another address (IPv4-mapped, NAT64,
- * 6to4, Teredo), and for addresses outside of the assigned unicast ranges.
+ * special-purpose registries (RFC 6890 and its updates). This includes blocks that are publicly reachable, such as
+ * AS112, because no partner runs a web server there. Returns false for all addresses that embed another address
+ * (IPv4-mapped, NAT64, 6to4, Teredo), and for addresses outside of the assigned unicast ranges.
  *
  * @param address an IPv4 address of four decimal parts or an IPv6 address, without brackets
  */

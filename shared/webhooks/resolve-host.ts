@@ -5,8 +5,8 @@ const QUERY_TIMEOUT_MS = 1_500;
 const MAX_TRIES = 2;
 
 /**
- * Time to wait for the second address family after the first family's addresses arrived: the resolution delay of RFC
- * 8305. The RFC suggests 50 ms. A longer delay lets the caller check the addresses of a slow response too.
+ * Time to wait for the second address family after the first family's addresses have arrived: the resolution delay of
+ * RFC 8305. The RFC suggests 50 ms. With a longer delay, the caller can also check addresses that arrive late.
  * Milliseconds.
  */
 const RESOLUTION_DELAY_MS = 200;
@@ -14,7 +14,7 @@ const RESOLUTION_DELAY_MS = 200;
 /**
  * Resolves a host name to its IPv4 and IPv6 addresses with DNS queries. The hosts file is ignored, because it
  * contains no public names. `getaddrinfo` is not used, because one slow name server could block its few threads for
- * all callers. After the first family's addresses arrived, the function waits up to 200 ms for the second family.
+ * all callers. After the first family's addresses have arrived, the function waits up to 200 ms for the second family.
  * @param servers name servers as `address:port`. If absent, the machine's name servers
  *
  * @returns all addresses that arrived

@@ -32,7 +32,7 @@ export interface Appointment {
   notes: string | null;
   applicationId: string | null;
   requestHash: string | null;
-  /** Sandbox generation in which the appointment was created; 0 outside of sandboxes. */
+  /** Sandbox generation in which an application requested the appointment; 0 outside of sandboxes and in fixtures. */
   sandboxGeneration: number;
   createdAt: Instant;
   updatedAt: Instant;
@@ -139,7 +139,7 @@ export function decideCancel(reason: string | null): AppointmentDecision {
 }
 
 /**
- * Records that the customer did not come, and releases the resources. Throws if the appointment has not started yet.
+ * Records that the customer did not show up, and releases the resources. Throws if the appointment has not started yet.
  *
  * @param now milliseconds since 1970
  */
@@ -155,7 +155,7 @@ export function decideMarkNoShow(now: number): AppointmentDecision {
 }
 
 /**
- * Moves an appointment to a future time, and releases its resources. Throws after check-in.
+ * Moves a requested or confirmed appointment to a future time, and releases its resources. Throws in other statuses.
  *
  * @param now milliseconds since 1970
  */
@@ -200,12 +200,12 @@ function refuseTransition(status: AppointmentStatus, transition: string): never 
   throw new DomainError("illegal_transition", `${transition} is not possible in status ${status}`);
 }
 
-/** Final statuses. An appointment in such a status needs no resources. */
+/** Final statuses. An appointment in a final status cannot be allocated any resources. */
 export const FINAL_STATUSES: readonly string[] = ["completed", "cancelled", "no_show"];
 
 /**
- * Allocates a resource of the appointment's branch for a time range. Overlapping allocations of other appointments are
- * not checked, because other appointments are in other streams.
+ * Allocates a resource of the appointment's branch for a time range. Does not check for overlaps with the allocations
+ * of other appointments, because these are in other streams.
  */
 export function decideAllocate(
   allocation: { assignmentId: string; allocationStart: Instant; allocationEnd: Instant },

@@ -59,9 +59,12 @@ export function decideImport(
 }
 
 /**
- * Returns the time at which an imported appointment reached its status. If that time is unknown, the result depends on
- * the status: the end of a completed or missed appointment, the start of a cancelled appointment, or the request time
- * of a future appointment.
+ * Returns the time at which an imported appointment reached its status. If that time is unknown, it is estimated from
+ * the status:
+ *
+ * - requested or confirmed: time of the request, or `now` if the request's time is unknown
+ * - cancelled: start of the appointment, but not before the request
+ * - completed or no-show: end of the appointment, but not before the request
  *
  * @param now current time and upper bound of the result, in milliseconds since 1970
  * @returns milliseconds since 1970

@@ -30,7 +30,7 @@ export interface Clinic {
   currency: string;
   /** Id of the application that owns the clinic as its sandbox; null if the clinic is not a sandbox. */
   sandboxOf: string | null;
-  /** Current sandbox generation; 0 if the clinic is not a sandbox, or if the clinic was loaded without its sandbox. */
+  /** Current sandbox generation; 0 if the clinic is not a sandbox, or if the sandbox's own stream was not loaded. */
   sandboxGeneration: number;
   registration: ClinicRegistration;
   subscription: Subscription | null;
@@ -90,7 +90,7 @@ export function decideRegisterClinic(data: ClinicRegistration): ClinicDecision {
     requireCurrency(data.currency);
     requireLocale(data.locale);
     if (data.demoExpiresAt !== null && !data.isDemo)
-      throw new DomainError("expiry_without_demo", "only a demonstration clinic can expire");
+      throw new DomainError("expiry_without_demo", "only a demo clinic can expire");
     return registerIdempotently(state?.registration, { type: "ClinicRegistered", data }, "clinic");
   };
 }

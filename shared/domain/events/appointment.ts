@@ -39,8 +39,8 @@ export const appointmentCategory = defineCategory("appointment", {
     /** Time at which the appointment was requested; null if unknown. */
     requestedAt: instant.nullable(),
     /**
-     * Time at which the appointment reached its status; null if unknown. The event's time is then derived from the
-     * other times.
+     * Time at which the appointment reached its status; null if unknown. If null, the event's time is estimated from
+     * the other times.
      */
     statusAt: instant.nullable(),
     /**

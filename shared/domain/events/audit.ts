@@ -26,13 +26,13 @@ const auditAction = z.enum(["sign-in", "events", "state", "diff", "replay", "del
 export type AuditAction = z.infer<typeof auditAction>;
 
 /**
- * Event of an access to the records of clinics. The event is appended before any data is returned. Stream id: id of the
- * access.
+ * Events of audited accesses to the records of clinics. Each event is appended before the access returns any data.
+ * Stream id: id of the access.
  */
 export const auditAccessCategory = defineCategory("auditAccess", {
   AuditAccessed: z.object({
     accessId: uuid,
-    /** Id of the auditor; null for an operator at the command line. The metadata contains the operator's name. */
+    /** Id of the auditor; null if an operator used the command line. The metadata then contains the operator's name. */
     auditorId: uuid.nullable(),
     action: auditAction,
     /** Query parameters as received. */

@@ -5,8 +5,8 @@ import { parseRfc3339, toInstant } from "../time/rfc3339.ts";
 export const uuid = z.guid().transform((text) => text.toLowerCase());
 
 /**
- * Schema of an RFC 3339 date-time with an offset. Converts the date-time to UTC with milliseconds and `Z`. Postgres
- * limits the year to 0001 to 9999.
+ * Schema of an RFC 3339 date-time with an offset. Converts the date-time to UTC with milliseconds and `Z`. The
+ * converted year must be between 0001 and 9999: Postgres has no year 0, and RFC 3339 has only four-digit years.
  */
 export const instant = z.string().transform((text, context) => {
   if (CANONICAL_INSTANT.test(text)) return text;

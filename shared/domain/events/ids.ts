@@ -2,8 +2,8 @@ import { v5 as uuidv5 } from "uuid";
 import type { Environment } from "./fields.ts";
 
 /**
- * Namespace of the ids that this project derives from other values (RFC 9562, version 5). Because ids are derived,
- * repeated or concurrent commands use the same stream.
+ * Namespace of derived ids (UUID version 5, RFC 9562). The same values always give the same id. Repeated and concurrent
+ * commands therefore use the same stream.
  */
 const NAMESPACE = "8b0f4f5e-3f0c-4f9b-9a53-3f1f7c1b2d10";
 
@@ -61,7 +61,8 @@ export function deriveWebhookDeliveryId(eventId: string, endpointId: string): st
 }
 
 /**
- * Derives the id of an event that another event causes, so that recording the event again has no effect.
+ * Derives the id of an event that another event causes. The id is the same each time, so appending the event again has
+ * no effect.
  *
  * @param ordinal number of the event among the events of this type with the same cause
  */

@@ -49,7 +49,7 @@ const grant = {
 
 /**
  * Events of an installation: an application's access to one clinic. Stream id: derived from the ids of application
- * and clinic by `installationId`.
+ * and clinic by `deriveInstallationId`.
  */
 export const installationCategory = defineCategory("installation", {
   InstallationRequested: z.object({
@@ -103,8 +103,8 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
     secretId: uuid,
     encryptedSecret: z.string(),
     /**
-     * Time until which deliveries are also signed with the previous secret. If the previous secret leaked, this is the
-     * time of the rotation.
+     * Time until which deliveries are also signed with the previous secret. A leaked secret expires at the time of the
+     * rotation.
      */
     previousExpiresAt: instant,
   }),

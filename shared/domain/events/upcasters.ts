@@ -10,7 +10,7 @@ type Upcast = (data: Readonly<Record<string, unknown>>) => Record<string, unknow
  */
 const upcasters: Partial<Record<CatalogEventType, readonly Upcast[]>> = {
   AppointmentRequested: [
-    // In version 1, an appointment had a sandbox generation only if a sandbox application requested it.
+    // Version 1 contains a sandbox generation only if a sandbox application requested the appointment.
     (data) => ({ sandboxGeneration: 0, ...data }),
   ],
   StreamParked: [
@@ -18,7 +18,7 @@ const upcasters: Partial<Record<CatalogEventType, readonly Upcast[]>> = {
     (data) => ({ passedOverBy: "all", ...data }),
   ],
   SandboxReset: [
-    // Fixture events inside a reset have no schema version of their own. In a reset of version 1, all of them have version 1.
+    // The fixture events in a reset have no separate schema versions. In a reset of version 1, they all have version 1.
     (data) => ({
       ...data,
       facts: Array.isArray(data.facts) ? data.facts.map(upcastFact) : data.facts,

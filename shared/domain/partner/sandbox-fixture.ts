@@ -162,8 +162,8 @@ function createAppointmentEvents(
   return [
     { type: "AppointmentRequested", data, at: at(requestDays, 8) },
     ...events.map((type, index): FixtureFact => {
-      // The first event occurs one hour after the request. The next event occurs at the start of the appointment, and
-      // each further event 15 minutes later.
+      // The first event after the request occurs one hour later. The second occurs at the start of the appointment, and
+      // the others follow at intervals of 15 minutes.
       const occurredAt = index === 0 ? at(requestDays, 9) : at(days, hour + (index - 1) / 4);
       if (type === "AppointmentCancelled") return { type, data: { appointmentId, reason: null }, at: occurredAt };
       return { type, data: { appointmentId }, at: occurredAt };

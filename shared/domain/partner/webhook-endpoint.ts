@@ -34,7 +34,7 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
         return { ...state, updatedAt: at };
       case "WebhookEndpointTested":
         return state;
-      // The dispatcher may disable an endpoint just after its revocation. The endpoint stays revoked.
+      // A failed attempt can disable an endpoint just after its revocation. The endpoint stays revoked.
       case "WebhookEndpointDisabled":
         if (state.status !== "active") return state;
         return { ...state, status: "disabled", disabledReason: event.data.reason, updatedAt: at };

@@ -27,7 +27,7 @@ export function parseRfc3339(text: string): number | undefined {
 }
 
 /**
- * Formats a time as an instant.
+ * Formats a time as an {@link Instant}.
  *
  * @param milliseconds milliseconds since 1970
  */

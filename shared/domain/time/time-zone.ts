@@ -1,7 +1,10 @@
 /** Matches the areas of the IANA time zone database, except legacy areas such as `Etc` and `US`. */
 const CURRENT_AREA = /^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)\//;
 
-/** Current IANA names that the runtime lists only under a former name, for example Asia/Kolkata as Asia/Calcutta. */
+/**
+ * Current IANA names that the runtime lists only by their former names. For example, it lists Asia/Calcutta but not
+ * Asia/Kolkata.
+ */
 const RENAMED_TIME_ZONES = [
   "Africa/Asmara",
   "America/Argentina/Buenos_Aires",

@@ -129,7 +129,8 @@ async function connect(config: ServiceConfig, logger: Logger) {
     applicationName: "projection",
     size: config.DATABASE_POOL_SIZE,
     statementTimeout: STATEMENT_TIMEOUT_MS,
-    // Queues and rebuilds fill tables faster than Postgres updates their statistics.
+    // Queues and rebuilds fill tables faster than Postgres updates their statistics, so the planner might choose slow
+    // sequential scans.
     preferIndexes: true,
     logger,
   });

@@ -12,10 +12,14 @@ import { splitFiles } from "./support/split-files.ts";
 
 const bin = (name: string) => path.join(PROJECT, "node_modules", ".bin", name);
 
-/** Number of mocha processes: one more than the number of cores, because many tests wait for servers. */
+/**
+ * Number of mocha processes. Exceeds the number of cores by one, because many tests wait for servers, but is at most 3.
+ */
 const MOCHA_PROCESSES = Math.min(2, os.availableParallelism()) + 1;
 
-/** Defines a mocha process. Its output goes to the terminal, or to a file that is printed when all processes have ended. */
+/**
+ * Defines a mocha process. Its output goes to the terminal, or to a file that is printed when all processes have ended.
+ */
 interface MochaRun {
   words: string[];
   summary: string;

@@ -14,8 +14,8 @@ export interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "include
   databaseUrl: string;
   natsUrl: string;
   /**
-   * The relay sends events that the log stored at or after this time. If undefined, the relay sends only future events.
-   * Milliseconds since 1970.
+   * If set, the relay sends all events that the log stored at or after this time. Otherwise the relay continues at its
+   * checkpoint or, if the log does not hold that event, sends only future events. Milliseconds since 1970.
    */
   notifyFrom: number | undefined;
   /** Milliseconds since 1970. */
@@ -34,11 +34,13 @@ export interface AdoptionResult {
 }
 
 /**
- * Adopts the connected event log for this database, and rebuilds the read models from the log. If the log holds the
- * event at the relay's checkpoint, the relay continues from there. Otherwise the relay continues at the end of the log,
- * or at the time that the operator gives, and does not send earlier events. Messages to the dispatchers are deleted,
- * because their events may not be in the log. The relay then publishes the events after the relay's checkpoint once
- * more. An interrupted adoption can be repeated.
+ * Adopts the connected event log for this database, and rebuilds the read models from the log. An interrupted adoption
+ * can be repeated.
+ *
+ * If `notifyFrom` is set, the relay continues at that time. Otherwise, the relay continues at its checkpoint if the log
+ * holds that event, or else at the end of the log. The relay does not send earlier events. The adoption deletes all
+ * messages to the dispatchers, because the log may not hold their events. The relay publishes the events after its
+ * checkpoint again.
  *
  * @returns undefined if the signal aborted first
  * @throws {CommandRefusedError} if the database was built from this log

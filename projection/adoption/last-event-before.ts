@@ -16,7 +16,7 @@ export async function findLastEventBefore(client: EventStoreDBClient, time: numb
     const read = client.readAll({ direction: BACKWARDS, fromPosition: from, maxCount: PAGE_SIZE });
     let found: Checkpoint | undefined;
     let count = 0;
-    // The loop reads to the end of the page. Breaking out would leave the gRPC call open, and the client could not be
+    // The loop always reads the whole page. A `break` would leave the gRPC call open, and the client could then not be
     // closed.
     for await (const { event } of readWithTimeout(read)) {
       count += 1;

@@ -17,13 +17,13 @@ const MAX_PARALLEL_READS = 16;
 /** Milliseconds. */
 const READ_TIMEOUT_MS = 4_000;
 
-/** Delivery or outbox entry, with the event that should be in the log. */
+/** Delivery or outbox entry, and the event that the log must hold for it. */
 interface RowOfEvent {
   /** Id of the delivery or the outbox entry. */
   key: string;
   stream: string;
   revision: bigint;
-  /** Id of the event. If null, only the stream and the revision are compared. */
+  /** Id of the event. If null, any event at this revision of the stream is accepted. */
   id: string | null;
 }
 

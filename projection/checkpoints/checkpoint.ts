@@ -10,8 +10,8 @@ export const CHECKPOINT_NAME = "read_models";
 export const BEFORE_FIRST_EVENT = -1n;
 
 /**
- * Last event that was processed at or before a checkpoint. This event identifies the log, because no other log has the
- * event at this position. The event belongs to a catalog stream, and catalog streams are never deleted.
+ * Last event that was processed at or before a checkpoint. The event identifies the log, because no other log holds the
+ * same event at the same position. The event belongs to a catalog stream, and catalog streams are never deleted.
  */
 export interface Anchor {
   position: bigint;

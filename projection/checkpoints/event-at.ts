@@ -3,7 +3,7 @@ import { isUnavailable, LogUnavailableError } from "../../shared/eventstore/log.
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { readWithTimeout } from "./read-with-timeout.ts";
 
-/** gRPC status INVALID_ARGUMENT. EventStoreDB returns it for a position at which no record starts. */
+/** gRPC status INVALID_ARGUMENT. EventStoreDB returns this status if no record starts at the given position. */
 const INVALID_ARGUMENT = 3;
 
 /**

@@ -18,7 +18,7 @@ export async function readRelayCheckpoint(db: Pool | ClientBase): Promise<Checkp
 /**
  * Moves the checkpoint, unless another process has moved it.
  *
- * @param from the checkpoint as this process last wrote or read it
+ * @param from checkpoint that this process last read or wrote
  * @param to last event that was processed
  * @throws {CheckpointLostError} if the checkpoint is not at `from`, or belongs to another log
  */
@@ -36,7 +36,7 @@ export async function moveRelayCheckpoint(pool: Pool, from: Checkpoint, to: Anch
     throw new CheckpointLostError(`The relay's checkpoint is no longer at position ${from.position}.`);
 }
 
-/** Sets the checkpoint unconditionally. Only an operator's command does this. */
+/** Sets the checkpoint unconditionally. Only operators' commands may call this function. */
 export async function setRelayCheckpoint(connection: ClientBase, { position, anchor }: Checkpoint): Promise<void> {
   await connection.query("DELETE FROM webhooks.relay_checkpoint");
   if (position === BEFORE_FIRST_EVENT) return;

@@ -38,8 +38,8 @@ export interface Checkpoints {
 }
 
 /**
- * Checks that the database was built from the log: the log must hold the anchor event of each checkpoint. The
- * checkpoints of the read models and the relay are checked together, so that either all roles work or none.
+ * Checks that the database was built from the log: the log must hold the anchor event of each checkpoint. Every role
+ * checks the checkpoints of both the read models and the relay, so a mismatch stops all roles.
  *
  * @returns the checkpoints
  * @throws {DifferentLogError}
@@ -54,9 +54,9 @@ export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<
 }
 
 /**
- * Checks that a checkpoint belongs to the log. A checkpoint of an earlier release has no anchor, so it is only compared
- * with the end of the log. A scavenge never removes an anchor event, because the service never deletes or truncates the
- * streams of the catalog.
+ * Checks that a checkpoint belongs to the log. A checkpoint of an earlier release has no anchor. Such a checkpoint is
+ * accepted if it is not past the end of the log. A scavenge never removes an anchor event, because the service never
+ * deletes or truncates the streams of the catalog.
  *
  * @param owner subject of the error message, such as "the relay"
  * @throws {DifferentLogError}
@@ -116,7 +116,7 @@ const CHECK_INTERVAL_MS = 1_000;
 
 /**
  * Waits until the log matches the database again, or the signal aborts. Writes the checkpoints to the application log,
- * because adopting a different log changes the checkpoints.
+ * because an operator may have changed them by adopting a different log.
  */
 export async function waitForSameLog(
   { logger, ...servers }: LogAndDatabase & { logger: Logger },

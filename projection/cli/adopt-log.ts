@@ -7,8 +7,8 @@ import { createProgressReporter } from "./fill-progress.ts";
 /**
  * Adopts the connected event log for this database, and prints the effects on webhooks.
  *
- * @param notifyFrom milliseconds since 1970. The relay sends events that the log stored at or after this time. If
- *   undefined, the relay sends only future events
+ * @param notifyFrom milliseconds since 1970. If set, the relay sends all events that the log stored at or after this
+ *   time. See {@link adoptLog}
  * @returns the exit code
  * @throws {CommandRefusedError}
  */

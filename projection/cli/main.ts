@@ -103,8 +103,10 @@ function parsePosition(text: string): bigint {
 }
 
 /**
- * Runs a command and sets the exit code: 0 for success; 1 if rows differ, the command was refused or an event cannot be
- * processed; 2 if the configuration is wrong or the event log does not match the database.
+ * Runs a command and sets the exit code:
+ * - 0: success
+ * - 1: rows differ, the command was refused or interrupted, or an event cannot be processed
+ * - 2: any other error, such as a wrong configuration or an event log that does not match the database
  */
 async function runCommand(work: (context: CommandContext) => Promise<number>): Promise<void> {
   try {

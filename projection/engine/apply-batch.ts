@@ -20,11 +20,11 @@ export interface BatchOptions {
 /**
  * Applies a batch of events to the read models. Loads the affected rows, folds the events, writes the changed rows in
  * bulk and moves the checkpoint, all in one transaction. The checkpoint moves only if its position and the table
- * fingerprint are as expected. So only one of several processes can write, and only a process whose release built the
- * tables can write.
+ * fingerprint are as expected. Therefore only one process can write at a time, and only if its release built the
+ * tables.
  *
  * @param from current position of the checkpoint
- * @param to last event of the batch, relevant or not
+ * @param to last event of the batch, even if no read model handles it
  * @throws {LeadershipLostError} if the checkpoint is not at `from`, or a rebuild or another release replaced the tables
  * @throws {ProjectionError} with stream, revision and position of the event, if a projector throws
  */

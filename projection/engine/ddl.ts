@@ -83,7 +83,9 @@ const EXAMPLE_VALUES: Record<ColumnType, unknown> = {
   jsonb: {},
 };
 
-/** Creates a row with the same values in every release, so that a change of the rendered JSON changes the fingerprint. */
+/**
+ * Creates a row with the same values in every release, so that a change of the rendered JSON changes the fingerprint.
+ */
 function createExampleRow({ columns }: AnyReadModel): Row {
   return Object.fromEntries(Object.entries(columns).map(([name, type]) => [name, EXAMPLE_VALUES[type]]));
 }

@@ -30,12 +30,12 @@ export async function withMaintenanceLock<Result>(
   }
 }
 
-/** Releases the lock explicitly, because the server may notice the end of the connection only later. */
+/** Releases the lock explicitly, because the server may not notice immediately that the connection has ended. */
 async function unlock(connection: pg.ClientBase): Promise<void> {
   try {
     await connection.query("ROLLBACK");
     await connection.query("SELECT pg_advisory_unlock_all()");
   } catch {
-    // The end of a broken connection releases the lock too.
+    // If the connection is broken, the server releases the lock.
   }
 }

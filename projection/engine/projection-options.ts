@@ -35,7 +35,7 @@ export interface ProjectionOptions {
   adoptsLog?: boolean;
   /**
    * If true, Postgres may acknowledge a commit before the commit is flushed to disk. Only for tables that are not yet
-   * in use. If Postgres crashes, the run applies the events of lost commits once more.
+   * in use. If Postgres crashes, the run applies the events of lost commits again.
    */
   asynchronousCommit?: boolean;
   /** Reads the parked streams. Called at the start, and after an operator parks or resumes a stream. */

@@ -21,15 +21,15 @@ const MAX_BATCH_ITEMS = 2_000;
 const MAX_BUFFERED_ITEMS = 2 * MAX_BATCH_ITEMS;
 
 /**
- * Keeps the read models of a schema up to date with the log until the signal aborts, or up to a position. While a batch
- * is written, the subscription fills a buffer with the events of the next batch. So batches grow with the lag, and live
- * events are not delayed. If the log or the database is unavailable, the run waits. The run skips parked streams and
- * records the skipped events.
+ * Updates the read models of a schema from the log until the signal aborts or the run reaches `until`. While a batch is
+ * written, the subscription fills a buffer with the events of the next batch. Batches therefore grow with the lag, and
+ * a live event does not wait for a full batch. If the log or the database is unavailable, the run waits. The run skips
+ * parked streams and records the skipped events.
  *
- * @throws {ProjectionError} for an event that cannot be processed. Earlier events are written, and later events are not
+ * @throws {ProjectionError} for an event that cannot be processed. Only the events before it are written
  * @throws {LeadershipLostError} if another process moved the checkpoint, or a rebuild or another release replaced the
  *   tables
- * @throws {DifferentLogError} if the checkpoint belongs to another log. Nothing is written from then on
+ * @throws {DifferentLogError} if the checkpoint belongs to another log. The run then writes nothing more
  */
 export async function runProjection(options: ProjectionOptions, signal: AbortSignal): Promise<void> {
   const progress: ProjectionProgress = {
@@ -54,7 +54,7 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
       report({ waitsFor, lastError, hasCaughtUp: false });
     }
     if (hasReachedEnd(options, progress)) return;
-    // Only a commit proves progress. A subscription may open successfully and yet always fail before the first commit.
+    // Only a commit proves progress. Each new subscription may open successfully but fail before its first commit.
     if (progress.position > before) wait.reset();
     await wait.pause(signal);
   }
@@ -127,7 +127,7 @@ async function fillBuffer(
   signal: AbortSignal,
 ): Promise<void> {
   const { client, until } = options;
-  // The writer moves `checkpoint`, so this copy keeps the position at which the subscription starts.
+  // The writer changes `checkpoint`, so the start position of the subscription needs a copy.
   const start = { ...checkpoint };
   const after = start.position === BEFORE_FIRST_EVENT ? undefined : start.position;
   const isSkipped = (stream: string, revision: bigint) => {
@@ -150,8 +150,8 @@ async function fillBuffer(
     // The run ends at `until`, so an unreadable event after `until` does not matter.
     if (!isAfterEnd) throw error;
   }
-  // All events up to `until` are now buffered. If the event at `until` was deleted, the subscription does not report
-  // this position.
+  // All events up to `until` are now buffered. If the event at `until` was deleted, the subscription never reaches this
+  // position, so an item with the position is added here.
   if (until !== undefined && !signal.aborted) await buffer.push({ kind: "foreign", position: until });
 }
 

@@ -17,10 +17,10 @@ export interface ProjectorsOptions extends RoleDeps, Pick<ProjectionOptions, "on
 }
 
 /**
- * Starts the role that updates the read models. One process leads, others stand by. If a projector cannot process an
- * event, the role fails at that event and skips nothing. The process then gives up the lead, so that a process with
- * fixed code can continue. The role retries when an operator parks the event's stream, or when another process moves
- * the checkpoint.
+ * Starts the role that updates the read models. One process leads, and the others stand by. If a projector cannot
+ * process an event, the role fails at that event and skips nothing. The process then gives up the lead, so that a
+ * process with fixed code can continue. The role retries when an operator parks the event's stream, or when another
+ * process moves the checkpoint.
  *
  * The role also fails if the read models were built from another log. It continues when log and read models match
  * again. While the read models belong to another release, the process stands by.
@@ -88,8 +88,8 @@ async function runUntilLeadershipLost(run: ProjectionOptions, logger: Logger, te
 }
 
 /**
- * Creates a function that returns true if the checkpoint of the read models is no longer at the given position. If no
- * position is given, the position at the function's first call is used.
+ * Creates a function that returns true if the checkpoint of the read models has moved away from the given position. If
+ * `position` is undefined, the function compares with the position at its first call.
  */
 function createMoveCheck(pool: pg.Pool, position: bigint | undefined): () => Promise<boolean> {
   let before = position;

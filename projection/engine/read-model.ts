@@ -61,12 +61,15 @@ export interface ReadModel<
   indexes: readonly (string | { columns: string; where: string })[];
   /**
    * Text columns that contain JSON for API responses: the members of an object, without the braces. The engine renders
-   * the JSON when it writes the row. For a query, joining stored text is cheaper than building the JSON.
+   * the JSON when it writes the row. Concatenating the stored text in a query is cheaper than building the JSON there.
    */
   rendered?: { [column: string]: (row: RowOf<C, Nullable>) => object };
   /** True if the database role clinic_query cannot read the table, because the table holds encrypted secrets. */
   isHidden?: boolean;
-  /** SQL condition for the rows that a reset of sandbox clinic `$1` deletes. Absent if a reset deletes no rows. */
+  /**
+   * SQL condition for the rows to delete when the sandbox with clinic `$1` is reset. If absent, a reset deletes no
+   * rows.
+   */
   sandboxCondition?: (schema: string) => string;
   /** Returns the primary key of the row that an event changes. */
   key(event: RecordedEventOf<Type>): readonly string[];

@@ -89,10 +89,10 @@ async function prepareNextSchema(connection: pg.ClientBase, options: RebuildRun,
 }
 
 async function canContinue(connection: pg.ClientBase, { client, models, loadParked }: RebuildRun): Promise<boolean> {
-  // An earlier release may have created the tables.
+  // An earlier release may have created the tables without anchor columns.
   await connection.query(buildAnchorDdl(NEXT_SCHEMA));
   const checkpoint = await readCheckpoint(connection, NEXT_SCHEMA);
-  // Without an anchor, the log of the tables is unknown.
+  // Without an anchor, the code cannot tell from which log the tables were built.
   if (!checkpoint.anchor || checkpoint.fingerprint !== computeFingerprint(models)) return false;
   if (await findLogDifference(requireAnchored(client, `schema ${NEXT_SCHEMA}`, checkpoint))) return false;
   const skipped = await readSkipped(connection, NEXT_SCHEMA);
@@ -135,7 +135,7 @@ async function runUntilSwapped(
   const swapping = swapIn(connection, swap, AbortSignal.any([signal, failed.signal]));
   const [followed, swapped] = await Promise.allSettled([following, swapping.finally(() => done.abort())]);
   if (swapped.status === "rejected") throw swapped.reason;
-  // After the swap, the schema of the projection run has another name, so errors of the run do not matter.
+  // After the swap, the projection run may fail because its schema has a new name. Such an error is ignored.
   if (followed.status === "rejected" && swapped.value === undefined) throw followed.reason;
   if (swapped.value !== undefined) await dropFormer(connection, signal);
   return swapped.value;

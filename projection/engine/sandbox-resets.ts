@@ -2,7 +2,7 @@ import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
-/** Part of a batch. First the rows of one sandbox are deleted, then the events are folded. */
+/** Part of a batch. The engine first deletes the rows of the sandbox, if there is one, and then folds the events. */
 export interface BatchSegment {
   /** Clinic of the sandbox whose rows are deleted. Null if no rows are deleted. */
   sandboxToClear: string | null;
@@ -14,7 +14,7 @@ export type Generations = Map<string, number>;
 
 /**
  * Splits a batch at sandbox resets. A reset deletes the rows of the sandbox, and then applies the fixture events that
- * the reset contains. Appointment requests of earlier generations are left out.
+ * the reset contains. The segments omit appointment requests of earlier generations.
  *
  * @param generations generations before the batch; updated to the generations after the batch
  */

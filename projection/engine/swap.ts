@@ -27,7 +27,10 @@ export interface SwapOptions {
   logger: Logger;
   /** Returns the log position that the new tables reflect. */
   getReadUpTo(): bigint;
-  /** Set if the new tables come from another log than the current tables. Called in the transaction, after the swap. */
+  /**
+   * Set if the new tables were built from a different log than the current tables. Called in the transaction, after the
+   * swap.
+   */
   adopt?(connection: pg.ClientBase): Promise<void>;
 }
 
@@ -35,8 +38,8 @@ export interface SwapOptions {
  * Replaces the current tables with the new tables in one transaction, as soon as the new tables have caught up. The
  * swap locks all current tables first, so a statement sees either only current tables or only new tables.
  *
- * The replaced tables stay in another schema until {@link dropFormer} drops them. Positions of different logs cannot be
- * compared, so the swap does not wait for tables of an adopted log to catch up.
+ * The replaced tables stay in another schema until {@link dropFormer} drops them. If an operator adopts a log, the swap
+ * does not wait for the new tables to catch up, because positions of different logs cannot be compared.
  *
  * @returns position of the new tables at the swap; undefined if the signal aborted first
  */
@@ -59,9 +62,9 @@ export async function swapIn(
 }
 
 /**
- * Drops the former tables, if they exist. Sessions with cached plans may lock the former tables in another order. The
- * lock timeout is therefore shorter than the time after which Postgres reports a deadlock. If the signal aborts first,
- * the next rebuild drops the tables.
+ * Drops the former tables, if they exist. Sessions with cached plans may lock the former tables in another order, which
+ * can cause a deadlock. The lock timeout is shorter than the time after which Postgres reports a deadlock, so the drop
+ * gives up first and retries. If the signal aborts first, the next rebuild drops the tables.
  */
 export async function dropFormer(connection: pg.ClientBase, signal: AbortSignal): Promise<void> {
   await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);

@@ -59,7 +59,7 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
       }
       await requireSameLog(options);
       const streams = await readSkipped(live, READ_MODEL_SCHEMA);
-      // No parking event has a higher revision than MAX_REVISION, so the run never updates its list of parked streams.
+      // No parking event has a revision above MAX_REVISION, so the run never reloads the parked streams.
       const parked = { streams, lastRevision: MAX_REVISION };
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
       await pool.query(buildTablesDdl(models, SCRATCH_SCHEMA));

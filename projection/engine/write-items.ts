@@ -20,8 +20,8 @@ export interface ProjectionRun {
 }
 
 /**
- * Writes items of a subscription as one batch. If an event cannot be processed, the items before that event are written,
- * and the error names the event. Waits while the database is unavailable.
+ * Writes items of a subscription as one batch. If an event cannot be processed, the items before that event are
+ * written, and the error names the event. Waits while the database is unavailable.
  *
  * @throws {ProjectionError}
  * @throws {LeadershipLostError}
@@ -52,8 +52,8 @@ export async function writeItems(run: ProjectionRun, items: readonly Subscriptio
 }
 
 /**
- * Writes one transaction, and retries while the database is unavailable. A retry first checks the checkpoint, because the
- * previous commit may have succeeded although its response was lost.
+ * Writes one transaction, and retries while the database is unavailable. A retry first checks the checkpoint, because
+ * the previous commit may have succeeded although its response was lost.
  */
 async function writeBatch(
   { options, checkpoint, report, signal }: ProjectionRun,
@@ -85,7 +85,9 @@ async function writeBatch(
   }
 }
 
-/** Runs work on a connection of the pool. If the database is unavailable, the connection does not return to the pool. */
+/**
+ * Runs work on a connection of the pool. If the database is unavailable, the connection does not return to the pool.
+ */
 async function withConnection(pool: pg.Pool, work: (connection: pg.PoolClient) => Promise<void>): Promise<void> {
   const connection = await pool.connect();
   let broken: Error | undefined;
@@ -130,7 +132,7 @@ function splitAfterEachEvent(items: readonly SubscriptionItem[]): SubscriptionIt
   return parts;
 }
 
-/** Returns true for SQLSTATE classes 22 and 23: a value that a column cannot hold. */
+/** Returns true if Postgres refused a value (SQLSTATE classes 22 and 23). */
 function isRefusedValue(error: unknown): error is pg.DatabaseError {
   return error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? "");
 }

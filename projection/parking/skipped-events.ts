@@ -46,16 +46,16 @@ export interface ParkedStreams {
 }
 
 /**
- * Returns the streams that a projection run must skip from a checkpoint on. A parked stream is skipped if its first
- * parked event comes after the checkpoint. A stream of which the tables already lack events is also skipped, even if it
- * was resumed. Pure.
+ * Returns the streams that a projection run must skip if it starts at a checkpoint. Pure. There are two kinds:
+ * - Parked streams whose first parked event comes after the checkpoint.
+ * - Streams with events that the tables already lack, even if the stream was resumed.
  */
 export function findStreamsToSkip(parked: ParkedStreams, skipped: StreamsToSkip, checkpoint: bigint): StreamsToSkip {
   const ahead = [...parked.streams].filter(([, { position }]) => position > checkpoint);
   return new Map([...ahead, ...skipped]);
 }
 
-/** Returns true if tables at a checkpoint lack the events of the parked streams, but no other events. Pure. */
+/** Returns true if tables at a checkpoint lack all parked events up to the checkpoint, and no other events. Pure. */
 export function isMissingOnlyParkedEvents(parked: ParkedStreams, skipped: StreamsToSkip, checkpoint: bigint): boolean {
   const expected = [...parked.streams].filter(([, { position }]) => position <= checkpoint);
   return (

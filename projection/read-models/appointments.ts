@@ -13,8 +13,9 @@ function getCommonColumns(event: AppointmentEvent, row?: RowWithRevision) {
 }
 
 /**
- * Returns the event's revision in the appointment's stream. Events of a sandbox fixture are not in that stream, so
- * these events are counted instead. Each reset on the same day therefore produces the same rows.
+ * Returns the event's revision in the appointment's stream. Fixture events of a sandbox are not in that stream, so the
+ * function counts them instead. The result does not depend on the reset, so all resets on one day produce the same
+ * rows.
  */
 function getNextRevision({ stream, revision, data }: AppointmentEvent, row?: RowWithRevision): number {
   if (stream === toStreamName(appointmentCategory, data.appointmentId)) return Number(revision);

@@ -12,7 +12,10 @@ export const resources = defineReadModel({
     timezone: "text",
     status: "text",
     metadata: "jsonb",
-    /** Duration of the resource's longest allocation so far. A search for allocations in a window starts that much earlier. */
+    /**
+     * Duration of the resource's longest allocation so far. A query for a time window also searches this long before
+     * the window, for allocations that reach into it.
+     */
     longest_allocation_seconds: "integer",
   },
   nullable: [],

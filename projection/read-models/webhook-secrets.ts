@@ -29,7 +29,7 @@ export const webhookSecrets = defineReadModel({
     WebhookSecretRotated: (row, { data, metadata }) => {
       const previous = row && { encryptedSecret: row.encrypted_secret, expiresAt: data.previousExpiresAt };
       const former = [...(previous ? [previous] : []), ...(row?.former_secrets ?? [])];
-      // A rotation does not change when earlier secrets expire.
+      // Secrets from earlier rotations keep their expiry times.
       const signing = former.filter(({ expiresAt }) => expiresAt > metadata.occurredAt);
       return {
         endpoint_id: data.endpointId,

@@ -22,8 +22,8 @@ export interface EventStream {
 const MAX_UNACKED_MESSAGES = 2_000;
 
 /**
- * Time after which JetStream redelivers an unacknowledged message, for example because its dispatcher was killed. The
- * time is longer than a dispatcher needs for a batch, and a repeated message does no harm. Milliseconds.
+ * Time after which JetStream redelivers an unacknowledged message, for example because its dispatcher was killed. A
+ * dispatcher needs less time for a batch, and a repeated message does no harm. Milliseconds.
  */
 const ACK_TIMEOUT_MS = 5_000;
 
@@ -31,15 +31,18 @@ const ACK_TIMEOUT_MS = 5_000;
 const DEDUPLICATION_WINDOW_MS = 30_000;
 
 /**
- * Maximum number of messages in the stream. A relay leaves far fewer messages unacknowledged. There is no limit in
- * bytes, because the server would reserve that storage when it creates the stream.
+ * Maximum number of messages in the stream. A relay waits at a much lower number of unacknowledged messages. There is
+ * no limit in bytes, because the server would reserve that storage when it creates the stream.
  */
 const MAX_MESSAGES = 100_000;
 
 /** Error codes of JetStream for a missing stream and a missing consumer. */
 const NOT_FOUND_CODES = new Set([10_059, 10_014]);
 
-/** Returns the names of stream and consumer for a database, because several databases can use one NATS server. */
+/**
+ * Returns the names of a database's stream and consumer. Each database has its own stream, because several databases
+ * can share one NATS server.
+ */
 export function getEventStream(databaseUrl: string): EventStream {
   const database = decodeURIComponent(new URL(databaseUrl).pathname.slice(1));
   const token = database.replace(/[^A-Za-z0-9_-]/g, "_");
@@ -74,8 +77,8 @@ export async function ensureEventStream(jsm: JetStreamManager, stream: EventStre
 }
 
 /**
- * Deletes the stream with all messages, if the stream exists. Running relays and dispatchers immediately lose their session,
- * and create an empty stream when they continue.
+ * Deletes the stream with all messages, if the stream exists. Running relays and dispatchers immediately lose their
+ * session. When they continue, they create an empty stream.
  */
 export async function deleteEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
   if (await isFound(() => jsm.streams.info(stream.name))) await jsm.streams.delete(stream.name);

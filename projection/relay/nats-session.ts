@@ -18,8 +18,8 @@ const PING_INTERVAL_MS = 5_000;
 const FINISH_TIMEOUT_MS = 1_000;
 
 /**
- * Connects to NATS and runs work. If the connection is lost, the signal of the work aborts. The session never reconnects,
- * because the server may have lost state that the work depends on.
+ * Connects to NATS and runs work. If the connection is lost, the signal of the work aborts. The session never
+ * reconnects, because the server may have lost state that the work depends on.
  *
  * @throws errors of the connection and of the work, and an error if the connection was lost
  */

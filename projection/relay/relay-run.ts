@@ -60,8 +60,8 @@ interface PreparedEvent {
 
 /**
  * Relays events from the checkpoint on, until the connection to NATS ends. The checkpoint moves when the dispatchers
- * acknowledge messages, not when the relay publishes them. So if NATS loses messages, the relay reads the lost events
- * from the log and publishes these events once more.
+ * acknowledge messages, not when the relay publishes them. If NATS loses messages, the relay can therefore read their
+ * events from the log and publish them again.
  *
  * @throws {RelayStoppedError} for an event that cannot be sent
  * @throws {CheckpointLostError} if another process moved the checkpoint
@@ -218,7 +218,7 @@ async function awaitConfirmations(confirmations: BoundedBuffer<Confirmation>, si
   }
 }
 
-/** Moves the checkpoint to the last event up to which all messages are acknowledged. */
+/** Regularly moves the checkpoint to the last event before the first unacknowledged message. */
 async function moveCheckpoint(
   connection: NatsConnection,
   { pool, stream }: RelayRunOptions,

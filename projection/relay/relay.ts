@@ -13,9 +13,9 @@ export interface RelayOptions extends RoleDeps {
 }
 
 /**
- * Starts the role that sends events to the dispatchers over JetStream. One process leads, others stand by. If the log,
- * NATS or Postgres is unavailable, the role waits. If the relay cannot map an event to a message, the role fails at
- * that event. The role continues when an operator parks the event's stream, or when another process moves the
+ * Starts the role that sends events to the dispatchers over JetStream. One process leads, and the others stand by. If
+ * the log, NATS or Postgres is unavailable, the role waits. If the relay cannot map an event to a message, the role
+ * fails at that event. The role continues when an operator parks the event's stream, or when another process moves the
  * checkpoint. If the checkpoint belongs to another log, the role fails until log and database match again.
  */
 export function startRelay(options: RelayOptions): Role {

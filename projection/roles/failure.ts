@@ -1,11 +1,11 @@
 import { describeLogPosition, type LogPosition } from "../../shared/eventstore/subscription.ts";
 
-/** Another process moved the checkpoint, or a rebuild replaced it. */
+/** Another process moved the checkpoint, or a rebuild or another release replaced the tables. */
 export class LeadershipLostError extends Error {
   override readonly name = "LeadershipLostError";
 }
 
-/** Reason in health reports and errors if the fingerprint of the read models is that of another release. */
+/** Reason in health reports and errors if another release built the read models. */
 export const OTHER_RELEASE = "the read models belong to another release";
 
 /** Failure that only an operator can resolve, in most cases an event that a projector cannot process. */

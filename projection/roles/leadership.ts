@@ -10,8 +10,8 @@ export interface LeadershipOptions extends Pick<RoleDeps, "databaseUrl" | "logge
   signal: AbortSignal;
   onStandby(detail: Detail): void;
   /**
-   * Returns the reason why this process must not lead; null if there is none. Called every second, on standby and during
-   * the lead.
+   * Returns the reason why this process must not lead; null if there is none. Called every second, both on standby and
+   * while leading.
    */
   findObstacle?(connection: pg.ClientBase): Promise<Detail | null>;
 }
@@ -26,10 +26,10 @@ const CHECK_INTERVAL_MS = 1_000;
 const QUERY_TIMEOUT_MS = 3_000;
 
 /**
- * Runs work in one process at a time, the leader. The leader holds an advisory lock, which Postgres frees when the
- * leader's connection ends. Other processes stand by and take over when the lock is free. If a leader loses its
- * connection, the leader's signal aborts and the process stands by. The lock only avoids duplicate work. Two processes
- * cannot both write, because each write checks the checkpoint.
+ * Runs work in only one process at a time. This process is the leader. The leader holds an advisory lock, which
+ * Postgres frees when the leader's connection ends. Other processes stand by and take over when the lock is free. If a
+ * leader loses its connection, the leader's signal aborts and the process stands by. The lock only avoids duplicate
+ * work. Two processes cannot both write, because each write checks the checkpoint.
  *
  * @param run work of the leader, which must end when the given signal aborts. Errors before the abort are rethrown
  */

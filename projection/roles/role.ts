@@ -9,7 +9,7 @@ import type { OTHER_RELEASE } from "./failure.ts";
 export interface Role {
   name: string;
   getStatus(): RoleStatus;
-  /** Accepts no new work, and finishes or releases the current work. */
+  /** Stops accepting work, and finishes or releases the current work. */
   stop(): Promise<void>;
 }
 

@@ -22,7 +22,7 @@ const pendingDeliveriesSql = (lane: string) =>
 export async function countDeliveries(pool: pg.Pool, now: number): Promise<DeliveryCounts> {
   const { rows } = await pool.query<Record<keyof DeliveryCounts, bigint>>({
     name: "count deliveries",
-    // Pending deliveries are indexed only by lane.
+    // Each lane has a separate query, because pending deliveries are indexed only by lane.
     text: `SELECT count(*) AS pending, count(*) FILTER (WHERE due_at <= $1) AS due,
                   (SELECT count(*) FROM (SELECT FROM webhooks.delivery WHERE status = 'failed' LIMIT ${MAX_COUNTED_DELIVERIES}) f) AS failed
              FROM (${Object.values(LANE_CONDITIONS).map(pendingDeliveriesSql).join(" UNION ALL ")} LIMIT ${MAX_COUNTED_DELIVERIES}) d`,

@@ -36,8 +36,9 @@ export interface FollowerStatus extends RoleProcesses {
 
 export interface RoleProcesses {
   /**
-   * Status of the most relevant process of the role, in this order: running, starting, failed, on standby. If no
-   * process is alive, the process that reported last. Undefined if no process ever reported.
+   * Status of the most relevant process of the role. In order of relevance, a process is running, starting, failed or
+   * on standby. If no process is alive, this is the status of the process that reported last. Undefined if no process
+   * ever reported.
    */
   process: ProcessStatus | undefined;
   /** True if a process of the role has reported recently, see `ALIVE_TIMEOUT_MS`. */
@@ -55,8 +56,9 @@ export interface ParkedStatus extends Partial<ParkedStream> {
   /** Number of events of the stream that the read models lack. */
   events: bigint;
   /**
-   * `parked`: the read models skip the stream. `resumed`: the stream is no longer parked, but the read models still lack
-   * events. `taken`: the stream is parked, but the read models lack no events. `untold`: only the relay skips the stream.
+   * `parked`: the read models skip the stream. `resumed`: the stream is no longer parked, but the read models still
+   * lack events. `taken`: the stream is parked, but the read models lack no events. `untold`: only the relay skips the
+   * stream.
    */
   state: "parked" | "resumed" | "taken" | "untold";
 }

@@ -39,9 +39,9 @@ const REPORT_INTERVAL_MS = 2_000;
 const LAST_REPORT_TIMEOUT_MS = 1_000;
 
 /**
- * Reports the status of the process's roles every two seconds, as metrics, and in the database for the operator's
- * `status` command. The reporter never disturbs the roles. If a measurement or a write fails, the reporter retries at
- * the next report.
+ * Reports the status of the process's roles every two seconds. Updates the metrics, and writes to the database for the
+ * operator's `status` command. A failed measurement or write does not affect the roles. The reporter retries at the
+ * next report.
  */
 export function startReporter(options: ReporterOptions): Reporter {
   const { roles, metrics, logger, clock = Date.now } = options;

@@ -22,7 +22,8 @@ const DAY_MS = 86_400_000;
 const ROWS_PER_WRITE = 2_000;
 
 /**
- * Writes a clinic's history directly into the read models, and 35 coming days that are the same for every history.
+ * Fills the read models directly with a clinic's past appointments, its appointments of the next 35 days, and related
+ * rows. The number of future appointments does not depend on the history.
  *
  * @param history number of past appointments
  */

@@ -1,7 +1,7 @@
 /**
- * Cost of each read as a clinic's history grows: the same branch with the same coming weeks, once with a short and once
- * with a long history. Postgres counts the buffers (8 KiB pages) that a statement touches, so the result does not depend
- * on the machine.
+ * Measures how the cost of each read grows with a clinic's history. Compares two clinics with equally many future
+ * appointments, one with a short history and one with a long history. Postgres counts the buffers (8 KiB pages) that a
+ * statement touches, so the result does not depend on the machine.
  *
  *     node --import tsx test/bench/growth.ts [appointments of the long history, default 500,000]
  */
@@ -19,7 +19,7 @@ const SHORT_HISTORY = 1_000;
 const LONG_HISTORY = Number(process.argv[2] ?? 500_000);
 const DAY_MS = 86_400_000;
 
-/** Executions after which Postgres may have replaced the custom plans of a prepared statement by a generic plan. */
+/** Number of executions after which Postgres may use a generic plan for a prepared statement. */
 const WARM_UP = 8;
 
 interface Cost {
@@ -47,7 +47,7 @@ try {
   await mochaGlobalTeardown();
 }
 
-/** Measures every read in a new database with a history of that many appointments. */
+/** Measures every read in a new database with the given number of past appointments. */
 async function measure(appointments: number): Promise<Map<string, Cost>> {
   const database = await createReadModelDatabase();
   const reader = new pg.Client({ connectionString: database.urls.query });
@@ -64,7 +64,7 @@ async function measure(appointments: number): Promise<Map<string, Cost>> {
   }
 }
 
-/** Every read of both APIs, with the values of a usual request. */
+/** Yields all portal reads and the partner API's list of appointments, with the values of typical requests. */
 function* statements({
   clinicId,
   branchId,
@@ -108,7 +108,7 @@ function* statements({
   }
 }
 
-/** Executes a prepared statement as often as the service does, then asks Postgres what one more execution touches. */
+/** Executes a prepared statement several times, and then measures one more execution with EXPLAIN. */
 async function cost(reader: pg.Client, { name, text, values }: Statement): Promise<Cost> {
   const query = { name, text, values: [...values] };
   for (let run = 0; run < WARM_UP; run += 1) {

@@ -5,7 +5,7 @@ export interface LoadOptions {
   origin: string;
   path: string;
   headers: Record<string, string>;
-  /** Processes whose CPU time is attributed to the requests, by name. */
+  /** Ids of the processes whose CPU time is measured, by name. */
   pids: Record<string, readonly number[]>;
 }
 
@@ -14,7 +14,7 @@ export interface LoadResult {
   /** Latency in milliseconds. */
   p50: number;
   p99: number;
-  /** Bytes of one body. */
+  /** Length of one response body in bytes. */
   bytes: number;
   /** Microseconds of CPU time per request, by name of the process. */
   cpu: Record<string, number>;
@@ -30,7 +30,7 @@ const TICKS_PER_SECOND = 100;
 /**
  * Sends the same GET over 50 connections for a few seconds, after a warm-up.
  *
- * @throws {Error} if a response is not 200 or its length differs from the others
+ * @throws {Error} if the status of a response is not 200, or the lengths of the bodies differ
  */
 export async function measureLoad({ origin, path, headers, pids }: LoadOptions): Promise<LoadResult> {
   const pool = new Pool(origin, { connections: CONNECTIONS, pipelining: 1 });
@@ -71,7 +71,7 @@ export async function measureLoad({ origin, path, headers, pids }: LoadOptions):
   }
 }
 
-/** Sends one request and returns the length of the body. `dispatch` costs less than `request`. */
+/** Sends one request and returns the length of the body. Uses `dispatch`, which costs less than `request`. */
 function send(pool: Pool, path: string, headers: Record<string, string>): Promise<number> {
   return new Promise((resolve, reject) => {
     let status = 0;
@@ -95,7 +95,7 @@ function send(pool: Pool, path: string, headers: Record<string, string>): Promis
   });
 }
 
-/** CPU time of each group of processes and of their children. Seconds. */
+/** Returns the CPU time of each group of processes, including child processes. Seconds. */
 function cpuTimes(pids: LoadOptions["pids"]): Record<string, number> {
   return Object.fromEntries(
     Object.entries(pids).map(([name, group]) => [

@@ -6,7 +6,8 @@
  * - Appends are compared with a loop that appends a batch of the same size to a file and flushes the file. A batch has
  *   one event for each appender.
  * - Reads and subscriptions are compared with a client that decodes the same messages without a server.
- * - The start, which verifies the whole log, has no limit. Its time for a million events is printed.
+ * - Starts have no upper limit. A start verifies the whole log, and the benchmark prints its duration for a million
+ *   events.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -39,7 +40,11 @@ function report(what: string, rate: number, limit: number, limitName: string): v
   console.log(`${what.padEnd(28)} ${String(rate).padStart(7)}/s   ${ratio} of ${limit}/s, ${limitName}`);
 }
 
-/** Appends for three seconds. Each appender writes to its own stream and waits for each append. @returns events per second */
+/**
+ * Appends for three seconds. Each appender writes to its own stream and waits for each append.
+ *
+ * @returns events per second
+ */
 async function measureAppendRate(client: EventStoreDBClient, appenders: number): Promise<number> {
   let count = 0;
   const began = performance.now();

@@ -1,6 +1,6 @@
 /**
  * Measures the speed of a rebuild of the read models. Compares this speed with the speed at which the same client reads
- * the same log without processing the events. Then measures the time from the append of an event until its row is in
+ * the same log without processing the events. Then measures how long it takes until the row of an appended event is in
  * the read model.
  *
  *     node --import tsx test/bench/projection.ts [events]
@@ -179,7 +179,7 @@ async function generate(to: EventLog, families: number): Promise<number> {
   return families * 8;
 }
 
-/** Appends events at a steady rate, and measures the time until each row is in the read model. */
+/** Appends events at a steady rate, and measures the time until their rows are in the read model. */
 async function measureLiveLag(): Promise<void> {
   const projectors = startProjectors({ client, pool, databaseUrl: url, models: readModels, logger });
   while (projectors.getStatus().state !== "running") await delay(20);

@@ -1,6 +1,6 @@
 /**
- * Portal reads per second, as a ratio to a bare Koa server that verifies the same session and sends a stored document of
- * the same size, measured in the same run.
+ * Measures portal reads per second, and compares them with a bare Koa server in the same run. That server verifies the
+ * same session and sends a stored document of the same size.
  *
  *     node --import tsx test/bench/reads.ts [appointments in the clinic's history, default 50,000]
  */
@@ -47,7 +47,7 @@ try {
     const document = await (await fetch(service.origin + path, { headers })).text();
     await store(path.split("?")[0] ?? "", document);
     const measure = ({ origin, pid }: Server) => measureLoad({ origin, path, headers, pids: pids(pid) });
-    // A machine is not equally fast at all times, so the reference runs before and after.
+    // A machine's speed varies, so the reference is measured both before and after the service.
     const before = await measure(reference);
     const ours = await measure(service);
     const after = await measure(reference);

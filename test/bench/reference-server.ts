@@ -1,6 +1,7 @@
 /**
- * The least that a portal read can cost with the same libraries: a bare Koa application verifies the session with jose and
- * sends one stored JSON document, which one query reads. Its parent gives the settings as JSON in the first argument.
+ * Bare Koa application that shows the lowest possible cost of a portal read with the same libraries. It verifies the
+ * session with jose, reads one stored JSON document with one query, and sends it. The parent process passes the
+ * settings as JSON in the first argument.
  */
 import { once } from "node:events";
 import { createServer } from "node:http";

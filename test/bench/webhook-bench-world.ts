@@ -159,7 +159,10 @@ export async function createBenchWorld(): Promise<BenchWorld> {
   };
 }
 
-/** Inserts $1 deliveries with the body $5, distributed over the endpoints in the arrays $2 to $4. */
+/**
+ * Inserts $1 deliveries with the body $5, distributed over endpoints. The arrays $2 to $4 contain the ids of the
+ * endpoints, applications and clinics.
+ */
 const INSERT_DUE_DELIVERIES = `
   INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id,
       event_type, event_stream, event_revision, body, status, cause_id, correlation_id, next_attempt_at, created_at,

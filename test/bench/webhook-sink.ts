@@ -1,6 +1,6 @@
 /**
- * Process that receives webhooks and reports the arrival time of each webhook to the parent process. The path of the
- * URL selects the response, which is 200 by default.
+ * Process that receives webhooks. For webhooks to the path `/`, it responds with 200 and reports the arrival time to
+ * the parent process. Other paths select slow or failing responses.
  */
 import { once } from "node:events";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";

@@ -9,8 +9,8 @@
  * - memory: Peak memory of the service while 100,000 deliveries are due, and the number of deliveries per second.
  * - latency: Time from append to receipt at a steady rate.
  * - isolation: Latency of 100 healthy endpoints, first alone, then together with endpoints that fail in four ways.
- * - fairness: Latency of 100 healthy endpoints together with 20 applications with 50 endpoints each. The endpoints of
- *   these applications first never respond, and then respond after 9 seconds.
+ * - fairness: Latency of 100 healthy endpoints together with 20 applications with 50 endpoints each. In the first run,
+ *   these applications' endpoints never respond. In the second run, they respond after 9 seconds.
  */
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:net";

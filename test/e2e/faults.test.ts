@@ -31,7 +31,8 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
       serviceEnv: {
         projection: {
           WEBHOOK_RETRY_SCHEDULE: "0.2,0.5,1,1,1,1",
-          // With short time limits, leases are short too, so the leases of a killed process expire soon.
+          // The time limits determine the length of a lease, so with short limits the leases of a killed process expire
+          // soon.
           WEBHOOK_CONNECT_TIMEOUT_MS: "500",
           WEBHOOK_TIMEOUT_MS: "500",
         },

@@ -84,7 +84,7 @@ const REFUSALS = 20;
     return status;
   }
 
-  /** Makes Postgres create a new file of its write-ahead log. Without free space, Postgres stops. */
+  /** Makes Postgres create a new write-ahead log file. Without free space, Postgres stops. */
   async function growWriteAheadLog(): Promise<void> {
     const client = new pg.Client({
       connectionString: stack.servers.adminDatabaseUrl,

@@ -35,7 +35,7 @@ async function startProxy(target: URL) {
   return {
     url: url.href,
     setState(next: typeof state) {
-      // Data in transit was lost, so connections through the proxy are unusable.
+      // A silent proxy has lost data, so its existing connections are unusable.
       if (next !== "silent") dropAll();
       state = next;
     },

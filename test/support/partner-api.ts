@@ -33,8 +33,9 @@ export interface Partner extends TestApplication {
   /** The Authorization header of the application. Tests add the header that selects a clinic. */
   headers: Record<string, string>;
   /**
-   * Sends a request to the API of the application's environment. A read reflects all earlier writes of this partner: it
-   * is retried while the read models are behind, unless the caller sets a log position.
+   * Sends a request to the API of the application's environment. Reads reflect all earlier writes of this partner,
+   * because the function retries a read while the read models are behind. If the caller sets a log position, the
+   * function does not retry.
    */
   request(
     method: Method,

@@ -47,8 +47,7 @@ export interface Receiver {
   /** Sets the reactions to the next requests, one reaction per request. Later requests get the default reaction. */
   queueReactions(...behaviours: Reaction[]): void;
   /**
-   * Sets the default reaction to all requests, or to requests with one path. Before that, the default is a response
-   * with 200.
+   * Sets the default reaction to all requests, or to requests with one path. Initially, the receiver responds with 200.
    */
   setDefaultReaction(behaviour: Reaction, path?: string): void;
   /** Returns the number of requests whose response is on hold. */

@@ -12,7 +12,7 @@ export interface SmallDisk {
   fill(): void;
   /** Frees the space that `fill` occupies. */
   free(): void;
-  /** Unmounts the disk. Files that processes have open remain usable. */
+  /** Unmounts the disk. Processes can still use files that they have open. */
   remove(): void;
 }
 

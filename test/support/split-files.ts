@@ -1,8 +1,8 @@
 import fs from "node:fs";
 
 /**
- * Splits test files into groups of about equal total file size, as an estimate of equal duration. Adds the files in order
- * of size, the largest first, each to the smallest group.
+ * Splits test files into groups of about equal total file size, as an estimate of equal duration. Adds the files in
+ * order of size, the largest first, each to the smallest group.
  */
 export function splitFiles(files: readonly string[], groups: number): string[][] {
   const sized = files.map((file) => ({ file, size: fs.statSync(file).size }));

@@ -225,7 +225,7 @@ describe("auditors' access", () => {
       ["events", "query"],
       [`events?stream=${own.stream}&clinic=${own.clinicId}`, "query"],
       ["events?stream=kitchen-1", "stream"],
-      // A query that the access event cannot store is refused.
+      // The API refuses queries with NUL, because an access event cannot store NUL.
       ["events?stream=appointment-%00", "stream"],
       [`events?clinic=${own.clinicId}&actor=%00`, "actor"],
       ...["state", "diff", "replay", "deliveries"].map((name): [string, string] => [

@@ -10,10 +10,7 @@ import { operatorContext } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
 import { runClinic } from "./terminal.ts";
 
-/**
- * Names of the commands, in an order in which all can succeed. Each name is followed by options to add to the command's
- * example.
- */
+/** Commands in an order in which all of them succeed. An entry can contain options to add to the command's example. */
 const COMMAND_SEQUENCE: [command: string, moreOptions?: string][] = [
   ["clinic register"],
   ["clinic subscribe"],
@@ -147,7 +144,7 @@ async function createMissedAppointment(url: string, { clinic: clinicId = "", bra
   return appointmentId;
 }
 
-/** Registers an endpoint as a partner does. The command line has no such command. */
+/** Registers an endpoint as a partner does, because the command line cannot register endpoints. */
 async function registerTestEndpoint(url: string, { application = "", clinic: clinicId = "" }): Promise<string> {
   const client = connectEventStore(url, "test");
   const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } });

@@ -39,7 +39,7 @@ describe("the command service while the disk of the event log is full", function
 
   it("the command service returns 503 with Retry-After while the event log's disk is full, and 201 afterwards", async () => {
     await disk.fill();
-    // The last page of the log's file may have space for a few small events.
+    // The first requests may succeed, because the last page of the log's file may have space for a few small events.
     let answer = await create("filling-0");
     for (let n = 1; answer.status === 201 && n < 50; n += 1) answer = await create(`filling-${n}`);
     expect(answer.status).to.equal(503);

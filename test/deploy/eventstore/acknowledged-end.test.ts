@@ -1,4 +1,4 @@
-/** The file of the acknowledged end. The tests cover damage, the format of earlier releases, and data after the end. */
+/** Tests of the file with the acknowledged end: damage, the format of earlier releases, and data after the end. */
 import { copyFile, readFile, rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "chai";

@@ -1,5 +1,5 @@
 /**
- * Damaged files. A log with damaged acknowledged data does not start, or reads of that data fail, with a one-line
+ * Damaged files. If acknowledged data is damaged, the log does not start, or reads of that data fail, with a one-line
  * error. A starting log drops only data that was never acknowledged.
  */
 import { copyFile, readFile, rename, rm, stat, truncate, writeFile } from "node:fs/promises";

@@ -1,4 +1,4 @@
-/** A disk failure: the log stops with one line and loses no acknowledged event. */
+/** If the disk fails, the log stops with a one-line error and loses no acknowledged event. */
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";

@@ -1,4 +1,6 @@
-/** A full disk: appends fail and can be retried, and reads work. When the disk has space, appends succeed. */
+/**
+ * If the disk is full, appends fail but can be retried, and reads work. When the disk has space again, appends succeed.
+ */
 import fs from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -149,7 +151,7 @@ describe("the embedded log on a full disk", function () {
     const before = await readContent(store);
     const [refused, late] = [createAppend("late", ["one"]), createAppend("late", ["two"])];
     const writeSync = fs.writeSync;
-    // A copy-on-write file system needs space even to overwrite a file.
+    // Simulates a copy-on-write file system, which needs space even to overwrite a file.
     const noSpace = () => {
       throw Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });
     };

@@ -18,7 +18,7 @@ fs.writeFileSync("node_modules/tsx/index.js", "");
 fs.copyFileSync("package-lock.json", "node_modules/.package-lock.json");
 `;
 
-/** Creates a minimal clone: the bootstrap, a lock file with one package, and an entry. */
+/** Creates a minimal clone: the bootstrap, a lock file with one package, and the given entry script. */
 function makeClone(entry: string) {
   const folder = makeTestRoot();
   const write = (name: string, text: string) => {

@@ -137,7 +137,8 @@ describe("on a full disk", function () {
           () => committed++,
           () => undefined,
         );
-        // The write needs a new segment of the write-ahead log. If the disk has no space for the segment, Postgres shuts down.
+        // The write needs a new segment of the write-ahead log. If the disk has no space for the segment, Postgres
+        // shuts down.
         await query("SELECT pg_logical_emit_message(true, 'sample', ''), pg_switch_wal()").catch(() => undefined);
         return lines.some((line) => /^postgres \(pid \d+\) died/.test(line));
       },

@@ -148,7 +148,7 @@ describe("the gateway and request bodies", () => {
       http.createServer({ keepAlive: true }, (request, response) => {
         const key = `${request.method} ${request.url}`;
         counts[key] = (counts[key] ?? 0) + 1;
-        // The service closes an idle connection just when the gateway reuses it.
+        // Simulates a service that closes an idle connection at the moment at which the gateway reuses it.
         if (usedConnections.has(request.socket)) request.socket.destroy();
         usedConnections.add(request.socket);
         request.resume();

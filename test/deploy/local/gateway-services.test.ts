@@ -46,7 +46,8 @@ describe("the gateway and misbehaving services", () => {
           socket.write(
             `HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: ${responseBody.length}\r\n\r\n${responseBody}`,
           );
-          socket.destroySoon(); // unread data makes the system reset the connection
+          // The socket still has unread data, so the operating system resets the connection.
+          socket.destroySoon();
         });
         socket.on("error", () => undefined);
       }),

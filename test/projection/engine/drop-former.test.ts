@@ -17,8 +17,8 @@ describe("dropping the former tables after a rebuild", () => {
     await database.drop();
   });
 
-  // Dropping locks the tables in an unknown order. In one of these two tests, the session locks the tables in the
-  // opposite order, which could cause a deadlock.
+  // The order in which the drop locks the tables is unknown. In one of these two tests, the session locks the tables in
+  // the opposite order, so a deadlock would be possible.
   for (const [first, second] of [
     ["one", "other"],
     ["other", "one"],

@@ -14,7 +14,7 @@ import { createEngineWorld, type EngineWorld, registered, renamed, silent } from
 
 const neverAborted = new AbortController().signal;
 
-/** Number of events, which need more than two batches. */
+/** Number of events, large enough for more than two batches. */
 const CHANGES = 5_000;
 /** Time limit for a rebuild process to wait for a lock that the test holds. Milliseconds. */
 const REACH_TIMEOUT_MS = 30_000;
@@ -141,7 +141,7 @@ describe("a rebuild that is killed with -9", function () {
     const again = await holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
     const between = startRebuild();
     await eventually("the rebuild waits to write", () => rebuildWaitsFor("advisory"), REACH_TIMEOUT_MS);
-    // This lock waits for the first batch, and the second batch waits for this lock.
+    // The second lock of the test waits until the first batch is written. The second batch then waits for this lock.
     const second = holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
     await eventually("the queue", async () => {
       const { rowCount } = await world.pool.query(

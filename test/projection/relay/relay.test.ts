@@ -104,13 +104,13 @@ describe("relay and dispatchers during failures of servers", function () {
     const roles = [world.start.relay(), world.start.webhooks()];
     await allDelivered(await requestAppointments(1));
     await Promise.all(Object.values(servers.components).map((component) => component.stop()));
-    // The public detail names only what the role waits for. The error message is in the status for the operator.
+    // The public detail contains no error message. The operator's status contains the message.
     const words = ["waits", "the database is unavailable"];
     await eventually("both wait", () => roles.every((role) => words.includes(`${role.getStatus().detail}`)));
     await eventually("the error", () =>
       /ECONN|CONNECTION|connection|UNAVAILABLE/.test(`${roles[1]?.getStatus().lastError?.message}`),
     );
-    // The roles must stop although no server is available.
+    // The roles must stop even though no server is available.
     await world.stopRoles(...roles);
     await Promise.all(Object.values(servers.components).map((component) => component.start()));
   });

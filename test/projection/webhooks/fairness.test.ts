@@ -10,7 +10,7 @@ const ENDPOINTS = 49;
 /** Number of due deliveries at each endpoint of the slow application. */
 const DELIVERIES_EACH = 6;
 
-/** With this number of concurrent attempts, the slow application has reached its slot limit. */
+/** If the slow application has at least this number of concurrent attempts, it has reached its slot limit. */
 const MIN_CONCURRENT_ATTEMPTS = 100;
 
 /** Time limit of attempts, longer than any test, so that no attempt times out. Milliseconds. */
@@ -94,8 +94,7 @@ describe("an application whose endpoints do not respond", function () {
   it("endpoints that respond slowly but successfully do not delay another application", async () => {
     const other = await world.registerEndpoint(healthy.url, { environment: "sandbox" });
     const firstWave = await countAttempts(holding, "in progress");
-    // After successful attempts, no endpoint is limited to one slot, so the application reaches its slot limit once
-    // more.
+    // After successful attempts, no endpoint is limited to one slot, so the application reaches its slot limit again.
     const released = slow.countHeldRequests();
     slow.release();
     await eventually("the outcomes", async () => (await countAttempts(holding, "finished")) >= released);

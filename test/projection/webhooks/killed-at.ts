@@ -17,8 +17,9 @@ export const killingSteps = [
 export type KillingStep = (typeof killingSteps)[number];
 
 /**
- * For each step, an SQL statement, and whether the process is killed before the statement or after its result. For a
- * commit, the name of the committed statement follows `COMMIT`.
+ * For each step, an SQL statement and the time at which the process is killed: before the statement, or after its
+ * result. A `never` trigger blocks the statement instead. For a commit, the name of the committed statement follows
+ * `COMMIT`.
  */
 const triggers: Record<KillingStep, { when: "before" | "after" | "never"; statement: RegExp }> = {
   "match | insert": { when: "after", statement: /^match endpoints/ },

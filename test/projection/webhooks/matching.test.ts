@@ -18,8 +18,8 @@ describe("endpoints that get an event", () => {
   });
 
   /**
-   * Returns the deliveries of an event. First waits for the delivery of a later appointment, because messages are processed
-   * in order.
+   * Returns the deliveries of an event. First waits for the delivery of a later appointment, because messages are
+   * processed in order.
    */
   const listDeliveries = async (eventId: string, witness: Endpoint) => {
     const { eventId: last } = await world.requestAppointment(witness.clinicId);

@@ -18,7 +18,9 @@ interface ChildOptions {
 
 const CHILD = "test/projection/webhooks/webhooks-process.ts";
 
-/** A clock that is ahead, so that the leases of killed processes have already expired and no test waits for them. */
+/**
+ * Clock that is one minute ahead. On this clock, the leases of killed processes have expired, so no test has to wait.
+ */
 const clockAfterLeases = () => Date.now() + 60_000;
 
 /** The tests count rows by clinic, because an external event log may contain events of other tests. */
@@ -106,8 +108,7 @@ describe("webhooks in several processes", () => {
     await eventually("the hanging attempts", () => hanging.requests.length >= 4);
     const { eventId } = await world.requestAppointment(fine.clinicId);
     await world.waitForDelivery(eventId, fine, ({ status }) => status === "delivered", 15_000);
-    // No hanging attempt has ended, so the other endpoint's attempt did not have to wait until a hanging attempt freed
-    // a slot.
+    // No hanging attempt has ended, so the other endpoint's attempt did not need a slot from a hanging attempt.
     const { rows } = await world.pool.query<{ ended: number }>(
       `SELECT count(a.duration_ms)::integer AS ended
          FROM webhooks.delivery d JOIN webhooks.attempt a USING (delivery_id) WHERE d.endpoint_id = $1`,
@@ -187,7 +188,8 @@ describe("webhooks in several processes", () => {
       const child = (await loading[index])!;
       const next = killingSteps[index + 2];
       if (next) loading.push(load(next));
-      // A success is written in one statement. Only the transaction of a failure can be interrupted between statements.
+      // One statement records a success, so only the transaction that records a failure can be interrupted between
+      // statements.
       if (step === "record | commit") receiver.queueReactions({ status: 500 });
       const endpoint = await world.registerEndpoint(step.startsWith("fact") ? failing.url : receiver.url);
       const { eventId } = await world.requestAppointment(endpoint.clinicId);

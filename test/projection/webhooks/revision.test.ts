@@ -52,7 +52,7 @@ describe("the appointment's revision in webhooks", () => {
   it("the webhook with the highest appointment revision contains the appointment's latest state", async () => {
     world.startAll();
     const endpoint = await world.registerEndpoint(receiver.url);
-    // The first delivery fails once, so that it arrives after the second.
+    // The first delivery fails once, so that it arrives after the second delivery.
     receiver.queueReactions({ status: 500 });
     const { appointmentId, requested, confirmed } = await confirmedAppointment(endpoint.clinicId);
     for (const id of [requested, confirmed]) {
@@ -100,7 +100,8 @@ describe("the appointment's revision in webhooks", () => {
     world.start.projectors();
     world.start.webhooks();
     const endpoint = await world.registerEndpoint(receiver.url);
-    // The dispatcher processes a message only after the read models have processed its event.
+    // The message needs a real event, because the dispatcher waits until the read models have processed the message's
+    // event.
     const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
     const stream = `appointment-${appointmentId}`;
     const event = await world.log.readLast(stream);

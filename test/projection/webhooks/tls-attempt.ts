@@ -1,6 +1,6 @@
 /**
- * Makes one attempt in a separate process, because Node reads NODE_EXTRA_CA_CERTS only at its start. The variable ATTEMPT
- * holds the URL and the loopback port to which the attempt is redirected. Prints the result as JSON.
+ * Makes one attempt in a separate process, because Node reads NODE_EXTRA_CA_CERTS only at its start. The variable
+ * ATTEMPT holds the URL and the loopback port to which the attempt is redirected. Prints the result as JSON.
  */
 import { randomUUID } from "node:crypto";
 import { createConnections } from "../../../projection/webhooks/sending/connections.ts";

@@ -37,8 +37,9 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     return rows[0]?.webhook_origins;
   };
   /**
-   * Appends the event of an operator's command, and waits until the read models show the change. The command itself would
-   * open a second client in this process, and the end of one client fails pending appends of the other.
+   * Appends the event of an operator's command, and waits until the read models show the change. Running the command
+   * itself would open a second client in this process. Closing that client would make pending appends of the first
+   * client fail.
    */
   async function operator(
     type: "WebhookOriginApproved" | "WebhookOriginWithdrawn",

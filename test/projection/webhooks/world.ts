@@ -217,7 +217,10 @@ function appender(log: EventLog): World["append"] {
   };
 }
 
-/** Registers an endpoint. If `more.siblingEndpoint` is absent, first registers an application and installs it at a clinic. */
+/**
+ * Registers an endpoint. If `more.siblingEndpoint` is absent, first registers an application and installs it at a
+ * clinic.
+ */
 async function registerEndpoint(
   append: World["append"],
   url: string,

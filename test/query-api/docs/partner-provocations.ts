@@ -95,7 +95,7 @@ const sendAfterRevocation =
 
 const sendValid = (id: PartnerOperationId) => sendChanged(id, () => ({}));
 
-/** For each operation, one function for each documented status. The function provokes a response with that status. */
+/** Functions by operation and documented status. Each function provokes a response with its status. */
 export const provocations: Record<PartnerOperationId, Provocations> = {
   exchangeToken: {
     ...commonProvocations("exchangeToken"),

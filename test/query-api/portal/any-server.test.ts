@@ -17,7 +17,7 @@ import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts
 import type { GivenEvent } from "../../support/read-models.ts";
 import { testServers } from "../../support/stack.ts";
 
-/** Names in alphabetical order, as people expect it. */
+/** Names in the alphabetical order that people expect. */
 const NAMES = ["1st", "ada", "Ada", "Äpfel", "Émile", "Ole", "Øystein", "Özge", "Zoe", "Ωmega", "Яна", "李"];
 const shuffled = () => [...NAMES].reverse();
 

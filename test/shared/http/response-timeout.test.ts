@@ -22,8 +22,8 @@ import {
 import { testServers } from "../../support/stack.ts";
 
 /**
- * Delay of each request to the event log. Each request is within its time limit, but creating an appointment takes five
- * requests. Milliseconds.
+ * Delay of each request to the event log. A single request stays within the time limit of a request. Creating an
+ * appointment takes five requests, which together exceed the response timeout. Milliseconds.
  */
 const REQUEST_DELAY_MS = 400;
 const RESPONSE_TIMEOUT_MS = 1_000;

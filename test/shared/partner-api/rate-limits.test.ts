@@ -245,7 +245,7 @@ describe("rate limits of the partner API", () => {
       ["locked", "BEGIN; LOCK TABLE rate_limit.counter IN ACCESS EXCLUSIVE MODE", "ROLLBACK"],
     ];
     for (const [what, breakIt, mend] of breaks) {
-      // With these requests, each process learns the shared counts.
+      // These requests make the service read the shared counts before the counters fail.
       for (const headers of [world.headers, {}]) await write(second.url, headers);
       await admin.query(breakIt);
       const started = performance.now();

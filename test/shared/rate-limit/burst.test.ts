@@ -99,7 +99,7 @@ describe("rate limiter under a burst", function () {
   it("while Postgres refuses connections, each process permits a share of the remaining requests", async () => {
     const key = randomUUID();
     expect((await burst(both, { key, limit: LIMIT, requests: 10 })).passed).to.equal(10);
-    // Each process reads the shared count of both processes.
+    // With these requests, each process learns the shared count.
     const [first] = await Promise.all(both.map((limiter) => limiter.count(key, LIMIT)));
     await both[0]!.count(key, LIMIT);
     proxy.disconnect();

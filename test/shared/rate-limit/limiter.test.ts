@@ -105,7 +105,7 @@ describe("rate limiter", () => {
     const [key, gone] = [randomUUID(), randomUUID()];
     await pool.query("INSERT INTO rate_limit.counter VALUES ($1, 1, 1)", [key]);
     await pool.query("INSERT INTO rate_limit.process VALUES ($1, now() - interval '1 hour')", [gone]);
-    // A new process removes the ended counter and the stopped process.
+    // A new process removes the counter of the ended window and the row of the stopped process.
     world.createLimiter(world.database.urls.query);
     await eventually("both are removed", async () => {
       const counters = await pool.query("SELECT FROM rate_limit.counter WHERE key = $1", [key]);

@@ -33,8 +33,8 @@ describe("the verification of an export", () => {
   const alterManifest = (change: (line: string) => string) => alterLine(lines.length - 1, change);
   const withoutLine = (index: number) => lines.filter((_, place) => place !== index).join("");
   /**
-   * Alteration, content of the altered file, and number of the first wrong line. 0 means the last line, -1 the line
-   * before the last.
+   * Each alteration has a description, a function that returns the altered file, and the number of the first wrong
+   * line. 0 means the last line, and -1 means the line before the last.
    */
   const alterations: [string, () => string, number][] = [
     ["an event was altered", () => alterLine(3, (line) => line.replace('"operator"', '"system"')), 4],

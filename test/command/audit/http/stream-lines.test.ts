@@ -13,8 +13,8 @@ const LINE = `${"x".repeat(10_000)}\n`;
 
 describe("streamLines", () => {
   /**
-   * Serves all lines at any path. `ended` resolves when the response has ended; `countLines` returns the number of lines
-   * that have been read from the source.
+   * Serves all lines at any path. `ended` resolves when the response has ended; `countLines` returns the number of
+   * lines that have been read from the source.
    */
   async function serve(stallTimeout: number) {
     let lineCount = 0;

@@ -32,7 +32,9 @@ describe("endpoint rotate-secret", () => {
     return (await registerEndpoint({ log, secretBox }, input, operatorContext())).endpoint.id;
   }
 
-  /** Returns the new secret in the log, and the time in milliseconds for which the previous secret remains in use. */
+  /**
+   * Returns the new secret from the log, and the number of milliseconds for which the previous secret remains in use.
+   */
   async function readRotation(endpointId: string) {
     const last = (await log.read(`webhookEndpoint-${endpointId}`)).at(-1);
     if (last?.type !== "WebhookSecretRotated") throw new Error(`The last event is not a rotation but ${last?.type}`);

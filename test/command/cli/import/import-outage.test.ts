@@ -12,10 +12,7 @@ import { eventually } from "../../../support/eventually.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
-/**
- * Number of customers in the file: enough that the import is still in progress when a test halts or kills the event
- * log.
- */
+/** Number of customers in the file. It is large enough that a test can halt or kill the event log during the import. */
 const CUSTOMER_COUNT = 300;
 
 /** Each test halts or kills its own event log. */

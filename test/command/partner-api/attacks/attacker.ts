@@ -11,7 +11,10 @@ import { type RawResponse, requestText, sendOne } from "../../../support/raw-htt
 
 export const JSON_TYPE = "Content-Type: application/json";
 
-/** A partner that attacks the command service, and another partner to attack. Available after `before` has run. */
+/**
+ * A partner that attacks the command service, and the partner whose data it attacks. Available after the `before` hook
+ * has run.
+ */
 export interface Attacker {
   readonly command: TestCommand;
   readonly world: PartnerWorld;

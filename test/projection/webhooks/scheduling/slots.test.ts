@@ -96,8 +96,8 @@ describe("the slots of a sender", () => {
     const occupied = occupyAll(createEager(1));
     now += 10_000;
     endAll(occupied);
-    // The application may occupy about 190 slots. With attempts of about 20 seconds, about ten attempts start per
-    // second.
+    // The application may occupy about 190 slots, and its attempts took about 20 seconds. It may therefore start about
+    // ten attempts per second.
     expect(occupyAll(createEager(1), 1_000)).to.have.length.within(4, 20);
   });
 

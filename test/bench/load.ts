@@ -1,12 +1,23 @@
 import { readFileSync } from "node:fs";
 import { Pool } from "undici";
 
-export interface LoadOptions {
-  origin: string;
+/** A request of a load. */
+export interface LoadRequest {
+  method: "GET" | "POST";
   path: string;
   headers: Record<string, string>;
-  /** Ids of the processes whose CPU time is measured, by name. */
+  body?: string;
+}
+
+export interface LoadOptions {
+  origin: string;
+  /** Returns the next request. */
+  next(): LoadRequest;
+  /** Expected status of every response. */
+  status?: number;
+  /** Processes whose CPU time is attributed to the requests, by name. */
   pids: Record<string, readonly number[]>;
+  connections?: number;
 }
 
 export interface LoadResult {
@@ -14,13 +25,10 @@ export interface LoadResult {
   /** Latency in milliseconds. */
   p50: number;
   p99: number;
-  /** Length of one response body in bytes. */
-  bytes: number;
   /** Microseconds of CPU time per request, by name of the process. */
   cpu: Record<string, number>;
 }
 
-const CONNECTIONS = 50;
 const WARM_UP_MS = 1_500;
 const MEASURED_MS = 5_000;
 
@@ -28,56 +36,61 @@ const MEASURED_MS = 5_000;
 const TICKS_PER_SECOND = 100;
 
 /**
- * Sends the same GET over 50 connections for a few seconds, after a warm-up.
+ * Sends requests over a number of connections (default: 50) for a few seconds, after a warm-up. Each connection waits
+ * for the response before it sends the next request.
  *
- * @throws {Error} if the status of a response is not 200, or the lengths of the bodies differ
+ * @throws {Error} if a response has another status than expected
  */
-export async function measureLoad({ origin, path, headers, pids }: LoadOptions): Promise<LoadResult> {
-  const pool = new Pool(origin, { connections: CONNECTIONS, pipelining: 1 });
-  const get = () => send(pool, path, headers);
-  const bytes = await get();
-  const run = async (milliseconds: number) => {
-    const latencies: number[] = [];
-    const end = performance.now() + milliseconds;
-    const worker = async () => {
-      for (let start = performance.now(); start < end; start = performance.now()) {
-        const received = await get();
-        if (received !== bytes) throw new Error(`${path}: ${received} bytes instead of ${bytes}`);
-        latencies.push(performance.now() - start);
-      }
-    };
-    await Promise.all(Array.from({ length: CONNECTIONS }, worker));
-    return latencies.sort((a, b) => a - b);
-  };
+export async function measureLoad(options: LoadOptions): Promise<LoadResult> {
+  const { origin, next, status = 200, pids, connections = 50 } = options;
+  const pool = new Pool(origin, { connections, pipelining: 1 });
   try {
-    await run(WARM_UP_MS);
-    const before = cpuTimes(pids);
-    const start = performance.now();
-    const latencies = await run(MEASURED_MS);
-    const seconds = (performance.now() - start) / 1_000;
-    const after = cpuTimes(pids);
-    const at = (share: number) => latencies[Math.floor(latencies.length * share)] ?? Number.NaN;
-    return {
-      perSecond: latencies.length / seconds,
-      p50: at(0.5),
-      p99: at(0.99),
-      bytes,
-      cpu: Object.fromEntries(
-        Object.keys(pids).map((name) => [name, (((after[name] ?? 0) - (before[name] ?? 0)) / latencies.length) * 1e6]),
-      ),
-    };
+    return await measureRate({ work: () => send(pool, next(), status), concurrency: connections, pids });
   } finally {
     await pool.close();
   }
 }
 
-/** Sends one request and returns the length of the body. Uses `dispatch`, which costs less than `request`. */
-function send(pool: Pool, path: string, headers: Record<string, string>): Promise<number> {
+/** Runs work repeatedly for a few seconds, after a warm-up, with a number of concurrent workers. */
+export async function measureRate(options: {
+  work(): Promise<unknown>;
+  concurrency: number;
+  pids: LoadOptions["pids"];
+}): Promise<LoadResult> {
+  const { work, concurrency, pids } = options;
+  const run = async (milliseconds: number) => {
+    const latencies: number[] = [];
+    const end = performance.now() + milliseconds;
+    const worker = async () => {
+      for (let start = performance.now(); start < end; start = performance.now()) {
+        await work();
+        latencies.push(performance.now() - start);
+      }
+    };
+    await Promise.all(Array.from({ length: concurrency }, worker));
+    return latencies.sort((a, b) => a - b);
+  };
+  await run(WARM_UP_MS);
+  const before = readCpuSeconds(pids);
+  const start = performance.now();
+  const latencies = await run(MEASURED_MS);
+  const seconds = (performance.now() - start) / 1_000;
+  const after = readCpuSeconds(pids);
+  const at = (share: number) => latencies[Math.floor(latencies.length * share)] ?? Number.NaN;
+  const cpu = Object.keys(pids).map((name) => [
+    name,
+    (((after[name] ?? 0) - (before[name] ?? 0)) / latencies.length) * 1e6,
+  ]);
+  return { perSecond: latencies.length / seconds, p50: at(0.5), p99: at(0.99), cpu: Object.fromEntries(cpu) };
+}
+
+/** Sends one request and reads the response. `dispatch` costs less than `request`. */
+function send(pool: Pool, { method, path, headers, body }: LoadRequest, expected: number): Promise<void> {
   return new Promise((resolve, reject) => {
     let status = 0;
-    let bytes = 0;
+    const chunks: Buffer[] = [];
     pool.dispatch(
-      { path, method: "GET", headers },
+      { path, method, headers, ...(body !== undefined && { body }) },
       {
         onConnect() {},
         onHeaders(statusCode) {
@@ -85,22 +98,25 @@ function send(pool: Pool, path: string, headers: Record<string, string>): Promis
           return true;
         },
         onData(chunk) {
-          bytes += chunk.length;
+          if (status !== expected) chunks.push(chunk);
           return true;
         },
-        onComplete: () => (status === 200 ? resolve(bytes) : reject(new Error(`${path}: status ${status}`))),
+        onComplete: () =>
+          status === expected
+            ? resolve()
+            : reject(new Error(`${method} ${path}: status ${status}, ${Buffer.concat(chunks)}`)),
         onError: reject,
       },
     );
   });
 }
 
-/** Returns the CPU time of each group of processes, including child processes. Seconds. */
-function cpuTimes(pids: LoadOptions["pids"]): Record<string, number> {
+/** Reads the CPU time of each group of processes and of their children. Seconds. */
+export function readCpuSeconds(pids: LoadOptions["pids"]): Record<string, number> {
   return Object.fromEntries(
     Object.entries(pids).map(([name, group]) => [
       name,
-      group.flatMap(withChildren).reduce((sum, pid) => sum + cpuTime(pid), 0),
+      group.flatMap(withChildren).reduce((sum, pid) => sum + readProcessSeconds(pid), 0),
     ]),
   );
 }
@@ -110,7 +126,7 @@ function withChildren(pid: number): number[] {
   return [pid, ...children.map(Number)];
 }
 
-function cpuTime(pid: number): number {
+function readProcessSeconds(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }

@@ -46,8 +46,9 @@ try {
   for (const path of PATHS) {
     const document = await (await fetch(service.origin + path, { headers })).text();
     await store(path.split("?")[0] ?? "", document);
-    const measure = ({ origin, pid }: Server) => measureLoad({ origin, path, headers, pids: pids(pid) });
-    // A machine's speed varies, so the reference is measured both before and after the service.
+    const measure = ({ origin, pid }: Server) =>
+      measureLoad({ origin, next: () => ({ method: "GET", path, headers }), pids: pids(pid) });
+    // A machine is not equally fast at all times, so the reference runs before and after.
     const before = await measure(reference);
     const ours = await measure(service);
     const after = await measure(reference);
@@ -64,7 +65,7 @@ function print(path: string, ours: LoadResult, before: LoadResult, after: LoadRe
   const reference = (before.perSecond + after.perSecond) / 2;
   const cpu = ({ cpu: { node, postgres } }: LoadResult) => `${node?.toFixed(0)} + ${postgres?.toFixed(0)}`;
   const columns = [
-    `${path} (${ours.bytes} B)`,
+    path,
     ours.perSecond.toFixed(0),
     reference.toFixed(0),
     (ours.perSecond / reference).toFixed(2),

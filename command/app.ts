@@ -1,6 +1,6 @@
 import { createLocalJWKSet } from "jose";
 import type Koa from "koa";
-import { createTokenVerifier } from "../shared/auth/access-token.ts";
+import { cacheVerifiedTokens, createTokenVerifier } from "../shared/auth/access-token.ts";
 import type { SecretBox } from "../shared/auth/secret-box.ts";
 import type { Environment } from "../shared/domain/events/fields.ts";
 import type { EventLog } from "../shared/eventstore/log.ts";
@@ -9,13 +9,14 @@ import type { Readiness } from "../shared/http/health.ts";
 import { parseJsonBody } from "../shared/http/json-body.ts";
 import { limitResponseTime } from "../shared/http/response-timeout.ts";
 import { createRouter } from "../shared/http/router.ts";
-import { requirePartnerAccess } from "../shared/partner-api/access.ts";
-import { partnerOperations } from "../shared/partner-api/operations.ts";
+import { type ClinicState, requirePartnerAccess } from "../shared/partner-api/access.ts";
+import { type PartnerOperation, partnerOperations } from "../shared/partner-api/operations.ts";
 import { countRefusals, limitAddress, limitInstallation, limitResets } from "../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../shared/partner-api/router.ts";
 import { type PartnerWriteId, partnerWrites } from "../shared/partner-api/writes.ts";
 import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
+import type { Decide } from "./handling/aggregate-cache.ts";
 import { createAppointment } from "./partner-api/create-appointment.ts";
 import { createWebhookEndpoint } from "./partner-api/create-webhook-endpoint.ts";
 import { mapDomainErrors } from "./partner-api/errors.ts";
@@ -23,7 +24,7 @@ import { exchangeToken } from "./partner-api/exchange-token.ts";
 import { exposeLogPosition, type WaitForReadModels } from "./partner-api/expose-log-position.ts";
 import { createAccessFinder } from "./partner-api/find-access.ts";
 import { replayWebhookDelivery } from "./partner-api/replay-webhook-delivery.ts";
-import { loadClinic, requireOperationalClinic } from "./partner-api/request-context.ts";
+import { loadClinic } from "./partner-api/request-context.ts";
 import { resetOwnSandbox } from "./partner-api/reset-own-sandbox.ts";
 import { revokeWebhookEndpoint } from "./partner-api/revoke-webhook-endpoint.ts";
 import { rotateWebhookSecret } from "./partner-api/rotate-webhook-secret.ts";
@@ -33,6 +34,8 @@ import { publishKeys, type TokenSigner } from "./partner-api/token-signer.ts";
 export interface CommandAppOptions {
   logger: Logger;
   log: EventLog;
+  /** Runs decisions on the aggregates that grant access; see {@link Decide}. */
+  decide: Decide;
   readiness: Readiness;
   limiter: RateLimiter;
   waitForReadModels: WaitForReadModels;
@@ -74,17 +77,31 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
 
 /** Creates the router for all operations of the partner API. */
 function createWriteRouter(options: CommandAppOptions) {
-  const { log, limiter, brand, tokenSigner, waitForReadModels } = options;
-  const verify = createTokenVerifier(createLocalJWKSet(tokenSigner.jwks), options.tokenIssuer);
-  const findAccess = createAccessFinder(log);
+  const { log, decide, limiter, brand, tokenSigner, waitForReadModels } = options;
+  const verify = cacheVerifiedTokens(createTokenVerifier(createLocalJWKSet(tokenSigner.jwks), options.tokenIssuer));
+
+  /** Authorizes the request; a refusal is based on current data. */
+  const authorize =
+    (operation: PartnerOperation, environment: Environment): Koa.Middleware<ClinicState> =>
+    async (ctx, next) => {
+      await decide((load) => {
+        const findAccess = createAccessFinder(load);
+        return requirePartnerAccess(operation, environment, { verify, findAccess, brand })(ctx, async () => undefined);
+      });
+      await next();
+    };
 
   /** Returns the middlewares of an operation that needs an access token, in the order in which they run. */
-  const authorize =
-    (operationId: Exclude<PartnerWriteId, "exchangeToken">, checks: Koa.Middleware[], handler: Koa.Middleware) =>
+  const defineOperation =
+    (
+      operationId: Exclude<PartnerWriteId, "exchangeToken">,
+      { requireActive, checks = [] }: { requireActive: boolean; checks?: Koa.Middleware[] },
+      handler: Koa.Middleware,
+    ) =>
     (environment: Environment): Koa.Middleware[] => [
-      requirePartnerAccess(partnerOperations[operationId], environment, { verify, findAccess, brand }),
+      authorize(partnerOperations[operationId], environment),
       limitInstallation(limiter),
-      loadClinic(log),
+      loadClinic(log, decide, requireActive),
       exposeLogPosition(brand, waitForReadModels),
       ...checks,
       mapDomainErrors(partnerWrites[operationId].refusals),
@@ -98,23 +115,31 @@ function createWriteRouter(options: CommandAppOptions) {
       parseJsonBody(),
       exchangeToken(options, environment),
     ],
-    createPartnerAppointment: authorize(
+    createPartnerAppointment: defineOperation(
       "createPartnerAppointment",
-      [requireOperationalClinic(), parseJsonBody()],
+      { requireActive: true, checks: [parseJsonBody()] },
       createAppointment(options),
     ),
-    resetSandbox: authorize("resetSandbox", [limitResets(limiter)], resetOwnSandbox(options)),
-    createWebhookEndpoint: authorize(
+    resetSandbox: defineOperation(
+      "resetSandbox",
+      { requireActive: false, checks: [limitResets(limiter)] },
+      resetOwnSandbox(options),
+    ),
+    createWebhookEndpoint: defineOperation(
       "createWebhookEndpoint",
-      [requireOperationalClinic(), parseJsonBody()],
+      { requireActive: true, checks: [parseJsonBody()] },
       createWebhookEndpoint(options),
     ),
-    revokeWebhookEndpoint: authorize("revokeWebhookEndpoint", [], revokeWebhookEndpoint(options)),
-    rotateWebhookSecret: authorize("rotateWebhookSecret", [], rotateWebhookSecret(options)),
-    testWebhookEndpoint: authorize("testWebhookEndpoint", [], testWebhookEndpoint(options)),
-    replayWebhookDelivery: authorize(
+    revokeWebhookEndpoint: defineOperation(
+      "revokeWebhookEndpoint",
+      { requireActive: false },
+      revokeWebhookEndpoint(options),
+    ),
+    rotateWebhookSecret: defineOperation("rotateWebhookSecret", { requireActive: false }, rotateWebhookSecret(options)),
+    testWebhookEndpoint: defineOperation("testWebhookEndpoint", { requireActive: false }, testWebhookEndpoint(options)),
+    replayWebhookDelivery: defineOperation(
       "replayWebhookDelivery",
-      [requireOperationalClinic()],
+      { requireActive: true },
       replayWebhookDelivery(options),
     ),
   });

@@ -10,6 +10,7 @@ import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { createCommandApp } from "./app.ts";
+import { AggregateCache } from "./handling/aggregate-cache.ts";
 import { createReadModelWait } from "./partner-api/expose-log-position.ts";
 import { createTokenSigner } from "./partner-api/token-signer.ts";
 
@@ -52,15 +53,20 @@ export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningServi
     logger,
   });
   const limiter = createRateLimiter(pool, logger);
-  const closeConnections = () => {
+  const log = createEventLog(client);
+  let aggregates: AggregateCache | undefined;
+  const closeConnections = async () => {
     limiter.close();
-    return Promise.all([pool.end(), client.dispose()]);
+    await aggregates?.close();
+    await Promise.all([pool.end(), client.dispose()]);
   };
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
+    aggregates = new AggregateCache(client, log, logger);
     const app = createCommandApp({
       logger,
-      log: createEventLog(client),
+      log,
+      decide: aggregates.decide,
       readiness: createEventStoreReadiness(client, logger),
       limiter,
       waitForReadModels: createReadModelWait(pool, logger),

@@ -9,6 +9,8 @@ export type ChangeOutcome<Result> = { result: Result } | { error: unknown };
 export interface BatchDecision<Result> {
   /** Last revision of the stream when it was loaded; `EMPTY_STREAM` if the stream does not exist. */
   revision: bigint;
+  /** True if the revision was assumed instead of read. A conflict is then likely, and retried without delay. */
+  isAssumed?: boolean;
   /** Events of all changes, in the order of the changes. */
   events: NewEvent[];
   /**
@@ -19,8 +21,12 @@ export interface BatchDecision<Result> {
   toOutcomes(position: bigint | undefined): ChangeOutcome<Result>[];
 }
 
-/** Loads the stream and decides the changes in order. */
-type DecideBatch<Change, Result> = (changes: Change[]) => Promise<BatchDecision<Result>>;
+/**
+ * Loads the stream and decides the changes in order.
+ *
+ * @param attempt number of earlier attempts to append the batch
+ */
+type DecideBatch<Change, Result> = (changes: Change[], attempt: number) => Promise<BatchDecision<Result>>;
 
 interface PendingChange<Change> {
   change: Change;
@@ -81,7 +87,7 @@ export async function changeOnce<Change, Result>(
   change: Change,
   decide: DecideBatch<Change, Result>,
 ): Promise<Result> {
-  const decision = await decide([change]);
+  const decision = await decide([change], 0);
   const position = await appendEvents(log, stream, decision);
   return unwrapOutcome(decision.toOutcomes(position)[0] as ChangeOutcome<Result>);
 }
@@ -99,11 +105,14 @@ async function appendBatch<Change, Result>(
   decide: DecideBatch<Change, Result>,
 ): Promise<ChangeOutcome<Result>[]> {
   const delays = createBackoff(RETRY_DELAYS_MS);
-  for (;;) {
+  for (let attempt = 0; ; attempt += 1) {
     const now = performance.now();
     const pending = changes.filter(({ deadline }) => deadline > now);
     if (pending.length === 0) return changes.map(() => ({ error: createTimeoutError() }));
-    const decision = await decide(pending.map(({ change }) => change));
+    const decision = await decide(
+      pending.map(({ change }) => change),
+      attempt,
+    );
     try {
       const decided = decision.toOutcomes(await appendEvents(log, stream, decision));
       const outcomes = new Map(pending.map((change, index) => [change, decided[index]]));
@@ -111,7 +120,7 @@ async function appendBatch<Change, Result>(
     } catch (error) {
       if (!(error instanceof WrongExpectedRevisionError)) throw error;
     }
-    await delays.pause(new AbortController().signal);
+    if (!decision.isAssumed) await delays.pause(new AbortController().signal);
   }
 }
 

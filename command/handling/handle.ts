@@ -26,15 +26,20 @@ export interface CommandContext {
 export interface LoadedAggregate<State> {
   /** Undefined if the stream does not exist. */
   state: State | undefined;
+  /** State after the first event of the stream; undefined if the stream does not exist. */
+  initialState: State | undefined;
   /** Revision of the last event; `EMPTY_STREAM` if the stream does not exist. */
   revision: bigint;
-  events: RecordedEvent[];
+  /** Log position of the last event; undefined if the stream does not exist. */
+  position: bigint | undefined;
 }
 
 /** Result of a command that was not refused. */
 export interface CommandResult<State> {
   /** State after the command. */
   state: State | undefined;
+  /** State after the first event of the stream; undefined if the stream is empty. */
+  initialState: State | undefined;
   /** Events of the command; empty if the command changed nothing. */
   events: CatalogEvent[];
   /**
@@ -56,9 +61,18 @@ export async function loadAggregate<C extends Category, State>(
   id: string,
 ): Promise<LoadedAggregate<State>> {
   const events = await log.read<RecordedEvent & EventOf<C>>(toStreamName(aggregate.category, id));
-  const state = events.reduce<State | undefined>((state, event) => aggregate.evolve(state, event), undefined);
-  return { state, revision: events.at(-1)?.revision ?? EMPTY_STREAM, events };
+  const loaded: LoadedAggregate<State> = { ...NEW_AGGREGATE };
+  for (const event of events) {
+    loaded.state = aggregate.evolve(loaded.state, event);
+    loaded.initialState ??= loaded.state;
+    loaded.revision = event.revision;
+    loaded.position = event.position;
+  }
+  return loaded;
 }
+
+/** An aggregate whose stream does not exist. */
+const NEW_AGGREGATE = { state: undefined, initialState: undefined, revision: EMPTY_STREAM, position: undefined };
 
 /** A command that waits for its decision. */
 interface PendingCommand<C extends Category, State> {
@@ -73,6 +87,8 @@ interface PendingCommand<C extends Category, State> {
  * @param decide pure; returns the events, none if the command changes nothing; throws {DomainError} if a rule refuses
  *   the command
  * @param options.onConflict `retry` (default, up to 10 seconds) or `throw`
+ * @param options.expectNew if true, the stream is first assumed not to exist, which saves a read if the assumption is
+ *   right
  * @throws {WrongExpectedRevisionError} if another writer appended first; nothing was appended
  */
 export function handle<C extends Category, State>(
@@ -81,33 +97,36 @@ export function handle<C extends Category, State>(
   id: string,
   decide: Decision<State, EventOf<C>>,
   context: CommandContext,
-  options: { onConflict?: "retry" | "throw" } = {},
+  options: { onConflict?: "retry" | "throw"; expectNew?: boolean } = {},
 ): Promise<CommandResult<State>> {
   const change = options.onConflict === "throw" ? changeOnce : changeStream;
-  return change(log, toStreamName(aggregate.category, id), { decide, context }, (commands) =>
-    decideAll(log, aggregate, id, commands),
-  );
+  return change(log, toStreamName(aggregate.category, id), { decide, context }, async (commands, attempt) => {
+    if (options.expectNew && attempt === 0) {
+      const decision = decideAll(aggregate, NEW_AGGREGATE, commands);
+      // Only an append verifies the assumption. A refusal needs the state of the stream.
+      if (decision.events.length > 0 && !decision.hasRefusals) return { ...decision, isAssumed: true };
+    }
+    return decideAll(aggregate, await loadAggregate(log, aggregate, id), commands);
+  });
 }
 
 /** Decides commands in order, each on the state after the previous command. */
-async function decideAll<C extends Category, State>(
-  log: EventLog,
+function decideAll<C extends Category, State>(
   aggregate: Aggregate<C, State>,
-  id: string,
+  loaded: LoadedAggregate<State>,
   commands: PendingCommand<C, State>[],
-): Promise<BatchDecision<CommandResult<State>>> {
-  const loaded = await loadAggregate(log, aggregate, id);
-  let { state } = loaded;
+): BatchDecision<CommandResult<State>> & { hasRefusals: boolean } {
+  let { state, initialState } = loaded;
   const decided = commands.map(
-    ({ decide, context }): ChangeOutcome<{ state: State | undefined; events: CatalogEvent[] }> => {
+    ({ decide, context }): ChangeOutcome<Pick<CommandResult<State>, "state" | "initialState" | "events">> => {
       try {
         const events = decide(state) as (EventOf<C> & CatalogEvent)[];
         const metadata = toMetadata(context);
-        state = events.reduce<State | undefined>(
-          (before, event) => aggregate.evolve(before, { ...event, metadata }),
-          state,
-        );
-        return { result: { state, events } };
+        for (const event of events) {
+          state = aggregate.evolve(state, { ...event, metadata });
+          initialState ??= state;
+        }
+        return { result: { state, initialState, events } };
       } catch (error) {
         return { error };
       }
@@ -121,10 +140,11 @@ async function decideAll<C extends Category, State>(
   return {
     revision: loaded.revision,
     events,
+    hasRefusals: decided.some((outcome) => "error" in outcome),
     toOutcomes: (lastPosition) =>
       decided.map((outcome) => {
         if ("error" in outcome) return outcome;
-        const statePosition = lastPosition ?? loaded.events.at(-1)?.position;
+        const statePosition = lastPosition ?? loaded.position;
         const position = outcome.result.events.length > 0 ? lastPosition : undefined;
         return { result: { ...outcome.result, position, statePosition } };
       }),

@@ -65,7 +65,7 @@ function defineOperation<Command extends { applicationId: string }>(
   return (log, command, context) => handle(log, applicationAggregate, command.applicationId, decide(command), context);
 }
 
-/** Revokes a credential. Access tokens of the credential are refused from the next request. */
+/** Revokes a credential. Access tokens of the credential are refused within a second. */
 export const revokeCredential = defineOperation((command: { applicationId: string; credentialId: string }) =>
   decideRevokeCredential(command.credentialId),
 );

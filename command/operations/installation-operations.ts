@@ -78,8 +78,7 @@ export const agreeRateLimit = defineOperation(
 );
 
 /**
- * Revokes an application's access to a clinic, effective from the next request. The application may request access
- * again.
+ * Revokes an application's access to a clinic, effective within a second. The application may request access again.
  */
 export async function revokeInstallation(
   log: EventLog,

@@ -4,20 +4,22 @@ import type { z } from "zod";
 import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
 import { decideRequest } from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
+import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import type { ErrorDetail } from "../../shared/domain/domain-error.ts";
-import { type AppointmentEvent, appointmentCategory } from "../../shared/domain/events/appointment.ts";
-import { toStreamName } from "../../shared/domain/events/category.ts";
-import { derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
+import { deriveInstallationId, derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
+import { installationAggregate } from "../../shared/domain/partner/installation.ts";
 import { findFixtureAnimal } from "../../shared/domain/partner/sandbox.ts";
-import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
+import { requireExisting } from "../../shared/domain/preconditions.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { toPartnerAppointment } from "../../shared/partner-api/appointment-record.ts";
 import { createAppointmentRequest, idempotencyKey } from "../../shared/partner-api/request-bodies.ts";
-import { handle, loadAggregate } from "../handling/handle.ts";
+import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
+import { type CommandResult, handle } from "../handling/handle.ts";
 import { toErrorDetails } from "./errors.ts";
 import { toCommandContext, type WriteState } from "./request-context.ts";
 
-/** Revision of an appointment's first event, which contains the appointment as requested. */
+/** Revision of an appointment's first event, which creates the appointment as requested. */
 const FIRST_REVISION = 0n;
 
 /** Duration of an appointment that a partner creates. Minutes. */
@@ -27,7 +29,7 @@ const APPOINTMENT_DURATION_MINUTES = 30;
  * POST /appointments: returns 201. A repeated request with the same idempotency key gets the same response. The
  * appointment's id is derived from the key, so that the event log accepts only one of several concurrent requests.
  */
-export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
+export function createAppointment(dependencies: { log: EventLog; decide: Decide }): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const request = readCreateRequest(ctx);
     const { branchId } = ctx.state;
@@ -35,50 +37,48 @@ export function createAppointment({ log }: { log: EventLog }): Koa.Middleware<Wr
       const details = [{ path: "branchId", message: "must equal the branch header" }];
       throw new ApiError(422, "validation_failed", { details });
     }
-    const { appointment, isRepeated, statePosition } = await requestIdempotently(log, request, ctx.state);
+    const { initialState, events, statePosition } = await dependencies.decide((load) =>
+      requestIdempotently(dependencies.log, load, request, ctx.state),
+    );
+    if (!initialState) throw new Error("the appointment has no first event");
     ctx.state.logPosition = statePosition;
-    if (isRepeated) ctx.set("Idempotent-Replayed", "true");
+    if (events.length === 0) ctx.set("Idempotent-Replayed", "true");
     ctx.status = 201;
-    ctx.body = { ok: true, appointment: toPartnerAppointment(appointment, FIRST_REVISION) };
+    ctx.body = { ok: true, appointment: toPartnerAppointment(initialState, FIRST_REVISION) };
   };
 }
 
-/**
- * Requests the appointment, unless an earlier request with the same key has already requested it.
- *
- * @returns the appointment as it was requested, without later changes
- */
+/** Requests the appointment. If an earlier request with the same key has requested it, nothing changes. */
 async function requestIdempotently(
   log: EventLog,
+  load: LoadAggregate,
   request: CreateRequest,
   state: WriteState,
-): Promise<{ appointment: Appointment; isRepeated: boolean; statePosition: bigint | undefined }> {
-  const { environment, applicationId, clinicId, clinic, sandbox, installation, now } = state;
+): Promise<CommandResult<Appointment>> {
+  const { environment, applicationId, clinicId, sandbox, now } = state;
   const { idempotencyKey, branchId, animalId, scheduledAt, notes = null, requestHash } = request;
-  const { sandboxGeneration } = clinic;
+  const { sandboxGeneration } = state.clinic;
   const key = { environment, sandboxGeneration, applicationId, clinicId, idempotencyKey };
   const appointmentId = derivePartnerAppointmentId(key);
-  const animal = sandbox
-    ? findFixtureAnimal(sandbox, animalId)
-    : (await loadAggregate(log, animalAggregate, animalId)).state;
+  const [clinic, installation, animal] = await Promise.all([
+    load(clinicAggregate, clinicId),
+    load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
+    sandbox ? { state: findFixtureAnimal(sandbox, animalId) } : load(animalAggregate, animalId),
+  ]);
   const decide = decideRequest(
     {
       ...{ appointmentId, clinicId, branchId, animalId, applicationId, requestHash, sandboxGeneration },
       ...{ scheduledAt, notes, durationMinutes: APPOINTMENT_DURATION_MINUTES, reason: null },
     },
-    { clinic, animal, permittedBranchIds: installation.branchIds, now },
+    {
+      clinic: requireExisting(clinic.state, "clinic"),
+      animal: animal.state,
+      permittedBranchIds: requireExisting(installation.state, "installation").branchIds,
+      now,
+    },
   );
-  const result = await handle(log, appointmentAggregate, appointmentId, decide, toCommandContext(state));
-  const isRepeated = result.events.length === 0;
-  const appointment = isRepeated ? await loadFirstState(log, appointmentId) : result.state;
-  if (!appointment) throw new Error(`appointment ${appointmentId} has no first event`);
-  return { appointment, isRepeated, statePosition: result.statePosition };
-}
-
-async function loadFirstState(log: EventLog, appointmentId: string): Promise<Appointment | undefined> {
-  const stream = toStreamName(appointmentCategory, appointmentId);
-  const events = await log.read<RecordedEvent & AppointmentEvent>(stream, FIRST_REVISION);
-  return events.reduce<Appointment | undefined>(appointmentAggregate.evolve, undefined);
+  const context = toCommandContext(state);
+  return handle(log, appointmentAggregate, appointmentId, decide, context, { expectNew: true });
 }
 
 /** A valid request of a partner for an appointment. */

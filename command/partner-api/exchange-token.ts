@@ -5,14 +5,13 @@ import { TOKEN_LIFETIME_SECONDS } from "../../shared/auth/access-token.ts";
 import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
 import { type Scope, scope } from "../../shared/domain/events/partner.ts";
 import { type Application, applicationAggregate, type Credential } from "../../shared/domain/partner/application.ts";
-import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 import { toCallerAddress } from "../../shared/http/caller-address.ts";
 import { tokenRequest } from "../../shared/partner-api/request-bodies.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { enforceRateLimit } from "../../shared/rate-limit/middleware.ts";
-import { loadAggregate } from "../handling/handle.ts";
+import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
 import { hashClientSecret } from "../operations/application-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
 import type { TokenSigner } from "./token-signer.ts";
@@ -31,14 +30,14 @@ const DUMMY_CREDENTIAL: Credential = { id: "", secretHash: "0".repeat(64) };
  * is valid JSON but not a valid token request.
  */
 export function exchangeToken(
-  { log, tokenSigner, limiter }: { log: EventLog; tokenSigner: TokenSigner; limiter: RateLimiter },
+  { decide, tokenSigner, limiter }: { decide: Decide; tokenSigner: TokenSigner; limiter: RateLimiter },
   environment: Environment,
 ): Koa.Middleware<RequestState & LogPositionState> {
   return async (ctx) => {
     const request = readTokenRequest(ctx.request.body);
     const key = `token ${environment} ${request.clientId ?? "unknown"} ${toCallerAddress(ctx.ip)}`;
     await enforceRateLimit(limiter, ctx, key, MAX_EXCHANGES_PER_MINUTE);
-    const { application, credential, statePosition } = await authenticate(log, request, environment);
+    const { application, credential, statePosition } = await decide((load) => authenticate(load, request, environment));
     ctx.state.logPosition = statePosition;
     const scopes = selectScopes(request.scope, application.scopes);
     const token = { applicationId: application.id, credentialId: credential.id, environment, scopes };
@@ -58,12 +57,12 @@ export function exchangeToken(
  * @throws {ApiError} 401 `invalid_client`
  */
 async function authenticate(
-  log: EventLog,
+  load: LoadAggregate,
   request: TokenRequest,
   environment: Environment,
 ): Promise<{ application: Application; credential: Credential; statePosition: bigint | undefined }> {
   const { clientId } = request;
-  const loaded = clientId ? await loadAggregate(log, applicationAggregate, clientId) : undefined;
+  const loaded = clientId ? await load(applicationAggregate, clientId) : undefined;
   const application = loaded?.state;
   const secretHash = Buffer.from(hashClientSecret(request.clientSecret), "hex");
   const candidates = application?.credentials.length ? application.credentials : [DUMMY_CREDENTIAL];
@@ -74,7 +73,7 @@ async function authenticate(
   const isRightEnvironment = request.environment === environment && application?.environment === environment;
   if (!credential || !application || !isRightEnvironment || application.revoked)
     throw createTokenError("invalid_client");
-  return { application, credential, statePosition: loaded?.events.at(-1)?.position };
+  return { application, credential, statePosition: loaded?.position };
 }
 
 /** A valid token request, before authentication. */

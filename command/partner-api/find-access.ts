@@ -1,21 +1,15 @@
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { type Application, applicationAggregate } from "../../shared/domain/partner/application.ts";
 import { type Installation, installationAggregate } from "../../shared/domain/partner/installation.ts";
-import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { FindAccess, InstallationRecord } from "../../shared/partner-api/access.ts";
-import { loadAggregate } from "../handling/handle.ts";
+import type { LoadAggregate } from "../handling/aggregate-cache.ts";
 
-/**
- * Creates the lookup of a partner's access. The lookup reads the event log, so that writes do not depend on read
- * models.
- */
-export function createAccessFinder(log: EventLog): FindAccess {
+/** Creates the lookup of a partner's access. The lookup does not depend on read models. */
+export function createAccessFinder(load: LoadAggregate): FindAccess {
   return async ({ applicationId, credentialId, environment, clinicId }) => {
     const [application, installation] = await Promise.all([
-      loadAggregate(log, applicationAggregate, applicationId),
-      clinicId === null
-        ? null
-        : loadAggregate(log, installationAggregate, deriveInstallationId(applicationId, clinicId)),
+      load(applicationAggregate, applicationId),
+      clinicId === null ? null : load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
     ]);
     const { state } = application;
     return {

@@ -11,7 +11,8 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
 import type { WebhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
-import { type CommandContext, loadAggregate } from "../handling/handle.ts";
+import type { Decide } from "../handling/aggregate-cache.ts";
+import type { CommandContext } from "../handling/handle.ts";
 import { resolveSandbox } from "../operations/sandbox-operations.ts";
 import type { EndpointReference } from "../operations/webhook-endpoint-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
@@ -23,26 +24,24 @@ export interface WriteState extends ClinicState, LogPositionState {
   sandbox: Sandbox | null;
 }
 
-/** Loads the clinic of the request. Returns 403 `installation_denied` for a clinic of another environment. */
-export function loadClinic(log: EventLog): Koa.Middleware<WriteState> {
+/**
+ * Loads the clinic of the request. Returns 403 `installation_denied` for a clinic of another environment, and 403
+ * `clinic_not_operational` if the operation requires an active clinic and the clinic is not active.
+ *
+ * @param requireActive true for operations that add data. Operations that reduce or protect a partner's access, such as
+ *   revoking an endpoint, do not require an active clinic
+ */
+export function loadClinic(log: EventLog, decide: Decide, requireActive: boolean): Koa.Middleware<WriteState> {
   return async (ctx, next) => {
-    const { state: clinic } = await loadAggregate(log, clinicAggregate, ctx.state.clinicId);
-    if (clinic?.environment !== ctx.state.environment) throw new ApiError(403, "installation_denied");
+    const clinic = await decide(async (load) => {
+      const { state } = await load(clinicAggregate, ctx.state.clinicId);
+      if (state?.environment !== ctx.state.environment) throw new ApiError(403, "installation_denied");
+      if (requireActive && state.status !== "active") throw new ApiError(403, "clinic_not_operational");
+      return state;
+    });
     const resolved = await resolveSandbox(log, clinic);
     ctx.state.clinic = resolved.clinic;
     ctx.state.sandbox = resolved.sandbox;
-    await next();
-  };
-}
-
-/**
- * Returns 403 `clinic_not_operational` unless the clinic is active. Only operations that add data require an active
- * clinic. Operations that reduce or protect a partner's access, such as revoking an endpoint, do not require an active
- * clinic.
- */
-export function requireOperationalClinic(): Koa.Middleware<WriteState> {
-  return async (ctx, next) => {
-    if (ctx.state.clinic.status !== "active") throw new ApiError(403, "clinic_not_operational");
     await next();
   };
 }

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { type Environment, uuid } from "../domain/events/fields.ts";
 import { type Scope, scope } from "../domain/events/partner.ts";
 import { ApiError, createUnavailableError } from "../http/api-error.ts";
+import { LruMap } from "../runtime/lru.ts";
 
 /** Lifetime of an access token. Seconds. */
 export const TOKEN_LIFETIME_SECONDS = 900;
@@ -24,10 +25,17 @@ export function buildAudience(issuer: string, environment: Environment): string 
   return `${issuer}/${environment}/v1`;
 }
 
+/** An access token that was verified. */
+export interface VerifiedToken extends AccessToken {
+  /** End of the token's validity. Milliseconds since 1970. */
+  expiresAt: number;
+}
+
 const claimsSchema = z.object({
   client_id: uuid,
   credential_id: uuid,
   environment: z.enum(["sandbox", "production"]),
+  exp: z.number(),
   scope: z
     .string()
     .transform((text) => text.split(" "))
@@ -39,7 +47,7 @@ const claimsSchema = z.object({
  *
  * @param authorization all Authorization headers of the request
  */
-export type TokenVerifier = (authorization: readonly string[], environment: Environment) => Promise<AccessToken>;
+export type TokenVerifier = (authorization: readonly string[], environment: Environment) => Promise<VerifiedToken>;
 
 /**
  * Verifies Bearer tokens of the partner API: JWT access tokens (RFC 9068), signed with EdDSA by a published key.
@@ -69,12 +77,29 @@ export function createTokenVerifier(keys: JWTVerifyGetKey, issuer: string): Toke
         credentialId: claims.credential_id,
         environment,
         scopes: claims.scope,
+        expiresAt: claims.exp * 1_000,
       };
     } catch (error) {
       if (error instanceof ApiError) throw error;
       if (isTokenFault(error)) throw createUnauthorizedError("invalid_token", error);
       throw createUnavailableError("token_keys_unavailable", error);
     }
+  };
+}
+
+/** Maximum number of verified tokens that are kept in memory. A token takes about 1 kB. */
+const MAX_CACHED_TOKENS = 5_000;
+
+/** Keeps verified tokens until they expire. Suitable only for keys that do not change while the process runs. */
+export function cacheVerifiedTokens(verify: TokenVerifier): TokenVerifier {
+  const cache = new LruMap<string, VerifiedToken>(MAX_CACHED_TOKENS);
+  return async (authorization, environment) => {
+    const cacheKey = [environment, ...authorization].join("\n");
+    const cached = cache.get(cacheKey);
+    if (cached && Date.now() < cached.expiresAt) return cached;
+    const verified = await verify(authorization, environment);
+    cache.set(cacheKey, verified);
+    return verified;
   };
 }
 

@@ -1,4 +1,5 @@
 import {
+  type END,
   type EventStoreDBClient,
   excludeSystemEvents,
   type Filter,
@@ -55,9 +56,9 @@ export interface SubscriptionOptions {
   client: EventStoreDBClient;
   /**
    * Position of the last handled event, after which the subscription starts. If undefined, the subscription starts at
-   * the beginning of the log.
+   * the beginning of the log; if `END`, after the last stored event.
    */
-  after: bigint | undefined;
+  after: bigint | typeof END | undefined;
   /** Categories of the streams to deliver. If undefined, all streams except system streams are delivered. */
   categories?: readonly Category[];
   /** Returns true if an event must be delivered as `skipped`, without being parsed. */
@@ -83,7 +84,7 @@ export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenera
   const { client, after, categories, isSkipped = () => false, signal } = options;
   if (signal.aborted) return;
   const subscription = client.subscribeToAll({
-    fromPosition: after === undefined ? START : { commit: after, prepare: after },
+    fromPosition: typeof after === "bigint" ? { commit: after, prepare: after } : (after ?? START),
     filter: createFilter(categories),
   });
   // The client emits "caughtUp" outside of the stream. Pushing an item into the stream orders it after earlier events.

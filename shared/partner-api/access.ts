@@ -27,8 +27,8 @@ export interface InstallationRecord {
 }
 
 /**
- * Looks up the stored access data. The command service reads the event log, and the query-api service reads the read
- * models.
+ * Looks up the stored access data. The command service reads the event log or its cache, and the query-api service reads
+ * the read models.
  */
 export type FindAccess = (query: {
   applicationId: string;
@@ -60,7 +60,7 @@ export interface ClinicState extends PartnerState {
  * 3. The application has an installation at the clinic in the clinic header, or at its own sandbox (403).
  * 4. The installation has the scope, and permits the branch in the branch header, if the header is present (403).
  *
- * All data is looked up at every request, so a revocation takes effect at the next request.
+ * The data is looked up at every request. A revocation takes effect within a second.
  *
  * @param dependencies.brand brand in header names, as in `X-<brand>-Clinic-ID`
  */

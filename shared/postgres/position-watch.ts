@@ -7,7 +7,7 @@ export const positionStatement = {
 };
 
 /** Interval between two reads of the read models' position. Milliseconds. */
-const POLL_INTERVAL_MS = 15;
+const POLL_INTERVAL_MS = 3;
 
 /**
  * Waits until the read models reach a log position.

@@ -7,6 +7,7 @@ import {
   requestInstallation,
   revokeInstallation,
 } from "../../../command/operations/installation-operations.ts";
+import { eventually } from "../../support/eventually.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import {
   createApplication,
@@ -150,13 +151,15 @@ describe("partner access", () => {
     expect((await asWorld(other.headers)).body.error).to.equal("insufficient_scope");
   });
 
-  it("the revocation of an installation, credential or application is effective from the next request", async () => {
+  it("after the revocation of an installation, credential or application, requests are refused", async () => {
     const of = async (revoke: (world: PartnerWorld) => Promise<unknown>) => {
       const other = await createPartnerWorld(command);
       expect((await asWorld(other.headers)).status).to.equal(404);
       await revoke(other);
-      const { status, body } = await asWorld(other.headers);
-      return [status, body.error];
+      return eventually("a request is refused", async () => {
+        const { status, body } = await asWorld(other.headers);
+        return status !== 404 && [status, body.error];
+      });
     };
     const context = operatorContext();
     expect(await of((other) => revokeInstallation(command.log, { ...other, reason: null }, context))).to.deep.equal([

@@ -1,7 +1,11 @@
 import { randomUUID } from "node:crypto";
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
+import { pino } from "pino";
+import { AggregateCache } from "../../../command/handling/aggregate-cache.ts";
 import { revokeApplication, revokeCredential } from "../../../command/operations/application-operations.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import {
   createApplication,
   exchange,
@@ -10,21 +14,29 @@ import {
   type TestApplication,
   type TestCommand,
 } from "../../support/partner.ts";
+import { testServers } from "../../support/stack.ts";
 import { serveCommandApp } from "./command-app.ts";
 
 describe("the cost of a refused token exchange", () => {
   let command: TestCommand;
+  let client: EventStoreDBClient;
+  let cache: AggregateCache;
   let observed: Awaited<ReturnType<typeof serveCommandApp>>;
   /** Names of the operations that the service called on the event log. */
   let logCalls: string[] = [];
 
   before(async () => {
     command = await startTestCommand();
-    observed = await serveCommandApp(command, { log: recordCalls(command.log) });
+    client = connectEventStore((await testServers()).eventstoreUrl, "test");
+    const log = recordCalls(createEventLog(client));
+    cache = new AggregateCache(client, log, pino({ enabled: false }));
+    observed = await serveCommandApp(command, { log, decide: cache.decide });
   });
   after(async () => {
     await observed.stop();
+    await cache.close();
     await command.stop();
+    await client.dispose();
   });
 
   function recordCalls(log: EventLog): EventLog {
@@ -55,7 +67,8 @@ describe("the cost of a refused token exchange", () => {
       [{ ...elsewhere, environment: "production" }, {}],
     ];
     const exchanges: { logCalls: string[]; response: unknown }[] = [];
-    for (const [application, more] of wrong) {
+    // In the second round, the applications may be cached.
+    for (const [application, more] of [...wrong, ...wrong]) {
       logCalls = [];
       const { status, body } = await exchange(observed.url, application, more);
       exchanges.push({ logCalls, response: { status, error: body.error, fields: Object.keys(body) } });

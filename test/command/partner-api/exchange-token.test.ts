@@ -5,6 +5,7 @@ import {
   revokeApplication,
   revokeCredential,
 } from "../../../command/operations/application-operations.ts";
+import { eventually } from "../../support/eventually.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import {
   createApplication,
@@ -130,7 +131,9 @@ describe("exchangeToken", () => {
 
   it("exchangeToken returns 401 invalid_client for a revoked credential and a revoked application", async () => {
     await revokeCredential(command.log, application, operatorContext());
-    expect((await exchange(command.url, application)).body.error).to.equal("invalid_client");
+    await eventually("the revoked credential is refused", async () => {
+      return (await exchange(command.url, application)).body.error === "invalid_client";
+    });
     const other = await createApplication(command.log);
     await revokeApplication(command.log, { ...other, reason: null }, operatorContext());
     expect((await exchange(command.url, other)).body.error).to.equal("invalid_client");

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { closeClinic, suspendClinic } from "../../../command/operations/clinic-operations.ts";
+import { eventually } from "../../support/eventually.ts";
 import {
   createPartnerWorld,
   operatorContext,
@@ -33,6 +34,9 @@ describe("a partner at a clinic that is suspended or closed", () => {
       const endpoint = `/webhook-endpoints/${made.body.endpoint.id}`;
       await end(command.log, { clinicId, reason: "unpaid" }, operatorContext());
 
+      await eventually("the service knows the clinic's new status", async () => {
+        return (await at("POST", "/appointments", appointment)).status !== 201;
+      });
       const refused = [
         await at("POST", "/appointments", appointment),
         await at("POST", "/webhook-endpoints", hook),

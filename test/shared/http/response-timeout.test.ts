@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { pino } from "pino";
 import { createCommandApp } from "../../../command/app.ts";
+import { decideFromLog } from "../../../command/handling/aggregate-cache.ts";
 import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
@@ -82,8 +83,9 @@ describe("a command while the event log is slow", function () {
     const { eventstoreUrl } = await testServers();
     proxy = await startFaultProxy(eventstoreUrl.replace(/^esdb:/, "http:"));
     client = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
+    const log = createEventLog(client);
     const app = createCommandApp({
-      ...{ logger: pino({ enabled: false }), log: createEventLog(client), readiness: async () => ({}) },
+      ...{ logger: pino({ enabled: false }), log, decide: decideFromLog(log), readiness: async () => ({}) },
       limiter: { count: async () => ({ used: 1, endsAt: Date.now(), endsIn: 1 }), close: () => undefined },
       ...{ waitForReadModels: async () => undefined, tokenIssuer: TOKEN_ISSUER, allowLoopback: true },
       tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),

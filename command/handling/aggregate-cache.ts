@@ -1,0 +1,168 @@
+import { END, type EventStoreDBClient } from "@eventstore/db-client";
+import type { Aggregate } from "../../shared/domain/aggregate.ts";
+import { DomainError } from "../../shared/domain/domain-error.ts";
+import { type Category, toStreamName } from "../../shared/domain/events/category.ts";
+import { clinicCategory } from "../../shared/domain/events/clinic.ts";
+import { installationCategory, partnerApplicationCategory } from "../../shared/domain/events/partner.ts";
+import { animalCategory } from "../../shared/domain/events/people.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import { reachEventStore } from "../../shared/eventstore/reach.ts";
+import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
+import { ApiError } from "../../shared/http/api-error.ts";
+import { createBackoff, pause } from "../../shared/runtime/backoff.ts";
+import type { Logger } from "../../shared/runtime/logger.ts";
+import { LruMap } from "../../shared/runtime/lru.ts";
+import { type LoadedAggregate, loadAggregate } from "./handle.ts";
+
+/** Loads an aggregate. */
+export type LoadAggregate = <C extends Category, State>(
+  aggregate: Aggregate<C, State>,
+  id: string,
+) => Promise<LoadedAggregate<State>>;
+
+/**
+ * Runs a decision that needs aggregates but does not change them. An implementation may load aggregates that are up to
+ * one second old. If the decision then refuses, it is repeated with aggregates from the log, so that a refusal is never
+ * out of date.
+ *
+ * @param decide throws a {DomainError}, or an {ApiError} with a status below 500, to refuse; a refused decision must
+ *   have no effect
+ */
+export type Decide = <Result>(decide: (load: LoadAggregate) => Promise<Result>) => Promise<Result>;
+
+/** Creates a {@link Decide} that always reads the log. */
+export function decideFromLog(log: EventLog): Decide {
+  return (decide) => decide((aggregate, id) => loadAggregate(log, aggregate, id));
+}
+
+/** Categories of the aggregates that almost every request of a partner needs, and that rarely change. */
+const CACHED_CATEGORIES = [partnerApplicationCategory, installationCategory, clinicCategory, animalCategory];
+
+/** Maximum number of aggregates of each category. With large clinics, an aggregate takes about 2 kB. */
+const MAX_AGGREGATES = 5_000;
+
+/** Maximum age of the last proof that the log responds. Without newer proof, the log is read. Milliseconds. */
+const MAX_AGE_MS = 1_000;
+
+/** Interval between two proofs that the log responds. Milliseconds. */
+const CHECK_INTERVAL_MS = 400;
+
+/** Bounds of the delay before the subscription is started again. */
+const RETRY_DELAYS_MS = { firstMs: 100, maxMs: 5_000 };
+
+type Entry = Promise<LoadedAggregate<unknown>>;
+
+/**
+ * Keeps recently used aggregates in memory. A subscription to their categories removes an aggregate when another event
+ * is appended to its stream. If the subscription ends, or the log has not responded for a second, the log is read
+ * instead.
+ */
+export class AggregateCache {
+  readonly #log: EventLog;
+  readonly #entries = new Map<string, LruMap<string, Entry>>();
+  readonly #ending = new AbortController();
+  readonly #work: Promise<unknown>;
+  #isLive = false;
+  /** Time of the last check to which the log responded, as a value of `performance.now()`. */
+  #respondedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(client: EventStoreDBClient, log: EventLog, logger: Logger) {
+    this.#log = log;
+    this.#evictAll();
+    this.#work = Promise.all([this.#follow(client, logger), this.#check(client)]);
+  }
+
+  /** Runs a decision with cached aggregates; see {@link Decide}. */
+  readonly decide: Decide = async (decide) => {
+    let isCached = false;
+    const load: LoadAggregate = (aggregate, id) => {
+      const known = this.#isCurrent() ? this.#find(aggregate, id) : undefined;
+      if (known) isCached = true;
+      return known ?? this.#read(aggregate, id);
+    };
+    try {
+      return await decide(load);
+    } catch (error) {
+      if (!isCached || !isRefusal(error)) throw error;
+      return decideFromLog(this.#log)(decide);
+    }
+  };
+
+  /** Ends the subscription. Later decisions read the log. */
+  async close(): Promise<void> {
+    this.#ending.abort();
+    await this.#work;
+  }
+
+  #isCurrent(): boolean {
+    return this.#isLive && performance.now() - this.#respondedAt < MAX_AGE_MS;
+  }
+
+  #find<C extends Category, State>(
+    { category }: Aggregate<C, State>,
+    id: string,
+  ): Promise<LoadedAggregate<State>> | undefined {
+    const known = this.#entries.get(category.name)?.get(toStreamName(category, id));
+    return known as Promise<LoadedAggregate<State>> | undefined;
+  }
+
+  /** Reads an aggregate, and keeps it if it exists. */
+  #read<C extends Category, State>(aggregate: Aggregate<C, State>, id: string): Promise<LoadedAggregate<State>> {
+    const loading = loadAggregate(this.#log, aggregate, id);
+    const entries = this.#entries.get(aggregate.category.name);
+    if (!this.#isLive || !entries) return loading;
+    const stream = toStreamName(aggregate.category, id);
+    entries.set(stream, loading);
+    const remove = () => {
+      if (entries.get(stream) === loading) entries.delete(stream);
+    };
+    loading.then(({ state }) => state === undefined && remove(), remove);
+    return loading;
+  }
+
+  #evict(stream: string): void {
+    for (const entries of this.#entries.values()) entries.delete(stream);
+  }
+
+  #evictAll(): void {
+    for (const { name } of CACHED_CATEGORIES) this.#entries.set(name, new LruMap(MAX_AGGREGATES));
+  }
+
+  async #follow(client: EventStoreDBClient, logger: Logger): Promise<void> {
+    const { signal } = this.#ending;
+    const delays = createBackoff(RETRY_DELAYS_MS);
+    while (!signal.aborted) {
+      try {
+        const options = { client, after: END, categories: CACHED_CATEGORIES, isSkipped: () => true, signal } as const;
+        for await (const item of subscribeToLog(options)) {
+          // Events before the end of the log may have been missed, so nothing that was read earlier is kept.
+          if (item.kind === "caughtUp") this.#isLive = true;
+          if (item.kind === "skipped") this.#evict(item.stream);
+          delays.reset();
+        }
+      } catch (error) {
+        logger.warn({ error }, "the subscription to access data ended: requests read the log until it is back");
+      }
+      this.#isLive = false;
+      this.#evictAll();
+      await delays.pause(signal);
+    }
+  }
+
+  async #check(client: EventStoreDBClient): Promise<void> {
+    const { signal } = this.#ending;
+    while (!signal.aborted) {
+      const startedAt = performance.now();
+      // If the log does not respond, requests read the log, and report the error.
+      await reachEventStore(client, MAX_AGE_MS).then(
+        () => (this.#respondedAt = startedAt),
+        () => undefined,
+      );
+      await pause(CHECK_INTERVAL_MS, signal);
+    }
+  }
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof DomainError || (error instanceof ApiError && error.status < 500);
+}

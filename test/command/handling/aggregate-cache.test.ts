@@ -1,0 +1,121 @@
+import { randomUUID } from "node:crypto";
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { expect } from "chai";
+import { pino } from "pino";
+import { AggregateCache, type LoadAggregate } from "../../../command/handling/aggregate-cache.ts";
+import { openBranch } from "../../../command/operations/clinic-operations.ts";
+import { type Clinic, clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
+import { DomainError } from "../../../shared/domain/domain-error.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
+import { createClinic, operatorContext } from "../../support/partner.ts";
+import { testServers } from "../../support/stack.ts";
+
+describe("the aggregate cache", () => {
+  let client: EventStoreDBClient;
+  let log: EventLog;
+  /** Proxy between the cache's subscription and the log. Reads do not use the proxy. */
+  let proxy: FaultProxy;
+  let subscriber: EventStoreDBClient;
+  let cache: AggregateCache;
+  let reads = 0;
+
+  before(async () => {
+    const { eventstoreUrl } = await testServers();
+    client = connectEventStore(eventstoreUrl, "test");
+    log = createEventLog(client);
+  });
+  after(() => client.dispose());
+  beforeEach(async () => {
+    const { eventstoreUrl } = await testServers();
+    proxy = await startFaultProxy(eventstoreUrl.replace(/^esdb:/, "http:"));
+    subscriber = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
+    const counting: EventLog = {
+      ...log,
+      read: (...args) => {
+        reads += 1;
+        return log.read(...args);
+      },
+    };
+    cache = new AggregateCache(subscriber, counting, pino({ enabled: false }));
+  });
+  afterEach(async () => {
+    proxy.disconnect();
+    await cache.close();
+    await subscriber.dispose();
+    await proxy.close();
+  });
+
+  const loadBranches = (clinicId: string) => async (load: LoadAggregate) => {
+    const { state } = await load(clinicAggregate, clinicId);
+    return (state as Clinic).branches.length;
+  };
+
+  /** Runs a decision and returns the number of its reads. */
+  async function countReads(decide: (load: LoadAggregate) => Promise<unknown>): Promise<number> {
+    const before = reads;
+    await cache.decide(decide);
+    return reads - before;
+  }
+
+  const untilCached = (clinicId: string) =>
+    eventually("the clinic is cached", async () => (await countReads(loadBranches(clinicId))) === 0);
+
+  const addBranch = (clinicId: string) =>
+    openBranch(log, { clinicId, branchId: randomUUID(), name: "Third", city: null }, operatorContext());
+
+  it("a cached aggregate is read again after an event was appended to its stream", async () => {
+    const { clinicId } = await createClinic(log);
+    await untilCached(clinicId);
+    expect(await cache.decide(loadBranches(clinicId))).to.equal(2);
+    await addBranch(clinicId);
+    await eventually("the cache knows the new branch", async () => {
+      return (await cache.decide(loadBranches(clinicId))) === 3;
+    });
+    await untilCached(clinicId);
+  });
+
+  it("an aggregate that does not exist is not cached", async () => {
+    const { clinicId } = await createClinic(log);
+    await untilCached(clinicId);
+    const unknown = randomUUID();
+    const load = async (load: LoadAggregate) => load(clinicAggregate, unknown);
+    expect(await countReads(load)).to.equal(1);
+    expect(await countReads(load)).to.equal(1);
+  });
+
+  it("a decision that refuses because of an outdated aggregate is repeated with the aggregate from the log", async () => {
+    const { clinicId } = await createClinic(log);
+    await untilCached(clinicId);
+    proxy.mute();
+    await addBranch(clinicId);
+    const branches = await cache.decide(async (load) => {
+      const loaded = await loadBranches(clinicId)(load);
+      if (loaded < 3) throw new DomainError("branch_not_found", "the third branch is missing");
+      return loaded;
+    });
+    expect(branches).to.equal(3);
+  });
+
+  it("if the log does not respond to the cache for a second, aggregates are read from the log", async () => {
+    const { clinicId } = await createClinic(log);
+    await untilCached(clinicId);
+    proxy.mute();
+    await addBranch(clinicId);
+    await eventually("the cache is not used", async () => (await cache.decide(loadBranches(clinicId))) === 3);
+    expect(await countReads(loadBranches(clinicId))).to.equal(1);
+  });
+
+  it("after a broken connection, no aggregate from before is used, and aggregates are cached again", async () => {
+    const { clinicId } = await createClinic(log);
+    await untilCached(clinicId);
+    proxy.disconnect();
+    await addBranch(clinicId);
+    await eventually("the cache is not used", async () => (await countReads(loadBranches(clinicId))) === 1);
+    proxy.restore();
+    await untilCached(clinicId);
+    expect(await cache.decide(loadBranches(clinicId))).to.equal(3);
+  });
+});

@@ -1,0 +1,90 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes, randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { expect } from "chai";
+import { revokeCredential } from "../../../command/operations/application-operations.ts";
+import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
+import { revokeInstallation } from "../../../command/operations/installation-operations.ts";
+import { eventually } from "../../support/eventually.ts";
+import {
+  createPartnerWorld,
+  operatorContext,
+  type PartnerWorld,
+  sendRequest,
+  startTestCommand,
+  type TestCommand,
+  TOKEN_ISSUER,
+} from "../../support/partner.ts";
+import { testServers } from "../../support/stack.ts";
+
+/** Time after which a revocation must be effective. Milliseconds. */
+const MAX_DELAY_MS = 1_000;
+
+describe("revocations with two command processes", () => {
+  let command: TestCommand;
+  let process: ChildProcess;
+  let urls: string[];
+
+  before(async () => {
+    command = await startTestCommand();
+    const second = await startProcess();
+    process = second.process;
+    urls = [command.url, second.url];
+  });
+  after(async () => {
+    const ended = once(process, "exit");
+    process.kill("SIGTERM");
+    await ended;
+    await command.stop();
+  });
+
+  /** Starts a command service in its own process. It accepts the tokens of the service in this process. */
+  async function startProcess(): Promise<{ process: ChildProcess; url: string }> {
+    const { eventstoreUrl, databaseUrls } = await testServers();
+    const child = spawn(globalThis.process.execPath, ["--import=tsx", "command/main.ts"], {
+      stdio: ["ignore", "pipe", "inherit"],
+      env: {
+        ...globalThis.process.env,
+        ...{ PORT: "0", EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrls.command, TOKEN_ISSUER },
+        TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [command.signingKey] }),
+        WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
+      },
+    });
+    let lines = "";
+    child.stdout.on("data", (chunk) => {
+      lines += chunk;
+    });
+    const url = await eventually("the service listens", () => /"url":"(http:[^"]+)"/.exec(lines)?.[1]);
+    return { process: child, url };
+  }
+
+  function create(url: string, { branchId, animalId, headers }: PartnerWorld) {
+    const body = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z" };
+    const target = `${url}/production/v1/appointments`;
+    return sendRequest("POST", target, { ...headers, "Idempotency-Key": randomUUID() }, body);
+  }
+
+  const context = operatorContext();
+  const changes: [string, number, (world: PartnerWorld) => Promise<unknown>][] = [
+    ["a revoked credential", 401, (world) => revokeCredential(command.log, world, context)],
+    ["a revoked installation", 403, (world) => revokeInstallation(command.log, { ...world, reason: null }, context)],
+    ["a suspended clinic", 403, ({ clinicId }) => suspendClinic(command.log, { clinicId, reason: "unpaid" }, context)],
+  ];
+  for (const [what, status, change] of changes) {
+    it(`every process refuses requests with ${what} after at most a second`, async () => {
+      const world = await createPartnerWorld(command);
+      for (const url of urls) expect((await create(url, world)).status).to.equal(201);
+      await change(world);
+      const changedAt = performance.now();
+      for (const url of urls) {
+        await eventually("the request is refused", async () => {
+          const sentAt = performance.now();
+          const answer = await create(url, world);
+          if (answer.status === 201) expect(sentAt - changedAt).to.be.below(MAX_DELAY_MS);
+          else expect(answer.status).to.equal(status);
+          return answer.status !== 201;
+        });
+      }
+    });
+  }
+});

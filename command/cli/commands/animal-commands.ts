@@ -1,22 +1,12 @@
 import { animalCategory } from "../../../shared/domain/events/people.ts";
 import { changeAnimal, registerAnimal, weighAnimal } from "../../operations/people-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import {
-  defineIdOption,
-  defineNewIdOption,
-  defineNullableTextOption,
-  defineNumberOption,
-  defineTextChangeOption,
-  defineTextOption,
-  omitUndefined,
-} from "../framework/option.ts";
+import { clinic, omitUndefined, option } from "../framework/option.ts";
 
 const { AnimalRegistered, AnimalWeighed } = animalCategory.events;
 const animalFields = AnimalRegistered.shape;
 const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const ID_OPTION = "--id 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003";
-
-const clinic = defineIdOption("the clinic");
 
 export const animalCommands: Command[] = [
   defineCommand(animalCategory, {
@@ -24,16 +14,16 @@ export const animalCommands: Command[] = [
     summary: "Registers a customer's animal.",
     example: `${CLINIC_OPTION} --customer 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002 --name Luna --species cat --weight-kg 4.2`,
     options: {
-      id: defineNewIdOption("the new animal's id"),
+      id: option.newId("the new animal's id"),
       clinic,
-      customer: defineIdOption("the customer who owns the animal"),
-      name: defineTextOption(animalFields.name, "name"),
-      species: defineTextOption(animalFields.species, "species, such as dog or cat"),
-      breed: defineNullableTextOption(animalFields.breed, "breed"),
-      sex: defineNullableTextOption(animalFields.sex, "sex"),
-      birthDate: defineNullableTextOption(animalFields.birthDate, "date of birth", "YYYY-MM-DD"),
-      weightKg: defineNumberOption(animalFields.weightKg.default(null), "weight in kilograms"),
-      microchip: defineNullableTextOption(animalFields.microchip, "microchip number"),
+      customer: option.id("the customer who owns the animal"),
+      name: option.text(animalFields.name, "name"),
+      species: option.text(animalFields.species, "species, such as dog or cat"),
+      breed: option.nullableText(animalFields.breed, "breed"),
+      sex: option.nullableText(animalFields.sex, "sex"),
+      birthDate: option.nullableText(animalFields.birthDate, "date of birth", "YYYY-MM-DD"),
+      weightKg: option.number(animalFields.weightKg.default(null), "weight in kilograms"),
+      microchip: option.nullableText(animalFields.microchip, "microchip number"),
     },
     run: (log, { id: animalId, clinic: clinicId, customer: customerId, ...rest }, context) =>
       registerAnimal(log, { animalId, clinicId, customerId, ...rest }, context),
@@ -43,14 +33,14 @@ export const animalCommands: Command[] = [
     summary: "Changes the given details of an animal. An empty value clears the detail.",
     example: `${ID_OPTION} ${CLINIC_OPTION} --name Luna --microchip 900000012345678`,
     options: {
-      id: defineIdOption("the animal"),
+      id: option.id("the animal"),
       clinic,
-      name: defineTextChangeOption(animalFields.name, "name"),
-      species: defineTextChangeOption(animalFields.species, "species, such as dog or cat"),
-      breed: defineTextChangeOption(animalFields.breed, "breed"),
-      sex: defineTextChangeOption(animalFields.sex, "sex"),
-      birthDate: defineTextChangeOption(animalFields.birthDate, "date of birth", "YYYY-MM-DD"),
-      microchip: defineTextChangeOption(animalFields.microchip, "microchip number"),
+      name: option.textChange(animalFields.name, "name"),
+      species: option.textChange(animalFields.species, "species, such as dog or cat"),
+      breed: option.textChange(animalFields.breed, "breed"),
+      sex: option.textChange(animalFields.sex, "sex"),
+      birthDate: option.textChange(animalFields.birthDate, "date of birth", "YYYY-MM-DD"),
+      microchip: option.textChange(animalFields.microchip, "microchip number"),
     },
     run: (log, { id: animalId, clinic: clinicId, ...changes }, context) =>
       changeAnimal(log, { animalId, clinicId, details: omitUndefined(changes) }, context),
@@ -60,9 +50,9 @@ export const animalCommands: Command[] = [
     summary: "Records an animal's weight.",
     example: `${ID_OPTION} ${CLINIC_OPTION} --weight-kg 4.35`,
     options: {
-      id: defineIdOption("the animal"),
+      id: option.id("the animal"),
       clinic,
-      weightKg: defineNumberOption(AnimalWeighed.shape.weightKg, "weight in kilograms"),
+      weightKg: option.number(AnimalWeighed.shape.weightKg, "weight in kilograms"),
     },
     run: (log, { id: animalId, clinic: clinicId, weightKg }, context) =>
       weighAnimal(log, { animalId, clinicId, weightKg }, context),

@@ -16,15 +16,7 @@ import {
   startConsultation,
 } from "../../operations/appointment-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import {
-  defineIdOption,
-  defineListOption,
-  defineNewIdOption,
-  defineNullableTextOption,
-  defineNumberOption,
-  defineTextOption,
-  omitUndefined,
-} from "../framework/option.ts";
+import { clinic, omitUndefined, option } from "../framework/option.ts";
 
 const requestFields = appointmentCategory.events.AppointmentRequested.shape;
 const importFields = appointmentCategory.events.AppointmentImported.shape;
@@ -32,8 +24,7 @@ const { AppointmentCancelled, ResourceAllocated } = appointmentCategory.events;
 const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const ID_OPTION = "--id 2d9b7e31-61a0-4c88-9d35-3c1f8a7e0007";
 
-const clinic = defineIdOption("the clinic");
-const appointmentOptions = { id: defineIdOption("the appointment"), clinic };
+const appointmentOptions = { id: option.id("the appointment"), clinic };
 
 function defineTransition(verb: string, summary: string, operation: typeof confirmAppointment): Command {
   return defineCommand(appointmentCategory, {
@@ -52,17 +43,14 @@ export const appointmentCommands: Command[] = [
     summary: "Requests an appointment at the front desk.",
     example: `${CLINIC_OPTION} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --animal 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --scheduled-at 2027-03-01T09:00:00+01:00`,
     options: {
-      id: defineNewIdOption("the new appointment's id"),
+      id: option.newId("the new appointment's id"),
       clinic,
-      branch: defineIdOption("the branch"),
-      animal: defineNullableTextOption(requestFields.animalId, "the animal", "uuid"),
-      scheduledAt: defineTextOption(requestFields.scheduledAt, "start time", "date-time"),
-      durationMinutes: defineNumberOption(
-        requestFields.durationMinutes.default(30),
-        "duration in minutes; default: 30",
-      ),
-      reason: defineNullableTextOption(requestFields.reason, "reason for the appointment"),
-      notes: defineNullableTextOption(requestFields.notes, "notes"),
+      branch: option.id("the branch"),
+      animal: option.nullableText(requestFields.animalId, "the animal", "uuid"),
+      scheduledAt: option.text(requestFields.scheduledAt, "start time", "date-time"),
+      durationMinutes: option.number(requestFields.durationMinutes.default(30), "duration in minutes; default: 30"),
+      reason: option.nullableText(requestFields.reason, "reason for the appointment"),
+      notes: option.nullableText(requestFields.notes, "notes"),
     },
     run: (log, { id: appointmentId, clinic: clinicId, branch: branchId, animal: animalId, ...rest }, context) =>
       requestAppointment(log, { appointmentId, clinicId, branchId, animalId, ...rest }, context),
@@ -72,35 +60,31 @@ export const appointmentCommands: Command[] = [
     summary: "Imports an appointment from another system with its status. Partners are not notified.",
     example: `${CLINIC_OPTION} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --animal 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --scheduled-at 2024-03-01T09:00:00+01:00 --status completed`,
     options: {
-      id: defineNewIdOption("the appointment's id"),
+      id: option.newId("the appointment's id"),
       clinic,
-      branch: defineIdOption("the branch"),
-      animal: defineNullableTextOption(importFields.animalId, "the animal", "uuid"),
-      customer: defineNullableTextOption(
-        importFields.customerId,
-        "the customer; default: the owner of the animal",
-        "uuid",
-      ),
-      scheduledAt: defineTextOption(importFields.scheduledAt, "start time, in the past or future", "date-time"),
-      durationMinutes: defineNumberOption(importFields.durationMinutes.default(30), "duration in minutes; default: 30"),
-      reason: defineNullableTextOption(importFields.reason, "reason for the appointment"),
-      notes: defineNullableTextOption(importFields.notes, "notes"),
-      status: defineTextOption(
+      branch: option.id("the branch"),
+      animal: option.nullableText(importFields.animalId, "the animal", "uuid"),
+      customer: option.nullableText(importFields.customerId, "the customer; default: the owner of the animal", "uuid"),
+      scheduledAt: option.text(importFields.scheduledAt, "start time, in the past or future", "date-time"),
+      durationMinutes: option.number(importFields.durationMinutes.default(30), "duration in minutes; default: 30"),
+      reason: option.nullableText(importFields.reason, "reason for the appointment"),
+      notes: option.nullableText(importFields.notes, "notes"),
+      status: option.text(
         importFields.status,
         "past appointments: completed, cancelled or no_show; future appointments: requested, confirmed or cancelled",
         "status",
       ),
-      requestedAt: defineNullableTextOption(
+      requestedAt: option.nullableText(
         importFields.requestedAt,
         "time at which the appointment was requested, if known",
         "date-time",
       ),
-      statusAt: defineNullableTextOption(
+      statusAt: option.nullableText(
         importFields.statusAt,
         "time at which the appointment reached its status; default: derived from the start time",
         "date-time",
       ),
-      resources: defineListOption(
+      resources: option.list(
         z.array(uuid).max(20).default([]),
         "allocated resources of the branch, separated by commas",
         "uuids",
@@ -129,7 +113,7 @@ export const appointmentCommands: Command[] = [
     example: `${ID_OPTION} ${CLINIC_OPTION} --reason 'Cancelled by the owner'`,
     options: {
       ...appointmentOptions,
-      reason: defineNullableTextOption(AppointmentCancelled.shape.reason, "reason"),
+      reason: option.nullableText(AppointmentCancelled.shape.reason, "reason"),
     },
     run: (log, { id: appointmentId, clinic: clinicId, reason }, context) =>
       cancelAppointment(log, { appointmentId, clinicId, reason }, context),
@@ -140,8 +124,8 @@ export const appointmentCommands: Command[] = [
     example: `${ID_OPTION} ${CLINIC_OPTION} --scheduled-at 2027-03-02T10:00:00+01:00`,
     options: {
       ...appointmentOptions,
-      scheduledAt: defineTextOption(requestFields.scheduledAt, "start time", "date-time"),
-      durationMinutes: defineNumberOption(
+      scheduledAt: option.text(requestFields.scheduledAt, "start time", "date-time"),
+      durationMinutes: option.number(
         requestFields.durationMinutes.optional(),
         "duration in minutes; default: unchanged",
       ),
@@ -157,10 +141,10 @@ export const appointmentCommands: Command[] = [
     example: `${ID_OPTION} ${CLINIC_OPTION} --resource 3a7f2a10-94b1-4f53-8f3b-5d2f6c8b0004 --from 2027-03-01T09:00:00+01:00 --until 2027-03-01T09:30:00+01:00`,
     options: {
       ...appointmentOptions,
-      assignment: defineNewIdOption("the new assignment's id"),
-      resource: defineIdOption("the resource"),
-      from: defineTextOption(ResourceAllocated.shape.allocationStart, "start of the allocation", "date-time"),
-      until: defineTextOption(ResourceAllocated.shape.allocationEnd, "end of the allocation", "date-time"),
+      assignment: option.newId("the new assignment's id"),
+      resource: option.id("the resource"),
+      from: option.text(ResourceAllocated.shape.allocationStart, "start of the allocation", "date-time"),
+      until: option.text(ResourceAllocated.shape.allocationEnd, "end of the allocation", "date-time"),
     },
     run: (log, values, context) => {
       const { id: appointmentId, clinic: clinicId, assignment: assignmentId, resource: resourceId } = values;
@@ -172,7 +156,7 @@ export const appointmentCommands: Command[] = [
     name: "appointment release",
     summary: "Releases a resource that is allocated to an appointment.",
     example: `${ID_OPTION} ${CLINIC_OPTION} --assignment 8b1f0d2c-7f4e-4b0a-a5c7-2e9d6f3a0008`,
-    options: { ...appointmentOptions, assignment: defineIdOption("the assignment") },
+    options: { ...appointmentOptions, assignment: option.id("the assignment") },
     run: (log, { id: appointmentId, clinic: clinicId, assignment: assignmentId }, context) =>
       releaseResource(log, { appointmentId, clinicId, assignmentId }, context),
   }),

@@ -1,13 +1,7 @@
 import { auditorCategory } from "../../../shared/domain/events/audit.ts";
 import { registerAuditor, revokeAuditor } from "../../operations/auditor-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import {
-  defineIdOption,
-  defineListOption,
-  defineNewIdOption,
-  defineNullableTextOption,
-  defineTextOption,
-} from "../framework/option.ts";
+import { option } from "../framework/option.ts";
 
 const auditorFields = auditorCategory.events.AuditorRegistered.shape;
 
@@ -17,14 +11,14 @@ export const auditorCommands: Command[] = [
     summary: "Registers an auditor, who may read recorded events. The auditor's credential is shown only once.",
     example: "--name 'Ada Example' --clinics 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001",
     options: {
-      id: defineNewIdOption("the new auditor's id"),
-      name: defineTextOption(auditorFields.name, "name"),
-      clinics: defineListOption(
+      id: option.newId("the new auditor's id"),
+      name: option.text(auditorFields.name, "name"),
+      clinics: option.list(
         auditorFields.clinicIds.default(null),
         "clinics whose records the auditor may see, separated by commas; default: all records, including those that belong to no clinic",
         "uuids",
       ),
-      expiresAt: defineNullableTextOption(auditorFields.expiresAt, "time at which the credential expires", "date-time"),
+      expiresAt: option.nullableText(auditorFields.expiresAt, "time at which the credential expires", "date-time"),
     },
     isImportable: false,
     async run(log, { id: auditorId, name, clinics: clinicIds, expiresAt }, context) {
@@ -38,8 +32,8 @@ export const auditorCommands: Command[] = [
     summary: "Revokes an auditor's access permanently, effective from the next request.",
     example: "--id 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --reason 'Audit closed'",
     options: {
-      id: defineIdOption("the auditor"),
-      reason: defineNullableTextOption(auditorCategory.events.AuditorRevoked.shape.reason, "reason"),
+      id: option.id("the auditor"),
+      reason: option.nullableText(auditorCategory.events.AuditorRevoked.shape.reason, "reason"),
     },
     run: (log, { id: auditorId, reason }, context) => revokeAuditor(log, { auditorId, reason }, context),
   }),

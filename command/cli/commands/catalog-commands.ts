@@ -10,16 +10,7 @@ import {
   withdrawService,
 } from "../../operations/catalog-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import {
-  defineFlagOption,
-  defineIdOption,
-  defineJsonOption,
-  defineNewIdOption,
-  defineNullableTextOption,
-  defineNumberOption,
-  defineTextOption,
-  timeZone,
-} from "../framework/option.ts";
+import { clinic, option, timeZone } from "../framework/option.ts";
 
 const serviceFields = serviceCategory.events.ServiceOffered.shape;
 const resourceFields = resourceCategory.events.ResourceAdded.shape;
@@ -27,8 +18,8 @@ const ruleFields = resourceCategory.events.AvailabilityRuleSet.shape;
 const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const ID_OPTION = "--id 3a7f2a10-94b1-4f53-8f3b-5d2f6c8b0004";
 
-const serviceOptions = { id: defineIdOption("the service"), clinic: defineIdOption("the clinic") };
-const resourceOptions = { id: defineIdOption("the resource"), clinic: defineIdOption("the clinic") };
+const serviceOptions = { id: option.id("the service"), clinic };
+const resourceOptions = { id: option.id("the resource"), clinic };
 
 export const catalogCommands: Command[] = [
   defineCommand(serviceCategory, {
@@ -36,12 +27,12 @@ export const catalogCommands: Command[] = [
     summary: "Adds a service to a clinic's catalog, priced in the clinic's currency.",
     example: `${CLINIC_OPTION} --name 'Consultation' --category Consultations --price 60 --taxable`,
     options: {
-      id: defineNewIdOption("the new service's id"),
-      clinic: serviceOptions.clinic,
-      name: defineTextOption(serviceFields.name, "name"),
-      category: defineNullableTextOption(serviceFields.category, "category"),
-      price: defineNumberOption(serviceFields.price, "price"),
-      taxable: defineFlagOption("mark the service as taxable"),
+      id: option.newId("the new service's id"),
+      clinic,
+      name: option.text(serviceFields.name, "name"),
+      category: option.nullableText(serviceFields.category, "category"),
+      price: option.number(serviceFields.price, "price"),
+      taxable: option.flag("mark the service as taxable"),
     },
     run: (log, { id: serviceId, clinic: clinicId, ...offer }, context) =>
       offerService(log, { serviceId, clinicId, ...offer }, context),
@@ -50,7 +41,7 @@ export const catalogCommands: Command[] = [
     name: "service reprice",
     summary: "Sets the price of a service.",
     example: `${ID_OPTION} ${CLINIC_OPTION} --price 65`,
-    options: { ...serviceOptions, price: defineNumberOption(serviceFields.price, "price") },
+    options: { ...serviceOptions, price: option.number(serviceFields.price, "price") },
     run: (log, { id: serviceId, clinic: clinicId, price }, context) =>
       repriceService(log, { serviceId, clinicId, price }, context),
   }),
@@ -73,20 +64,14 @@ export const catalogCommands: Command[] = [
     summary: "Adds a bookable resource (room, device or staff time) to a branch.",
     example: `${CLINIC_OPTION} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --type room --name 'Room 1'`,
     options: {
-      id: defineNewIdOption("the new resource's id"),
-      clinic: resourceOptions.clinic,
-      branch: defineIdOption("the branch"),
-      type: defineTextOption(resourceFields.resourceType, "resource type, such as room"),
-      name: defineTextOption(resourceFields.name, "name"),
-      capacity: defineNumberOption(
-        resourceFields.capacity.default(1),
-        "number of simultaneous appointments; default: 1",
-      ),
-      timezone: defineNullableTextOption(timeZone, "IANA time zone; default: time zone of the clinic", "zone"),
-      metadata: defineJsonOption(
-        resourceFields.metadata.default({}),
-        "other properties of the resource, as a JSON object",
-      ),
+      id: option.newId("the new resource's id"),
+      clinic,
+      branch: option.id("the branch"),
+      type: option.text(resourceFields.resourceType, "resource type, such as room"),
+      name: option.text(resourceFields.name, "name"),
+      capacity: option.number(resourceFields.capacity.default(1), "number of simultaneous appointments; default: 1"),
+      timezone: option.nullableText(timeZone, "IANA time zone; default: time zone of the clinic", "zone"),
+      metadata: option.json(resourceFields.metadata.default({}), "other properties of the resource, as a JSON object"),
     },
     run: (log, { id: resourceId, clinic: clinicId, branch: branchId, type: resourceType, ...rest }, context) =>
       addResource(log, { resourceId, clinicId, branchId, resourceType, ...rest }, context),
@@ -103,16 +88,16 @@ export const catalogCommands: Command[] = [
     summary: "Sets an availability rule of a resource. Replaces an existing rule with the same id.",
     example: `${CLINIC_OPTION} --resource ${ID_OPTION.slice(5)} --weekday 1 --starts-at 08:00:00 --ends-at 18:00:00`,
     options: {
-      id: defineNewIdOption("the new rule's id, or the id of the rule to replace"),
-      clinic: resourceOptions.clinic,
+      id: option.newId("the new rule's id, or the id of the rule to replace"),
+      clinic,
       resource: resourceOptions.id,
-      weekday: defineNumberOption(ruleFields.weekday, "0 (Sunday) to 6 (Saturday)"),
-      startsAt: defineTextOption(ruleFields.startsAt, "start, as a time of day", "HH:MM:SS"),
-      endsAt: defineTextOption(ruleFields.endsAt, "end, as a time of the same day", "HH:MM:SS"),
-      validFrom: defineNullableTextOption(ruleFields.validFrom, "first day on which the rule applies", "YYYY-MM-DD"),
-      validUntil: defineNullableTextOption(ruleFields.validUntil, "last day on which the rule applies", "YYYY-MM-DD"),
-      type: defineTextOption(ruleFields.ruleType.default("opening_hours"), "type of the rule; default: opening_hours"),
-      recurrence: defineJsonOption(ruleFields.recurrence.default(null), "recurrence of the rule, as a JSON object"),
+      weekday: option.number(ruleFields.weekday, "0 (Sunday) to 6 (Saturday)"),
+      startsAt: option.text(ruleFields.startsAt, "start, as a time of day", "HH:MM:SS"),
+      endsAt: option.text(ruleFields.endsAt, "end, as a time of the same day", "HH:MM:SS"),
+      validFrom: option.nullableText(ruleFields.validFrom, "first day on which the rule applies", "YYYY-MM-DD"),
+      validUntil: option.nullableText(ruleFields.validUntil, "last day on which the rule applies", "YYYY-MM-DD"),
+      type: option.text(ruleFields.ruleType.default("opening_hours"), "type of the rule; default: opening_hours"),
+      recurrence: option.json(ruleFields.recurrence.default(null), "recurrence of the rule, as a JSON object"),
     },
     getStreamId: (values) => values.resource,
     run: (log, { id: ruleId, clinic: clinicId, resource: resourceId, type: ruleType, ...rest }, context) =>
@@ -122,7 +107,7 @@ export const catalogCommands: Command[] = [
     name: "rule remove",
     summary: "Removes an availability rule of a resource.",
     example: `--id c5d0b7a2-1f3e-4a68-9b7c-0d1e2f3a400c ${CLINIC_OPTION} --resource ${ID_OPTION.slice(5)}`,
-    options: { id: defineIdOption("the rule"), clinic: resourceOptions.clinic, resource: resourceOptions.id },
+    options: { id: option.id("the rule"), clinic, resource: resourceOptions.id },
     getStreamId: (values) => values.resource,
     run: (log, { id: ruleId, clinic: clinicId, resource: resourceId }, context) =>
       removeRule(log, { resourceId, clinicId, ruleId }, context),

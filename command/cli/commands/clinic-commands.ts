@@ -9,22 +9,13 @@ import {
   suspendClinic,
 } from "../../operations/clinic-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import {
-  defineFlagOption,
-  defineIdOption,
-  defineNewIdOption,
-  defineNullableTextOption,
-  defineNumberOption,
-  defineTextOption,
-  timeZone,
-} from "../framework/option.ts";
+import { clinic, option, timeZone } from "../framework/option.ts";
 
 const { ClinicRegistered, ClinicSuspended, BranchOpened, SubscriptionChanged, EntitlementSet } = clinicCategory.events;
 const clinicFields = ClinicRegistered.shape;
 const CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
-const clinic = defineIdOption("the clinic");
-const reason = defineTextOption(ClinicSuspended.shape.reason, "reason");
+const reason = option.text(ClinicSuspended.shape.reason, "reason");
 
 export const clinicCommands: Command[] = [
   defineCommand(clinicCategory, {
@@ -32,16 +23,16 @@ export const clinicCommands: Command[] = [
     summary: "Registers a clinic. The new clinic is active and has no branches.",
     example: "--slug lake-vets --name 'Lake Vets' --timezone Europe/Zurich --currency CHF --locale de-CH --city Zug",
     options: {
-      id: defineNewIdOption("the new clinic's id"),
-      environment: defineTextOption(clinicFields.environment.default("production"), "sandbox or production", "name"),
-      slug: defineTextOption(clinicFields.slug, "short name for URLs: lower-case letters, digits and hyphens"),
-      name: defineTextOption(clinicFields.name, "name"),
-      timezone: defineTextOption(timeZone, "IANA time zone, such as Europe/Zurich", "zone"),
-      currency: defineTextOption(clinicFields.currency, "ISO 4217 code, such as CHF", "code"),
-      locale: defineTextOption(clinicFields.locale, "BCP 47 language tag, such as de-CH", "tag"),
-      city: defineNullableTextOption(clinicFields.city, "city"),
-      demo: defineFlagOption("mark the clinic as a demo"),
-      demoExpiresAt: defineNullableTextOption(
+      id: option.newId("the new clinic's id"),
+      environment: option.text(clinicFields.environment.default("production"), "sandbox or production", "name"),
+      slug: option.text(clinicFields.slug, "short name for URLs: lower-case letters, digits and hyphens"),
+      name: option.text(clinicFields.name, "name"),
+      timezone: option.text(timeZone, "IANA time zone, such as Europe/Zurich", "zone"),
+      currency: option.text(clinicFields.currency, "ISO 4217 code, such as CHF", "code"),
+      locale: option.text(clinicFields.locale, "BCP 47 language tag, such as de-CH", "tag"),
+      city: option.nullableText(clinicFields.city, "city"),
+      demo: option.flag("mark the clinic as a demo"),
+      demoExpiresAt: option.nullableText(
         clinicFields.demoExpiresAt,
         "time at which a demo clinic expires",
         "date-time",
@@ -77,13 +68,13 @@ export const clinicCommands: Command[] = [
     example: `--id ${CLINIC_ID} --plan professional --status active --current-period-end 2027-01-01T00:00:00Z`,
     options: {
       id: clinic,
-      plan: defineTextOption(SubscriptionChanged.shape.plan, "name of the plan"),
-      status: defineTextOption(
+      plan: option.text(SubscriptionChanged.shape.plan, "name of the plan"),
+      status: option.text(
         SubscriptionChanged.shape.status,
         "trialing, active, past_due, cancelled or expired",
         "status",
       ),
-      currentPeriodEnd: defineNullableTextOption(
+      currentPeriodEnd: option.nullableText(
         SubscriptionChanged.shape.currentPeriodEnd,
         "end of the paid period",
         "date-time",
@@ -98,10 +89,10 @@ export const clinicCommands: Command[] = [
     example: `--id ${CLINIC_ID} --key scheduling.advanced`,
     options: {
       id: clinic,
-      key: defineTextOption(EntitlementSet.shape.key, "name of the entitlement, such as scheduling.advanced"),
-      disabled: defineFlagOption("disable the entitlement instead of enabling it"),
-      limit: defineNumberOption(EntitlementSet.shape.limit.default(null), "quantity of a counted entitlement"),
-      effectiveUntil: defineNullableTextOption(
+      key: option.text(EntitlementSet.shape.key, "name of the entitlement, such as scheduling.advanced"),
+      disabled: option.flag("disable the entitlement instead of enabling it"),
+      limit: option.number(EntitlementSet.shape.limit.default(null), "quantity of a counted entitlement"),
+      effectiveUntil: option.nullableText(
         EntitlementSet.shape.effectiveUntil,
         "time at which the entitlement ends",
         "date-time",
@@ -115,10 +106,10 @@ export const clinicCommands: Command[] = [
     summary: "Opens a branch of a clinic. The first branch is the main branch.",
     example: `--clinic ${CLINIC_ID} --name 'Old Town' --city Zug`,
     options: {
-      id: defineNewIdOption("the new branch's id"),
+      id: option.newId("the new branch's id"),
       clinic,
-      name: defineTextOption(BranchOpened.shape.name, "name"),
-      city: defineNullableTextOption(BranchOpened.shape.city, "city"),
+      name: option.text(BranchOpened.shape.name, "name"),
+      city: option.nullableText(BranchOpened.shape.city, "city"),
     },
     getStreamId: (values) => values.clinic,
     run: (log, { id: branchId, clinic: clinicId, ...branch }, context) =>

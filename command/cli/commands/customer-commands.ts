@@ -1,20 +1,11 @@
 import { customerCategory } from "../../../shared/domain/events/people.ts";
 import { changeCustomer, registerCustomer } from "../../operations/people-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import {
-  defineIdOption,
-  defineNewIdOption,
-  defineNullableTextOption,
-  defineTextChangeOption,
-  defineTextOption,
-  omitUndefined,
-} from "../framework/option.ts";
+import { clinic, omitUndefined, option } from "../framework/option.ts";
 
 const customerFields = customerCategory.events.CustomerRegistered.shape;
 const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const ID_OPTION = "--id 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
-
-const clinic = defineIdOption("the clinic");
 
 export const customerCommands: Command[] = [
   defineCommand(customerCategory, {
@@ -22,12 +13,12 @@ export const customerCommands: Command[] = [
     summary: "Registers a customer, who can own animals.",
     example: `${CLINIC_OPTION} --full-name 'Ada Example' --phone '+41 41 555 0101' --city Zug`,
     options: {
-      id: defineNewIdOption("the new customer's id"),
+      id: option.newId("the new customer's id"),
       clinic,
-      fullName: defineTextOption(customerFields.fullName, "name"),
-      phone: defineNullableTextOption(customerFields.phone, "telephone number"),
-      email: defineNullableTextOption(customerFields.email, "e-mail address", "address"),
-      city: defineNullableTextOption(customerFields.city, "city"),
+      fullName: option.text(customerFields.fullName, "name"),
+      phone: option.nullableText(customerFields.phone, "telephone number"),
+      email: option.nullableText(customerFields.email, "e-mail address", "address"),
+      city: option.nullableText(customerFields.city, "city"),
     },
     run: (log, { id: customerId, clinic: clinicId, ...details }, context) =>
       registerCustomer(log, { customerId, clinicId, ...details }, context),
@@ -37,12 +28,12 @@ export const customerCommands: Command[] = [
     summary: "Changes the given details of a customer. An empty value clears the detail.",
     example: `${ID_OPTION} ${CLINIC_OPTION} --phone '+41 41 555 0102' --email ''`,
     options: {
-      id: defineIdOption("the customer"),
+      id: option.id("the customer"),
       clinic,
-      fullName: defineTextChangeOption(customerFields.fullName, "name"),
-      phone: defineTextChangeOption(customerFields.phone, "telephone number"),
-      email: defineTextChangeOption(customerFields.email, "e-mail address", "address"),
-      city: defineTextChangeOption(customerFields.city, "city"),
+      fullName: option.textChange(customerFields.fullName, "name"),
+      phone: option.textChange(customerFields.phone, "telephone number"),
+      email: option.textChange(customerFields.email, "e-mail address", "address"),
+      city: option.textChange(customerFields.city, "city"),
     },
     run: (log, { id: customerId, clinic: clinicId, ...changes }, context) =>
       changeCustomer(log, { customerId, clinicId, details: omitUndefined(changes) }, context),

@@ -8,7 +8,7 @@ import {
   testEndpoint,
 } from "../../operations/webhook-endpoint-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { defineIdOption, defineTextOption } from "../framework/option.ts";
+import { option } from "../framework/option.ts";
 
 function defineEndpointCommand(verb: string, summary: string, operation: typeof disableEndpoint): Command {
   return defineCommand(webhookEndpointCategory, {
@@ -17,10 +17,10 @@ function defineEndpointCommand(verb: string, summary: string, operation: typeof 
     example:
       "--id 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b --application 4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009 --clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001",
     options: {
-      id: defineIdOption("the webhook endpoint"),
-      application: defineIdOption("the application that registered the endpoint"),
-      clinic: defineIdOption("the clinic whose events the endpoint receives"),
-      environment: defineTextOption(
+      id: option.id("the webhook endpoint"),
+      application: option.id("the application that registered the endpoint"),
+      clinic: option.id("the clinic whose events the endpoint receives"),
+      environment: option.text(
         environment.default("production"),
         "environment of the application: sandbox or production; default: production",
         "name",
@@ -43,7 +43,7 @@ export const endpointCommands: Command[] = [
     name: "webhooks test",
     summary: "Sends a test event to one webhook endpoint.",
     example: "--endpoint 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b",
-    options: { endpoint: defineIdOption("the webhook endpoint") },
+    options: { endpoint: option.id("the webhook endpoint") },
     isImportable: false,
     getStreamId: (values) => values.endpoint,
     run: async (log, { endpoint }, context) => {

@@ -9,13 +9,7 @@ import {
   releaseHold,
 } from "../../operations/front-desk-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import {
-  defineIdOption,
-  defineNewIdOption,
-  defineNullableTextOption,
-  defineNumberOption,
-  defineTextOption,
-} from "../framework/option.ts";
+import { clinic, option } from "../framework/option.ts";
 
 const holdFields = holdCategory.events.HoldPlaced.shape;
 const ticketFields = queueTicketCategory.events.QueueTicketIssued.shape;
@@ -23,15 +17,14 @@ const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const BRANCH_OPTION = "--branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005";
 const ID_OPTION = "--id 6e8a4c7b-2c59-49c4-b0c9-7a6d5e4f0006";
 
-const clinic = defineIdOption("the clinic");
-const branch = defineIdOption("the branch");
+const branch = option.id("the branch");
 
 function defineTicketTransition(verb: string, summary: string, operation: typeof callTicket): Command {
   return defineCommand(queueTicketCategory, {
     name: `ticket ${verb}`,
     summary,
     example: `${ID_OPTION} ${CLINIC_OPTION}`,
-    options: { id: defineIdOption("the ticket"), clinic },
+    options: { id: option.id("the ticket"), clinic },
     run: (log, { id: ticketId, clinic: clinicId }, context) => operation(log, { ticketId, clinicId }, context),
   });
 }
@@ -42,17 +35,13 @@ export const frontDeskCommands: Command[] = [
     summary: "Reserves a time span before an appointment exists.",
     example: `${CLINIC_OPTION} ${BRANCH_OPTION} --starts-at 2027-03-01T09:00:00+01:00 --ends-at 2027-03-01T09:30:00+01:00 --expires-at 2027-02-28T18:00:00+01:00`,
     options: {
-      id: defineNewIdOption("the new hold's id"),
+      id: option.newId("the new hold's id"),
       clinic,
       branch,
-      resource: defineNullableTextOption(
-        holdFields.resourceId,
-        "the resource; default: any resource of the branch",
-        "uuid",
-      ),
-      startsAt: defineTextOption(holdFields.startsAt, "start of the hold", "date-time"),
-      endsAt: defineTextOption(holdFields.endsAt, "end of the hold", "date-time"),
-      expiresAt: defineTextOption(holdFields.expiresAt, "time at which the hold expires", "date-time"),
+      resource: option.nullableText(holdFields.resourceId, "the resource; default: any resource of the branch", "uuid"),
+      startsAt: option.text(holdFields.startsAt, "start of the hold", "date-time"),
+      endsAt: option.text(holdFields.endsAt, "end of the hold", "date-time"),
+      expiresAt: option.text(holdFields.expiresAt, "time at which the hold expires", "date-time"),
     },
     run: (log, { id: holdId, clinic: clinicId, branch: branchId, resource: resourceId, ...times }, context) =>
       placeHold(log, { holdId, clinicId, branchId, resourceId, ...times }, context),
@@ -61,7 +50,7 @@ export const frontDeskCommands: Command[] = [
     name: "hold release",
     summary: "Releases a hold.",
     example: `${ID_OPTION} ${CLINIC_OPTION}`,
-    options: { id: defineIdOption("the hold"), clinic },
+    options: { id: option.id("the hold"), clinic },
     run: (log, { id: holdId, clinic: clinicId }, context) => releaseHold(log, { holdId, clinicId }, context),
   }),
   defineCommand(queueTicketCategory, {
@@ -69,27 +58,24 @@ export const frontDeskCommands: Command[] = [
     summary: "Issues a ticket for the front-desk queue.",
     example: `${CLINIC_OPTION} ${BRANCH_OPTION} --number A017 --date 2027-03-01`,
     options: {
-      id: defineNewIdOption("the new ticket's id"),
+      id: option.newId("the new ticket's id"),
       clinic,
       branch,
-      appointment: defineNullableTextOption(ticketFields.appointmentId, "the appointment", "uuid"),
-      visit: defineNullableTextOption(ticketFields.visitId, "the visit", "uuid"),
-      animal: defineNullableTextOption(ticketFields.animalId, "the animal", "uuid"),
-      number: defineTextOption(ticketFields.ticketNumber, "ticket number that the front desk calls"),
-      date: defineTextOption(ticketFields.queueDate, "date of the queue, in the clinic's time zone", "YYYY-MM-DD"),
-      arrivalType: defineTextOption(
+      appointment: option.nullableText(ticketFields.appointmentId, "the appointment", "uuid"),
+      visit: option.nullableText(ticketFields.visitId, "the visit", "uuid"),
+      animal: option.nullableText(ticketFields.animalId, "the animal", "uuid"),
+      number: option.text(ticketFields.ticketNumber, "ticket number that the front desk calls"),
+      date: option.text(ticketFields.queueDate, "date of the queue, in the clinic's time zone", "YYYY-MM-DD"),
+      arrivalType: option.text(
         ticketFields.arrivalType.default("appointment"),
         "type of arrival, such as walk_in; default: appointment",
       ),
-      priority: defineTextOption(
+      priority: option.text(
         ticketFields.priority.default("normal"),
         "priority of the ticket, such as urgent; default: normal",
       ),
-      estimatedWaitMinutes: defineNumberOption(
-        ticketFields.estimatedWaitMinutes.default(null),
-        "estimated wait in minutes",
-      ),
-      notes: defineNullableTextOption(ticketFields.notes, "notes"),
+      estimatedWaitMinutes: option.number(ticketFields.estimatedWaitMinutes.default(null), "estimated wait in minutes"),
+      notes: option.nullableText(ticketFields.notes, "notes"),
     },
     run: (log, values, context) => {
       const { id: ticketId, clinic: clinicId, branch: branchId, number: ticketNumber, date, ...rest } = values;

@@ -10,21 +10,15 @@ import {
   revokeInstallation,
 } from "../../operations/installation-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import {
-  defineIdOption,
-  defineListOption,
-  defineNullableTextOption,
-  defineNumberOption,
-  omitUndefined,
-} from "../framework/option.ts";
+import { clinic, omitUndefined, option } from "../framework/option.ts";
 
 const approvalFields = installationCategory.events.InstallationApproved.shape;
 const INSTALLATION_EXAMPLE =
   "--application 4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009 --clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
 const installationOptions = {
-  application: defineIdOption("the application"),
-  clinic: defineIdOption("the clinic"),
+  application: option.id("the application"),
+  clinic,
 };
 type InstallationValues = Record<keyof typeof installationOptions, string>;
 const toStreamId = ({ application, clinic }: { [Name in keyof InstallationValues]?: string | undefined }) =>
@@ -34,12 +28,12 @@ const toReference = ({ application, clinic }: InstallationValues) => ({
   clinicId: clinic,
 });
 const defineScopesOption = (defaultScopes: string) =>
-  defineListOption(
+  option.list(
     z.array(scope).min(1).optional(),
     `scopes, separated by commas: ${scopes.join(", ")}; default: ${defaultScopes}`,
     "scopes",
   );
-const reason = defineNullableTextOption(label, "reason");
+const reason = option.nullableText(label, "reason");
 
 export const installationCommands: Command[] = [
   defineCommand(installationCategory, {
@@ -57,18 +51,18 @@ export const installationCommands: Command[] = [
     example: `${INSTALLATION_EXAMPLE} --membership 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002`,
     options: {
       ...installationOptions,
-      membership: defineNullableTextOption(
+      membership: option.nullableText(
         uuid,
         "the membership of the approving administrator; optional only in the sandbox",
         "uuid",
       ),
       scopes: defineScopesOption("all"),
-      branches: defineListOption(
+      branches: option.list(
         approvalFields.branchIds.optional(),
         "the branches, separated by commas; default: all",
         "uuids",
       ),
-      rateLimit: defineNumberOption(approvalFields.rateLimitPerMinute.optional(), "requests per minute; default: 120"),
+      rateLimit: option.number(approvalFields.rateLimitPerMinute.optional(), "requests per minute; default: 120"),
     },
     getStreamId: toStreamId,
     run: (log, { membership: membershipId, scopes, branches, rateLimit, ...values }, context) => {
@@ -83,7 +77,7 @@ export const installationCommands: Command[] = [
     options: {
       ...installationOptions,
       scopes: defineScopesOption("unchanged"),
-      branches: defineListOption(
+      branches: option.list(
         z.array(uuid).min(1).optional(),
         "the remaining branches, separated by commas; default: unchanged",
         "uuids",
@@ -99,7 +93,7 @@ export const installationCommands: Command[] = [
     example: `${INSTALLATION_EXAMPLE} --rate-limit 600`,
     options: {
       ...installationOptions,
-      rateLimit: defineNumberOption(approvalFields.rateLimitPerMinute, "requests per minute"),
+      rateLimit: option.number(approvalFields.rateLimitPerMinute, "requests per minute"),
     },
     getStreamId: toStreamId,
     run: (log, { rateLimit: rateLimitPerMinute, ...values }, context) =>

@@ -10,24 +10,14 @@ import {
   withdrawWebhookOrigin,
 } from "../../operations/application-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import {
-  defineIdOption,
-  defineListOption,
-  defineNewIdOption,
-  defineNullableTextOption,
-  defineTextOption,
-} from "../framework/option.ts";
+import { option } from "../framework/option.ts";
 
 const applicationFields = partnerApplicationCategory.events.ApplicationRegistered.shape;
 const APPLICATION_ID = "4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009";
 
-const application = defineIdOption("the application");
-const reason = defineNullableTextOption(label, "reason");
-const origin = defineTextOption(
-  z.string().max(300),
-  "scheme, host and port, such as https://hooks.example.com",
-  "origin",
-);
+const application = option.id("the application");
+const reason = option.nullableText(label, "reason");
+const origin = option.text(z.string().max(300), "scheme, host and port, such as https://hooks.example.com", "origin");
 
 export const partnerCommands: Command[] = [
   defineCommand(partnerApplicationCategory, {
@@ -35,10 +25,10 @@ export const partnerCommands: Command[] = [
     summary: "Registers a partner's application in one environment. The application's id is its OAuth client id.",
     example: "--name 'Pet Planner' --environment sandbox --scopes clinic:read,appointments:read",
     options: {
-      id: defineNewIdOption("the new application's id"),
-      name: defineTextOption(applicationFields.name, "name"),
-      environment: defineTextOption(applicationFields.environment, "sandbox or production", "name"),
-      scopes: defineListOption(applicationFields.scopes, `scopes, separated by commas: ${scopes.join(", ")}`, "scopes"),
+      id: option.newId("the new application's id"),
+      name: option.text(applicationFields.name, "name"),
+      environment: option.text(applicationFields.environment, "sandbox or production", "name"),
+      scopes: option.list(applicationFields.scopes, `scopes, separated by commas: ${scopes.join(", ")}`, "scopes"),
     },
     run: (log, { id: applicationId, ...rest }, context) =>
       registerApplication(log, { applicationId, ...rest }, context),
@@ -67,7 +57,7 @@ export const partnerCommands: Command[] = [
     name: "partner revoke-credential",
     summary: "Revokes a client secret and all access tokens issued for it.",
     example: `--application ${APPLICATION_ID} --credential 1e2d3c4b-5a69-4788-96a5-b4c3d2e1f00a`,
-    options: { application, credential: defineIdOption("the credential") },
+    options: { application, credential: option.id("the credential") },
     getStreamId: (values) => values.application,
     run: (log, { application: applicationId, credential: credentialId }, context) =>
       revokeCredential(log, { applicationId, credentialId }, context),

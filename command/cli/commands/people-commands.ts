@@ -10,33 +10,26 @@ import {
   selectClinic,
 } from "../../operations/people-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import {
-  defineIdOption,
-  defineListOption,
-  defineNewIdOption,
-  defineNullableTextOption,
-  defineTextOption,
-} from "../framework/option.ts";
+import { clinic, option } from "../framework/option.ts";
 
 const membershipFields = membershipCategory.events.MembershipGranted.shape;
 const staffFields = staffCategory.events.StaffMemberHired.shape;
 const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const ID_OPTION = "--id 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
 
-const clinic = defineIdOption("the clinic");
-const membershipOptions = { id: defineIdOption("the membership"), clinic };
-const staffOptions = { id: defineIdOption("the staff member"), clinic };
+const membershipOptions = { id: option.id("the membership"), clinic };
+const staffOptions = { id: option.id("the staff member"), clinic };
 const rightsOptions = {
-  role: defineTextOption(
+  role: option.text(
     membershipFields.role,
     "role: owner, manager, veterinarian, receptionist or assistant; a role grants no permissions",
     "role",
   ),
-  permissions: defineListOption(
+  permissions: option.list(
     membershipFields.permissions,
     "permissions, separated by commas: manage_staff, view_clinical, manage_schedule, manage_tenant",
   ),
-  branches: defineListOption(
+  branches: option.list(
     membershipFields.branchIds.default([]),
     "the branches, separated by commas; default: all",
     "uuids",
@@ -56,12 +49,12 @@ export const peopleCommands: Command[] = [
       "Makes a portal user a member of a clinic. The user must accept the membership, unless --accepted-at is given.",
     example: `${CLINIC_OPTION} --user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f --role owner --permissions manage_staff,view_clinical,manage_schedule,manage_tenant`,
     options: {
-      id: defineNewIdOption("the new membership's id"),
+      id: option.newId("the new membership's id"),
       clinic,
-      user: defineIdOption("the portal user: the `sub` claim of the user's session"),
-      staff: defineNullableTextOption(membershipFields.staffId, "the staff member who is this user", "uuid"),
+      user: option.id("the portal user: the `sub` claim of the user's session"),
+      staff: option.nullableText(membershipFields.staffId, "the staff member who is this user", "uuid"),
       ...rightsOptions,
-      acceptedAt: defineNullableTextOption(
+      acceptedAt: option.nullableText(
         membershipFields.acceptedAt,
         "time at which the user accepted the invitation",
         "date-time",
@@ -94,7 +87,7 @@ export const peopleCommands: Command[] = [
     example: `${ID_OPTION} ${CLINIC_OPTION} --reason 'Left the practice'`,
     options: {
       ...membershipOptions,
-      reason: defineNullableTextOption(membershipCategory.events.MembershipRevoked.shape.reason, "reason"),
+      reason: option.nullableText(membershipCategory.events.MembershipRevoked.shape.reason, "reason"),
     },
     run: (log, { id: membershipId, clinic: clinicId, reason }, context) =>
       revokeMembership(log, { membershipId, clinicId, reason }, context),
@@ -104,9 +97,9 @@ export const peopleCommands: Command[] = [
     summary: "Selects the clinic and branch that a portal user sees.",
     example: `--user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f ${CLINIC_OPTION}`,
     options: {
-      user: defineIdOption("the portal user"),
+      user: option.id("the portal user"),
       clinic,
-      branch: defineNullableTextOption(
+      branch: option.nullableText(
         portalUserCategory.events.ClinicSelected.shape.branchId,
         "the branch; default: the user's first branch",
         "uuid",
@@ -121,11 +114,11 @@ export const peopleCommands: Command[] = [
     summary: "Adds a staff member to a clinic.",
     example: `${CLINIC_OPTION} --full-name 'Ada Example' --email ada@example.com --role veterinarian`,
     options: {
-      id: defineNewIdOption("the new staff member's id"),
+      id: option.newId("the new staff member's id"),
       clinic,
-      user: defineNullableTextOption(staffFields.userId, "the portal user who is this staff member", "uuid"),
-      fullName: defineNullableTextOption(staffFields.fullName, "name"),
-      email: defineNullableTextOption(staffFields.email, "e-mail address", "address"),
+      user: option.nullableText(staffFields.userId, "the portal user who is this staff member", "uuid"),
+      fullName: option.nullableText(staffFields.fullName, "name"),
+      email: option.nullableText(staffFields.email, "e-mail address", "address"),
       role: rightsOptions.role,
     },
     run: (log, { id: staffId, clinic: clinicId, user: userId, ...rest }, context) =>

@@ -17,6 +17,9 @@ export interface Option<Schema extends z.ZodType = z.ZodType> {
   isGenerated: boolean;
 }
 
+/** Maximum nesting of a JSON value. Code that recurses this deep stays far below the stack limit. */
+const MAX_NESTING_LEVELS = 100;
+
 function createOption<Schema extends z.ZodType>(
   schema: Schema,
   help: string,
@@ -26,75 +29,78 @@ function createOption<Schema extends z.ZodType>(
   return { schema, help, placeholder, fromText, isGenerated: false };
 }
 
-/** Defines an option with a text value. */
-export function defineTextOption<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
-  return createOption(schema, help, placeholder, (given) => given);
-}
+/** Defines the options of operator commands. */
+export const option = {
+  /** Defines an option with a text value. */
+  text<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
+    return createOption(schema, help, placeholder, (given) => given);
+  },
 
-/**
- * Defines an option with an optional text. The value is null if the option is omitted or, on the command line, empty.
- */
-export function defineNullableTextOption<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
-  return createOption(schema.nullable().default(null), help, placeholder, toNullIfEmpty);
-}
+  /**
+   * Defines an option with an optional text. The value is null if the option is omitted or, on the command line, empty.
+   */
+  nullableText<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
+    return createOption(schema.nullable().default(null), help, placeholder, toNullIfEmpty);
+  },
 
-/**
- * Defines an option that changes a stored text. An omitted option leaves the text unchanged. An empty value clears the
- * text (null).
- */
-export function defineTextChangeOption<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
-  return createOption(schema.optional(), help, placeholder, toNullIfEmpty);
-}
+  /**
+   * Defines an option that changes a stored text. An omitted option leaves the text unchanged. An empty value clears
+   * the text (null).
+   */
+  textChange<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
+    return createOption(schema.optional(), help, placeholder, toNullIfEmpty);
+  },
 
-/** Defines an option with a numeric value. */
-export function defineNumberOption<Schema extends z.ZodType>(schema: Schema, help: string) {
-  return createOption(schema, help, "number", (given) => (/^-?\d+(\.\d+)?$/.test(given) ? Number(given) : given));
-}
+  /** Defines an option with a numeric value. */
+  number<Schema extends z.ZodType>(schema: Schema, help: string) {
+    return createOption(schema, help, "number", (given) => (/^-?\d+(\.\d+)?$/.test(given) ? Number(given) : given));
+  },
 
-/** Defines an option without a value: true if given, otherwise false. */
-export function defineFlagOption(help: string) {
-  return createOption(z.boolean().default(false), help, undefined, () => true);
-}
+  /** Defines an option without a value: true if given, otherwise false. */
+  flag(help: string) {
+    return createOption(z.boolean().default(false), help, undefined, () => true);
+  },
 
-/** Defines an option with a list of values, separated by commas on the command line. */
-export function defineListOption<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "list") {
-  return createOption(schema, help, placeholder, (given) => given.split(",").map((item) => item.trim()));
-}
+  /** Defines an option with a list of values, separated by commas on the command line. */
+  list<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "list") {
+    return createOption(schema, help, placeholder, (given) => given.split(",").map((item) => item.trim()));
+  },
 
-/** Maximum nesting of a JSON value. Code that recurses this deep stays far below the stack limit. */
-const MAX_NESTING_LEVELS = 100;
+  /**
+   * Defines an option with a JSON value. The schema of the stored event allows deeper nesting, so that earlier events
+   * stay readable.
+   */
+  json<Schema extends z.ZodType>(schema: Schema, help: string) {
+    const bounded = z
+      .unknown()
+      .optional()
+      .refine(isNestedWithin, `must not be nested more than ${MAX_NESTING_LEVELS} levels deep`)
+      .pipe(schema);
+    return createOption(bounded, help, "json", (given) => {
+      try {
+        return JSON.parse(given) as unknown;
+      } catch {
+        return given;
+      }
+    });
+  },
 
-/**
- * Defines an option with a JSON value. The schema of the stored event allows deeper nesting, so that earlier events stay
- * readable.
- */
-export function defineJsonOption<Schema extends z.ZodType>(schema: Schema, help: string) {
-  const bounded = z
-    .unknown()
-    .optional()
-    .refine(isNestedWithin, `must not be nested more than ${MAX_NESTING_LEVELS} levels deep`)
-    .pipe(schema);
-  return createOption(bounded, help, "json", (given) => {
-    try {
-      return JSON.parse(given) as unknown;
-    } catch {
-      return given;
-    }
-  });
-}
+  /** Defines an option with the id of an existing object. */
+  id(help: string): Option<typeof uuid> {
+    return option.text(uuid, help, "uuid");
+  },
+
+  /** Defines an option with the id of the object that the command creates. Only an import requires the id. */
+  newId(help: string): Option<typeof uuid> {
+    return { ...option.id(help), isGenerated: true };
+  },
+};
+
+/** Option with the id of the clinic that a command concerns. */
+export const clinic = option.id("the clinic");
 
 /** Schema of a time zone. The schema of the stored event allows other names, so that earlier events stay readable. */
 export const timeZone = z.string().refine((name) => timeZones.has(name), TIME_ZONE_RULE);
-
-/** Defines an option with the id of an existing object. */
-export function defineIdOption(help: string): Option<typeof uuid> {
-  return defineTextOption(uuid, help, "uuid");
-}
-
-/** Defines an option with the id of the object that the command creates. Only an import requires the id. */
-export function defineNewIdOption(help: string): Option<typeof uuid> {
-  return { ...defineIdOption(help), isGenerated: true };
-}
 
 /**
  * Returns true if the nesting of a value is within the limit. The function works level by level, because recursion

@@ -8,28 +8,26 @@ import type { FlowControlledWriter } from "./flow-controlled-writer.ts";
 import { encodeStreamNotFound, encodeWithStructuredId } from "./messages.ts";
 import type { ReadRequest } from "./read-request.ts";
 
+/** A call of Streams.Read: the log, the client that receives the messages, and the client's request. */
+export interface ReadContext {
+  readonly store: Store;
+  readonly writer: FlowControlledWriter;
+  readonly request: ReadRequest;
+}
+
 /**
  * Sends the requested events, but does not end the call.
  * @throws CallError if the stream is tombstoned
  */
-export async function sendEvents(
-  store: Store,
-  writer: FlowControlledWriter,
-  request: ReadRequest,
-  count: number,
-): Promise<void> {
+export async function sendEvents(read: ReadContext, count: number): Promise<void> {
+  const { stream } = read.request;
   if (count === 0) return;
-  if (request.stream === undefined) await sendAllEvents(store, writer, request, count);
-  else await sendStreamEvents(store, writer, request, request.stream, count);
+  if (stream === undefined) await sendAllEvents(read, count);
+  else await sendStreamEvents(read, stream, count);
 }
 
-async function sendStreamEvents(
-  store: Store,
-  writer: FlowControlledWriter,
-  request: ReadRequest,
-  stream: string,
-  count: number,
-): Promise<void> {
+async function sendStreamEvents(read: ReadContext, stream: string, count: number): Promise<void> {
+  const { store, writer, request } = read;
   const state = store.getStreamState(stream);
   if (state.isTombstoned) throw createStreamDeletedError(stream);
   if (!isReadable(state)) {
@@ -42,46 +40,33 @@ async function sendStreamEvents(
   if (request.backwards) {
     const first = Math.min(from, lastRevision);
     const last = Math.max(oldest, first - count + 1);
-    if (first >= last) await sendRevisions(store, writer, request, stream, first, last);
+    if (first >= last) await sendRevisions(read, stream, first, last);
   } else {
     const first = Math.max(from, oldest);
     const last = Math.min(lastRevision, first + count - 1);
-    if (first <= last) await sendRevisions(store, writer, request, stream, first, last);
+    if (first <= last) await sendRevisions(read, stream, first, last);
   }
 }
 
 /** Sends the events of a stream from the first to the last revision, both included. */
-export async function sendRevisions(
-  store: Store,
-  writer: FlowControlledWriter,
-  request: ReadRequest,
-  stream: string,
-  first: number,
-  last: number,
-): Promise<void> {
+export async function sendRevisions(read: ReadContext, stream: string, first: number, last: number): Promise<void> {
+  const { store, writer } = read;
   for await (const page of readStreamEvents(store.log, stream, first, last)) {
-    for (const event of page) if (sendEvent(writer, request, event)) await writer.waitForDrain();
+    for (const event of page) if (sendEvent(read, event)) await writer.waitForDrain();
     if (writer.isClosed) return;
   }
 }
 
 /** Sends events of all streams. Only a forward read includes the event at the start position. */
-async function sendAllEvents(
-  store: Store,
-  writer: FlowControlledWriter,
-  request: ReadRequest,
-  count: number,
-): Promise<void> {
-  const range = {
-    from: resolveStart(request.from, 0, Number.MAX_SAFE_INTEGER),
-    inclusive: !request.backwards,
-    backwards: request.backwards,
-  };
+async function sendAllEvents(read: ReadContext, count: number): Promise<void> {
+  const { store, writer, request } = read;
+  const { backwards, filter } = request;
+  const from = resolveStart(request.from, 0, Number.MAX_SAFE_INTEGER);
   let left = count;
-  for await (const page of readAllEvents(store.log, range)) {
+  for await (const page of readAllEvents(store.log, { from, inclusive: !backwards, backwards })) {
     for (const event of page) {
-      if (request.filter?.matches(event.record) === false) continue;
-      if (sendEvent(writer, request, event)) await writer.waitForDrain();
+      if (filter?.matches(event.record) === false) continue;
+      if (sendEvent(read, event)) await writer.waitForDrain();
       left -= 1;
       if (left === 0) return;
     }
@@ -96,7 +81,7 @@ export function resolveStart(from: ReadRequest["from"], start: number, end: numb
 }
 
 /** Sends an event. Returns true if the caller must await `waitForDrain` before the next event. */
-export function sendEvent(writer: FlowControlledWriter, request: ReadRequest, event: LogEvent): boolean {
+export function sendEvent({ writer, request }: ReadContext, event: LogEvent): boolean {
   const wire = readWireBytes(event.record);
   return writer.send(request.useStructuredIds ? encodeWithStructuredId(wire) : wire);
 }

@@ -72,16 +72,17 @@ export function addServices(server: Server, context: ServiceContext): void {
   server.addService(gossipGrpc.GossipService, gossipServer);
 }
 
-async function serveRead(context: ServiceContext, call: ReadCall): Promise<void> {
+async function serveRead({ store }: ServiceContext, call: ReadCall): Promise<void> {
   const writer = new FlowControlledWriter(call);
   try {
     const request = parseReadRequest(call.request);
-    if (request.maxCount === "live") await subscribe(context.store, writer, request);
-    else await sendEvents(context.store, writer, request, request.maxCount);
+    const read = { store, writer, request };
+    if (request.maxCount === "live") await subscribe(read);
+    else await sendEvents(read, request.maxCount);
     if (!writer.isClosed) call.end();
   } catch (error) {
     // A disconnected client cannot receive the error.
-    if (!writer.isClosed) endWithError(call, toCallError(error, context.store.printLine));
+    if (!writer.isClosed) endWithError(call, toCallError(error, store.printLine));
   }
 }
 

@@ -9,34 +9,28 @@ import { randomUUID } from "node:crypto";
 import type { LogEvent } from "../model/record.ts";
 import { getFirstReadableRevision } from "../model/stream-state.ts";
 import { readAllEvents } from "../storage/log-reader.ts";
-import type { Store } from "../store/store.ts";
 import { createStreamDeletedError } from "./errors.ts";
-import type { FlowControlledWriter } from "./flow-controlled-writer.ts";
 import { encodeCaughtUp, encodeCheckpoint, encodeConfirmation, encodeFellBehind } from "./messages.ts";
-import { resolveStart, sendEvent, sendRevisions } from "./read.ts";
-import type { ReadRequest } from "./read-request.ts";
+import { type ReadContext, resolveStart, sendEvent, sendRevisions } from "./read.ts";
 
 /**
  * Runs a subscription until the client disconnects.
  * @throws CallError if the stream is or becomes tombstoned
  */
-export async function subscribe(store: Store, writer: FlowControlledWriter, request: ReadRequest): Promise<void> {
+export async function subscribe(read: ReadContext): Promise<void> {
+  const { store, writer, request } = read;
   const stopListening = store.onCommit(() => writer.wake());
   try {
     writer.send(encodeConfirmation(randomUUID()));
-    if (request.stream === undefined) await new AllStreamsSubscription(store, writer, request).run();
-    else await followStream(store, writer, request, request.stream);
+    if (request.stream === undefined) await new AllStreamsSubscription(read).run();
+    else await followStream(read, request.stream);
   } finally {
     stopListening();
   }
 }
 
-async function followStream(
-  store: Store,
-  writer: FlowControlledWriter,
-  request: ReadRequest,
-  stream: string,
-): Promise<void> {
+async function followStream(read: ReadContext, stream: string): Promise<void> {
+  const { store, writer, request } = read;
   let next = resolveStart(request.from, -1, store.getStreamState(stream).lastRevision) + 1;
   let live = false;
   while (!writer.isClosed) {
@@ -45,7 +39,7 @@ async function followStream(
     if (state.isTombstoned) throw createStreamDeletedError(stream);
     const last = state.lastRevision;
     next = Math.max(next, state.isSoftDeleted ? last + 1 : getFirstReadableRevision(stream, state));
-    if (next <= last) await sendRevisions(store, writer, request, stream, next, last);
+    if (next <= last) await sendRevisions(read, stream, next, last);
     next = Math.max(next, last + 1);
     if (!live) writer.send(encodeCaughtUp());
     live = true;
@@ -54,25 +48,21 @@ async function followStream(
 }
 
 class AllStreamsSubscription {
-  readonly #store: Store;
-  readonly #writer: FlowControlledWriter;
-  readonly #request: ReadRequest;
+  readonly #read: ReadContext;
   #lastPosition: number;
   #eventsSinceCheckpoint = 0;
   #lastCheckpoint: number;
   #isLive = false;
 
-  constructor(store: Store, writer: FlowControlledWriter, request: ReadRequest) {
-    this.#store = store;
-    this.#writer = writer;
-    this.#request = request;
-    this.#lastPosition = resolveStart(request.from, 0, store.lastPosition);
+  constructor(read: ReadContext) {
+    this.#read = read;
+    this.#lastPosition = resolveStart(read.request.from, 0, read.store.lastPosition);
     this.#lastCheckpoint = this.#lastPosition;
   }
 
   async run(): Promise<void> {
-    while (!this.#writer.isClosed) {
-      const recent = this.#store.recentEvents.findAfter(this.#lastPosition);
+    while (!this.#read.writer.isClosed) {
+      const recent = this.#read.store.recentEvents.findAfter(this.#lastPosition);
       if (recent === undefined) await this.#catchUp();
       else if (recent.length > 0) await this.#sendEvents(recent);
       else await this.#waitForEvents();
@@ -80,25 +70,25 @@ class AllStreamsSubscription {
   }
 
   async #catchUp(): Promise<void> {
-    if (this.#isLive) this.#writer.send(encodeFellBehind());
+    if (this.#isLive) this.#read.writer.send(encodeFellBehind());
     this.#isLive = false;
     const range = { from: this.#lastPosition, inclusive: false, backwards: false };
-    for await (const page of readAllEvents(this.#store.log, range)) {
+    for await (const page of readAllEvents(this.#read.store.log, range)) {
       await this.#sendEvents(page);
-      if (this.#writer.isClosed) return;
+      if (this.#read.writer.isClosed) return;
     }
   }
 
   async #sendEvents(events: readonly LogEvent[]): Promise<void> {
-    const { filter } = this.#request;
+    const { filter } = this.#read.request;
     for (const event of events) {
       this.#lastPosition = event.position;
       const matches = filter === undefined || filter.matches(event.record);
-      if (matches && sendEvent(this.#writer, this.#request, event)) await this.#writer.waitForDrain();
+      if (matches && sendEvent(this.#read, event)) await this.#read.writer.waitForDrain();
       this.#eventsSinceCheckpoint += 1;
       if (filter === undefined || this.#eventsSinceCheckpoint < filter.checkpointInterval) continue;
       await this.#sendCheckpoint();
-      if (this.#writer.isClosed) return;
+      if (this.#read.writer.isClosed) return;
     }
   }
 
@@ -109,17 +99,17 @@ class AllStreamsSubscription {
   async #waitForEvents(): Promise<void> {
     if (!this.#isLive) {
       // The client can resume from this checkpoint even if the filter matched no event.
-      if (this.#request.filter !== undefined && this.#lastCheckpoint !== this.#lastPosition)
+      if (this.#read.request.filter !== undefined && this.#lastCheckpoint !== this.#lastPosition)
         await this.#sendCheckpoint();
-      this.#writer.send(encodeCaughtUp());
+      this.#read.writer.send(encodeCaughtUp());
       this.#isLive = true;
     }
-    await this.#writer.waitUntil(() => this.#store.lastPosition > this.#lastPosition);
+    await this.#read.writer.waitUntil(() => this.#read.store.lastPosition > this.#lastPosition);
   }
 
   async #sendCheckpoint(): Promise<void> {
     this.#eventsSinceCheckpoint = 0;
     this.#lastCheckpoint = this.#lastPosition;
-    if (this.#writer.send(encodeCheckpoint(this.#lastPosition))) await this.#writer.waitForDrain();
+    if (this.#read.writer.send(encodeCheckpoint(this.#lastPosition))) await this.#read.writer.waitForDrain();
   }
 }

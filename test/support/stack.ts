@@ -11,9 +11,9 @@ import path from "node:path";
 import {
   buildDatabaseUrl,
   buildRoleUrls,
-  createDatabase,
   type DatabaseUrls,
-  dropDatabase,
+  restrictConnections,
+  withClient,
 } from "../../deploy/local/servers/database-roles.ts";
 import type { ExternalServers } from "../../deploy/local/servers/external-servers.ts";
 import { type Servers, startServers } from "../../deploy/local/servers/servers.ts";
@@ -104,10 +104,7 @@ export async function createTestDatabase(template?: string): Promise<TestDatabas
   const name = `test_${process.pid}_${randomBytes(4).toString("hex")}`;
   const passwords = root.secrets.postgres;
   const { isExternal } = components.postgres;
-  await createDatabase(adminDatabaseUrl, name, {
-    owner: isExternal ? undefined : "local_projection",
-    template,
-  });
+  await createDatabase(adminDatabaseUrl, name, { owner: isExternal ? undefined : "local_projection", template });
   const owner = isExternal
     ? buildDatabaseUrl(adminDatabaseUrl, name)
     : buildDatabaseUrl(adminDatabaseUrl, name, "local_projection", passwords.projection);
@@ -118,6 +115,32 @@ export async function createTestDatabase(template?: string): Promise<TestDatabas
     urls: buildRoleUrls(adminDatabaseUrl, name, passwords, owner),
     drop: isExternal ? registerCleanup(drop) : drop,
   };
+}
+
+/**
+ * Creates a database.
+ *
+ * @param options the owner (default: the user of `adminUrl`) and a database to copy (default: an empty database)
+ */
+async function createDatabase(
+  adminUrl: string,
+  database: string,
+  options: { owner?: string | undefined; template?: string | undefined },
+): Promise<void> {
+  await withClient(adminUrl, async (client) => {
+    const name = client.escapeIdentifier(database);
+    const owner = options.owner ? client.escapeIdentifier(options.owner) : "CURRENT_USER";
+    const template = client.escapeIdentifier(options.template ?? "template1");
+    await client.query(`CREATE DATABASE ${name} OWNER ${owner} TEMPLATE ${template}`);
+    await restrictConnections(client, name);
+  });
+}
+
+/** Drops a database and closes its connections. */
+async function dropDatabase(adminUrl: string, database: string): Promise<void> {
+  await withClient(adminUrl, (client) =>
+    client.query(`DROP DATABASE IF EXISTS ${client.escapeIdentifier(database)} WITH (FORCE)`),
+  );
 }
 
 /** Starts a complete stack with its own servers. Its folder is deleted when the stack stops. */

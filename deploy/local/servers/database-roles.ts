@@ -71,32 +71,6 @@ export async function ensureExternalDatabase(url: string, passwords: Passwords):
   return buildRoleUrls(url, database, passwords, url);
 }
 
-/**
- * Creates a database for a test.
- *
- * @param options the owner (default: the user of `adminUrl`) and a database to copy (default: an empty database)
- */
-export async function createDatabase(
-  adminUrl: string,
-  database: string,
-  options: { owner?: string | undefined; template?: string | undefined },
-): Promise<void> {
-  await withClient(adminUrl, async (client) => {
-    const name = client.escapeIdentifier(database);
-    const owner = options.owner ? client.escapeIdentifier(options.owner) : "CURRENT_USER";
-    const template = client.escapeIdentifier(options.template ?? "template1");
-    await client.query(`CREATE DATABASE ${name} OWNER ${owner} TEMPLATE ${template}`);
-    await restrictConnections(client, name);
-  });
-}
-
-/** Drops a database and closes its connections. */
-export async function dropDatabase(adminUrl: string, database: string): Promise<void> {
-  await withClient(adminUrl, (client) =>
-    client.query(`DROP DATABASE IF EXISTS ${client.escapeIdentifier(database)} WITH (FORCE)`),
-  );
-}
-
 /** Returns a copy of the URL with another database and, if given, another user and password. */
 export function buildDatabaseUrl(url: string, database: string, user?: string, password?: string): string {
   const result = new URL(url);
@@ -138,7 +112,8 @@ async function createRoleIfMissing(client: pg.Client, sql: string): Promise<void
   });
 }
 
-async function restrictConnections(client: pg.Client, database: string): Promise<void> {
+/** Lets only the services and the owner connect to a database. `database` is a quoted identifier. */
+export async function restrictConnections(client: pg.Client, database: string): Promise<void> {
   await client.query(`REVOKE ALL ON DATABASE ${database} FROM PUBLIC`);
   await client.query(`GRANT CONNECT ON DATABASE ${database} TO ${GROUP_ROLES}`);
 }

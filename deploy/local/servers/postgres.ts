@@ -36,8 +36,8 @@ const SERVER_SETTINGS = [
 const EXIT_TIMEOUT_MS = 60_000;
 
 /** Returns the URL of the superuser. */
-export function buildSuperuserUrl(port: number, password: string, database = "postgres"): string {
-  return `postgres://postgres:${password}@127.0.0.1:${port}/${database}`;
+export function buildSuperuserUrl(port: number, password: string): string {
+  return `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
 }
 
 /** Prepares the data folder and the component, but does not start the server. */

@@ -9,15 +9,6 @@ import { any, empty, shared, status, streams } from "../model/pb.ts";
 import type { WriteResult } from "../store/staged-group.ts";
 import type { CallError } from "./errors.ts";
 
-/** Values of google.rpc.Code in responses of BatchAppend. */
-const RPC_CODES = {
-  UNKNOWN: 2,
-  INVALID_ARGUMENT: 3,
-  DEADLINE_EXCEEDED: 4,
-  NOT_FOUND: 5,
-  ALREADY_EXISTS: 6,
-} as const;
-
 /** Values that a response repeats from the append request. */
 export interface AppendContext {
   readonly correlationId: UUID;
@@ -30,16 +21,13 @@ export function createResultResponse(context: AppendContext, result: WriteResult
   switch (result.outcome) {
     case "written":
       return createSuccessResponse(context, result.revision, result.position);
-    case "wrong-revision":
-      return createErrorResponse(
-        context,
-        RPC_CODES.ALREADY_EXISTS,
-        "WrongExpectedVersion",
-        encodeWrongVersion(context.expectedRevision, result.current),
-      );
+    case "wrong-revision": {
+      const details = encodeWrongVersion(context.expectedRevision, result.current);
+      return createErrorResponse(context, grpcStatus.ALREADY_EXISTS, "WrongExpectedVersion", details);
+    }
     case "deleted": {
       const details = new shared.StreamDeleted().setStreamIdentifier(context.streamIdentifier);
-      return createErrorResponse(context, RPC_CODES.NOT_FOUND, "StreamDeleted", details);
+      return createErrorResponse(context, grpcStatus.NOT_FOUND, "StreamDeleted", details);
     }
   }
 }
@@ -49,16 +37,16 @@ export function createResultResponse(context: AppendContext, result: WriteResult
  * If the response contained a different error, the client would close its connection.
  */
 export function createTimeoutResponse(context: AppendContext): BatchAppendResp {
-  return createErrorResponse(context, RPC_CODES.DEADLINE_EXCEEDED, "Timeout", new shared.Timeout());
+  return createErrorResponse(context, grpcStatus.DEADLINE_EXCEEDED, "Timeout", new shared.Timeout());
 }
 
 /** Creates the response to a refused append that the client should not retry. */
 export function createRefusalResponse(context: AppendContext, error: CallError): BatchAppendResp {
   if (error.metadata.get("exception")[0] === "maximum-append-size-exceeded") {
     const details = new shared.MaximumAppendSizeExceeded().setMaxappendsize(MAX_APPEND_BYTES);
-    return createErrorResponse(context, RPC_CODES.INVALID_ARGUMENT, "MaximumAppendSizeExceeded", details);
+    return createErrorResponse(context, grpcStatus.INVALID_ARGUMENT, "MaximumAppendSizeExceeded", details);
   }
-  const code = error.code === grpcStatus.INVALID_ARGUMENT ? RPC_CODES.INVALID_ARGUMENT : RPC_CODES.UNKNOWN;
+  const code = error.code === grpcStatus.INVALID_ARGUMENT ? grpcStatus.INVALID_ARGUMENT : grpcStatus.UNKNOWN;
   const details = new shared.BadRequest().setMessage(error.details);
   return createErrorResponse(context, code, "BadRequest", details, error.details);
 }
@@ -72,6 +60,7 @@ function createSuccessResponse(context: AppendContext, revision: number, positio
   return createResponse(context).setSuccess(success);
 }
 
+/** @param code value of google.rpc.Code, which has the numbers of gRPC's status codes */
 function createErrorResponse(
   context: AppendContext,
   code: number,

@@ -16,8 +16,6 @@ export interface DemoApplication {
   name: string;
   environment: Environment;
   clinic: DemoClinic;
-  /** Id of the clinic owner's membership, which approves the installation. */
-  approver: string;
 }
 
 const [lindenhof] = demoClinics;
@@ -40,14 +38,12 @@ export const demoApplications: DemoApplication[] = [
     name: "Pet Planner",
     environment: "production",
     clinic: lindenhof,
-    approver: deriveDemoId(lindenhof.slug, "membership", "owner"),
   },
   {
     id: sandboxApplication,
     name: "Pet Planner (sandbox)",
     environment: "sandbox",
     clinic: sandboxClinic,
-    approver: deriveDemoId(sandboxClinic.slug, "membership", "owner"),
   },
 ];
 
@@ -73,14 +69,12 @@ export function setUpSandbox(now: number): Chain {
   ];
 }
 
-/** Registers a production application and installs it at its clinic with all scopes. */
-export function installApplication(
-  { id: applicationId, name, environment, clinic, approver }: DemoApplication,
-  now: number,
-): Chain {
+/** Registers a production application and installs it at its clinic with all scopes. The clinic's owner approves. */
+export function installApplication(application: DemoApplication, now: number): Chain {
+  const { id: applicationId, name, environment, clinic } = application;
   const at = now - 90 * DAY_MS;
   const installation = { applicationId, clinicId: clinic.id };
-  const approval = { ...installation, membershipId: approver };
+  const approval = { ...installation, membershipId: deriveDemoId(clinic.slug, "membership", "owner") };
   const registration = { applicationId, environment, name, scopes: [...scopes] };
   return [
     createStep(name, at, registerApplication, registration),

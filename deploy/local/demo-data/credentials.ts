@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import { z } from "zod";
-import { type CommandContext, loadAggregate } from "../../../command/handling/handle.ts";
+import { createOperatorContext } from "../../../command/cli/framework/operator.ts";
+import { loadAggregate } from "../../../command/handling/handle.ts";
 import {
   hashClientSecret,
   issueCredential,
@@ -12,6 +13,7 @@ import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import { applicationAggregate } from "../../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { replaceFile } from "../setup/saved-file.ts";
+import { DEMO_OPERATOR } from "./steps.ts";
 
 /** Client secrets by application id, and the auditor's credential under `auditor`. */
 const schema = z.record(z.string(), z.string());
@@ -39,7 +41,7 @@ export async function ensureClientSecrets(
       secrets[applicationId] = savedSecret;
       continue;
     }
-    const context = createDemoContext(now);
+    const context = createOperatorContext(DEMO_OPERATOR, now);
     for (const { id: credentialId } of credentials)
       await revokeCredential(log, { applicationId, credentialId }, context);
     secrets[applicationId] = (await issueCredential(log, { applicationId }, context)).clientSecret;
@@ -60,15 +62,9 @@ export async function ensureAuditorCredential(log: EventLog, file: string, now: 
   if (savedCredential && auditor?.secretHash === parsed?.secretHash && auditor?.revoked === false)
     return savedCredential;
   const input = { auditorId: randomUUID(), name: "Demo auditor", clinicIds: null, expiresAt: null };
-  const { credential } = await registerAuditor(log, input, createDemoContext(now));
+  const { credential } = await registerAuditor(log, input, createOperatorContext(DEMO_OPERATOR, now));
   writeCredentials(file, { ...saved, [AUDITOR_KEY]: credential });
   return credential;
-}
-
-function createDemoContext(now: number): CommandContext {
-  const correlationId = randomUUID();
-  const actor = { type: "operator" as const, id: "demo-data" };
-  return { actor, clinicId: null, environment: null, correlationId, causationId: correlationId, now };
 }
 
 /** Reads the saved credentials. Returns an empty record if the file is missing or damaged. */

@@ -1,8 +1,12 @@
+import { createOperatorContext } from "../../../command/cli/framework/operator.ts";
 import { AlreadyAppliedError, createRecognizingEventLog } from "../../../command/cli/import/idempotent-log.ts";
 import type { CommandContext } from "../../../command/handling/handle.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { awaitAll } from "../servers/servers.ts";
 import { deriveDemoId } from "./random.ts";
+
+/** Name of the operator who creates the demo data. */
+export const DEMO_OPERATOR = "demo-data";
 
 /** A command that creates a part of the demo data. */
 export interface Step {
@@ -65,12 +69,9 @@ async function runStep(log: EventLog, { name, at, run }: Step): Promise<void> {
   const stepLog = createRecognizingEventLog(log, ({ $causationId }) => $causationId === causationId);
   try {
     await run(stepLog, {
-      actor: { type: "operator", id: "demo-data" },
-      clinicId: null,
-      environment: null,
+      ...createOperatorContext(DEMO_OPERATOR, at),
       correlationId: deriveDemoId("seeding"),
       causationId,
-      now: at,
     });
   } catch (error) {
     if (!(error instanceof AlreadyAppliedError))

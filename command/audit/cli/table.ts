@@ -15,7 +15,7 @@ const COLUMNS: Column[] = [
   { title: "OCCURRED", width: 24, toText: ({ occurredAt }) => occurredAt ?? "unknown" },
   { title: "EVENT", width: 30, toText: ({ type }) => type },
   { title: "BY", width: 24, fileWidth: 48, toText: formatActor },
-  { title: "STREAM @ REVISION", width: 58, fileWidth: 66, toText: formatLocation },
+  { title: "STREAM @ REVISION", width: 58, fileWidth: 66, toText: ({ stream, revision }) => `${stream} @ ${revision}` },
   { title: "REQUEST", width: 36, toText: ({ correlationId }) => correlationId ?? "unknown" },
   { title: "CAUSED BY", width: 36, toText: formatCause },
   { title: "STORED", width: 24, toText: ({ storedAt }) => storedAt },
@@ -38,10 +38,6 @@ export function formatTableRow(event: AuditEvent, terminalWidth: number | undefi
 
 function formatActor({ actor }: AuditEvent): string {
   return actor ? `${actor.type}:${actor.id}` : "unknown";
-}
-
-function formatLocation({ stream, revision }: AuditEvent): string {
-  return `${stream} @ ${revision}`;
 }
 
 function formatCause({ causationId, correlationId }: AuditEvent): string {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
-import { createVisibilityFilter, getClinicIds } from "../access/visibility.ts";
+import { createVisibilityFilter } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { readLogEnd, scanLog } from "../log/scan.ts";
 import type { EventReadOptions } from "../queries/list-events.ts";
@@ -61,14 +61,11 @@ async function* generateLines(
   let count = 0;
   let first: Manifest["first"] = null;
   let last: Manifest["last"] = null;
-  for await (const { auditEvent } of scanLog({
-    client,
-    prefixes: undefined,
-    through: logEnd,
-    signal,
-    onProgress,
-  })) {
-    if (!isOnlyOfClinic(query.clinic, auditEvent) || !isStoredWithin(stored, auditEvent)) continue;
+  // An export omits events that name several clinics.
+  const isOnlyOfClinic = createVisibilityFilter([query.clinic]);
+  const events = scanLog({ client, prefixes: undefined, through: logEnd, signal, onProgress });
+  for await (const { auditEvent } of events) {
+    if (!isOnlyOfClinic(auditEvent) || !isStoredWithin(stored, auditEvent)) continue;
     const { position, id } = auditEvent;
     count += 1;
     first ??= { position, id };
@@ -85,13 +82,6 @@ async function* generateLines(
   const manifest: Manifest = { format: EXPORT_FORMAT, clinicId: query.clinic, stored, ...contents, made };
   const signature = await signer.sign(toCanonicalJson(manifest));
   yield `${toCanonicalJson({ manifest, signature })}\n`;
-}
-
-/**
- * Returns true if the event names this clinic and no other clinic. An export omits events that name several clinics.
- */
-function isOnlyOfClinic(clinicId: string, event: AuditEvent): boolean {
-  return getClinicIds(event).length > 0 && createVisibilityFilter([clinicId])(event);
 }
 
 function isStoredWithin({ from, to }: Manifest["stored"], { storedAt }: AuditEvent): boolean {

@@ -22,22 +22,15 @@ export const filterFields = {
   actor: boundedText(220).optional(),
 };
 
-interface TimeRange {
-  from?: string | undefined;
-  to?: string | undefined;
-}
-
 /**
  * Returns true if a time range can contain events. A range that cannot contain events is refused, because the auditor
  * could conclude that no events match the filters.
  */
-export function isRangeNotEmpty({ from, to }: TimeRange): boolean {
+export function isRangeNotEmpty({ from, to }: { from?: string | undefined; to?: string | undefined }): boolean {
   return from === undefined || to === undefined || from < to;
 }
 
 export const EMPTY_RANGE_ISSUE = { path: ["to"], message: "must be later than `from`" };
-
-const filterSchema = z.object(filterFields);
 
 /**
  * Creates a predicate that returns true for events that match a filter.
@@ -46,7 +39,7 @@ const filterSchema = z.object(filterFields);
  * @param filter.to exclusive
  * @param filter.actor `type:id`, or only an id, which then matches actors of any type
  */
-export function createEventFilter({ from, to, by, type, actor }: z.output<typeof filterSchema>) {
+export function createEventFilter({ from, to, by, type, actor }: z.output<z.ZodObject<typeof filterFields>>) {
   const types = type && new Set<string>(type);
   return (event: AuditEvent): boolean => {
     const at = getEventTime(event, by);

@@ -94,8 +94,8 @@ function followStreams(
     const hasFollowedId = containsAnyId(event.data, ids);
     const isFollowed = streams.has(event.stream) || streams.has(getSourceStream(event) ?? "");
     if (!hasFollowedId && !isFollowed && !isAlsoRelated(event)) return false;
-    if ((hasFollowedId && isFirstOfObject(event)) || (isFollowed && isDelivery(event)))
-      addWithinLimit(streams, event.stream, maxIds);
+    const isFollowedDelivery = isFollowed && event.stream.startsWith("webhookDelivery-");
+    if ((hasFollowedId && isFirstOfObject(event)) || isFollowedDelivery) addWithinLimit(streams, event.stream, maxIds);
     const idField = idFields[event.type];
     const furtherId = idField === undefined ? undefined : getMember(event.data, idField);
     if (hasFollowedId && typeof furtherId === "string") addWithinLimit(ids, furtherId.toLowerCase(), maxIds);
@@ -109,10 +109,6 @@ function followStreams(
  */
 function isFirstOfObject({ revision, type }: AuditEvent): boolean {
   return revision === 0 && type !== "SandboxReset";
-}
-
-function isDelivery({ stream }: AuditEvent): boolean {
-  return stream.startsWith("webhookDelivery-");
 }
 
 /**

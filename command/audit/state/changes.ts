@@ -21,7 +21,7 @@ function* compare(path: string, before: unknown, after: unknown): Generator<Chan
     yield* compareFields(path, fieldsBefore ?? new Map(), fieldsAfter ?? new Map());
     return;
   }
-  if (hasSameJson(before, after)) return;
+  if (JSON.stringify(before) === JSON.stringify(after)) return;
   yield {
     path,
     ...(before === undefined ? {} : { before }),
@@ -58,8 +58,4 @@ function toFields(value: unknown, counterpart: unknown): Map<string, unknown> | 
   });
   const pairs = keyed.filter((pair) => pair !== undefined);
   return pairs.length === value.length && pairs.length > 0 ? new Map(pairs) : undefined;
-}
-
-function hasSameJson(before: unknown, after: unknown): boolean {
-  return JSON.stringify(before) === JSON.stringify(after);
 }

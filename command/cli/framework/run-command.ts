@@ -6,8 +6,6 @@ import { createOperatorContext, withEventLog } from "./operator.ts";
 /** Option values as typed on the command line, by option name in camelCase. The value of a flag is true. */
 export type RawOptions = Record<string, string | boolean | undefined>;
 
-type CommandName = Pick<Command, "noun" | "verb">;
-
 /** Interface between a command and its process: environment variables, streams and signals. */
 export interface Terminal {
   env: NodeJS.ProcessEnv;
@@ -51,8 +49,19 @@ export function parseOptions<Schema extends z.ZodType>(schema: Schema, given: Ra
 }
 
 /** Formats the result of a command as one line of text or JSON. */
-export function formatResult(command: CommandName, result: PrintedResult, json = false): string {
-  return json ? formatJson(command, result) : formatText(command, result);
+export function formatResult(
+  { noun, verb }: Pick<Command, "noun" | "verb">,
+  result: PrintedResult,
+  json = false,
+): string {
+  const { id, events, extraValues } = result;
+  if (json) {
+    const position = result.position === undefined ? null : String(result.position);
+    return JSON.stringify({ command: `${noun} ${verb}`, id, changed: events > 0, position, ...extraValues });
+  }
+  const status = events > 0 ? "done" : "nothing to change";
+  const extraTexts = Object.entries(extraValues).map(([name, value]) => `, ${name} ${value}`);
+  return `${noun} ${verb}: ${status}, id ${id}${extraTexts.join("")}`;
 }
 
 /** Converts an option name to its form on the command line: `fullName` becomes `--full-name`. */
@@ -67,16 +76,4 @@ function parseTexts(command: Command, given: RawOptions): Record<string, unknown
       return [name, option && typeof value === "string" ? option.fromText(value) : value];
     }),
   );
-}
-
-function formatText({ noun, verb }: CommandName, { id, events, extraValues }: PrintedResult): string {
-  const status = events > 0 ? "done" : "nothing to change";
-  const extraTexts = Object.entries(extraValues).map(([name, value]) => `, ${name} ${value}`);
-  return `${noun} ${verb}: ${status}, id ${id}${extraTexts.join("")}`;
-}
-
-function formatJson({ noun, verb }: CommandName, result: PrintedResult): string {
-  const { id, events, extraValues } = result;
-  const position = result.position === undefined ? null : String(result.position);
-  return JSON.stringify({ command: `${noun} ${verb}`, id, changed: events > 0, position, ...extraValues });
 }

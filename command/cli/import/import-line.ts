@@ -42,7 +42,7 @@ export function parseLine(text: string): CommandLine | InvalidLine {
   if (!command) return createInvalidCommandLine(`${describeName(name)} cannot be imported; see \`import --help\``);
   const checked = command.check(given, false);
   if ("prepared" in checked) {
-    const contentKey = JSON.stringify([name, ...Object.entries(given).sort(compareNames)]);
+    const contentKey = JSON.stringify([name, ...Object.entries(given).sort(([a], [b]) => (a < b ? -1 : 1))]);
     return { command, prepared: checked.prepared, contentKey };
   }
   const listed = checked.problems.slice(0, MAX_PROBLEMS);
@@ -97,8 +97,4 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function compareNames([a]: [string, unknown], [b]: [string, unknown]): number {
-  return a < b ? -1 : 1;
 }

@@ -5,10 +5,9 @@ import type { AuditEvent } from "../log/audit-event.ts";
 import { readLogEnd, scanLog } from "../log/scan.ts";
 import type { EventReadOptions } from "../queries/list-events.ts";
 import { EMPTY_RANGE_ISSUE, isRangeNotEmpty } from "../queries/query-fields.ts";
-import { CHAIN_SEED, computeNextLink } from "./chain.ts";
+import { ChainSummary, computeNextLink } from "./chain.ts";
 import { toCanonicalJson } from "./json.ts";
 import { EXPORT_FORMAT, type Manifest } from "./manifest.ts";
-import { createMarkCollector } from "./marks.ts";
 import type { ExportSigner } from "./signing.ts";
 
 export const exportQuery = z
@@ -56,29 +55,22 @@ async function* generateLines(
 ): AsyncGenerator<string, void> {
   const { client, signal, onProgress, signer, now } = options;
   const stored = { from: query.from ?? null, to: query.to ?? now };
-  let link = CHAIN_SEED;
-  const collector = createMarkCollector();
-  let count = 0;
-  let first: Manifest["first"] = null;
-  let last: Manifest["last"] = null;
+  const summary = new ChainSummary();
   // An export omits events that name several clinics.
   const isOnlyOfClinic = createVisibilityFilter([query.clinic]);
   const events = scanLog({ client, prefixes: undefined, through: logEnd, signal, onProgress });
   for await (const { auditEvent } of events) {
     if (!isOnlyOfClinic(auditEvent) || !isStoredWithin(stored, auditEvent)) continue;
-    const { position, id } = auditEvent;
-    count += 1;
-    first ??= { position, id };
-    last = { position, id };
     const event = toCanonicalJson(auditEvent);
-    link = computeNextLink(link, event);
-    collector.add(link);
+    const link = computeNextLink(summary.link, event);
+    summary.add(auditEvent, link);
     // In canonical JSON, `chain` comes before `event`.
     yield `{"chain":"${link}","event":${event}}\n`;
   }
   if (signal.aborted) return;
   const made = { at: now, by: options.by, accessId: options.accessId, logEnd: String(logEnd) };
-  const contents = { count, first, last, chain: link, marks: collector.getMarks() };
+  const { count, first, last, link } = summary;
+  const contents = { count, first, last, chain: link, marks: summary.marks.getMarks() };
   const manifest: Manifest = { format: EXPORT_FORMAT, clinicId: query.clinic, stored, ...contents, made };
   const signature = await signer.sign(toCanonicalJson(manifest));
   yield `${toCanonicalJson({ manifest, signature })}\n`;

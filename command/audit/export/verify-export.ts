@@ -1,8 +1,8 @@
 import { compactVerify } from "jose";
-import { CHAIN_SEED, computeNextLink } from "./chain.ts";
+import { ChainSummary, computeNextLink } from "./chain.ts";
 import { isCanonicalLine, parseJson, toCanonicalJson } from "./json.ts";
 import { eventLine, type Manifest, manifest, manifestLine } from "./manifest.ts";
-import { createMarkCollector, findFirstDifference } from "./marks.ts";
+import { findFirstDifference } from "./marks.ts";
 import { SIGNATURE_TYPE } from "./signing.ts";
 import { type GetTrustedKey, UntrustedKeyError } from "./verify-key.ts";
 
@@ -28,16 +28,6 @@ export interface ExpectedExport {
   to?: string | undefined;
 }
 
-/** Summary of the event lines that have been verified so far. */
-interface ReadSummary {
-  /** The last link of the hash chain. */
-  link: string;
-  collector: ReturnType<typeof createMarkCollector>;
-  count: number;
-  first: Manifest["first"];
-  last: Manifest["last"];
-}
-
 /**
  * Verifies that an export is complete and unaltered, using only the lines of the export and the trusted keys.
  *
@@ -53,13 +43,7 @@ export async function verifyExport(
   getTrustedKey: GetTrustedKey,
   expected: ExpectedExport = {},
 ): Promise<Verdict> {
-  const summary: ReadSummary = {
-    link: CHAIN_SEED,
-    collector: createMarkCollector(),
-    count: 0,
-    first: null,
-    last: null,
-  };
+  const summary = new ChainSummary();
   const rejectNextLine = (problem: string): Verdict => ({ ok: false, line: summary.count + 1, problem });
   let previous: string | undefined;
   for await (const line of lines) {
@@ -94,7 +78,7 @@ function describeDifferences({ clinicId, stored }: Manifest, { clinic, from, to 
  *
  * @returns the problem of the line; undefined if there is none
  */
-function verifyEventLine(text: string, summary: ReadSummary): string | undefined {
+function verifyEventLine(text: string, summary: ChainSummary): string | undefined {
   const value = parseJson(text);
   const line = eventLine.safeParse(value);
   if (!line.success) {
@@ -102,14 +86,9 @@ function verifyEventLine(text: string, summary: ReadSummary): string | undefined
   }
   const { chain, event } = line.data;
   if (!isCanonicalLine(text, value)) return "the line is not in its canonical form";
-  summary.link = computeNextLink(summary.link, toCanonicalJson(event));
-  if (summary.link !== chain)
+  if (computeNextLink(summary.link, toCanonicalJson(event)) !== chain)
     return "the line does not fit the hash chain: it was altered or inserted, or a line before it was removed";
-  const { position, id } = event;
-  summary.collector.add(chain);
-  summary.count += 1;
-  summary.first ??= { position, id };
-  summary.last = { position, id };
+  summary.add(event, chain);
   return undefined;
 }
 
@@ -119,7 +98,7 @@ function verifyEventLine(text: string, summary: ReadSummary): string | undefined
  */
 async function verifyManifestLine(
   text: string,
-  summary: ReadSummary,
+  summary: ChainSummary,
   getTrustedKey: GetTrustedKey,
 ): Promise<Manifest | ExportFault> {
   const toFault = (problem: string): ExportFault => ({ line: summary.count + 1, problem });
@@ -143,8 +122,8 @@ async function verifyManifestLine(
 }
 
 /** Locates the first changed line of a file whose hash chain is valid, but differs from the signed hash chain. */
-function locateChange(signedMarks: Manifest["marks"], { collector }: ReadSummary): ExportFault {
-  const { first, last } = findFirstDifference(signedMarks, collector.getMarks());
+function locateChange(signedMarks: Manifest["marks"], summary: ChainSummary): ExportFault {
+  const { first, last } = findFirstDifference(signedMarks, summary.marks.getMarks());
   const changed = first === last ? "the line was" : `a line from here up to line ${last} was`;
   return {
     line: first,

@@ -93,6 +93,31 @@ export interface AnyReadModel extends Omit<ReadModel, "key" | "on" | "rendered">
   on: Partial<Record<CatalogEventType, (row: Row | undefined, event: RecordedEvent) => Row | undefined>>;
 }
 
+/** Name of a column for a member of event data: `clinic_id` for `clinicId`. */
+type ColumnName<Member extends string> = Member extends `${infer First}${infer Rest}`
+  ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${ColumnName<Rest>}`
+  : Member;
+
+/** Members of event data, under the names of their columns. */
+type ColumnsOf<Data> = { [Member in keyof Data & string as ColumnName<Member>]: Data[Member] };
+
+/** Names of columns by the names of members, so that each name is converted only once. */
+const columnNames = new Map<string, string>();
+
+/**
+ * Returns the members of event data under the names of their columns: `clinicId` becomes `clinic_id`. The engine writes
+ * only the columns that the read model declares, and ignores all other members.
+ */
+export function toColumns<Data extends object>(data: Data): ColumnsOf<Data> {
+  const columns: Row = {};
+  for (const [member, value] of Object.entries(data)) {
+    const name = columnNames.get(member) ?? member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    columnNames.set(member, name);
+    columns[name] = value;
+  }
+  return columns as ColumnsOf<Data>;
+}
+
 /** Makes a handler that changes an existing row. An event about a missing row changes nothing. */
 export function createUpdateHandler<R extends Row, E>(apply: (event: E, row: R) => Partial<NoInfer<R>>) {
   return (row: R | undefined, event: E): R | undefined => (row ? { ...row, ...apply(event, row) } : undefined);

@@ -1,5 +1,5 @@
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
-import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const animals = defineReadModel({
   table: "animal",
@@ -44,30 +44,16 @@ export const animals = defineReadModel({
   key: (event) => [event.data.animalId],
   on: {
     AnimalRegistered: (_, { data, metadata }) => ({
-      animal_id: data.animalId,
-      clinic_id: data.clinicId,
-      customer_id: data.customerId,
-      name: data.name,
-      species: data.species,
-      breed: data.breed,
-      sex: data.sex,
-      birth_date: data.birthDate,
-      weight_kg: data.weightKg,
-      microchip: data.microchip,
+      ...toColumns(data),
       created_at: metadata.occurredAt,
       updated_at: metadata.occurredAt,
     }),
     AnimalDetailsChanged: createUpdateHandler(({ data, metadata }) => ({
-      name: data.name,
-      species: data.species,
-      breed: data.breed,
-      sex: data.sex,
-      birth_date: data.birthDate,
-      microchip: data.microchip,
+      ...toColumns(data),
       updated_at: metadata.occurredAt,
     })),
     AnimalWeighed: createUpdateHandler(({ data, metadata }) => ({
-      weight_kg: data.weightKg,
+      ...toColumns(data),
       updated_at: metadata.occurredAt,
     })),
   },

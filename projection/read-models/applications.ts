@@ -1,4 +1,4 @@
-import { createUpdateHandler, defineJsonColumn, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineJsonColumn, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const applications = defineReadModel({
   table: "partner_application",
@@ -19,10 +19,7 @@ export const applications = defineReadModel({
   key: (event) => [event.data.applicationId],
   on: {
     ApplicationRegistered: (_, { data }) => ({
-      application_id: data.applicationId,
-      environment: data.environment,
-      name: data.name,
-      scopes: data.scopes,
+      ...toColumns(data),
       revoked: false,
       credential_ids: [],
       webhook_origins: [],

@@ -1,7 +1,7 @@
 import { statusAfterEvent } from "../../shared/domain/appointment/appointment.ts";
 import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
-import { createUpdateHandler, defineReadModel, type RecordedEventOf } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel, type RecordedEventOf, toColumns } from "../engine/read-model.ts";
 
 type AppointmentEvent = RecordedEventOf<keyof typeof appointmentCategory.events>;
 
@@ -72,32 +72,14 @@ export const appointments = defineReadModel({
   key: (event) => [event.data.appointmentId],
   on: {
     AppointmentRequested: (_, event) => ({
-      appointment_id: event.data.appointmentId,
-      clinic_id: event.data.clinicId,
-      branch_id: event.data.branchId,
-      animal_id: event.data.animalId,
-      customer_id: event.data.customerId,
-      application_id: event.data.applicationId,
-      scheduled_at: event.data.scheduledAt,
-      duration_minutes: event.data.durationMinutes,
+      ...toColumns(event.data),
       status: "requested",
-      reason: event.data.reason,
-      notes: event.data.notes,
       created_at: event.metadata.occurredAt,
       ...getCommonColumns(event),
     }),
     AppointmentImported: (_, event) => ({
-      appointment_id: event.data.appointmentId,
-      clinic_id: event.data.clinicId,
-      branch_id: event.data.branchId,
-      animal_id: event.data.animalId,
-      customer_id: event.data.customerId,
+      ...toColumns(event.data),
       application_id: null,
-      scheduled_at: event.data.scheduledAt,
-      duration_minutes: event.data.durationMinutes,
-      status: event.data.status,
-      reason: event.data.reason,
-      notes: event.data.notes,
       created_at: event.data.requestedAt ?? event.metadata.occurredAt,
       ...getCommonColumns(event),
     }),
@@ -109,8 +91,7 @@ export const appointments = defineReadModel({
     AppointmentCancelled: changeStatus,
     AppointmentMarkedNoShow: changeStatus,
     AppointmentRescheduled: createUpdateHandler((event, row) => ({
-      scheduled_at: event.data.scheduledAt,
-      duration_minutes: event.data.durationMinutes,
+      ...toColumns(event.data),
       ...getCommonColumns(event, row),
     })),
     ResourceAllocated: changeCommonColumns,

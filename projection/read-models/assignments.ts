@@ -1,4 +1,4 @@
-import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 /** Resources allocated to appointments. The clinic is not stored, because it follows from the appointment. */
 export const assignments = defineReadModel({
@@ -33,14 +33,7 @@ export const assignments = defineReadModel({
     `appointment_id IN (SELECT appointment_id FROM ${schema}.appointment WHERE clinic_id = $1::uuid)`,
   key: (event) => [event.data.assignmentId],
   on: {
-    ResourceAllocated: (_, { data }) => ({
-      assignment_id: data.assignmentId,
-      appointment_id: data.appointmentId,
-      resource_id: data.resourceId,
-      allocation_start: data.allocationStart,
-      allocation_end: data.allocationEnd,
-      status: "allocated",
-    }),
+    ResourceAllocated: (_, { data }) => ({ ...toColumns(data), status: "allocated" }),
     ResourceReleased: createUpdateHandler(() => ({ status: "released" })),
   },
 });

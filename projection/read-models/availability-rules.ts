@@ -1,4 +1,4 @@
-import { defineReadModel } from "../engine/read-model.ts";
+import { defineReadModel, toColumns } from "../engine/read-model.ts";
 
 /** Availability of resources. The clinic is not stored, because it follows from the resource. */
 export const availabilityRules = defineReadModel({
@@ -34,17 +34,7 @@ export const availabilityRules = defineReadModel({
     `resource_id IN (SELECT resource_id FROM ${schema}.resource WHERE clinic_id = $1::uuid)`,
   key: (event) => [event.data.ruleId],
   on: {
-    AvailabilityRuleSet: (_, { data }) => ({
-      rule_id: data.ruleId,
-      resource_id: data.resourceId,
-      weekday: data.weekday,
-      starts_at: data.startsAt,
-      ends_at: data.endsAt,
-      valid_from: data.validFrom,
-      valid_until: data.validUntil,
-      rule_type: data.ruleType,
-      recurrence: data.recurrence,
-    }),
+    AvailabilityRuleSet: (_, { data }) => toColumns(data),
     AvailabilityRuleRemoved: () => undefined,
   },
 });

@@ -1,5 +1,5 @@
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
-import { defineReadModel } from "../engine/read-model.ts";
+import { defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const branches = defineReadModel({
   table: "branch",
@@ -16,13 +16,6 @@ export const branches = defineReadModel({
   indexes: [`clinic_id, ${buildNameSortSql("name")}, branch_id`],
   key: (event) => [event.data.branchId],
   on: {
-    BranchOpened: (_, { data, metadata }) => ({
-      branch_id: data.branchId,
-      clinic_id: data.clinicId,
-      name: data.name,
-      city: data.city,
-      is_main: data.isMain,
-      created_at: metadata.occurredAt,
-    }),
+    BranchOpened: (_, { data, metadata }) => ({ ...toColumns(data), created_at: metadata.occurredAt }),
   },
 });

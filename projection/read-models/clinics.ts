@@ -1,4 +1,4 @@
-import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const clinics = defineReadModel({
   table: "clinic",
@@ -24,17 +24,8 @@ export const clinics = defineReadModel({
   key: (event) => [event.data.clinicId],
   on: {
     ClinicRegistered: (_, { data, metadata }) => ({
-      clinic_id: data.clinicId,
-      environment: data.environment,
-      slug: data.slug,
-      name: data.name,
-      timezone: data.timezone,
-      currency: data.currency,
-      locale: data.locale,
-      city: data.city,
+      ...toColumns(data),
       status: "active",
-      is_demo: data.isDemo,
-      demo_expires_at: data.demoExpiresAt,
       subscription: null,
       created_at: metadata.occurredAt,
     }),

@@ -1,5 +1,5 @@
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
-import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const customers = defineReadModel({
   table: "customer",
@@ -32,20 +32,12 @@ export const customers = defineReadModel({
   key: (event) => [event.data.customerId],
   on: {
     CustomerRegistered: (_, { data, metadata }) => ({
-      customer_id: data.customerId,
-      clinic_id: data.clinicId,
-      full_name: data.fullName,
-      phone: data.phone,
-      email: data.email,
-      city: data.city,
+      ...toColumns(data),
       created_at: metadata.occurredAt,
       updated_at: metadata.occurredAt,
     }),
     CustomerDetailsChanged: createUpdateHandler(({ data, metadata }) => ({
-      full_name: data.fullName,
-      phone: data.phone,
-      email: data.email,
-      city: data.city,
+      ...toColumns(data),
       updated_at: metadata.occurredAt,
     })),
   },

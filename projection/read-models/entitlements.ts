@@ -1,4 +1,4 @@
-import { defineReadModel } from "../engine/read-model.ts";
+import { defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const entitlements = defineReadModel({
   table: "entitlement",
@@ -14,12 +14,6 @@ export const entitlements = defineReadModel({
   indexes: [],
   key: (event) => [event.data.clinicId, event.data.key],
   on: {
-    EntitlementSet: (_, { data }) => ({
-      clinic_id: data.clinicId,
-      key: data.key,
-      enabled: data.enabled,
-      amount: data.limit,
-      effective_until: data.effectiveUntil,
-    }),
+    EntitlementSet: (_, { data }) => ({ ...toColumns(data), amount: data.limit }),
   },
 });

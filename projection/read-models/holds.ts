@@ -1,4 +1,4 @@
-import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 /** Holds. The status `active` means that a hold was not released. Queries check whether the hold has expired. */
 export const holds = defineReadModel({
@@ -28,16 +28,7 @@ export const holds = defineReadModel({
   },
   key: (event) => [event.data.holdId],
   on: {
-    HoldPlaced: (_, { data }) => ({
-      hold_id: data.holdId,
-      clinic_id: data.clinicId,
-      branch_id: data.branchId,
-      resource_id: data.resourceId,
-      starts_at: data.startsAt,
-      ends_at: data.endsAt,
-      expires_at: data.expiresAt,
-      status: "active",
-    }),
+    HoldPlaced: (_, { data }) => ({ ...toColumns(data), status: "active" }),
     HoldReleased: createUpdateHandler(() => ({ status: "released" })),
   },
 });

@@ -1,4 +1,4 @@
-import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const installations = defineReadModel({
   table: "installation",
@@ -17,30 +17,14 @@ export const installations = defineReadModel({
   key: (event) => [event.data.installationId],
   on: {
     InstallationRequested: (_, { data }) => ({
-      installation_id: data.installationId,
-      application_id: data.applicationId,
-      clinic_id: data.clinicId,
+      ...toColumns(data),
       status: "requested",
-      scopes: data.scopes,
       branch_ids: null,
       rate_limit_per_minute: null,
     }),
-    InstallationApproved: (_, { data }) => ({
-      installation_id: data.installationId,
-      application_id: data.applicationId,
-      clinic_id: data.clinicId,
-      status: "approved",
-      scopes: data.scopes,
-      branch_ids: data.branchIds,
-      rate_limit_per_minute: data.rateLimitPerMinute,
-    }),
-    InstallationNarrowed: createUpdateHandler(({ data }) => ({
-      scopes: data.scopes,
-      branch_ids: data.branchIds,
-    })),
-    InstallationRateLimitAgreed: createUpdateHandler(({ data }) => ({
-      rate_limit_per_minute: data.rateLimitPerMinute,
-    })),
+    InstallationApproved: (_, { data }) => ({ ...toColumns(data), status: "approved" }),
+    InstallationNarrowed: createUpdateHandler(({ data }) => toColumns(data)),
+    InstallationRateLimitAgreed: createUpdateHandler(({ data }) => toColumns(data)),
     InstallationRevoked: createUpdateHandler(() => ({ status: "revoked" })),
   },
 });

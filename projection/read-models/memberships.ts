@@ -1,4 +1,4 @@
-import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const memberships = defineReadModel({
   table: "membership",
@@ -21,28 +21,15 @@ export const memberships = defineReadModel({
   key: (event) => [event.data.membershipId],
   on: {
     MembershipGranted: (_, { data, metadata }) => ({
-      membership_id: data.membershipId,
-      clinic_id: data.clinicId,
-      user_id: data.userId,
-      staff_id: data.staffId,
-      role: data.role,
-      permissions: data.permissions,
-      branch_access: data.branchAccess,
-      branch_ids: data.branchIds,
+      ...toColumns(data),
       status: data.acceptedAt === null ? "invited" : "active",
-      accepted_at: data.acceptedAt,
       created_at: metadata.occurredAt,
     }),
     MembershipAccepted: createUpdateHandler(({ metadata }) => ({
       status: "active",
       accepted_at: metadata.occurredAt,
     })),
-    MembershipPermissionsChanged: createUpdateHandler(({ data }) => ({
-      role: data.role,
-      permissions: data.permissions,
-      branch_access: data.branchAccess,
-      branch_ids: data.branchIds,
-    })),
+    MembershipPermissionsChanged: createUpdateHandler(({ data }) => toColumns(data)),
     MembershipRevoked: createUpdateHandler(() => ({ status: "revoked" })),
   },
 });

@@ -1,4 +1,4 @@
-import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const queueTickets = defineReadModel({
   table: "queue_ticket",
@@ -49,22 +49,11 @@ export const queueTickets = defineReadModel({
   key: (event) => [event.data.ticketId],
   on: {
     QueueTicketIssued: (_, { data, metadata }) => ({
-      ticket_id: data.ticketId,
-      clinic_id: data.clinicId,
-      branch_id: data.branchId,
-      appointment_id: data.appointmentId,
-      visit_id: data.visitId,
-      animal_id: data.animalId,
-      ticket_number: data.ticketNumber,
-      queue_date: data.queueDate,
-      arrival_type: data.arrivalType,
-      priority: data.priority,
+      ...toColumns(data),
       status: "waiting",
-      estimated_wait_minutes: data.estimatedWaitMinutes,
       checked_in_at: metadata.occurredAt,
       called_at: null,
       completed_at: null,
-      notes: data.notes,
       updated_at: metadata.occurredAt,
     }),
     QueueTicketCalled: createUpdateHandler(({ metadata }) => ({

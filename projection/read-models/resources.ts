@@ -1,4 +1,4 @@
-import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const resources = defineReadModel({
   table: "resource",
@@ -37,15 +37,8 @@ export const resources = defineReadModel({
   key: (event) => [event.data.resourceId],
   on: {
     ResourceAdded: (_, { data }) => ({
-      resource_id: data.resourceId,
-      clinic_id: data.clinicId,
-      branch_id: data.branchId,
-      resource_type: data.resourceType,
-      name: data.name,
-      capacity: data.capacity,
-      timezone: data.timezone,
+      ...toColumns(data),
       status: "active",
-      metadata: data.metadata,
       longest_allocation_seconds: 0,
     }),
     ResourceAllocated: (row, { data }) => {

@@ -1,4 +1,4 @@
-import { defineReadModel } from "../engine/read-model.ts";
+import { defineReadModel, toColumns } from "../engine/read-model.ts";
 
 /**
  * Current generation of each application's sandbox. The data of a sandbox is in the other read models, like the data of
@@ -18,12 +18,6 @@ export const sandboxes = defineReadModel({
   indexes: ["clinic_id"],
   key: (event) => [event.data.applicationId],
   on: {
-    SandboxReset: (_, { data, metadata }) => ({
-      application_id: data.applicationId,
-      clinic_id: data.clinicId,
-      generation: data.generation,
-      day: data.day,
-      reset_at: metadata.occurredAt,
-    }),
+    SandboxReset: (_, { data, metadata }) => ({ ...toColumns(data), reset_at: metadata.occurredAt }),
   },
 });

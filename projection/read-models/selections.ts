@@ -1,4 +1,4 @@
-import { defineReadModel } from "../engine/read-model.ts";
+import { defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const selections = defineReadModel({
   table: "selection",
@@ -8,11 +8,6 @@ export const selections = defineReadModel({
   indexes: [],
   key: (event) => [event.data.userId],
   on: {
-    ClinicSelected: (_, { data, metadata }) => ({
-      user_id: data.userId,
-      clinic_id: data.clinicId,
-      branch_id: data.branchId,
-      selected_at: metadata.occurredAt,
-    }),
+    ClinicSelected: (_, { data, metadata }) => ({ ...toColumns(data), selected_at: metadata.occurredAt }),
   },
 });

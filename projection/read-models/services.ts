@@ -1,5 +1,5 @@
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
-import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const services = defineReadModel({
   table: "service",
@@ -21,13 +21,7 @@ export const services = defineReadModel({
   key: (event) => [event.data.serviceId],
   on: {
     ServiceOffered: (_, { data, metadata }) => ({
-      service_id: data.serviceId,
-      clinic_id: data.clinicId,
-      name: data.name,
-      category: data.category,
-      price: data.price,
-      currency: data.currency,
-      taxable: data.taxable,
+      ...toColumns(data),
       active: true,
       created_at: metadata.occurredAt,
     }),

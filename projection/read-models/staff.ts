@@ -1,5 +1,5 @@
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
-import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const staff = defineReadModel({
   table: "staff",
@@ -19,12 +19,7 @@ export const staff = defineReadModel({
   key: (event) => [event.data.staffId],
   on: {
     StaffMemberHired: (_, { data, metadata }) => ({
-      staff_id: data.staffId,
-      clinic_id: data.clinicId,
-      user_id: data.userId,
-      full_name: data.fullName,
-      email: data.email,
-      role: data.role,
+      ...toColumns(data),
       active: true,
       created_at: metadata.occurredAt,
     }),

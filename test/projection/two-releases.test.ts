@@ -33,7 +33,7 @@ describe("two releases at once", function () {
     // The newer release adds a column to a read model: the customer's name in capitals.
     await patch("projection/read-models/customers.ts", [
       ['    full_name: "text",', '    full_name: "text",\n    shouted: "text",'],
-      [/full_name: data\.fullName,/g, "full_name: data.fullName, shouted: data.fullName.toUpperCase(),"],
+      [/\.\.\.toColumns\(data\),/g, "...toColumns(data), shouted: data.fullName.toUpperCase(),"],
     ]);
   });
 

@@ -1,6 +1,5 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
-import type pg from "pg";
 import type { Logger } from "../../shared/runtime/logger.ts";
+import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 
 /** Output of a command. */
 export interface Terminal {
@@ -10,9 +9,7 @@ export interface Terminal {
   progress(text: string): void;
 }
 
-export interface CommandContext {
-  client: EventStoreDBClient;
-  pool: pg.Pool;
+export interface CommandContext extends LogAndDatabase {
   logger: Logger;
   terminal: Terminal;
   databaseUrl: string;

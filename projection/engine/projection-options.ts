@@ -1,6 +1,5 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
-import type pg from "pg";
 import type { Logger } from "../../shared/runtime/logger.ts";
+import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import type { ParkedStreams } from "../parking/skipped-events.ts";
 import type { AwaitedServer } from "../roles/role.ts";
 import type { AnyReadModel } from "./read-model.ts";
@@ -23,9 +22,7 @@ export interface ProjectionProgress {
   events: number;
 }
 
-export interface ProjectionOptions {
-  client: EventStoreDBClient;
-  pool: pg.Pool;
+export interface ProjectionOptions extends LogAndDatabase {
   schema: string;
   models: readonly AnyReadModel[];
   logger: Logger;

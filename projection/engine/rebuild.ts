@@ -1,24 +1,18 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
-import type { Logger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { BEFORE_FIRST_EVENT, READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { findLogDifference, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";
-import { isMissingOnlyParkedEvents, type ParkedStreams, readSkipped } from "../parking/skipped-events.ts";
+import { isMissingOnlyParkedEvents, readSkipped } from "../parking/skipped-events.ts";
 import { buildAnchorDdl, buildIndexesDdl, buildTablesDdl, computeFingerprint } from "./ddl.ts";
 import { withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
-import type { ProjectionProgress } from "./projection-options.ts";
-import type { AnyReadModel } from "./read-model.ts";
+import type { ProjectionOptions, ProjectionProgress } from "./projection-options.ts";
 import { dropFormer, NEXT_SCHEMA, swapIn } from "./swap.ts";
 
-export interface RebuildOptions {
-  client: EventStoreDBClient;
-  pool: pg.Pool;
-  models: readonly AnyReadModel[];
-  logger: Logger;
+export interface RebuildOptions
+  extends Pick<ProjectionOptions, "client" | "pool" | "models" | "logger" | "onProgress"> {
   /** Parked stream whose events the rebuild includes. */
   includedStream?: string | undefined;
   /**
@@ -26,14 +20,9 @@ export interface RebuildOptions {
    * that replaces the tables.
    */
   adopt?(connection: pg.ClientBase): Promise<void>;
-  onProgress(progress: ProjectionProgress): void;
 }
 
-type RebuildRun = RebuildOptions & {
-  loadParked(): Promise<ParkedStreams>;
-  asynchronousCommit: true;
-  adoptsLog: boolean;
-};
+type RebuildRun = RebuildOptions & Omit<ProjectionOptions, "schema">;
 
 /**
  * Rebuilds all read models from the log in new tables, and swaps the tables in one transaction when the new tables have

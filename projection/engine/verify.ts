@@ -1,6 +1,3 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
-import type pg from "pg";
-import type { Logger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { requireSameLog } from "../checkpoints/same-log.ts";
@@ -10,15 +7,9 @@ import { compareTables, type Difference } from "./compare-tables.ts";
 import { buildTablesDdl, computeFingerprint } from "./ddl.ts";
 import { withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
-import type { ProjectionProgress } from "./projection-options.ts";
-import type { AnyReadModel } from "./read-model.ts";
+import type { ProjectionOptions } from "./projection-options.ts";
 
-export interface VerifyOptions {
-  client: EventStoreDBClient;
-  pool: pg.Pool;
-  models: readonly AnyReadModel[];
-  logger: Logger;
-  onProgress(progress: ProjectionProgress): void;
+export interface VerifyOptions extends Pick<ProjectionOptions, "client" | "pool" | "models" | "logger" | "onProgress"> {
   onDifference(difference: Difference): void;
 }
 

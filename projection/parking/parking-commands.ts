@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { ParkingEvent } from "../../shared/domain/events/parking.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
@@ -8,6 +7,7 @@ import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { READ_MODEL_SCHEMA, readPosition } from "../checkpoints/checkpoint.ts";
 import { readEventAt } from "../checkpoints/event-at.ts";
 import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
+import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readProcessStatuses } from "../roles/process-status.ts";
 import type { LogRole } from "../roles/role.ts";
 import { isParked, PARKING_STREAM, type ParkedStream, readParkedStreams } from "./parked-streams.ts";
@@ -26,10 +26,8 @@ export interface ParkingCommand {
   now: number;
 }
 
-export interface ParkingDeps {
-  client: EventStoreDBClient;
+export interface ParkingDeps extends LogAndDatabase {
   log: EventLog;
-  pool: pg.Pool;
 }
 
 /** Maximum length of a stored cause, in characters. */

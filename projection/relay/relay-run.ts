@@ -1,7 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { EventStoreDBClient } from "@eventstore/db-client";
 import { JSONCodec, type NatsConnection } from "nats";
-import type pg from "pg";
 import { createEventLog, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
 import { type LogPosition, subscribeToLog, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
 import { onAbort, waitUnlessAborted } from "../../shared/runtime/abort.ts";
@@ -10,7 +8,7 @@ import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import { runTaskGroup } from "../../shared/runtime/task-group.ts";
 import { type Anchor, BEFORE_FIRST_EVENT, type Checkpoint } from "../checkpoints/checkpoint.ts";
 import { moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
-import { requireSameLog } from "../checkpoints/same-log.ts";
+import { type LogAndDatabase, requireSameLog } from "../checkpoints/same-log.ts";
 import { isParked, PARKING_STREAM, readParkedStreams } from "../parking/parked-streams.ts";
 import { type EventStream, ensureEventStream } from "./event-stream.ts";
 import { InFlightTracker } from "./in-flight-tracker.ts";
@@ -18,9 +16,7 @@ import type { OutgoingMessage } from "./message.ts";
 import { createPublisher } from "./publisher.ts";
 import { RelayError, relayedCategories, toMessage } from "./to-message.ts";
 
-export interface RelayRunOptions {
-  client: EventStoreDBClient;
-  pool: pg.Pool;
+export interface RelayRunOptions extends LogAndDatabase {
   stream: EventStream;
   /** Called with the position of the checkpoint. */
   onProgress(progress: { position: bigint; caughtUp: boolean }): void;

@@ -1,8 +1,6 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
-import type pg from "pg";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import type { DIFFERENT_LOG } from "../checkpoints/same-log.ts";
+import type { DIFFERENT_LOG, LogAndDatabase } from "../checkpoints/same-log.ts";
 import type { OTHER_RELEASE } from "./failure.ts";
 
 /** One task of a projection process: update the read models, relay events, or deliver webhooks. */
@@ -17,9 +15,7 @@ export interface Role {
 export type LogRole = "projectors" | "relay";
 
 /** Dependencies of all roles. */
-export interface RoleDeps {
-  client: EventStoreDBClient;
-  pool: pg.Pool;
+export interface RoleDeps extends LogAndDatabase {
   databaseUrl: string;
   logger: Logger;
 }

@@ -4,7 +4,7 @@ import { createEventLog } from "../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { readLogEnd } from "../checkpoints/log-end.ts";
 import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
-import { findLogDifference, requireSameLog } from "../checkpoints/same-log.ts";
+import { findLogDifference, type LogAndDatabase, requireSameLog } from "../checkpoints/same-log.ts";
 import { computeFingerprint } from "../engine/ddl.ts";
 import type { AnyReadModel } from "../engine/read-model.ts";
 import { type ParkedStream, readParkedStreams } from "../parking/parked-streams.ts";
@@ -71,7 +71,7 @@ const MAX_COUNTED_ROWS = 10_000;
 
 /** Collects the status for operators. @param now milliseconds since 1970 */
 export async function findStatus(
-  { client, pool, models }: { client: EventStoreDBClient; pool: pg.Pool; models: readonly AnyReadModel[] },
+  { client, pool, models }: LogAndDatabase & { models: readonly AnyReadModel[] },
   now: number,
 ): Promise<Status> {
   const statuses = await readProcessStatuses(pool);

@@ -1,12 +1,11 @@
 import { hostname } from "node:os";
-import type { EventStoreDBClient } from "@eventstore/db-client";
-import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { settlesWithin } from "../../shared/runtime/timeout.ts";
 import { READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
 import { readLogEnd } from "../checkpoints/log-end.ts";
+import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";
 import { readSkipped } from "../parking/skipped-events.ts";
 import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
@@ -15,9 +14,7 @@ import { countDeliveries } from "./count-deliveries.ts";
 import { type Lag, measureLag, readsLog } from "./lag.ts";
 import type { Metrics } from "./metrics.ts";
 
-export interface ReporterOptions {
-  client: EventStoreDBClient;
-  pool: pg.Pool;
+export interface ReporterOptions extends LogAndDatabase {
   roles: readonly Role[];
   metrics: Metrics;
   logger: Logger;

@@ -1,15 +1,12 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
-import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { onAbort, waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
-import type { Logger } from "../../shared/runtime/logger.ts";
 import { createNotifier } from "../../shared/runtime/notifier.ts";
 import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
 import { DifferentLogError, requireSameLog, waitForSameLog } from "../checkpoints/same-log.ts";
 import { getEventStream } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
-import type { Role, RoleStatus } from "../roles/role.ts";
+import type { Role, RoleDeps, RoleStatus } from "../roles/role.ts";
 import { toFailedStatus, toLastError } from "../roles/role-status.ts";
 import { deleteOldDeliveries } from "./maintenance/retention.ts";
 import { closeUnsendableDeliveries, skipUnapprovedDeliveries } from "./maintenance/sweep.ts";
@@ -22,12 +19,8 @@ import { type Connections, createConnections } from "./sending/connections.ts";
 import { createSecretCache, type SecretReader } from "./sending/secrets.ts";
 import type { AttemptLimits } from "./sending/send.ts";
 
-export interface WebhooksOptions extends DestinationOptions, AttemptLimits {
-  client: EventStoreDBClient;
-  pool: pg.Pool;
-  databaseUrl: string;
+export interface WebhooksOptions extends RoleDeps, DestinationOptions, AttemptLimits {
   natsUrl: string;
-  logger: Logger;
   /** Decrypts the signing secrets of endpoints. */
   secrets: SecretReader;
   /** Brand segment of header names, for example `SERVICE` in `X-SERVICE-Signature`. */

@@ -69,15 +69,17 @@ export async function swapIn(
 export async function dropFormer(connection: pg.ClientBase, signal: AbortSignal): Promise<void> {
   await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
   try {
-    while (!signal.aborted && !(await tryDropFormerSchema(connection))) await pause(RETRY_INTERVAL_MS, signal);
+    const drop = `DROP SCHEMA IF EXISTS ${FORMER_SCHEMA} CASCADE`;
+    while (!signal.aborted && !(await runIfLockable(connection, drop))) await pause(RETRY_INTERVAL_MS, signal);
   } finally {
     await connection.query("RESET lock_timeout");
   }
 }
 
-async function tryDropFormerSchema(connection: pg.ClientBase): Promise<boolean> {
+/** Runs a statement. @returns false if the lock timeout expired before the statement had locked its tables */
+async function runIfLockable(connection: pg.ClientBase, statement: string): Promise<boolean> {
   try {
-    await connection.query(`DROP SCHEMA IF EXISTS ${FORMER_SCHEMA} CASCADE`);
+    await connection.query(statement);
     return true;
   } catch (error) {
     if (error instanceof pg.DatabaseError && error.code === LOCK_NOT_AVAILABLE) return false;
@@ -136,13 +138,7 @@ async function lockReaders(connection: pg.ClientBase): Promise<boolean> {
     [READ_MODEL_SCHEMA],
   );
   await connection.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
-  try {
-    await connection.query(`LOCK TABLE ${rows[0]?.names} IN ACCESS EXCLUSIVE MODE`);
-    return true;
-  } catch (error) {
-    if (error instanceof pg.DatabaseError && error.code === LOCK_NOT_AVAILABLE) return false;
-    throw error;
-  }
+  return runIfLockable(connection, `LOCK TABLE ${rows[0]?.names} IN ACCESS EXCLUSIVE MODE`);
 }
 
 /** Waits until the new read models reach a position. @returns false after the time limit or an abort */

@@ -53,14 +53,9 @@ function toDueEndpoint({ event, applicationId, endpointId }: EndpointMatch): Due
  * endpoints never match.
  */
 async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): Promise<EndpointMatch[]> {
-  const { rows } = await pool.query<{
-    place: number;
-    endpoint_id: string;
-    application_id: string;
-    status: EndpointMatch["status"];
-  }>({
+  const { rows } = await pool.query<Omit<EndpointMatch, "event"> & { place: number }>({
     name: "match endpoints",
-    text: `SELECT v.place::integer AS place, e.endpoint_id, e.application_id,
+    text: `SELECT v.place::integer AS place, e.endpoint_id AS "endpointId", e.application_id AS "applicationId",
                   CASE e.status WHEN 'active' THEN 'pending' ELSE 'skipped' END AS status
              FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::uuid[])
                   WITH ORDINALITY AS v (clinic_id, branch_id, environment, type, position, only_endpoint_id, place)
@@ -81,9 +76,9 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
       events.map(({ onlyEndpointId }) => onlyEndpointId),
     ],
   });
-  return rows.flatMap(({ place, endpoint_id, application_id, status }) => {
+  return rows.flatMap(({ place, ...endpoint }) => {
     const event = events[place - 1];
-    return event ? [{ event, endpointId: endpoint_id, applicationId: application_id, status }] : [];
+    return event ? [{ event, ...endpoint }] : [];
   });
 }
 
@@ -140,13 +135,6 @@ function toDeliveryRound(match: EndpointMatch): DeliveryRound {
   const { clinicId, environment, id: causeId } = match.event.body;
   const { correlationId, stream, revision } = match.event;
   const { endpointId } = match;
-  const round = {
-    deliveryId: deriveDeliveryId(match),
-    endpointId,
-    clinicId,
-    environment,
-    causeId,
-    correlationId,
-  };
-  return { ...round, source: { stream, revision } };
+  const deliveryId = deriveDeliveryId(match);
+  return { deliveryId, endpointId, clinicId, environment, causeId, correlationId, source: { stream, revision } };
 }

@@ -70,7 +70,7 @@ const FIND_DUE_ENDPOINTS = `
   WITH RECURSIVE ${selectPendingEndpoints("first_endpoints", LANE_CONDITIONS.first)},
   ${selectPendingEndpoints("retry_endpoints", LANE_CONDITIONS.retry)},
   due AS MATERIALIZED (${selectDueEndpoints("first", "$2")} UNION ALL ${selectDueEndpoints("retry", "$3")})
-  SELECT due.lane, a.endpoint_id, a.application_id, a.environment
+  SELECT due.lane, a.environment, a.application_id AS "applicationId", a.endpoint_id AS "endpointId"
     FROM due
    CROSS JOIN LATERAL (${selectActiveEndpoint("due.endpoint_id")}) a
    WHERE ${READ_MODELS_ARE_CURRENT}`;
@@ -86,17 +86,10 @@ export async function findDueEndpoints(
   known: Record<Lane, readonly string[]>,
   now: number,
 ): Promise<DueEndpoint[]> {
-  const { rows } = await pool.query<{
-    lane: Lane;
-    endpoint_id: string;
-    application_id: string;
-    environment: DueEndpoint["environment"];
-  }>({
+  const { rows } = await pool.query<DueEndpoint>({
     name: "find due endpoints",
     text: FIND_DUE_ENDPOINTS,
     values: [toInstant(now), known.first, known.retry],
   });
-  return rows.map(({ lane, endpoint_id, application_id, environment }) => ({
-    ...{ lane, environment, applicationId: application_id, endpointId: endpoint_id },
-  }));
+  return rows;
 }

@@ -10,6 +10,7 @@ import { DomainError } from "../../shared/domain/domain-error.ts";
 import type { Instant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
+import type { Operation } from "./operation.ts";
 
 /**
  * Registers an auditor. Only the result contains the credential.
@@ -32,13 +33,8 @@ export async function registerAuditor(
 }
 
 /** Permanently revokes an auditor's access, effective from the next request. */
-export function revokeAuditor(
-  log: EventLog,
-  input: { auditorId: string; reason: string | null },
-  context: CommandContext,
-): Promise<CommandResult<Auditor>> {
-  return handle(log, auditorAggregate, input.auditorId, decideRevokeAuditor(input.reason), context);
-}
+export const revokeAuditor: Operation<{ auditorId: string; reason: string | null }, Auditor> = (log, input, context) =>
+  handle(log, auditorAggregate, input.auditorId, decideRevokeAuditor(input.reason), context);
 
 /** Format of a credential: `aud_`, the auditor's id without hyphens, `_`, and a secret of 256 random bits. */
 const CREDENTIAL_PATTERN = /^aud_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_([\w-]{43})$/;

@@ -15,7 +15,7 @@ import {
   installationAggregate,
 } from "../../shared/domain/partner/installation.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
+import { handle, loadAggregate } from "../handling/handle.ts";
 import { loadCommandClinic, type Operation } from "./operation.ts";
 
 /** Identifies an installation by application and clinic. An application has at most one installation at each clinic. */
@@ -24,20 +24,29 @@ export interface InstallationReference {
   clinicId: string;
 }
 
+type InstallationDecision = Decision<Installation, InstallationEvent>;
+
+/** Defines the operation of a command that changes an installation at an open clinic. */
+function defineOperation<Input extends InstallationReference>(
+  decide: (input: Input, clinic: Clinic, log: EventLog) => InstallationDecision | Promise<InstallationDecision>,
+): Operation<Input, Installation> {
+  return async (log, input, context) => {
+    const { clinic, clinicContext } = await loadCommandClinic(log, input.clinicId, context);
+    const decideOpen = restrictToOpenClinic(clinic, await decide(input, clinic, log));
+    return handle(log, installationAggregate, toInstallationId(input), decideOpen, clinicContext);
+  };
+}
+
 /**
  * Requests access to a clinic. The application must have the requested scopes; default: all scopes of the application.
  */
-export async function requestInstallation(
-  log: EventLog,
-  input: InstallationReference & { scopes?: Scope[] },
-  context: CommandContext,
-): Promise<CommandResult<Installation>> {
-  const { state: application } = await loadAggregate(log, applicationAggregate, input.applicationId);
-  const scopes = input.scopes ?? application?.scopes ?? [];
-  const request = { installationId: toInstallationId(input), scopes };
-  const decide = (clinic: Clinic) => decideRequestInstallation(request, application, clinic);
-  return changeInstallation(log, input, decide, context);
-}
+export const requestInstallation = defineOperation(
+  async (input: InstallationReference & { scopes?: Scope[] }, clinic, log) => {
+    const { state: application } = await loadAggregate(log, applicationAggregate, input.applicationId);
+    const scopes = input.scopes ?? application?.scopes ?? [];
+    return decideRequestInstallation({ installationId: toInstallationId(input), scopes }, application, clinic);
+  },
+);
 
 /**
  * Approves the requested access or a part of that access.
@@ -45,23 +54,13 @@ export async function requestInstallation(
  * @param input.membershipId membership of the approving clinic administrator; null in the sandbox, which needs no
  *   approval
  */
-export async function approveInstallation(
-  log: EventLog,
-  input: InstallationReference & Approval & { membershipId: string | null },
-  context: CommandContext,
-): Promise<CommandResult<Installation>> {
-  const { membershipId } = input;
-  const approver = membershipId === null ? null : (await loadAggregate(log, membershipAggregate, membershipId)).state;
-  const decide = (clinic: Clinic) => decideApproveInstallation(input, approver, clinic);
-  return changeInstallation(log, input, decide, context);
-}
-
-/** Defines the operation of a command that changes an installation at an open clinic. */
-function defineOperation<Input extends InstallationReference>(
-  decide: (input: Input, clinic: Clinic) => Decision<Installation, InstallationEvent>,
-): Operation<Input, Installation> {
-  return (log, input, context) => changeInstallation(log, input, (clinic) => decide(input, clinic), context);
-}
+export const approveInstallation = defineOperation(
+  async (input: InstallationReference & Approval & { membershipId: string | null }, clinic, log) => {
+    const { membershipId } = input;
+    const approver = membershipId === null ? null : (await loadAggregate(log, membershipAggregate, membershipId)).state;
+    return decideApproveInstallation(input, approver, clinic);
+  },
+);
 
 /** Removes scopes or branches from an approved installation. */
 export const narrowInstallation = defineOperation(
@@ -80,27 +79,16 @@ export const agreeRateLimit = defineOperation(
 /**
  * Revokes an application's access to a clinic, effective within a second. The application may request access again.
  */
-export async function revokeInstallation(
-  log: EventLog,
-  input: InstallationReference & { reason: string | null },
-  context: CommandContext,
-): Promise<CommandResult<Installation>> {
+export const revokeInstallation: Operation<InstallationReference & { reason: string | null }, Installation> = (
+  log,
+  input,
+  context,
+) => {
   // The clinic is not loaded, because an installation can also be revoked at a closed clinic.
   const { clinicId } = input;
   const decide = decideRevokeInstallation(input.reason);
   return handle(log, installationAggregate, toInstallationId(input), decide, { ...context, clinicId });
-}
-
-async function changeInstallation(
-  log: EventLog,
-  input: InstallationReference,
-  decide: (clinic: Clinic) => Decision<Installation, InstallationEvent>,
-  context: CommandContext,
-): Promise<CommandResult<Installation>> {
-  const { clinic, clinicContext } = await loadCommandClinic(log, input.clinicId, context);
-  const decideOpen = restrictToOpenClinic(clinic, decide(clinic));
-  return handle(log, installationAggregate, toInstallationId(input), decideOpen, clinicContext);
-}
+};
 
 function toInstallationId({ applicationId, clinicId }: InstallationReference): string {
   return deriveInstallationId(applicationId, clinicId);

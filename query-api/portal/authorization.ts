@@ -35,14 +35,12 @@ export const requirements = {
 export type PortalOperationId = keyof typeof requirements;
 
 /** Error codes of the portal's 403 responses, in the order of the checks. */
-export const refusals = [
-  "no_active_membership",
-  "branch_not_in_scope",
-  "permission_required",
-  "entitlement_required",
-  "operational_access_denied",
-] as const;
-export type Refusal = (typeof refusals)[number];
+export type Refusal =
+  | "no_active_membership"
+  | "branch_not_in_scope"
+  | "permission_required"
+  | "entitlement_required"
+  | "operational_access_denied";
 
 /** SQL that is true if the entitlement `e` is in effect at the request's time. */
 export const entitlementInEffectSql =

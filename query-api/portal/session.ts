@@ -3,7 +3,7 @@ import { createRemoteJWKSet, errors, type JWTVerifyGetKey, jwtVerify } from "jos
 import { z } from "zod";
 import { uuid } from "../../shared/domain/events/fields.ts";
 import { ApiError, createUnavailableError } from "../../shared/http/api-error.ts";
-import { ConfigError } from "../../shared/runtime/config.ts";
+import { type Config, ConfigError } from "../../shared/runtime/config.ts";
 import { LruMap } from "../../shared/runtime/lru.ts";
 import { extractAccessToken } from "./session-cookie.ts";
 
@@ -21,12 +21,9 @@ export interface PortalSession {
  */
 export type SessionVerifier = (cookieHeader: string | undefined, now: number) => Promise<PortalSession>;
 
-export interface SessionSettings {
-  PORTAL_COOKIE_NAME: string;
-  PORTAL_JWT_ISSUER: string;
-  PORTAL_JWT_SECRET: string | undefined;
-  PORTAL_JWKS_URL: string | undefined;
-}
+export type SessionSettings = Config<
+  "PORTAL_COOKIE_NAME" | "PORTAL_JWT_ISSUER" | "PORTAL_JWT_SECRET" | "PORTAL_JWKS_URL"
+>;
 
 /** Time limit for fetching the identity provider's public keys. */
 const KEY_FETCH_TIMEOUT_MS = 2_000;

@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { addFacts, createSkippedFact, type DeliveryRoundRow, toDeliveryRound } from "../outbox/facts.ts";
+import { addFacts, createSkippedFact, DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
 import { LANE_CONDITIONS, READ_MODELS_ARE_CURRENT, selectPendingEndpoints } from "../scheduling/due.ts";
 
@@ -48,11 +48,11 @@ export function skipUnapprovedDeliveries(pool: pg.Pool, now: number): Promise<Sw
 
 function closeDeliveries(pool: pg.Pool, statement: pg.QueryConfig, now: number): Promise<SweepResult> {
   return inTransaction(pool, async (client) => {
-    const { rows } = await client.query<DeliveryRoundRow & { status: "skipped" | "cancelled" }>(statement);
+    const { rows } = await client.query<DeliveryRound & { status: "skipped" | "cancelled" }>(statement);
     const skipped = rows.filter(({ status }) => status === "skipped");
     await addFacts(
       client,
-      skipped.map((row) => createSkippedFact(toDeliveryRound(row), now)),
+      skipped.map((row) => createSkippedFact(row, now)),
     );
     return { factCount: skipped.length, hasMore: rows.length === MAX_BATCH };
   });
@@ -63,8 +63,7 @@ const UPDATE_CHOSEN = `
      SET status = chosen.status, next_attempt_at = NULL, lease_expires_at = NULL, updated_at = $1
     FROM chosen
    WHERE d.delivery_id = chosen.delivery_id
-  RETURNING d.delivery_id, d.endpoint_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id, d.status,
-            d.event_stream, d.event_revision`;
+  RETURNING ${DELIVERY_ROUND_COLUMNS}, d.status`;
 
 const CLOSE_UNSENDABLE = `
   WITH RECURSIVE ${selectPendingEndpoints("first_endpoints", LANE_CONDITIONS.first)},

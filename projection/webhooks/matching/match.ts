@@ -133,8 +133,8 @@ function deriveDeliveryId({ event, endpointId }: EndpointMatch): string {
 
 function toDeliveryRound(match: EndpointMatch): DeliveryRound {
   const { clinicId, environment, id: causeId } = match.event.body;
-  const { correlationId, stream, revision } = match.event;
+  const { correlationId, stream: eventStream, revision: eventRevision } = match.event;
   const { endpointId } = match;
   const deliveryId = deriveDeliveryId(match);
-  return { deliveryId, endpointId, clinicId, environment, causeId, correlationId, source: { stream, revision } };
+  return { deliveryId, endpointId, clinicId, environment, causeId, correlationId, eventStream, eventRevision };
 }

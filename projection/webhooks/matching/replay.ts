@@ -2,13 +2,13 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
-import { addFacts, createSkippedFact, type DeliveryRoundRow, toDeliveryRound } from "../outbox/facts.ts";
+import { addFacts, createSkippedFact, DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
 import { createWebhookBody } from "./create-webhook-body.ts";
 import { type ReplayDeps, recordExpiry, restoreDelivery } from "./restore.ts";
 
-interface ReplayedRow extends Omit<DeliveryRoundRow, "delivery_id" | "cause_id" | "correlation_id"> {
-  event_id: string;
+interface ReplayedRow extends DeliveryRound {
+  eventId: string;
 }
 
 /**
@@ -56,8 +56,8 @@ export async function replayDelivery(deps: ReplayDeps, request: ReplayMessage, n
     });
     const status = rows[0]?.status ?? "ignored";
     if (status === "skipped") {
-      const newRound = { delivery_id: deliveryId, cause_id: requestId, correlation_id: correlationId };
-      await addFacts(client, [createSkippedFact(toDeliveryRound({ ...row, ...newRound }), now)]);
+      const newRound = { ...row, causeId: requestId, correlationId };
+      await addFacts(client, [createSkippedFact(newRound, now)]);
     }
     return status;
   });
@@ -78,7 +78,7 @@ const START_ROUND = `
 async function findReplayable(pool: pg.Pool, request: ReplayMessage): Promise<ReplayedRow | undefined> {
   const { rows } = await pool.query<ReplayedRow>({
     name: "replayable delivery",
-    text: `SELECT endpoint_id, clinic_id, environment, event_id, event_stream, event_revision
+    text: `SELECT ${DELIVERY_ROUND_COLUMNS}, d.event_id AS "eventId"
              FROM webhooks.delivery d WHERE d.delivery_id = $1 AND ${IS_REPLAYABLE}`,
     values: [request.deliveryId, request.position],
   });
@@ -87,6 +87,6 @@ async function findReplayable(pool: pg.Pool, request: ReplayMessage): Promise<Re
 
 /** Creates the webhook body from the stored event. @returns undefined if the log does not contain the event */
 async function recreateBody(log: EventLog, row: ReplayedRow): Promise<string | undefined> {
-  const body = await createWebhookBody(log, { stream: row.event_stream, revision: row.event_revision });
-  return body?.id === row.event_id ? JSON.stringify(body) : undefined;
+  const body = await createWebhookBody(log, { stream: row.eventStream, revision: row.eventRevision });
+  return body?.id === row.eventId ? JSON.stringify(body) : undefined;
 }

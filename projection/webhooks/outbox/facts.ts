@@ -22,37 +22,20 @@ export interface DeliveryRound {
   /** Id of the event or replay request that started the round. */
   causeId: string;
   correlationId: string;
-  /** Stream and revision of the delivered event. */
-  source: { stream: string; revision: bigint };
+  /** Stream of the delivered event. */
+  eventStream: string;
+  /** Revision of the delivered event. */
+  eventRevision: bigint;
 }
+
+/** SQL columns of a delivery `d` that describe the current round, under the names in {@link DeliveryRound}. */
+export const DELIVERY_ROUND_COLUMNS = `d.delivery_id AS "deliveryId", d.endpoint_id AS "endpointId",
+  d.clinic_id AS "clinicId", d.environment, d.cause_id AS "causeId", d.correlation_id AS "correlationId",
+  d.event_stream AS "eventStream", d.event_revision AS "eventRevision"`;
 
 /** An event that waits in the outbox to be appended to a stream of the log. */
 export interface Fact extends NewEvent {
   stream: string;
-}
-
-/** Columns of `webhooks.delivery` that describe the current round. */
-export interface DeliveryRoundRow {
-  delivery_id: string;
-  endpoint_id: string;
-  clinic_id: string;
-  environment: Environment;
-  cause_id: string;
-  correlation_id: string;
-  event_stream: string;
-  event_revision: bigint;
-}
-
-export function toDeliveryRound(row: DeliveryRoundRow): DeliveryRound {
-  return {
-    deliveryId: row.delivery_id,
-    endpointId: row.endpoint_id,
-    clinicId: row.clinic_id,
-    environment: row.environment,
-    causeId: row.cause_id,
-    correlationId: row.correlation_id,
-    source: { stream: row.event_stream, revision: row.event_revision },
-  };
 }
 
 /** Creates a `WebhookDeliveryFailed` event. @param attempts number of attempts in all rounds */
@@ -91,8 +74,8 @@ export function createDisabledFact(round: DeliveryRound, reason: "gone" | "no_su
   return createRoundFact(round, { type: "WebhookEndpointDisabled", data: { endpointId, reason } }, now, stream);
 }
 
-function toDeliverySource({ source: { stream, revision } }: DeliveryRound): DeliverySource {
-  return { stream, revision: Number(revision) };
+function toDeliverySource({ eventStream, eventRevision }: DeliveryRound): DeliverySource {
+  return { stream: eventStream, revision: Number(eventRevision) };
 }
 
 /**

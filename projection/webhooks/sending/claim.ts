@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { FormerSecret } from "../../read-models/webhook-secrets.ts";
-import { type DeliveryRound, type DeliveryRoundRow, toDeliveryRound } from "../outbox/facts.ts";
+import { DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
 import { LANE_CONDITIONS, READ_MODELS_ARE_CURRENT, selectActiveEndpoint } from "../scheduling/due.ts";
 import type { DueEndpoint, Lane } from "../scheduling/due-endpoints.ts";
 import type { SlotGrant } from "../scheduling/slots.ts";
@@ -37,18 +37,13 @@ interface EndpointRow {
   room: number | null;
 }
 
-interface DeliveryRow extends DeliveryRoundRow {
-  application_id: string;
-  body: string;
-  url: string;
-  encrypted_secret: string | null;
-  former_secrets: FormerSecret[] | null;
-  attempt_count: number;
-  round_attempt_count: number;
+interface DeliveryRow extends Omit<ClaimedDelivery, "lane" | "encryptedSecrets"> {
+  encryptedSecret: string | null;
+  formerSecrets: FormerSecret[] | null;
 }
 
 /** Row of an endpoint and one of its claimed deliveries. An endpoint without claimed deliveries has one row. */
-type ClaimRow = EndpointRow & (DeliveryRow | { delivery_id: null });
+type ClaimRow = EndpointRow & (DeliveryRow | { deliveryId: null });
 
 /**
  * Returns SQL that selects and locks due deliveries of a lane: the oldest deliveries of each endpoint, up to the
@@ -101,7 +96,9 @@ const CLAIM_DUE_DELIVERIES = `
     INSERT INTO webhooks.attempt (delivery_id, number, started_at)
     SELECT delivery_id, attempt_count, $1 FROM leased
   )
-  SELECT x.place, x.failing, x.room, d.*
+  SELECT x.place, x.failing, x.room, ${DELIVERY_ROUND_COLUMNS}, d.application_id AS "applicationId", d.body, d.url,
+         d.attempt_count AS number, d.round_attempt_count AS attempts, d.encrypted_secret AS "encryptedSecret",
+         d.former_secrets AS "formerSecrets"
     FROM allotted x
     LEFT JOIN (SELECT leased.*, s.encrypted_secret, s.former_secrets
                  FROM leased LEFT JOIN read_model.webhook_secret s ON s.endpoint_id = leased.endpoint_id) d
@@ -137,11 +134,11 @@ export async function claimDueDeliveries(
   const claimed: ClaimedDelivery[] = [];
   const counts = new Map<number, EndpointRow & { count: number }>();
   for (const row of rows) {
-    const { place, failing, room } = row;
+    const { place, failing, room, ...delivery } = row;
     const lane = grants[place - 1]?.lane;
     const before = counts.get(place)?.count ?? 0;
-    const found = row.delivery_id !== null && lane !== undefined;
-    if (found) claimed.push(toClaimedDelivery(row, lane, now));
+    const found = delivery.deliveryId !== null && lane !== undefined;
+    if (found) claimed.push(toClaimedDelivery(delivery, lane, now));
     counts.set(place, { place, failing, room, count: before + (found ? 1 : 0) });
   }
   const endpoints = grants.flatMap((endpoint, index): ClaimedEndpoint[] => {
@@ -153,16 +150,8 @@ export async function claimDueDeliveries(
 }
 
 function toClaimedDelivery(row: DeliveryRow, lane: Lane, now: number): ClaimedDelivery {
-  const former = (row.former_secrets ?? []).filter(({ expiresAt }) => Date.parse(expiresAt) > now);
-  const secrets = [row.encrypted_secret, ...former.map(({ encryptedSecret }) => encryptedSecret)];
-  return {
-    ...toDeliveryRound(row),
-    lane,
-    applicationId: row.application_id,
-    body: row.body,
-    url: row.url,
-    encryptedSecrets: secrets.filter((secret) => secret !== null),
-    number: row.attempt_count,
-    attempts: row.round_attempt_count,
-  };
+  const { encryptedSecret: current, formerSecrets, ...delivery } = row;
+  const former = (formerSecrets ?? []).filter(({ expiresAt }) => Date.parse(expiresAt) > now);
+  const secrets = [current, ...former.map(({ encryptedSecret }) => encryptedSecret)];
+  return { ...delivery, lane, encryptedSecrets: secrets.filter((secret) => secret !== null) };
 }

@@ -1,4 +1,3 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createSecretBox } from "../shared/auth/secret-box.ts";
 import { connectEventStore } from "../shared/eventstore/connect.ts";
@@ -10,6 +9,7 @@ import { type Config, readConfig } from "../shared/runtime/config.ts";
 import { createLogger, type Logger } from "../shared/runtime/logger.ts";
 import { type RunningService, StartError } from "../shared/runtime/run-service.ts";
 import { settlesWithin } from "../shared/runtime/timeout.ts";
+import type { LogAndDatabase } from "./checkpoints/same-log.ts";
 import { ensureReadModels } from "./engine/ensure-schema.ts";
 import { startProjectors } from "./engine/projectors.ts";
 import { migrate } from "./migrate.ts";
@@ -60,7 +60,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const logger = createLogger("projection", config.LOG_LEVEL);
   const { pool, client, closeConnections } = await connect(config, logger);
   const metrics = createMetrics();
-  const roles = startRoles(config, client, pool, metrics, logger);
+  const roles = startRoles(config, { client, pool }, metrics, logger);
   const reporter = startReporter({ client, pool, roles, metrics, logger });
   const readiness = createReadinessCheck(roles, reporter);
   const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness });
@@ -91,14 +91,8 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
 }
 
 /** Starts the configured roles, in the order of ROLES. */
-function startRoles(
-  config: ServiceConfig,
-  client: EventStoreDBClient,
-  pool: pg.Pool,
-  metrics: Metrics,
-  logger: Logger,
-): Role[] {
-  const deps = { client, pool, databaseUrl: config.DATABASE_URL, natsUrl: config.NATS_URL, logger };
+function startRoles(config: ServiceConfig, servers: LogAndDatabase, metrics: Metrics, logger: Logger): Role[] {
+  const deps = { ...servers, databaseUrl: config.DATABASE_URL, natsUrl: config.NATS_URL, logger };
   const starters = {
     projectors: () =>
       startProjectors({

@@ -21,7 +21,7 @@ import { type Clinic, refuseSandbox, restrictToOpenClinic } from "../../shared/d
 import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
 import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
 import type { AppointmentEvent } from "../../shared/domain/events/appointment.ts";
-import type { Category } from "../../shared/domain/events/category.ts";
+import type { Category, DataOf } from "../../shared/domain/events/category.ts";
 import { requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import type { Instant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
@@ -92,12 +92,7 @@ export const releaseResource = defineOperation(({ assignmentId }: AppointmentRef
 /** Allocates a resource of the branch to an appointment. */
 export async function allocateResource(
   log: EventLog,
-  input: AppointmentReference & {
-    assignmentId: string;
-    resourceId: string;
-    allocationStart: Instant;
-    allocationEnd: Instant;
-  },
+  input: AppointmentReference & DataOf<AppointmentEvent, "ResourceAllocated">,
   context: CommandContext,
 ): Promise<CommandResult<Appointment>> {
   const { clinicId, assignmentId, resourceId, allocationStart, allocationEnd } = input;

@@ -10,11 +10,8 @@ import { pickLastingFields, toFailedStatus, toLastError } from "../roles/role-st
 import { computeFingerprint } from "./ddl.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionOptions, ProjectionProgress } from "./projection-options.ts";
-import type { AnyReadModel } from "./read-model.ts";
 
-export interface ProjectorsOptions extends RoleDeps, Pick<ProjectionOptions, "onBatch"> {
-  models: readonly AnyReadModel[];
-}
+export type ProjectorsOptions = RoleDeps & Pick<ProjectionOptions, "models" | "onBatch">;
 
 /**
  * Starts the role that updates the read models. One process leads, and the others stand by. If a projector cannot

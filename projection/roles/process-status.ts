@@ -49,9 +49,7 @@ export async function writeProcessStatus(pool: pg.Pool, status: ProcessStatus): 
   });
 }
 
-type SharedColumns = "role" | "process" | "state" | "detail" | "position" | "eventsPerSecond";
-
-interface ProcessStatusRow extends Pick<ProcessStatus, SharedColumns> {
+interface ProcessStatusRow extends Omit<ProcessStatus, "lastError" | "failedAt" | "at"> {
   last_error: string | null;
   last_error_at: string | null;
   failed_position: bigint | null;

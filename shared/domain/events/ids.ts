@@ -27,14 +27,8 @@ export function derivePartnerAppointmentId(key: {
   clinicId: string;
   idempotencyKey: string;
 }): string {
-  return deriveId(
-    "appointment",
-    key.environment,
-    String(key.sandboxGeneration),
-    key.applicationId,
-    key.clinicId,
-    key.idempotencyKey,
-  );
+  const { environment, sandboxGeneration, applicationId, clinicId, idempotencyKey } = key;
+  return deriveId("appointment", environment, String(sandboxGeneration), applicationId, clinicId, idempotencyKey);
 }
 
 /** Derives the id of an application's sandbox clinic. Resets do not change this id. */

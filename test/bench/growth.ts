@@ -3,7 +3,7 @@
  * appointments, one with a short history and one with a long history. Postgres counts the buffers (8 KiB pages) that a
  * statement touches, so the result does not depend on the machine.
  *
- *     node --import tsx test/bench/growth.ts [appointments of the long history, default 500,000]
+ *     npm run bench -- growth
  */
 import pg from "pg";
 import { partnerReads } from "../../query-api/partner/reads.ts";
@@ -16,7 +16,7 @@ import { mochaGlobalTeardown } from "../support/stack.ts";
 import { fillClinic } from "./clinic-history.ts";
 
 const SHORT_HISTORY = 1_000;
-const LONG_HISTORY = Number(process.argv[2] ?? 500_000);
+const LONG_HISTORY = 500_000;
 const DAY_MS = 86_400_000;
 
 /** Number of executions after which Postgres may use a generic plan for a prepared statement. */

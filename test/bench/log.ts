@@ -1,5 +1,5 @@
 /**
- * Measures the speed of the embedded log and compares it with upper limits: `node --import tsx test/bench/log.ts`.
+ * Measures the speed of the embedded log and compares it with upper limits: `npm run bench -- log`.
  *
  * The log runs in a separate process, and the client runs in this process. Each upper limit is measured in the same
  * run:
@@ -18,6 +18,7 @@ import { EventStoreDBClient, jsonEvent, START } from "@eventstore/db-client";
 import { convertGrpcEvent } from "@eventstore/db-client/dist/utils/convertGrpcEvent.js";
 import streams from "@eventstore/db-client/generated/streams_pb.js";
 import { encodeRecord, readWireBytes } from "../../deploy/local/eventstore/model/record.ts";
+import { printRow } from "./report.ts";
 
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
@@ -34,11 +35,6 @@ const RECORD_BYTES = 500;
 
 const event = () => jsonEvent({ type: "AppointmentRequested", data: DATA });
 const perSecond = (count: number, began: number) => Math.round(count / ((performance.now() - began) / 1000));
-
-function report(what: string, rate: number, limit: number, limitName: string): void {
-  const ratio = (rate / limit).toFixed(2);
-  console.log(`${what.padEnd(28)} ${String(rate).padStart(7)}/s   ${ratio} of ${limit}/s, ${limitName}`);
-}
 
 /**
  * Appends for three seconds. Each appender writes to its own stream and waits for each append.
@@ -142,26 +138,25 @@ async function startLog() {
 }
 
 let log = await startLog();
-console.log(`start, empty                 ${log.milliseconds} ms`);
+printRow({ name: "log: start, empty", p50: log.milliseconds });
 try {
   await measureAppendRate(log.client, 64);
   for (const appenders of [1, 64, 256]) {
-    const limit = await diskRate(dir, appenders);
-    const rate = await measureAppendRate(log.client, appenders);
-    report(`append, ${appenders} appender(s)`, rate, limit, `flushed batches of ${appenders} × ${RECORD_BYTES} B`);
+    const reference = await diskRate(dir, appenders);
+    const ours = await measureAppendRate(log.client, appenders);
+    printRow({ name: `log: ${appenders} concurrent appends`, ours, reference });
   }
   await fill(log.client, READ_EVENTS);
   decodeRate();
-  const decoding = decodeRate();
-  report("readAll", await measureRate(log.client.readAll(), READ_EVENTS), decoding, "the client's decoding only");
+  const reference = decodeRate();
+  printRow({ name: "log: readAll", ours: await measureRate(log.client.readAll(), READ_EVENTS), reference });
   const subscription = log.client.subscribeToAll({ fromPosition: START });
-  const caughtUp = await measureRate(subscription, READ_EVENTS);
-  report("subscribeToAll, catch-up", caughtUp, decoding, "the client's decoding only");
-  console.log(`readStream, 20 events        ${String(await streamReadRate(log.client)).padStart(7)}/s`);
+  printRow({ name: "log: subscribeToAll, catch-up", ours: await measureRate(subscription, READ_EVENTS), reference });
+  printRow({ name: "log: readStream, 20 events", ours: await streamReadRate(log.client) });
   await fill(log.client, START_EVENTS);
   await log.stop();
   log = await startLog();
-  console.log(`start, over ${START_EVENTS} events  ${log.milliseconds} ms`);
+  printRow({ name: `log: start with ${START_EVENTS} more events`, p50: log.milliseconds });
 } finally {
   await log.stop();
   await rm(dir, { recursive: true });

@@ -3,7 +3,7 @@
  * the same log without processing the events. Then measures how long it takes until the row of an appended event is in
  * the read model.
  *
- *     node --import tsx test/bench/projection.ts [events]
+ *     npm run bench -- rebuild
  */
 import { createHash, randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
@@ -20,8 +20,9 @@ import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createTestDatabase, mochaGlobalTeardown, testServers } from "../support/stack.ts";
+import { printRow } from "./report.ts";
 
-const EVENTS = Number(process.argv[2] ?? 1_000_000);
+const EVENTS = 400_000;
 const LIVE_EVENTS = 2_000;
 const LIVE_RATE = 500;
 const never = new AbortController().signal;
@@ -36,20 +37,18 @@ await ensureReadModels(pool, readModels);
 const client = connectEventStore(eventstoreUrl, "bench");
 const log = createEventLog(client);
 try {
-  const stored = Math.ceil(EVENTS / 8) * 8;
-  const written = await measureRate("generate", () => generate(log, stored / 8));
-  const read = await measureRate("only read", () => readAll(stored));
+  await generate(log, EVENTS / 8);
+  const before = await measureRate(readAll);
   let peak = 0;
   const watch = setInterval(() => {
     peak = Math.max(peak, process.memoryUsage.rss());
   }, 50);
-  const rebuilt = await measureRate("rebuild", async () => {
-    await rebuild({ client, pool, models: readModels, logger, onProgress: () => undefined }, never);
-    return stored;
-  });
+  const ours = await measureRate(() =>
+    rebuild({ client, pool, models: readModels, logger, onProgress: () => undefined }, never),
+  );
   clearInterval(watch);
-  console.log(`rebuild / read: ${(rebuilt / read).toFixed(2)} (written at ${Math.round(written)} events/s)`);
-  console.log(`peak memory during the rebuild: ${Math.round(peak / 1_048_576)} MiB`);
+  const reference = (before + (await measureRate(readAll))) / 2;
+  printRow({ name: "rebuild", ours, reference, note: `peak memory ${Math.round(peak / 1_048_576)} MiB` });
   await measureLiveLag();
 } finally {
   await client.dispose();
@@ -57,24 +56,21 @@ try {
   await mochaGlobalTeardown();
 }
 
-/** Runs work that returns a number of events. @returns events per second */
-async function measureRate(what: string, run: () => Promise<number>): Promise<number> {
+/** Runs work that reads all events. @returns events per second */
+async function measureRate(run: () => Promise<unknown>): Promise<number> {
   const started = performance.now();
-  const events = await run();
-  const rate = events / ((performance.now() - started) / 1000);
-  console.log(`${what}: ${events} events, ${Math.round(rate)} per second`);
-  return rate;
+  await run();
+  return EVENTS / ((performance.now() - started) / 1_000);
 }
 
-async function readAll(stored: number): Promise<number> {
+async function readAll(): Promise<void> {
   let events = 0;
   const subscription = client.subscribeToAll({ filter: excludeSystemEvents() });
   for await (const _ of subscription) {
     events += 1;
-    if (events === stored) break;
+    if (events === EVENTS) break;
   }
   await subscription.unsubscribe();
-  return events;
 }
 
 /** Derives an id from a kind and a number, so that each run creates the same ids. */
@@ -158,7 +154,7 @@ function createFamilyEvents(number: number): [string, CatalogEvent[]][] {
   ];
 }
 
-async function generate(to: EventLog, families: number): Promise<number> {
+async function generate(to: EventLog, families: number): Promise<void> {
   let next = 0;
   const work = async () => {
     while (next < families) {
@@ -176,7 +172,6 @@ async function generate(to: EventLog, families: number): Promise<number> {
     }
   };
   await Promise.all(Array.from({ length: 64 }, work));
-  return families * 8;
 }
 
 /** Appends events at a steady rate, and measures the time until their rows are in the read model. */
@@ -194,8 +189,8 @@ async function measureLiveLag(): Promise<void> {
   await Promise.all(pending);
   await projectors.stop();
   lags.sort((a, b) => a - b);
-  const at = (share: number) => lags[Math.floor(lags.length * share)]?.toFixed(1);
-  console.log(`live, ${LIVE_RATE} events per second: append to row p50 ${at(0.5)} ms, p99 ${at(0.99)} ms`);
+  const at = (share: number) => lags[Math.floor(lags.length * share)] ?? Number.NaN;
+  printRow({ name: `append to row, ${LIVE_RATE} events/s`, p50: at(0.5), p99: at(0.99) });
 }
 
 /**

@@ -2,7 +2,7 @@
  * Measures portal reads per second, and compares them with a bare Koa server in the same run. That server verifies the
  * same session and sends a stored document of the same size.
  *
- *     node --import tsx test/bench/reads.ts [appointments in the clinic's history, default 50,000]
+ *     npm run bench -- reads
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -12,9 +12,11 @@ import { startIdentityProvider } from "../support/portal.ts";
 import { createReadModelDatabase } from "../support/read-models.ts";
 import { mochaGlobalTeardown, testServers } from "../support/stack.ts";
 import { fillClinic } from "./clinic-history.ts";
-import { type LoadResult, measureLoad } from "./load.ts";
+import { measureLoad } from "./load.ts";
+import { printLoad } from "./report.ts";
 
-const HISTORY = Number(process.argv[2] ?? 50_000);
+/** Number of appointments in the clinic's history. */
+const HISTORY = 50_000;
 
 const PATHS = [
   "/api/v1/clinic/context",
@@ -42,7 +44,6 @@ try {
   const reference = await startReference();
   const postgres = servers.components.postgres.pid;
   const pids = (pid: number) => ({ node: [pid], ...(postgres !== undefined && { postgres: [postgres] }) });
-  console.log("read | ours/s | reference/s | ratio | p50 | p99 | CPU µs node + postgres | reference's");
   for (const path of PATHS) {
     const document = await (await fetch(service.origin + path, { headers })).text();
     await store(path.split("?")[0] ?? "", document);
@@ -52,29 +53,13 @@ try {
     const before = await measure(reference);
     const ours = await measure(service);
     const after = await measure(reference);
-    print(path, ours, before, after);
+    printLoad(path, ours, before, after);
   }
 } finally {
   for (const child of children) child.kill();
   await provider.close();
   await database.close();
   await mochaGlobalTeardown();
-}
-
-function print(path: string, ours: LoadResult, before: LoadResult, after: LoadResult): void {
-  const reference = (before.perSecond + after.perSecond) / 2;
-  const cpu = ({ cpu: { node, postgres } }: LoadResult) => `${node?.toFixed(0)} + ${postgres?.toFixed(0)}`;
-  const columns = [
-    path,
-    ours.perSecond.toFixed(0),
-    reference.toFixed(0),
-    (ours.perSecond / reference).toFixed(2),
-    ours.p50.toFixed(1),
-    ours.p99.toFixed(1),
-    cpu(ours),
-    cpu(after),
-  ];
-  console.log(columns.join(" | "));
 }
 
 interface Server {

@@ -1,157 +1,110 @@
 /**
- * Writes of partners per second, on a complete stack: appointments with new keys and with a repeated key, refused
+ * Writes of partners per second, on a complete stack: appointments with new keys and with repeated keys, refused
  * requests, and token exchanges.
  *
- *     node --import tsx test/bench/writes.ts
+ *     npm run bench -- writes
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { jsonEvent } from "@eventstore/db-client";
+import { type EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
 import { generateKeyPair, SignJWT } from "jose";
 import Koa from "koa";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
-import { createApplication, createClinic, exchange, install } from "../support/partner.ts";
+import { createPartnerWorld, type PartnerWorld } from "../support/partner.ts";
 import { mochaGlobalTeardown, startTestStack } from "../support/stack.ts";
 import { type LoadRequest, type LoadResult, measureLoad, measureRate } from "./load.ts";
+import { printLoad } from "./report.ts";
 
 const CONNECTIONS = 64;
+const HIGHEST_RATE_LIMIT = 100_000;
+const REPEATED_KEYS = 200;
 
-const stack = await startTestStack({
-  serviceEnv: {
-    command: { TRUST_PROXY: "true" },
-  },
-});
+// With the addresses of a proxy, token exchanges come from more callers than one rate limit permits.
+const stack = await startTestStack({ serviceEnv: { command: { TRUST_PROXY: "true" } } });
 const client = connectEventStore(stack.servers.eventstoreUrl, "bench");
-const log = createEventLog(client);
+const url = stack.urls.command;
+const { command, eventstore, projection, postgres, nats } = stack.components;
+const pids = Object.fromEntries(
+  Object.entries({ command, eventstore, projection, postgres, nats }).map(([name, { pid }]) => [
+    name,
+    pid === undefined ? [] : [pid],
+  ]),
+);
 try {
-  const origin = stack.urls.command;
-  const { command, eventstore, projection, postgres, nats } = stack.components;
-  const pids = Object.fromEntries(
-    Object.entries({ command, eventstore, projection, postgres, nats }).map(([name, { pid }]) => [
-      name,
-      pid === undefined ? [] : [pid],
-    ]),
+  const log = createEventLog(client);
+  const world = await createPartnerWorld({ url, log }, "production", { rateLimitPerMinute: HIGHEST_RATE_LIMIT });
+  await compareWithAppends(client, "64 concurrent creates", CONNECTIONS, () => createRequest(world, randomUUID()));
+  await compareWithAppends(client, "single creates", 1, () => createRequest(world, randomUUID()));
+  const keys = Array.from({ length: REPEATED_KEYS }, () => randomUUID());
+  let sent = 0;
+  await compareWithAppends(client, "64 concurrent repeated creates", CONNECTIONS, () =>
+    createRequest(world, keys[sent++ % keys.length] as string),
   );
-  const clinic = await createClinic(log);
-  const application = await createApplication(log);
-  await install(log, application, clinic, { rateLimitPerMinute: 100_000 });
-  const { body } = await exchange(origin, application);
-  const headers = {
-    authorization: `Bearer ${body.access_token}`,
-    "x-service-clinic-id": clinic.clinicId,
-    "content-type": "application/json",
-  };
-  const { branchId, animalId } = clinic;
-  const scheduledAt = new Date(Date.now() + 3 * 86_400_000).toISOString();
-  const appointment = JSON.stringify({ branchId, animalId, scheduledAt, notes: "Vaccination" });
-  const create = (key: string): LoadRequest => ({
-    method: "POST",
-    path: "/production/v1/appointments",
-    headers: { ...headers, "idempotency-key": key },
-    body: appointment,
-  });
-  const load = (next: () => LoadRequest, status: number, connections = CONNECTIONS) =>
-    measureLoad({ origin, next, status, pids, connections });
-  const append = (concurrency: number) =>
-    measureRate({
-      work: () =>
-        client.appendToStream(
-          `bench-${randomUUID()}`,
-          jsonEvent({ type: "Benchmark", data: { text: appointment.repeat(2) } }),
-        ),
-      concurrency,
-      pids,
-    });
-  console.log("part | ours/s | reference/s | ratio | p50 | p99 | CPU µs");
-  const print = (part: string, ours: LoadResult, ...references: LoadResult[]) => {
-    const reference = references.reduce((sum, { perSecond }) => sum + perSecond, 0) / references.length;
-    const cpu = Object.entries(ours.cpu).map(([name, micros]) => `${name} ${micros.toFixed(0)}`);
-    console.log(
-      [
-        part,
-        ours.perSecond.toFixed(0),
-        reference.toFixed(0),
-        (ours.perSecond / reference).toFixed(3),
-        ours.p50.toFixed(1),
-        ours.p99.toFixed(1),
-        cpu.join(" "),
-      ].join(" | "),
-    );
-  };
-  const parts = process.argv.slice(2);
-  const wants = (part: string) => parts.length === 0 || parts.includes(part);
-  if (wants("creates")) {
-    const before = await append(CONNECTIONS);
-    print("append", before, before);
-    const creates = await load(() => create(randomUUID()), 201);
-    print("creates", creates, before, await append(CONNECTIONS));
-    const idle = await load(() => create(randomUUID()), 201, 1);
-    print("one create", idle, await append(1));
-  }
-  if (wants("repeats")) {
-    const keys = Array.from({ length: 200 }, () => randomUUID());
-    let n = 0;
-    const before = await append(CONNECTIONS);
-    print(
-      "repeats",
-      await load(() => create(keys[n++ % keys.length] as string), 201),
-      before,
-      await append(CONNECTIONS),
-    );
-  }
-  if (wants("refusals")) {
-    const limited = await createApplication(log);
-    await install(log, limited, clinic, { rateLimitPerMinute: 1 });
-    const token = (await exchange(origin, limited)).body.access_token;
-    const next = () => ({
-      ...create("12345678"),
-      headers: { ...headers, authorization: `Bearer ${token}`, "idempotency-key": "12345678" },
-    });
-    await fetch(`${origin}/production/v1/appointments`, next() as RequestInit);
-    const app = new Koa().use((ctx) => {
-      ctx.status = 429;
-      ctx.body = { ok: false, error: "rate_limit_exceeded", correlationId: "0" };
-    });
-    const server = createServer(app.callback()).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const reference = () =>
-      measureLoad({
-        origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-        next,
-        status: 429,
-        pids,
-        connections: CONNECTIONS,
-      });
-    print("refusals (reference in this process)", await load(next, 429), await reference());
-    server.close();
-  }
-  if (wants("tokens")) {
-    const { privateKey } = await generateKeyPair("EdDSA");
-    const sign = () =>
-      measureRate({
-        work: () => new SignJWT({ client_id: randomUUID() }).setProtectedHeader({ alg: "EdDSA" }).sign(privateKey),
-        concurrency: 8,
-        pids,
-      });
-    const { applicationId: client_id, clientSecret: client_secret, environment } = application;
-    const exchangeBody = JSON.stringify({ client_id, client_secret, environment, grant_type: "client_credentials" });
-    const next = () => {
-      const [a, b] = randomBytes(2);
-      return {
-        method: "POST" as const,
-        path: "/production/v1/oauth/token",
-        headers: { "content-type": "application/json", "x-forwarded-for": `10.1.${a}.${b}` },
-        body: exchangeBody,
-      };
-    };
-    print("tokens", await load(next, 200, 16), await sign());
-    print("one token", await load(next, 200, 1), await sign());
-  }
+  await measureRefusals(await createPartnerWorld({ url, log }, "production", { rateLimitPerMinute: 1 }));
+  await measureTokens(world);
 } finally {
   await client.dispose();
   await stack.stop();
   await mochaGlobalTeardown();
+}
+
+function createRequest({ branchId, animalId, headers }: PartnerWorld, key: string): LoadRequest {
+  const scheduledAt = "2099-05-04T10:00:00Z";
+  return {
+    method: "POST",
+    path: "/production/v1/appointments",
+    headers: { ...headers, "Content-Type": "application/json", "Idempotency-Key": key },
+    body: JSON.stringify({ branchId, animalId, scheduledAt, notes: "Vaccination" }),
+  };
+}
+
+/** Compares requests with appends of events of the same size by the same number of callers. */
+async function compareWithAppends(
+  client: EventStoreDBClient,
+  name: string,
+  connections: number,
+  next: () => LoadRequest,
+): Promise<void> {
+  const data = { text: "x".repeat(500) };
+  const append = () => client.appendToStream(`bench-${randomUUID()}`, jsonEvent({ type: "Benchmark", data }));
+  const measureAppends = () => measureRate({ work: append, concurrency: connections, pids });
+  const before = await measureAppends();
+  const ours = await measureLoad({ origin: url, next, status: 201, pids, connections });
+  printLoad(name, ours, before, await measureAppends());
+}
+
+/** Compares requests over the rate limit with a Koa application that always returns the same response. */
+async function measureRefusals(world: PartnerWorld): Promise<void> {
+  const next = () => createRequest(world, "12345678");
+  await fetch(`${url}${next().path}`, { ...next(), body: next().body ?? null });
+  const app = new Koa().use((ctx) => {
+    ctx.status = 429;
+    ctx.body = { ok: false, error: "rate_limit_exceeded", correlationId: world.clinicId };
+  });
+  const server = createServer(app.callback()).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const measure = (origin: string) => measureLoad({ origin, next, status: 429, pids, connections: CONNECTIONS });
+  const reference = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  printLoad("429 responses", await measure(url), await measure(reference));
+  server.close();
+}
+
+/** Compares token exchanges with signatures of tokens. */
+async function measureTokens({ applicationId, clientSecret, environment }: PartnerWorld): Promise<void> {
+  const { privateKey } = await generateKeyPair("EdDSA");
+  const sign = () => new SignJWT({ client_id: applicationId }).setProtectedHeader({ alg: "EdDSA" }).sign(privateKey);
+  const credentials = { client_id: applicationId, client_secret: clientSecret, environment };
+  const next = (): LoadRequest => ({
+    method: "POST",
+    path: `/${environment}/v1/oauth/token`,
+    headers: { "Content-Type": "application/json", "X-Forwarded-For": `10.1.${randomBytes(2).join(".")}` },
+    body: JSON.stringify({ ...credentials, grant_type: "client_credentials" }),
+  });
+  const measure = (connections: number): Promise<LoadResult> => measureLoad({ origin: url, next, pids, connections });
+  const signatures = await measureRate({ work: sign, concurrency: 8, pids });
+  printLoad("64 concurrent token exchanges", await measure(CONNECTIONS), signatures);
+  printLoad("single token exchanges", await measure(1), signatures);
 }

@@ -1,0 +1,44 @@
+/**
+ * Runs benchmarks, one after the other, and prints one table. Each part runs in its own process.
+ *
+ *     npm run bench                    all parts
+ *     npm run bench -- reads writes    some parts
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
+import { fileURLToPath } from "node:url";
+import { printHeader } from "./report.ts";
+
+/** File of each part. */
+const PARTS: Record<string, string> = {
+  reads: "reads.ts",
+  growth: "growth.ts",
+  writes: "writes.ts",
+  rebuild: "projection.ts",
+  webhooks: "webhooks.ts",
+  log: "log.ts",
+};
+
+const names = process.argv.slice(2);
+const unknown = names.filter((name) => !(name in PARTS));
+if (unknown.length > 0) {
+  console.error(`Unknown benchmark: ${unknown.join(", ")}. Choose from: ${Object.keys(PARTS).join(", ")}.`);
+  process.exit(2);
+}
+
+const memory = Math.round(totalmem() / 2 ** 30);
+const load = loadavg()[0]?.toFixed(1);
+console.log(
+  `${availableParallelism()} cores (${cpus()[0]?.model}), ${memory} GiB, Node ${process.version}, load ${load}`,
+);
+printHeader();
+for (const name of names.length > 0 ? names : Object.keys(PARTS)) {
+  const file = fileURLToPath(new URL(PARTS[name] as string, import.meta.url));
+  const child = spawn(process.execPath, ["--import=tsx", file], { stdio: ["ignore", "inherit", "inherit"] });
+  const [code] = await once(child, "exit");
+  if (code !== 0) {
+    console.error(`The benchmark ${name} failed.`);
+    process.exitCode = 1;
+  }
+}

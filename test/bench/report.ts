@@ -1,0 +1,66 @@
+import type { LoadResult } from "./load.ts";
+
+/** One row of the table. Cells without a value are empty. */
+export interface Row {
+  /** What was measured. */
+  name: string;
+  /** Items per second of the service. */
+  ours?: number;
+  /** Items per second of the reference, measured in the same run. */
+  reference?: number;
+  /** Latency of the service in milliseconds. */
+  p50?: number;
+  p99?: number;
+  /** Microseconds of CPU time per item, by process. */
+  cpu?: Record<string, number>;
+  /** Remark in the last column. */
+  note?: string;
+}
+
+const COLUMNS = [
+  ["measurement", 44],
+  ["ours/s", 8],
+  ["ref./s", 8],
+  ["ratio", 6],
+  ["p50 ms", 8],
+  ["p99 ms", 8],
+  ["CPU µs per item and process", 0],
+] as const;
+
+/** Prints the header of the table. */
+export function printHeader(): void {
+  printCells(COLUMNS.map(([title]) => title));
+}
+
+export function printRow({ name, ours, reference, p50, p99, cpu = {}, note }: Row): void {
+  const costs = Object.entries(cpu).map(([process, micros]) => `${process} ${micros.toFixed(0)}`);
+  if (note !== undefined) costs.push(note);
+  printCells([
+    name,
+    ours?.toFixed(0) ?? "",
+    reference?.toFixed(0) ?? "",
+    ours === undefined || reference === undefined ? "" : (ours / reference).toFixed(3),
+    p50?.toFixed(1) ?? "",
+    p99?.toFixed(1) ?? "",
+    costs.join(", "),
+  ]);
+}
+
+/**
+ * Prints a row for a load.
+ *
+ * @param references results of the reference. Usually one before and one after, because a machine's speed varies
+ */
+export function printLoad(name: string, ours: LoadResult, ...references: LoadResult[]): void {
+  const reference = references.reduce((sum, { perSecond }) => sum + perSecond, 0) / references.length;
+  const { perSecond, p50, p99, cpu } = ours;
+  printRow({ name, ours: perSecond, reference, p50, p99, cpu });
+}
+
+function printCells(cells: readonly string[]): void {
+  const padded = cells.map((cell, column) => {
+    const width = COLUMNS[column]?.[1] ?? 0;
+    return column === 0 ? cell.padEnd(width) : cell.padStart(column < COLUMNS.length - 1 ? width : 0);
+  });
+  console.log(padded.join("  ").trimEnd());
+}

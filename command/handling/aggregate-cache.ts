@@ -153,7 +153,7 @@ export class AggregateCache {
     const { signal } = this.#ending;
     while (!signal.aborted) {
       const startedAt = performance.now();
-      // If the log does not respond, requests read the log, and report the error.
+      // Without a response, requests do not use the cache. They try to read the log, and report the error.
       await reachEventStore(client, MAX_AGE_MS).then(
         () => (this.#respondedAt = startedAt),
         () => undefined,

@@ -110,7 +110,7 @@ export function handle<C extends Category, State>(
   });
 }
 
-/** Decides commands in order, each on the state after the previous command. */
+/** Decides commands in order. Each decision uses the state after the previous command. */
 function decideAll<C extends Category, State>(
   aggregate: Aggregate<C, State>,
   loaded: LoadedAggregate<State>,

@@ -37,14 +37,14 @@ const STATE_TEXTS = {
 };
 
 function formatStatus(status: Status, now: number): string[] {
-  const { differentLog, ownRelease, followers, webhooks, readModels, parked } = status;
+  const { differentLog, isOwnRelease, followers, webhooks, readModels, parked } = status;
   const tables = readModels.map(({ table, rows, exact }) => `${table} ${exact ? "" : "~"}${rows}`);
   return [
     ...(differentLog === null ? [] : [differentLog, ""]),
     ...followers.flatMap((follower) => [...formatFollower(follower, now), ""]),
     ...formatWebhooks(webhooks, now),
     "",
-    ...(ownRelease
+    ...(isOwnRelease
       ? ["rows in the read models, as of the position of the projectors:", ...formatColumns(tables, 4)]
       : ["The read models belong to another release. Run that release, or run `rebuild` with this release."]),
     "",

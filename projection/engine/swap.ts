@@ -93,21 +93,21 @@ async function trySwap(
   signal: AbortSignal,
 ): Promise<bigint | undefined> {
   await lockWriters(connection, READ_MODEL_SCHEMA);
-  const live = await readPosition(connection, READ_MODEL_SCHEMA);
-  if (!adopt && !(await waitUntilReached(getReadUpTo, live, signal))) {
+  const livePosition = await readPosition(connection, READ_MODEL_SCHEMA);
+  if (!adopt && !(await waitUntilReached(getReadUpTo, livePosition, signal))) {
     logger.warn("The new read models did not catch up in time. The swap is retried.");
     return undefined;
   }
   // The writer of the new schema holds this lock during each batch.
   await lockWriters(connection, NEXT_SCHEMA);
   if (!(await lockReaders(connection))) {
-    logger.warn("A long read of the live read models blocks the swap. The swap is retried.");
+    logger.warn("A long-running query on the live read models blocks the swap. The swap will be retried.");
     return undefined;
   }
   await connection.query(`ALTER SCHEMA ${READ_MODEL_SCHEMA} RENAME TO ${FORMER_SCHEMA}`);
   await connection.query(`ALTER SCHEMA ${NEXT_SCHEMA} RENAME TO ${READ_MODEL_SCHEMA}`);
   if (adopt) await adopt(connection);
-  else await raiseCheckpoint(connection, live);
+  else await raiseCheckpoint(connection, livePosition);
   return readPosition(connection, READ_MODEL_SCHEMA);
 }
 
@@ -116,9 +116,9 @@ async function trySwap(
  * releases also moved the checkpoint for events of other programs, so the former checkpoint may be past the last
  * catalog event.
  */
-async function raiseCheckpoint(connection: pg.ClientBase, live: bigint): Promise<void> {
+async function raiseCheckpoint(connection: pg.ClientBase, livePosition: bigint): Promise<void> {
   await connection.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = $1 WHERE name = $2 AND position < $1`, [
-    live,
+    livePosition,
     CHECKPOINT_NAME,
   ]);
 }

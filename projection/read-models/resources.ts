@@ -13,8 +13,8 @@ export const resources = defineReadModel({
     status: "text",
     metadata: "jsonb",
     /**
-     * Duration of the resource's longest allocation so far. A query for a time window also searches this long before
-     * the window, for allocations that reach into it.
+     * Duration of the resource's longest allocation so far. To find allocations that reach into a time window, a query
+     * starts its search this much earlier than the window.
      */
     longest_allocation_seconds: "integer",
   },

@@ -19,7 +19,7 @@ export interface Status {
   /** Error message if the database was built from another log. Otherwise null. */
   differentLog: string | null;
   /** True if this release built the read models. */
-  ownRelease: boolean;
+  isOwnRelease: boolean;
   followers: FollowerStatus[];
   webhooks: RoleProcesses & DeliveryCounts;
   /** Empty if another release built the read models. */
@@ -89,13 +89,13 @@ export async function findStatus(
     followers.push({ role, position, lag, ...findProcesses(role, statuses, now) });
   }
   const webhooks = { ...findProcesses("webhooks", statuses, now), ...(await countDeliveries(pool, now)) };
-  const ownRelease = checkpoint.fingerprint === computeFingerprint(models);
+  const isOwnRelease = checkpoint.fingerprint === computeFingerprint(models);
   const readModels: Status["readModels"] = [];
-  for (const { table } of ownRelease ? models : []) {
+  for (const { table } of isOwnRelease ? models : []) {
     readModels.push({ table, ...(await countRows(pool, table)) });
   }
   const parked = await listParkedStreams(client, pool, positions.projectors);
-  return { differentLog, ownRelease, followers, webhooks, readModels, parked };
+  return { differentLog, isOwnRelease, followers, webhooks, readModels, parked };
 }
 
 function findProcesses(role: LogRole | "webhooks", statuses: readonly ProcessStatus[], now: number): RoleProcesses {

@@ -113,13 +113,13 @@ function describeOperation({ operationId, summary, description, parameters }: Po
 
 /** Describes the requirements of the operation as a sentence. */
 function describeRequirements(operationId: PortalOperationId): string {
-  const { permission, entitlement, branch, operationalAccess } = requirements[operationId];
+  const { permission, entitlement, requiresBranch, requiresOperationalAccess } = requirements[operationId];
   const required = [
     "an active membership in a clinic",
-    ...(branch ? ["access to a branch"] : []),
+    ...(requiresBranch ? ["access to a branch"] : []),
     ...(permission ? [`the permission \`${permission}\``] : []),
     ...(entitlement ? [`the entitlement \`${entitlement}\``] : []),
-    ...(operationalAccess ? ["operational access"] : []),
+    ...(requiresOperationalAccess ? ["operational access"] : []),
   ];
   return `Requires ${new Intl.ListFormat("en").format(required)}.`;
 }

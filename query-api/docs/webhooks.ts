@@ -2,7 +2,7 @@ import { z } from "zod";
 import { environment } from "../../shared/domain/events/fields.ts";
 import { webhookEventType } from "../../shared/domain/events/partner.ts";
 import { partnerAppointment } from "../../shared/partner-api/appointment-record.ts";
-import type { AppointmentBody, TestBody } from "../../shared/partner-api/webhook-body.ts";
+import type { AppointmentBody, EndpointTestBody } from "../../shared/partner-api/webhook-body.ts";
 import { toContent } from "./json-schema.ts";
 import type { Operation, Parameter, PathItem } from "./openapi.ts";
 import { describeHeaderParameter } from "./parameters.ts";
@@ -29,7 +29,7 @@ export const webhookBodies = {
     type: z.literal("endpoint.test"),
     branchId: z.null(),
     data: z.strictObject({ test: z.literal(true) }),
-  }) satisfies z.ZodType<TestBody>,
+  }) satisfies z.ZodType<EndpointTestBody>,
 };
 
 const verificationText = `Verify the signature over the raw bytes of the body. The signature follows Standard Webhooks:

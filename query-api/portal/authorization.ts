@@ -3,26 +3,26 @@ import type { Permission } from "../../shared/domain/events/people.ts";
 /** Requirements of a portal operation, in addition to a session and an active membership. */
 export interface Requirement {
   /** If true, the membership must cover at least one branch of the clinic. */
-  branch: boolean;
+  requiresBranch: boolean;
   permission: Permission | null;
   /** Key of an entitlement that must be in effect. */
   entitlement: string | null;
   /** If true, the clinic must have operational access. */
-  operationalAccess: boolean;
+  requiresOperationalAccess: boolean;
 }
 
 const branchRequirement = {
-  branch: true,
+  requiresBranch: true,
   permission: null,
   entitlement: null,
-  operationalAccess: false,
+  requiresOperationalAccess: false,
 } as const;
-const operationalRequirement = { ...branchRequirement, operationalAccess: true } as const;
+const operationalRequirement = { ...branchRequirement, requiresOperationalAccess: true } as const;
 
 /** Requirements of all portal operations. */
 export const requirements = {
   getClinicContext: branchRequirement,
-  listAuthorizedClinics: { ...branchRequirement, branch: false },
+  listAuthorizedClinics: { ...branchRequirement, requiresBranch: false },
   listAuthorizedBranches: operationalRequirement,
   listServices: operationalRequirement,
   listStaff: { ...operationalRequirement, permission: "manage_staff" },
@@ -51,16 +51,16 @@ export const entitlementInEffectSql =
  * document and the operation's SQL both use this list.
  */
 export function listRefusalConditions(requirement: Requirement): [Refusal, string][] {
-  const { branch, permission, entitlement } = requirement;
+  const { requiresBranch, permission, entitlement } = requirement;
   const conditions: [Refusal, string][] = [["no_active_membership", "access.clinic_id IS NULL"]];
-  if (branch) conditions.push(["branch_not_in_scope", "access.branch_id IS NULL"]);
+  if (requiresBranch) conditions.push(["branch_not_in_scope", "access.branch_id IS NULL"]);
   if (permission) conditions.push(["permission_required", `NOT access.permissions ? '${permission}'`]);
   if (entitlement) {
     const activeEntitlement = `SELECT FROM read_model.entitlement e
       WHERE e.clinic_id = access.clinic_id AND e.key = '${entitlement}' AND ${entitlementInEffectSql}`;
     conditions.push(["entitlement_required", `NOT EXISTS (${activeEntitlement})`]);
   }
-  if (requirement.operationalAccess) {
+  if (requirement.requiresOperationalAccess) {
     conditions.push(["operational_access_denied", "access.not_operational_because IS NOT NULL"]);
   }
   return conditions;

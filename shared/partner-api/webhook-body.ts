@@ -25,14 +25,14 @@ export interface AppointmentBody extends Envelope {
 }
 
 /** Body of a test event, which describes no change at the clinic. */
-export interface TestBody extends Envelope {
+export interface EndpointTestBody extends Envelope {
   type: "endpoint.test";
   branchId: null;
   data: { test: true };
 }
 
 /** Body of a webhook delivery. */
-export type WebhookBody = AppointmentBody | TestBody;
+export type WebhookBody = AppointmentBody | EndpointTestBody;
 
 /**
  * Creates the public event for the last event of an appointment.
@@ -64,7 +64,7 @@ type TestedEvent = CatalogEvent & { type: "WebhookEndpointTested"; metadata: Eve
  *
  * @returns undefined if the event has no clinic or no environment
  */
-export function toTestBody({ data: { testId }, metadata }: TestedEvent): TestBody | undefined {
+export function toTestBody({ data: { testId }, metadata }: TestedEvent): EndpointTestBody | undefined {
   const { environment, clinicId, occurredAt } = metadata;
   if (!environment || !clinicId) return undefined;
   const envelope = { id: testId, apiVersion: "v1", createdAt: occurredAt, environment, clinicId } as const;

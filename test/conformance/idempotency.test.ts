@@ -65,7 +65,7 @@ describe("idempotent retries", function () {
     });
   }
 
-  it("a retry at an exact revision is refused if only the first events of the retry are stored", async () => {
+  it("a retry at an exact revision is refused if only some of its events, the first ones, are already stored", async () => {
     const stream = createStreamName();
     const one = createEvent(a);
     await client.appendToStream(stream, one, { expectedRevision: NO_STREAM });

@@ -116,7 +116,7 @@ export const peopleCommands: Command[] = [
     options: {
       id: option.newId("the new staff member's id"),
       clinic,
-      user: option.nullableText(staffFields.userId, "the portal user who is this staff member", "uuid"),
+      user: option.nullableText(staffFields.userId, "the staff member's portal user", "uuid"),
       fullName: option.nullableText(staffFields.fullName, "name"),
       email: option.nullableText(staffFields.email, "e-mail address", "address"),
       role: rightsOptions.role,

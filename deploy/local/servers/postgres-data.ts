@@ -54,14 +54,14 @@ export async function createDataFolder(home: PostgresHome, options: DataFolderOp
 export function removeStalePidFile(data: string, log: (line: string) => void): void {
   const file = path.join(data, "postmaster.pid");
   if (!fs.existsSync("/proc/self/cwd") || !fs.existsSync(file)) return;
-  const recorded = Number(fs.readFileSync(file, "utf8").split("\n")[0]);
-  if (readProcessIdentity(recorded) === undefined) return; // Postgres ignores the file if the process does not exist
+  const recordedPid = Number(fs.readFileSync(file, "utf8").split("\n")[0]);
+  if (readProcessIdentity(recordedPid) === undefined) return; // Postgres ignores the file if the process does not exist
   const owner = findProcessesIn(data)[0];
   if (owner !== undefined)
     throw new SetupError(
       `Postgres: process ${owner} already uses ${data}. Stop it (kill -INT ${owner}) and try again.`,
     );
-  log(`Postgres: removed a stale postmaster.pid. The process that now has pid ${recorded} is unrelated.`);
+  log(`Postgres: removed a stale postmaster.pid. The process that now has pid ${recordedPid} is unrelated.`);
   fs.rmSync(file, { force: true });
 }
 

@@ -51,6 +51,6 @@ async function findPostgresUser(): Promise<SystemUser | undefined> {
     const [uid, gid] = await Promise.all(["-u", "-g"].map((flag) => run("id", [flag, POSTGRES_USER_NAME])));
     return uid && gid ? { uid: Number(uid.stdout), gid: Number(gid.stdout) } : undefined;
   } catch {
-    return undefined; // id exits with 1 if the user does not exist
+    return undefined; // the command `id` exits with 1 if the user does not exist
   }
 }

@@ -174,7 +174,7 @@ describe("an event that the catalog cannot read", () => {
     await server.stop();
   });
 
-  it("the audit API lists an event that does not fit the schema with a problem, and refuses to return a state", async () => {
+  it("the audit API lists an event that does not fit the schema together with the problem, and refuses to return a state", async () => {
     const auditor = await world.registerAuditor(null);
     const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
     const stream = `portalUser-${randomUUID()}`;

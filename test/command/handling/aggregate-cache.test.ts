@@ -86,7 +86,7 @@ describe("the aggregate cache", () => {
     expect(await countReads(load)).to.equal(1);
   });
 
-  it("a decision that refuses because of an outdated aggregate is repeated with the aggregate from the log", async () => {
+  it("if a decision refuses because of an outdated aggregate, it is repeated with the aggregate from the log", async () => {
     const { clinicId } = await createClinic(log);
     await untilCached(clinicId);
     proxy.mute();

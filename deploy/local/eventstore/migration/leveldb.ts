@@ -88,13 +88,13 @@ export async function retireLevelDb(dir: string, isDatabase: boolean): Promise<v
 /** Moves the files of a migrated database to `leveldb/`. If the move is interrupted, the next start completes it. */
 export async function moveLevelDbFiles(dir: string): Promise<void> {
   if ((await findLevelDb(dir)) !== "retired") return;
-  const aside = join(dir, "leveldb");
+  const leveldbDir = join(dir, "leveldb");
   const names = await readdir(dir);
-  if (!existsSync(aside) || !names.some((name) => DATA_FILE.test(name))) return;
+  if (!existsSync(leveldbDir) || !names.some((name) => DATA_FILE.test(name))) return;
   for (const name of names.filter((name) => DATA_FILE.test(name) || OTHER_FILE.test(name))) {
-    await rename(join(dir, name), join(aside, name));
+    await rename(join(dir, name), join(leveldbDir, name));
   }
-  await syncDirectory(aside);
+  await syncDirectory(leveldbDir);
   await syncDirectory(dir);
 }
 

@@ -36,7 +36,7 @@ export function encodeStreamNotFound(stream: string): Uint8Array {
 }
 
 /** Re-encodes an event for clients that request structured ids, which are two 64-bit numbers instead of a text. */
-export function encodeWithStructuredId(wire: Uint8Array): Uint8Array {
+export function reencodeWithStructuredId(wire: Uint8Array): Uint8Array {
   const message = streams.ReadResp.deserializeBinary(wire);
   const id = message.getEvent()?.getEvent()?.getId();
   if (id !== undefined) setStructuredId(id);

@@ -5,7 +5,7 @@ import { readAllEvents, readStreamEvents } from "../storage/log-reader.ts";
 import type { Store } from "../store/store.ts";
 import { createStreamDeletedError } from "./errors.ts";
 import type { FlowControlledWriter } from "./flow-controlled-writer.ts";
-import { encodeStreamNotFound, encodeWithStructuredId } from "./messages.ts";
+import { encodeStreamNotFound, reencodeWithStructuredId } from "./messages.ts";
 import type { ReadRequest } from "./read-request.ts";
 
 /** A call of Streams.Read: the log, the client that receives the messages, and the client's request. */
@@ -40,16 +40,16 @@ async function sendStreamEvents(read: ReadContext, stream: string, count: number
   if (request.backwards) {
     const first = Math.min(from, lastRevision);
     const last = Math.max(oldest, first - count + 1);
-    if (first >= last) await sendRevisions(read, stream, first, last);
+    if (first >= last) await sendRevisionRange(read, stream, first, last);
   } else {
     const first = Math.max(from, oldest);
     const last = Math.min(lastRevision, first + count - 1);
-    if (first <= last) await sendRevisions(read, stream, first, last);
+    if (first <= last) await sendRevisionRange(read, stream, first, last);
   }
 }
 
 /** Sends the events of a stream from the first to the last revision, both included. */
-export async function sendRevisions(read: ReadContext, stream: string, first: number, last: number): Promise<void> {
+export async function sendRevisionRange(read: ReadContext, stream: string, first: number, last: number): Promise<void> {
   const { store, writer } = read;
   for await (const page of readStreamEvents(store.log, stream, first, last)) {
     for (const event of page) if (sendEvent(read, event)) await writer.waitForDrain();
@@ -83,5 +83,5 @@ export function resolveStart(from: ReadRequest["from"], start: number, end: numb
 /** Sends an event. Returns true if the caller must await `waitForDrain` before the next event. */
 export function sendEvent({ writer, request }: ReadContext, event: LogEvent): boolean {
   const wire = readWireBytes(event.record);
-  return writer.send(request.useStructuredIds ? encodeWithStructuredId(wire) : wire);
+  return writer.send(request.useStructuredIds ? reencodeWithStructuredId(wire) : wire);
 }

@@ -11,7 +11,7 @@ import { getFirstReadableRevision } from "../model/stream-state.ts";
 import { readAllEvents } from "../storage/log-reader.ts";
 import { createStreamDeletedError } from "./errors.ts";
 import { encodeCaughtUp, encodeCheckpoint, encodeConfirmation, encodeFellBehind } from "./messages.ts";
-import { type ReadContext, resolveStart, sendEvent, sendRevisions } from "./read.ts";
+import { type ReadContext, resolveStart, sendEvent, sendRevisionRange } from "./read.ts";
 
 /**
  * Runs a subscription until the client disconnects.
@@ -39,7 +39,7 @@ async function followStream(read: ReadContext, stream: string): Promise<void> {
     if (state.isTombstoned) throw createStreamDeletedError(stream);
     const last = state.lastRevision;
     next = Math.max(next, state.isSoftDeleted ? last + 1 : getFirstReadableRevision(stream, state));
-    if (next <= last) await sendRevisions(read, stream, next, last);
+    if (next <= last) await sendRevisionRange(read, stream, next, last);
     next = Math.max(next, last + 1);
     if (!live) writer.send(encodeCaughtUp());
     live = true;

@@ -11,7 +11,7 @@ import { readConfig, type Settings, settings } from "../../../../shared/runtime/
 /** Invalid values. Each pattern of the project refuses at least one of them. */
 const INVALID_VALUES = ["", "\u0001", "no such ~ form", "-".repeat(5_000), "ÄÖÜ"];
 
-/** Matches text that contains a regular expression. */
+/** Matches text that looks like a regular expression. */
 const REGULAR_EXPRESSION = /must match|\/\^|\$\/|\\[dwsxpu]|\[[^\]\s]*-[^\]\s]*\]|\{\d+,?\d*\}|\(\?[:=!<]/;
 
 type Schema = z.core.$ZodType;

@@ -4,6 +4,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { findNatsServer } from "../deploy/local/servers/nats.ts";
+import { linkAssets } from "../deploy/local/setup/build.mjs";
 import { withDeathSignal } from "../deploy/local/setup/death-signal.mjs";
 import { PROJECT } from "../deploy/local/setup/project.ts";
 import { runEntry } from "../deploy/local/setup/setup-error.ts";
@@ -38,7 +39,7 @@ await runEntry(async () => {
     await step(
       "types",
       () => [start(bin("tsc"), ["--outDir", build])],
-      () => linkAssets(build),
+      () => linkBuild(build),
     ),
     await step("lint", () => [start(bin("biome"), ["check", "."])]),
     await step(
@@ -52,12 +53,10 @@ await runEntry(async () => {
   process.exitCode = codes.find((code) => code !== 0) ?? 0;
 });
 
-/** Links the files that the compiled code needs and that the compiler does not write. */
-function linkAssets(build: string): void {
-  const assets = ["query-api/docs/assets", "command/audit/page/assets", "projection/migrations"];
-  const modules = ["pid-lock.mjs", "death-signal.mjs"].map((name) => `deploy/local/setup/${name}`);
-  for (const name of ["node_modules", "package.json", ...assets, ...modules])
-    fs.symlinkSync(path.join(PROJECT, name), path.join(build, name));
+/** Links everything that the compiled code needs outside the project's folder. */
+function linkBuild(build: string): void {
+  linkAssets(PROJECT, build);
+  for (const name of ["node_modules", "package.json"]) fs.symlinkSync(path.join(PROJECT, name), path.join(build, name));
 }
 
 /** Returns one mocha process with the given arguments. Without arguments, splits all tests among several processes. */

@@ -1,13 +1,15 @@
-// Runs a TypeScript program of the project: node deploy/local/bootstrap.mjs <entry> [arguments]
+// Runs a TypeScript program of the project: node deploy/local/bootstrap.mjs [--compiled] <entry> [arguments]
 //
 // Checks the version of Node, installs the packages if node_modules does not match package-lock.json, and runs the
-// program. Forwards signals to the program, and exits with its exit code. This file is plain JavaScript without
-// dependencies, because it runs before the packages are installed.
+// program. With --compiled, compiles the project if a source file has changed, and runs the compiled program, which
+// starts faster. Without it, runs the program from source. Forwards signals to the program, and exits with its exit
+// code. This file is plain JavaScript without dependencies, because it runs before the packages are installed.
 import { spawn } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { ensureBuilt } from "./setup/build.mjs";
 import { withDeathSignal } from "./setup/death-signal.mjs";
 import { ensureInstalled } from "./setup/install.mjs";
 
@@ -34,10 +36,9 @@ function exitWithError(message) {
  * Runs the program as a child process, which ends if this process ends. The child has its own session, so only this
  * process receives the terminal's signal after Ctrl-C.
  */
-function runProgram(entry, args) {
-  const nodeArgs = ["--import", "tsx", entry, ...args];
+function runProgram(nodeArgs, env) {
   const [command, commandArgs] = withDeathSignal("SIGTERM", process.execPath, nodeArgs);
-  const child = spawn(command, commandArgs, { cwd: PROJECT, stdio: "inherit", detached: true });
+  const child = spawn(command, commandArgs, { cwd: PROJECT, env, stdio: "inherit", detached: true });
   const lastSentAt = new Map();
   const forward = (signal) => {
     const now = Date.now();
@@ -47,7 +48,7 @@ function runProgram(entry, args) {
   };
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => forward(signal));
   if (process.env.npm_lifecycle_event) onNpmDeath(() => forward("SIGTERM"));
-  child.on("error", (error) => exitWithError(`Cannot run ${entry}: ${error.message}`));
+  child.on("error", (error) => exitWithError(`Cannot run ${command}: ${error.message}`));
   child.on("exit", (code, signal) => process.exit(signal ? 128 + os.constants.signals[signal] : code));
 }
 
@@ -84,12 +85,19 @@ function readProcessStatus(pid) {
   }
 }
 
-const [entry, ...args] = process.argv.slice(2);
-if (!entry) exitWithError("Usage: node deploy/local/bootstrap.mjs <entry.ts> [arguments]");
+const isCompiled = process.argv[2] === "--compiled";
+const [entry, ...args] = process.argv.slice(isCompiled ? 3 : 2);
+if (!entry) exitWithError("Usage: node deploy/local/bootstrap.mjs [--compiled] <entry.ts> [arguments]");
 requireNode();
 try {
   await ensureInstalled(PROJECT);
+  if (isCompiled) {
+    const build = await ensureBuilt(PROJECT);
+    const program = path.join(build, entry.replace(/\.ts$/, ".js"));
+    runProgram(["--enable-source-maps", program, ...args], { ...process.env, PROJECT_BUILD: build });
+  } else {
+    runProgram(["--import", "tsx", entry, ...args], process.env);
+  }
 } catch (error) {
   exitWithError(error.message);
 }
-runProgram(entry, args);

@@ -4,9 +4,8 @@
  * The npm scripts `clinic`, `audit` and `projection` use it to set environment variables from the stack file. The
  * programs read their settings only from the environment.
  */
-import path from "node:path";
 import { pathToFileURL } from "node:url";
-import { getLocalPaths, getLocalRoot, PROJECT } from "./setup/project.ts";
+import { getLocalPaths, getLocalRoot, resolveEntry } from "./setup/project.ts";
 import { runEntry, SetupError } from "./setup/setup-error.ts";
 import { buildCommandLineEnvironment } from "./stack/command-line-environment.ts";
 import { readStackFile, type StackFile } from "./stack/stack-file.ts";
@@ -17,7 +16,7 @@ await runEntry(async () => {
   const stack = readRunningStack(getLocalPaths(getLocalRoot(process.env)).stack);
   if (stack) Object.assign(process.env, buildCommandLineEnvironment(process.env, stack));
   else if (!process.env.EVENTSTORE_URL) process.on("exit", explainFailure);
-  const file = path.resolve(PROJECT, entry);
+  const file = resolveEntry(entry);
   process.argv = [program, file, ...args];
   await import(pathToFileURL(file).href);
 });

@@ -1,8 +1,11 @@
 import { createHash } from "node:crypto";
 import path from "node:path";
 
-/** The project's folder. */
-export const PROJECT = path.resolve(import.meta.dirname, "..", "..", "..");
+/** The folder of the running code: the project's folder, or a folder with the compiled project. */
+const CODE = path.resolve(import.meta.dirname, "..", "..", "..");
+
+/** The project's folder. The npm scripts compile the project into its folder `.build`. */
+export const PROJECT = path.basename(CODE) === ".build" ? path.dirname(CODE) : CODE;
 
 /**
  * Returns a folder in /var/lib for files that the unprivileged Postgres user cannot access in the given folder. The
@@ -44,15 +47,18 @@ export function getLocalRoot(env: NodeJS.ProcessEnv): string {
 
 /**
  * Returns the command line that runs a TypeScript entry of the project. If PROJECT_BUILD names a folder with the
- * compiled project, the command line runs the compiled entry. Tests use the compiled project, because running from
- * source takes a second longer.
+ * compiled project, the command line runs the compiled entry. `npm start` and `npm test` use the compiled project,
+ * because running from source takes a second longer.
  *
  * @param entry path relative to the project's folder
  */
 export function buildNodeCommand(entry: string, args: readonly string[] = []): { command: string; args: string[] } {
+  const options = process.env.PROJECT_BUILD ? ["--enable-source-maps"] : ["--import", "tsx"];
+  return { command: process.execPath, args: [...options, resolveEntry(entry), ...args] };
+}
+
+/** Returns the file of a TypeScript entry: the compiled file if PROJECT_BUILD is set, and otherwise the source file. */
+export function resolveEntry(entry: string): string {
   const build = process.env.PROJECT_BUILD;
-  const program = build
-    ? ["--enable-source-maps", path.join(build, entry.replace(/\.ts$/, ".js"))]
-    : ["--import", "tsx", path.join(PROJECT, entry)];
-  return { command: process.execPath, args: [...program, ...args] };
+  return build ? path.resolve(build, entry.replace(/\.ts$/, ".js")) : path.resolve(PROJECT, entry);
 }

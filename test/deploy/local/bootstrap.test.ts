@@ -25,7 +25,8 @@ function makeClone(entry: string) {
     fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
     fs.writeFileSync(path.join(folder, name), text);
   };
-  for (const name of ["bootstrap.mjs", "setup/install.mjs", "setup/pid-lock.mjs", "setup/death-signal.mjs"])
+  const modules = ["build.mjs", "death-signal.mjs", "install.mjs", "pid-lock.mjs"].map((name) => `setup/${name}`);
+  for (const name of ["bootstrap.mjs", ...modules])
     write(`deploy/local/${name}`, fs.readFileSync(path.join(PROJECT, "deploy/local", name), "utf8"));
   const lock = (version: string) =>
     write("package-lock.json", JSON.stringify({ packages: { "": {}, "node_modules/tsx": { version } } }));

@@ -1,0 +1,5 @@
+/** Compiles the project into the folder `.build` if a source file has changed, and returns the folder. */
+export function ensureBuilt(project: string): Promise<string>;
+
+/** Links the files that the compiled code needs and that the compiler does not write. */
+export function linkAssets(project: string, build: string): void;

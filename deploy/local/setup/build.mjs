@@ -1,0 +1,88 @@
+// Plain JavaScript without dependencies, because the bootstrap imports this file before the packages are installed.
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import fs from "node:fs";
+import path from "node:path";
+import { waitForLock } from "./pid-lock.mjs";
+
+/** Time limit in milliseconds for waiting while another process compiles the project. */
+const BUILD_TIMEOUT_MS = 2 * 60_000;
+
+const SOURCE_FOLDERS = ["command", "deploy", "projection", "query-api", "shared"];
+const ASSET_FOLDERS = ["command/audit/page/assets", "projection/migrations", "query-api/docs/assets"];
+
+/** Files other than the sources that determine the output. package-lock.json contains the version of the compiler. */
+const SETTINGS = ["package-lock.json", "tsconfig.json", "tsconfig.build.json", "tsconfig.local.json"];
+
+/**
+ * Compiles the project into the folder `.build` if a source file has changed since the last compilation. A lock prevents
+ * two compilations at the same time. The compilation does not check types. If it fails, the former output stays.
+ *
+ * Returns the folder.
+ *
+ * @throws {Error} the messages of the compiler
+ */
+export async function ensureBuilt(project) {
+  const build = path.join(project, ".build");
+  if (isCurrent(project, build)) return build;
+  const release = await waitForLock(path.join(project, ".local", "build.lock"), BUILD_TIMEOUT_MS, () => undefined);
+  try {
+    if (!isCurrent(project, build)) compile(project, build);
+  } finally {
+    release();
+  }
+  return build;
+}
+
+/** Links the files that the compiled code needs and that the compiler does not write. */
+export function linkAssets(project, build) {
+  const modules = listSources(project).filter((name) => name.endsWith(".mjs"));
+  for (const name of [...ASSET_FOLDERS, ...modules]) {
+    fs.mkdirSync(path.dirname(path.join(build, name)), { recursive: true });
+    fs.symlinkSync(path.join(project, name), path.join(build, name));
+  }
+}
+
+function isCurrent(project, build) {
+  const file = path.join(build, "hash");
+  return fs.existsSync(file) && fs.readFileSync(file, "utf8") === hashSources(project);
+}
+
+/**
+ * Hashes the sources and the path of the project, which is part of the links in the output. Hashes contents instead of
+ * times, because switching between branches can give a file an older time.
+ */
+function hashSources(project) {
+  const hash = createHash("sha256").update(`${project}\0`);
+  for (const name of [...SETTINGS, ...listSources(project)])
+    hash
+      .update(`${name}\0`)
+      .update(fs.readFileSync(path.join(project, name)))
+      .update("\0");
+  return hash.digest("hex");
+}
+
+function listSources(project) {
+  const list = (folder) => fs.readdirSync(path.join(project, folder), { recursive: true, encoding: "utf8" });
+  return SOURCE_FOLDERS.flatMap((folder) => list(folder).map((name) => path.join(folder, name)))
+    .filter((name) => /\.(ts|mjs)$/.test(name))
+    .sort();
+}
+
+/** Compiles into a new folder and then replaces the former output, so that programs never load incomplete output. */
+function compile(project, build) {
+  const [next, former] = [`${build}.new`, `${build}.old`];
+  const hash = hashSources(project); // before the compiler reads the sources, because they can change meanwhile
+  for (const folder of [next, former]) fs.rmSync(folder, { recursive: true, force: true });
+  const compiler = path.join(project, "node_modules", "typescript", "bin", "tsc");
+  const args = [compiler, "-p", "tsconfig.local.json", "--outDir", next, "--pretty", "false"];
+  const { status, error, stdout, stderr } = spawnSync(process.execPath, args, { cwd: project, encoding: "utf8" });
+  if (error) throw error;
+  if (status !== 0)
+    throw new Error(`The project does not compile. Correct the errors and try again:\n${stdout}${stderr}`.trimEnd());
+  linkAssets(project, next);
+  fs.writeFileSync(path.join(next, "hash"), hash);
+  if (fs.existsSync(build)) fs.renameSync(build, former);
+  fs.renameSync(next, build);
+  fs.rmSync(former, { recursive: true, force: true });
+}

@@ -8,6 +8,9 @@ import { waitForLock } from "./pid-lock.mjs";
 /** Time limit in milliseconds for waiting while another process compiles the project. */
 const BUILD_TIMEOUT_MS = 2 * 60_000;
 
+/** Maximum number of lines of the compiler's messages in an error. On a full disk, there are two lines per file. */
+const MAX_REPORTED_LINES = 10;
+
 const SOURCE_FOLDERS = ["command", "deploy", "projection", "query-api", "shared"];
 const ASSET_FOLDERS = ["command/audit/page/assets", "projection/migrations", "query-api/docs/assets"];
 
@@ -62,10 +65,11 @@ function hashSources(project) {
   return hash.digest("hex");
 }
 
+/** Lists the sources without hidden files, such as an editor's lock files. The compiler ignores them too. */
 function listSources(project) {
   const list = (folder) => fs.readdirSync(path.join(project, folder), { recursive: true, encoding: "utf8" });
   return SOURCE_FOLDERS.flatMap((folder) => list(folder).map((name) => path.join(folder, name)))
-    .filter((name) => /\.(ts|mjs)$/.test(name))
+    .filter((name) => /\.(ts|mjs)$/.test(name) && !path.basename(name).startsWith("."))
     .sort();
 }
 
@@ -74,15 +78,25 @@ function compile(project, build) {
   const [next, former] = [`${build}.new`, `${build}.old`];
   const hash = hashSources(project); // before the compiler reads the sources, because they can change meanwhile
   for (const folder of [next, former]) fs.rmSync(folder, { recursive: true, force: true });
-  const compiler = path.join(project, "node_modules", "typescript", "bin", "tsc");
-  const args = [compiler, "-p", "tsconfig.local.json", "--outDir", next, "--pretty", "false"];
-  const { status, error, stdout, stderr } = spawnSync(process.execPath, args, { cwd: project, encoding: "utf8" });
-  if (error) throw error;
-  if (status !== 0)
-    throw new Error(`The project does not compile. Correct the errors and try again:\n${stdout}${stderr}`.trimEnd());
-  linkAssets(project, next);
-  fs.writeFileSync(path.join(next, "hash"), hash);
+  try {
+    runCompiler(project, next);
+    linkAssets(project, next);
+    fs.writeFileSync(path.join(next, "hash"), hash);
+  } catch (error) {
+    fs.rmSync(next, { recursive: true, force: true }); // on a full disk, it would occupy the remaining space
+    throw error;
+  }
   if (fs.existsSync(build)) fs.renameSync(build, former);
   fs.renameSync(next, build);
   fs.rmSync(former, { recursive: true, force: true });
+}
+
+function runCompiler(project, output) {
+  const compiler = path.join(project, "node_modules", "typescript", "bin", "tsc");
+  const args = [compiler, "-p", "tsconfig.local.json", "--outDir", output, "--pretty", "false"];
+  const { status, error, stdout, stderr } = spawnSync(process.execPath, args, { cwd: project, encoding: "utf8" });
+  if (error) throw error;
+  if (status === 0) return;
+  const lines = `${stdout}${stderr}`.trim().split("\n").slice(0, MAX_REPORTED_LINES);
+  throw new Error(["The project cannot be compiled. Correct these errors and try again:", ...lines].join("\n"));
 }

@@ -67,7 +67,7 @@ describe("bootstrap --compiled", () => {
     write("console.log(1);\nconst = 2;");
     const { status, stdout, stderr } = run();
     expect([status, stdout]).to.eql([1, ""]);
-    expect(stderr).to.match(/^The project does not compile\. .*:\ncommand\/main\.ts\(2,7\): error TS\d+: /);
+    expect(stderr).to.match(/^The project cannot be compiled\. .*:\ncommand\/main\.ts\(2,7\): error TS\d+: /);
     write("console.log(3);");
     expect(run().stdout).to.equal("3\n");
   });

@@ -3,6 +3,9 @@ import fs from "node:fs";
 /** Maximum length of the text that waits to be written. Lines that exceed this limit are lost. Characters. */
 const MAX_WAITING_CHARACTERS = 1_048_576;
 
+/** Minimum interval between two writes. Lines of this time are written together. Milliseconds. */
+const WRITE_INTERVAL_MS = 10;
+
 /**
  * Delay before a failed write is repeated. The delay is shorter for a full pipe, because the pipe's reader frees space
  * continuously. Milliseconds.
@@ -28,7 +31,7 @@ export class LogOutput {
   /** Bytes that are being written, or that will be written again after a failure. */
   #unwrittenBytes: Buffer | undefined;
   #isWriting = false;
-  #retryTimer: NodeJS.Timeout | undefined;
+  #timer: NodeJS.Timeout | undefined;
   #lostLines = 0;
   #lostSince = new Date(0);
 
@@ -48,7 +51,7 @@ export class LogOutput {
       return;
     }
     this.#pendingText += line;
-    if (!this.#isWriting && !this.#retryTimer) this.#writeNext();
+    if (!this.#isWriting && !this.#timer) this.#writeNext();
   }
 
   /** Writes as much of the waiting text as possible, synchronously, before the process ends. */
@@ -82,16 +85,17 @@ export class LogOutput {
         return;
       }
       this.#unwrittenBytes = written < bytes.length ? bytes.subarray(written) : undefined;
-      this.#writeNext();
+      if (this.#unwrittenBytes) this.#writeNext();
+      else this.#writeLater(WRITE_INTERVAL_MS);
     });
   }
 
   #writeLater(delay: number): void {
-    const retry = () => {
-      this.#retryTimer = undefined;
+    const write = () => {
+      this.#timer = undefined;
       this.#writeNext();
     };
-    this.#retryTimer = setTimeout(retry, delay).unref();
+    this.#timer = setTimeout(write, delay).unref();
   }
 
   #reportLost(): void {

@@ -14,6 +14,8 @@ import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 
 const APPOINTMENTS_PER_DAY = 100;
 const COMING_DAYS = 35;
+/** Number of customers, each with one animal. The number is the same with any history, so only the history varies. */
+const CUSTOMERS = 5_000;
 const RESOURCES = 10;
 const HOLDS = 100;
 const TICKETS = 10;
@@ -34,8 +36,7 @@ export async function fillClinic(
 ): Promise<void> {
   const now = toInstant(Date.now());
   const today = Math.floor(Date.now() / DAY_MS) * DAY_MS;
-  const customerCount = Math.ceil(history / 10);
-  const customerOf = (n: number) => Math.abs(n) % customerCount;
+  const customerOf = (n: number) => Math.abs(n) % CUSTOMERS;
   const startOf = (n: number) => {
     const inDay = ((n % APPOINTMENTS_PER_DAY) + APPOINTMENTS_PER_DAY) % APPOINTMENTS_PER_DAY;
     return today + Math.floor(n / APPOINTMENTS_PER_DAY) * DAY_MS + (70 + inDay) * 360_000;
@@ -54,13 +55,13 @@ export async function fillClinic(
     ...{ resource_type: "room", name: `Room ${n}`, capacity: 1, timezone: "Europe/Istanbul" },
     ...{ status: "active", metadata: {}, longest_allocation_seconds: DURATION_MS / 1_000 },
   }));
-  await write(customers, 0, customerCount, (n) => ({
+  await write(customers, 0, CUSTOMERS, (n) => ({
     customer_id: idOf("customer", n),
     ...clinic,
     ...{ full_name: `Customer ${idOf("name", n)}`, phone: null, email: null, city: null },
     ...times,
   }));
-  await write(animals, 0, customerCount, (n) => ({
+  await write(animals, 0, CUSTOMERS, (n) => ({
     ...{ animal_id: idOf("animal", n), ...clinic, customer_id: idOf("customer", n) },
     ...{ name: `Animal ${n}`, species: "cat", breed: null, sex: null, birth_date: null },
     ...{ weight_kg: null, microchip: null, ...times },

@@ -16,6 +16,7 @@ const PARTS: Record<string, string> = {
   growth: "growth.ts",
   writes: "writes.ts",
   rebuild: "projection.ts",
+  memory: "memory.ts",
   webhooks: "webhooks.ts",
   log: "log.ts",
 };

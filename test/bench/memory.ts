@@ -1,0 +1,104 @@
+/**
+ * Memory of each process of a complete stack: after the start, under load, with many connections, and afterwards.
+ * Also measures how soon the latency of reads recovers from 500 busy connections.
+ *
+ *     npm run bench -- memory
+ */
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { createWorld } from "../e2e/world.ts";
+import { mochaGlobalTeardown, startTestStack } from "../support/stack.ts";
+import { printRow } from "./report.ts";
+
+const LOAD = { seconds: 60, readers: 16, writers: 16 };
+const CONNECTIONS = { idle: 2_000, busy: 500, seconds: 10 };
+/** Time between the end of the busy connections and the measurement of the latency. Milliseconds. */
+const RECOVERY_MS = 2_000;
+const REST_MS = 15_000;
+const SAMPLES = 200;
+
+const stack = await startTestStack();
+try {
+  const world = await createWorld(stack);
+  const list = () => world.portal("/appointments?limit=50");
+  const create = () => world.createAppointment(randomUUID());
+  printMemory("memory after the start", "VmRSS");
+  const before = await measureLatencies(list);
+  printRow({ name: "reads, one connection", ...before });
+
+  await Promise.all([run(LOAD.seconds, LOAD.readers, list), run(LOAD.seconds, LOAD.writers, create)]);
+  printMemory(`peak memory, ${LOAD.seconds} s of reads and creates`, "VmHWM");
+
+  const idle = await openConnections(CONNECTIONS.idle);
+  const statuses = await run(CONNECTIONS.seconds, CONNECTIONS.busy, list);
+  await sleep(RECOVERY_MS);
+  printRow({
+    name: `reads, ${RECOVERY_MS / 1_000} s after ${CONNECTIONS.busy} busy connections`,
+    ...(await measureLatencies(list)),
+  });
+  printMemory(`peak memory, ${CONNECTIONS.idle} idle and ${CONNECTIONS.busy} busy connections`, "VmHWM");
+  const counts = [...statuses].map(([status, count]) => `${count} × ${status}`);
+  printRow({ name: "responses on busy connections", note: counts.join(", ") });
+  for (const socket of idle) socket.destroy();
+  await sleep(REST_MS);
+  printMemory(`memory after ${REST_MS / 1_000} s without load`, "VmRSS");
+} finally {
+  await stack.stop();
+  await mochaGlobalTeardown();
+}
+
+/** Sends requests concurrently. Fails if a response is not JSON. @returns the number of responses by status */
+async function run(
+  seconds: number,
+  concurrency: number,
+  send: () => Promise<{ status: number }>,
+): Promise<Map<number, number>> {
+  const statuses = new Map<number, number>();
+  const end = performance.now() + seconds * 1_000;
+  const worker = async () => {
+    while (performance.now() < end) {
+      const { status } = await send();
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    }
+  };
+  await Promise.all(Array.from({ length: concurrency }, worker));
+  return statuses;
+}
+
+async function measureLatencies(send: () => Promise<unknown>): Promise<{ ours: number; p50: number; p99: number }> {
+  const latencies: number[] = [];
+  const started = performance.now();
+  for (let sample = 0; sample < SAMPLES; sample += 1) {
+    const sentAt = performance.now();
+    await send();
+    latencies.push(performance.now() - sentAt);
+  }
+  const ours = SAMPLES / ((performance.now() - started) / 1_000);
+  latencies.sort((a, b) => a - b);
+  const at = (share: number) => latencies[Math.floor(SAMPLES * share)] ?? Number.NaN;
+  return { ours, p50: at(0.5), p99: at(0.99) };
+}
+
+/** Opens connections to the gateway that send nothing. */
+async function openConnections(count: number): Promise<Socket[]> {
+  const { hostname, port } = new URL(stack.urls.gateway);
+  const sockets = Array.from({ length: count }, () => connect(Number(port), hostname));
+  await Promise.all(sockets.map((socket) => once(socket, "connect")));
+  // The gateway closes connections that send no request.
+  for (const socket of sockets) socket.on("error", () => undefined);
+  return sockets;
+}
+
+/** Prints the memory of each Node process and of nats-server. @param field resident memory now or its peak */
+function printMemory(name: string, field: "VmRSS" | "VmHWM"): void {
+  const { postgres: _, ...components } = stack.components;
+  const memory = Object.values(components).flatMap(({ name, pid }) => {
+    if (pid === undefined) return [];
+    const [, kilobytes] = new RegExp(`${field}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
+    return `${name} ${(Number(kilobytes) / 1_024).toFixed(0)} MiB`;
+  });
+  printRow({ name, note: memory.join(", ") });
+}

@@ -44,11 +44,11 @@ export interface CommandAppOptions {
   tokenIssuer: string;
   secretBox: SecretBox;
   /** If true, webhook endpoints may have loopback addresses. */
-  allowLoopback: boolean;
+  allowsLoopback: boolean;
   /** Brand part of header names, such as `SERVICE` in `X-SERVICE-Clinic-ID`. */
   brand: string;
   retiredPaths: readonly string[];
-  trustProxy: boolean;
+  isProxyTrusted: boolean;
   clock?: () => number;
   /** Time limit for the response to a request, in milliseconds; default: 25,000. */
   responseTimeoutMs?: number;
@@ -95,13 +95,13 @@ function createWriteRouter(options: CommandAppOptions) {
   const defineOperation =
     (
       operationId: Exclude<PartnerWriteId, "exchangeToken">,
-      { requireActive, checks = [] }: { requireActive: boolean; checks?: Koa.Middleware[] },
+      { requiresActiveClinic, checks = [] }: { requiresActiveClinic: boolean; checks?: Koa.Middleware[] },
       handler: Koa.Middleware,
     ) =>
     (environment: Environment): Koa.Middleware[] => [
       authorize(partnerOperations[operationId], environment),
       limitInstallation(limiter),
-      loadClinic(log, decide, requireActive),
+      loadClinic(log, decide, requiresActiveClinic),
       exposeLogPosition(brand, waitForReadModels),
       ...checks,
       mapDomainErrors(partnerWrites[operationId].refusals),
@@ -117,29 +117,37 @@ function createWriteRouter(options: CommandAppOptions) {
     ],
     createPartnerAppointment: defineOperation(
       "createPartnerAppointment",
-      { requireActive: true, checks: [parseJsonBody()] },
+      { requiresActiveClinic: true, checks: [parseJsonBody()] },
       createAppointment(options),
     ),
     resetSandbox: defineOperation(
       "resetSandbox",
-      { requireActive: false, checks: [limitResets(limiter)] },
+      { requiresActiveClinic: false, checks: [limitResets(limiter)] },
       resetOwnSandbox(options),
     ),
     createWebhookEndpoint: defineOperation(
       "createWebhookEndpoint",
-      { requireActive: true, checks: [parseJsonBody()] },
+      { requiresActiveClinic: true, checks: [parseJsonBody()] },
       createWebhookEndpoint(options),
     ),
     revokeWebhookEndpoint: defineOperation(
       "revokeWebhookEndpoint",
-      { requireActive: false },
+      { requiresActiveClinic: false },
       revokeWebhookEndpoint(options),
     ),
-    rotateWebhookSecret: defineOperation("rotateWebhookSecret", { requireActive: false }, rotateWebhookSecret(options)),
-    testWebhookEndpoint: defineOperation("testWebhookEndpoint", { requireActive: false }, testWebhookEndpoint(options)),
+    rotateWebhookSecret: defineOperation(
+      "rotateWebhookSecret",
+      { requiresActiveClinic: false },
+      rotateWebhookSecret(options),
+    ),
+    testWebhookEndpoint: defineOperation(
+      "testWebhookEndpoint",
+      { requiresActiveClinic: false },
+      testWebhookEndpoint(options),
+    ),
     replayWebhookDelivery: defineOperation(
       "replayWebhookDelivery",
-      { requireActive: true },
+      { requiresActiveClinic: true },
       replayWebhookDelivery(options),
     ),
   });

@@ -49,7 +49,7 @@ export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningServi
     url: config.DATABASE_URL,
     applicationName: "command",
     size: config.DATABASE_POOL_SIZE,
-    statementTimeout: STATEMENT_TIMEOUT_MS,
+    statementTimeoutMs: STATEMENT_TIMEOUT_MS,
     logger,
   });
   const limiter = createRateLimiter(pool, logger);
@@ -73,10 +73,10 @@ export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningServi
       tokenSigner,
       tokenIssuer: config.TOKEN_ISSUER,
       secretBox: createSecretBox(config.WEBHOOK_SECRET_KEYS),
-      allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+      allowsLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
       brand: config.HEADER_BRAND,
       retiredPaths: config.RETIRED_PATHS,
-      trustProxy: config.TRUST_PROXY,
+      isProxyTrusted: config.TRUST_PROXY,
     });
     const server = await listen(app.callback(), config.HOST, config.PORT);
     logger.info({ url: server.url }, "command service is listening");

@@ -21,8 +21,8 @@ export async function migrate(databaseUrl: string, logger: Logger): Promise<void
       singleTransaction: true,
       advisoryLockMode: "wait",
       logger: {
-        debug: quiet,
-        info: quiet,
+        debug: ignoreMessage,
+        info: ignoreMessage,
         warn: (text) => logger.warn(text),
         error: (text) => logger.error(text),
       },
@@ -31,5 +31,5 @@ export async function migrate(databaseUrl: string, logger: Logger): Promise<void
     await dbClient.end();
   }
 
-  function quiet(): void {}
+  function ignoreMessage(): void {}
 }

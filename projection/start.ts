@@ -63,12 +63,12 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const roles = startRoles(config, { client, pool }, metrics, logger);
   const reporter = startReporter({ client, pool, roles, metrics, logger });
   const readiness = createReadinessCheck(roles, reporter);
-  const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness });
+  const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, readiness });
   app.use(serveMetrics(metrics));
   const stopRoles = async () => {
-    const stopped = await settlesWithin(Promise.all(roles.map((role) => role.stop())), ROLE_STOP_TIMEOUT_MS);
+    const hasStopped = await settlesWithin(Promise.all(roles.map((role) => role.stop())), ROLE_STOP_TIMEOUT_MS);
     // Ending now is safe: checkpoints, leases and transactions let other processes continue the work.
-    if (!stopped)
+    if (!hasStopped)
       logger.warn("Some roles did not stop in time, because a server does not answer. The process ends without them.");
   };
   const closeAll = async () => {
@@ -109,7 +109,7 @@ function startRoles(config: ServiceConfig, servers: LogAndDatabase, metrics: Met
         retrySchedule: config.WEBHOOK_RETRY_SCHEDULE,
         connectTimeoutMs: config.WEBHOOK_CONNECT_TIMEOUT_MS,
         timeoutMs: config.WEBHOOK_TIMEOUT_MS,
-        allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+        allowsLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
         onAttempt: (outcome) => metrics.attempts.inc({ outcome }),
       }),
   };
@@ -122,10 +122,10 @@ async function connect(config: ServiceConfig, logger: Logger) {
     url: config.DATABASE_URL,
     applicationName: "projection",
     size: config.DATABASE_POOL_SIZE,
-    statementTimeout: STATEMENT_TIMEOUT_MS,
+    statementTimeoutMs: STATEMENT_TIMEOUT_MS,
     // Queues and rebuilds fill tables faster than Postgres updates their statistics, so the planner might choose slow
     // sequential scans.
-    preferIndexes: true,
+    shouldPreferIndexes: true,
     logger,
   });
   const client = connectEventStore(config.EVENTSTORE_URL, "projection");

@@ -12,7 +12,7 @@ import { createPortalRouter, type PortalDependencies } from "./portal/router.ts"
 export interface QueryApiOptions extends DocsOptions, PortalDependencies, PartnerDependencies {
   logger: Logger;
   retiredPaths: readonly string[];
-  trustProxy: boolean;
+  isProxyTrusted: boolean;
 }
 
 /**
@@ -20,9 +20,9 @@ export interface QueryApiOptions extends DocsOptions, PortalDependencies, Partne
  * read operations of the partner API.
  */
 export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
-  const { logger, read, retiredPaths, trustProxy } = options;
+  const { logger, read, retiredPaths, isProxyTrusted } = options;
   const readiness = createReadiness(read, logger);
-  const app = createApp({ logger, retiredPaths, trustProxy, readiness }) as Koa<QueryState>;
+  const app = createApp({ logger, retiredPaths, isProxyTrusted, readiness }) as Koa<QueryState>;
   app.use((ctx, next) => {
     ctx.state.deadline = performance.now() + READ_TIMEOUT_MS;
     return next();

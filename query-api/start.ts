@@ -56,19 +56,19 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const logger = createLogger("query-api", config.LOG_LEVEL);
   const verifySession = createSessionVerifier(config);
   const tokenKeys = createTokenKeys(new URL(config.TOKEN_JWKS_URL), logger);
-  const connect = (applicationName: string, size: number, statementTimeout = STATEMENT_TIMEOUT_MS) =>
+  const createNamedPool = (applicationName: string, size: number, statementTimeoutMs = STATEMENT_TIMEOUT_MS) =>
     createPool({
       url: config.DATABASE_URL,
       applicationName,
       size,
-      statementTimeout,
-      preferIndexes: true,
-      genericPlans: true,
+      statementTimeoutMs,
+      shouldPreferIndexes: true,
+      requiresGenericPlans: true,
       logger,
     });
-  const pool = connect("clinic-query-api", config.DATABASE_POOL_SIZE);
+  const pool = createNamedPool("clinic-query-api", config.DATABASE_POOL_SIZE);
   // The rate limiter has its own pool, so that it does not wait for slow reads.
-  const limiterPool = connect("clinic-query-api limits", LIMITER_POOL_SIZE, COUNT_TIMEOUT_MS);
+  const limiterPool = createNamedPool("clinic-query-api limits", LIMITER_POOL_SIZE, COUNT_TIMEOUT_MS);
   const limiter = createRateLimiter(limiterPool, logger);
   const app = createQueryApp({
     logger,
@@ -81,7 +81,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     origin: config.TOKEN_ISSUER,
     cookieName: config.PORTAL_COOKIE_NAME,
     retiredPaths: config.RETIRED_PATHS,
-    trustProxy: config.TRUST_PROXY,
+    isProxyTrusted: config.TRUST_PROXY,
   });
   const server = await listen(app.callback(), config.HOST, config.PORT);
   logger.info({ url: server.url }, "query-api is listening");

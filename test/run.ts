@@ -6,12 +6,12 @@ import path from "node:path";
 import { findNatsServer } from "../deploy/local/servers/nats.ts";
 import { linkAssets } from "../deploy/local/setup/build.mjs";
 import { withDeathSignal } from "../deploy/local/setup/death-signal.mjs";
-import { PROJECT } from "../deploy/local/setup/project.ts";
+import { PROJECT_FOLDER } from "../deploy/local/setup/project.ts";
 import { runEntry } from "../deploy/local/setup/setup-error.ts";
 import { findChromium } from "./support/chromium.ts";
 import { splitFiles } from "./support/split-files.ts";
 
-const bin = (name: string) => path.join(PROJECT, "node_modules", ".bin", name);
+const bin = (name: string) => path.join(PROJECT_FOLDER, "node_modules", ".bin", name);
 
 /**
  * Number of mocha processes. Exceeds the number of cores by one, because many tests wait for servers, but is at most 3.
@@ -55,8 +55,9 @@ await runEntry(async () => {
 
 /** Links everything that the compiled code needs outside the project's folder. */
 function linkBuild(build: string): void {
-  linkAssets(PROJECT, build);
-  for (const name of ["node_modules", "package.json"]) fs.symlinkSync(path.join(PROJECT, name), path.join(build, name));
+  linkAssets(PROJECT_FOLDER, build);
+  for (const name of ["node_modules", "package.json"])
+    fs.symlinkSync(path.join(PROJECT_FOLDER, name), path.join(build, name));
 }
 
 /** Returns one mocha process with the given arguments. Without arguments, splits all tests among several processes. */
@@ -67,8 +68,8 @@ function planRuns(args: string[], scratch: string): MochaRun[] {
     return [{ words: [...args, ...files], summary: file("summary", 0) }];
   }
   const files = fs
-    .readdirSync(path.join(PROJECT, "test"), { recursive: true, encoding: "utf8" })
-    .flatMap((name) => (name.endsWith(".test.ts") ? [path.join(PROJECT, "test", name)] : []));
+    .readdirSync(path.join(PROJECT_FOLDER, "test"), { recursive: true, encoding: "utf8" })
+    .flatMap((name) => (name.endsWith(".test.ts") ? [path.join(PROJECT_FOLDER, "test", name)] : []));
   return splitFiles(files, MOCHA_PROCESSES).map((words, index) => ({
     words,
     summary: file("summary", index),
@@ -85,7 +86,7 @@ function start(command: string, args: string[], env: NodeJS.ProcessEnv = {}, out
   const commandLine = withDeathSignal("SIGTERM", command, args);
   const into = output === undefined ? "inherit" : fs.openSync(output, "w");
   const child = spawn(...commandLine, {
-    cwd: PROJECT,
+    cwd: PROJECT_FOLDER,
     stdio: ["inherit", into, into],
     env: { ...process.env, ...env },
   });

@@ -25,7 +25,7 @@ export interface AuditAppOptions {
   pool: pg.Pool;
   signer: ExportSigner;
   readiness: Readiness;
-  trustProxy: boolean;
+  isProxyTrusted: boolean;
   clock?: () => number;
 }
 

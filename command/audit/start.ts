@@ -35,16 +35,16 @@ export async function startAudit(env: NodeJS.ProcessEnv): Promise<RunningService
     url: config.DATABASE_URL,
     applicationName: "audit",
     size: config.DATABASE_POOL_SIZE,
-    statementTimeout: STATEMENT_TIMEOUT_MS,
+    statementTimeoutMs: STATEMENT_TIMEOUT_MS,
     logger,
   });
   const closeConnections = () => Promise.all([pool.end(), client.dispose()]);
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
     const log = createEventLog(client);
-    const trustProxy = config.TRUST_PROXY;
+    const isProxyTrusted = config.TRUST_PROXY;
     const readiness = createEventStoreReadiness(client, logger);
-    const app = createAuditApp({ logger, log, client, pool, signer, readiness, trustProxy });
+    const app = createAuditApp({ logger, log, client, pool, signer, readiness, isProxyTrusted });
     const server = await listen(app.callback(), config.HOST, config.PORT);
     logger.info({ url: server.url, exportKey: signer.thumbprint }, "audit service is listening");
     return {

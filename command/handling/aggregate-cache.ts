@@ -76,9 +76,9 @@ export class AggregateCache {
   readonly decide: Decide = async (decide) => {
     let isCached = false;
     const load: LoadAggregate = (aggregate, id) => {
-      const known = this.#isCurrent() ? this.#find(aggregate, id) : undefined;
-      if (known) isCached = true;
-      return known ?? this.#read(aggregate, id);
+      const cachedAggregate = this.#isCurrent() ? this.#find(aggregate, id) : undefined;
+      if (cachedAggregate) isCached = true;
+      return cachedAggregate ?? this.#read(aggregate, id);
     };
     try {
       return await decide(load);

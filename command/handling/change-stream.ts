@@ -114,8 +114,8 @@ async function appendBatch<Change, Result>(
       attempt,
     );
     try {
-      const decided = decision.toOutcomes(await appendEvents(log, stream, decision));
-      const outcomes = new Map(pending.map((change, index) => [change, decided[index]]));
+      const decidedOutcomes = decision.toOutcomes(await appendEvents(log, stream, decision));
+      const outcomes = new Map(pending.map((change, index) => [change, decidedOutcomes[index]]));
       return changes.map((change) => outcomes.get(change) ?? { error: createTimeoutError() });
     } catch (error) {
       if (!(error instanceof WrongExpectedRevisionError)) throw error;

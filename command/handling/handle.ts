@@ -87,8 +87,8 @@ interface PendingCommand<C extends Category, State> {
  * @param decide pure; returns the events, none if the command changes nothing; throws {DomainError} if a rule refuses
  *   the command
  * @param options.onConflict `retry` (default, up to 10 seconds) or `throw`
- * @param options.expectNew if true, the stream is first assumed not to exist, which saves a read if the assumption is
- *   right
+ * @param options.isExpectedNew if true, the stream is first assumed not to exist, which saves a read if the assumption
+ *   is right
  * @throws {WrongExpectedRevisionError} if another writer appended first; nothing was appended
  */
 export function handle<C extends Category, State>(
@@ -97,11 +97,11 @@ export function handle<C extends Category, State>(
   id: string,
   decide: Decision<State, EventOf<C>>,
   context: CommandContext,
-  options: { onConflict?: "retry" | "throw"; expectNew?: boolean } = {},
+  options: { onConflict?: "retry" | "throw"; isExpectedNew?: boolean } = {},
 ): Promise<CommandResult<State>> {
   const change = options.onConflict === "throw" ? changeOnce : changeStream;
   return change(log, toStreamName(aggregate.category, id), { decide, context }, async (commands, attempt) => {
-    if (options.expectNew && attempt === 0) {
+    if (options.isExpectedNew && attempt === 0) {
       const decision = decideAll(aggregate, NEW_AGGREGATE, commands);
       // Only an append verifies the assumption. A refusal needs the state of the stream.
       if (decision.events.length > 0 && !decision.hasRefusals) return { ...decision, isAssumed: true };

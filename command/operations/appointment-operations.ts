@@ -47,9 +47,9 @@ export async function requestAppointment(
   const animal = await loadState(log, animalAggregate, input.animalId);
   const { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes } = input;
   // Do not reorder the members: the hash depends on their order.
-  const hashed = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes };
-  const requestHash = hash("sha256", JSON.stringify(hashed));
-  const request = { ...hashed, applicationId: null, requestHash, sandboxGeneration: 0 };
+  const hashedFields = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes };
+  const requestHash = hash("sha256", JSON.stringify(hashedFields));
+  const request = { ...hashedFields, applicationId: null, requestHash, sandboxGeneration: 0 };
   const facts = { clinic, animal, permittedBranchIds: null, now: context.now };
   const decide = restrictToOpenClinic(clinic, decideRequest(request, facts));
   return handle(log, appointmentAggregate, appointmentId, decide, clinicContext);

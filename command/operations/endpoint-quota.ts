@@ -39,10 +39,10 @@ export function reserveEndpoint(
   const stream = toStreamName(webhookEndpointPlacesCategory, id);
   return changeStream<Reservation, void>(log, stream, { endpointId, context }, async (reservations) => {
     const last = await log.readLast<WebhookEndpointPlacesEvent>(stream);
-    const recorded = last?.data.places ?? [];
-    const isExhausted = recorded.length + reservations.length > MAX_ENDPOINTS;
+    const recordedPlaces = last?.data.places ?? [];
+    const isExhausted = recordedPlaces.length + reservations.length > MAX_ENDPOINTS;
     const now = Math.max(...reservations.map(({ context }) => context.now));
-    const places = isExhausted ? await removeReleasedPlaces(log, recorded, now) : recorded;
+    const places = isExhausted ? await removeReleasedPlaces(log, recordedPlaces, now) : recordedPlaces;
     return decideReservations(id, { places, revision: last?.revision ?? EMPTY_STREAM }, reservations);
   });
 }
@@ -53,13 +53,13 @@ function decideReservations(
   { places, revision }: { places: EndpointReservation[]; revision: bigint },
   reservations: Reservation[],
 ): BatchDecision<void> {
-  const free = Math.max(0, MAX_ENDPOINTS - places.length);
-  const granted = reservations.slice(0, free);
-  const newPlaces = granted.map(({ endpointId, context: { now } }) => ({
+  const freePlaces = Math.max(0, MAX_ENDPOINTS - places.length);
+  const grantedReservations = reservations.slice(0, freePlaces);
+  const newPlaces = grantedReservations.map(({ endpointId, context: { now } }) => ({
     endpointId,
     takenAt: toInstant(now),
   }));
-  const events = granted.map(({ context }, index) => {
+  const events = grantedReservations.map(({ context }, index) => {
     const data = { installationId: id, places: [...places, ...newPlaces.slice(0, index + 1)] };
     return toNewEvent({ type: "WebhookEndpointPlaceTaken", data }, context);
   });
@@ -67,7 +67,7 @@ function decideReservations(
     revision,
     events,
     toOutcomes: () =>
-      reservations.map((_, index) => (index < free ? { result: undefined } : { error: createLimitError() })),
+      reservations.map((_, index) => (index < freePlaces ? { result: undefined } : { error: createLimitError() })),
   };
 }
 

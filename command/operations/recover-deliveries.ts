@@ -33,7 +33,7 @@ const MAX_CONCURRENT_REPLAYS = 8;
  * partner's replay request. If the recovery stops early, the requested replays are kept. A second recovery replays only
  * those deliveries that are still failed or skipped, or that failed in the meantime.
  *
- * @param input.dryRun counts the deliveries without replaying them
+ * @param input.isDryRun if true, counts the deliveries without replaying them
  * @param onProgress called after each delivery
  * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_disabled`, `webhook_endpoint_revoked`,
  *   `too_many_deliveries`
@@ -41,16 +41,16 @@ const MAX_CONCURRENT_REPLAYS = 8;
  */
 export async function recoverDeliveries(
   { log, client }: { client: EventStoreDBClient; log: EventLog },
-  input: ReplayableFilter & { dryRun: boolean },
+  input: ReplayableFilter & { isDryRun: boolean },
   context: CommandContext,
   onProgress: (progress: RecoveryProgress) => void,
 ): Promise<RecoveryProgress> {
   const { endpointId } = input;
   const { state } = await loadAggregate(log, endpointAggregate, endpointId);
-  const owner = input.dryRun ? requireExistingEndpoint(state) : requireActiveEndpoint(state);
+  const owner = input.isDryRun ? requireExistingEndpoint(state) : requireActiveEndpoint(state);
   const ids = await findReplayableDeliveries(client, input);
   const progress = { found: ids.length, requested: 0, left: 0 };
-  if (input.dryRun) return progress;
+  if (input.isDryRun) return progress;
   const remainingIds = ids.values();
   let fatalError: { error: unknown } | undefined;
   const replayRemaining = async () => {

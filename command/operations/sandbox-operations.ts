@@ -112,9 +112,10 @@ export async function resetSandbox(
   try {
     return await startGeneration(log, applicationId, previous, context);
   } catch (error) {
-    const concurrent = error instanceof WrongExpectedRevisionError ? await loadSandbox(log, applicationId) : undefined;
-    if (!concurrent) throw error;
-    return concurrent;
+    const concurrentReset =
+      error instanceof WrongExpectedRevisionError ? await loadSandbox(log, applicationId) : undefined;
+    if (!concurrentReset) throw error;
+    return concurrentReset;
   }
 }
 

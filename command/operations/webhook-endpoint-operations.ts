@@ -71,16 +71,16 @@ export async function registerEndpoint(
 /**
  * Issues a new signing secret for an endpoint.
  *
- * @param input.leaked if true, the previous secret becomes invalid immediately instead of after 24 hours
+ * @param input.isLeaked if true, the previous secret becomes invalid immediately instead of after 24 hours
  * @throws {DomainError} `concurrent_rotation` if the endpoint was changed concurrently; `webhook_endpoint_revoked`
  */
 export async function rotateSecret(
   { log, secretBox }: { log: EventLog; secretBox: SecretBox },
-  input: EndpointReference & { leaked?: boolean },
+  input: EndpointReference & { isLeaked?: boolean },
   context: CommandContext,
 ): Promise<EndpointWithSecret> {
   const { secret, ...encrypted } = await generateSecret(secretBox);
-  const previousExpiresAt = toInstant(context.now + (input.leaked ? 0 : SECRET_OVERLAP_MS));
+  const previousExpiresAt = toInstant(context.now + (input.isLeaked ? 0 : SECRET_OVERLAP_MS));
   const decide = decideRotateSecret({ ...encrypted, previousExpiresAt });
   try {
     const { state, statePosition } = await changeEndpoint(log, input, decide, context, "throw");

@@ -78,7 +78,7 @@ async function requestIdempotently(
     },
   );
   const context = toCommandContext(state);
-  return handle(log, appointmentAggregate, appointmentId, decide, context, { expectNew: true });
+  return handle(log, appointmentAggregate, appointmentId, decide, context, { isExpectedNew: true });
 }
 
 /** A valid request of a partner for an appointment. */

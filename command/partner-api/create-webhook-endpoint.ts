@@ -16,12 +16,12 @@ import { toCommandContext, toEndpointOwner, toEndpointRecord, type WriteState } 
 export function createWebhookEndpoint(dependencies: {
   log: EventLog;
   secretBox: SecretBox;
-  allowLoopback: boolean;
+  allowsLoopback: boolean;
 }): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const { url, events } = readBody(ctx.request.body);
     await requireApprovedOrigin(dependencies.log, url, ctx.state);
-    const destination = await requireSafeDestination(url, dependencies.allowLoopback);
+    const destination = await requireSafeDestination(url, dependencies.allowsLoopback);
     const input = { owner: toEndpointOwner(ctx.state), url: destination.url.href, events };
     const context = toCommandContext(ctx.state);
     const { endpoint, secret, statePosition } = await registerEndpoint(dependencies, input, context);
@@ -52,9 +52,9 @@ async function requireApprovedOrigin(log: EventLog, url: string, state: ClinicSt
 }
 
 /** @throws {ApiError} 400 `invalid_destination` or `unsafe_destination` */
-async function requireSafeDestination(url: string, allowLoopback: boolean): Promise<SafeDestination> {
+async function requireSafeDestination(url: string, allowsLoopback: boolean): Promise<SafeDestination> {
   try {
-    return await checkDestination(url, { allowLoopback });
+    return await checkDestination(url, { allowsLoopback });
   } catch (error) {
     if (!(error instanceof UnsafeDestinationError)) throw error;
     const code = error.code === "malformed_url" ? "invalid_destination" : "unsafe_destination";

@@ -13,7 +13,7 @@ export function createAccessFinder(load: LoadAggregate): FindAccess {
     ]);
     const { state } = application;
     return {
-      credentialLive: state?.environment === environment && isActiveCredential(state, credentialId),
+      isCredentialActive: state?.environment === environment && isActiveCredential(state, credentialId),
       applicationScopes: state?.scopes ?? [],
       installation: toInstallationRecord(installation?.state),
     };

@@ -28,15 +28,15 @@ export interface WriteState extends ClinicState, LogPositionState {
  * Loads the clinic of the request. Returns 403 `installation_denied` for a clinic of another environment, and 403
  * `clinic_not_operational` if the operation requires an active clinic and the clinic is not active.
  *
- * @param requireActive true for operations that add data. Operations that reduce or protect a partner's access, such as
- *   revoking an endpoint, do not require an active clinic
+ * @param requiresActiveClinic true for operations that add data. Operations that reduce or protect a partner's access,
+ *   such as revoking an endpoint, do not require an active clinic
  */
-export function loadClinic(log: EventLog, decide: Decide, requireActive: boolean): Koa.Middleware<WriteState> {
+export function loadClinic(log: EventLog, decide: Decide, requiresActiveClinic: boolean): Koa.Middleware<WriteState> {
   return async (ctx, next) => {
     const clinic = await decide(async (load) => {
       const { state } = await load(clinicAggregate, ctx.state.clinicId);
       if (state?.environment !== ctx.state.environment) throw new ApiError(403, "installation_denied");
-      if (requireActive && state.status !== "active") throw new ApiError(403, "clinic_not_operational");
+      if (requiresActiveClinic && state.status !== "active") throw new ApiError(403, "clinic_not_operational");
       return state;
     });
     const resolved = await resolveSandbox(log, clinic);

@@ -49,12 +49,12 @@ export async function createTokenSigner(
 }
 
 /** Time for which verifiers may cache the public keys. Seconds. */
-const JWKS_MAX_AGE_S = 300;
+const JWKS_MAX_AGE_SECONDS = 300;
 
 /** GET /.well-known/jwks.json: returns the public keys that verify access tokens. */
 export function publishKeys(jwks: JSONWebKeySet): Koa.Middleware<RequestState> {
   return (ctx) => {
-    ctx.set("Cache-Control", `public, max-age=${JWKS_MAX_AGE_S}`);
+    ctx.set("Cache-Control", `public, max-age=${JWKS_MAX_AGE_SECONDS}`);
     ctx.body = jwks;
   };
 }

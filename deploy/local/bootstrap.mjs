@@ -14,7 +14,7 @@ import { withDeathSignal } from "./setup/death-signal.mjs";
 import { ensureInstalled } from "./setup/install.mjs";
 
 const MIN_NODE_VERSION = [20, 19];
-const PROJECT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..", "..");
+const PROJECT_FOLDER = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..", "..");
 
 /** Milliseconds in which a second signal is ignored. After Ctrl-C, both the terminal and npm send a signal. */
 const REPEATED_SIGNAL_WINDOW_MS = 300;
@@ -38,7 +38,7 @@ function exitWithError(message) {
  */
 function runProgram(nodeArgs, env) {
   const [command, commandArgs] = withDeathSignal("SIGTERM", process.execPath, nodeArgs);
-  const child = spawn(command, commandArgs, { cwd: PROJECT, env, stdio: "inherit", detached: true });
+  const child = spawn(command, commandArgs, { cwd: PROJECT_FOLDER, env, stdio: "inherit", detached: true });
   const lastSentAt = new Map();
   const forward = (signal) => {
     const now = Date.now();
@@ -90,9 +90,9 @@ const [entry, ...args] = process.argv.slice(isCompiled ? 3 : 2);
 if (!entry) exitWithError("Usage: node deploy/local/bootstrap.mjs [--compiled] <entry.ts> [arguments]");
 requireNode();
 try {
-  await ensureInstalled(PROJECT);
+  await ensureInstalled(PROJECT_FOLDER);
   if (isCompiled) {
-    const build = await ensureBuilt(PROJECT);
+    const build = await ensureBuilt(PROJECT_FOLDER);
     const program = path.join(build, entry.replace(/\.ts$/, ".js"));
     runProgram(["--enable-source-maps", program, ...args], { ...process.env, PROJECT_BUILD: build });
   } else {

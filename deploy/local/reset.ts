@@ -3,7 +3,7 @@ import fs from "node:fs";
 import { removeLocalRoot } from "./setup/local-root.ts";
 import { findLockHolder, tryLock } from "./setup/pid-lock.mjs";
 import { openPidRegistry } from "./setup/pid-registry.ts";
-import { getLocalPaths, getLocalRoot, getRelocatedFolder, PROJECT } from "./setup/project.ts";
+import { getLocalPaths, getLocalRoot, getRelocatedFolder, PROJECT_FOLDER } from "./setup/project.ts";
 import { isDiskFullError, runEntry, SetupError } from "./setup/setup-error.ts";
 
 await runEntry(async () => {
@@ -16,7 +16,7 @@ await runEntry(async () => {
   if (holder) throw new SetupError(`The stack in ${root} is running as process ${holder.pid}. Stop it first.`);
   await openPidRegistry(paths.pids, (line) => console.log(line)).stopLeftovers();
   removeLocalRoot(root);
-  fs.rmSync(getRelocatedFolder(PROJECT), { recursive: true, force: true });
+  fs.rmSync(getRelocatedFolder(PROJECT_FOLDER), { recursive: true, force: true });
   console.log(`Deleted ${root}.`);
 });
 

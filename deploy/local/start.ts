@@ -5,7 +5,7 @@ import { LogOutput } from "../../shared/runtime/log-output.ts";
 import { seedDemoData } from "./demo-data/demo-data.ts";
 import { requireReachable, requireValidUrls } from "./servers/external-servers.ts";
 import { createProgress } from "./setup/progress.ts";
-import { getLocalRoot, PROJECT } from "./setup/project.ts";
+import { getLocalRoot, PROJECT_FOLDER } from "./setup/project.ts";
 import { createSavedFile } from "./setup/saved-file.ts";
 import { runEntry } from "./setup/setup-error.ts";
 import { getPortalIssuer, PORTAL_COOKIE_NAME } from "./stack/environment.ts";
@@ -42,8 +42,8 @@ await runEntry(async () => {
     env: process.env,
     external: process.env,
     progress,
-    syncNewData: true,
-    restart: true,
+    shouldSyncNewData: true,
+    shouldRestart: true,
     signal: shutdown.signal,
   }).catch((error: unknown) => {
     if (!shutdown.signal.aborted) throw error;
@@ -137,6 +137,6 @@ README.md has example requests for staff, partners and auditors.
 }
 
 function toRelativePath(file: string): string {
-  const inside = path.relative(PROJECT, file);
-  return inside.startsWith("..") ? file : inside;
+  const relativePath = path.relative(PROJECT_FOLDER, file);
+  return relativePath.startsWith("..") ? file : relativePath;
 }

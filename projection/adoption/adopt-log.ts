@@ -49,21 +49,21 @@ export interface AdoptionResult {
 export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): Promise<AdoptionResult | undefined> {
   const { client, pool, notifyFrom, now } = options;
   await requireDifferentLog(options);
-  const keepsRelayCheckpoint = await holdsRelayAnchor(options);
+  const shouldKeepRelayCheckpoint = await holdsRelayAnchor(options);
   const lostRows = await findLostRows(client, pool, signal);
   await deleteMessages(options, signal);
-  const requested = notifyFrom === undefined ? undefined : await findLastEventBefore(client, notifyFrom);
+  const requestedCheckpoint = notifyFrom === undefined ? undefined : await findLastEventBefore(client, notifyFrom);
   let result: AdoptionResult | undefined;
   const adopt = async (connection: pg.ClientBase) => {
     const readModels = await readCheckpoint(connection, READ_MODEL_SCHEMA);
-    const current = await readRelayCheckpoint(connection);
-    const relay = requested ?? (keepsRelayCheckpoint ? current : readModels);
+    const currentCheckpoint = await readRelayCheckpoint(connection);
+    const relay = requestedCheckpoint ?? (shouldKeepRelayCheckpoint ? currentCheckpoint : readModels);
     await setRelayCheckpoint(connection, relay);
     const counts = await closeLostRows(connection, lostRows, now);
     result = { position: readModels.position, relayPosition: relay.position, ...counts };
   };
-  const swappedAt = await rebuild({ ...options, adopt }, signal);
-  return swappedAt === undefined ? undefined : result;
+  const swapPosition = await rebuild({ ...options, adopt }, signal);
+  return swapPosition === undefined ? undefined : result;
 }
 
 /** @throws {CommandRefusedError} */

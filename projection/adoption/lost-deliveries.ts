@@ -102,9 +102,9 @@ async function findRowsWithoutEvent<Row extends RowOfEvent>(
   let last: Row | undefined;
   while (!signal.aborted) {
     const { rows }: { rows: Row[] } = await readPageAfter(last);
-    const unchecked = [...rows];
+    const uncheckedRows = [...rows];
     const checkRows = async () => {
-      for (let row = unchecked.pop(); row; row = unchecked.pop()) {
+      for (let row = uncheckedRows.pop(); row; row = uncheckedRows.pop()) {
         if (!(await isInLog(client, row))) lostKeys.push(row.key);
       }
     };
@@ -116,14 +116,14 @@ async function findRowsWithoutEvent<Row extends RowOfEvent>(
 }
 
 async function isInLog(client: EventStoreDBClient, { stream, revision, id }: RowOfEvent): Promise<boolean> {
-  let found = false;
+  let isFound = false;
   try {
     const options = { fromRevision: revision, maxCount: 1, deadline: READ_TIMEOUT_MS };
     for await (const { event } of client.readStream(stream, options)) {
-      found = event?.revision === revision && (id === null || event.id === id);
+      isFound = event?.revision === revision && (id === null || event.id === id);
     }
   } catch (error) {
     if (!(error instanceof StreamNotFoundError || error instanceof StreamDeletedError)) throw error;
   }
-  return found;
+  return isFound;
 }

@@ -19,12 +19,12 @@ export async function adoptCurrentLog(
 ): Promise<number> {
   const { client, terminal, signal } = context;
   const onProgress = createProgressReporter(terminal, await readLogEnd(client));
-  const adopted = await adoptLog({ ...context, natsUrl, models: readModels, onProgress, notifyFrom }, signal);
-  if (!adopted) {
+  const adoption = await adoptLog({ ...context, natsUrl, models: readModels, onProgress, notifyFrom }, signal);
+  if (!adoption) {
     terminal.out("Interrupted. Run the command again to continue.");
     return 1;
   }
-  const { position, relayPosition, cancelledDeliveries, deletedOutboxEntries } = adopted;
+  const { position, relayPosition, cancelledDeliveries, deletedOutboxEntries } = adoption;
   terminal.out(`Adopted. The read models were rebuilt from this log and are in use from position ${position}.`);
   terminal.out(`The relay continues after position ${relayPosition}. Webhooks for earlier events are not sent again.`);
   terminal.out(

@@ -22,20 +22,20 @@ export function createProgressReporter(
   end: bigint,
   clock = () => performance.now(),
 ): (progress: Pick<ProjectionProgress, "readUpTo" | "events" | "waitsFor">) => void {
-  const started = clock();
+  const startedAt = clock();
   let first: { share: number; events: number } | undefined;
-  let reportedAt = started;
+  let reportedAt = startedAt;
   return ({ readUpTo, events, waitsFor }) => {
     const share = computeShare(readUpTo, end);
     first ??= { share, events };
     const now = clock();
     if (now - reportedAt < REPORT_INTERVAL_MS) return;
     reportedAt = now;
-    const seconds = (now - started) / 1000;
+    const seconds = (now - startedAt) / 1000;
     const rate = Math.round((events - first.events) / seconds);
     const timeLeft = formatTimeLeft(share - first.share, 1 - share, seconds);
-    const wait = waitsFor === null ? "" : `, waiting for ${waitsFor}`;
-    terminal.progress(`${(share * 100).toFixed(1)} % of the log, ${rate} events/s${timeLeft}${wait}`);
+    const waitText = waitsFor === null ? "" : `, waiting for ${waitsFor}`;
+    terminal.progress(`${(share * 100).toFixed(1)} % of the log, ${rate} events/s${timeLeft}${waitText}`);
   };
 }
 

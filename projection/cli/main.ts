@@ -112,10 +112,10 @@ async function runCommand(work: (context: CommandContext) => Promise<number>): P
   try {
     process.exitCode = await withServers(work);
   } catch (error) {
-    const known = [ConfigError, StartError, ProjectionError, CommandRefusedError, DifferentLogError].some(
+    const isExpected = [ConfigError, StartError, ProjectionError, CommandRefusedError, DifferentLogError].some(
       (type) => error instanceof type,
     );
-    process.stderr.write(`\nprojection: ${known ? (error as Error).message : String(error)}\n`);
+    process.stderr.write(`\nprojection: ${isExpected ? (error as Error).message : String(error)}\n`);
     process.exitCode = error instanceof ProjectionError || error instanceof CommandRefusedError ? 1 : 2;
   }
 }
@@ -128,7 +128,7 @@ async function withServers(work: (context: CommandContext) => Promise<number>): 
     url: DATABASE_URL,
     applicationName: "projection-cli",
     size: 4,
-    statementTimeout: 60_000,
+    statementTimeoutMs: 60_000,
     logger,
   });
   const interruption = new AbortController();

@@ -14,19 +14,19 @@ export async function rebuildReadModels(
   { client, pool, logger, terminal, signal }: CommandContext,
   includedStream?: string,
 ): Promise<number> {
-  const started = performance.now();
-  const swappedAt = await rebuild(
+  const startedAt = performance.now();
+  const swapPosition = await rebuild(
     {
       ...{ client, pool, models: readModels, logger, includedStream },
       onProgress: createProgressReporter(terminal, await readLogEnd(client)),
     },
     signal,
   );
-  if (swappedAt === undefined) {
+  if (swapPosition === undefined) {
     terminal.out("Interrupted. The current read models stay in use. The next rebuild continues from here.");
     return 1;
   }
-  const seconds = ((performance.now() - started) / 1000).toFixed(1);
-  terminal.out(`Rebuilt in ${seconds} s. The new read models are in use from position ${swappedAt}.`);
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+  terminal.out(`Rebuilt in ${seconds} s. The new read models are in use from position ${swapPosition}.`);
   return 0;
 }

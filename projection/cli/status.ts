@@ -89,24 +89,24 @@ function formatWebhooks(webhooks: Status["webhooks"], now: number): string[] {
     const count = webhooks[state];
     return `${count >= MAX_COUNTED_DELIVERIES ? "at least " : ""}${count} ${state}`;
   });
-  const more = working > 1 ? `, ${working - 1} more running` : "";
+  const runningText = working > 1 ? `, ${working - 1} more running` : "";
   const isRunning = process && alive && process.state === "running";
-  const waits = process?.detail ? `: ${process.detail}` : "";
+  const detailText = process?.detail ? `: ${process.detail}` : "";
   return [
     "webhooks: sends deliveries to partners",
     `  deliveries   ${counts.join(", ")}`,
-    `  process      ${isRunning ? `${process.process} is running${waits}${more}` : formatProcess(webhooks, now)}`,
+    `  process      ${isRunning ? `${process.process} is running${detailText}${runningText}` : formatProcess(webhooks, now)}`,
     formatLastError(webhooks, now),
   ];
 }
 
 function formatProcess({ process, alive, standby }: RoleProcesses, now: number): string {
   if (!process) return "no process was ever started";
-  const others = standby > (process.state === "standby" ? 1 : 0) ? `, ${standby} more on standby` : "";
+  const standbyText = standby > (process.state === "standby" ? 1 : 0) ? `, ${standby} more on standby` : "";
   if (!alive)
     return `no process is running; ${process.process} was last seen ${formatDuration(now - process.at)} ago (${process.state})`;
   const reason = process.detail ?? (process.state === "failed" ? process.lastError?.message : null);
-  return `${process.process} ${STATE_TEXTS[process.state]}${reason ? `: ${reason}` : ""}${others}`;
+  return `${process.process} ${STATE_TEXTS[process.state]}${reason ? `: ${reason}` : ""}${standbyText}`;
 }
 
 function formatParkedStream(parked: ParkedStatus): string[] {

@@ -22,7 +22,7 @@ export async function verifyReadModels(context: CommandContext): Promise<number>
     terminal.out("Interrupted.");
     return 1;
   }
-  const without = skipped === 0 ? "" : `, not counting ${skipped} skipped streams`;
-  terminal.out(`${rows} rows compared at position ${position}${without}: ${differences} differ`);
+  const skippedText = skipped === 0 ? "" : `, not counting ${skipped} skipped streams`;
+  terminal.out(`${rows} rows compared at position ${position}${skippedText}: ${differences} differ`);
   return differences === 0 ? 0 : 1;
 }

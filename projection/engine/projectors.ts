@@ -27,11 +27,11 @@ export function startProjectors(options: ProjectorsOptions): Role {
   const log = createEventLog(options.client);
   const ended = new AbortController();
   const { signal } = ended;
-  let status: RoleStatus = { state: "starting", detail: null, leads: false };
+  let status: RoleStatus = { state: "starting", detail: null, isLeader: false };
   let eventsBefore = 0;
 
   const lead = async (term: AbortSignal) => {
-    status = { ...pickLastingFields(status), state: "starting", detail: null, leads: true };
+    status = { ...pickLastingFields(status), state: "starting", detail: null, isLeader: true };
     eventsBefore = status.events ?? 0;
     const onProgress = (progress: ProjectionProgress) => {
       status = toRunningStatus(status, progress, eventsBefore);
@@ -42,7 +42,7 @@ export function startProjectors(options: ProjectorsOptions): Role {
   };
   const onStandby = (detail: Detail) => {
     if (detail === OTHER_RELEASE && status.detail !== OTHER_RELEASE) logger.warn(STANDBY_MESSAGE);
-    status = { ...pickLastingFields(status), state: "standby", detail, leads: false };
+    status = { ...pickLastingFields(status), state: "standby", detail, isLeader: false };
   };
   const leadership: RecoveryOptions["leadership"] = {
     ...{ name: `projectors ${READ_MODEL_SCHEMA}`, onStandby },
@@ -104,7 +104,7 @@ function toRunningStatus(before: RoleStatus, progress: ProjectionProgress, event
   // After the first catch-up, a later wait does not change the state back to "starting".
   const state = before.state === "running" || hasCaughtUp ? "running" : "starting";
   return {
-    ...{ state, detail, leads: true, position, events: eventsBefore + events },
+    ...{ state, detail, isLeader: true, position, events: eventsBefore + events },
     lastError: waitsFor !== null && lastError ? toLastError(lastError) : before.lastError,
   };
 }

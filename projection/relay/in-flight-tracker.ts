@@ -57,8 +57,10 @@ export class InFlightTracker<Checkpoint> {
 
   /** Records that the dispatchers have acknowledged every message up to a sequence number. */
   acknowledge(sequence: number): void {
-    const open = this.#entries.findIndex((entry) => entry.sequence === undefined || entry.sequence > sequence);
-    const last = this.#entries.splice(0, open < 0 ? this.#entries.length : open).at(-1);
+    const firstOpenIndex = this.#entries.findIndex(
+      (entry) => entry.sequence === undefined || entry.sequence > sequence,
+    );
+    const last = this.#entries.splice(0, firstOpenIndex < 0 ? this.#entries.length : firstOpenIndex).at(-1);
     if (last) this.#checkpoint = last.checkpoint;
   }
 }

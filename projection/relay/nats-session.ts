@@ -37,20 +37,20 @@ export async function withNats(
     // A stack trace for each message costs more than sending the message.
     noAsyncTraces: true,
   });
-  const session = new AbortController();
+  const sessionController = new AbortController();
   let closeTimer: NodeJS.Timeout | undefined;
   const end = () => {
-    session.abort();
+    sessionController.abort();
     // If the work still waits for a server response, closing the connection ends the wait.
     closeTimer ??= setTimeout(() => void connection.close(), FINISH_TIMEOUT_MS);
   };
   const closed = connection.closed().then((error) => {
-    session.abort();
+    sessionController.abort();
     return error;
   });
   const removeListener = onAbort(options.signal, end);
   try {
-    await run(connection, session.signal);
+    await run(connection, sessionController.signal);
     if (connection.isClosed()) throw (await closed) || new Error("The connection to NATS was closed.");
   } finally {
     removeListener();

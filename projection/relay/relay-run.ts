@@ -19,7 +19,7 @@ import { RelayError, relayedCategories, toMessage } from "./to-message.ts";
 export interface RelayRunOptions extends LogAndDatabase {
   stream: EventStream;
   /** Called with the position of the checkpoint. */
-  onProgress(progress: { position: bigint; caughtUp: boolean }): void;
+  onProgress(progress: { position: bigint; isCaughtUp: boolean }): void;
   /** Called for each event that is read from the log. */
   onEventRead(): void;
 }
@@ -74,10 +74,10 @@ export async function runRelay(
   const inFlight = new InFlightTracker<Checkpoint>(checkpoint);
   const preparedEvents = new BoundedBuffer<PreparedEvent>(MAX_PREPARED_MESSAGES);
   const confirmations = new BoundedBuffer<Confirmation>(MAX_UNCONFIRMED_MESSAGES);
-  let caughtUp = false;
-  const report = () => options.onProgress({ position: inFlight.checkpoint.position, caughtUp });
+  let isCaughtUp = false;
+  const report = () => options.onProgress({ position: inFlight.checkpoint.position, isCaughtUp });
   const onCaughtUp = () => {
-    caughtUp = true;
+    isCaughtUp = true;
     report();
   };
   report();

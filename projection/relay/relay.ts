@@ -20,9 +20,9 @@ export interface RelayOptions extends RoleDeps {
  */
 export function startRelay(options: RelayOptions): Role {
   const logger = options.logger.child({ role: "relay" });
-  const ended = new AbortController();
-  let status: RoleStatus = { state: "starting", detail: null, leads: false };
-  const { signal } = ended;
+  const controller = new AbortController();
+  let status: RoleStatus = { state: "starting", detail: null, isLeader: false };
+  const { signal } = controller;
   let events = 0;
   const report = (next: RoleStatus) => {
     status = { ...next, events, lastError: next.lastError ?? status.lastError };
@@ -31,10 +31,10 @@ export function startRelay(options: RelayOptions): Role {
     events += 1;
   };
   const lead = (term: AbortSignal) => {
-    report({ state: "starting", detail: null, leads: true });
-    return relayUntilLost({ ...options, logger }, term, (next) => report({ ...next, leads: true }), onEventRead);
+    report({ state: "starting", detail: null, isLeader: true });
+    return relayUntilLost({ ...options, logger }, term, (next) => report({ ...next, isLeader: true }), onEventRead);
   };
-  const onStandby = (detail: Detail) => report({ state: "standby", detail, leads: false });
+  const onStandby = (detail: Detail) => report({ state: "standby", detail, isLeader: false });
   const onFailure = (error: unknown) => {
     const failedEvent = error instanceof RelayStoppedError ? error.failedEventPosition : undefined;
     report(toFailedStatus(status, error, failedEvent));
@@ -48,7 +48,7 @@ export function startRelay(options: RelayOptions): Role {
     name: "relay",
     getStatus: () => status,
     async stop() {
-      ended.abort();
+      controller.abort();
       await done;
     },
   };
@@ -66,13 +66,13 @@ async function relayUntilLost(
   const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
   let state: RoleStatus["state"] = "starting";
   let position: bigint | undefined;
-  const onProgress = (progress: { position: bigint; caughtUp: boolean }) => {
+  const onProgress = (progress: { position: bigint; isCaughtUp: boolean }) => {
     position = progress.position;
-    if (progress.caughtUp) {
+    if (progress.isCaughtUp) {
       state = "running";
       wait.reset();
     }
-    report({ state, detail: progress.caughtUp ? null : "catching up", position });
+    report({ state, detail: progress.isCaughtUp ? null : "catching up", position });
   };
   while (!signal.aborted) {
     try {

@@ -50,10 +50,10 @@ export async function withLeadership(
     const end = () => term.abort();
     connection.on("error", end).on("end", end);
     const removeListener = onAbort(signal, end);
-    let acquired = false;
+    let hasAcquired = false;
     try {
-      acquired = await acquireLock(connection, options, term);
-      if (acquired) {
+      hasAcquired = await acquireLock(connection, options, term);
+      if (hasAcquired) {
         wait.reset();
         logger.info({ name }, "This process leads.");
         await Promise.all([checkUntilLost(connection, options, term), lead(run, term)]);
@@ -62,7 +62,7 @@ export async function withLeadership(
       removeListener();
       await closeConnection(connection, logger);
     }
-    if (!acquired) await wait.pause(signal);
+    if (!hasAcquired) await wait.pause(signal);
   }
 }
 

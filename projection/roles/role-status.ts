@@ -13,7 +13,7 @@ export function toFailedStatus(before: RoleStatus, error: unknown, failedAt?: Lo
   const detail = error instanceof DifferentLogError ? DIFFERENT_LOG : null;
   return {
     ...pickLastingFields(before),
-    ...{ state: "failed", detail, leads: false, lastError: toLastError(error), failedAt },
+    ...{ state: "failed", detail, isLeader: false, lastError: toLastError(error), failedAt },
   };
 }
 

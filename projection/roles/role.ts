@@ -49,7 +49,7 @@ export interface RoleStatus {
    */
   detail: Detail | null;
   /** True if this process leads the role. Absent for a role without a leader. */
-  leads?: boolean;
+  isLeader?: boolean;
   /** Position in the event log. Absent for a role that does not read the log. */
   position?: bigint | undefined;
   /** Number of events that the role has read since the process started. */

@@ -8,37 +8,48 @@ export type Metrics = ReturnType<typeof createMetrics>;
 export function createMetrics() {
   const registry = new Registry();
   const registers = [registry];
-  const gauge = <Label extends string = never>(name: string, help: string, ...labelNames: Label[]) =>
+  const createGauge = <Label extends string = never>(name: string, help: string, ...labelNames: Label[]) =>
     new Gauge<Label>({ name, help, labelNames, registers });
-  const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+  const createCounter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
     new Counter<Label>({ name, help, labelNames, registers });
   return {
     registry,
-    position: gauge("projection_position", "Position of a role in the event log.", "role"),
-    lagEvents: gauge("projection_lag_events", "Unprocessed events of a role. Estimated above 1000.", "role"),
-    lagSeconds: gauge("projection_lag_seconds", "Age of the first unprocessed event, in seconds.", "role"),
-    leader: gauge("projection_leader", "1 if this process leads the role, otherwise 0.", "role"),
-    waits: gauge("projection_waits", "1 if the role waits for a server that is unavailable, otherwise 0.", "role"),
-    failed: gauge(
+    position: createGauge("projection_position", "Position of a role in the event log.", "role"),
+    lagEvents: createGauge("projection_lag_events", "Unprocessed events of a role. Estimated above 1000.", "role"),
+    lagSeconds: createGauge("projection_lag_seconds", "Age of the first unprocessed event, in seconds.", "role"),
+    leader: createGauge("projection_leader", "1 if this process leads the role, otherwise 0.", "role"),
+    waits: createGauge(
+      "projection_waits",
+      "1 if the role waits for a server that is unavailable, otherwise 0.",
+      "role",
+    ),
+    failed: createGauge(
       "projection_failed",
       "1 if the role stopped at an event that it cannot process, or because the event log is a different one, otherwise 0.",
       "role",
     ),
-    events: counter("projection_events_total", "Events processed by this process.", "role"),
+    events: createCounter("projection_events_total", "Events processed by this process.", "role"),
     batch: new Histogram({
       name: "projection_batch_duration_seconds",
       help: "Duration of one projector transaction, in seconds.",
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
       registers,
     }),
-    parkedStreams: gauge("projection_parked_streams", "Number of parked streams."),
-    parkedEvents: gauge("projection_parked_events", "Number of events of parked streams that the read models skipped."),
-    deliveries: gauge(
+    parkedStreams: createGauge("projection_parked_streams", "Number of parked streams."),
+    parkedEvents: createGauge(
+      "projection_parked_events",
+      "Number of events of parked streams that the read models skipped.",
+    ),
+    deliveries: createGauge(
       "webhook_deliveries",
       "Number of deliveries by state: pending, due (included in pending) and failed.",
       "state",
     ),
-    attempts: counter("webhook_attempts_total", "Webhook delivery attempts by this process, by outcome.", "outcome"),
+    attempts: createCounter(
+      "webhook_attempts_total",
+      "Webhook delivery attempts by this process, by outcome.",
+      "outcome",
+    ),
   };
 }
 

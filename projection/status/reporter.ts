@@ -42,10 +42,10 @@ const LAST_REPORT_TIMEOUT_MS = 1_000;
  */
 export function startReporter(options: ReporterOptions): Reporter {
   const { roles, metrics, logger, clock = Date.now } = options;
-  const ended = new AbortController();
-  const { signal } = ended;
+  const controller = new AbortController();
+  const { signal } = controller;
   const lags = new Map<string, Lag>();
-  const rateOf = createRateMeter(metrics);
+  const measureRate = createRateMeter(metrics);
   const logFailure = async (work: () => Promise<void>) => {
     try {
       await work();
@@ -53,12 +53,12 @@ export function startReporter(options: ReporterOptions): Reporter {
       logger.debug({ error }, "The status could not be reported.");
     }
   };
-  const report = async (stopped: boolean) => {
+  const report = async (isStopped: boolean) => {
     const now = clock();
     const statuses = roles.map(({ name, getStatus }) => {
       const roleStatus = getStatus();
       setRoleGauges(metrics, name, roleStatus);
-      return toProcessStatus(options, name, roleStatus, rateOf(name, roleStatus, now), stopped, now);
+      return toProcessStatus(options, name, roleStatus, measureRate(name, roleStatus, now), isStopped, now);
     });
     for (const status of statuses) await logFailure(() => writeProcessStatus(options.pool, status));
   };
@@ -72,7 +72,7 @@ export function startReporter(options: ReporterOptions): Reporter {
   return {
     getLag: (role) => lags.get(role),
     async stop() {
-      ended.abort();
+      controller.abort();
       const lastReport = done.then(() => report(true));
       await settlesWithin(lastReport, LAST_REPORT_TIMEOUT_MS);
     },
@@ -117,9 +117,9 @@ async function measureGauges(
   for (const [state, count] of Object.entries(deliveries)) metrics.deliveries.set({ state }, count);
 }
 
-function setRoleGauges(metrics: Metrics, role: string, { state, detail, leads, position }: RoleStatus): void {
+function setRoleGauges(metrics: Metrics, role: string, { state, detail, isLeader, position }: RoleStatus): void {
   if (position !== undefined) metrics.position.set({ role }, Number(position));
-  if (leads !== undefined) metrics.leader.set({ role }, leads ? 1 : 0);
+  if (isLeader !== undefined) metrics.leader.set({ role }, isLeader ? 1 : 0);
   metrics.waits.set({ role }, detail?.startsWith("waits") ? 1 : 0);
   metrics.failed.set({ role }, state === "failed" ? 1 : 0);
 }
@@ -129,15 +129,15 @@ function toProcessStatus(
   role: string,
   { state, detail, position, lastError, failedAt }: RoleStatus,
   eventsPerSecond: number | null,
-  stopped: boolean,
+  isStopped: boolean,
   at: number,
 ): ProcessStatus {
   return {
     role,
     process: name,
     // A failed role stays failed in the status, because stopping the process does not remove the cause.
-    state: stopped && state !== "failed" ? "stopped" : state,
-    detail: stopped && state !== "failed" ? null : detail,
+    state: isStopped && state !== "failed" ? "stopped" : state,
+    detail: isStopped && state !== "failed" ? null : detail,
     position: position ?? null,
     eventsPerSecond,
     lastError: lastError ?? null,

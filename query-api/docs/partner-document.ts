@@ -48,7 +48,7 @@ export function buildPartnerDocument(
   { operatorName, brand, origin }: PartnerDocumentOptions,
 ): OpenApiDocument {
   const paths: Record<string, PathItem> = {};
-  for (const [operationId, { method, path, sandbox }] of operations) {
+  for (const [operationId, { method, path, requiresSandbox }] of operations) {
     const read = reads.find((candidate) => candidate.operationId === operationId);
     const operation = read ? describeRead(read, brand) : describeWrite(operationId as PartnerWriteId, brand);
     const pathTemplate = path.replace(/:(\w+)/g, "{$1}");
@@ -56,7 +56,7 @@ export function buildPartnerDocument(
       ...paths[pathTemplate],
       [method.toLowerCase()]: {
         ...operation,
-        ...(sandbox && { servers: describeServers(origin, ["sandbox"]) }),
+        ...(requiresSandbox && { servers: describeServers(origin, ["sandbox"]) }),
       },
     };
   }

@@ -29,11 +29,11 @@ export function listWriteErrors(operation: PartnerOperation, write: PartnerWrite
 }
 
 /** Returns the error codes of the access check and the rate limit, with their HTTP status. */
-function listAccessErrors({ scope, clinic, sandbox }: PartnerOperation): PartnerRefusals {
+function listAccessErrors({ scope, requiresClinic, requiresSandbox }: PartnerOperation): PartnerRefusals {
   return {
     ...(scope && { missing_token: 401, invalid_token: 401, insufficient_scope: 403 }),
-    ...(clinic && { clinic_header_invalid: 403, installation_denied: 403, branch_denied: 403 }),
-    ...(sandbox && { sandbox_only: 403, installation_denied: 403 }),
+    ...(requiresClinic && { clinic_header_invalid: 403, installation_denied: 403, branch_denied: 403 }),
+    ...(requiresSandbox && { sandbox_only: 403, installation_denied: 403 }),
     rate_limit_exceeded: 429,
     rate_limit_unavailable: 503,
   };

@@ -73,13 +73,13 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
 }
 
 function describeOperation(operationId: PartnerOperationId, description: string) {
-  const { scope, summary, path, sandbox }: DeclaredOperation = partnerOperations[operationId];
+  const { scope, summary, path, requiresSandbox }: DeclaredOperation = partnerOperations[operationId];
   return {
     operationId,
     tags: [findSectionName(path)],
     summary,
     description: scope ? `${description}\n\nRequires the scope \`${scope}\`.` : description,
-    security: describeSecurity(scope, sandbox ? ["sandbox"] : environments.options),
+    security: describeSecurity(scope, requiresSandbox ? ["sandbox"] : environments.options),
   };
 }
 
@@ -110,12 +110,12 @@ const pathIds: Readonly<Record<string, string>> = {
 };
 
 /** Describes the ids in the operation's path, and the clinic and branch headers. */
-function describeAccessParameters({ path, clinic }: PartnerOperation, brand: string): Parameter[] {
+function describeAccessParameters({ path, requiresClinic }: PartnerOperation, brand: string): Parameter[] {
   const schema = { type: "string", format: "uuid" };
   const ids = [...path.matchAll(/:(\w+)/g)].map(([, name = ""]): Parameter => {
     return { name, in: "path", required: true, description: pathIds[name] ?? "Id of the object.", schema };
   });
-  if (!clinic) return ids;
+  if (!requiresClinic) return ids;
   const clinicText = "Id of the clinic. The clinic must have approved the application.";
   const branchText = "Id of a branch that the installation covers. Limits the request to this branch.";
   return [
@@ -136,9 +136,9 @@ function describePartnerErrors(
   { scope }: PartnerOperation,
 ): Record<string, Response> {
   return describeErrors(statuses, partnerErrors, (status) => {
-    const rate = status < 500 ? rateLimitRefs : describeOptionalRateLimitHeaders();
-    const challenge = status === 401 && scope ? toHeaderRefs("WWW-Authenticate") : {};
-    const wait = status === 429 || status === 503 ? toHeaderRefs("Retry-After") : {};
-    return { ...toHeaderRefs("X-Correlation-ID"), ...rate, ...challenge, ...wait };
+    const rateRefs = status < 500 ? rateLimitRefs : describeOptionalRateLimitHeaders();
+    const challengeRefs = status === 401 && scope ? toHeaderRefs("WWW-Authenticate") : {};
+    const retryAfterRefs = status === 429 || status === 503 ? toHeaderRefs("Retry-After") : {};
+    return { ...toHeaderRefs("X-Correlation-ID"), ...rateRefs, ...challengeRefs, ...retryAfterRefs };
   });
 }

@@ -47,7 +47,7 @@ export function createPositionWait(read: ReadRow, brand: string): PositionWait {
     return (await read<{ position: bigint }>(positionStatement, [], deadline)).position;
   });
   /** Application id of each waiting request. */
-  const waiting: string[] = [];
+  const waitingApplicationIds: string[] = [];
   const parsePosition = (ctx: Koa.ParameterizedContext): bigint | undefined => {
     const values = ctx.req.headersDistinct[header];
     if (values === undefined) return undefined;
@@ -63,14 +63,14 @@ export function createPositionWait(read: ReadRow, brand: string): PositionWait {
     async wait(ctx, applicationId) {
       const position = parsePosition(ctx);
       if (position === undefined) return;
-      const waitingOfApplication = waiting.filter((id) => id === applicationId);
-      if (waitingOfApplication.length >= MAX_WAITING_PER_APPLICATION || waiting.length >= MAX_WAITING)
+      const waitingOfApplication = waitingApplicationIds.filter((id) => id === applicationId);
+      if (waitingOfApplication.length >= MAX_WAITING_PER_APPLICATION || waitingApplicationIds.length >= MAX_WAITING)
         throw createBehindError();
-      waiting.push(applicationId);
+      waitingApplicationIds.push(applicationId);
       try {
         if (!(await watch(position, WAIT_TIMEOUT_MS))) throw createBehindError();
       } finally {
-        waiting.splice(waiting.indexOf(applicationId), 1);
+        waitingApplicationIds.splice(waitingApplicationIds.indexOf(applicationId), 1);
       }
     },
   };

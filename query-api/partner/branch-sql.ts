@@ -2,7 +2,7 @@
  * Returns an SQL condition that is true if the installation covers the branch and the branch header allows it.
  * $2: branches of the installation, null for all. $3: branch header, null if absent.
  */
-export function isBranchVisibleSql(branchId: string): string {
+export function buildIsBranchVisibleSql(branchId: string): string {
   return `(($2::uuid[] IS NULL OR ${branchId} = ANY ($2::uuid[])) AND ($3::uuid IS NULL OR ${branchId} = $3::uuid))`;
 }
 

@@ -19,7 +19,7 @@ export interface CursorPosition {
   id: string;
 }
 
-/** Matches the text of a position exactly as the SQL of `toCursorSql` writes it. */
+/** Matches the text of a position exactly as the SQL of `buildCursorSql` writes it. */
 const POSITION_PATTERN =
   /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/;
 
@@ -40,8 +40,8 @@ export function readCursor(given: string | string[] | undefined): CursorPosition
 }
 
 /**
- * Decodes a cursor. Returns undefined for text that the SQL of `toCursorSql` cannot produce, so that each position has
- * only one cursor.
+ * Decodes a cursor. Returns undefined for text that the SQL of `buildCursorSql` cannot produce, so that each position
+ * has only one cursor.
  */
 function decodeCursor(text: string): CursorPosition | undefined {
   const bytes = Buffer.from(text, "base64url");
@@ -54,7 +54,7 @@ function decodeCursor(text: string): CursorPosition | undefined {
 /**
  * Returns SQL for the cursor of a row. The SQL removes the line breaks and the padding that Postgres adds to base64.
  */
-export function toCursorSql(time: string, id: string): string {
+export function buildCursorSql(time: string, id: string): string {
   const text = `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || ' ' || ${id}::text`;
   return `translate(encode(convert_to(${text}, 'UTF8'), 'base64'), E'+/=\\n', '-_')`;
 }

@@ -5,7 +5,7 @@ import type { AccessRecord, FindAccess } from "../../shared/partner-api/access.t
 import type { ReadRow } from "../http/read.ts";
 
 /** Rate limit of an installation without an agreed rate limit, in requests per minute. */
-const DEFAULT_RATE_LIMIT = 120;
+const DEFAULT_RATE_LIMIT_PER_MINUTE = 120;
 
 /**
  * Looks up the access data. The installation is null unless it is approved and its clinic belongs to the application's
@@ -14,10 +14,10 @@ const DEFAULT_RATE_LIMIT = 120;
 const statement = {
   name: "partner access",
   text: `SELECT
-    coalesce(NOT a.revoked AND a.credential_ids ? $2, false) AS "credentialLive",
+    coalesce(NOT a.revoked AND a.credential_ids ? $2, false) AS "isCredentialActive",
     coalesce(a.scopes, '[]') AS "applicationScopes",
     CASE WHEN c.clinic_id IS NOT NULL THEN json_build_object('scopes', i.scopes, 'branchIds', i.branch_ids,
-      'rateLimitPerMinute', coalesce(i.rate_limit_per_minute, ${DEFAULT_RATE_LIMIT})) END AS installation
+      'rateLimitPerMinute', coalesce(i.rate_limit_per_minute, ${DEFAULT_RATE_LIMIT_PER_MINUTE})) END AS installation
   FROM (VALUES (1)) request
   LEFT JOIN read_model.partner_application a ON a.application_id = $1::uuid AND a.environment = $3
   LEFT JOIN read_model.installation i
@@ -26,7 +26,7 @@ const statement = {
 };
 
 const accessRecord = z.object({
-  credentialLive: z.boolean(),
+  isCredentialActive: z.boolean(),
   applicationScopes: z.array(scope),
   installation: z
     .object({

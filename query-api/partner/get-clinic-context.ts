@@ -2,7 +2,7 @@ import { z } from "zod";
 import { scope } from "../../shared/domain/events/partner.ts";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { clinicFields, uuid } from "../http/fields.ts";
-import { branchRefusalSql, isBranchVisibleSql } from "./branch-sql.ts";
+import { branchRefusalSql, buildIsBranchVisibleSql } from "./branch-sql.ts";
 import { definePartnerRead } from "./read.ts";
 
 export const getClinicContext = definePartnerRead({
@@ -22,7 +22,7 @@ export const getClinicContext = definePartnerRead({
       'branches', coalesce((
         SELECT json_agg(json_build_object('id', b.branch_id, 'name', b.name, 'city', b.city,
           'isMain', b.is_main) ORDER BY ${buildNameSortSql("b.name")}, b.branch_id)
-        FROM read_model.branch b WHERE b.clinic_id = c.clinic_id AND ${isBranchVisibleSql("b.branch_id")}), '[]'),
+        FROM read_model.branch b WHERE b.clinic_id = c.clinic_id AND ${buildIsBranchVisibleSql("b.branch_id")}), '[]'),
       'installation', json_build_object('scopes', $4::jsonb, 'branchIds', $2::uuid[]))::text AS body
     FROM read_model.clinic c WHERE c.clinic_id = $1::uuid`,
   values: ({ state: { clinicId, installation, branchId } }) => [

@@ -3,7 +3,7 @@ import { sandboxRecord } from "../../shared/partner-api/sandbox-record.ts";
 import { definePartnerRead } from "./read.ts";
 
 /** Sorts by the bytes of the name. The response to a sandbox reset has the same order. */
-const orderByName = (table: string, id: string) => `ORDER BY ${table}.name COLLATE "C", ${table}.${id}`;
+const buildNameOrderSql = (table: string, id: string) => `ORDER BY ${table}.name COLLATE "C", ${table}.${id}`;
 
 export const getSandboxState = definePartnerRead({
   operationId: "getSandboxState",
@@ -14,9 +14,9 @@ export const getSandboxState = definePartnerRead({
   sql: `SELECT NULL AS refusal, json_build_object('sandbox', json_build_object(
       'clinicId', s.clinic_id, 'generation', s.generation, 'resetAt', rfc3339(s.reset_at), 'day', s.day,
       'branches', coalesce((SELECT json_agg(json_build_object('id', b.branch_id, 'name', b.name)
-        ${orderByName("b", "branch_id")}) FROM read_model.branch b WHERE b.clinic_id = s.clinic_id), '[]'),
+        ${buildNameOrderSql("b", "branch_id")}) FROM read_model.branch b WHERE b.clinic_id = s.clinic_id), '[]'),
       'animals', coalesce((SELECT json_agg(json_build_object('id', a.animal_id, 'name', a.name,
-        'species', a.species) ${orderByName("a", "animal_id")})
+        'species', a.species) ${buildNameOrderSql("a", "animal_id")})
         FROM read_model.customer c JOIN read_model.animal a ON a.customer_id = c.customer_id
         WHERE c.clinic_id = s.clinic_id), '[]'),
       'appointments', (SELECT count(*) FROM read_model.appointment p WHERE p.clinic_id = s.clinic_id)

@@ -3,15 +3,15 @@ import { partnerAppointment } from "../../shared/partner-api/appointment-record.
 import { timeWindow } from "../http/fields.ts";
 import { createLimitParameter, windowParameters } from "../http/parameters.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
-import { branchRefusalSql, isBranchVisibleSql } from "./branch-sql.ts";
-import { partnerPage, toCursorSql } from "./cursor.ts";
+import { branchRefusalSql, buildIsBranchVisibleSql } from "./branch-sql.ts";
+import { buildCursorSql, partnerPage } from "./cursor.ts";
 import { definePartnerRead } from "./read.ts";
 
 /**
  * Selects one row more than the page contains, to detect a next page. $4 and $5: window. $6: limit. $7 and $8: cursor.
  */
-const pageAndNextRow = `SELECT * FROM read_model.appointment a
-  WHERE a.clinic_id = $1::uuid AND ${isBranchVisibleSql("a.branch_id")}
+const pageAndNextRowSql = `SELECT * FROM read_model.appointment a
+  WHERE a.clinic_id = $1::uuid AND ${buildIsBranchVisibleSql("a.branch_id")}
     AND a.scheduled_at >= $4::timestamptz AND a.scheduled_at < $5::timestamptz
     AND ($7::timestamptz IS NULL OR (a.scheduled_at, a.appointment_id) > ($7::timestamptz, $8::uuid))
   ORDER BY a.scheduled_at, a.appointment_id
@@ -30,7 +30,7 @@ export const listPartnerAppointments = definePartnerRead({
     page: partnerPage,
   }),
   refusals: { branch_denied: 403 },
-  sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRow}),
+  sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRowSql}),
     page AS (SELECT * FROM page_and_next_row ORDER BY scheduled_at, appointment_id LIMIT $6::integer)
     SELECT ${branchRefusalSql} AS refusal, json_build_object(
       'window', json_build_object('from', rfc3339($4::timestamptz), 'to', rfc3339($5::timestamptz),
@@ -42,7 +42,7 @@ export const listPartnerAppointments = definePartnerRead({
         ORDER BY a.scheduled_at, a.appointment_id) FROM page a), '[]'),
       'page', json_build_object('limit', $6::integer, 'returned', (SELECT count(*) FROM page),
         'nextCursor', CASE WHEN (SELECT count(*) FROM page_and_next_row) > $6::integer THEN (
-          SELECT ${toCursorSql("scheduled_at", "appointment_id")} FROM page
+          SELECT ${buildCursorSql("scheduled_at", "appointment_id")} FROM page
           ORDER BY scheduled_at DESC, appointment_id DESC LIMIT 1) END))::text AS body`,
   values({ state: { clinicId, installation, branchId, now }, parameters: { from, to, limit }, cursor }) {
     const window = toTimeWindow({ from, to }, now);

@@ -4,7 +4,7 @@ import { deliveredType } from "../../shared/domain/events/partner.ts";
 import { attemptErrors } from "../../shared/webhooks/attempt-error.ts";
 import { instant, uuid } from "../http/fields.ts";
 import { createLimitParameter } from "../http/parameters.ts";
-import { partnerPage, toCursorSql } from "./cursor.ts";
+import { buildCursorSql, partnerPage } from "./cursor.ts";
 import { definePartnerRead } from "./read.ts";
 
 const attemptErrorsText = [
@@ -53,7 +53,7 @@ export const deliveryRecord = z.strictObject({
  * Selects one row more than the page contains, to detect a next page. $1: clinic. $2: application. $4: endpoint. $5:
  * limit. $6 and $7: cursor. $8: branches of the installation.
  */
-const pageAndNextRow = `SELECT d.delivery_id, d.event_id, d.event_type, d.status, d.next_attempt_at, d.created_at, d.updated_at
+const pageAndNextRowSql = `SELECT d.delivery_id, d.event_id, d.event_type, d.status, d.next_attempt_at, d.created_at, d.updated_at
   FROM webhooks.delivery d
   WHERE d.endpoint_id = $4::uuid AND d.clinic_id = $1::uuid AND d.application_id = $2::uuid
     AND ($8::uuid[] IS NULL OR d.branch_id IS NULL OR d.branch_id = ANY ($8::uuid[]))
@@ -62,7 +62,7 @@ const pageAndNextRow = `SELECT d.delivery_id, d.event_id, d.event_type, d.status
   ORDER BY d.created_at DESC, d.delivery_id
   LIMIT $5::integer + 1`;
 
-const attempts = `SELECT json_agg(json_build_object('number', t.number, 'startedAt', rfc3339(t.started_at),
+const attemptsSql = `SELECT json_agg(json_build_object('number', t.number, 'startedAt', rfc3339(t.started_at),
     'durationMs', t.duration_ms, 'statusCode', t.status_code, 'error', t.error, 'answer', t.answer)
     ORDER BY t.number)
   FROM (SELECT * FROM webhooks.attempt WHERE delivery_id = d.delivery_id
@@ -76,7 +76,7 @@ export const listWebhookDeliveries = definePartnerRead({
   isPaged: true,
   response: z.strictObject({ ok: z.literal(true), deliveries: z.array(deliveryRecord), page: partnerPage }),
   refusals: { webhook_endpoint_not_found: 404 },
-  sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRow}),
+  sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRowSql}),
     page AS (SELECT * FROM page_and_next_row ORDER BY created_at DESC, delivery_id LIMIT $5::integer)
     SELECT CASE WHEN NOT EXISTS (SELECT FROM read_model.webhook_endpoint e WHERE e.endpoint_id = $4::uuid
         AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3)
@@ -84,12 +84,12 @@ export const listWebhookDeliveries = definePartnerRead({
     json_build_object(
       'deliveries', coalesce((SELECT json_agg(json_build_object(
         'id', d.delivery_id, 'eventId', d.event_id, 'type', d.event_type, 'status', d.status,
-        'attempts', coalesce((${attempts}), '[]'), 'nextAttemptAt', rfc3339(d.next_attempt_at),
+        'attempts', coalesce((${attemptsSql}), '[]'), 'nextAttemptAt', rfc3339(d.next_attempt_at),
         'createdAt', rfc3339(d.created_at), 'updatedAt', rfc3339(d.updated_at))
         ORDER BY d.created_at DESC, d.delivery_id) FROM page d), '[]'),
       'page', json_build_object('limit', $5::integer, 'returned', (SELECT count(*) FROM page),
         'nextCursor', CASE WHEN (SELECT count(*) FROM page_and_next_row) > $5::integer THEN (
-          SELECT ${toCursorSql("created_at", "delivery_id")} FROM page
+          SELECT ${buildCursorSql("created_at", "delivery_id")} FROM page
           ORDER BY created_at, delivery_id DESC LIMIT 1) END))::text AS body`,
   values({ state, params, parameters: { limit }, cursor }) {
     const { clinicId, applicationId, environment } = state;

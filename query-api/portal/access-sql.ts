@@ -40,7 +40,7 @@ const accessSql = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS bra
   JOIN read_model.clinic c ON c.clinic_id = m.clinic_id
   LEFT JOIN LATERAL (
     SELECT * FROM read_model.branch
-    WHERE branch.clinic_id = c.clinic_id AND ${isInScopeSql("m", "branch.branch_id")}
+    WHERE branch.clinic_id = c.clinic_id AND ${buildIsInScopeSql("m", "branch.branch_id")}
     ORDER BY branch.branch_id IS NOT DISTINCT FROM m.selected_branch_id DESC, is_main DESC, ${buildNameSortSql("name")}, branch_id
     LIMIT 1
   ) b ON true`;
@@ -50,7 +50,7 @@ const accessSql = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS bra
  *
  * @param member name of a row with the columns branch_access and branch_ids
  */
-export function isInScopeSql(member: string, branchId: string): string {
+export function buildIsInScopeSql(member: string, branchId: string): string {
   return `(${member}.branch_access = 'all' OR ${member}.branch_ids ? ${branchId}::text)`;
 }
 
@@ -58,10 +58,10 @@ export function isInScopeSql(member: string, branchId: string): string {
  * Returns SQL for the branches in a membership's scope, as JSON. The list is empty if the membership covers all
  * branches.
  */
-export function toBranchIdsSql(member: string): string {
+export function buildBranchIdsSql(member: string): string {
   return `CASE WHEN ${member}.branch_access = 'all' THEN '[]' ELSE coalesce((
     SELECT json_agg(b.branch_id ORDER BY ${buildNameSortSql("b.name")}, b.branch_id) FROM read_model.branch b
-    WHERE b.clinic_id = ${member}.clinic_id AND ${isInScopeSql(member, "b.branch_id")}), '[]') END`;
+    WHERE b.clinic_id = ${member}.clinic_id AND ${buildIsInScopeSql(member, "b.branch_id")}), '[]') END`;
 }
 
 /**

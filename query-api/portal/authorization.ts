@@ -56,9 +56,9 @@ export function listRefusalConditions(requirement: Requirement): [Refusal, strin
   if (requiresBranch) conditions.push(["branch_not_in_scope", "access.branch_id IS NULL"]);
   if (permission) conditions.push(["permission_required", `NOT access.permissions ? '${permission}'`]);
   if (entitlement) {
-    const activeEntitlement = `SELECT FROM read_model.entitlement e
+    const activeEntitlementSql = `SELECT FROM read_model.entitlement e
       WHERE e.clinic_id = access.clinic_id AND e.key = '${entitlement}' AND ${entitlementInEffectSql}`;
-    conditions.push(["entitlement_required", `NOT EXISTS (${activeEntitlement})`]);
+    conditions.push(["entitlement_required", `NOT EXISTS (${activeEntitlementSql})`]);
   }
   if (requirement.requiresOperationalAccess) {
     conditions.push(["operational_access_denied", "access.not_operational_because IS NOT NULL"]);

@@ -52,13 +52,13 @@ const hold = z.strictObject({
   status: z.string(),
 });
 
-const resources = `SELECT * FROM read_model.resource
+const resourcesSql = `SELECT * FROM read_model.resource
   WHERE resource.clinic_id = access.clinic_id AND resource.branch_id = access.branch_id AND status = 'active'
   ORDER BY ${buildNameSortSql("name")}, resource_id
   LIMIT ${MAX_RESOURCES}`;
 
 /** Selects rules that are valid on at least one day of the window, in the clinic's time zone. $3 and $4: window. */
-const rules = `SELECT t.* FROM resources r JOIN read_model.availability_rule t USING (resource_id)
+const rulesSql = `SELECT t.* FROM resources r JOIN read_model.availability_rule t USING (resource_id)
   WHERE (t.valid_from IS NULL
       OR t.valid_from <= (($4::timestamptz - interval '1 millisecond') AT TIME ZONE access.timezone)::date)
     AND (t.valid_until IS NULL OR t.valid_until >= ($3::timestamptz AT TIME ZONE access.timezone)::date)
@@ -70,7 +70,7 @@ const rules = `SELECT t.* FROM resources r JOIN read_model.availability_rule t U
  * the window starts no earlier than the window's start minus the resource's longest allocation. With this lower limit,
  * the index on the start time skips older assignments.
  */
-const assignments = `SELECT g.* FROM resources r CROSS JOIN LATERAL (
+const assignmentsSql = `SELECT g.* FROM resources r CROSS JOIN LATERAL (
     SELECT * FROM read_model.assignment
     WHERE assignment.resource_id = r.resource_id AND status = 'allocated'
       AND allocation_start > $3::timestamptz - make_interval(secs => r.longest_allocation_seconds)
@@ -81,7 +81,7 @@ const assignments = `SELECT g.* FROM resources r CROSS JOIN LATERAL (
   ORDER BY g.allocation_start, g.assignment_id
   LIMIT ${MAX_TIME_SPANS}`;
 
-const holds = `SELECT * FROM read_model.hold
+const holdsSql = `SELECT * FROM read_model.hold
   WHERE hold.clinic_id = access.clinic_id AND hold.branch_id = access.branch_id AND status = 'active'
     AND expires_at > $2::timestamptz AND starts_at < $4::timestamptz AND ends_at > $3::timestamptz
   ORDER BY starts_at, hold_id
@@ -103,7 +103,7 @@ export const getAvailability = defineOperation({
     assignments: z.array(assignment),
     holds: z.array(hold),
   }),
-  sql: `WITH resources AS MATERIALIZED (${resources})
+  sql: `WITH resources AS MATERIALIZED (${resourcesSql})
   SELECT concat(
     '{"window":', json_build_object('from', rfc3339($3::timestamptz), 'to', rfc3339($4::timestamptz),
       'maximumDays', ${MAX_WINDOW_DAYS}),
@@ -112,10 +112,10 @@ export const getAvailability = defineOperation({
     ',"resources":', (SELECT ${buildJsonArraySql("r.availability_json", `${buildNameSortSql("r.name")}, r.resource_id`)}
       FROM resources r),
     ',"rules":', (SELECT ${buildJsonArraySql("t.availability_json", "t.resource_id, t.weekday, t.starts_at, t.rule_id")}
-      FROM (${rules}) t),
+      FROM (${rulesSql}) t),
     ',"assignments":', (SELECT ${buildJsonArraySql("g.availability_json", "g.allocation_start, g.assignment_id")}
-      FROM (${assignments}) g),
-    ',"holds":', (SELECT ${buildJsonArraySql("h.availability_json", "h.starts_at, h.hold_id")} FROM (${holds}) h), '}')`,
+      FROM (${assignmentsSql}) g),
+    ',"holds":', (SELECT ${buildJsonArraySql("h.availability_json", "h.starts_at, h.hold_id")} FROM (${holdsSql}) h), '}')`,
   values({ from, to }, now) {
     const window = toTimeWindow({ from, to }, now);
     return [window.from, window.to];

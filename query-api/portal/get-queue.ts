@@ -36,24 +36,24 @@ const queuedAppointment = z.strictObject({
 
 const count = z.int().min(0);
 
-const activeTickets = `SELECT * FROM read_model.queue_ticket t
+const activeTicketsSql = `SELECT * FROM read_model.queue_ticket t
   WHERE t.clinic_id = access.clinic_id AND t.branch_id = access.branch_id
     AND t.status NOT IN ('completed', 'cancelled', 'no_show')`;
 
 /** Sorts ticket numbers by length first, so that 9 comes before 10. */
-const ticketOrder = 'queue_date, length(ticket_number), ticket_number COLLATE "C", ticket_id';
+const ticketOrderSql = 'queue_date, length(ticket_number), ticket_number COLLATE "C", ticket_id';
 
 /**
  * Returns SQL for midnight in the clinic's time zone, the given number of days after today. Adds calendar days instead
  * of hours, because a day with a clock change has 23 or 25 hours.
  */
-const startOfDaySql = (days: number) =>
+const buildStartOfDaySql = (days: number) =>
   `((date_trunc('day', $2::timestamptz AT TIME ZONE access.timezone) + interval '${days} day')
     AT TIME ZONE access.timezone)`;
 
-const appointmentsWithoutTicket = `SELECT a.* FROM read_model.appointment a
+const appointmentsWithoutTicketSql = `SELECT a.* FROM read_model.appointment a
   WHERE a.clinic_id = access.clinic_id AND a.branch_id = access.branch_id
-    AND a.scheduled_at >= ${startOfDaySql(0)} AND a.scheduled_at < ${startOfDaySql(1)}
+    AND a.scheduled_at >= ${buildStartOfDaySql(0)} AND a.scheduled_at < ${buildStartOfDaySql(1)}
     AND a.status IN ('checked_in', 'waiting', 'in_consultation') AND a.animal_id IS NOT NULL
     AND NOT EXISTS (SELECT FROM read_model.queue_ticket t
       WHERE t.appointment_id = a.appointment_id AND t.clinic_id = a.clinic_id)
@@ -73,16 +73,16 @@ export const getQueue = defineOperation({
     summary: z.strictObject({ active: count, waiting: count, priority: count }),
     legacyAppointmentQueue: z.array(queuedAppointment),
   }),
-  sql: `WITH active AS MATERIALIZED (${activeTickets})
+  sql: `WITH active AS MATERIALIZED (${activeTicketsSql})
   SELECT concat(
     '{"context":', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id),
-    ',"tickets":', (SELECT ${buildJsonArraySql("t.portal_json", ticketOrder)}
-      FROM (SELECT * FROM active ORDER BY ${ticketOrder} LIMIT ${MAX_ENTRIES}) t),
+    ',"tickets":', (SELECT ${buildJsonArraySql("t.portal_json", ticketOrderSql)}
+      FROM (SELECT * FROM active ORDER BY ${ticketOrderSql} LIMIT ${MAX_ENTRIES}) t),
     ',"summary":', (SELECT json_build_object('active', count(*),
       'waiting', count(*) FILTER (WHERE status = 'waiting'),
       'priority', count(*) FILTER (WHERE priority <> 'normal')) FROM active),
     ',"legacyAppointmentQueue":', coalesce((SELECT json_agg(json_build_object('id', a.appointment_id,
       'animal_id', a.animal_id, 'scheduled_at', rfc3339(a.scheduled_at), 'duration_minutes', a.duration_minutes,
       'reason', a.reason, 'status', a.status) ORDER BY a.scheduled_at, a.appointment_id)
-      FROM (${appointmentsWithoutTicket}) a), '[]'), '}')`,
+      FROM (${appointmentsWithoutTicketSql}) a), '[]'), '}')`,
 });

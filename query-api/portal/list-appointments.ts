@@ -30,14 +30,14 @@ const appointment = z.strictObject({
 });
 
 /** Selects appointments of the authorized branch. $3 and $4: window. $5: status. $6: limit. */
-const appointmentsInWindow = `SELECT * FROM read_model.appointment a
+const appointmentsInWindowSql = `SELECT * FROM read_model.appointment a
   WHERE a.clinic_id = access.clinic_id AND a.branch_id = access.branch_id
     AND a.scheduled_at >= $3::timestamptz AND a.scheduled_at < $4::timestamptz
     AND ($5::text IS NULL OR a.status = $5)
   ORDER BY a.scheduled_at, a.appointment_id
   LIMIT $6::integer`;
 
-const resources = `SELECT ${buildJsonArraySql(
+const resourcesSql = `SELECT ${buildJsonArraySql(
   `coalesce(r.appointment_json, format('"id":"%s","type":null,"name":null', g.resource_id)) || ',' || g.appointment_json`,
   "g.allocation_start, g.assignment_id",
 )}
@@ -69,8 +69,8 @@ export const listAppointments = defineOperation({
     SELECT a.scheduled_at, a.appointment_id, concat(a.portal_json,
       ',"animal":', ${buildJsonObjectSql("n.appointment_json")},
       ',"customer":', ${buildJsonObjectSql("u.appointment_json")},
-      ',"resources":', (${resources})) AS members
-    FROM (${appointmentsInWindow}) a
+      ',"resources":', (${resourcesSql})) AS members
+    FROM (${appointmentsInWindowSql}) a
     LEFT JOIN read_model.animal n ON n.animal_id = a.animal_id AND n.clinic_id = a.clinic_id
     LEFT JOIN read_model.customer u ON u.customer_id = a.customer_id AND u.clinic_id = a.clinic_id
   ) listed`,

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { uuid } from "../http/fields.ts";
-import { isInScopeSql } from "./access-sql.ts";
+import { buildIsInScopeSql } from "./access-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
 /** Maximum number of branches in the list. The list has no pages, because every clinic has fewer branches than this. */
@@ -33,7 +33,7 @@ export const listAuthorizedBranches = defineOperation({
       'isMain', b.is_main, 'isCurrent', b.branch_id = access.branch_id) ORDER BY ${buildNameSortSql("b.name")}, b.branch_id), '[]'))
   FROM (
     SELECT * FROM read_model.branch
-    WHERE branch.clinic_id = access.clinic_id AND ${isInScopeSql("access", "branch.branch_id")}
+    WHERE branch.clinic_id = access.clinic_id AND ${buildIsInScopeSql("access", "branch.branch_id")}
     ORDER BY ${buildNameSortSql("name")}, branch_id
     LIMIT ${MAX_BRANCHES}
   ) b`,

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { clinicFields, instant, uuid } from "../http/fields.ts";
-import { toBranchIdsSql } from "./access-sql.ts";
+import { buildBranchIdsSql } from "./access-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
 /** Maximum number of clinics in the list. The list has no pages, because every user has fewer memberships than this. */
@@ -20,7 +20,7 @@ const clinic = z.strictObject({
 });
 
 /** Selects the user's oldest active membership at each clinic. The access check uses the same membership. */
-const membershipsOfUser = `SELECT DISTINCT ON (clinic_id) * FROM read_model.membership
+const membershipsOfUserSql = `SELECT DISTINCT ON (clinic_id) * FROM read_model.membership
   WHERE user_id = $1::uuid AND status = 'active'
   ORDER BY clinic_id, created_at, membership_id`;
 
@@ -37,10 +37,10 @@ export const listAuthorizedClinics = defineOperation({
       'timezone', c.timezone, 'currency', c.currency, 'locale', c.locale, 'status', c.status, 'city', c.city,
       'isDemo', c.is_demo, 'demoExpiresAt', rfc3339(c.demo_expires_at),
       'access', json_build_object('role', c.role, 'branchAccess', c.branch_access,
-        'branchIds', ${toBranchIdsSql("c")})) ORDER BY ${buildNameSortSql("c.name")}, c.clinic_id))
+        'branchIds', ${buildBranchIdsSql("c")})) ORDER BY ${buildNameSortSql("c.name")}, c.clinic_id))
   FROM (
     SELECT clinic.*, m.role, m.branch_access, m.branch_ids
-    FROM (${membershipsOfUser}) m JOIN read_model.clinic USING (clinic_id)
+    FROM (${membershipsOfUserSql}) m JOIN read_model.clinic USING (clinic_id)
     ORDER BY ${buildNameSortSql("clinic.name")}, clinic.clinic_id
     LIMIT ${MAX_CLINICS}
   ) c`,

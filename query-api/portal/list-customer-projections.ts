@@ -31,7 +31,7 @@ const customer = z.strictObject({
   animals: z.array(animal),
 });
 
-const animals = `SELECT ${buildJsonArraySql("n.portal_json", `${buildNameSortSql("n.name")}, n.animal_id`)}
+const animalsSql = `SELECT ${buildJsonArraySql("n.portal_json", `${buildNameSortSql("n.name")}, n.animal_id`)}
   FROM (SELECT * FROM read_model.animal
     WHERE animal.customer_id = u.customer_id AND animal.clinic_id = access.clinic_id
     ORDER BY ${buildNameSortSql("name")}, animal_id LIMIT ${MAX_ANIMALS}) n`;
@@ -54,7 +54,7 @@ export function listCustomerProjections(operatorName: string) {
     sql: `SELECT concat(
       '{"context":', json_build_object('clinicId', access.clinic_id, 'identityOwner', $5::text),
       ',"customers":', ${buildJsonArraySql(
-        `u.portal_json || ',"animals":' || (${animals})`,
+        `u.portal_json || ',"animals":' || (${animalsSql})`,
         `${buildNameSortSql("u.full_name")}, u.customer_id`,
       )},
       ',"page":', json_build_object('limit', $3::integer, 'offset', $4::integer, 'returned', count(*)), '}')

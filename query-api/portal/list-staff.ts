@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { instant, uuid } from "../http/fields.ts";
-import { toBranchIdsSql } from "./access-sql.ts";
+import { buildBranchIdsSql } from "./access-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
 /**
@@ -34,7 +34,7 @@ const staffMember = z.strictObject({
  * the user of `s`. Prefers active, then invited, then revoked memberships. Among memberships with the same status,
  * prefers the newest.
  */
-const membershipOfStaff = `SELECT * FROM read_model.membership m
+const membershipOfStaffSql = `SELECT * FROM read_model.membership m
   WHERE m.clinic_id = s.clinic_id
     AND (m.staff_id = s.staff_id OR (m.staff_id IS NULL AND m.user_id = s.user_id))
   ORDER BY m.status = 'active' DESC, m.status = 'invited' DESC, m.created_at DESC, m.membership_id
@@ -51,12 +51,12 @@ export const listStaff = defineOperation({
     'staff', coalesce(json_agg(json_build_object('id', s.staff_id, 'userId', s.user_id, 'fullName', s.full_name,
       'email', s.email, 'role', s.role, 'active', s.active, 'createdAt', rfc3339(s.created_at),
       'access', CASE WHEN m.membership_id IS NOT NULL THEN json_build_object('membershipId', m.membership_id,
-        'status', m.status, 'branchAccess', m.branch_access, 'branchIds', ${toBranchIdsSql("m")},
+        'status', m.status, 'branchAccess', m.branch_access, 'branchIds', ${buildBranchIdsSql("m")},
         'acceptedAt', rfc3339(m.accepted_at)) END) ORDER BY ${buildNameSortSql("s.full_name")}, s.staff_id), '[]'))
   FROM (
     SELECT * FROM read_model.staff WHERE staff.clinic_id = access.clinic_id
     ORDER BY ${buildNameSortSql("full_name")}, staff_id
     LIMIT ${MAX_STAFF_MEMBERS}
   ) s
-  LEFT JOIN LATERAL (${membershipOfStaff}) m ON true`,
+  LEFT JOIN LATERAL (${membershipOfStaffSql}) m ON true`,
 });

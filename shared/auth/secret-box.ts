@@ -35,7 +35,7 @@ export function createSecretBox(config: Config<"WEBHOOK_SECRET_KEYS">["WEBHOOK_S
   const keys = new Map(
     Object.entries(config.keys).map(([id, key]) => [id, new Uint8Array(Buffer.from(key, "base64"))]),
   );
-  const keyOf = (id: string | undefined): Uint8Array => {
+  const getKey = (id: string | undefined): Uint8Array => {
     const key = keys.get(id ?? "");
     if (!key) throw new SecretBoxError(`key ${id ?? "without an id"} is not in WEBHOOK_SECRET_KEYS`);
     return key;
@@ -44,11 +44,11 @@ export function createSecretBox(config: Config<"WEBHOOK_SECRET_KEYS">["WEBHOOK_S
     async seal(secret) {
       return new CompactEncrypt(new TextEncoder().encode(secret))
         .setProtectedHeader({ alg: "dir", enc: "A256GCM", kid: config.current })
-        .encrypt(keyOf(config.current));
+        .encrypt(getKey(config.current));
     },
     async open(sealed) {
       try {
-        const { plaintext } = await compactDecrypt(sealed, ({ kid }) => keyOf(kid), ALGORITHMS);
+        const { plaintext } = await compactDecrypt(sealed, ({ kid }) => getKey(kid), ALGORITHMS);
         return new TextDecoder().decode(plaintext);
       } catch (error) {
         if (error instanceof SecretBoxError) throw error;

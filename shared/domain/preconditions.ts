@@ -4,47 +4,47 @@ import { isEqual } from "./equal.ts";
 /**
  * Requires that an aggregate exists.
  *
- * @param what name of the aggregate in snake_case, for the error's code and message
+ * @param objectName name of the aggregate in snake_case, for the error's code and message
  * @throws {DomainError} `<what>_not_found`
  */
-export function requireExisting<State>(state: State | undefined, what: string): State {
+export function requireExisting<State>(state: State | undefined, objectName: string): State {
   if (state !== undefined) return state;
-  throw new DomainError(`${what}_not_found`, `there is no such ${toWords(what)}`);
+  throw new DomainError(`${objectName}_not_found`, `there is no such ${toWords(objectName)}`);
 }
 
 /**
  * Requires that an aggregate exists and belongs to the clinic. An aggregate of another clinic is reported as missing,
  * so that the existence of the aggregate is not revealed.
  *
- * @param what name of the aggregate in snake_case, for the error's code and message
+ * @param objectName name of the aggregate in snake_case, for the error's code and message
  * @throws {DomainError} `<what>_not_found`
  */
 export function requireOwnedBy<State extends { clinicId: string }>(
   clinicId: string,
   state: State | undefined,
-  what: string,
+  objectName: string,
 ): State {
   if (state?.clinicId === clinicId) return state;
-  throw new DomainError(`${what}_not_found`, `the clinic has no such ${toWords(what)}`);
+  throw new DomainError(`${objectName}_not_found`, `the clinic has no such ${toWords(objectName)}`);
 }
 
 /**
  * Registers an aggregate. Repeating the registration with the same data returns no event.
  *
  * @param registered data of the existing registration; undefined if the aggregate does not exist
- * @param what name of the aggregate in snake_case, for the error's code and message
+ * @param objectName name of the aggregate in snake_case, for the error's code and message
  * @throws {DomainError} `<what>_exists` if the id is already registered with other data
  */
 export function registerIdempotently<Event extends { data: object }>(
   registered: Event["data"] | undefined,
   event: Event,
-  what: string,
+  objectName: string,
 ): Event[] {
   if (registered === undefined) return [event];
   if (isEqual(registered, event.data)) return [];
-  throw new DomainError(`${what}_exists`, `the id already belongs to another ${toWords(what)}`);
+  throw new DomainError(`${objectName}_exists`, `the id already belongs to another ${toWords(objectName)}`);
 }
 
-function toWords(what: string): string {
-  return what.replaceAll("_", " ");
+function toWords(objectName: string): string {
+  return objectName.replaceAll("_", " ");
 }

@@ -28,13 +28,13 @@ export async function requireEventStore(client: EventStoreDBClient, url: string)
     await reachEventStore(client, REACH_TIMEOUT_MS);
   } catch (error) {
     throw new StartError(
-      `the event log at ${withoutSecrets(url)} does not respond; check EVENTSTORE_URL and that the log is running`,
+      `the event log at ${removeSecrets(url)} does not respond; check EVENTSTORE_URL and that the log is running`,
       { cause: error },
     );
   }
 }
 
 /** Removes user, password and options from a connection string, because these parts may be secret. */
-function withoutSecrets(url: string): string {
+function removeSecrets(url: string): string {
   return url.replace(/\?.*$/s, "").replace(/\/\/.*@/s, "//");
 }

@@ -25,8 +25,8 @@ export class ApiError extends Error {
  * Creates a 503 error for a temporarily unavailable dependency.
  *
  * @param code error code, such as `data_source_unavailable`
- * @param retryAfter value of the Retry-After header, in seconds
+ * @param retryAfterSeconds value of the Retry-After header, in seconds
  */
-export function createUnavailableError(code: string, cause: unknown, retryAfter = 2): ApiError {
-  return new ApiError(503, code, { headers: { "Retry-After": String(retryAfter) }, cause });
+export function createUnavailableError(code: string, cause: unknown, retryAfterSeconds = 2): ApiError {
+  return new ApiError(503, code, { headers: { "Retry-After": String(retryAfterSeconds) }, cause });
 }

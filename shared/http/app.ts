@@ -20,7 +20,7 @@ export interface AppOptions {
   /** Path prefixes of retired operations, which return 410. */
   retiredPaths: readonly string[];
   /** If true, a trusted proxy sets X-Forwarded-For. */
-  trustProxy: boolean;
+  isProxyTrusted: boolean;
   /** Checks the dependencies of the service. */
   readiness: Readiness;
   clock?: () => number;
@@ -35,7 +35,7 @@ export function createApp(options: AppOptions): Koa<RequestState> {
   const clock = options.clock ?? Date.now;
   // Only the last address in X-Forwarded-For is used. The trusted proxy appends this address. The caller can forge all
   // earlier addresses.
-  const app = new Koa<RequestState>({ proxy: options.trustProxy, maxIpsCount: 1 });
+  const app = new Koa<RequestState>({ proxy: options.isProxyTrusted, maxIpsCount: 1 });
   // A middleware below logs errors and sends error responses. Only errors of broken sockets reach Koa's error handler.
   app.silent = true;
   app.on("error", (error) => options.logger.debug({ error }, "connection broke while the response was sent"));
@@ -45,14 +45,14 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     ctx.state.log = options.logger.child({ correlationId: ctx.state.correlationId });
     ctx.set("X-Correlation-ID", ctx.state.correlationId);
     ctx.set("Cache-Control", "no-store");
-    const started = performance.now();
+    const startedAt = performance.now();
     await renderErrors(ctx, next);
-    const duration = Math.round(performance.now() - started);
+    const durationMs = Math.round(performance.now() - startedAt);
     // The log line contains the route pattern instead of the URL, because URLs may contain data that must not be logged.
     const route = (ctx as { _matchedRoute?: unknown })._matchedRoute ?? "none";
     // Health checks are logged at level debug, because they are frequent.
     const level = ctx.req.url?.startsWith("/health/") ? "debug" : "info";
-    ctx.state.log[level]({ method: ctx.method, route, status: ctx.status, duration }, "request");
+    ctx.state.log[level]({ method: ctx.method, route, status: ctx.status, duration: durationMs }, "request");
   });
   app.use(normalizeTarget());
   app.use(serveHealth(options.readiness));

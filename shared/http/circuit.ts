@@ -20,19 +20,19 @@ export function createCircuit(options: {
   clock?: () => number;
 }): <T>(call: () => Promise<T>) => Promise<T> {
   const clock = options.clock ?? performance.now.bind(performance);
-  let failing: { nextTry: number } | undefined;
+  let outage: { nextTryAt: number } | undefined;
   let reportedAt = Number.NEGATIVE_INFINITY;
   return async (call) => {
-    if (failing) {
-      if (clock() < failing.nextTry) throw new Error("not called: the previous call failed");
-      failing.nextTry = clock() + RETRY_INTERVAL_MS;
+    if (outage) {
+      if (clock() < outage.nextTryAt) throw new Error("not called: the previous call failed");
+      outage.nextTryAt = clock() + RETRY_INTERVAL_MS;
     }
     try {
       const result = await withTimeout(options.responseTimeoutMs, call());
-      failing = undefined;
+      outage = undefined;
       return result;
     } catch (error) {
-      failing = { nextTry: clock() + RETRY_INTERVAL_MS };
+      outage = { nextTryAt: clock() + RETRY_INTERVAL_MS };
       if (clock() - reportedAt >= REPORT_INTERVAL_MS) {
         reportedAt = clock();
         options.onFailure(error);

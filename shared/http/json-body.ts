@@ -61,17 +61,17 @@ function isUtf8Declared(contentType: string): boolean {
  */
 function watchUtf8(body: IncomingMessage): () => boolean {
   const decoder = new TextDecoder("utf-8", { fatal: true });
-  let valid = true;
+  let isValid = true;
   const decode = (bytes?: Buffer) => {
     try {
       decoder.decode(bytes, { stream: bytes !== undefined });
     } catch {
-      valid = false;
+      isValid = false;
     }
   };
   body.on("data", decode);
   return () => {
     decode();
-    return valid;
+    return isValid;
   };
 }

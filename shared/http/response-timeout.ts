@@ -13,16 +13,17 @@ import type { RequestState } from "./app.ts";
  */
 export function limitResponseTime(milliseconds: number, code: string): Koa.Middleware<RequestState> {
   return async (ctx, next) => {
-    const started = performance.now();
+    const startedAt = performance.now();
     const handled = next();
     try {
       await withTimeout(milliseconds, handled);
     } catch (error) {
       if (!(error instanceof TimeoutError)) throw error;
-      const duration = () => Math.round(performance.now() - started);
+      const getDurationMs = () => Math.round(performance.now() - startedAt);
       handled.then(
-        () => ctx.state.log.warn({ duration: duration() }, "request succeeded after 503 was sent"),
-        (cause) => ctx.state.log.error({ error: cause, duration: duration() }, "request failed after 503 was sent"),
+        () => ctx.state.log.warn({ duration: getDurationMs() }, "request succeeded after 503 was sent"),
+        (cause) =>
+          ctx.state.log.error({ error: cause, duration: getDurationMs() }, "request failed after 503 was sent"),
       );
       throw createUnavailableError(code, error);
     }

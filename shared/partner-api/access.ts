@@ -10,7 +10,7 @@ import type { PartnerOperation } from "./operations.ts";
 /** Stored data about an application, the credential of its token, and its installation at the requested clinic. */
 export interface AccessRecord {
   /** True if the application is registered in this environment, and neither application nor credential is revoked. */
-  credentialLive: boolean;
+  isCredentialActive: boolean;
   applicationScopes: Scope[];
   /**
    * Installation at the requested clinic; null if the clinic has not approved the application or has withdrawn the
@@ -73,20 +73,20 @@ export function requirePartnerAccess(
     const token = await dependencies.verify(ctx.req.headersDistinct.authorization ?? [], environment);
     const { applicationId, credentialId } = token;
     ctx.state.applicationId = applicationId;
-    const headerClinicId = operation.clinic ? readUuidHeader(ctx, `X-${dependencies.brand}-Clinic-ID`) : null;
-    const clinicId = operation.sandbox ? deriveSandboxClinicId(applicationId) : headerClinicId;
+    const headerClinicId = operation.requiresClinic ? readUuidHeader(ctx, `X-${dependencies.brand}-Clinic-ID`) : null;
+    const clinicId = operation.requiresSandbox ? deriveSandboxClinicId(applicationId) : headerClinicId;
     const record = await dependencies.findAccess({
       applicationId,
       credentialId,
       environment,
       clinicId: clinicId ?? null,
     });
-    if (!record.credentialLive) throw createUnauthorizedError("invalid_token");
-    if (operation.sandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
+    if (!record.isCredentialActive) throw createUnauthorizedError("invalid_token");
+    if (operation.requiresSandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
     requireScope(operation.scope, token.scopes, record.applicationScopes);
     ctx.state.environment = environment;
     ctx.state.log = ctx.state.log.child({ applicationId, environment });
-    if (operation.clinic || operation.sandbox) {
+    if (operation.requiresClinic || operation.requiresSandbox) {
       authorizeClinic(ctx, operation, clinicId, record.installation, dependencies.brand);
     }
     await next();
@@ -103,9 +103,9 @@ function authorizeClinic(
   if (!clinicId) throw new ApiError(403, "clinic_header_invalid");
   if (!installation) throw new ApiError(403, "installation_denied");
   requireScope(operation.scope, installation.scopes);
-  const branchId = operation.sandbox ? null : readUuidHeader(ctx, `X-${brand}-Branch-ID`);
-  const permitted = branchId === null || installation.branchIds?.includes(branchId ?? "") !== false;
-  if (branchId === undefined || !permitted) throw new ApiError(403, "branch_denied");
+  const branchId = operation.requiresSandbox ? null : readUuidHeader(ctx, `X-${brand}-Branch-ID`);
+  const isBranchPermitted = branchId === null || installation.branchIds?.includes(branchId ?? "") !== false;
+  if (branchId === undefined || !isBranchPermitted) throw new ApiError(403, "branch_denied");
   ctx.state.clinicId = clinicId;
   ctx.state.installation = installation;
   ctx.state.branchId = branchId;

@@ -9,9 +9,9 @@ export interface PartnerOperation {
   /** Scope that token, application and installation must have; null if the operation requires no token. */
   scope: Scope | null;
   /** If true, the operation needs the clinic header and an installation at that clinic. */
-  clinic?: boolean;
+  requiresClinic?: boolean;
   /** If true, the operation works on the application's own sandbox and needs no clinic header. */
-  sandbox?: boolean;
+  requiresSandbox?: boolean;
 }
 
 /**
@@ -30,84 +30,84 @@ export const partnerOperations = {
     path: "/clinic/context",
     summary: "Get authorized clinic context",
     scope: "clinic:read",
-    clinic: true,
+    requiresClinic: true,
   },
   listPartnerAppointments: {
     method: "GET",
     path: "/appointments",
     summary: "List appointments",
     scope: "appointments:read",
-    clinic: true,
+    requiresClinic: true,
   },
   createPartnerAppointment: {
     method: "POST",
     path: "/appointments",
     summary: "Create an appointment",
     scope: "appointments:write",
-    clinic: true,
+    requiresClinic: true,
   },
   getSandboxState: {
     method: "GET",
     path: "/sandbox",
     summary: "Get sandbox state",
     scope: "sandbox:read",
-    sandbox: true,
+    requiresSandbox: true,
   },
   resetSandbox: {
     method: "POST",
     path: "/sandbox/reset",
     summary: "Reset sandbox fixtures",
     scope: "sandbox:write",
-    sandbox: true,
+    requiresSandbox: true,
   },
   listWebhookEndpoints: {
     method: "GET",
     path: "/webhook-endpoints",
     summary: "List webhook endpoints",
     scope: "webhooks:read",
-    clinic: true,
+    requiresClinic: true,
   },
   createWebhookEndpoint: {
     method: "POST",
     path: "/webhook-endpoints",
     summary: "Create webhook endpoint",
     scope: "webhooks:write",
-    clinic: true,
+    requiresClinic: true,
   },
   revokeWebhookEndpoint: {
     method: "DELETE",
     path: "/webhook-endpoints/:endpointId",
     summary: "Revoke webhook endpoint",
     scope: "webhooks:write",
-    clinic: true,
+    requiresClinic: true,
   },
   rotateWebhookSecret: {
     method: "POST",
     path: "/webhook-endpoints/:endpointId/rotate-secret",
     summary: "Rotate webhook signing secret",
     scope: "webhooks:write",
-    clinic: true,
+    requiresClinic: true,
   },
   testWebhookEndpoint: {
     method: "POST",
     path: "/webhook-endpoints/:endpointId/test",
     summary: "Send a test event",
     scope: "webhooks:write",
-    clinic: true,
+    requiresClinic: true,
   },
   listWebhookDeliveries: {
     method: "GET",
     path: "/webhook-endpoints/:endpointId/deliveries",
     summary: "List recent deliveries",
     scope: "webhooks:read",
-    clinic: true,
+    requiresClinic: true,
   },
   replayWebhookDelivery: {
     method: "POST",
     path: "/webhook-endpoints/:endpointId/deliveries/:deliveryId/replay",
     summary: "Replay a failed delivery",
     scope: "webhooks:write",
-    clinic: true,
+    requiresClinic: true,
   },
 } as const satisfies Record<string, PartnerOperation>;
 

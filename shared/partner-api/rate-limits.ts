@@ -69,8 +69,8 @@ export function countRefusals(limiter: RateLimiter): Koa.Middleware<RequestState
       await next();
       if (ctx.status === 404 && ctx.body === undefined) throw new ApiError(404, "not_found");
     } catch (error) {
-      const refused = error instanceof ApiError && error.status < 500;
-      if (refused && !isCounted(ctx)) await countRefused(limiter, ctx);
+      const isRefusal = error instanceof ApiError && error.status < 500;
+      if (isRefusal && !isCounted(ctx)) await countRefused(limiter, ctx);
       throw error;
     }
   };

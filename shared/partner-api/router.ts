@@ -14,16 +14,16 @@ export type PartnerRoute = (environment: Environment) => Koa.Middleware[];
  */
 export function createPartnerRouter(routes: Partial<Record<PartnerOperationId, PartnerRoute>>): Router {
   const router = createRouter();
-  const allowed = new Map<string, string[]>();
+  const methodsByPath = new Map<string, string[]>();
   for (const { method, path } of Object.values(partnerOperations)) {
-    allowed.set(path, [...(allowed.get(path) ?? []), ...routedMethods(method)]);
+    methodsByPath.set(path, [...(methodsByPath.get(path) ?? []), ...listRoutedMethods(method)]);
   }
   for (const environment of environments.options) {
     for (const [operationId, route] of Object.entries(routes)) {
       const { method, path } = partnerOperations[operationId as PartnerOperationId];
-      router.register(`/${environment}/v1${path}`, routedMethods(method), route(environment));
+      router.register(`/${environment}/v1${path}`, listRoutedMethods(method), route(environment));
     }
-    for (const [path, methods] of allowed) {
+    for (const [path, methods] of methodsByPath) {
       router.all(`/${environment}/v1${path}`, () => {
         throw new ApiError(405, "method_not_allowed", { headers: { Allow: methods.join(", ") } });
       });
@@ -32,6 +32,6 @@ export function createPartnerRouter(routes: Partial<Record<PartnerOperationId, P
   return router;
 }
 
-function routedMethods(method: string): string[] {
+function listRoutedMethods(method: string): string[] {
   return method === "GET" ? ["GET", "HEAD"] : [method];
 }

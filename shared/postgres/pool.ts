@@ -6,14 +6,14 @@ export interface PoolOptions {
   applicationName: string;
   size: number;
   /** Time limit for a statement on the server. Milliseconds. */
-  statementTimeout: number;
+  statementTimeoutMs: number;
   /**
    * If true, Postgres uses an index wherever possible. If false, a statement that was prepared while a table was small
    * keeps scanning the whole table as it grows, until Postgres analyzes the table again.
    */
-  preferIndexes?: boolean;
+  shouldPreferIndexes?: boolean;
   /** If true, Postgres plans a prepared statement once per connection. If false, Postgres may plan each execution. */
-  genericPlans?: boolean;
+  requiresGenericPlans?: boolean;
   logger: Logger;
 }
 
@@ -43,12 +43,12 @@ export function createPool(options: PoolOptions): pg.Pool {
     max: options.size,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     idleTimeoutMillis: 30_000,
-    statement_timeout: options.statementTimeout,
-    query_timeout: options.statementTimeout + CLIENT_GRACE_MS,
+    statement_timeout: options.statementTimeoutMs,
+    query_timeout: options.statementTimeoutMs + CLIENT_GRACE_MS,
     keepAlive: true,
     options: [
-      ...(options.preferIndexes ? ["-c enable_seqscan=off"] : []),
-      ...(options.genericPlans ? ["-c plan_cache_mode=force_generic_plan"] : []),
+      ...(options.shouldPreferIndexes ? ["-c enable_seqscan=off"] : []),
+      ...(options.requiresGenericPlans ? ["-c plan_cache_mode=force_generic_plan"] : []),
     ].join(" "),
     types: typeParsers,
   });

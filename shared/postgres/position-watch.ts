@@ -26,18 +26,18 @@ export type PositionWatch = (position: bigint, timeoutMs: number) => Promise<boo
  * @param readPosition reads the current position of the read models
  */
 export function createPositionWatch(readPosition: () => Promise<bigint>): PositionWatch {
-  let reading: Promise<bigint> | undefined;
+  let pendingRead: Promise<bigint> | undefined;
   const readSharedPosition = () => {
-    reading ??= readPosition().finally(() => {
-      reading = undefined;
+    pendingRead ??= readPosition().finally(() => {
+      pendingRead = undefined;
     });
-    return reading;
+    return pendingRead;
   };
   return async (position, timeoutMs) => {
-    const until = performance.now() + timeoutMs;
+    const deadline = performance.now() + timeoutMs;
     for (;;) {
       if ((await readSharedPosition()) >= position) return true;
-      if (performance.now() + POLL_INTERVAL_MS > until) return false;
+      if (performance.now() + POLL_INTERVAL_MS > deadline) return false;
       await delay(POLL_INTERVAL_MS);
     }
   };

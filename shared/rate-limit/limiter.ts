@@ -66,14 +66,14 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
     const known = windows.find(key);
     const uncountedBefore = windows.takeUncounted(key);
     const counting = addRequests(pool, { key, requests: requests + uncountedBefore, windowMs, known });
-    const { used, endsAt, endsIn } = await withTimeout(COUNT_TIMEOUT_MS, counting).catch((error) => {
+    const { used, endsAt, endsInMs } = await withTimeout(COUNT_TIMEOUT_MS, counting).catch((error) => {
       windows.restoreUncounted(key, uncountedBefore);
       throw error;
     });
     const uncounted = windows.find(key)?.uncounted ?? 0;
-    windows.set(key, { used, uncounted, lengthMs: windowMs, endsAt, expiresAt: performance.now() + endsIn });
+    windows.set(key, { used, uncounted, lengthMs: windowMs, endsAt, expiresAt: performance.now() + endsInMs });
     return Array.from({ length: requests }, (_, index) => ({
-      ...{ used: used - requests + 1 + index, endsAt, endsIn },
+      ...{ used: used - requests + 1 + index, endsAt, endsInMs },
     }));
   }
 
@@ -126,5 +126,5 @@ function createLocalWindow(lengthMs: number): Window {
 }
 
 function toCount({ endsAt, expiresAt }: Window, used: number): Count {
-  return { used, endsAt, endsIn: Math.max(0, expiresAt - performance.now()) };
+  return { used, endsAt, endsInMs: Math.max(0, expiresAt - performance.now()) };
 }

@@ -24,14 +24,14 @@ export async function enforceRateLimit(
   limit: number,
   windowSeconds?: number,
 ): Promise<void> {
-  const { used, endsAt, endsIn } = await limiter.count(key, limit, windowSeconds);
+  const { used, endsAt, endsInMs } = await limiter.count(key, limit, windowSeconds);
   const remaining = Math.max(0, limit - used);
   const reset = toInstant(endsAt);
   if (!isCounted(ctx) || isTighter(remaining, reset, ctx.response)) {
     ctx.set({ [LIMIT_HEADER]: String(limit), [REMAINING_HEADER]: String(remaining), [RESET_HEADER]: reset });
   }
   if (used > limit) {
-    const retryAfter = String(Math.max(1, Math.ceil(endsIn / 1000)));
+    const retryAfter = String(Math.max(1, Math.ceil(endsInMs / 1000)));
     throw new ApiError(429, "rate_limit_exceeded", { headers: { "Retry-After": retryAfter } });
   }
 }

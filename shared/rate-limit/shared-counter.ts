@@ -10,7 +10,7 @@ export interface Count {
    */
   endsAt: number;
   /** Time until the end of the window. Milliseconds. */
-  endsIn: number;
+  endsInMs: number;
 }
 
 export interface CounterAddition {
@@ -28,7 +28,7 @@ const NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
 /**
  * Statement that counts requests. If the window has ended, the statement starts a new window. If the row is missing,
  * the statement continues the caller's last known window. If the statement waited for a lock, the window may be newer
- * than the statement's timestamp, so `endsIn` is limited to the length of the window.
+ * than the statement's timestamp, so `endsInMs` is limited to the length of the window.
  */
 const ADD_STATEMENT = {
   name: "count requests",
@@ -38,7 +38,7 @@ const ADD_STATEMENT = {
     ON CONFLICT (key) DO UPDATE SET
       points = CASE WHEN counter.expire > ${NOW_MS} THEN counter.points + $3 ELSE $3 END,
       expire = CASE WHEN counter.expire > ${NOW_MS} THEN counter.expire ELSE ${NOW_MS} + $5 END
-    RETURNING points AS used, expire::float8 AS "endsAt", least(expire - ${NOW_MS}, $5::bigint)::float8 AS "endsIn"`,
+    RETURNING points AS used, expire::float8 AS "endsAt", least(expire - ${NOW_MS}, $5::bigint)::float8 AS "endsInMs"`,
 };
 
 /**

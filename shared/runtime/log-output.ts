@@ -57,9 +57,9 @@ export class LogOutput {
   /** Writes as much of the waiting text as possible, synchronously, before the process ends. */
   flush(): void {
     // A write in progress continues in another thread, so its bytes must not be written a second time.
-    const rest = this.#isWriting || !this.#unwrittenBytes ? [] : [this.#unwrittenBytes];
+    const previousBytes = this.#isWriting || !this.#unwrittenBytes ? [] : [this.#unwrittenBytes];
     try {
-      for (let bytes = Buffer.concat([...rest, Buffer.from(this.#pendingText)]); bytes.length > 0; )
+      for (let bytes = Buffer.concat([...previousBytes, Buffer.from(this.#pendingText)]); bytes.length > 0; )
         bytes = bytes.subarray(fs.writeSync(this.#descriptor, bytes));
     } catch {
       // The process is ending, so the failure cannot be reported.

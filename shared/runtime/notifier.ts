@@ -8,15 +8,15 @@ export interface Notifier {
 }
 
 export function createNotifier(): Notifier {
-  let woken = false;
+  let isWoken = false;
   let wakeSleeper: (() => void) | undefined;
   return {
     wake() {
-      woken = true;
+      isWoken = true;
       wakeSleeper?.();
     },
     async sleep(milliseconds, signal) {
-      if (!woken && !signal.aborted) {
+      if (!isWoken && !signal.aborted) {
         await new Promise<void>((resolve) => {
           wakeSleeper = () => {
             clearTimeout(timer);
@@ -28,7 +28,7 @@ export function createNotifier(): Notifier {
           const remove = onAbort(signal, wakeSleeper);
         });
       }
-      woken = false;
+      isWoken = false;
     },
   };
 }

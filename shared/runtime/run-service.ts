@@ -32,10 +32,10 @@ export async function runService(
   process.on("unhandledRejection", fail);
   const service = await start(process.env).catch(fail);
   if (!service) return;
-  let stopping = false;
+  let isStopping = false;
   const stop = () => {
-    if (stopping) return;
-    stopping = true;
+    if (isStopping) return;
+    isStopping = true;
     setTimeout(() => fail(new Error(`did not stop within ${STOP_TIMEOUT_MS} ms`)), STOP_TIMEOUT_MS).unref();
     service.stop().then(() => process.exit(0), fail);
   };
@@ -45,7 +45,7 @@ export async function runService(
 
 function toOneLine(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const known = error instanceof ConfigError || error instanceof StartError;
+  const isExpected = error instanceof ConfigError || error instanceof StartError;
   const cause = error.cause === undefined ? "" : ` (${toOneLine(error.cause)})`;
-  return `${known ? "" : `${error.name}: `}${getSafeMessage(error)}${cause}`.replaceAll("\n", " ");
+  return `${isExpected ? "" : `${error.name}: `}${getSafeMessage(error)}${cause}`.replaceAll("\n", " ");
 }

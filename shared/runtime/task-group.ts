@@ -10,13 +10,13 @@ export async function runTaskGroup(
   signal: AbortSignal,
   tasks: readonly ((signal: AbortSignal) => Promise<void>)[],
 ): Promise<void> {
-  const group = new AbortController();
-  const end = () => group.abort();
+  const groupController = new AbortController();
+  const end = () => groupController.abort();
   const remove = onAbort(signal, end);
   const failures: unknown[] = [];
   const run = async (task: (signal: AbortSignal) => Promise<void>) => {
     try {
-      await task(group.signal);
+      await task(groupController.signal);
     } catch (error) {
       failures.push(error);
     } finally {

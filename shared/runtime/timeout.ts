@@ -11,11 +11,11 @@ export class TimeoutError extends Error {
  */
 export async function withTimeout<T>(milliseconds: number, call: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
+  const timeout = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new TimeoutError(`no response within ${milliseconds} ms`)), milliseconds);
   });
   try {
-    return await Promise.race([call, late]);
+    return await Promise.race([call, timeout]);
   } finally {
     clearTimeout(timer);
   }

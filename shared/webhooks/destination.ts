@@ -33,7 +33,7 @@ export class UnsafeDestinationError extends Error {
 
 export interface DestinationOptions {
   /** If true, loopback destinations are allowed with plain http and any port. Only for a local stack. */
-  allowLoopback: boolean;
+  allowsLoopback: boolean;
   /** Function that looks up host names. If absent, DNS is used. */
   lookup?: ((host: string) => Promise<readonly string[]>) | undefined;
 }
@@ -68,7 +68,7 @@ export async function checkDestination(text: string, options: DestinationOptions
   const host = url.hostname.replace(/^\[|\]$/g, "");
   const isAddress = isIP(host) !== 0;
   const isOwnMachine = host === "localhost" || (isAddress && isLoopback(host));
-  if (options.allowLoopback && isOwnMachine) {
+  if (options.allowsLoopback && isOwnMachine) {
     // The name localhost is not resolved, because it always means this machine.
     return host === "localhost" ? { url, address: "127.0.0.1" } : { url, address: host };
   }

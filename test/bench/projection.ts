@@ -32,7 +32,7 @@ const { eventstoreUrl } = await testServers();
 const database = await createTestDatabase();
 await migrate(database.urls.projection, logger);
 const url = database.urls.projection;
-const pool = createPool({ url, applicationName: "bench", size: 6, statementTimeout: 60_000, logger });
+const pool = createPool({ url, applicationName: "bench", size: 6, statementTimeoutMs: 60_000, logger });
 await ensureReadModels(pool, readModels);
 const client = connectEventStore(eventstoreUrl, "bench");
 const log = createEventLog(client);

@@ -41,7 +41,7 @@ const REFUSALS = 20;
     disk = mountSmallDisk(this, DISK);
     stack = await startTestStack({
       root: path.join(disk.folder, "stack"),
-      restart: true,
+      shouldRestart: true,
       log: (line) => lines.push(line),
       serviceEnv: { projection: { WEBHOOK_RETRY_SCHEDULE: "1,1,1,1,1,1,1,1" } },
     });

@@ -34,7 +34,7 @@ describe("sandboxes in the read models", () => {
     api = await startPartnerApi();
     client = connectEventStore((await testServers()).eventstoreUrl, "test");
     const url = api.database.urls.projection;
-    pool = createPool({ url, applicationName: "test", size: 4, statementTimeout: 10_000, logger });
+    pool = createPool({ url, applicationName: "test", size: 4, statementTimeoutMs: 10_000, logger });
   });
   after(async () => {
     await Promise.all([pool.end(), client.dispose()]);

@@ -28,7 +28,7 @@ describe("the projection command line", function () {
     database = await createTestDatabase();
     const url = database.urls.projection;
     await migrate(url, logger);
-    pool = createPool({ url, applicationName: "test", size: 2, statementTimeout: 5_000, logger });
+    pool = createPool({ url, applicationName: "test", size: 2, statementTimeoutMs: 5_000, logger });
     await ensureReadModels(pool, readModels);
     env = { ...process.env, EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: url };
     const client = connectEventStore(eventstoreUrl, "test");

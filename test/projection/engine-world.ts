@@ -40,7 +40,7 @@ export async function createEngineWorld(): Promise<EngineWorld> {
   const database = await createDatabaseWithReadModels();
   const databaseUrl = database.urls.projection;
   const client = connectEventStore(eventstoreUrl, "test");
-  const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeout: 5_000 };
+  const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeoutMs: 5_000 };
   const pool = createPool({ ...options, logger: silent });
   return {
     ...{ client, log: createEventLog(client), pool, eventstoreUrl, databaseUrl },

@@ -15,7 +15,7 @@ export async function runInProcess(
   command: (context: CommandContext) => Promise<number>,
 ): Promise<{ code: number; out: string }> {
   const client = connectEventStore(eventstoreUrl, "test");
-  const connection = { url: databaseUrl, applicationName: "test", size: 4, statementTimeout: 60_000 };
+  const connection = { url: databaseUrl, applicationName: "test", size: 4, statementTimeoutMs: 60_000 };
   const pool = createPool({ ...connection, logger: silent });
   const lines: string[] = [];
   const terminal = { out: (line: string) => void lines.push(line), progress: () => undefined };

@@ -38,7 +38,7 @@ export interface TestStackOptions {
   /** The stack's folder; by default, a new folder. */
   root?: string;
   /** If true, processes that die are restarted, as with `npm start`. */
-  restart?: boolean;
+  shouldRestart?: boolean;
   /** Receives the supervisor's lines. By default, they are written to standard error. */
   log?: (line: string) => void;
 }
@@ -86,7 +86,7 @@ function exitWithParent(): void {
 export async function startTestServers(external: ExternalServers = process.env): Promise<Servers> {
   const root = makeTestRoot();
   const ports = await findFreePorts();
-  const servers = await startServers({ root, ports, external, progress, syncNewData: false });
+  const servers = await startServers({ root, ports, external, progress, shouldSyncNewData: false });
   const stop = registerCleanup(async () => {
     await servers.stop();
     removeLocalRoot(root);
@@ -156,8 +156,8 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<St
       DATABASE_URL: external.DATABASE_URL && (await createTestDatabase()).urls.projection,
     },
     progress: options.log ? createProgress(options.log, false) : progress,
-    syncNewData: false,
-    restart: options.restart ?? false,
+    shouldSyncNewData: false,
+    shouldRestart: options.shouldRestart ?? false,
     ...(options.serviceEnv ? { serviceEnv: options.serviceEnv } : {}),
   });
   const stop = registerCleanup(async () => {

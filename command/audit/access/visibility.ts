@@ -12,10 +12,10 @@ export type IsVisible = (event: AuditEvent) => boolean;
  */
 export function createVisibilityFilter(clinicIds: readonly string[] | null): IsVisible {
   if (clinicIds === null) return () => true;
-  const permitted = new Set(clinicIds);
+  const permittedIds = new Set(clinicIds);
   return (event) => {
-    const named = getClinicIds(event);
-    return named.length > 0 && named.every((clinicId) => permitted.has(clinicId));
+    const eventClinicIds = getClinicIds(event);
+    return eventClinicIds.length > 0 && eventClinicIds.every((clinicId) => permittedIds.has(clinicId));
   };
 }
 

@@ -33,11 +33,11 @@ export async function exportToFile(
     const { signal } = new AbortController();
     const progress = createScanProgress(terminal);
     const by = { type: context.actor.type, id: context.actor.id };
-    const made = { signer, by, accessId, now: toInstant(context.now) };
-    const lines = await exportClinic(query, { client, signal, onProgress: progress.show, ...made });
+    const exportContext = { signer, by, accessId, now: toInstant(context.now) };
+    const lines = await exportClinic(query, { client, signal, onProgress: progress.show, ...exportContext });
     const lineCount = await writeAtomically(file, lines).finally(() => progress.end());
     const result = { file, events: lineCount - 1, key: signer.thumbprint };
-    const { clinic, from = "start", to = made.now } = query;
+    const { clinic, from = "start", to = exportContext.now } = query;
     const verifyCommand = `verify ${file} --key ${result.key} --clinic ${clinic} --from ${from} --to ${to}`;
     const text = `export: wrote ${result.events} events to ${file}\nverify it with: npm run audit -- ${verifyCommand}`;
     await terminal.write(`${json ? JSON.stringify(result) : text}\n`);

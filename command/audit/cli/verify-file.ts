@@ -55,17 +55,17 @@ async function loadTrustedKeys(key: string): Promise<GetTrustedKey> {
 
 /** Yields each line of a file, including its line ending. The last line may have no line ending. */
 async function* readLines(file: string): AsyncGenerator<string, void> {
-  let rest = "";
+  let incompleteLine = "";
   try {
     // By default, a decoder replaces invalid UTF-8, which would hide an alteration.
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     for await (const chunk of fs.createReadStream(file)) {
-      const parts = (rest + decoder.decode(chunk as Uint8Array, { stream: true })).split("\n");
-      rest = parts.pop() ?? "";
+      const parts = (incompleteLine + decoder.decode(chunk as Uint8Array, { stream: true })).split("\n");
+      incompleteLine = parts.pop() ?? "";
       for (const part of parts) yield `${part}\n`;
-      if (rest.length > MAX_LINE_LENGTH) throw new InputError(`${file} is not an export: a line is too long`);
+      if (incompleteLine.length > MAX_LINE_LENGTH) throw new InputError(`${file} is not an export: a line is too long`);
     }
-    rest += decoder.decode();
+    incompleteLine += decoder.decode();
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === "ERR_ENCODING_INVALID_ENCODED_DATA")
@@ -73,7 +73,7 @@ async function* readLines(file: string): AsyncGenerator<string, void> {
     if (code !== undefined) throw new InputError(`${file} cannot be read: ${message}`);
     throw error;
   }
-  if (rest !== "") yield rest;
+  if (incompleteLine !== "") yield incompleteLine;
 }
 
 function formatManifest(file: string, { clinicId, stored, count, first, last, made }: Manifest): string {

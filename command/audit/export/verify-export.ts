@@ -108,9 +108,9 @@ async function verifyManifestLine(
   if (!isCanonicalLine(text, value)) return toFault("the line is not in its canonical form");
   const signed = await verifySignature(line.data.signature, getTrustedKey);
   if ("problem" in signed) return toFault(signed.problem);
-  const checked = manifest.safeParse(parseJson(signed.text));
-  if (!checked.success) return toFault("the manifest has a format that this release does not support");
-  const { count, chain, first, last, marks } = checked.data;
+  const parsed = manifest.safeParse(parseJson(signed.text));
+  if (!parsed.success) return toFault("the manifest has a format that this release does not support");
+  const { count, chain, first, last, marks } = parsed.data;
   if (chain !== summary.link) return locateChange(marks, summary);
   if (signed.text !== toCanonicalJson(line.data.manifest))
     return toFault("the manifest differs from the signed manifest");
@@ -118,16 +118,16 @@ async function verifyManifestLine(
     return toFault(`the manifest lists ${count} events, but the file contains ${summary.count}`);
   if (toCanonicalJson({ first, last }) !== toCanonicalJson({ first: summary.first, last: summary.last }))
     return toFault("the manifest names a different first or last event");
-  return checked.data;
+  return parsed.data;
 }
 
 /** Locates the first changed line of a file whose hash chain is valid, but differs from the signed hash chain. */
 function locateChange(signedMarks: Manifest["marks"], summary: ChainSummary): ExportFault {
   const { first, last } = findFirstDifference(signedMarks, summary.marks.getMarks());
-  const changed = first === last ? "the line was" : `a line from here up to line ${last} was`;
+  const changedLines = first === last ? "the line was" : `a line from here up to line ${last} was`;
   return {
     line: first,
-    problem: `${changed} changed after signing and the hash chain was recomputed, or the last events were removed`,
+    problem: `${changedLines} changed after signing and the hash chain was recomputed, or the last events were removed`,
   };
 }
 

@@ -32,14 +32,14 @@ export function isThumbprint(text: string): boolean {
 export async function readTrustedKeys(text: string): Promise<GetTrustedKey | undefined> {
   const thumbprints = isThumbprint(text.trim()) ? [text.trim()] : await computeThumbprints(text);
   if (!thumbprints) return undefined;
-  const trusted = new Set(thumbprints);
+  const trustedThumbprints = new Set(thumbprints);
   return async ({ jwk }) => {
-    const embedded = publicKey.safeParse(jwk);
-    if (!embedded.success) throw new UntrustedKeyError("the signature does not contain its public key");
-    const thumbprint = await calculateJwkThumbprint(embedded.data as JWK);
-    if (!trusted.has(thumbprint))
+    const embeddedKey = publicKey.safeParse(jwk);
+    if (!embeddedKey.success) throw new UntrustedKeyError("the signature does not contain its public key");
+    const thumbprint = await calculateJwkThumbprint(embeddedKey.data as JWK);
+    if (!trustedThumbprints.has(thumbprint))
       throw new UntrustedKeyError(`the signature was made by an untrusted key, thumbprint ${thumbprint}`);
-    const { kty, crv, x } = embedded.data;
+    const { kty, crv, x } = embeddedKey.data;
     return { kty, crv, x, alg: "EdDSA" };
   };
 }

@@ -17,9 +17,9 @@ export type AuditHandler = (ctx: AuditContext) => Promise<void>;
  */
 export function readQuery<Schema extends z.ZodType>(query: AuditContext["query"], schema: Schema): z.output<Schema> {
   const repeated = Object.keys(query).filter((name) => Array.isArray(query[name]));
-  const checked = schema.safeParse(query);
-  if (checked.success && repeated.length === 0) return checked.data;
-  const issues = checked.error?.issues ?? [];
+  const parsed = schema.safeParse(query);
+  if (parsed.success && repeated.length === 0) return parsed.data;
+  const issues = parsed.error?.issues ?? [];
   const details = [
     ...repeated.map((path) => ({ path, message: "must be given once" })),
     ...issues.map((issue) => ({ path: issue.path.join(".") || "query", message: describeIssue(issue) })),

@@ -56,24 +56,24 @@ function createAuthenticator(log: EventLog): (ctx: Koa.ParameterizedContext<Audi
     points: MAX_INVALID_CREDENTIALS_PER_MINUTE,
     duration: 60,
   });
-  const remembered = new Set<string>();
+  const rememberedHashes = new Set<string>();
   return async (ctx) => {
     const header = ctx.get("Authorization");
     const credentialHash = createHash("sha256").update(header).digest("base64");
     const address = toCallerAddress(ctx.ip);
-    const usage = remembered.has(credentialHash) ? null : await invalidCredentials.get(address);
+    const usage = rememberedHashes.has(credentialHash) ? null : await invalidCredentials.get(address);
     if (usage && usage.consumedPoints >= MAX_INVALID_CREDENTIALS_PER_MINUTE) throwRateLimitError(usage);
     try {
       const auditor = await authenticate(log, header, ctx.state.now);
-      remembered.add(credentialHash);
-      for (const oldest of remembered) {
-        if (remembered.size <= MAX_REMEMBERED_CREDENTIALS) break;
-        remembered.delete(oldest);
+      rememberedHashes.add(credentialHash);
+      for (const oldest of rememberedHashes) {
+        if (rememberedHashes.size <= MAX_REMEMBERED_CREDENTIALS) break;
+        rememberedHashes.delete(oldest);
       }
       return auditor;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      remembered.delete(credentialHash);
+      rememberedHashes.delete(credentialHash);
       await invalidCredentials.consume(address).catch(throwRateLimitError);
       throw error;
     }

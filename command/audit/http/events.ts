@@ -23,7 +23,7 @@ export function streamEvents({ log, client, takeSlot }: AuditDependencies): Audi
   return async (ctx) => {
     const { progress, ...recordedQuery } = ctx.query;
     const query = readQuery(recordedQuery, listQuery);
-    const reportsProgress = readQuery({ progress }, progressQuery).progress === "true";
+    const shouldReportProgress = readQuery({ progress }, progressQuery).progress === "true";
     await streamWithSlot(ctx, takeSlot, async (signal) => {
       await recordRequestAccess(log, ctx, "events", recordedQuery);
       let latest: ScanProgress = { read: 0, share: 0 };
@@ -32,7 +32,7 @@ export function streamEvents({ log, client, takeSlot }: AuditDependencies): Audi
       };
       const list = await listEvents(query, { client, isVisible: ctx.state.isVisible, signal, onProgress });
       const getProgressLine = () => `${JSON.stringify({ progress: latest })}\n`;
-      return { lines: toLines(list, query), getProgressLine: reportsProgress ? getProgressLine : undefined };
+      return { lines: toLines(list, query), getProgressLine: shouldReportProgress ? getProgressLine : undefined };
     });
   };
 }

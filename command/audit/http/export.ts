@@ -25,8 +25,8 @@ export function streamExport(dependencies: AuditDependencies & { signer: ExportS
       const accessId = await recordRequestAccess(log, ctx, "export");
       await requirePermittedClinic(log, auditor, query.clinic);
       const by = { type: "auditor", id: auditor.id };
-      const made = { by, accessId, now: toInstant(now) };
-      const lines = await exportClinic(query, { client, signal, signer, ...made });
+      const exportContext = { by, accessId, now: toInstant(now) };
+      const lines = await exportClinic(query, { client, signal, signer, ...exportContext });
       ctx.attachment(`audit-${query.clinic}.ndjson`);
       return { lines };
     });

@@ -15,7 +15,7 @@ const SCAN_SLOT_LIMITS: SlotLimits = { total: 4, perAuditor: 2 };
 export const STATE_SLOT_LIMITS: SlotLimits = { total: 8, perAuditor: 4 };
 
 /** Value of the Retry-After header if no slot is free. Seconds. */
-const RETRY_AFTER_S = 5;
+const RETRY_AFTER_SECONDS = 5;
 
 /** Takes a slot for an auditor. Returns a function that releases the slot. */
 export type TakeSlot = (auditorId: string) => () => void;
@@ -29,20 +29,20 @@ export function createScanSlots(limits = SCAN_SLOT_LIMITS): TakeSlot {
   const takenByAuditor = new Map<string, number>();
   let total = 0;
   return (auditorId) => {
-    const taken = takenByAuditor.get(auditorId) ?? 0;
-    if (total >= limits.total || taken >= limits.perAuditor) {
-      throw new ApiError(429, "too_many_scans", { headers: { "Retry-After": String(RETRY_AFTER_S) } });
+    const takenSlots = takenByAuditor.get(auditorId) ?? 0;
+    if (total >= limits.total || takenSlots >= limits.perAuditor) {
+      throw new ApiError(429, "too_many_scans", { headers: { "Retry-After": String(RETRY_AFTER_SECONDS) } });
     }
     total += 1;
-    takenByAuditor.set(auditorId, taken + 1);
+    takenByAuditor.set(auditorId, takenSlots + 1);
     let isReleased = false;
     return () => {
       if (isReleased) return;
       isReleased = true;
       total -= 1;
-      const left = (takenByAuditor.get(auditorId) ?? 1) - 1;
-      if (left === 0) takenByAuditor.delete(auditorId);
-      else takenByAuditor.set(auditorId, left);
+      const remainingSlots = (takenByAuditor.get(auditorId) ?? 1) - 1;
+      if (remainingSlots === 0) takenByAuditor.delete(auditorId);
+      else takenByAuditor.set(auditorId, remainingSlots);
     };
   };
 }

@@ -22,17 +22,17 @@ export interface LineStream {
  * Streams lines as the response. If the client disconnects or stops reading, the iteration over the lines ends. If the
  * iteration fails, the connection is closed, so that a client cannot mistake an incomplete response for a complete one.
  *
- * @param stallTimeout milliseconds until a client that reads nothing is disconnected
+ * @param stallTimeoutMs milliseconds until a client that reads nothing is disconnected
  */
 export function streamLines(
   ctx: AuditContext,
   { lines, getProgressLine, onEnd }: LineStream,
-  stallTimeout = STALL_TIMEOUT_MS,
+  stallTimeoutMs = STALL_TIMEOUT_MS,
 ): void {
   const out = new PassThrough();
-  const closed = new AbortController();
+  const controller = new AbortController();
   out.once("close", () => {
-    closed.abort();
+    controller.abort();
     onEnd();
   });
   const timer = setInterval(() => {
@@ -40,9 +40,9 @@ export function streamLines(
   }, PROGRESS_INTERVAL_MS);
   const writeLines = async () => {
     for await (const line of lines) {
-      if (closed.signal.aborted) return;
+      if (controller.signal.aborted) return;
       if (out.write(line)) continue;
-      if (await settlesWithin(once(out, "drain", { signal: closed.signal }), stallTimeout)) continue;
+      if (await settlesWithin(once(out, "drain", { signal: controller.signal }), stallTimeoutMs)) continue;
       ctx.state.log.warn("response aborted: the client stopped reading");
       out.destroy(new Error("the client stopped reading"));
       return;
@@ -51,7 +51,7 @@ export function streamLines(
   };
   writeLines()
     .catch((error: unknown) => {
-      if (closed.signal.aborted) return;
+      if (controller.signal.aborted) return;
       ctx.state.log.error({ error }, "response aborted: the source of the lines failed");
       out.destroy(error as Error);
     })

@@ -73,7 +73,7 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<LogEvent, v
   const { client, through, signal, onProgress } = options;
   if (signal.aborted) return;
   const subscription = client.subscribeToAll({ fromPosition: START, filter: createFilter(options.prefixes) });
-  subscription.on("caughtUp", () => subscription.push({ mark: "caughtUp" } satisfies ScanMark));
+  subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" } satisfies ScanNotice));
   const removeListener = onAbort(signal, () => subscription.destroy());
   const watchdog = createWatchdog(() =>
     subscription.destroy(new LogUnavailableError("the event log stopped sending events")),
@@ -83,8 +83,8 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<LogEvent, v
   try {
     for await (const item of subscription as AsyncIterable<SubscriptionItem>) {
       watchdog.restart();
-      if ("mark" in item) {
-        if (item.mark === "caughtUp" || item.position > through) return;
+      if ("kind" in item) {
+        if (item.kind === "caughtUp" || item.position > through) return;
         onProgress?.({ read, share: getShare(item.position) });
         continue;
       }
@@ -109,9 +109,9 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<LogEvent, v
   }
 }
 
-/** Marker that the scan inserts between the subscription's events, to report progress or to end the scan. */
-type ScanMark = { mark: "caughtUp" } | { mark: "checkpoint"; position: bigint };
-type SubscriptionItem = ScanMark | { event?: RecordedEvent; commitPosition?: bigint };
+/** Notice that the scan inserts between the subscription's events, to report progress or to end the scan. */
+type ScanNotice = { kind: "caughtUp" } | { kind: "checkpoint"; position: bigint };
+type SubscriptionItem = ScanNotice | { event?: RecordedEvent; commitPosition?: bigint };
 
 /**
  * If a subscription never connected, unsubscribing fails with the connection error. The scan has then already thrown
@@ -121,7 +121,7 @@ function ignoreConnectionError(): void {}
 
 function createFilter(prefixes: readonly string[] | undefined): Filter {
   const checkpointReached = (subscription: AllStreamSubscription, position: Position) => {
-    subscription.push({ mark: "checkpoint", position: position.commit } satisfies ScanMark);
+    subscription.push({ kind: "checkpoint", position: position.commit } satisfies ScanNotice);
   };
   const options = { checkpointInterval: CHECKPOINT_INTERVAL, checkpointReached };
   return prefixes ? streamNameFilter({ prefixes: [...prefixes], ...options }) : excludeSystemEvents(options);

@@ -75,13 +75,13 @@ async function* filterEvents(
   isVisible: IsVisible,
 ): AsyncGenerator<AuditEvent, void> {
   const matchesFilters = createEventFilter(query);
-  let left = query.limit ?? Number.POSITIVE_INFINITY;
+  let remainingEvents = query.limit ?? Number.POSITIVE_INFINITY;
   for await (const event of events) {
     if (query.after !== undefined && BigInt(event.position) <= query.after) continue;
     if (!isVisible(event) || !matchesFilters(event)) continue;
     yield event;
-    left -= 1;
-    if (left === 0) return;
+    remainingEvents -= 1;
+    if (remainingEvents === 0) return;
   }
 }
 

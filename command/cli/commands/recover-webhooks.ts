@@ -26,24 +26,24 @@ const COMMAND_NAME = "webhooks recover";
  * @throws {DomainError | LogUnavailableError} if the recovery stops; replays that were already requested are kept
  */
 export async function recoverWebhooks(given: RawOptions, terminal: Terminal): Promise<void> {
-  const { endpoint: endpointId, since, until, dryRun, actor, json } = parseOptions(schema, given);
+  const { endpoint: endpointId, since, until, dryRun: isDryRun, actor, json } = parseOptions(schema, given);
   const context = createOperatorContext(actor, Date.now());
   let bar: ReturnType<typeof createProgressBar> | undefined;
   const result = await withEventLog(terminal.env, (log, client) =>
-    recoverDeliveries({ log, client }, { endpointId, since, until, dryRun }, context, (progress) => {
+    recoverDeliveries({ log, client }, { endpointId, since, until, isDryRun }, context, (progress) => {
       bar ??= createProgressBar(COMMAND_NAME, progress.found, terminal);
-      const done = progress.requested + progress.left;
-      bar.show(done, `${done} of ${progress.found} deliveries`);
+      const processed = progress.requested + progress.left;
+      bar.show(processed, `${processed} of ${progress.found} deliveries`);
     }),
   ).finally(() => bar?.end());
   const line = json
-    ? JSON.stringify({ command: COMMAND_NAME, id: endpointId, dryRun, ...result })
-    : formatRecovery(result, dryRun);
+    ? JSON.stringify({ command: COMMAND_NAME, id: endpointId, dryRun: isDryRun, ...result })
+    : formatRecovery(result, isDryRun);
   await terminal.out(line);
 }
 
-function formatRecovery({ found, requested, left }: RecoveryProgress, dryRun: boolean): string {
-  const summary = dryRun
+function formatRecovery({ found, requested, left }: RecoveryProgress, isDryRun: boolean): string {
+  const summary = isDryRun
     ? `${found} deliveries failed or were skipped; none was replayed (dry run)`
     : `${requested} of ${found} deliveries will be replayed${left > 0 ? `; ${left} can no longer be replayed` : ""}`;
   return `${COMMAND_NAME}: ${summary}`;

@@ -22,11 +22,11 @@ const schema = z.object({
  * @throws {DomainError | LogUnavailableError}
  */
 export async function rotateEndpointSecret(given: RawOptions, terminal: Terminal): Promise<void> {
-  const { id, leaked, actor, json } = parseOptions(schema, given);
+  const { id, leaked: isLeaked, actor, json } = parseOptions(schema, given);
   const context = createOperatorContext(actor, Date.now());
   const secretBox = createSecretBox(readConfig(["WEBHOOK_SECRET_KEYS"], terminal.env).WEBHOOK_SECRET_KEYS);
   const { secret, statePosition } = await withEventLog(terminal.env, async (log) =>
-    rotateSecret({ log, secretBox }, { ...(await findEndpoint(log, id)), leaked }, context),
+    rotateSecret({ log, secretBox }, { ...(await findEndpoint(log, id)), isLeaked }, context),
   );
   const result = { id, events: 1, position: statePosition, extraValues: { secret } };
   await terminal.out(formatResult({ noun: "endpoint", verb: "rotate-secret" }, result, json));

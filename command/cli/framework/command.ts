@@ -106,8 +106,8 @@ export function defineCommand<O extends Options>(
   return {
     ...{ noun, verb, summary, example, options, isImportable },
     check(given, generatesIds) {
-      const generated = generatesIds ? generateIds(options, given) : {};
-      const parsed = schema.safeParse({ ...generated, ...given });
+      const generatedIds = generatesIds ? generateIds(options, given) : {};
+      const parsed = schema.safeParse({ ...generatedIds, ...given });
       if (!parsed.success) {
         const changedId = getStreamId(pickValidValues(options, given) as PartialValues<O>);
         return { problems: toOptionProblems(parsed.error, given), changedId };

@@ -71,12 +71,12 @@ export const option = {
    * stay readable.
    */
   json<Schema extends z.ZodType>(schema: Schema, help: string) {
-    const bounded = z
+    const nestedSchema = z
       .unknown()
       .optional()
       .refine(isNestedWithin, `must not be nested more than ${MAX_NESTING_LEVELS} levels deep`)
       .pipe(schema);
-    return createOption(bounded, help, "json", (given) => {
+    return createOption(nestedSchema, help, "json", (given) => {
       try {
         return JSON.parse(given) as unknown;
       } catch {

@@ -30,10 +30,10 @@ export interface Terminal {
  */
 export async function runCommand(command: Command, given: RawOptions, terminal: Terminal): Promise<void> {
   const { json, actor, ...texts } = given;
-  const checked = command.check(parseTexts(command, texts), true);
-  if ("problems" in checked) throw new InputError(formatProblems(checked.problems, toOptionName));
+  const checkResult = command.check(parseTexts(command, texts), true);
+  if ("problems" in checkResult) throw new InputError(formatProblems(checkResult.problems, toOptionName));
   const context = createOperatorContext(typeof actor === "string" ? actor : undefined, Date.now());
-  const result = await withEventLog(terminal.env, (log) => checked.prepared.run(log, context));
+  const result = await withEventLog(terminal.env, (log) => checkResult.prepared.run(log, context));
   await terminal.out(formatResult(command, result, json === true));
 }
 

@@ -2,7 +2,7 @@ import { registerAnimal, registerCustomer } from "../../../command/operations/pe
 import type { AnimalRegistration } from "../../../shared/domain/clinic/animal.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { createChoices, deriveDemoId } from "./random.ts";
-import { type Chain, createStep } from "./steps.ts";
+import { createStep, type StepSequence } from "./steps.ts";
 import { addDays, DAY_MS, toLocalDate } from "./time.ts";
 
 /** Breeds of each species, with the minimum and maximum weight in kilograms. */
@@ -35,7 +35,7 @@ export function listAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "cust
 }
 
 /** Registers the customers and their animals. The registration times are within the last year. */
-export function registerCustomers(clinic: DemoClinic, now: number): Chain[] {
+export function registerCustomers(clinic: DemoClinic, now: number): StepSequence[] {
   const animals = listAnimals(clinic);
   return Array.from({ length: clinic.customers }, (_, index) => {
     const at = now - (365 - (index % 360)) * DAY_MS;

@@ -8,7 +8,7 @@ import { listSandboxBranches } from "../../../shared/domain/partner/sandbox-fixt
 import { listAnimals } from "./animals.ts";
 import { type DemoClinic, demoClinics } from "./clinics.ts";
 import { deriveDemoId } from "./random.ts";
-import { type Chain, createStep } from "./steps.ts";
+import { createStep, type StepSequence } from "./steps.ts";
 import { DAY_MS } from "./time.ts";
 
 export interface DemoApplication {
@@ -58,7 +58,7 @@ export function findExampleAnimal({ id, environment, clinic }: DemoApplication):
 /**
  * Creates the sandbox and then registers its application. Each step is one append, so no step is ever partly complete.
  */
-export function setUpSandbox(now: number): Chain {
+export function setUpSandbox(now: number): StepSequence {
   const input = { applicationId: sandboxApplication, scopes: [...scopes] };
   const registration = { ...input, environment: "sandbox" as const, name: "Pet Planner (sandbox)" };
   return [
@@ -70,7 +70,7 @@ export function setUpSandbox(now: number): Chain {
 }
 
 /** Registers a production application and installs it at its clinic with all scopes. The clinic's owner approves. */
-export function installApplication(application: DemoApplication, now: number): Chain {
+export function installApplication(application: DemoApplication, now: number): StepSequence {
   const { id: applicationId, name, environment, clinic } = application;
   const at = now - 90 * DAY_MS;
   const installation = { applicationId, clinicId: clinic.id };

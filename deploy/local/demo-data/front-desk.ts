@@ -10,7 +10,7 @@ import { listAnimals } from "./animals.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { createChoices, deriveDemoId } from "./random.ts";
 import { deriveRoomId } from "./resources.ts";
-import { type Chain, createStep } from "./steps.ts";
+import { createStep, type StepSequence } from "./steps.ts";
 import { addDays, DAY_MS, fromLocalTime, MINUTE_MS, toLocalDate } from "./time.ts";
 import type { DemoAppointment } from "./week.ts";
 
@@ -18,7 +18,7 @@ import type { DemoAppointment } from "./week.ts";
  * Issues a queue ticket if the appointment is today and has the status `waiting`, `in_consultation` or `completed`. The
  * ticket's status matches the appointment's status.
  */
-export function addTicket(appointment: DemoAppointment, now: number): Chain {
+export function addTicket(appointment: DemoAppointment, now: number): StepSequence {
   const { id: appointmentId, clinic, branchId, animalId, date, status, indexInDay } = appointment;
   if (date !== toLocalDate(clinic.timezone, now)) return [];
   const isCalled = status === "in_consultation" || status === "completed";
@@ -33,14 +33,14 @@ export function addTicket(appointment: DemoAppointment, now: number): Chain {
   };
   const at = (minutes: number) => Math.min(appointment.scheduledAt + minutes * MINUTE_MS, now);
   const name = `ticket ${appointmentId}`;
-  const chain = [createStep(name, at(-8), issueTicket, issue)];
-  if (isCalled) chain.push(createStep(`${name} called`, at(1), callTicket, ticket));
-  if (status === "completed") chain.push(createStep(`${name} done`, at(26), completeTicket, ticket));
-  return chain;
+  const sequence = [createStep(name, at(-8), issueTicket, issue)];
+  if (isCalled) sequence.push(createStep(`${name} called`, at(1), callTicket, ticket));
+  if (status === "completed") sequence.push(createStep(`${name} done`, at(26), completeTicket, ticket));
+  return sequence;
 }
 
 /** Issues a ticket for an urgent walk-in at each branch. */
-export function addWalkIns(clinic: DemoClinic, now: number): Chain[] {
+export function addWalkIns(clinic: DemoClinic, now: number): StepSequence[] {
   const queueDate = toLocalDate(clinic.timezone, now);
   return clinic.branches.map(({ id: branchId }) => {
     const ticketId = deriveDemoId(branchId, "walk-in", queueDate);
@@ -55,7 +55,7 @@ export function addWalkIns(clinic: DemoClinic, now: number): Chain[] {
 }
 
 /** Places two holds on a room of each branch for tomorrow, and releases the second hold. Holds expire in a week. */
-export function addHolds(clinic: DemoClinic, now: number): Chain[] {
+export function addHolds(clinic: DemoClinic, now: number): StepSequence[] {
   const { id: clinicId, timezone } = clinic;
   const tomorrow = addDays(toLocalDate(timezone, now), 1);
   return clinic.branches.flatMap(({ id: branchId }) =>

@@ -8,7 +8,7 @@ import {
 import type { MembershipRights } from "../../../shared/domain/clinic/membership.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { deriveDemoId } from "./random.ts";
-import { type Chain, createStep } from "./steps.ts";
+import { createStep, type StepSequence } from "./steps.ts";
 import { DAY_MS } from "./time.ts";
 
 type Role = MembershipRights["role"];
@@ -41,7 +41,7 @@ export function createDemoUsers(clinic: DemoClinic): DemoUser[] {
 }
 
 /** Hires a staff member and grants portal access. Receptionists have access only to the clinic's last branch. */
-export function addPortalUser({ id: userId, name, email, role, clinic }: DemoUser, now: number): Chain {
+export function addPortalUser({ id: userId, name, email, role, clinic }: DemoUser, now: number): StepSequence {
   const clinicId = clinic.id;
   const staffId = deriveDemoId(clinic.slug, "staff", role);
   const membershipId = deriveDemoId(clinic.slug, "membership", role);
@@ -61,7 +61,7 @@ export function addPortalUser({ id: userId, name, email, role, clinic }: DemoUse
 }
 
 /** Adds two staff members without portal access. The second staff member has left the clinic. */
-export function addOtherStaff(clinic: DemoClinic, now: number): Chain[] {
+export function addOtherStaff(clinic: DemoClinic, now: number): StepSequence[] {
   const { id: clinicId, slug } = clinic;
   return [5, 6].map((index) => {
     const staffId = deriveDemoId(slug, "staff", index);
@@ -75,7 +75,7 @@ export function addOtherStaff(clinic: DemoClinic, now: number): Chain[] {
 }
 
 /** Selects the user's clinic in the portal, without a branch. */
-export function selectClinicOf({ id: userId, role, clinic }: DemoUser, now: number): Chain {
+export function selectClinicOf({ id: userId, role, clinic }: DemoUser, now: number): StepSequence {
   const selection = { userId, clinicId: clinic.id, branchId: null };
   return [createStep(`${clinic.slug} ${role} selects`, now, selectClinic, selection)];
 }

@@ -5,7 +5,7 @@ import { addHolds, addTicket, addWalkIns } from "./front-desk.ts";
 import { addOtherStaff, addPortalUser, createDemoUsers, type DemoUser, selectClinicOf } from "./people.ts";
 import { addResources } from "./resources.ts";
 import { offerServices, setUpClinic, suspendDemoClinic } from "./set-up-steps.ts";
-import type { Chain } from "./steps.ts";
+import type { StepSequence } from "./steps.ts";
 import { createWeek } from "./week.ts";
 import { createAppointment } from "./week-steps.ts";
 
@@ -18,12 +18,12 @@ export function listPortalUsers(): DemoUser[] {
 }
 
 /**
- * Returns all steps of the demo data. The phases run in order. The chains within a phase are independent of each other.
+ * Returns all steps of the demo data. The phases run in order. The sequences within a phase are independent of each other.
  *
  * @param now time in the middle of the demo week, in milliseconds since 1970
  */
-export function buildPhases(now: number): Chain[][] {
-  const forEachClinic = (create: (clinic: DemoClinic) => Chain[]) => demoClinics.flatMap(create);
+export function buildPhases(now: number): StepSequence[][] {
+  const forEachClinic = (create: (clinic: DemoClinic) => StepSequence[]) => demoClinics.flatMap(create);
   return [
     [...demoClinics.map((clinic) => setUpClinic(clinic, now)), setUpSandbox(now)],
     [
@@ -48,7 +48,7 @@ export function buildPhases(now: number): Chain[][] {
         .map((application) => installApplication(application, now)),
     ],
     demoClinics.map((clinic) => suspendDemoClinic(clinic, now)),
-    // These steps are one chain, so the last step runs after all others. `isSeeded` depends on this order.
+    // These steps are one sequence, so the last step runs after all others. `isSeeded` depends on this order.
     [listPortalUsers().flatMap((user) => selectClinicOf(user, now))],
   ];
 }

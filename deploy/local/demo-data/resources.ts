@@ -1,7 +1,7 @@
 import { addResource, setRule } from "../../../command/operations/catalog-operations.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { deriveDemoId } from "./random.ts";
-import { type Chain, createStep } from "./steps.ts";
+import { createStep, type StepSequence } from "./steps.ts";
 import { DAY_MS } from "./time.ts";
 
 /** Type, name and capacity of each resource. The first two resources are rooms, which appointments use. */
@@ -29,7 +29,7 @@ export function deriveRoomId(clinic: DemoClinic, branchId: string, room: 0 | 1):
 }
 
 /** Adds the resources and their opening hours to every branch. */
-export function addResources(clinic: DemoClinic, now: number): Chain[] {
+export function addResources(clinic: DemoClinic, now: number): StepSequence[] {
   return clinic.branches.flatMap(({ id: branchId }) =>
     RESOURCES.map(([resourceType, name, capacity]) => {
       const { id: clinicId, slug } = clinic;

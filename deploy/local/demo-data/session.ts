@@ -1,6 +1,6 @@
 import { SignJWT } from "jose";
 
-const SESSION_SECONDS = 7 * 86_400;
+const SESSION_LIFETIME_SECONDS = 7 * 86_400;
 
 /**
  * Returns the Cookie header of a signed-in portal user. The session is valid for seven days. The package
@@ -14,7 +14,7 @@ export async function createSessionCookie(
   now: number,
 ): Promise<string> {
   const issuedAt = Math.floor(now / 1000);
-  const expiresAt = issuedAt + SESSION_SECONDS;
+  const expiresAt = issuedAt + SESSION_LIFETIME_SECONDS;
   const accessToken = await new SignJWT({ role: "authenticated", email: user.email })
     .setProtectedHeader({ alg: "HS256", typ: "JWT" })
     .setIssuer(portal.jwtIssuer)
@@ -26,7 +26,7 @@ export async function createSessionCookie(
   const session = {
     access_token: accessToken,
     token_type: "bearer",
-    expires_in: SESSION_SECONDS,
+    expires_in: SESSION_LIFETIME_SECONDS,
     expires_at: expiresAt,
     refresh_token: "local-demo-sessions-are-not-refreshed",
     user: { id: user.id, aud: "authenticated", role: "authenticated", email: user.email },

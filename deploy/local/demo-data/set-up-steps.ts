@@ -9,11 +9,11 @@ import {
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { deriveDemoId } from "./random.ts";
-import { type Chain, createStep } from "./steps.ts";
+import { createStep, type StepSequence } from "./steps.ts";
 import { DAY_MS } from "./time.ts";
 
 /** Registers a demo clinic with its branches, subscription and entitlements. The events are 400 days old. */
-export function setUpClinic(clinic: DemoClinic, now: number): Chain {
+export function setUpClinic(clinic: DemoClinic, now: number): StepSequence {
   const at = now - 400 * DAY_MS;
   const { id: clinicId, slug, name, timezone, currency, locale, city, demoDays } = clinic;
   const createEntitlement = (key: string, limit: number | null) => {
@@ -46,7 +46,7 @@ export function setUpClinic(clinic: DemoClinic, now: number): Chain {
  * Suspends the clinic if its demo status is `suspended`. The event is one day old. This step runs after the steps that
  * add the clinic's data.
  */
-export function suspendDemoClinic({ id: clinicId, slug, status }: DemoClinic, now: number): Chain {
+export function suspendDemoClinic({ id: clinicId, slug, status }: DemoClinic, now: number): StepSequence {
   if (status !== "suspended") return [];
   const suspension = { clinicId, reason: "Invoice overdue" };
   return [createStep(`${slug} suspended`, now - DAY_MS, suspendClinic, suspension)];
@@ -71,7 +71,7 @@ const CATALOG = [
 ] as const;
 
 /** Adds the clinic's services, and withdraws the last service. */
-export function offerServices({ id: clinicId, slug, basePrice }: DemoClinic, now: number): Chain[] {
+export function offerServices({ id: clinicId, slug, basePrice }: DemoClinic, now: number): StepSequence[] {
   return CATALOG.map(([name, category, priceFactor], index) => {
     const serviceId = deriveDemoId(slug, "service", name);
     const price = Math.round(basePrice * priceFactor * 100) / 100;

@@ -18,12 +18,12 @@ export interface Step {
 }
 
 /** Steps that run in order. */
-export type Chain = Step[];
+export type StepSequence = Step[];
 
 /** An operation of the command service. */
 export type Operation<Input> = (log: EventLog, input: Input, context: CommandContext) => Promise<unknown>;
 
-/** Number of chains that run in parallel, so that the log can commit their appends in groups. */
+/** Number of sequences that run in parallel, so that the log can commit their appends in groups. */
 const CONCURRENCY = 32;
 
 export function createStep<Input>(name: string, at: number, operation: Operation<Input>, input: NoInfer<Input>): Step {
@@ -31,7 +31,7 @@ export function createStep<Input>(name: string, at: number, operation: Operation
 }
 
 /**
- * Runs the phases in order, and the chains of a phase in parallel. Skips steps that an earlier run completed.
+ * Runs the phases in order, and the sequences of a phase in parallel. Skips steps that an earlier run completed.
  *
  * @param onStep called after each step with the number of finished steps and the total number of steps
  * @param signal aborted to stop the run before the next step
@@ -39,7 +39,7 @@ export function createStep<Input>(name: string, at: number, operation: Operation
  */
 export async function runSteps(
   log: EventLog,
-  phases: Chain[][],
+  phases: StepSequence[][],
   onStep: (done: number, all: number) => void,
   signal?: AbortSignal,
 ): Promise<void> {
@@ -47,12 +47,12 @@ export async function runSteps(
   let done = 0;
   for (const phase of phases) {
     const remaining = [...phase];
-    const runChains = async () => {
-      for (let chain = remaining.shift(); chain; chain = remaining.shift()) {
-        for (const step of chain) {
+    const runSequences = async () => {
+      for (let sequence = remaining.shift(); sequence; sequence = remaining.shift()) {
+        for (const step of sequence) {
           signal?.throwIfAborted();
           await runStep(log, step).catch((error: unknown) => {
-            remaining.length = 0; // prevents the remaining chains from starting
+            remaining.length = 0; // prevents the remaining sequences from starting
             throw error;
           });
           done += 1;
@@ -60,7 +60,7 @@ export async function runSteps(
         }
       }
     };
-    await awaitAll(Array.from({ length: CONCURRENCY }, runChains));
+    await awaitAll(Array.from({ length: CONCURRENCY }, runSequences));
   }
 }
 

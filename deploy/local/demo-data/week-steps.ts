@@ -13,7 +13,7 @@ import type { AppointmentStatus } from "../../../shared/domain/appointment/appoi
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { createChoices, deriveDemoId } from "./random.ts";
 import { deriveRoomId } from "./resources.ts";
-import { type Chain, createStep, type Operation, type Step } from "./steps.ts";
+import { createStep, type Operation, type Step, type StepSequence } from "./steps.ts";
 import { DAY_MS, MINUTE_MS } from "./time.ts";
 import type { DemoAppointment } from "./week.ts";
 
@@ -47,7 +47,7 @@ const STATUS_CHANGES: Record<AppointmentStatus, StatusChange[]> = {
  * Returns the steps of an appointment: the request, the allocation of a room, and the status changes. An appointment
  * whose status stays `requested` gets no room.
  */
-export function createAppointment(appointment: DemoAppointment, now: number): Chain {
+export function createAppointment(appointment: DemoAppointment, now: number): StepSequence {
   const { id: appointmentId, clinic, scheduledAt, status } = appointment;
   const ids = { clinicId: clinic.id, appointmentId };
   const requestedAt = Math.min(scheduledAt, now) - (2 + createChoices(appointmentId).integerBelow(10)) * DAY_MS;

@@ -124,11 +124,11 @@ async function readInPortal({ stack, narrator, application }: Journey, id: strin
   const headers = { Cookie: user.cookie };
   const hasAppointment = (body: { appointments?: { id: string }[] }) =>
     body.appointments?.some((item) => item.id === id) ?? false;
-  const appeared = await waitUntil(PORTAL_POLL_INTERVAL_MS, async () => {
+  const hasAppeared = await waitUntil(PORTAL_POLL_INTERVAL_MS, async () => {
     const response = await fetch(url, { headers });
     return hasAppointment((await response.json()) as { appointments?: { id: string }[] });
   });
-  narrator.check("The appointment appears in the read model.", appeared);
+  narrator.check("The appointment appears in the read model.", hasAppeared);
   narrator.say(
     `It appeared ${formatMilliseconds(performance.now() - created)} after its creation. This time includes the retry above.`,
   );
@@ -156,14 +156,14 @@ async function failDelivery(journey: Journey, endpointId: string): Promise<strin
   receiver.respondWith(500);
   const { status } = await postAppointment(journey, `demo-${randomUUID()}`, buildAppointment(journey));
   narrator.check("The appointment is created although the webhook fails.", status === 201);
-  const started = performance.now();
+  const startedAt = performance.now();
   const id = getDeliveryId(await receiver.next(STEP_TIMEOUT_MS));
   narrator.check(
     "The delivery has failed after its last retry.",
     await waitForDelivery(journey, endpointId, id, "failed"),
   );
   narrator.say(
-    `The retries took ${formatMilliseconds(performance.now() - started)}. The local retry schedule is short; see WEBHOOK_RETRY_SCHEDULE.`,
+    `The retries took ${formatMilliseconds(performance.now() - startedAt)}. The local retry schedule is short; see WEBHOOK_RETRY_SCHEDULE.`,
   );
   const { body } = await requestAsPartner(journey, "GET", buildDeliveriesPath(endpointId));
   const delivery = body.deliveries.find((item: { id: string }) => item.id === id);

@@ -25,7 +25,7 @@ export interface Narrator {
   /** Sends a request, and prints the request, its response and its duration. */
   request(method: string, url: string, options?: RequestOptions): Promise<DemoResponse>;
   /** Prints the expectation if it is met. @throws {StepFailedError} if it is not met */
-  check(expectation: string, holds: boolean): void;
+  check(expectation: string, isMet: boolean): void;
 }
 
 const HIDDEN_HEADERS = /^(authorization|cookie)$/i;
@@ -49,7 +49,7 @@ export function createNarrator(write: (line: string) => void): Narrator {
       for (const [name, value] of Object.entries(headers))
         write(`     ${name}: ${HIDDEN_HEADERS.test(name) ? `${value.slice(0, 24)}…` : value}`);
       if (body !== undefined) write(formatBody(body));
-      const started = performance.now();
+      const startedAt = performance.now();
       const response = await fetch(url, {
         method,
         headers: { ...headers, ...(body !== undefined && { "content-type": "application/json" }) },
@@ -58,19 +58,19 @@ export function createNarrator(write: (line: string) => void): Narrator {
       });
       const text = await response.text();
       const responseBody = text === "" ? null : JSON.parse(text);
-      write(`   ← ${response.status} in ${formatMilliseconds(performance.now() - started)}`);
+      write(`   ← ${response.status} in ${formatMilliseconds(performance.now() - startedAt)}`);
       write(formatBody(responseBody));
       return { status: response.status, headers: response.headers, body: responseBody };
     },
-    check(expectation, holds) {
-      if (!holds) throw new StepFailedError(expectation);
+    check(expectation, isMet) {
+      if (!isMet) throw new StepFailedError(expectation);
       write(`   ✔ ${expectation}`);
     },
   };
 }
 
-export function formatMilliseconds(duration: number): string {
-  return duration < 10 ? `${duration.toFixed(1)} ms` : `${Math.round(duration)} ms`;
+export function formatMilliseconds(durationMs: number): string {
+  return durationMs < 10 ? `${durationMs.toFixed(1)} ms` : `${Math.round(durationMs)} ms`;
 }
 
 /** Formats a body as indented JSON. Shortens secrets and long bodies. */

@@ -79,8 +79,8 @@ function bindPort(server: Server, host: string, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
     server.bindAsync(address, ServerCredentials.createInsecure(), (error, bound) => {
       if (error === null) return resolve(bound);
-      const inUse = error.message.includes("EADDRINUSE");
-      const reason = inUse
+      const isInUse = error.message.includes("EADDRINUSE");
+      const reason = isInUse
         ? `Port ${port} on ${host} is in use. Choose another port with --port.`
         : `Cannot listen on ${address}: ${error.message}`;
       reject(new LogStartError(reason.replaceAll("\n", " "), { cause: error }));

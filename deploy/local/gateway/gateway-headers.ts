@@ -28,13 +28,13 @@ const FRAMING_HEADERS = ["content-length", "host"];
  */
 export function selectForwardedHeaders(raw: readonly string[], drop: readonly string[] = []): string[] {
   const pairs = toPairs(raw);
-  const named = pairs
+  const connectionHeaders = pairs
     .filter(([name]) => name.toLowerCase() === "connection")
     .flatMap(([, value]) => value.toLowerCase().split(","))
     .map((name) => name.trim())
     .filter((name) => !FRAMING_HEADERS.includes(name));
-  const dropped = new Set([...HOP_BY_HOP_HEADERS, ...drop, ...named]);
-  return pairs.filter(([name]) => !dropped.has(name.toLowerCase())).flat();
+  const droppedHeaders = new Set([...HOP_BY_HOP_HEADERS, ...drop, ...connectionHeaders]);
+  return pairs.filter(([name]) => !droppedHeaders.has(name.toLowerCase())).flat();
 }
 
 function toPairs(raw: readonly string[]): [string, string][] {

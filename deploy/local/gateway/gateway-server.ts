@@ -128,8 +128,8 @@ function forward(request: http.IncomingMessage, response: http.ServerResponse, t
     if (upstreamRequest.reusedSocket && error.code === "ECONNRESET")
       return forward(request, response, { ...target, agent: target.retryAgent });
     target.log(`${request.method} failed: ${error.code ?? error.message}`);
-    const refused = error.code === "ECONNREFUSED";
-    sendError(response, refused ? 503 : 502, "upstream_unavailable", { "Retry-After": "1" });
+    const isConnectionRefused = error.code === "ECONNREFUSED";
+    sendError(response, isConnectionRefused ? 503 : 502, "upstream_unavailable", { "Retry-After": "1" });
   });
   response.on("close", () => {
     if (!response.writableFinished) upstreamRequest.destroy();

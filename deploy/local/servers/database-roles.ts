@@ -87,9 +87,9 @@ export function buildDatabaseUrl(url: string, database: string, user?: string, p
  * @param projection URL of the database's owner
  */
 export function buildRoleUrls(url: string, database: string, passwords: Passwords, projection: string): DatabaseUrls {
-  const urlOf = (service: (typeof SERVICES)[number]) =>
+  const buildUrl = (service: (typeof SERVICES)[number]) =>
     buildDatabaseUrl(url, database, `local_${service}`, passwords[service]);
-  return { projection, command: urlOf("command"), query: urlOf("query"), audit: urlOf("audit") };
+  return { projection, command: buildUrl("command"), query: buildUrl("query"), audit: buildUrl("audit") };
 }
 
 async function ensureRoles(client: pg.Client, passwords: Passwords): Promise<void> {

@@ -54,7 +54,7 @@ export async function watchJetStream(
 
 /** Returns the reason why JetStream does not work; undefined if it works. */
 async function checkJetStream(port: number, signal: AbortSignal, times: HealthCheckTimes): Promise<string | undefined> {
-  const responded = new AbortController();
+  const responseController = new AbortController();
   const connection = await connect({
     servers: `127.0.0.1:${port}`,
     name: "supervisor",
@@ -65,10 +65,10 @@ async function checkJetStream(port: number, signal: AbortSignal, times: HealthCh
     const problem = connection
       .request(INFO_SUBJECT, undefined, { timeout: 2 ** 31 - 1 })
       .then((message) => findReportedProblem(message.json()), findRequestProblem);
-    const hang = detectHang(port, times, AbortSignal.any([responded.signal, signal]));
+    const hang = detectHang(port, times, AbortSignal.any([responseController.signal, signal]));
     return await Promise.race([problem, hang]);
   } finally {
-    responded.abort();
+    responseController.abort();
     await connection.close();
   }
 }

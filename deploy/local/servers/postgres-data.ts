@@ -14,7 +14,7 @@ export interface DataFolderOptions {
   password: string;
   user: SystemUser | undefined;
   /** If true, the new files are synced to disk. Tests set it to false, which is faster. */
-  sync: boolean;
+  shouldSync: boolean;
 }
 
 /**
@@ -32,7 +32,7 @@ export async function createDataFolder(home: PostgresHome, options: DataFolderOp
   if (user) for (const file of [fresh, passwordFile]) fs.chownSync(file, user.uid, user.gid);
   const args = ["--username=postgres", `--pwfile=${passwordFile}`, "--auth=scram-sha-256", "--encoding=UTF8"];
   args.push("--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C", `--pgdata=${fresh}`);
-  if (!options.sync) args.push("--no-sync");
+  if (!options.shouldSync) args.push("--no-sync");
   try {
     await run(home.initdb, args, { ...user, cwd: "/", env: { PATH: process.env.PATH, LC_ALL: "C" } });
   } catch (error) {

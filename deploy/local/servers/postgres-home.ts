@@ -2,7 +2,7 @@ import fs from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { waitForLock } from "../setup/pid-lock.mjs";
-import { getRelocatedFolder, PROJECT } from "../setup/project.ts";
+import { getRelocatedFolder, PROJECT_FOLDER } from "../setup/project.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import { canEnter, canRun, type SystemUser } from "../setup/system-user.ts";
 
@@ -56,7 +56,7 @@ function findInstalledPrograms(): string {
 
 /** Copies the programs to a folder that the user can enter, and returns that folder. */
 async function copyPrograms(installed: string, user: SystemUser, log: (line: string) => void): Promise<string> {
-  const folder = getRelocatedFolder(PROJECT);
+  const folder = getRelocatedFolder(PROJECT_FOLDER);
   const { version } = JSON.parse(fs.readFileSync(path.join(installed, "..", "package.json"), "utf8"));
   const target = path.join(folder, `native-${version}`);
   const postgres = path.join(target, "bin", "postgres");
@@ -65,7 +65,7 @@ async function copyPrograms(installed: string, user: SystemUser, log: (line: str
   );
   try {
     if (!fs.existsSync(target)) {
-      log(`The operating system user of Postgres cannot enter ${PROJECT}. Copying the programs to ${target}.`);
+      log(`The operating system user of Postgres cannot enter ${PROJECT_FOLDER}. Copying the programs to ${target}.`);
       fs.mkdirSync(folder, { recursive: true, mode: 0o755 });
       fs.rmSync(`${target}.new`, { recursive: true, force: true });
       fs.cpSync(installed, `${target}.new`, { recursive: true, verbatimSymlinks: true });

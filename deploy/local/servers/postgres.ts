@@ -19,7 +19,7 @@ export interface PostgresOptions {
   /** Password of the superuser `postgres`. */
   password: string;
   /** If true, a new data folder is synced to disk. A running server always syncs its writes. */
-  syncNewData: boolean;
+  shouldSyncNewData: boolean;
 }
 
 const SERVER_SETTINGS = [
@@ -45,7 +45,7 @@ export async function preparePostgres(context: ComponentContext, options: Postgr
   const { paths, log } = context;
   const user = await ensurePostgresUser();
   const home = await findPostgresHome(paths.postgres, user, log);
-  await createDataFolder(home, { password: options.password, user, sync: options.syncNewData });
+  await createDataFolder(home, { password: options.password, user, shouldSync: options.shouldSyncNewData });
   const url = buildSuperuserUrl(options.port, options.password);
   const settings = [...SERVER_SETTINGS, `port=${options.port}`].flatMap((setting) => ["-c", setting]);
   const prepareProcess = async () => {

@@ -2,7 +2,7 @@ import fs from "node:fs";
 import { type LocalRoot, openLocalRoot } from "../setup/local-root.ts";
 import { type ComponentName, type Ports, requireFreePort } from "../setup/ports.ts";
 import type { Progress } from "../setup/progress.ts";
-import { buildNodeCommand, PROJECT } from "../setup/project.ts";
+import { buildNodeCommand, PROJECT_FOLDER } from "../setup/project.ts";
 import type { LocalSecrets } from "../setup/secrets.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import { type Component, type ComponentContext, createExternalComponent } from "../supervisor/component.ts";
@@ -26,9 +26,9 @@ export interface ServerOptions {
   otherComponents?: readonly ComponentName[];
   progress: Progress;
   /** If true, new data folders are synced to disk. Tests set it to false, which is faster. */
-  syncNewData: boolean;
+  shouldSyncNewData: boolean;
   /** If true, a component that dies or hangs is restarted. */
-  restart?: boolean;
+  shouldRestart?: boolean;
   /** Aborted to stop the servers, even while they start. */
   signal?: AbortSignal;
 }
@@ -54,19 +54,19 @@ export interface Servers {
  * @throws {SetupError} one line for the user
  */
 export async function startServers(options: ServerOptions): Promise<Servers> {
-  const { progress, external, ports, restart, signal } = options;
+  const { progress, external, ports, shouldRestart, signal } = options;
   requireValidUrls(external);
   const root = await openLocalRoot(options.root, progress.log);
   const { paths, pids, secrets } = root;
-  const context = { paths, pids, log: progress.log, restart, signal };
-  const started: Component[] = [];
+  const context = { paths, pids, log: progress.log, shouldRestart, signal };
+  const startedComponents: Component[] = [];
   const stop = async () => {
-    await Promise.all(started.map((component) => component.stop()));
+    await Promise.all(startedComponents.map((component) => component.stop()));
     root.release();
   };
   try {
     for (const name of listPortsToCheck(options)) await requireFreePort(name, ports[name]);
-    const components = await startComponents(options, context, secrets, started);
+    const components = await startComponents(options, context, secrets, startedComponents);
     const adminDatabaseUrl = external.DATABASE_URL || buildSuperuserUrl(ports.postgres, secrets.postgres.superuser);
     const databaseUrls = external.DATABASE_URL
       ? await ensureExternalDatabase(external.DATABASE_URL, secrets.postgres)
@@ -80,14 +80,14 @@ export async function startServers(options: ServerOptions): Promise<Servers> {
   }
 }
 
-/** Starts the embedded servers in parallel. Adds each server to `started` before its process starts. */
+/** Starts the embedded servers in parallel. Adds each server to `startedComponents` before its process starts. */
 async function startComponents(
-  { progress, external, ports, syncNewData }: ServerOptions,
+  { progress, external, ports, shouldSyncNewData }: ServerOptions,
   context: ComponentContext,
   secrets: LocalSecrets,
   started: Component[],
 ): Promise<Servers["components"]> {
-  const postgresOptions = { port: ports.postgres, password: secrets.postgres.superuser, syncNewData };
+  const postgresOptions = { port: ports.postgres, password: secrets.postgres.superuser, shouldSyncNewData };
   const prepare = {
     eventstore: () => prepareEventstore(context, ports.eventstore),
     postgres: () => preparePostgres(context, postgresOptions),
@@ -114,7 +114,7 @@ function prepareEventstore(context: ComponentContext, port: number): Component {
   const prepareProcess = () => ({
     ...buildNodeCommand("deploy/local/eventstore/main.ts", args),
     env: { PATH: process.env.PATH },
-    cwd: PROJECT, // Node looks for the package tsx in this folder
+    cwd: PROJECT_FOLDER, // Node looks for the package tsx in this folder
     ready: /^listening \d+$/m,
   });
   return createComponent({ name: "eventstore", prepareProcess }, context);

@@ -19,15 +19,15 @@ const MAX_REPORT_DELAY_MS = 60_000;
  * Creates a progress that reports in lines of text. Steps can run in parallel.
  *
  * @param write receives each line
- * @param reportCompletion if true, each finished step is also reported with its duration
+ * @param shouldReportCompletion if true, each finished step is also reported with its duration
  */
-export function createProgress(write: (line: string) => void, reportCompletion: boolean): Progress {
+export function createProgress(write: (line: string) => void, shouldReportCompletion: boolean): Progress {
   return {
     log: write,
     async step(name, work) {
       const startedAt = Date.now();
       const result = await reportWhileRunning(name, work(), write);
-      if (reportCompletion) write(`  ✓ ${name} (${formatSecondsSince(startedAt)} s)`);
+      if (shouldReportCompletion) write(`  ✓ ${name} (${formatSecondsSince(startedAt)} s)`);
       return result;
     },
   };

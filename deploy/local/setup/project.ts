@@ -2,10 +2,10 @@ import { createHash } from "node:crypto";
 import path from "node:path";
 
 /** The folder of the running code: the project's folder, or a folder with the compiled project. */
-const CODE = path.resolve(import.meta.dirname, "..", "..", "..");
+const CODE_FOLDER = path.resolve(import.meta.dirname, "..", "..", "..");
 
 /** The project's folder. The npm scripts compile the project into its folder `.build`. */
-export const PROJECT = path.basename(CODE) === ".build" ? path.dirname(CODE) : CODE;
+export const PROJECT_FOLDER = path.basename(CODE_FOLDER) === ".build" ? path.dirname(CODE_FOLDER) : CODE_FOLDER;
 
 /**
  * Returns a folder in /var/lib for files that the unprivileged Postgres user cannot access in the given folder. The
@@ -42,7 +42,7 @@ export function getLocalPaths(root: string) {
 
 /** Returns the folder that `npm start` uses: LOCAL_DIR, or `.local` in the project. */
 export function getLocalRoot(env: NodeJS.ProcessEnv): string {
-  return path.resolve(PROJECT, env.LOCAL_DIR ?? ".local");
+  return path.resolve(PROJECT_FOLDER, env.LOCAL_DIR ?? ".local");
 }
 
 /**
@@ -60,5 +60,5 @@ export function buildNodeCommand(entry: string, args: readonly string[] = []): {
 /** Returns the file of a TypeScript entry: the compiled file if PROJECT_BUILD is set, and otherwise the source file. */
 export function resolveEntry(entry: string): string {
   const build = process.env.PROJECT_BUILD;
-  return build ? path.resolve(build, entry.replace(/\.ts$/, ".js")) : path.resolve(PROJECT, entry);
+  return build ? path.resolve(build, entry.replace(/\.ts$/, ".js")) : path.resolve(PROJECT_FOLDER, entry);
 }

@@ -15,14 +15,14 @@ export interface EnvironmentOptions {
   ports: Ports;
   secrets: LocalSecrets;
   servers: Pick<Servers, "eventstoreUrl" | "natsUrl" | "databaseUrls">;
-  /** Environment of the user who starts the stack. Services inherit it, except NOT_INHERITED and npm's variables. */
+  /** Environment of the operator. Services inherit it, except EXCLUDED_VARIABLES and npm's variables. */
   inherited: NodeJS.ProcessEnv;
   /** Settings of individual services. They override all other settings. */
   overrides?: Partial<Record<ServiceName, Environment>> | undefined;
 }
 
 /** Settings that services never inherit. The stack sets each URL only for the services that need it. */
-const NOT_INHERITED = ["DATABASE_URL", "EVENTSTORE_URL", "NATS_URL", "NODE_OPTIONS", "NODE_V8_COVERAGE"];
+const EXCLUDED_VARIABLES = ["DATABASE_URL", "EVENTSTORE_URL", "NATS_URL", "NODE_OPTIONS", "NODE_V8_COVERAGE"];
 
 /** Name of the session cookie of the portal. */
 export const PORTAL_COOKIE_NAME = "sb-local-auth-token";
@@ -70,7 +70,7 @@ function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): 
   const urls = buildServiceUrls(ports);
   const log = { EVENTSTORE_URL: servers.eventstoreUrl };
   const webhooks = { WEBHOOK_SECRET_KEYS: secrets.webhookSecretKeys, WEBHOOK_ALLOW_LOOPBACK: "true" };
-  const behindGateway = { TRUST_PROXY: "true" };
+  const gatewaySettings = { TRUST_PROXY: "true" };
   return {
     projection: {
       ...log,
@@ -81,13 +81,13 @@ function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): 
     command: {
       ...log,
       ...webhooks,
-      ...behindGateway,
+      ...gatewaySettings,
       DATABASE_URL: servers.databaseUrls.command,
       TOKEN_ISSUER: urls.gateway,
       TOKEN_SIGNING_KEYS: secrets.tokenSigningKeys,
     },
     queryApi: {
-      ...behindGateway,
+      ...gatewaySettings,
       DATABASE_URL: servers.databaseUrls.query,
       PORTAL_COOKIE_NAME,
       PORTAL_JWT_SECRET: secrets.portalJwtSecret,
@@ -97,7 +97,7 @@ function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): 
     },
     audit: {
       ...log,
-      ...behindGateway,
+      ...gatewaySettings,
       DATABASE_URL: servers.databaseUrls.audit,
       AUDIT_SIGNING_KEYS: secrets.auditSigningKeys,
     },
@@ -109,7 +109,7 @@ function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): 
 function selectInherited(inherited: NodeJS.ProcessEnv): Environment {
   const entries = Object.entries(inherited).filter(
     (entry): entry is [string, string] =>
-      entry[1] !== undefined && !NOT_INHERITED.includes(entry[0]) && !/^npm_/i.test(entry[0]),
+      entry[1] !== undefined && !EXCLUDED_VARIABLES.includes(entry[0]) && !/^npm_/i.test(entry[0]),
   );
   return Object.fromEntries(entries);
 }

@@ -34,7 +34,7 @@ export async function upgradeReadModels(
     url: databaseUrl,
     applicationName: "read models",
     size: 4,
-    statementTimeout: STATEMENT_TIMEOUT_MS,
+    statementTimeoutMs: STATEMENT_TIMEOUT_MS,
     logger,
   });
   const client = connectEventStore(eventstoreUrl, "read models");

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import http from "node:http";
 import { text } from "node:stream/consumers";
 import { z } from "zod";
-import { buildNodeCommand, PROJECT } from "../setup/project.ts";
+import { buildNodeCommand, PROJECT_FOLDER } from "../setup/project.ts";
 import type { Component, ComponentContext } from "../supervisor/component.ts";
 import { createComponent } from "../supervisor/supervised-process.ts";
 import type { Environment, ServiceName } from "./environment.ts";
@@ -28,7 +28,7 @@ export function createServiceComponent(service: ServiceName, env: Environment, c
   const prepareProcess = () => ({
     ...buildNodeCommand(entry),
     env,
-    cwd: PROJECT,
+    cwd: PROJECT_FOLDER,
     ready: createReadinessProbe(name, `http://127.0.0.1:${env.PORT}/health/ready`, context.log),
     stopTimeoutMs: 12_000,
   });

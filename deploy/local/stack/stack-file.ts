@@ -5,7 +5,7 @@ import { mapServices, SERVICE_NAMES } from "./environment.ts";
 import type { Stack } from "./stack.ts";
 
 /** Returns the fields of an object schema: one string for each name. */
-const texts = <Name extends string>(...names: readonly Name[]) =>
+const createTextFields = <Name extends string>(...names: readonly Name[]) =>
   Object.fromEntries(names.map((name) => [name, z.string()])) as Record<Name, z.ZodString>;
 
 /** Content of `stack.json`, which describes the running stack. It contains passwords and keys. */
@@ -14,28 +14,28 @@ const schema = z.object({
   pid: z.int(),
   /** URLs of the services and of the servers. The server URLs contain passwords. */
   urls: z.object({
-    ...texts(...SERVICE_NAMES, "eventstore", "nats"),
-    postgres: z.object(texts("projection", "command", "query", "audit")),
+    ...createTextFields(...SERVICE_NAMES, "eventstore", "nats"),
+    postgres: z.object(createTextFields("projection", "command", "query", "audit")),
   }),
   /** Base URL of each API. */
-  apis: z.object(texts("portal", "sandbox", "production", "audit", "reference")),
+  apis: z.object(createTextFields("portal", "sandbox", "production", "audit", "reference")),
   /** Readiness URL of each service. */
-  health: z.object(texts(...SERVICE_NAMES)),
+  health: z.object(createTextFields(...SERVICE_NAMES)),
   /** Private JWK Set that signs audit exports, as JSON text. */
   auditSigningKeys: z.string(),
   /** Keys for encrypting webhook secrets, as JSON text: `{current, keys}`. */
   webhookSecretKeys: z.string(),
   /** Credentials for the demo data. */
   demo: z.object({
-    portalUsers: z.array(z.object(texts("name", "role", "clinic", "clinicId", "email", "cookie"))),
+    portalUsers: z.array(z.object(createTextFields("name", "role", "clinic", "clinicId", "email", "cookie"))),
     applications: z.array(
       z.object({
-        ...texts("name", "environment", "clientId", "clientSecret", "clinicId", "branchId", "animalId"),
+        ...createTextFields("name", "environment", "clientId", "clientSecret", "clinicId", "branchId", "animalId"),
         scopes: z.array(z.string()),
       }),
     ),
     /** Auditor with access to all recorded events. */
-    auditor: z.object(texts("credential")),
+    auditor: z.object(createTextFields("credential")),
   }),
 });
 

@@ -27,7 +27,7 @@ export interface ComponentContext {
   pids: PidRegistry;
   log: (line: string) => void;
   /** If true, a component that dies or hangs is restarted. */
-  restart?: boolean | undefined;
+  shouldRestart?: boolean | undefined;
   /** Aborted to stop the stack, even while it is still starting. */
   signal?: AbortSignal | undefined;
 }

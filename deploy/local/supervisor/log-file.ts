@@ -5,7 +5,7 @@ import path from "node:path";
  * Maximum size of a log file in bytes. A full file is renamed to `<name>.log.1`, which replaces any earlier file of
  * that name.
  */
-const MAX_BYTES = 16 * 1024 * 1024;
+const MAX_FILE_BYTES = 16 * 1024 * 1024;
 
 /** Limits on the last lines of output, which are kept in memory for the error message of a failed start. */
 const MAX_LAST_LINES = 30;
@@ -36,17 +36,17 @@ export interface LogFile {
 export function openLogFile(file: string): LogFile {
   const appender = new Appender(file);
   const lines: string[] = [];
-  let rest = "";
+  let incompleteLine = "";
   return {
     path: file,
     write(chunk) {
       appender.append(chunk);
-      const pieces = (rest + chunk.toString("utf8")).split("\n");
-      rest = (pieces.pop() ?? "").slice(0, MAX_LINE_LENGTH);
+      const pieces = (incompleteLine + chunk.toString("utf8")).split("\n");
+      incompleteLine = (pieces.pop() ?? "").slice(0, MAX_LINE_LENGTH);
       lines.push(...pieces.slice(-MAX_LAST_LINES).map((line) => line.slice(0, MAX_LINE_LENGTH)));
       lines.splice(0, Math.max(0, lines.length - MAX_LAST_LINES));
     },
-    getLastLines: () => [...lines, rest].filter((line) => line.trim() !== ""),
+    getLastLines: () => [...lines, incompleteLine].filter((line) => line.trim() !== ""),
     close: () => appender.close(),
   };
 }
@@ -128,7 +128,7 @@ class Appender {
 
   /** Opens the file if it is closed. If the next bytes would exceed the maximum size, starts a new file. */
   #ensureOpen(nextBytes: number): number {
-    if (this.#descriptor !== undefined && this.#bytes + nextBytes > MAX_BYTES) {
+    if (this.#descriptor !== undefined && this.#bytes + nextBytes > MAX_FILE_BYTES) {
       const fullFile = this.#descriptor;
       this.#descriptor = undefined;
       fs.closeSync(fullFile);

@@ -100,8 +100,8 @@ function spawnChild(spec: ProcessSpec): ChildProcess {
 function createHandle(spec: ProcessSpec, pid: number, child: ChildProcess, exited: Promise<Exit>): RunningProcess {
   const end = async (signal: NodeJS.Signals, timeoutMs: number) => {
     child.kill(signal);
-    const timedOut = await Promise.race([exited.then(() => false), sleep(timeoutMs, true, { ref: false })]);
-    if (timedOut) child.kill("SIGKILL");
+    const hasTimedOut = await Promise.race([exited.then(() => false), sleep(timeoutMs, true, { ref: false })]);
+    if (hasTimedOut) child.kill("SIGKILL");
     await exited;
   };
   const ready = waitForReadiness(spec, child, exited).catch((error) => {
@@ -134,16 +134,17 @@ async function waitForExit(child: ChildProcess, log: LogFile): Promise<Exit> {
 
 async function waitForReadiness(spec: ProcessSpec, child: ChildProcess, exited: Promise<Exit>): Promise<void> {
   const { ready } = spec;
-  const abort = new AbortController();
-  const died = exited.then(({ code, signal }) => {
+  const controller = new AbortController();
+  const earlyExit = exited.then(({ code, signal }) => {
     throw new Error(`it ended with ${signal ?? `code ${code}`}`);
   });
-  const becameReady = ready instanceof RegExp ? waitForMatchingLine(child, ready) : pollUntilReady(ready, abort.signal);
+  const readiness =
+    ready instanceof RegExp ? waitForMatchingLine(child, ready) : pollUntilReady(ready, controller.signal);
   try {
-    await Promise.race([becameReady, died]);
+    await Promise.race([readiness, earlyExit]);
   } finally {
-    abort.abort();
-    for (const promise of [becameReady, died]) promise.catch(() => undefined);
+    controller.abort();
+    for (const promise of [readiness, earlyExit]) promise.catch(() => undefined);
   }
 }
 

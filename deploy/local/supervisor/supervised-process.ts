@@ -128,7 +128,7 @@ class SupervisedProcess implements Component {
       exited.abort();
       this.#onExit(process, exit, readyAt);
     });
-    if (this.#context.restart) this.#watch(process, AbortSignal.any([exited.signal, this.#runSignal]));
+    if (this.#context.shouldRestart) this.#watch(process, AbortSignal.any([exited.signal, this.#runSignal]));
   }
 
   async #watch(process: RunningProcess, signal: AbortSignal): Promise<void> {
@@ -139,8 +139,8 @@ class SupervisedProcess implements Component {
   }
 
   #onExit(process: RunningProcess, { code, signal }: Exit, readyAt: number): void {
-    const { log, restart } = this.#context;
-    if (this.#runSignal.aborted || !restart || this.#currentProcess !== undefined) return;
+    const { log, shouldRestart } = this.#context;
+    if (this.#runSignal.aborted || !shouldRestart || this.#currentProcess !== undefined) return;
     log(`${this.name} (pid ${process.pid}) died with ${signal ?? `code ${code}`}.`);
     if (Date.now() - readyAt > RESET_DELAY_AFTER_MS) this.#consecutiveFailures = 0;
     this.#pendingRestart = this.#restart(this.#runSignal);

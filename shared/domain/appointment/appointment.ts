@@ -225,11 +225,11 @@ export function decideAllocate(
     if (allocationEnd <= allocationStart) {
       throw new DomainError("allocation_empty", "the allocation must end after it starts");
     }
-    const overlaps = assignments.some(
+    const hasOverlap = assignments.some(
       ({ active, resourceId, start, end }) =>
         active && resourceId === resource.id && start < allocationEnd && allocationStart < end,
     );
-    if (overlaps) throw new DomainError("resource_allocated", "the resource is already allocated at that time");
+    if (hasOverlap) throw new DomainError("resource_allocated", "the resource is already allocated at that time");
     return [{ type: "ResourceAllocated", data: { appointmentId, ...allocation, resourceId: resource.id } }];
   };
 }

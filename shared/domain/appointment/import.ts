@@ -119,8 +119,8 @@ function findInvalidFields(
   if (requestedAt !== null && requestedAt > (statusAt ?? latest))
     details.push({ path: "requestedAt", message: statusAt ? "must not be after statusAt" : MUST_BE_PAST });
   if (statusAt !== null && statusAt > latest) details.push({ path: "statusAt", message: MUST_BE_PAST });
-  const released = status === "cancelled" || status === "no_show";
-  if (released && resourceIds.length > 0)
+  const isReleased = status === "cancelled" || status === "no_show";
+  if (isReleased && resourceIds.length > 0)
     details.push({ path: "resourceIds", message: `must be empty: a ${status} appointment has no resources` });
   if (new Set(resourceIds).size < resourceIds.length)
     details.push({ path: "resourceIds", message: "must contain each resource only once" });

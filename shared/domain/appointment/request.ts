@@ -59,8 +59,8 @@ function findProblems(request: AppointmentRequest, facts: RequestFacts): ErrorDe
   const { clinic, animal, permittedBranchIds, now } = facts;
   const { branchId } = request;
   const details: ErrorDetail[] = [];
-  const branchKnown = clinic.branches.some(({ id }) => id === branchId);
-  if (!branchKnown || permittedBranchIds?.includes(branchId) === false) {
+  const isBranchKnown = clinic.branches.some(({ id }) => id === branchId);
+  if (!isBranchKnown || permittedBranchIds?.includes(branchId) === false) {
     details.push({ path: "branchId", message: "is not a branch of the clinic" });
   }
   if (request.animalId !== null && animal?.clinicId !== clinic.id) {

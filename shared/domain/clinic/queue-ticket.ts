@@ -45,16 +45,16 @@ export function decideIssueTicket(data: QueueTicketIssue, clinic: Clinic): Queue
   };
 }
 
-export const decideCallTicket = createMove("QueueTicketCalled", ["waiting"]);
-export const decideCompleteTicket = createMove("QueueTicketCompleted", ["called"]);
-export const decideCancelTicket = createMove("QueueTicketCancelled", ["waiting", "called"]);
-export const decideMarkTicketNoShow = createMove("QueueTicketMarkedNoShow", ["waiting", "called"]);
+export const decideCallTicket = createTransitionDecider("QueueTicketCalled", ["waiting"]);
+export const decideCompleteTicket = createTransitionDecider("QueueTicketCompleted", ["called"]);
+export const decideCancelTicket = createTransitionDecider("QueueTicketCancelled", ["waiting", "called"]);
+export const decideMarkTicketNoShow = createTransitionDecider("QueueTicketMarkedNoShow", ["waiting", "called"]);
 
 /**
  * Creates the decider of a status transition. A transition to the current status changes nothing. A transition from a
  * status that is not in `from` is refused.
  */
-function createMove(type: keyof typeof statusAfterEvent, from: QueueTicketStatus[]) {
+function createTransitionDecider(type: keyof typeof statusAfterEvent, from: QueueTicketStatus[]) {
   const to = statusAfterEvent[type];
   return ({ clinicId, ticketId }: QueueTicketRef): QueueTicketDecision =>
     (state) => {

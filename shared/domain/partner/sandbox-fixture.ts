@@ -14,12 +14,12 @@ export function toUtcDay(now: number): string {
 
 /** Returns the branches of a sandbox, starting with the main branch. A reset does not change the branches. */
 export function listSandboxBranches(applicationId: string): { id: string; name: string; city: string }[] {
-  const branch = (name: string) => ({
+  const createBranch = (name: string) => ({
     id: deriveSandboxEntityId(applicationId, "branch", name),
     name,
     city: "London",
   });
-  return [branch("Main"), branch("Riverside")];
+  return [createBranch("Main"), createBranch("Riverside")];
 }
 
 /**
@@ -51,15 +51,15 @@ interface FixtureContext {
 }
 
 function createServices({ clinicId, id, registeredAt: at }: FixtureContext): FixtureFact[] {
-  const offered = (name: string, category: string, price: number): FixtureFact => ({
+  const createServiceOffered = (name: string, category: string, price: number): FixtureFact => ({
     type: "ServiceOffered",
     data: { serviceId: id("service", name), clinicId, name, category, price, currency: "GBP", taxable: true },
     at,
   });
   return [
-    offered("Consultation", "Consultation", 48),
-    offered("Vaccination", "Prevention", 62.5),
-    offered("Dental cleaning", "Dentistry", 240),
+    createServiceOffered("Consultation", "Consultation", 48),
+    createServiceOffered("Vaccination", "Prevention", 62.5),
+    createServiceOffered("Dental cleaning", "Dentistry", 240),
   ];
 }
 
@@ -156,8 +156,8 @@ function createAppointmentEvents(
   const appointmentId = id("appointment", animal, String(days), String(hour));
   const people = { animalId: id("animal", animal), customerId: id("customer", findOwner(animal)) };
   const plan = { scheduledAt: at(days, hour), durationMinutes: 30, reason, notes: null };
-  const place = { appointmentId, clinicId, branchId: branches[branch] ?? "" };
-  const data = { ...place, ...people, ...plan, applicationId: null, requestHash: null, sandboxGeneration: 0 };
+  const ids = { appointmentId, clinicId, branchId: branches[branch] ?? "" };
+  const data = { ...ids, ...people, ...plan, applicationId: null, requestHash: null, sandboxGeneration: 0 };
   const requestDays = Math.min(days, 0) - 3;
   return [
     { type: "AppointmentRequested", data, at: at(requestDays, 8) },

@@ -22,8 +22,8 @@ export function parseRfc3339(text: string): number | undefined {
   date.setUTCFullYear(year, month - 1, day);
   if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined;
   date.setUTCHours(hour, minute, second, Number((match[7] ?? "").padEnd(3, "0").slice(0, 3)));
-  const offset = (match[9] === "-" ? -1 : 1) * (offsetHour * 60 + offsetMinute) * 60_000;
-  return date.getTime() - offset;
+  const offsetMs = (match[9] === "-" ? -1 : 1) * (offsetHour * 60 + offsetMinute) * 60_000;
+  return date.getTime() - offsetMs;
 }
 
 /**

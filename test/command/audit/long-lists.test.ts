@@ -48,7 +48,7 @@ describe("a long list of events", () => {
   before(async () => {
     world = await startAuditWorld();
     dir = path.join(makeTestRoot(), "log");
-    server = await startLogServer({ dir, host: "127.0.0.1", port: 0, sync: false });
+    server = await startLogServer({ dir, host: "127.0.0.1", port: 0, shouldSync: false });
     const url = `esdb://127.0.0.1:${server.port}?tls=false`;
     const client = connectEventStore(url, "test");
     log = createEventLog(client);
@@ -124,7 +124,7 @@ describe("a long list of events", () => {
       { ok: false, parts: { eventstore: "unavailable" } },
     ]);
     const { port } = server;
-    server = await startLogServer({ dir, host: "127.0.0.1", port, sync: false });
+    server = await startLogServer({ dir, host: "127.0.0.1", port, shouldSync: false });
     await eventually("the service returns 200 again", async () => (await request(headers, "&limit=1")).status === 200);
   });
 });

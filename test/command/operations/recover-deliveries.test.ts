@@ -59,12 +59,12 @@ describe("the recovery of an endpoint's deliveries", () => {
     (await log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type as string);
   const recover = (
     of: EndpointReference,
-    more: { since?: number; until?: number; dryRun?: boolean; maxDeliveries?: number } = {},
+    more: { since?: number; until?: number; isDryRun?: boolean; maxDeliveries?: number } = {},
     by = log,
   ) =>
     recoverDeliveries(
       { client, log: by },
-      { endpointId: of.endpointId, since: NOON, until: undefined, dryRun: false, ...more },
+      { endpointId: of.endpointId, since: NOON, until: undefined, isDryRun: false, ...more },
       operatorContext(),
       () => undefined,
     );
@@ -83,7 +83,7 @@ describe("the recovery of an endpoint's deliveries", () => {
       await createDelivery(other, NOON, FAILED),
     ];
     const before = await Promise.all([...replayable, ...others].map(typesOf));
-    expect(await recover(mine, { dryRun: true })).to.deep.equal({
+    expect(await recover(mine, { isDryRun: true })).to.deep.equal({
       ...{ found: 3, requested: 0, left: 0 },
     });
     expect(await Promise.all([...replayable, ...others].map(typesOf))).to.deep.equal(before);

@@ -22,7 +22,7 @@ export async function serveCommandApp(
     url: databaseUrls.command,
     applicationName: "test",
     size: 2,
-    statementTimeout: 1_000,
+    statementTimeoutMs: 1_000,
     logger,
   });
   const limiter = createRateLimiter(pool, logger);
@@ -36,10 +36,10 @@ export async function serveCommandApp(
     tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),
     tokenIssuer: TOKEN_ISSUER,
     secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
-    allowLoopback: true,
+    allowsLoopback: true,
     brand: "SERVICE",
     retiredPaths: [],
-    trustProxy: false,
+    isProxyTrusted: false,
     ...options,
   });
   const server = await listen(app.callback(), "127.0.0.1", 0, undefined, clientTimeouts);

@@ -22,7 +22,7 @@ describe("waiting for the read models before a response", () => {
 
   function createWait(url = database.urls.command) {
     const warnings: unknown[] = [];
-    const pool = createPool({ url, applicationName: "test", size: 2, statementTimeout: 1_000, logger });
+    const pool = createPool({ url, applicationName: "test", size: 2, statementTimeoutMs: 1_000, logger });
     pools.push(pool);
     const warn = (...given: unknown[]) => void warnings.push(given);
     return { warnings, wait: createReadModelWait(pool, Object.assign(Object.create(logger), { warn })) };

@@ -101,10 +101,10 @@ interface ReadEvent {
 
 const getText = ({ text }: ReadEvent) => text;
 
-async function readAll(store: Store, backwards: boolean): Promise<ReadEvent[]> {
-  const from = backwards ? Number.MAX_SAFE_INTEGER : 0;
+async function readAll(store: Store, isBackwards: boolean): Promise<ReadEvent[]> {
+  const from = isBackwards ? Number.MAX_SAFE_INTEGER : 0;
   const events: ReadEvent[] = [];
-  for await (const page of readAllEvents(store.log, { from, inclusive: true, backwards })) {
+  for await (const page of readAllEvents(store.log, { from, isInclusive: true, isBackwards })) {
     for (const { position, record } of page) {
       events.push({ stream: readStreamName(record), text: `${position} ${record.toString("latin1")}` });
     }

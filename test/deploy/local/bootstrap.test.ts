@@ -3,7 +3,7 @@ import { once } from "node:events";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import { PROJECT } from "../../../deploy/local/setup/project.ts";
+import { PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 /** Script of a fake npm, which records its arguments, waits 300 ms, and installs the packages of the lock file. */
@@ -27,7 +27,7 @@ function makeClone(entry: string) {
   };
   const modules = ["build.mjs", "death-signal.mjs", "install.mjs", "pid-lock.mjs"].map((name) => `setup/${name}`);
   for (const name of ["bootstrap.mjs", ...modules])
-    write(`deploy/local/${name}`, fs.readFileSync(path.join(PROJECT, "deploy/local", name), "utf8"));
+    write(`deploy/local/${name}`, fs.readFileSync(path.join(PROJECT_FOLDER, "deploy/local", name), "utf8"));
   const lock = (version: string) =>
     write("package-lock.json", JSON.stringify({ packages: { "": {}, "node_modules/tsx": { version } } }));
   lock("1.0.0");

@@ -33,7 +33,7 @@ describe("on a full disk", function () {
     const lines: string[] = [];
     const log = (line: string) => lines.push(line);
     const paths = getLocalPaths(disk!.folder);
-    return { context: { paths, pids: openPidRegistry(paths.pids, log), log, restart: true }, lines };
+    return { context: { paths, pids: openPidRegistry(paths.pids, log), log, shouldRestart: true }, lines };
   }
 
   it("a saved file keeps its content while the disk is full, and gets the newest content when the disk has space", async function () {
@@ -107,7 +107,7 @@ describe("on a full disk", function () {
     const port = (await findFreePorts()).postgres;
     const { context, lines } = createContext();
     const password = "superuser";
-    component = await preparePostgres(context, { port, password, syncNewData: false });
+    component = await preparePostgres(context, { port, password, shouldSyncNewData: false });
     await component.start();
     const query = async (text: string) => {
       const connectionString = buildSuperuserUrl(port, password);

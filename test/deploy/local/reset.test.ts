@@ -3,14 +3,14 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { openLocalRoot } from "../../../deploy/local/setup/local-root.ts";
-import { buildNodeCommand, PROJECT } from "../../../deploy/local/setup/project.ts";
+import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { mountSmallDisk } from "../../support/small-disk.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 function reset(root: string) {
   const { command, args } = buildNodeCommand("deploy/local/reset.ts");
   const env = { PATH: process.env.PATH, LOCAL_DIR: root };
-  return spawnSync(command, args, { cwd: PROJECT, env, encoding: "utf8" });
+  return spawnSync(command, args, { cwd: PROJECT_FOLDER, env, encoding: "utf8" });
 }
 
 describe("reset", () => {

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import fs from "node:fs";
 import { expect } from "chai";
 import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
-import { buildNodeCommand, getLocalPaths, PROJECT } from "../../../deploy/local/setup/project.ts";
+import { buildNodeCommand, getLocalPaths, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { eventually } from "../../support/eventually.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
@@ -20,7 +20,7 @@ describe("npm start", () => {
     const { command, args } = buildNodeCommand("deploy/local/start.ts");
     const noExternal = { EVENTSTORE_URL: "", DATABASE_URL: "", NATS_URL: "" };
     const env = { ...process.env, ...portEnv, ...noExternal, LOCAL_DIR: root };
-    const child = spawn(command, args, { cwd: PROJECT, env, stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawn(command, args, { cwd: PROJECT_FOLDER, env, stdio: ["ignore", "pipe", "inherit"] });
     let text = "";
     child.stdout.on("data", (chunk: Buffer) => {
       text += chunk;

@@ -9,7 +9,7 @@ const servers = await startServers({
   ports: await findFreePorts(),
   external: {},
   progress: createProgress(() => undefined, false),
-  syncNewData: false,
+  shouldSyncNewData: false,
 });
 const pids = Object.values(servers.components).map(({ pid }) => pid);
 process.stdout.write(`${JSON.stringify({ pids, url: servers.adminDatabaseUrl })}\n`);

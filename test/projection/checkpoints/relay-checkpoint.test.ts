@@ -20,7 +20,7 @@ describe("the relay's checkpoint", () => {
     database = await createMigratedDatabase();
     const logger = createLogger("test", "silent");
     const url = database.urls.projection;
-    pool = createPool({ url, applicationName: "test", size: 1, statementTimeout: 5_000, logger });
+    pool = createPool({ url, applicationName: "test", size: 1, statementTimeoutMs: 5_000, logger });
   });
   after(async () => {
     await pool.end();

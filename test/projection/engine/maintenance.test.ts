@@ -14,7 +14,7 @@ describe("the connection of a rebuild or verify", () => {
     database = await createTestDatabase();
     const logger = createLogger("test", "silent");
     const url = database.urls.projection;
-    pool = createPool({ url, applicationName: "test", size: 2, statementTimeout: 100, logger });
+    pool = createPool({ url, applicationName: "test", size: 2, statementTimeoutMs: 100, logger });
   });
   after(async () => {
     await pool.end();

@@ -53,7 +53,7 @@ describe("projectors", () => {
       url: database.urls.projection,
       applicationName: "test",
       size: 4,
-      statementTimeout: 5_000,
+      statementTimeoutMs: 5_000,
       logger,
     });
     await ensureReadModels(pool, readModels);

@@ -41,7 +41,7 @@ describe("a rebuild under traffic", () => {
     database = await createTestDatabase();
     await migrate(database.urls.projection, logger);
     const connect = (url: string, size: number) =>
-      createPool({ url, applicationName: "test", size, statementTimeout: 10_000, logger });
+      createPool({ url, applicationName: "test", size, statementTimeoutMs: 10_000, logger });
     pool = connect(database.urls.projection, 8);
     readers = connect(database.urls.query, 2);
     await ensureReadModels(pool, readModels);

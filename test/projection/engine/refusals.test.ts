@@ -41,7 +41,7 @@ describe("read models of another release", function () {
       await eventually("it stands by", () => role.getStatus().state === "standby");
       expect(role.getStatus()).to.deep.include({
         detail: "the read models belong to another release",
-        leads: false,
+        isLeader: false,
       });
       expect(await world.nameOf(id)).to.equal(undefined);
       const options = { ...world, models, logger: silent, onProgress: () => undefined };
@@ -157,7 +157,7 @@ describe("a projection with a database that refuses statements", function () {
     await blocker.query("BEGIN");
     await blocker.query(`LOCK TABLE ${SCHEMA}.customer IN ACCESS EXCLUSIVE MODE`);
     // If a statement exceeds the time limit, Postgres cancels it with SQLSTATE 57014.
-    const hasty = { url: world.databaseUrl, applicationName: "test", size: 2, statementTimeout: 100 };
+    const hasty = { url: world.databaseUrl, applicationName: "test", size: 2, statementTimeoutMs: 100 };
     const pool = createPool({ ...hasty, logger: silent });
     const stop = new AbortController();
     let last: ProjectionProgress | undefined;

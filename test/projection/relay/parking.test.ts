@@ -35,7 +35,7 @@ describe("an event that projectors can process and the relay cannot map", functi
   let reporter: Reporter;
 
   beforeEach(async () => {
-    log = await startLogServer({ dir: join(makeTestRoot(), "log"), host: "127.0.0.1", port: 0, sync: false });
+    log = await startLogServer({ dir: join(makeTestRoot(), "log"), host: "127.0.0.1", port: 0, shouldSync: false });
     database = await createTestDatabase();
     world = await createWorld({
       eventstoreUrl: `esdb://127.0.0.1:${log.port}?tls=false`,

@@ -40,11 +40,11 @@ describe("a host name that resolves to a private address after the check", () =>
   it("if a host name resolves to a private address after registration, each attempt is refused", async () => {
     dns.setAddresses(PUBLIC, PRIVATE);
     const url = `https://${NAME}:8443/in`;
-    const registered = await checkDestination(url, { allowLoopback: false, lookup });
+    const registered = await checkDestination(url, { allowsLoopback: false, lookup });
     expect(registered.address).to.equal(PUBLIC);
     const world = await createWorld();
     try {
-      world.startAll({ allowLoopback: false, lookup, retrySchedule: [0.05] });
+      world.startAll({ allowsLoopback: false, lookup, retrySchedule: [0.05] });
       const endpoint = await world.registerEndpoint(url);
       const { eventId } = await world.requestAppointment(endpoint.clinicId);
       const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
@@ -73,7 +73,7 @@ describe("a host name that resolves to a private address after the check", () =>
       },
     };
     const result = await send(`https://${NAME}:8443/in`, {}, "{}", {
-      ...{ connections: routed, applicationId: randomUUID(), allowLoopback: false, lookup },
+      ...{ connections: routed, applicationId: randomUUID(), allowsLoopback: false, lookup },
       ...{ connectTimeoutMs: 2_000, timeoutMs: 2_000 },
       signal: new AbortController().signal,
     });

@@ -17,7 +17,7 @@ const result = await send(url, {}, "{}", {
       return real.post(applicationId, { url: routed, address: "127.0.0.1" }, headers, fresh);
     },
   },
-  ...{ applicationId: randomUUID(), allowLoopback: false, connectTimeoutMs: 10_000, timeoutMs: 10_000 },
+  ...{ applicationId: randomUUID(), allowsLoopback: false, connectTimeoutMs: 10_000, timeoutMs: 10_000 },
   lookup: async () => ["93.184.216.34"],
   signal: new AbortController().signal,
 });

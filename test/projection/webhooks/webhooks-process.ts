@@ -20,7 +20,7 @@ const pool = createPool({
   url: databaseUrl,
   applicationName: "child",
   size: 4,
-  statementTimeout: 5_000,
+  statementTimeoutMs: 5_000,
   logger,
 });
 const client = connectEventStore(eventstoreUrl, "child");
@@ -33,7 +33,7 @@ const deps = {
   logger,
   secrets,
   brand: BRAND,
-  allowLoopback: true,
+  allowsLoopback: true,
   connectTimeoutMs: 1_000,
 };
 if (step) killAt(step, pool);

@@ -117,7 +117,7 @@ export async function createWorld(given?: WorldServers): Promise<World> {
   const { databaseUrl, eventstoreUrl, natsUrl } = urls;
   const client = connectEventStore(eventstoreUrl, "test");
   const log = createEventLog(client);
-  const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeout: 5_000, logger };
+  const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeoutMs: 5_000, logger };
   const pool = createPool(options);
   if (given) {
     await migrate(databaseUrl, logger);
@@ -163,7 +163,7 @@ export async function createWorld(given?: WorldServers): Promise<World> {
 async function startOwnLog(): Promise<{ urls: { eventstoreUrl: string }; stop(): Promise<void> } | undefined> {
   if (process.env.EVENTSTORE_URL) return undefined;
   const dir = path.join(makeTestRoot(), "log");
-  const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, sync: false });
+  const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, shouldSync: false });
   const eventstoreUrl = `esdb://127.0.0.1:${server.port}?tls=false`;
   return { urls: { eventstoreUrl }, stop: () => server.stop() };
 }
@@ -181,7 +181,7 @@ function starters(deps: Parameters<typeof startRelay>[0], roles: Set<Role>): Wor
     retrySchedule: [0.2, 0.2, 0.2],
     connectTimeoutMs: 1_000,
     timeoutMs: 1_000,
-    allowLoopback: true,
+    allowsLoopback: true,
   };
   return {
     projectors: () => started(startProjectors({ ...deps, models: readModels })),

@@ -43,10 +43,10 @@ function commonProvocations(id: PartnerOperationId): Provocations {
 
 /** Provokes the statuses of the access check. */
 function accessProvocations(id: PartnerOperationId): Provocations {
-  const { sandbox }: PartnerOperation = partnerOperations[id];
+  const { requiresSandbox }: PartnerOperation = partnerOperations[id];
   return {
     401: sendChanged(id, ({ headers: { Authorization: _, ...headers } }) => ({ headers })),
-    403: sandbox
+    403: requiresSandbox
       ? async (world) =>
           send(world.origins, {
             ...(await validRequests[id](world.unrestricted, world)),

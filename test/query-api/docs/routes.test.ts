@@ -8,7 +8,7 @@ import { createResponseChecker } from "../../support/openapi.ts";
 import { partnerResponseChecker } from "../../support/partner-document.ts";
 
 const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token", brand: "SERVICE" };
-const options = { ...settings, logger: pino({ level: "silent" }), retiredPaths: [], trustProxy: false };
+const options = { ...settings, logger: pino({ level: "silent" }), retiredPaths: [], isProxyTrusted: false };
 
 /** The test sends no requests, so only the options for creating routes are set. */
 const queryApp = createQueryApp({ ...options, origin: "http://partners.test" } as unknown as QueryApiOptions);

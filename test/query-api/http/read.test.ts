@@ -17,7 +17,7 @@ describe("createReadRow", () => {
       url: database.urls.query,
       applicationName: "test",
       size: 1,
-      statementTimeout: 2_000,
+      statementTimeoutMs: 2_000,
       logger: pino({ level: "silent" }),
     });
     read = createReadRow(pool);

@@ -17,7 +17,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     const app = createApp({
       logger: pino({ enabled: false }),
       retiredPaths: [],
-      trustProxy: false,
+      isProxyTrusted: false,
       readiness: async () => ({}),
     });
     const parse = parseJsonBody();

@@ -43,7 +43,7 @@ describe("paths of all services", () => {
     [audit, partner] = await Promise.all([startAuditWorld(), startPartnerApi()]);
     const logger = pino({ enabled: false });
     const readiness = async () => ({});
-    const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness });
+    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, readiness });
     app.use(serveMetrics(createMetrics()));
     projection = await listen(app.callback(), "127.0.0.1", 0);
   });

@@ -34,7 +34,7 @@ describe("a request that times out before the handler ends", () => {
   const sendLateRequest = async (end: () => void) => {
     const lines: Record<string, unknown>[] = [];
     const logger = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
-    const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness: async () => ({}) });
+    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, readiness: async () => ({}) });
     app.use(limitResponseTime(10, "event_log_unavailable"));
     let release = () => {};
     const hasAnswer = new Promise<void>((resolve) => {
@@ -86,11 +86,11 @@ describe("a command while the event log is slow", function () {
     const log = createEventLog(client);
     const app = createCommandApp({
       ...{ logger: pino({ enabled: false }), log, decide: decideFromLog(log), readiness: async () => ({}) },
-      limiter: { count: async () => ({ used: 1, endsAt: Date.now(), endsIn: 1 }), close: () => undefined },
-      ...{ waitForReadModels: async () => undefined, tokenIssuer: TOKEN_ISSUER, allowLoopback: true },
+      limiter: { count: async () => ({ used: 1, endsAt: Date.now(), endsInMs: 1 }), close: () => undefined },
+      ...{ waitForReadModels: async () => undefined, tokenIssuer: TOKEN_ISSUER, allowsLoopback: true },
       tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),
       secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
-      ...{ brand: "SERVICE", retiredPaths: [], trustProxy: false, responseTimeoutMs: RESPONSE_TIMEOUT_MS },
+      ...{ brand: "SERVICE", retiredPaths: [], isProxyTrusted: false, responseTimeoutMs: RESPONSE_TIMEOUT_MS },
     });
     slow = await listen(app.callback(), "127.0.0.1", 0);
   });

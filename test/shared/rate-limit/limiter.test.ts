@@ -27,7 +27,7 @@ describe("rate limiter", () => {
       Array.from({ length: 20 }, (_, index) => index + 1),
     );
     expect(new Set(counts.map(({ endsAt }) => endsAt)).size, "ends of the window").to.equal(1);
-    for (const { endsIn } of counts) expect(endsIn).to.be.within(1, 60_000);
+    for (const { endsInMs } of counts) expect(endsInMs).to.be.within(1, 60_000);
     expect((await command.count(randomUUID(), LIMIT)).used).to.equal(1);
     expect(warnings).to.deep.equal([]);
   });
@@ -80,9 +80,9 @@ describe("rate limiter", () => {
       const counts = [];
       for (let n = 1; n <= 4; n += 1) counts.push(await limiter.count(key, 4, hour));
       expect(counts.map(({ endsAt }) => endsAt)).to.deep.equal(Array(4).fill(counts[0]?.endsAt));
-      for (const { endsIn } of counts) expect(endsIn).to.be.within(1, 3_600_000);
-      if (url !== UNREACHABLE_URL) expect(counts[0]?.endsIn).to.be.above(3_590_000);
-      expect((await limiter.count(randomUUID(), 2)).endsIn, "of others").to.be.within(1, 60_000);
+      for (const { endsInMs } of counts) expect(endsInMs).to.be.within(1, 3_600_000);
+      if (url !== UNREACHABLE_URL) expect(counts[0]?.endsInMs).to.be.above(3_590_000);
+      expect((await limiter.count(randomUUID(), 2)).endsInMs, "of others").to.be.within(1, 60_000);
     }
   });
 
@@ -95,7 +95,7 @@ describe("rate limiter", () => {
     for (let used = 1; used <= 3; used += 1) expect((await one.count(key, 2)).used).to.equal(used);
     const again = await one.count(key, 2);
     expect(again.used).to.equal(3);
-    expect(again.endsIn).to.be.within(1, 60_000);
+    expect(again.endsInMs).to.be.within(1, 60_000);
     expect((await other.count(key, 2)).used, "in Postgres").to.equal(4);
     expect((await one.count(key, 10)).used, "with more agreed").to.equal(5);
   });

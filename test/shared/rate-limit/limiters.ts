@@ -22,7 +22,7 @@ export async function startLimiterWorld(): Promise<LimiterWorld> {
   return {
     database,
     createLimiter(url, warnings = []) {
-      const pool = createPool({ url, applicationName: "test", size: 4, statementTimeout: 1_000, logger });
+      const pool = createPool({ url, applicationName: "test", size: 4, statementTimeoutMs: 1_000, logger });
       const warn = (...given: unknown[]) => void warnings.push(given);
       const limiter = createRateLimiter(pool, Object.assign(Object.create(logger), { warn }));
       limiters.push({ ...limiter, pool });

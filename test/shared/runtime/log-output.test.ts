@@ -4,7 +4,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { withDeathSignal } from "../../../deploy/local/setup/death-signal.mjs";
-import { buildNodeCommand, PROJECT } from "../../../deploy/local/setup/project.ts";
+import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { eventually } from "../../support/eventually.ts";
 import { mountSmallDisk } from "../../support/small-disk.ts";
 
@@ -14,7 +14,7 @@ const runningProcesses = new Set<ChildProcess>();
 function startTalker(stdout: number | "pipe"): { child: ChildProcess; beats: () => number } {
   const { command, args } = buildNodeCommand("test/shared/runtime/talker.ts");
   const child = spawn(...withDeathSignal("SIGKILL", command, args), {
-    cwd: PROJECT,
+    cwd: PROJECT_FOLDER,
     stdio: ["ignore", stdout, "pipe"],
   });
   runningProcesses.add(child);

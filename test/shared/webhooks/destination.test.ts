@@ -16,9 +16,9 @@ const failingLookup: Lookup = async (host) => {
   throw new Error(`looked up ${host}`);
 };
 
-async function faultOf(url: string, lookup: Lookup, allowLoopback = false): Promise<DestinationFault | null> {
+async function faultOf(url: string, lookup: Lookup, allowsLoopback = false): Promise<DestinationFault | null> {
   try {
-    await checkDestination(url, { allowLoopback, lookup });
+    await checkDestination(url, { allowsLoopback, lookup });
     return null;
   } catch (error) {
     if (!(error instanceof UnsafeDestinationError)) throw error;
@@ -186,7 +186,7 @@ describe("checkDestination", () => {
 
     it("a public host name is accepted, and the checked address is returned", async () => {
       const checked = await checkDestination("https://hooks.example.com:8443/in?a=b", {
-        allowLoopback: false,
+        allowsLoopback: false,
         lookup: resolvesTo("2606:4700::6810:84e5", "93.184.216.34"),
       });
       expect(checked).to.include({ address: "93.184.216.34" });
@@ -195,7 +195,7 @@ describe("checkDestination", () => {
 
     it("a host name with only IPv6 addresses is accepted", async () => {
       const lookup = resolvesTo("2606:4700::6810:84e5");
-      const checked = await checkDestination("https://hooks.example.com/", { allowLoopback: false, lookup });
+      const checked = await checkDestination("https://hooks.example.com/", { allowsLoopback: false, lookup });
       expect(checked).to.include({ address: "2606:4700::6810:84e5" });
     });
 
@@ -231,7 +231,7 @@ describe("checkDestination", () => {
     }
 
     it("localhost resolves to the loopback address without a lookup", async () => {
-      const options = { allowLoopback: true, lookup: failingLookup };
+      const options = { allowsLoopback: true, lookup: failingLookup };
       expect(await checkDestination("http://[::1]:9000/", options)).to.include({ address: "::1" });
       expect(await checkDestination("http://localhost/", options)).to.include({ address: "127.0.0.1" });
     });

@@ -24,7 +24,7 @@ describe("resolving the name of a destination", () => {
     dns.setReplies({ A, AAAA });
     const began = performance.now();
     const lookup = (host: string) => resolveHost(host, [dns.address]);
-    const result = await checkDestination(`https://${NAME}/`, { allowLoopback: false, lookup }).then(
+    const result = await checkDestination(`https://${NAME}/`, { allowsLoopback: false, lookup }).then(
       ({ address }) => address,
       (error) => (error instanceof UnsafeDestinationError ? error.code : error),
     );

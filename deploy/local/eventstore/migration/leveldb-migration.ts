@@ -88,7 +88,7 @@ export async function requireSameEnd(database: LevelDb, dir: string, log: Commit
   const position = stored === undefined ? 0 : parseEventKey(stored[0]);
   let isSame = position === log.index.lastPosition;
   if (stored !== undefined && isSame) {
-    const range = { from: position, inclusive: true, backwards: false };
+    const range = { from: position, isInclusive: true, isBackwards: false };
     for await (const [event] of readAllEvents(log, range)) isSame = event?.record.equals(stored[1]) === true;
   }
   if (isSame) return;
@@ -106,12 +106,12 @@ function parseStoredRecord(dir: string, index: LogIndex, position: number, body:
   const stream = readStreamName(body);
   const type = readEventType(body);
   const name = Buffer.from(event.getStreamIdentifier()?.getStreamName_asU8() ?? []).toString();
-  const agrees =
+  const isConsistent =
     stored.getCommitPosition() === String(position) &&
     event.getCommitPosition() === String(position) &&
     name === stream &&
     event.getMetadataMap().get("type") === type;
-  if (!agrees) throw createPositionError(dir, position, "The event does not match its key in the database.");
+  if (!isConsistent) throw createPositionError(dir, position, "The event does not match its key in the database.");
   const content = { type, data: event.getData_asU8(), metadata: event.getCustomMetadata_asU8() };
   if (computePosition(index.lastPosition, stream, content) !== position) {
     throw createPositionError(

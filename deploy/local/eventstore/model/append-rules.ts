@@ -77,8 +77,8 @@ function decideByStoredIds(
 ): Decision {
   for (const [index, id] of ids.entries()) {
     if (history.findEventId(expected + 1 + index) === id) continue;
-    const recreates = index === 0 && expected === NO_STREAM && stream.isSoftDeleted;
-    return recreates ? WRITE : refuseRevision(stream);
+    const isRecreation = index === 0 && expected === NO_STREAM && stream.isSoftDeleted;
+    return isRecreation ? WRITE : refuseRevision(stream);
   }
   if (ids.length === 0) return refuseRevision(stream);
   return { kind: "already-written", revision: expected + ids.length };

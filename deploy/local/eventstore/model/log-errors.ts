@@ -3,7 +3,7 @@ export class LogDamagedError extends Error {
   override readonly name = "LogDamagedError";
 }
 
-const REMEDY = "Stop the log and restore its whole directory from a backup.";
+const DAMAGE_REMEDY = "Stop the log and restore its whole directory from a backup.";
 
 /**
  * Creates an error for damaged data.
@@ -12,7 +12,7 @@ const REMEDY = "Stop the log and restore its whole directory from a backup.";
  * @param problem sentence that describes the damage
  */
 export function createDamageError(location: string, problem: string): LogDamagedError {
-  return new LogDamagedError(`The log is damaged: ${location}: ${problem} ${REMEDY}`);
+  return new LogDamagedError(`The log is damaged: ${location}: ${problem} ${DAMAGE_REMEDY}`);
 }
 
 /** The log cannot start. The message is one line for the operator. */

@@ -6,7 +6,7 @@ export interface LogOptions {
   /** Size in bytes at which a segment is full and the next segment starts. Tests use a small size. */
   readonly segmentBytes: number;
   /** If true, each append is flushed to disk before it is acknowledged. Only benchmarks disable this. */
-  readonly sync: boolean;
+  readonly shouldSync: boolean;
   /** Prints a line for the operator. A line may contain internal error details that clients do not see. */
   readonly printLine: (line: string) => void;
 }
@@ -14,6 +14,6 @@ export interface LogOptions {
 export const DEFAULT_LOG_OPTIONS: LogOptions = {
   limits: LOG_LIMITS,
   segmentBytes: FULL_SEGMENT_BYTES,
-  sync: true,
+  shouldSync: true,
   printLine: () => undefined,
 };

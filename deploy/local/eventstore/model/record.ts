@@ -74,40 +74,40 @@ export function computePosition(
   return before + MIN_POSITION_STEP + texts + event.data.length + event.metadata.length;
 }
 
-export function encodeRecord(event: ProposedEvent, place: EventPlacement): Buffer {
-  const writer = new BackwardWriter(getMaxRecordBytes(place.stream, event));
-  writeReadResp(writer, event, place);
+export function encodeRecord(event: ProposedEvent, placement: EventPlacement): Buffer {
+  const writer = new BackwardWriter(getMaxRecordBytes(placement.stream, event));
+  writeReadResp(writer, event, placement);
   const typeLength = writer.writeText(event.type);
-  const streamLength = writer.writeText(place.stream);
+  const streamLength = writer.writeText(placement.stream);
   writer.writeUint16(typeLength);
   writer.writeUint16(streamLength);
   return writer.toBuffer();
 }
 
-function writeReadResp(writer: BackwardWriter, event: ProposedEvent, place: EventPlacement): void {
+function writeReadResp(writer: BackwardWriter, event: ProposedEvent, placement: EventPlacement): void {
   const end = writer.freeBytes;
-  writer.writeVarint(place.position);
+  writer.writeVarint(placement.position);
   writer.writeByte(TAGS.eventCommit);
   const recorded = writer.freeBytes;
-  writeRecordedEvent(writer, event, place);
+  writeRecordedEvent(writer, event, placement);
   writer.completeField(TAGS.eventRecord, recorded);
   writer.completeField(TAGS.respEvent, end);
 }
 
-function writeRecordedEvent(writer: BackwardWriter, event: ProposedEvent, place: EventPlacement): void {
+function writeRecordedEvent(writer: BackwardWriter, event: ProposedEvent, placement: EventPlacement): void {
   if (event.data.length > 0) writeBytesField(writer, TAGS.data, event.data);
   if (event.metadata.length > 0) writeBytesField(writer, TAGS.customMetadata, event.metadata);
   writeMapEntry(writer, "content-type", event.contentType);
   // The client expects .NET ticks of 100 ns and divides them by 10,000.
-  writeMapEntry(writer, "created", `${place.created}0000`);
+  writeMapEntry(writer, "created", `${placement.created}0000`);
   writeMapEntry(writer, "type", event.type);
-  writer.writeVarint(place.position);
+  writer.writeVarint(placement.position);
   writer.writeByte(TAGS.commit);
-  writer.writeVarint(place.position);
+  writer.writeVarint(placement.position);
   writer.writeByte(TAGS.prepare);
-  writer.writeVarint(place.revision);
+  writer.writeVarint(placement.revision);
   writer.writeByte(TAGS.revision);
-  writeNestedTextField(writer, TAGS.stream, TAGS.streamName, place.stream);
+  writeNestedTextField(writer, TAGS.stream, TAGS.streamName, placement.stream);
   writeNestedTextField(writer, TAGS.id, TAGS.idString, event.id);
 }
 

@@ -23,25 +23,25 @@ export function serveAppend(
   fail: (error: unknown) => void,
 ): void {
   let append: AppendRequest | undefined;
-  let failed = false;
-  const guarded = (work: () => void) => {
-    if (failed) return;
+  let hasFailed = false;
+  const runUnlessFailed = (work: () => void) => {
+    if (hasFailed) return;
     try {
       work();
     } catch (error) {
-      failed = true;
+      hasFailed = true;
       fail(error);
     }
   };
   call.on("data", (message: AppendReq) =>
-    guarded(() => {
+    runUnlessFailed(() => {
       const options = message.getOptions();
       if (options !== undefined) append = startAppend(options);
       else addEvent(append, message);
     }),
   );
   call.on("end", () =>
-    guarded(() => {
+    runUnlessFailed(() => {
       if (append === undefined)
         throw createInvalidArgumentError("The first message of an append must contain its options.");
       writeAppend(store, append, call.getDeadline()).then((response) => answer(null, response), fail);
@@ -83,8 +83,8 @@ function encodeSuccess(revision: number, position: number): AppendResp.Success {
   const message = new streams.AppendResp.Success();
   if (revision < 0) message.setNoStream(new shared.Empty());
   else message.setCurrentRevision(String(revision));
-  const place = new streams.AppendResp.Position();
-  return message.setPosition(place.setCommitPosition(String(position)).setPreparePosition(String(position)));
+  const positionMessage = new streams.AppendResp.Position();
+  return message.setPosition(positionMessage.setCommitPosition(String(position)).setPreparePosition(String(position)));
 }
 
 function encodeWrongVersion(expectedRevision: number, current: number): AppendResp.WrongExpectedVersion {

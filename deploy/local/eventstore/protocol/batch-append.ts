@@ -181,10 +181,10 @@ function parseExpectedRevision(options: BatchAppendReq.Options | undefined): num
  * later.
  */
 function waitUntilDeadline<T>(result: Promise<T>, deadline: number): Promise<T | WriteRefusal> {
-  const wait = deadline - Date.now();
-  if (wait > MAX_TIMER_DELAY_MS) return result;
+  const delayMs = deadline - Date.now();
+  if (delayMs > MAX_TIMER_DELAY_MS) return result;
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve({ outcome: "expired" }), Math.max(0, wait));
+    const timer = setTimeout(() => resolve({ outcome: "expired" }), Math.max(0, delayMs));
     result.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }

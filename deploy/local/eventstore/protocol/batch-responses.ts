@@ -55,8 +55,8 @@ function createSuccessResponse(context: AppendContext, revision: number, positio
   const success = new streams.BatchAppendResp.Success();
   if (revision < 0) success.setNoStream(new empty.Empty());
   else success.setCurrentRevision(String(revision));
-  const place = new shared.AllStreamPosition();
-  success.setPosition(place.setCommitPosition(String(position)).setPreparePosition(String(position)));
+  const positionMessage = new shared.AllStreamPosition();
+  success.setPosition(positionMessage.setCommitPosition(String(position)).setPreparePosition(String(position)));
   return createResponse(context).setSuccess(success);
 }
 

@@ -19,12 +19,12 @@ const DEFAULT_SEARCH_WINDOW = 32;
 export function parseFilter(options: ReadReq.Options): EventFilter | undefined {
   const filter = options.getFilter();
   if (filter === undefined) return undefined;
-  const textOf = filter.hasEventType() ? readEventType : readStreamName;
+  const readText = filter.hasEventType() ? readEventType : readStreamName;
   const expression = filter.hasEventType() ? filter.getEventType() : filter.getStreamIdentifier();
   if (expression === undefined)
     throw createInvalidArgumentError("A filter must have an expression for the event type or the stream name.");
   const test = parseExpression(expression);
-  return { matches: (record) => test(textOf(record)), checkpointInterval: checkpointInterval(filter) };
+  return { matches: (record) => test(readText(record)), checkpointInterval: checkpointInterval(filter) };
 }
 
 function parseExpression(expression: ReadReq.Options.FilterOptions.Expression): (text: string) => boolean {

@@ -11,11 +11,11 @@ export interface ReadRequest {
   /** Name of the stream; undefined to read all streams. */
   readonly stream: string | undefined;
   readonly from: ReadStart;
-  readonly backwards: boolean;
+  readonly isBackwards: boolean;
   /** Maximum number of events, or "live" for a subscription. */
   readonly maxCount: number | "live";
   readonly filter: EventFilter | undefined;
-  readonly useStructuredIds: boolean;
+  readonly requiresStructuredIds: boolean;
 }
 
 const BACKWARDS = 1;
@@ -34,16 +34,16 @@ export function parseReadRequest(request: ReadReq): ReadRequest {
   if (stream !== undefined && options.hasFilter()) {
     throw createInvalidArgumentError("A filter is supported only in a read of all streams.");
   }
-  const backwards = options.getReadDirection() === BACKWARDS;
+  const isBackwards = options.getReadDirection() === BACKWARDS;
   const maxCount = options.hasSubscription() ? "live" : parseUint64(options.getCount());
-  if (backwards && maxCount === "live") throw createInvalidArgumentError("A subscription cannot read backwards.");
+  if (isBackwards && maxCount === "live") throw createInvalidArgumentError("A subscription cannot read backwards.");
   return {
     stream: stream === undefined ? undefined : parseStreamName(stream.getStreamIdentifier()),
     from: stream === undefined ? parseStartPosition(options.getAll()) : parseStartRevision(stream),
-    backwards,
+    isBackwards,
     maxCount,
     filter: parseFilter(options),
-    useStructuredIds: options.getUuidOption()?.hasStructured() ?? false,
+    requiresStructuredIds: options.getUuidOption()?.hasStructured() ?? false,
   };
 }
 

@@ -36,8 +36,8 @@ async function sendStreamEvents(read: ReadContext, stream: string, count: number
   }
   const { lastRevision } = state;
   const oldest = getFirstReadableRevision(stream, state);
-  const from = resolveStart(request.from, 0, request.backwards ? lastRevision : lastRevision + 1);
-  if (request.backwards) {
+  const from = resolveStart(request.from, 0, request.isBackwards ? lastRevision : lastRevision + 1);
+  if (request.isBackwards) {
     const first = Math.min(from, lastRevision);
     const last = Math.max(oldest, first - count + 1);
     if (first >= last) await sendRevisionRange(read, stream, first, last);
@@ -60,15 +60,15 @@ export async function sendRevisionRange(read: ReadContext, stream: string, first
 /** Sends events of all streams. Only a forward read includes the event at the start position. */
 async function sendAllEvents(read: ReadContext, count: number): Promise<void> {
   const { store, writer, request } = read;
-  const { backwards, filter } = request;
+  const { isBackwards, filter } = request;
   const from = resolveStart(request.from, 0, Number.MAX_SAFE_INTEGER);
-  let left = count;
-  for await (const page of readAllEvents(store.log, { from, inclusive: !backwards, backwards })) {
+  let remainingEvents = count;
+  for await (const page of readAllEvents(store.log, { from, isInclusive: !isBackwards, isBackwards })) {
     for (const event of page) {
       if (filter?.matches(event.record) === false) continue;
       if (sendEvent(read, event)) await writer.waitForDrain();
-      left -= 1;
-      if (left === 0) return;
+      remainingEvents -= 1;
+      if (remainingEvents === 0) return;
     }
     if (writer.isClosed) return;
   }
@@ -83,5 +83,5 @@ export function resolveStart(from: ReadRequest["from"], start: number, end: numb
 /** Sends an event. Returns true if the caller must await `waitForDrain` before the next event. */
 export function sendEvent({ writer, request }: ReadContext, event: LogEvent): boolean {
   const wire = readWireBytes(event.record);
-  return writer.send(request.useStructuredIds ? reencodeWithStructuredId(wire) : wire);
+  return writer.send(request.requiresStructuredIds ? reencodeWithStructuredId(wire) : wire);
 }

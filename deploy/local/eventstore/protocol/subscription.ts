@@ -32,18 +32,18 @@ export async function subscribe(read: ReadContext): Promise<void> {
 async function followStream(read: ReadContext, stream: string): Promise<void> {
   const { store, writer, request } = read;
   let next = resolveStart(request.from, -1, store.getStreamState(stream).lastRevision) + 1;
-  let live = false;
+  let hasCaughtUp = false;
   while (!writer.isClosed) {
-    const seen = store.lastPosition;
+    const seenPosition = store.lastPosition;
     const state = store.getStreamState(stream);
     if (state.isTombstoned) throw createStreamDeletedError(stream);
     const last = state.lastRevision;
     next = Math.max(next, state.isSoftDeleted ? last + 1 : getFirstReadableRevision(stream, state));
     if (next <= last) await sendRevisionRange(read, stream, next, last);
     next = Math.max(next, last + 1);
-    if (!live) writer.send(encodeCaughtUp());
-    live = true;
-    await writer.waitUntil(() => store.lastPosition !== seen);
+    if (!hasCaughtUp) writer.send(encodeCaughtUp());
+    hasCaughtUp = true;
+    await writer.waitUntil(() => store.lastPosition !== seenPosition);
   }
 }
 
@@ -72,7 +72,7 @@ class AllStreamsSubscription {
   async #catchUp(): Promise<void> {
     if (this.#isLive) this.#read.writer.send(encodeFellBehind());
     this.#isLive = false;
-    const range = { from: this.#lastPosition, inclusive: false, backwards: false };
+    const range = { from: this.#lastPosition, isInclusive: false, isBackwards: false };
     for await (const page of readAllEvents(this.#read.store.log, range)) {
       await this.#sendEvents(page);
       if (this.#read.writer.isClosed) return;
@@ -83,8 +83,8 @@ class AllStreamsSubscription {
     const { filter } = this.#read.request;
     for (const event of events) {
       this.#lastPosition = event.position;
-      const matches = filter === undefined || filter.matches(event.record);
-      if (matches && sendEvent(this.#read, event)) await this.#read.writer.waitForDrain();
+      const isMatch = filter === undefined || filter.matches(event.record);
+      if (isMatch && sendEvent(this.#read, event)) await this.#read.writer.waitForDrain();
       this.#eventsSinceCheckpoint += 1;
       if (filter === undefined || this.#eventsSinceCheckpoint < filter.checkpointInterval) continue;
       await this.#sendCheckpoint();

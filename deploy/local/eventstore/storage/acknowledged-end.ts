@@ -42,7 +42,7 @@ const FORMER_SECOND_COPY_OFFSET = 512;
 const FILE_BYTES = SECOND_COPY_OFFSET + BLOCK_BYTES;
 
 /** End of a log: its last segment, the offset at which its last frame ends, and the state of the frame chain there. */
-export interface LogTail extends ChainState {
+export interface LogEnd extends ChainState {
   readonly logId: string;
   /** Number of the last segment, counted from 1. */
   readonly segment: number;
@@ -51,21 +51,21 @@ export interface LogTail extends ChainState {
 }
 
 /** Encodes the complete file with both copies of the entry. */
-export function encodeEndFile(end: LogTail): Buffer {
+export function encodeEndFile(end: LogEnd): Buffer {
   const entry = encodeEntry(end);
   const file = Buffer.alloc(FILE_BYTES);
   for (const offset of [0, SECOND_COPY_OFFSET]) entry.copy(file, offset);
   return file;
 }
 
-function encodeEntry(end: LogTail): Buffer {
+function encodeEntry(end: LogEnd): Buffer {
   const entry = createBlock(MAGIC, end.logId, end.segment);
   writeSafeInteger(entry, end.offset, 32);
   writeChainState(entry, end, 40);
   return sealBlock(entry);
 }
 
-function decodeEntry(entry: Buffer): LogTail | undefined {
+function decodeEntry(entry: Buffer): LogEnd | undefined {
   const fields = readBlock(entry, MAGIC);
   if (fields === undefined) return undefined;
   const { version, logId, segment } = fields;
@@ -78,7 +78,7 @@ function decodeEntry(entry: Buffer): LogTail | undefined {
 /** Content of the file `acknowledged`. */
 interface EndFileContent {
   /** The newer of the two copies. */
-  readonly end: LogTail;
+  readonly end: LogEnd;
   /** False if one copy is damaged. */
   readonly isIntact: boolean;
   /** True if both copies are intact, equal and at the offsets that this release uses. */
@@ -122,7 +122,7 @@ export class AcknowledgedEndFile {
    *
    * @throws the disk's error; if this error says that the disk is full, the file still contains the previous end
    */
-  write(end: LogTail): void {
+  write(end: LogEnd): void {
     const entry = encodeEntry(end);
     this.#writeAt(entry, 0);
     try {
@@ -158,16 +158,16 @@ async function readCopies(fd: number, path: string): Promise<EndFileContent> {
   const end = selectNewer(first, second);
   if (end === undefined) throw createDamageError(path, "Both copies of the acknowledged end are damaged.");
   const isIntact = first !== undefined && second !== undefined;
-  return { end, isIntact, isCurrent: isIntact && !isFormer && isSameTail(first, second) };
+  return { end, isIntact, isCurrent: isIntact && !isFormer && isSameLogEnd(first, second) };
 }
 
-function selectNewer(one: LogTail | undefined, other: LogTail | undefined): LogTail | undefined {
+function selectNewer(one: LogEnd | undefined, other: LogEnd | undefined): LogEnd | undefined {
   if (one === undefined || other === undefined) return one ?? other;
   const difference = other.events - one.events || other.segment - one.segment || other.offset - one.offset;
   return difference > 0 ? other : one;
 }
 
 /** Compares two ends of the same log. */
-export function isSameTail(one: LogTail, other: LogTail): boolean {
+export function isSameLogEnd(one: LogEnd, other: LogEnd): boolean {
   return one.segment === other.segment && one.offset === other.offset && isSameChainState(one, other);
 }

@@ -4,7 +4,13 @@ import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { createDamageError, LogStartError } from "../model/log-errors.ts";
 import type { LogOptions } from "../model/log-options.ts";
-import { ACKNOWLEDGED_FILE, AcknowledgedEndFile, encodeEndFile, isSameTail, type LogTail } from "./acknowledged-end.ts";
+import {
+  ACKNOWLEDGED_FILE,
+  AcknowledgedEndFile,
+  encodeEndFile,
+  isSameLogEnd,
+  type LogEnd,
+} from "./acknowledged-end.ts";
 import { isNoSpaceError } from "./disk-full.ts";
 import type { CommittedLog } from "./log-reader.ts";
 import { LogScan } from "./log-scan.ts";
@@ -54,7 +60,7 @@ export async function openEventsDirectory(dir: string, options: LogOptions): Pro
       await segments.truncate(end.offset);
     }
     await segments.flush();
-    const isRecorded = (isCurrent && isSameTail(end, acknowledged)) || (await recordEnd(file, end));
+    const isRecorded = (isCurrent && isSameLogEnd(end, acknowledged)) || (await recordEnd(file, end));
     if (!isIntact && isRecorded)
       options.printLine(`${file.path}: replaced a damaged copy of the acknowledged end with the intact copy.`);
     return {
@@ -69,7 +75,7 @@ export async function openEventsDirectory(dir: string, options: LogOptions): Pro
 }
 
 /** Records the end of the log, whose segments must already be flushed. Returns false if the disk is full. */
-async function recordEnd(file: AcknowledgedEndFile, end: LogTail): Promise<boolean> {
+async function recordEnd(file: AcknowledgedEndFile, end: LogEnd): Promise<boolean> {
   try {
     file.write(end);
     await file.flush();

@@ -153,8 +153,8 @@ export class LogIndex {
     const jump = this.#jumps.at(newest);
     const further = this.#jumps.at(jump);
     const middle = this.#revisions.at(jump);
-    const sameLength = this.#revisions.at(newest) - middle === middle - this.#revisions.at(further);
-    return sameLength ? further : newest;
+    const hasSameLength = this.#revisions.at(newest) - middle === middle - this.#revisions.at(further);
+    return hasSameLength ? further : newest;
   }
 }
 

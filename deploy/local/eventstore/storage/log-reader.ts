@@ -18,8 +18,8 @@ export interface CommittedLog {
 export interface PositionRange {
   readonly from: number;
   /** If true, the read includes the event at `from`. */
-  readonly inclusive: boolean;
-  readonly backwards: boolean;
+  readonly isInclusive: boolean;
+  readonly isBackwards: boolean;
 }
 
 /** A disk read. All its events belong to the same segment. */
@@ -49,17 +49,17 @@ interface ReadResult {
  */
 export async function* readAllEvents(log: CommittedLog, range: PositionRange): AsyncGenerator<LogEvent[]> {
   const { index } = log;
-  const { from, inclusive, backwards } = range;
+  const { from, isInclusive, isBackwards } = range;
   // A forward read starts with the ordinal `next`. A backward read starts with the ordinal before `next` and ends with
   // ordinal 0.
-  let next = index.findOrdinalFrom(inclusive === backwards ? from + 1 : from);
-  const stop = backwards ? 0 : index.eventCount;
-  while (backwards ? next > stop : next < stop) {
-    const read = backwards ? planReadBefore(index, next) : planReadFrom(index, next, stop);
-    const { events, damage } = await performRead(log, read, backwards);
+  let next = index.findOrdinalFrom(isInclusive === isBackwards ? from + 1 : from);
+  const stop = isBackwards ? 0 : index.eventCount;
+  while (isBackwards ? next > stop : next < stop) {
+    const read = isBackwards ? planReadBefore(index, next) : planReadFrom(index, next, stop);
+    const { events, damage } = await performRead(log, read, isBackwards);
     if (events.length > 0) yield events;
     if (damage !== undefined) throw damage;
-    next += backwards ? -events.length : events.length;
+    next += isBackwards ? -events.length : events.length;
   }
 }
 
@@ -75,16 +75,16 @@ export async function* readStreamEvents(
   from: number,
   to: number,
 ): AsyncGenerator<LogEvent[]> {
-  const backwards = from > to;
+  const isBackwards = from > to;
   const count = Math.abs(to - from) + 1;
   for (let done = 0; done < count; done += MAX_PAGE_EVENTS) {
     const size = Math.min(MAX_PAGE_EVENTS, count - done);
-    const first = backwards ? from - done - size + 1 : from + done;
+    const first = isBackwards ? from - done - size + 1 : from + done;
     const pages = planPages(log.index, log.index.findOrdinals(stream, first, first + size - 1));
-    if (backwards) pages.reverse();
+    if (isBackwards) pages.reverse();
     for (const reads of pages) {
-      if (backwards) reads.reverse();
-      const parts = await Promise.all(reads.map((read) => performRead(log, read, backwards, stream)));
+      if (isBackwards) reads.reverse();
+      const parts = await Promise.all(reads.map((read) => performRead(log, read, isBackwards, stream)));
       const { events, damage } = joinResults(parts);
       if (events.length > 0) yield events;
       if (damage !== undefined) throw damage;
@@ -93,10 +93,10 @@ export async function* readStreamEvents(
 }
 
 /** Joins the results of consecutive disk reads, up to the first damaged event. */
-function joinResults(parts: readonly ReadResult[]): ReadResult {
-  const damaged = parts.findIndex(({ damage }) => damage !== undefined);
-  const intact = damaged < 0 ? parts : parts.slice(0, damaged + 1);
-  return { events: intact.flatMap(({ events }) => events), damage: parts[damaged]?.damage };
+function joinResults(results: readonly ReadResult[]): ReadResult {
+  const damagedIndex = results.findIndex(({ damage }) => damage !== undefined);
+  const intact = damagedIndex < 0 ? results : results.slice(0, damagedIndex + 1);
+  return { events: intact.flatMap(({ events }) => events), damage: results[damagedIndex]?.damage };
 }
 
 /** Plans a disk read that starts with the event `first`. The read stays within the segment and the limits of a page. */
@@ -159,20 +159,20 @@ function planRead(index: LogIndex, ordinal: number): DiskRead {
 async function performRead(
   log: CommittedLog,
   read: DiskRead,
-  backwards: boolean,
+  isBackwards: boolean,
   stream?: string,
 ): Promise<ReadResult> {
   try {
     const events = await readIntactEvents(log, read, stream);
-    return { events: backwards ? events.reverse() : events, damage: undefined };
+    return { events: isBackwards ? events.reverse() : events, damage: undefined };
   } catch (error) {
     if (!(error instanceof LogDamagedError)) throw error;
     if (read.ordinals.length === 1) return { events: [], damage: error };
   }
-  const ordinals = backwards ? [...read.ordinals].reverse() : read.ordinals;
+  const ordinals = isBackwards ? [...read.ordinals].reverse() : read.ordinals;
   const parts: ReadResult[] = [];
   for (const ordinal of ordinals) {
-    const part = await performRead(log, planRead(log.index, ordinal), backwards, stream);
+    const part = await performRead(log, planRead(log.index, ordinal), isBackwards, stream);
     parts.push(part);
     if (part.damage !== undefined) break;
   }

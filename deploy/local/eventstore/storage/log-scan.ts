@@ -8,7 +8,7 @@ import { crc32 } from "node:zlib";
 import { type LogLimits, MAX_FRAME_BYTES } from "../model/limits.ts";
 import { createDamageError, LogStartError } from "../model/log-errors.ts";
 import type { LogOptions } from "../model/log-options.ts";
-import type { LogTail } from "./acknowledged-end.ts";
+import type { LogEnd } from "./acknowledged-end.ts";
 import { indexRecord } from "./index-record.ts";
 import { LogIndex } from "./log-index.ts";
 import {
@@ -36,7 +36,7 @@ const PROGRESS_INTERVAL_MS = 2_000;
 export interface ScannedLog {
   readonly index: LogIndex;
   /** End of the last complete frame. */
-  readonly end: LogTail;
+  readonly end: LogEnd;
   /** Size in bytes of the incomplete frame after `end`; 0 if all frames are complete. */
   readonly incompleteBytes: number;
 }
@@ -45,7 +45,7 @@ export interface ScannedLog {
 export class LogScan {
   readonly #segments: Segments;
   readonly #segmentCount: number;
-  readonly #acknowledgedTail: LogTail;
+  readonly #acknowledgedEnd: LogEnd;
   readonly #options: LogOptions;
   readonly #window: SegmentWindow;
   readonly #index = new LogIndex();
@@ -58,10 +58,10 @@ export class LogScan {
    * @param count number of segment files
    * @param acknowledged the acknowledged end; all frames up to this end must be intact
    */
-  constructor(segments: Segments, count: number, acknowledged: LogTail, options: LogOptions) {
+  constructor(segments: Segments, count: number, acknowledged: LogEnd, options: LogOptions) {
     this.#segments = segments;
     this.#segmentCount = count;
-    this.#acknowledgedTail = acknowledged;
+    this.#acknowledgedEnd = acknowledged;
     this.#seed = computeChecksumSeed(acknowledged.logId);
     this.#options = options;
     this.#window = new SegmentWindow(segments);
@@ -81,13 +81,13 @@ export class LogScan {
       offset = await this.#scanSegment(segment, size);
     }
     if (!this.#hasReachedEnd) {
-      const { position } = this.#acknowledgedTail;
+      const { position } = this.#acknowledgedEnd;
       const problem = `The log ends here, but all events up to position ${position} were acknowledged.`;
       throw this.#createError(this.#segmentCount - 1, offset, problem);
     }
     const end = {
       ...this.#chainState,
-      logId: this.#acknowledgedTail.logId,
+      logId: this.#acknowledgedEnd.logId,
       segment: this.#segmentCount,
       offset,
     };
@@ -145,7 +145,7 @@ export class LogScan {
       const file = this.#segments.getPath(segment);
       throw new LogStartError(`${file} has format ${version}; this program reads format ${FORMAT_VERSION}.`);
     }
-    if (logId !== this.#acknowledgedTail.logId) throw this.#createError(segment, 0, "The file belongs to another log.");
+    if (logId !== this.#acknowledgedEnd.logId) throw this.#createError(segment, 0, "The file belongs to another log.");
     if (header.segment !== segment + 1 || !isSameChainState(previous, this.#chainState)) {
       throw this.#createError(segment, 0, "The segment does not continue the previous segment.");
     }
@@ -189,7 +189,7 @@ export class LogScan {
    */
   #markIntact(segment: number, offset: number): void {
     this.#index.setSegmentEnd(offset);
-    const end = this.#acknowledgedTail;
+    const end = this.#acknowledgedEnd;
     if (segment + 1 !== end.segment || offset !== end.offset) return;
     if (!isSameChainState(this.#chainState, end)) {
       throw this.#createError(segment, offset, "The events before this offset differ from the acknowledged events.");

@@ -1,6 +1,6 @@
 /** Appends frames to the last segment and records the acknowledged end. */
 import type { LogOptions } from "../model/log-options.ts";
-import type { AcknowledgedEndFile, LogTail } from "./acknowledged-end.ts";
+import type { AcknowledgedEndFile, LogEnd } from "./acknowledged-end.ts";
 import { DiskFullError, isNoSpaceError } from "./disk-full.ts";
 import {
   computeChecksumSeed,
@@ -18,10 +18,10 @@ export class LogWriter {
   readonly #acknowledgedEndFile: AcknowledgedEndFile;
   readonly #options: LogOptions;
   readonly #seed: number;
-  #end: LogTail;
+  #end: LogEnd;
 
   /** @param end current end of the log; its last segment must be open */
-  constructor(segments: Segments, acknowledged: AcknowledgedEndFile, end: LogTail, options: LogOptions) {
+  constructor(segments: Segments, acknowledged: AcknowledgedEndFile, end: LogEnd, options: LogOptions) {
     this.#segments = segments;
     this.#acknowledgedEndFile = acknowledged;
     this.#end = end;
@@ -29,7 +29,7 @@ export class LogWriter {
     this.#options = options;
   }
 
-  get end(): LogTail {
+  get end(): LogEnd {
     return this.#end;
   }
 
@@ -55,7 +55,7 @@ export class LogWriter {
     const encoded = records.map((record) => encodeStoredRecord(record, this.#seed));
     const frame = encodeFrame(encoded, this.#end);
     await this.#writeFrame(frame.bytes, offset);
-    if (this.#options.sync) await this.#segments.flush();
+    if (this.#options.shouldSync) await this.#segments.flush();
     await this.#recordEnd({
       logId,
       segment,
@@ -93,7 +93,7 @@ export class LogWriter {
   }
 
   /** Records the new end of the log. On a copy-on-write file system, even overwriting needs free space. */
-  async #recordEnd(end: LogTail): Promise<void> {
+  async #recordEnd(end: LogEnd): Promise<void> {
     try {
       this.#acknowledgedEndFile.write(end);
     } catch (error) {

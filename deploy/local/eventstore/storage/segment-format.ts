@@ -192,11 +192,11 @@ export function decodeStoredRecord(buffer: Buffer, offset: number, seed: number)
   const end = bodyStart + buffer.readUInt32BE(offset + 4);
   if (end > buffer.length) return undefined;
   if (crc32(buffer.subarray(offset + 4, end), seed) !== buffer.readUInt32BE(offset)) return undefined;
-  const tombstone = buffer.readUInt32BE(offset + 24) === TOMBSTONE_HIGH_BITS;
+  const isTombstone = buffer.readUInt32BE(offset + 24) === TOMBSTONE_HIGH_BITS;
   return {
     ordinal: readSafeInteger(buffer, offset + 8),
     position: readSafeInteger(buffer, offset + 16),
-    revision: tombstone ? undefined : readSafeInteger(buffer, offset + 24),
+    revision: isTombstone ? undefined : readSafeInteger(buffer, offset + 24),
     body: buffer.subarray(bodyStart, end),
   };
 }

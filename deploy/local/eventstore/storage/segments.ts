@@ -47,19 +47,19 @@ export async function syncDirectory(dir: string): Promise<void> {
  * flushed, so a failure or a crash never leaves an incomplete file under this name.
  */
 export async function createFile(dir: string, name: string, content: Buffer): Promise<void> {
-  const unfinished = join(dir, `${name}${UNFINISHED_SUFFIX}`);
+  const unfinishedFile = join(dir, `${name}${UNFINISHED_SUFFIX}`);
   try {
-    const handle = await open(unfinished, "w", 0o600);
+    const handle = await open(unfinishedFile, "w", 0o600);
     try {
       await handle.writeFile(content);
       await handle.sync();
     } finally {
       await handle.close();
     }
-    await rename(unfinished, join(dir, name));
+    await rename(unfinishedFile, join(dir, name));
     await syncDirectory(dir);
   } catch (error) {
-    await rm(unfinished, { force: true });
+    await rm(unfinishedFile, { force: true });
     throw error;
   }
 }
@@ -109,12 +109,13 @@ export class Segments {
   async read(segment: number, offset: number, length: number, position: number): Promise<Buffer> {
     const { path, fd } = this.#getSegment(segment);
     const buffer = Buffer.allocUnsafeSlow(length);
-    const locate = (end: number) => `${path}, offset ${end}, position ${position}`;
+    const describeLocation = (end: number) => `${path}, offset ${end}, position ${position}`;
     for (let done = 0; done < length; ) {
       const { bytesRead } = await readAt(fd, buffer, done, length - done, offset + done).catch((error) => {
-        throw createDamageError(locate(offset + done), `The file cannot be read: ${String(error)}.`);
+        throw createDamageError(describeLocation(offset + done), `The file cannot be read: ${String(error)}.`);
       });
-      if (bytesRead === 0) throw createDamageError(locate(offset + done), "The file ends before the end of the event.");
+      if (bytesRead === 0)
+        throw createDamageError(describeLocation(offset + done), "The file ends before the end of the event.");
       done += bytesRead;
     }
     return buffer;

@@ -25,15 +25,15 @@ export class DecisionData {
    * Reads the stored data for the writes of a group. Stops early if the metadata becomes too large.
    */
   static async read(log: CommittedLog, writes: readonly WriteRequest[]): Promise<DecisionData> {
-    const details = new DecisionData();
+    const data = new DecisionData();
     const lookups = [...writes.keys()].filter((index) => needsLookup(log, writes[index]));
     let done = 0;
-    for (; done < lookups.length && details.#metadataBytes < MAX_GROUP_BYTES; done += MAX_PARALLEL_LOOKUPS) {
+    for (; done < lookups.length && data.#metadataBytes < MAX_GROUP_BYTES; done += MAX_PARALLEL_LOOKUPS) {
       const batch = lookups.slice(done, done + MAX_PARALLEL_LOOKUPS);
-      await Promise.all(batch.map((index) => details.#lookUp(log, writes[index])));
+      await Promise.all(batch.map((index) => data.#lookUp(log, writes[index])));
     }
-    details.#writes = writes.slice(0, lookups[done]);
-    return details;
+    data.#writes = writes.slice(0, lookups[done]);
+    return data;
   }
 
   /** The writes for which the stored data was read: all writes of the group, or only the first ones. */
@@ -63,15 +63,15 @@ export class DecisionData {
   /** Reads stored ids up to the first id that differs from the write. The append rules do not need any later ids. */
   async #readIds(log: CommittedLog, { stream, expectedRevision, events }: WriteRequest): Promise<void> {
     if (!expectsEarlierRevision(log, stream, expectedRevision) || events.length === 0) return;
-    const known = this.#eventIds.get(stream) ?? new Map<number, string>();
-    this.#eventIds.set(stream, known);
+    const knownIds = this.#eventIds.get(stream) ?? new Map<number, string>();
+    this.#eventIds.set(stream, knownIds);
     const last = Math.min(log.index.getStreamState(stream).lastRevision, expectedRevision + events.length);
     let revision = expectedRevision;
     for await (const page of readStreamEvents(log, stream, expectedRevision + 1, last)) {
       for (const { record } of page) {
         revision += 1;
         const { id } = decodeProposedEvent(record);
-        known.set(revision, id);
+        knownIds.set(revision, id);
         if (id !== events[revision - expectedRevision - 1]?.id) return;
       }
     }

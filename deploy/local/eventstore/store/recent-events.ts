@@ -31,16 +31,16 @@ export class RecentEvents {
   }
 
   #trim(): void {
-    let kept = this.#events.length;
+    let firstKept = this.#events.length;
     let bytes = 0;
-    while (kept > 0 && this.#events.length - kept < MAX_RECENT_EVENTS / 2) {
-      const size = this.#events[kept - 1]?.record.length ?? 0;
+    while (firstKept > 0 && this.#events.length - firstKept < MAX_RECENT_EVENTS / 2) {
+      const size = this.#events[firstKept - 1]?.record.length ?? 0;
       if (bytes + size > MAX_RECENT_BYTES / 2) break;
       bytes += size;
-      kept -= 1;
+      firstKept -= 1;
     }
-    this.#droppedPosition = this.#events[kept - 1]?.position ?? this.#droppedPosition;
-    this.#events = this.#events.slice(kept);
+    this.#droppedPosition = this.#events[firstKept - 1]?.position ?? this.#droppedPosition;
+    this.#events = this.#events.slice(firstKept);
     this.#bytes = bytes;
   }
 }

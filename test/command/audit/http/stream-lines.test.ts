@@ -26,7 +26,7 @@ describe("streamLines", () => {
       for (; lineCount < LINES; lineCount += 1) yield LINE;
     }
     const logger = pino({ level: "silent" });
-    const app = createApp({ logger, retiredPaths: [], trustProxy: false, readiness: async () => ({}) });
+    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, readiness: async () => ({}) });
     app.use((ctx) => streamLines(ctx as unknown as AuditContext, { lines: lines(), onEnd }, stallTimeout));
     const server = await listen(app.callback(), "127.0.0.1", 0);
     return { ...server, ended, countLines: () => lineCount };

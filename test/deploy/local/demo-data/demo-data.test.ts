@@ -33,7 +33,7 @@ describe("demo data", () => {
 
   async function startEmpty(): Promise<void> {
     root = makeTestRoot();
-    server = await startLogServer({ dir: path.join(root, "log"), host: "127.0.0.1", port: 0, sync: false });
+    server = await startLogServer({ dir: path.join(root, "log"), host: "127.0.0.1", port: 0, shouldSync: false });
   }
 
   const credentialsFile = () => path.join(root, "demo-credentials.json");

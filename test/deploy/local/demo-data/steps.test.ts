@@ -15,8 +15,8 @@ describe("steps of the demo data", () => {
       },
     });
     const stop = new Error("stopped");
-    const chain = [step("first"), step("second", () => controller.abort(stop)), step("third")];
-    const run = runSteps({} as EventLog, [[chain]], () => undefined, controller.signal);
+    const sequence = [step("first"), step("second", () => controller.abort(stop)), step("third")];
+    const run = runSteps({} as EventLog, [[sequence]], () => undefined, controller.signal);
     expect(await run.catch((error: Error) => error)).to.equal(stop);
     expect(ran).to.deep.equal(["first", "second"]);
   });

@@ -9,7 +9,7 @@ import { startServers } from "../../../../deploy/local/servers/servers.ts";
 import { readProcessIdentity } from "../../../../deploy/local/setup/pid-lock.mjs";
 import { findFreePorts } from "../../../../deploy/local/setup/ports.ts";
 import { createProgress } from "../../../../deploy/local/setup/progress.ts";
-import { buildNodeCommand, PROJECT } from "../../../../deploy/local/setup/project.ts";
+import { buildNodeCommand, PROJECT_FOLDER } from "../../../../deploy/local/setup/project.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { createTestDatabase, makeTestRoot, startTestServers } from "../../../support/stack.ts";
 
@@ -124,7 +124,7 @@ describe("startServers", () => {
     await once(taken, "listening");
     const root = makeTestRoot();
     const progress = createProgress(() => undefined, false);
-    const message = await failure(startServers({ root, ports, external: {}, progress, syncNewData: false }));
+    const message = await failure(startServers({ root, ports, external: {}, progress, shouldSyncNewData: false }));
     expect(message).to.match(new RegExp(`^nats: port ${ports.nats} .*NATS_PORT=\\d+$`));
     expect(fs.existsSync(`${root}/lock`)).to.equal(false);
     expect(fs.existsSync(`${root}/pids.json`)).to.equal(false);
@@ -140,7 +140,7 @@ describe("startServers", () => {
       ports: await findFreePorts(),
       external: {},
       progress,
-      syncNewData: false,
+      shouldSyncNewData: false,
     });
     expect(await failure(again)).to.equal(`The stack in ${root} is already running as process ${process.pid}.`);
     await servers.stop();
@@ -161,7 +161,7 @@ describe("startServers", () => {
 
 async function supervise(root: string): Promise<{ child: ChildProcess; pids: number[]; url: string }> {
   const { command, args } = buildNodeCommand("test/deploy/local/supervised-servers.ts", [root]);
-  const child = spawn(command, args, { cwd: PROJECT, stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(command, args, { cwd: PROJECT_FOLDER, stdio: ["ignore", "pipe", "inherit"] });
   const [line] = (await once(child.stdout!, "data")) as [Buffer];
   return { child, ...(JSON.parse(line.toString("utf8")) as { pids: number[]; url: string }) };
 }

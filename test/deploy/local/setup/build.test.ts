@@ -4,7 +4,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { expect } from "chai";
-import { PROJECT } from "../../../../deploy/local/setup/project.ts";
+import { PROJECT_FOLDER } from "../../../../deploy/local/setup/project.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 
 const COPIED_FILES = [
@@ -16,9 +16,9 @@ const COPIED_FILES = [
 ];
 
 const PROGRAM = `
-import { PROJECT, buildNodeCommand } from "../deploy/local/setup/project.ts";
+import { PROJECT_FOLDER, buildNodeCommand } from "../deploy/local/setup/project.ts";
 const [, file]: string[] = buildNodeCommand("command/main.ts").args;
-console.log(JSON.stringify([PROJECT, file, ...process.argv.slice(2)]));
+console.log(JSON.stringify([PROJECT_FOLDER, file, ...process.argv.slice(2)]));
 `;
 
 /** Creates a small project whose program is `command/main.ts`. */
@@ -27,8 +27,8 @@ function makeProject(program: string) {
   const file = (name: string) => path.join(folder, name);
   for (const name of ["command", "deploy/local/setup", "projection", "query-api", "shared"])
     fs.mkdirSync(file(name), { recursive: true });
-  for (const name of COPIED_FILES) fs.copyFileSync(path.join(PROJECT, name), file(name));
-  fs.symlinkSync(fs.realpathSync(path.join(PROJECT, "node_modules")), file("node_modules"));
+  for (const name of COPIED_FILES) fs.copyFileSync(path.join(PROJECT_FOLDER, name), file(name));
+  fs.symlinkSync(fs.realpathSync(path.join(PROJECT_FOLDER, "node_modules")), file("node_modules"));
   const write = (source: string) => fs.writeFileSync(file("command/main.ts"), source);
   write(program);
   const args = [file("deploy/local/bootstrap.mjs"), "--compiled", "command/main.ts", "--flag"];

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import { buildNodeCommand, PROJECT } from "../../../../deploy/local/setup/project.ts";
+import { buildNodeCommand, PROJECT_FOLDER } from "../../../../deploy/local/setup/project.ts";
 import { buildCommandLineEnvironment } from "../../../../deploy/local/stack/command-line-environment.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 
@@ -72,7 +72,7 @@ describe("command-line.ts", () => {
   const run = (root: string, ...args: string[]) => {
     const { command, args: words } = buildNodeCommand("deploy/local/command-line.ts", [entry, ...args]);
     const env = { PATH: process.env.PATH, LOCAL_DIR: root };
-    return spawnSync(command, words, { cwd: PROJECT, env, encoding: "utf8" });
+    return spawnSync(command, words, { cwd: PROJECT_FOLDER, env, encoding: "utf8" });
   };
 
   it("command-line.ts passes the stack's settings and the arguments to a program, and exits with the program's exit code", () => {

@@ -25,7 +25,7 @@ function setUp(script: string, options: Partial<ProcessSpec> = {}) {
     log: openLogFile(paths.log("sample")),
     ...options,
   };
-  const context: ComponentContext = { paths, pids, log, restart: true };
+  const context: ComponentContext = { paths, pids, log, shouldRestart: true };
   const start = (overrides: Partial<ProcessSpec> = {}) => startProcess({ ...spec, ...overrides }, pids);
   const createSample = (more: { watch?: ComponentDefinition["watch"]; signal?: AbortSignal } = {}) => {
     const { watch, signal } = more;

@@ -19,7 +19,7 @@ describe("a replay whose event cannot be read", () => {
   let endpoint: Endpoint;
 
   before(async () => {
-    log = await startLogServer({ dir: join(makeTestRoot(), "log"), host: "127.0.0.1", port: 0, sync: false });
+    log = await startLogServer({ dir: join(makeTestRoot(), "log"), host: "127.0.0.1", port: 0, shouldSync: false });
     database = await createTestDatabase();
     world = await createWorld({
       eventstoreUrl: `esdb://127.0.0.1:${log.port}?tls=false`,

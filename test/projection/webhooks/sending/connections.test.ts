@@ -27,7 +27,7 @@ describe("connections to receivers", () => {
     opened(await startRawReceiver(...parameters));
   const attempt = (url: string, applicationId: string, more = {}) =>
     send(url, { "Content-Type": "application/json" }, "{}", {
-      ...{ connections, applicationId, allowLoopback: true, signal: new AbortController().signal },
+      ...{ connections, applicationId, allowsLoopback: true, signal: new AbortController().signal },
       ...{ connectTimeoutMs: 10_000, timeoutMs: 10_000, ...more },
     });
 
@@ -103,7 +103,7 @@ describe("connections to receivers", () => {
 
     it("an attempt whose host name cannot be resolved in time fails with lookup_failed", async () => {
       const lookup = () => new Promise<never>(() => undefined);
-      const limits = { allowLoopback: false, lookup, connectTimeoutMs: 100, timeoutMs: 50 };
+      const limits = { allowsLoopback: false, lookup, connectTimeoutMs: 100, timeoutMs: 50 };
       const result = await attempt("https://hooks.partner.example/", randomUUID(), limits);
       expect(result).to.deep.include({ statusCode: null, error: "lookup_failed" });
     });

@@ -27,7 +27,7 @@ describe("one attempt", () => {
 
   const attempt = (url = receiver.url, more = {}) =>
     send(url, { "Content-Type": "application/json" }, "{}", {
-      ...{ connections, applicationId, allowLoopback: true, signal: never },
+      ...{ connections, applicationId, allowsLoopback: true, signal: never },
       ...{ connectTimeoutMs: 5_000, timeoutMs: 400 },
       ...more,
     });
@@ -154,7 +154,7 @@ describe("one attempt", () => {
 
   it("the destination of a webhook is checked at each attempt", async () => {
     const before = receiver.requests.length;
-    const result = await attempt(receiver.url, { allowLoopback: false });
+    const result = await attempt(receiver.url, { allowsLoopback: false });
     expect(result).to.deep.include({ statusCode: null, error: "scheme_not_allowed" });
     expect(receiver.requests.length).to.equal(before);
   });

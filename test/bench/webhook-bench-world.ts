@@ -2,7 +2,7 @@
  * Runs the projection service in two processes, each with some of the service's roles. A third process receives the
  * webhooks. The process of the benchmark creates the load.
  */
-import { type ChildProcess, fork, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -10,7 +10,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { createWorld, type Endpoint, SECRET_KEYS } from "../projection/webhooks/world.ts";
 import { createTestDatabase, testServers } from "../support/stack.ts";
-import type { Receipt } from "./webhook-sink.ts";
+import { createAppointmentRequested } from "./appointment-requested.ts";
+import { startWebhookSink } from "./webhook-sink-process.ts";
 
 export interface BenchWorld {
   sinkUrl: string;
@@ -58,12 +59,8 @@ export async function createBenchWorld(): Promise<BenchWorld> {
   const world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
   const receipts = new Map<string, number>();
   const appended = new Map<string, number>();
-  const sink = fork(fileURLToPath(new URL("./webhook-sink.ts", import.meta.url)), {
-    execArgv: ["--import=tsx"],
-  });
-  const [{ ports }] = (await once(sink, "message")) as [{ ports: [number, number] }];
-  sink.on("message", (message: { receipts: Receipt[] }) => {
-    for (const [id, at] of message.receipts) if (appended.has(id) && !receipts.has(id)) receipts.set(id, at);
+  const sink = await startWebhookSink(([id, at]) => {
+    if (appended.has(id) && !receipts.has(id)) receipts.set(id, at);
   });
   let service: ChildProcess[] = [];
   const stopService = async () => {
@@ -73,12 +70,12 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     await Promise.all(running.map((process) => once(process, "exit")));
   };
   return {
-    sinkUrl: `http://127.0.0.1:${ports[0]}`,
-    otherSinkUrl: `http://127.0.0.1:${ports[1]}`,
+    sinkUrl: sink.url,
+    otherSinkUrl: sink.otherUrl,
     receipts,
     registerEndpoint: async (url) => (await world.registerEndpoint(url, { events: ["appointment.created"] })).clinicId,
     async appendAppointment(clinicId) {
-      const event = appointmentRequested(clinicId);
+      const event = createAppointmentRequested(clinicId);
       appended.set(event.id, now());
       await world.log.append(event.stream, -1n, [event]);
       return event.id;
@@ -152,7 +149,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     },
     async stop() {
       await stopService();
-      sink.disconnect();
+      sink.stop();
       await world.close();
       await database.drop();
     },
@@ -187,30 +184,4 @@ function spawnService(
       WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS),
     },
   });
-}
-
-function appointmentRequested(clinicId: string) {
-  const appointmentId = randomUUID();
-  const people = { animalId: randomUUID(), customerId: randomUUID(), applicationId: null, requestHash: null };
-  const time = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
-  const data = {
-    appointmentId,
-    clinicId,
-    branchId: randomUUID(),
-    ...people,
-    ...time,
-    reason: null,
-    notes: null,
-    sandboxGeneration: 0,
-  };
-  return {
-    id: randomUUID(),
-    stream: `appointment-${appointmentId}`,
-    event: { type: "AppointmentRequested", data } as const,
-    metadata: {
-      ...{ $correlationId: randomUUID(), $causationId: randomUUID(), schemaVersion: 1 },
-      actor: { type: "operator" as const, id: "bench" },
-      ...{ clinicId, environment: "production" as const, occurredAt: new Date().toISOString() },
-    },
-  };
 }

@@ -12,17 +12,13 @@
  * - fairness: Latency of 100 healthy endpoints together with 20 applications with 50 endpoints each. In the first run,
  *   these applications' endpoints never respond. In the second run, they respond after 9 seconds.
  */
-import { randomUUID } from "node:crypto";
 import { createServer } from "node:net";
 import os from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { createConnections } from "../../projection/webhooks/sending/connections.ts";
-import { Exchange } from "../../projection/webhooks/sending/exchange.ts";
-import { createSignatureHeaders } from "../../projection/webhooks/sending/signature.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
+import { measureSignedPosts, runConcurrently, THROUGHPUT } from "./signed-posts.ts";
 import { type BenchWorld, createBenchWorld, now, SERVICE_PROCESSES } from "./webhook-bench-world.ts";
 
-const THROUGHPUT = { endpoints: 40, events: 20_000, appenders: 64, connections: 64, posts: 20_000 };
 const LATENCY = { endpoints: 20, perSecond: 200, seconds: 10 };
 const ISOLATION = { endpoints: 100, perSecond: 100, badPerSecond: 20, seconds: 15 };
 const FAIRNESS = {
@@ -35,43 +31,6 @@ const FAIRNESS = {
 };
 const MEMORY = { endpoints: 100, deliveries: 100_000, seconds: 20 };
 const WARM_UP = 2_000;
-
-const BODY = JSON.stringify({
-  ...{ id: randomUUID(), type: "appointment.created", apiVersion: "v1", createdAt: new Date().toISOString() },
-  ...{ environment: "production", clinicId: randomUUID(), branchId: randomUUID() },
-  data: { appointment: { id: randomUUID(), filler: "x".repeat(420) } },
-});
-
-/** Runs work for each number below `count`, with a number of concurrent workers. */
-async function runConcurrently(workers: number, count: number, work: (n: number) => Promise<void>): Promise<void> {
-  const numbers = Array.from({ length: count }, (_, n) => n).values();
-  await Promise.all(
-    Array.from({ length: workers }, async () => {
-      for (const n of numbers) await work(n);
-    }),
-  );
-}
-
-/** Posts signed bodies to the sink with the service's HTTP client. @returns requests per second */
-async function measureLimit(url: string, count: number): Promise<number> {
-  const { connections } = THROUGHPUT;
-  const client = createConnections();
-  const destination = { url: new URL(url), address: "127.0.0.1" };
-  const secret = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
-  const began = now();
-  await runConcurrently(connections, count, async () => {
-    const content = { deliveryId: randomUUID(), timestamp: Math.floor(Date.now() / 1_000), body: BODY };
-    const headers = {
-      "Content-Type": "application/json",
-      ...createSignatureHeaders(content, [secret], "SERVICE"),
-    };
-    const open = (fresh: boolean) => client.post("bench", destination, headers, fresh);
-    await new Exchange().run(open, BODY, () => undefined);
-  });
-  const rate = count / ((now() - began) / 1_000);
-  client.close();
-  return rate;
-}
 
 const append = (world: BenchWorld, clinics: readonly string[], events: number) =>
   runConcurrently(THROUGHPUT.appenders, events, async (n) => {
@@ -105,9 +64,9 @@ async function compareWithLimit(
   measure: typeof measureThroughput,
   clinics: readonly string[],
 ): Promise<void> {
-  const before = await measureLimit(world.sinkUrl, THROUGHPUT.posts);
+  const before = await measureSignedPosts(world.sinkUrl, THROUGHPUT.posts);
   const rate = await measure(world, clinics, THROUGHPUT.events);
-  const after = await measureLimit(world.sinkUrl, THROUGHPUT.posts);
+  const after = await measureSignedPosts(world.sinkUrl, THROUGHPUT.posts);
   const share = rate / ((before + after) / 2);
   row("only signed posts to the sink", `${before.toFixed(0)}/s, then ${after.toFixed(0)}/s`, "");
   row(what, `${rate.toFixed(0)}/s, ${share.toFixed(2)} of it`, goal);
@@ -245,7 +204,7 @@ try {
   await measureIsolation(world);
   await measureFairness(world);
   await world.stopService();
-  await measureLimit(world.sinkUrl, WARM_UP);
+  await measureSignedPosts(world.sinkUrl, WARM_UP);
   await compareWithLimit(world, "deliveries of earlier events", "0.25", measureBacklog, clinics);
   await compareWithLimit(world, "deliveries during appends", "", measureThroughput, clinics);
   await measureMemory(world);

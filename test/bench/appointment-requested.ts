@@ -1,0 +1,28 @@
+import { randomUUID } from "node:crypto";
+
+/** Creates the first event of a new appointment. */
+export function createAppointmentRequested(clinicId: string) {
+  const appointmentId = randomUUID();
+  const people = { animalId: randomUUID(), customerId: randomUUID(), applicationId: null, requestHash: null };
+  const time = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
+  const data = {
+    appointmentId,
+    clinicId,
+    branchId: randomUUID(),
+    ...people,
+    ...time,
+    reason: null,
+    notes: null,
+    sandboxGeneration: 0,
+  };
+  return {
+    id: randomUUID(),
+    stream: `appointment-${appointmentId}`,
+    event: { type: "AppointmentRequested", data } as const,
+    metadata: {
+      ...{ $correlationId: randomUUID(), $causationId: randomUUID(), schemaVersion: 1 },
+      actor: { type: "operator" as const, id: "bench" },
+      ...{ clinicId, environment: "production" as const, occurredAt: new Date().toISOString() },
+    },
+  };
+}

@@ -1,0 +1,69 @@
+/** Signs and posts webhooks like the service, but without a queue. */
+import { randomUUID } from "node:crypto";
+import { createConnections } from "../../projection/webhooks/sending/connections.ts";
+import { Exchange } from "../../projection/webhooks/sending/exchange.ts";
+import { createSignatureHeaders } from "../../projection/webhooks/sending/signature.ts";
+
+/** Numbers of the throughput measurements. */
+export const THROUGHPUT = { endpoints: 40, events: 20_000, appenders: 64, connections: 64, posts: 20_000 };
+
+export interface SignedPoster {
+  /** Signs and posts a body with the service's HTTP client. @throws {Error} if the response is not 200 */
+  post(deliveryId: string, body: string): Promise<void>;
+  /** Closes all connections. */
+  close(): void;
+}
+
+export function createSignedPoster(url: string): SignedPoster {
+  const client = createConnections();
+  const destination = { url: new URL(url), address: "127.0.0.1" };
+  const secret = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
+  return {
+    async post(deliveryId, body) {
+      const content = { deliveryId, timestamp: Math.floor(Date.now() / 1_000), body };
+      const headers = { "Content-Type": "application/json", ...createSignatureHeaders(content, [secret], "SERVICE") };
+      const exchange = new Exchange();
+      await exchange.run(
+        (fresh) => client.post("bench", destination, headers, fresh),
+        body,
+        () => undefined,
+      );
+      if (exchange.statusCode !== 200) throw new Error(`POST ${url}: status ${exchange.statusCode}`);
+    },
+    close: client.close,
+  };
+}
+
+/** Creates a webhook body for an event. */
+export function createWebhookBody(eventId: string): string {
+  return JSON.stringify({
+    ...{ id: eventId, type: "appointment.created", apiVersion: "v1", createdAt: new Date().toISOString() },
+    ...{ environment: "production", clinicId: randomUUID(), branchId: randomUUID() },
+    data: { appointment: { id: randomUUID(), filler: "x".repeat(420) } },
+  });
+}
+
+/** Signs and posts the same body repeatedly. @returns requests per second */
+export async function measureSignedPosts(url: string, count: number): Promise<number> {
+  const poster = createSignedPoster(url);
+  const body = createWebhookBody(randomUUID());
+  const began = performance.now();
+  await runConcurrently(THROUGHPUT.connections, count, () => poster.post(randomUUID(), body));
+  const rate = count / ((performance.now() - began) / 1_000);
+  poster.close();
+  return rate;
+}
+
+/** Runs work for each number below `count`, with a number of concurrent workers. */
+export async function runConcurrently(
+  workers: number,
+  count: number,
+  work: (n: number) => Promise<void>,
+): Promise<void> {
+  const numbers = Array.from({ length: count }, (_, n) => n).values();
+  await Promise.all(
+    Array.from({ length: workers }, async () => {
+      for (const n of numbers) await work(n);
+    }),
+  );
+}

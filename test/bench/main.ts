@@ -19,6 +19,7 @@ const PARTS: Record<string, string> = {
   memory: "memory.ts",
   webhooks: "webhooks.ts",
   log: "log.ts",
+  alternatives: "alternatives.ts",
 };
 
 const names = process.argv.slice(2);

@@ -4,11 +4,11 @@ import type { LoadResult } from "./load.ts";
 export interface Row {
   /** What was measured. */
   name: string;
-  /** Items per second of the service. */
+  /** Items per second of the service or of an alternative. */
   ours?: number;
   /** Items per second of the reference, measured in the same run. */
   reference?: number;
-  /** Latency of the service in milliseconds. */
+  /** Latency of the service or of an alternative. Milliseconds. */
   p50?: number;
   p99?: number;
   /** Microseconds of CPU time per item, by process. */
@@ -19,7 +19,7 @@ export interface Row {
 
 const COLUMNS = [
   ["measurement", 44],
-  ["ours/s", 8],
+  ["rate/s", 8],
   ["ref./s", 8],
   ["ratio", 6],
   ["p50 ms", 8],

@@ -111,7 +111,7 @@ function send(pool: Pool, { method, path, headers, body }: LoadRequest, expected
   });
 }
 
-/** Reads the CPU time of each group of processes and of their children. Seconds. */
+/** Reads the CPU time of each group of processes and of their children, including children that have ended. Seconds. */
 export function readCpuSeconds(pids: LoadOptions["pids"]): Record<string, number> {
   return Object.fromEntries(
     Object.entries(pids).map(([name, group]) => [
@@ -126,7 +126,8 @@ function withChildren(pid: number): number[] {
   return [pid, ...children.map(Number)];
 }
 
+/** Reads the user and system time of a process and of its children that have ended. Seconds. */
 function readProcessSeconds(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+  return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / TICKS_PER_SECOND;
 }

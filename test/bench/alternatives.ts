@@ -1,15 +1,121 @@
 /**
- * Measures what a user might choose instead of this service, under the same conditions and in the same run:
- *
- * - graphile-worker sends webhooks that wait in its queue. The reference signs and posts webhooks without a queue.
+ * Measures what a user might choose instead of this service: how fast graphile-worker sends webhooks that already wait in
+ * its queue. Its worker runs in its own process, like the sender of this service. The reference signs and posts webhooks
+ * without a queue.
  *
  *     npm run bench -- alternatives
  */
-import { mochaGlobalTeardown } from "../support/stack.ts";
-import { measureGraphileWorker } from "./alternatives/graphile-worker.ts";
+import { type ChildProcess, fork } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { makeWorkerUtils, type WorkerUtils } from "graphile-worker";
+import { eventually } from "../support/eventually.ts";
+import { createTestDatabase, mochaGlobalTeardown, testServers } from "../support/stack.ts";
+import type { WorkerOptions } from "./graphile-worker-process.ts";
+import { readCpuSeconds } from "./load.ts";
+import { printRow } from "./report.ts";
+import { createWebhookBody, measureSignedPosts, THROUGHPUT } from "./signed-posts.ts";
+import { startWebhookSink } from "./webhook-sink-process.ts";
+
+const JOBS = THROUGHPUT.events;
+const WARM_UP_POSTS = 2_000;
+const JOBS_PER_INSERT = 1_000;
+const TIMEOUT_MS = 120_000;
+
+/** Settings of graphile-worker by name of the measurement. */
+const SETTINGS = {
+  "default settings": { concurrentJobs: THROUGHPUT.connections },
+  "batches of 500 jobs": {
+    concurrentJobs: THROUGHPUT.connections,
+    localQueue: { size: 500 },
+    completeJobBatchDelay: 0,
+  },
+};
 
 try {
   await measureGraphileWorker();
 } finally {
   await mochaGlobalTeardown();
+}
+
+async function measureGraphileWorker(): Promise<void> {
+  const { components } = await testServers();
+  const database = await createTestDatabase();
+  const queue = await makeWorkerUtils({ connectionString: database.urls.projection });
+  let jobs = new Set<string>();
+  let arrivals: number[] = [];
+  // Receipts of the reference's posts can arrive after these posts have ended.
+  const sink = await startWebhookSink(([eventId, at]) => {
+    if (jobs.has(eventId)) arrivals.push(at);
+  });
+  const postgres = components.postgres.pid;
+  const otherPids = { sink: [sink.pid], ...(postgres !== undefined && { postgres: [postgres] }) };
+  try {
+    await queue.migrate();
+    await measureSignedPosts(sink.url, WARM_UP_POSTS);
+    for (const [name, settings] of Object.entries(SETTINGS)) {
+      const options = { databaseUrl: database.urls.projection, sinkUrl: sink.url, settings };
+      const before = await measureSignedPosts(sink.url, THROUGHPUT.posts);
+      jobs = await addJobs(queue);
+      arrivals = [];
+      const cpu = await runWorker(options, otherPids, async () => arrivals.length >= JOBS && isEmpty(queue));
+      if (arrivals.length > JOBS) throw new Error(`graphile-worker sent ${arrivals.length} webhooks for ${JOBS} jobs.`);
+      const ours = JOBS / ((Math.max(...arrivals) - Math.min(...arrivals)) / 1_000);
+      const after = await measureSignedPosts(sink.url, THROUGHPUT.posts);
+      printRow({ name: `graphile-worker: ${name}`, ours, reference: (before + after) / 2, cpu });
+    }
+  } finally {
+    sink.stop();
+    await queue.release();
+    await database.drop();
+  }
+}
+
+/** Adds jobs to the queue. @returns the ids of the events whose webhooks the jobs send */
+async function addJobs(queue: WorkerUtils): Promise<Set<string>> {
+  const eventIds = Array.from({ length: JOBS }, () => randomUUID());
+  for (let added = 0; added < JOBS; added += JOBS_PER_INSERT) {
+    await queue.addJobs(
+      eventIds.slice(added, added + JOBS_PER_INSERT).map((eventId) => ({
+        identifier: "send",
+        payload: { deliveryId: randomUUID(), body: createWebhookBody(eventId) },
+      })),
+    );
+  }
+  return new Set(eventIds);
+}
+
+async function isEmpty(queue: WorkerUtils): Promise<boolean> {
+  const { rowCount } = await queue.withPgClient((client) => client.query("SELECT FROM graphile_worker.jobs LIMIT 1"));
+  return rowCount === 0;
+}
+
+/** Runs a worker until all jobs are done. @returns microseconds of CPU time per job, by process */
+async function runWorker(
+  options: WorkerOptions,
+  otherPids: Record<string, number[]>,
+  isDone: () => Promise<boolean>,
+): Promise<Record<string, number>> {
+  const worker = fork(fileURLToPath(new URL("./graphile-worker-process.ts", import.meta.url)), {
+    execArgv: ["--import=tsx"],
+  });
+  try {
+    await once(worker, "message");
+    const pids = { worker: [worker.pid as number], ...otherPids };
+    const before = readCpuSeconds(pids);
+    worker.send(options);
+    await eventually("all jobs are done", () => failIfEnded(worker) || isDone(), TIMEOUT_MS);
+    const after = readCpuSeconds(pids);
+    return Object.fromEntries(
+      Object.entries(after).map(([name, seconds]) => [name, ((seconds - (before[name] ?? 0)) / JOBS) * 1e6]),
+    );
+  } finally {
+    worker.kill();
+  }
+}
+
+function failIfEnded({ exitCode }: ChildProcess): false {
+  if (exitCode !== null) throw new Error(`The worker's process ended with code ${exitCode}.`);
+  return false;
 }

@@ -1,7 +1,7 @@
 /** Process that sends the webhooks in the queue of graphile-worker. The parent process sends {@link WorkerOptions}. */
 import { once } from "node:events";
 import { Logger, run } from "graphile-worker";
-import { createSignedPoster } from "../signed-posts.ts";
+import { createSignedPoster } from "./signed-posts.ts";
 
 export interface WorkerOptions {
   databaseUrl: string;

@@ -1,7 +1,6 @@
 import { type EventStoreDBClient, StreamDeletedError, StreamNotFoundError } from "@eventstore/db-client";
 import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import { LANE_CONDITIONS } from "../webhooks/scheduling/due.ts";
 
 /** Deliveries and outbox entries whose events are not in the log. */
 export interface LostRows {
@@ -27,29 +26,16 @@ interface RowOfEvent {
   id: string | null;
 }
 
-interface PendingDeliveryRow extends RowOfEvent {
-  endpoint: string;
-  due: string;
-}
-
 /**
  * Finds the pending deliveries and outbox entries whose events are not in the log. For an outbox entry about a
  * delivery, the log must hold the delivery's event. For any other outbox entry, the log must hold the stream to which
  * the entry will be appended.
  */
 export async function findLostRows(client: EventStoreDBClient, pool: pg.Pool, signal: AbortSignal): Promise<LostRows> {
-  const deliveryIds: string[] = [];
-  for (const lane of Object.values(LANE_CONDITIONS)) {
-    const readPageAfter = (last: PendingDeliveryRow | undefined) =>
-      pool.query<PendingDeliveryRow>(pendingDeliveriesSql(lane), [last?.endpoint, last?.due, last?.key]);
-    deliveryIds.push(...(await findRowsWithoutEvent(client, readPageAfter, signal)));
-  }
-  const outboxEventIds = await findRowsWithoutEvent(
-    client,
-    (last) => pool.query<RowOfEvent>(OUTBOX_ENTRIES_SQL, [last?.key]),
-    signal,
-  );
-  return { deliveryIds, outboxEventIds };
+  const findLost = (sql: string) =>
+    findRowsWithoutEvent(client, (last) => pool.query<RowOfEvent>(sql, [last?.key]), signal);
+  const deliveryIds = await findLost(PENDING_DELIVERIES_SQL);
+  return { deliveryIds, outboxEventIds: await findLost(OUTBOX_ENTRIES_SQL) };
 }
 
 /** Cancels the deliveries and deletes the outbox entries. @returns the number of rows of each kind */
@@ -59,9 +45,11 @@ export async function closeLostRows(
   now: number,
 ): Promise<{ cancelledDeliveries: number; deletedOutboxEntries: number }> {
   const cancelled = await connection.query(
-    `UPDATE webhooks.delivery
-        SET status = 'cancelled', next_attempt_at = NULL, lease_expires_at = NULL, updated_at = $2
-      WHERE delivery_id = ANY ($1::uuid[]) AND status = 'pending'`,
+    `WITH cancelled AS (
+       DELETE FROM webhooks.pending_delivery WHERE delivery_id = ANY ($1::uuid[]) RETURNING delivery_id, attempt_count)
+     UPDATE webhooks.delivery d
+        SET status = 'cancelled', attempt_count = cancelled.attempt_count, next_attempt_at = NULL, updated_at = $2
+       FROM cancelled WHERE d.delivery_id = cancelled.delivery_id`,
     [deliveryIds, toInstant(now)],
   );
   const deleted = await connection.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [
@@ -70,18 +58,11 @@ export async function closeLostRows(
   return { cancelledDeliveries: cancelled.rowCount ?? 0, deletedOutboxEntries: deleted.rowCount ?? 0 };
 }
 
-/**
- * The lane condition lets the query use the lane's partial index. Without this index, each page would also read
- * finished deliveries.
- */
-const pendingDeliveriesSql = (lane: string) => `
-  SELECT delivery_id AS key, event_stream AS stream, event_revision AS revision, event_id AS id,
-         endpoint_id AS endpoint, due_at::text AS due
-    FROM webhooks.delivery
-   WHERE status = 'pending' AND ${lane}
-     AND ($1::uuid IS NULL OR ((endpoint_id, due_at) >= ($1, $2::timestamptz)
-                               AND (endpoint_id, due_at, delivery_id) > ($1, $2, $3::uuid)))
-   ORDER BY endpoint_id, due_at, delivery_id LIMIT ${PAGE_SIZE}`;
+const PENDING_DELIVERIES_SQL = `
+  SELECT delivery_id AS key, d.event_stream AS stream, d.event_revision AS revision, d.event_id AS id
+    FROM webhooks.pending_delivery JOIN webhooks.delivery d USING (delivery_id)
+   WHERE $1::uuid IS NULL OR delivery_id > $1
+   ORDER BY delivery_id LIMIT ${PAGE_SIZE}`;
 
 const OUTBOX_ENTRIES_SQL = `
   SELECT o.event_id AS key, COALESCE(d.event_stream, o.stream) AS stream, COALESCE(d.event_revision, 0) AS revision,
@@ -93,15 +74,15 @@ const OUTBOX_ENTRIES_SQL = `
    ORDER BY o.event_id LIMIT ${PAGE_SIZE}`;
 
 /** Checks all rows, page by page. @returns keys of the rows whose events are not in the log */
-async function findRowsWithoutEvent<Row extends RowOfEvent>(
+async function findRowsWithoutEvent(
   client: EventStoreDBClient,
-  readPageAfter: (last: Row | undefined) => Promise<{ rows: Row[] }>,
+  readPageAfter: (last: RowOfEvent | undefined) => Promise<{ rows: RowOfEvent[] }>,
   signal: AbortSignal,
 ): Promise<string[]> {
   const lostKeys: string[] = [];
-  let last: Row | undefined;
+  let last: RowOfEvent | undefined;
   while (!signal.aborted) {
-    const { rows }: { rows: Row[] } = await readPageAfter(last);
+    const { rows }: { rows: RowOfEvent[] } = await readPageAfter(last);
     const uncheckedRows = [...rows];
     const checkRows = async () => {
       for (let row = uncheckedRows.pop(); row; row = uncheckedRows.pop()) {

@@ -87,7 +87,7 @@ function formatWebhooks(webhooks: Status["webhooks"], now: number): string[] {
   const { process, alive, working } = webhooks;
   const counts = (["pending", "due", "failed"] as const).map((state) => {
     const count = webhooks[state];
-    return `${count >= MAX_COUNTED_DELIVERIES ? "at least " : ""}${count} ${state}`;
+    return `${count >= MAX_COUNTED_DELIVERIES ? "about " : ""}${count} ${state}`;
   });
   const runningText = working > 1 ? `, ${working - 1} more running` : "";
   const isRunning = process && alive && process.state === "running";

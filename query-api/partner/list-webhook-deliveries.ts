@@ -68,6 +68,10 @@ const attemptsSql = `SELECT json_agg(json_build_object('number', t.number, 'star
   FROM (SELECT * FROM webhooks.attempt WHERE delivery_id = d.delivery_id
     ORDER BY number DESC LIMIT ${MAX_ATTEMPTS_IN_LIST}) t`;
 
+/** The start of an attempt updates a delivery, but not its row. */
+const lastStart =
+  "SELECT started_at FROM webhooks.attempt WHERE delivery_id = d.delivery_id ORDER BY number DESC LIMIT 1";
+
 export const listWebhookDeliveries = definePartnerRead({
   operationId: "listWebhookDeliveries",
   description:
@@ -85,7 +89,7 @@ export const listWebhookDeliveries = definePartnerRead({
       'deliveries', coalesce((SELECT json_agg(json_build_object(
         'id', d.delivery_id, 'eventId', d.event_id, 'type', d.event_type, 'status', d.status,
         'attempts', coalesce((${attemptsSql}), '[]'), 'nextAttemptAt', rfc3339(d.next_attempt_at),
-        'createdAt', rfc3339(d.created_at), 'updatedAt', rfc3339(d.updated_at))
+        'createdAt', rfc3339(d.created_at), 'updatedAt', rfc3339(GREATEST(d.updated_at, (${lastStart}))))
         ORDER BY d.created_at DESC, d.delivery_id) FROM page d), '[]'),
       'page', json_build_object('limit', $5::integer, 'returned', (SELECT count(*) FROM page),
         'nextCursor', CASE WHEN (SELECT count(*) FROM page_and_next_row) > $5::integer THEN (

@@ -130,13 +130,14 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     async cancelDueDeliveries() {
       for (;;) {
         const { rowCount: cancelled } = await world.pool.query(
-          `UPDATE webhooks.delivery SET status = 'cancelled', next_attempt_at = NULL, lease_expires_at = NULL
-            WHERE delivery_id IN (SELECT delivery_id FROM webhooks.delivery
-                                   WHERE status = 'pending' AND lease_expires_at IS NULL LIMIT 5000)`,
+          `WITH cancelled AS (
+             DELETE FROM webhooks.pending_delivery WHERE delivery_id IN (
+               SELECT delivery_id FROM webhooks.pending_delivery WHERE lease_expires_at IS NULL LIMIT 5000)
+             RETURNING delivery_id)
+           UPDATE webhooks.delivery d SET status = 'cancelled', next_attempt_at = NULL
+             FROM cancelled WHERE d.delivery_id = cancelled.delivery_id`,
         );
-        const { rowCount: left } = await world.pool.query(
-          "SELECT FROM webhooks.delivery WHERE status = 'pending' LIMIT 1",
-        );
+        const { rowCount: left } = await world.pool.query("SELECT FROM webhooks.pending_delivery LIMIT 1");
         if (cancelled === 0 && left === 0) return;
         await sleep(100);
       }
@@ -161,14 +162,18 @@ export async function createBenchWorld(): Promise<BenchWorld> {
  * endpoints, applications and clinics.
  */
 const INSERT_DUE_DELIVERIES = `
-  INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id,
-      event_type, event_stream, event_revision, body, status, cause_id, correlation_id, next_attempt_at, created_at,
-      updated_at)
-  SELECT gen_random_uuid(), e.endpoint_id, e.application_id, e.clinic_id, NULL, 'production', gen_random_uuid(),
-         'appointment.created', 'appointment-0', 0, $5, 'pending', gen_random_uuid(), gen_random_uuid(), now(), now(), now()
-    FROM generate_series(0, $1::integer - 1) n
-    JOIN unnest($2::uuid[], $3::uuid[], $4::uuid[]) WITH ORDINALITY AS e (endpoint_id, application_id, clinic_id, place)
-      ON e.place = 1 + n % cardinality($2::uuid[])`;
+  WITH added AS (
+    INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, environment, event_id, event_type,
+      event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at, created_at, updated_at)
+    SELECT gen_random_uuid(), e.endpoint_id, e.application_id, e.clinic_id, 'production', gen_random_uuid(),
+           'appointment.created', 'appointment-0', 0, 'pending', gen_random_uuid(), gen_random_uuid(), now(), now(), now()
+      FROM generate_series(0, $1::integer - 1) n
+      JOIN unnest($2::uuid[], $3::uuid[], $4::uuid[]) WITH ORDINALITY AS e (endpoint_id, application_id, clinic_id, place)
+        ON e.place = 1 + n % cardinality($2::uuid[])
+    RETURNING delivery_id, endpoint_id, next_attempt_at)
+  INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
+    attempt_count)
+  SELECT delivery_id, endpoint_id, $5, next_attempt_at, 0, 0 FROM added`;
 
 function spawnService(
   urls: { eventstoreUrl: string; databaseUrl: string; natsUrl: string },

@@ -141,11 +141,15 @@ describe("tenant isolation", () => {
     );
     await api.database.admin.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, event_id, event_type,
-         event_stream, event_revision, body, branch_id, environment, status, cause_id, correlation_id, created_at,
+         event_stream, event_revision, branch_id, environment, status, cause_id, correlation_id, created_at,
          updated_at)
-       VALUES ($1, $2, $3, $4, $5, 'appointment.created', 'appointment-1', 0, $6, $7, 'production', 'failed', $5,
+       VALUES ($1, $2, $3, $4, $5, 'appointment.created', 'appointment-1', 0, $6, 'production', 'failed', $5,
          $5, now(), now())`,
-      [id("delivery"), id("endpoint"), clinicId, application.applicationId, randomUUID(), mark, branchId],
+      [id("delivery"), id("endpoint"), clinicId, application.applicationId, randomUUID(), branchId],
+    );
+    await api.database.admin.query(
+      "INSERT INTO webhooks.attempt (delivery_id, number, started_at, answer) VALUES ($1, 1, now(), $2)",
+      [id("delivery"), mark],
     );
     return { ...ids, ...recordIds, mark, application };
   }
@@ -257,7 +261,7 @@ describe("tenant isolation", () => {
       "CREATE TABLE read_model.mine (id integer)",
       "CREATE TABLE public.mine (id integer)",
       "SELECT * FROM read_model.webhook_secret",
-      "SELECT body FROM webhooks.delivery",
+      "SELECT body FROM webhooks.pending_delivery",
       "SELECT * FROM webhooks.outbox",
       "UPDATE webhooks.delivery SET status = 'pending'",
     ]) {

@@ -16,12 +16,16 @@ const attemptsSql = `SELECT json_agg(json_build_object('number', t.number, 'star
   FROM (SELECT * FROM webhooks.attempt WHERE delivery_id = d.delivery_id
     ORDER BY number DESC LIMIT ${MAX_ATTEMPTS_PER_DELIVERY}) t`;
 
+/** The start of an attempt updates a delivery, but not its row. */
+const lastStartSql =
+  "SELECT started_at FROM webhooks.attempt WHERE delivery_id = d.delivery_id ORDER BY number DESC LIMIT 1";
+
 /** Parameters of the SQL: $1 is the value in the condition, $2 the array of permitted clinics (null for all). */
 const selectDeliveries = (condition: string) => `SELECT d.delivery_id AS id, d.endpoint_id AS "endpointId",
     d.clinic_id AS "clinicId", d.application_id AS "applicationId", d.event_id AS "eventId", d.event_type AS type,
     d.event_stream AS stream, d.event_revision::float8 AS revision, d.status, d.correlation_id AS "correlationId",
     rfc3339(d.next_attempt_at) AS "nextAttemptAt", rfc3339(d.created_at) AS "createdAt",
-    rfc3339(d.updated_at) AS "updatedAt", coalesce((${attemptsSql}), '[]') AS attempts
+    rfc3339(GREATEST(d.updated_at, (${lastStartSql}))) AS "updatedAt", coalesce((${attemptsSql}), '[]') AS attempts
   FROM webhooks.delivery d
   WHERE ${condition} AND ($2::uuid[] IS NULL OR d.clinic_id = ANY ($2::uuid[]))
   ORDER BY d.created_at DESC, d.delivery_id LIMIT ${MAX_DELIVERIES}`;

@@ -58,11 +58,15 @@ function closeDeliveries(pool: pg.Pool, statement: pg.QueryConfig, now: number):
   });
 }
 
-const UPDATE_CHOSEN = `
+const CLOSE_CHOSEN = `,
+  closed AS (
+    DELETE FROM webhooks.pending_delivery p USING chosen WHERE p.delivery_id = chosen.delivery_id
+    RETURNING p.delivery_id, p.attempt_count, chosen.status
+  )
   UPDATE webhooks.delivery d
-     SET status = chosen.status, next_attempt_at = NULL, lease_expires_at = NULL, updated_at = $1
-    FROM chosen
-   WHERE d.delivery_id = chosen.delivery_id
+     SET status = closed.status, attempt_count = closed.attempt_count, next_attempt_at = NULL, updated_at = $1
+    FROM closed
+   WHERE d.delivery_id = closed.delivery_id
   RETURNING ${DELIVERY_ROUND_COLUMNS}, d.status`;
 
 const CLOSE_UNSENDABLE = `
@@ -83,15 +87,15 @@ const CLOSE_UNSENDABLE = `
       FROM access s
      CROSS JOIN LATERAL (
        SELECT delivery_id, CASE WHEN s.disabled AND NOT s.revoked THEN 'skipped' ELSE 'cancelled' END AS status
-         FROM webhooks.delivery
-        WHERE endpoint_id = s.endpoint_id AND status = 'pending' AND ${lane}
+         FROM webhooks.pending_delivery
+        WHERE endpoint_id = s.endpoint_id AND ${lane}
           AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
           AND (s.revoked OR s.disabled OR NOT (s.branch_ids ? branch_id::text))
         LIMIT ${MAX_BATCH}
           FOR UPDATE SKIP LOCKED) d
      WHERE s.revoked OR s.disabled OR s.branch_ids IS NOT NULL`,
   )}
-  ) ${UPDATE_CHOSEN}`;
+  )${CLOSE_CHOSEN}`;
 
 const SKIP_UNAPPROVED = `
   WITH chosen AS MATERIALIZED (${selectFromLanes(
@@ -101,13 +105,14 @@ const SKIP_UNAPPROVED = `
       JOIN read_model.partner_application a ON a.application_id = e.application_id
      CROSS JOIN LATERAL (
        SELECT delivery_id
-         FROM webhooks.delivery
-        WHERE endpoint_id = e.endpoint_id AND status = 'pending' AND ${lane} AND due_at < $2
+         FROM webhooks.pending_delivery
+        WHERE endpoint_id = e.endpoint_id AND ${lane}
+          AND next_attempt_at < $2 AND (lease_expires_at IS NULL OR lease_expires_at < $2)
         LIMIT ${MAX_BATCH}
           FOR UPDATE SKIP LOCKED) d
      WHERE e.environment = 'production' AND NOT a.webhook_origins ? e.origin AND ${READ_MODELS_ARE_CURRENT}`,
   )}
-  ) ${UPDATE_CHOSEN}`;
+  )${CLOSE_CHOSEN}`;
 
 /**
  * Returns SQL that selects one batch of deliveries from both lanes. Each lane needs a separate query, because each lane

@@ -82,6 +82,35 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
   });
 }
 
+const INSERT_DELIVERIES = `
+  WITH matched AS MATERIALIZED (
+    SELECT delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id, event_type,
+           event_stream, event_revision, body, status, cause_id, correlation_id
+      FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[], $8::text[],
+                  $9::text[], $10::bigint[], string_to_array($11, E'\\n'), $12::text[], $13::uuid[], $14::uuid[])
+        AS u (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id, event_type,
+              event_stream, event_revision, body, status, cause_id, correlation_id)
+     ORDER BY delivery_id
+  ),
+  added AS (
+    INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id,
+      event_type, event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at, created_at, updated_at)
+    SELECT delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id, event_type,
+           event_stream, event_revision, status, cause_id, correlation_id,
+           CASE status WHEN 'pending' THEN $15::timestamptz END, $15, $15
+      FROM matched
+    ON CONFLICT DO NOTHING
+    RETURNING delivery_id
+  ),
+  queued AS (
+    INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, branch_id, body, next_attempt_at,
+      round_attempt_count, attempt_count)
+    SELECT delivery_id, endpoint_id, branch_id, body, $15, 0, 0
+      FROM matched JOIN added USING (delivery_id)
+     WHERE status = 'pending'
+  )
+  SELECT delivery_id FROM added`;
+
 /** @returns ids of the inserted deliveries, without the deliveries that already existed */
 async function insertDeliveries(
   client: pg.ClientBase,
@@ -90,20 +119,7 @@ async function insertDeliveries(
 ): Promise<Set<string>> {
   const { rows } = await client.query<{ delivery_id: string }>({
     name: "insert deliveries",
-    text: `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment,
-               event_id, event_type, event_stream, event_revision, body, status, cause_id, correlation_id,
-               next_attempt_at, created_at, updated_at)
-           SELECT m.*, CASE m.status WHEN 'pending' THEN $15::timestamptz END, $15, $15
-             FROM (SELECT delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id,
-                          event_type, event_stream, event_revision, body, status, cause_id, correlation_id
-                     FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[],
-                                 $8::text[], $9::text[], $10::bigint[], string_to_array($11, E'\\n'), $12::text[],
-                                 $13::uuid[], $14::uuid[])
-                       AS u (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id,
-                             event_type, event_stream, event_revision, body, status, cause_id, correlation_id)
-                    ORDER BY delivery_id) m
-           ON CONFLICT DO NOTHING
-           RETURNING delivery_id`,
+    text: INSERT_DELIVERIES,
     values: [
       matches.map(deriveDeliveryId),
       matches.map(({ endpointId }) => endpointId),

@@ -66,14 +66,21 @@ export async function replayDelivery(deps: ReplayDeps, request: ReplayMessage, n
 const IS_REPLAYABLE = "d.status IN ('failed', 'skipped') AND COALESCE(d.replay_position, -1) < $2";
 
 const START_ROUND = `
-  UPDATE webhooks.delivery d
-     SET status = CASE e.status WHEN 'active' THEN 'pending' WHEN 'disabled' THEN 'skipped' ELSE 'cancelled' END,
-         next_attempt_at = CASE e.status WHEN 'active' THEN $6::timestamptz END,
-         round_attempt_count = 0, lease_expires_at = NULL,
-         replay_position = $2, cause_id = $3, correlation_id = $4, body = $5, updated_at = $6
-    FROM read_model.webhook_endpoint e
-   WHERE d.delivery_id = $1 AND e.endpoint_id = d.endpoint_id AND ${IS_REPLAYABLE}
-  RETURNING d.status`;
+  WITH started AS (
+    UPDATE webhooks.delivery d
+       SET status = CASE e.status WHEN 'active' THEN 'pending' WHEN 'disabled' THEN 'skipped' ELSE 'cancelled' END,
+           next_attempt_at = CASE e.status WHEN 'active' THEN $6::timestamptz END,
+           replay_position = $2, cause_id = $3, correlation_id = $4, updated_at = $6
+      FROM read_model.webhook_endpoint e
+     WHERE d.delivery_id = $1 AND e.endpoint_id = d.endpoint_id AND ${IS_REPLAYABLE}
+    RETURNING d.delivery_id, d.endpoint_id, d.branch_id, d.attempt_count, d.status
+  ),
+  queued AS (
+    INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, branch_id, body, next_attempt_at,
+      round_attempt_count, attempt_count)
+    SELECT delivery_id, endpoint_id, branch_id, $5, $6, 0, attempt_count FROM started WHERE status = 'pending'
+  )
+  SELECT status FROM started`;
 
 async function findReplayable(pool: pg.Pool, request: ReplayMessage): Promise<ReplayedRow | undefined> {
   const { rows } = await pool.query<ReplayedRow>({

@@ -92,16 +92,15 @@ async function insertDelivery(
                               WHERE endpoint_id = $2 AND clinic_id = $3 AND environment = $5),
            restored AS (
              INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment,
-               event_id, event_type, event_stream, event_revision, body, status, attempt_count, cause_id, correlation_id,
-               created_at, updated_at)
-             SELECT $1, endpoint_id, application_id, $3, $4, $5, $6, $7, $8, $9, $10, 'failed', $11, $12, $13, $14, $14
+               event_id, event_type, event_stream, event_revision, status, attempt_count, cause_id, correlation_id, created_at,
+               updated_at)
+             SELECT $1, endpoint_id, application_id, $3, $4, $5, $6, $7, $8, $9, 'failed', $10, $11, $12, $13, $13
                FROM endpoint
              ON CONFLICT DO NOTHING)
            SELECT EXISTS (SELECT FROM endpoint) AS known`,
     values: [
       ...[deliveryId, endpointId, body.clinicId, body.branchId, body.environment, body.id, body.type],
-      ...[source.stream, source.revision, JSON.stringify(body), attempts, requestId, correlationId],
-      toInstant(now),
+      ...[source.stream, source.revision, attempts, requestId, correlationId, toInstant(now)],
     ],
   });
   return rows[0]?.known === true;

@@ -54,6 +54,32 @@ async function writeAttempts(client: pg.ClientBase, outcomes: readonly FinishedA
   });
 }
 
+const MOVE_DELIVERIES = `
+  WITH o AS MATERIALIZED (
+    SELECT * FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::timestamptz[])
+               AS o (delivery_id, number, status, next_attempt_at)
+  ),
+  retried AS (
+    UPDATE webhooks.pending_delivery p
+       SET next_attempt_at = o.next_attempt_at, round_attempt_count = p.round_attempt_count + 1, lease_expires_at = NULL
+      FROM o
+     WHERE p.delivery_id = o.delivery_id AND p.attempt_count = o.number AND o.status = 'pending'
+    RETURNING p.delivery_id, p.attempt_count, o.status, o.next_attempt_at
+  ),
+  ended AS (
+    DELETE FROM webhooks.pending_delivery p
+     USING o
+     WHERE p.delivery_id = o.delivery_id
+       AND (o.status = 'delivered' OR (o.status = 'failed' AND p.attempt_count = o.number))
+    RETURNING p.delivery_id, p.attempt_count, o.status, o.next_attempt_at
+  )
+  UPDATE webhooks.delivery d
+     SET status = moved.status, attempt_count = moved.attempt_count, next_attempt_at = moved.next_attempt_at,
+         updated_at = $5
+    FROM (SELECT * FROM retried UNION ALL SELECT * FROM ended) moved
+   WHERE d.delivery_id = moved.delivery_id
+  RETURNING d.delivery_id`;
+
 /** @returns ids of the updated deliveries */
 async function updateDeliveries(
   client: pg.ClientBase,
@@ -62,13 +88,7 @@ async function updateDeliveries(
 ): Promise<Set<string>> {
   const { rows } = await client.query<{ delivery_id: string }>({
     name: "move deliveries",
-    text: `UPDATE webhooks.delivery d
-              SET status = o.status, next_attempt_at = o.next_attempt_at, lease_expires_at = NULL, updated_at = $5
-             FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::timestamptz[])
-               AS o (delivery_id, number, status, next_attempt_at)
-            WHERE d.delivery_id = o.delivery_id AND d.status = 'pending'
-              AND (o.status = 'delivered' OR d.attempt_count = o.number)
-          RETURNING d.delivery_id`,
+    text: MOVE_DELIVERIES,
     values: [
       outcomes.map(({ claimed }) => claimed.deliveryId),
       outcomes.map(({ claimed }) => claimed.number),
@@ -83,9 +103,12 @@ async function updateDeliveries(
 /** Releases the leases of interrupted attempts, whose outcome stays unknown. */
 export async function releaseLeases(pool: pg.Pool, claimed: readonly ClaimedDelivery[], now: number): Promise<void> {
   await pool.query({
-    text: `UPDATE webhooks.delivery d SET lease_expires_at = $3, updated_at = $3
-             FROM unnest($1::uuid[], $2::integer[]) AS c (delivery_id, number)
-            WHERE d.delivery_id = c.delivery_id AND d.attempt_count = c.number AND d.status = 'pending'`,
+    text: `WITH released AS (
+             UPDATE webhooks.pending_delivery p SET lease_expires_at = NULL
+               FROM unnest($1::uuid[], $2::integer[]) AS c (delivery_id, number)
+              WHERE p.delivery_id = c.delivery_id AND p.attempt_count = c.number
+             RETURNING p.delivery_id)
+           UPDATE webhooks.delivery d SET updated_at = $3 FROM released WHERE d.delivery_id = released.delivery_id`,
     values: [claimed.map(({ deliveryId }) => deliveryId), claimed.map(({ number }) => number), toInstant(now)],
   });
 }

@@ -2,11 +2,14 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { DueEndpoint, Lane } from "./due-endpoints.ts";
 
-/** SQL condition for the deliveries in each lane. The partial index of each lane uses the same condition. */
+/** SQL condition for the pending deliveries in each lane. The partial index of each lane uses the same condition. */
 export const LANE_CONDITIONS: Record<Lane, string> = {
   first: "round_attempt_count = 0",
   retry: "round_attempt_count > 0",
 };
+
+/** SQL condition for due deliveries. $1 is the current time. A leased delivery is due only after its lease expires. */
+export const IS_DUE = "next_attempt_at <= $1 AND (lease_expires_at IS NULL OR lease_expires_at <= $1)";
 
 /**
  * Returns SQL that selects an endpoint if deliveries may be sent to it. The endpoint, its application and the
@@ -44,7 +47,7 @@ export const READ_MODELS_ARE_CURRENT = `
  */
 export function selectPendingEndpoints(name: string, lane: string): string {
   const next = (after: string) =>
-    `SELECT endpoint_id FROM webhooks.delivery WHERE status = 'pending' AND ${lane}${after} ORDER BY endpoint_id LIMIT 1`;
+    `SELECT endpoint_id FROM webhooks.pending_delivery WHERE ${lane}${after} ORDER BY endpoint_id LIMIT 1`;
   return `${name} AS (
     (${next("")})
     UNION ALL
@@ -54,7 +57,7 @@ export function selectPendingEndpoints(name: string, lane: string): string {
 
 /**
  * Returns SQL that finds the endpoints with due deliveries in a lane, except the known endpoints. Because of LIMIT, the
- * query reads at most one delivery of each endpoint.
+ * query reads at most one delivery of each endpoint, in addition to leased deliveries.
  *
  * @param known SQL parameter with the ids of the known endpoints
  */
@@ -62,8 +65,8 @@ const selectDueEndpoints = (lane: Lane, known: string) => `
   SELECT '${lane}' AS lane, x.endpoint_id
     FROM ${lane}_endpoints x
    CROSS JOIN LATERAL (
-     SELECT FROM webhooks.delivery
-      WHERE endpoint_id = x.endpoint_id AND status = 'pending' AND ${LANE_CONDITIONS[lane]} AND due_at <= $1 LIMIT 1) d
+     SELECT FROM webhooks.pending_delivery
+      WHERE endpoint_id = x.endpoint_id AND ${LANE_CONDITIONS[lane]} AND ${IS_DUE} LIMIT 1) d
    WHERE NOT EXISTS (SELECT FROM unnest(${known}::uuid[]) AS known (endpoint_id) WHERE known.endpoint_id = x.endpoint_id)`;
 
 const FIND_DUE_ENDPOINTS = `

@@ -2,7 +2,7 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { FormerSecret } from "../../read-models/webhook-secrets.ts";
 import { DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
-import { LANE_CONDITIONS, READ_MODELS_ARE_CURRENT, selectActiveEndpoint } from "../scheduling/due.ts";
+import { IS_DUE, LANE_CONDITIONS, READ_MODELS_ARE_CURRENT, selectActiveEndpoint } from "../scheduling/due.ts";
 import type { DueEndpoint, Lane } from "../scheduling/due-endpoints.ts";
 import type { SlotGrant } from "../scheduling/slots.ts";
 
@@ -53,21 +53,20 @@ const selectDueDeliveries = (lane: Lane) => `
   SELECT e.place AS allotted_place, e.url, d.*
     FROM allotted e
    CROSS JOIN LATERAL (
-     SELECT delivery_id, endpoint_id, application_id, clinic_id, environment, cause_id, correlation_id, event_stream,
-            event_revision, body
-       FROM webhooks.delivery
-      WHERE endpoint_id = e.endpoint_id AND status = 'pending' AND ${LANE_CONDITIONS[lane]} AND due_at <= $1
+     SELECT delivery_id
+       FROM webhooks.pending_delivery
+      WHERE endpoint_id = e.endpoint_id AND ${LANE_CONDITIONS[lane]} AND ${IS_DUE}
         AND delivery_id <> ALL ($3::uuid[])
         AND (e.branch_ids IS NULL OR branch_id IS NULL OR e.branch_ids ? branch_id::text)
-      ORDER BY due_at
+      ORDER BY next_attempt_at
       LIMIT GREATEST(e.room, 0)
         FOR UPDATE SKIP LOCKED) d
    WHERE e.lane = '${lane}' AND e.room > 0`;
 
 /**
- * Chooses deliveries, leases them, and records each attempt with an unknown outcome, all in one transaction. If the
- * delivery's previous lease expired, the new attempt does not count towards the retry schedule. An inactive endpoint
- * gets no slots, and a failing endpoint occupies at most one slot.
+ * Chooses deliveries, leases them, and records each attempt with an unknown outcome, all in one transaction. Only
+ * attempts with a recorded outcome count towards the retry schedule. An inactive endpoint gets no slots, and a failing
+ * endpoint occupies at most one slot.
  *
  * The array parameters are wrapped in sub-selects, so that Postgres uses one plan for arrays of any length.
  */
@@ -84,20 +83,19 @@ const CLAIM_DUE_DELIVERIES = `
   ),
   chosen AS MATERIALIZED (${selectDueDeliveries("first")} UNION ALL ${selectDueDeliveries("retry")}),
   leased AS (
-    UPDATE webhooks.delivery d
-       SET attempt_count = d.attempt_count + 1,
-           round_attempt_count = d.round_attempt_count + CASE WHEN d.lease_expires_at IS NULL THEN 1 ELSE 0 END,
-           lease_expires_at = $2, updated_at = $1
-      FROM chosen
-     WHERE d.delivery_id = chosen.delivery_id
-    RETURNING chosen.*, d.attempt_count, d.round_attempt_count
+    UPDATE webhooks.pending_delivery p
+       SET attempt_count = p.attempt_count + 1, lease_expires_at = $2
+      FROM chosen JOIN webhooks.delivery d USING (delivery_id)
+     WHERE p.delivery_id = chosen.delivery_id
+    RETURNING chosen.*, d.endpoint_id, d.application_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id,
+              d.event_stream, d.event_revision, p.body, p.attempt_count, p.round_attempt_count + 1 AS round_attempt
   ),
   recorded AS (
     INSERT INTO webhooks.attempt (delivery_id, number, started_at)
     SELECT delivery_id, attempt_count, $1 FROM leased
   )
   SELECT x.place, x.failing, x.room, ${DELIVERY_ROUND_COLUMNS}, d.application_id AS "applicationId", d.body, d.url,
-         d.attempt_count AS number, d.round_attempt_count AS attempts, d.encrypted_secret AS "encryptedSecret",
+         d.attempt_count AS number, d.round_attempt AS attempts, d.encrypted_secret AS "encryptedSecret",
          d.former_secrets AS "formerSecrets"
     FROM allotted x
     LEFT JOIN (SELECT leased.*, s.encrypted_secret, s.former_secrets

@@ -180,7 +180,7 @@ describe("auditors' access", () => {
     await client.query("SELECT delivery_id, status FROM webhooks.delivery");
     await client.query("SELECT * FROM webhooks.attempt");
     for (const sql of [
-      "SELECT body FROM webhooks.delivery",
+      "SELECT body FROM webhooks.pending_delivery",
       "SELECT * FROM webhooks.outbox",
       "SELECT * FROM rate_limit.counter",
       "UPDATE webhooks.delivery SET status = 'delivered'",

@@ -174,8 +174,8 @@ export async function insertDeliveries(
   ]) {
     await client.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
-         event_id, event_type, event_stream, event_revision, body, status, cause_id, correlation_id, created_at, updated_at)
-       VALUES ($1, $2, $3, $2, $2, 'production', $2, 'appointment.created', $4, 0, '{}', 'failed', $2, $2, now(), now())`,
+         event_id, event_type, event_stream, event_revision, status, cause_id, correlation_id, created_at, updated_at)
+       VALUES ($1, $2, $3, $2, $2, 'production', $2, 'appointment.created', $4, 0, 'failed', $2, $2, now(), now())`,
       [id, randomUUID(), clinic, stream],
     );
   }

@@ -26,12 +26,18 @@ describe("the search for lost deliveries", () => {
   /** Inserts deliveries. Groups of 700 deliveries are due at the same time. */
   const insert = (endpointId: string, count: number, status: string, attempts: number) =>
     pool.query(
-      `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
-         event_type, event_stream, event_revision, body, status, round_attempt_count, cause_id, correlation_id,
-         next_attempt_at, created_at, updated_at)
-       SELECT gen_random_uuid(), $1, $1, $1, 'production', gen_random_uuid(), 'appointment.created', 'appointment-1', 0,
-              '{}', $3, $4, $1, $1, now() + n / 700 * interval '1 second', now(), now()
-         FROM generate_series(1, $2::integer) n`,
+      `WITH added AS (
+         INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
+           event_type, event_stream, event_revision, status, attempt_count, cause_id, correlation_id, next_attempt_at,
+           created_at, updated_at)
+         SELECT gen_random_uuid(), $1, $1, $1, 'production', gen_random_uuid(), 'appointment.created', 'appointment-1',
+                0, $3, $4, $1, $1, now() + n / 700 * interval '1 second', now(), now()
+           FROM generate_series(1, $2::integer) n
+         RETURNING *)
+       INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
+         attempt_count)
+       SELECT delivery_id, endpoint_id, '{}', next_attempt_at, attempt_count, attempt_count FROM added
+        WHERE status = 'pending'`,
       [endpointId, count, status, attempts],
     );
 

@@ -238,7 +238,7 @@ describe("webhooks in several processes", () => {
     expect(left).to.deep.include({ status: "pending", attempt_count: 1 });
     expect(left!.attempts.map(({ duration_ms }) => duration_ms)).to.deep.equal([null]);
     const { rowCount } = await world.pool.query(
-      "SELECT FROM webhooks.delivery WHERE endpoint_id = $1 AND lease_expires_at > now()",
+      "SELECT FROM webhooks.pending_delivery WHERE endpoint_id = $1 AND lease_expires_at > now()",
       [endpoint.endpointId],
     );
     expect(rowCount).to.equal(0);

@@ -105,7 +105,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     // Attempts in progress finish, and no further attempt starts.
     await eventually("the end of the last attempts", async () => {
       const { rowCount } = await world.pool.query(
-        "SELECT FROM webhooks.delivery WHERE endpoint_id = $1 AND lease_expires_at IS NOT NULL",
+        "SELECT FROM webhooks.pending_delivery WHERE endpoint_id = $1 AND lease_expires_at IS NOT NULL",
         [endpoint.endpointId],
       );
       return rowCount === 0;

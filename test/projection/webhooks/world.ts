@@ -285,9 +285,9 @@ async function requestAppointment(
 
 async function readDelivery(pool: pg.Pool, eventId: string, { endpointId }: Endpoint): Promise<Delivery | undefined> {
   const { rows } = await pool.query<Delivery>(
-    `SELECT status, attempt_count, next_attempt_at,
+    `SELECT d.status, COALESCE(p.attempt_count, d.attempt_count) AS attempt_count, d.next_attempt_at,
             ARRAY(SELECT to_jsonb(a) FROM webhooks.attempt a WHERE a.delivery_id = d.delivery_id ORDER BY number) AS attempts
-       FROM webhooks.delivery d WHERE delivery_id = $1`,
+       FROM webhooks.delivery d LEFT JOIN webhooks.pending_delivery p USING (delivery_id) WHERE d.delivery_id = $1`,
     [deriveWebhookDeliveryId(eventId, endpointId)],
   );
   return rows[0];

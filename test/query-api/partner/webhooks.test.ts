@@ -66,10 +66,10 @@ describe("partner webhook reads", () => {
     const { applicationId } = caller.application;
     await api.database.admin.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
-           event_id, event_type, event_stream, event_revision, body, status, cause_id, correlation_id,
+           event_id, event_type, event_stream, event_revision, status, cause_id, correlation_id,
            created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, 'production', $6, 'appointment.created', 'appointment-1', 0, 'secret body',
-           'failed', $6, $6, $7, $7)`,
+         VALUES ($1, $2, $3, $4, $5, 'production', $6, 'appointment.created', 'appointment-1', 0, 'failed',
+           $6, $6, $7, $7)`,
       [deliveryId, endpointId, caller.clinic.clinicId, branchId, applicationId, randomUUID(), createdAt],
     );
     await api.database.admin.query(

@@ -1,0 +1,128 @@
+/**
+ * Measures what Postgres spends on one delivery that succeeds at the first attempt: `node --import tsx
+ * test/bench/delivery-writes.ts [endpoints of each event]`. No request is sent. The benchmark calls the functions that
+ * add, claim and finish deliveries, with batches of the size that occurs under load.
+ *
+ * It reports the CPU time of all Postgres processes, the bytes of WAL, the size of the tables, and the share of updates
+ * that change no index (HOT).
+ */
+import { randomUUID } from "node:crypto";
+import type pg from "pg";
+import type { EventMessage } from "../../projection/relay/message.ts";
+import { addDeliveries } from "../../projection/webhooks/matching/match.ts";
+import { writeOutcomes } from "../../projection/webhooks/outcomes/outcomes.ts";
+import { type ClaimedDelivery, claimDueDeliveries } from "../../projection/webhooks/sending/claim.ts";
+import { createPool } from "../../shared/postgres/pool.ts";
+import { createLogger } from "../../shared/runtime/logger.ts";
+import { createWorld, type Endpoint, type World } from "../projection/webhooks/world.ts";
+import { eventually } from "../support/eventually.ts";
+import { mochaGlobalTeardown } from "../support/stack.ts";
+import { measurePostgres } from "./measure-postgres.ts";
+
+const CLINICS = 40;
+const DELIVERIES = 20_000;
+const WARM_UP = 4_000;
+const EVENTS_PER_BATCH = 250;
+const SLOTS_PER_ENDPOINT = 4;
+const OUTCOMES_PER_BATCH = 100;
+const LEASE_MS = 31_000;
+
+const fanOut = Number(process.argv[2] ?? 1);
+
+/** Registers the endpoints and fills the read models. @returns the endpoints of each clinic */
+async function registerEndpoints(world: World): Promise<Endpoint[][]> {
+  const projectors = world.start.projectors();
+  const clinics = await Promise.all(
+    Array.from({ length: CLINICS }, async () => {
+      const first = await world.registerEndpoint("http://127.0.0.1/");
+      const more = { siblingEndpoint: first };
+      const others = Array.from({ length: fanOut - 1 }, () => world.registerEndpoint("http://127.0.0.1/", more));
+      return [first, ...(await Promise.all(others))];
+    }),
+  );
+  await eventually("the endpoints", async () => {
+    const { rowCount } = await world.pool.query("SELECT FROM read_model.webhook_endpoint");
+    return rowCount === CLINICS * fanOut;
+  });
+  await world.stopRoles(projectors);
+  return clinics;
+}
+
+function createMessage({ clinicId }: Endpoint): EventMessage {
+  const [id, appointmentId] = [randomUUID(), randomUUID()];
+  const filler = "x".repeat(400);
+  const body = {
+    ...{ id, type: "appointment.created", apiVersion: "v1", createdAt: new Date().toISOString() },
+    ...{ environment: "production", clinicId, branchId: randomUUID() },
+    data: { appointment: { id: appointmentId, filler } },
+  };
+  const source = { position: 1_000_000n, stream: `appointment-${appointmentId}`, revision: 0n };
+  return {
+    kind: "event",
+    ...source,
+    correlationId: randomUUID(),
+    onlyEndpointId: null,
+    body,
+  } as unknown as EventMessage;
+}
+
+/** Claims due deliveries of all endpoints and records a success for each. @returns the number of deliveries */
+async function deliverDue(pool: pg.Pool, endpoints: readonly Endpoint[]): Promise<number> {
+  const grants = endpoints.map(({ endpointId, applicationId }) => ({
+    ...({ lane: "first", environment: "production", slots: SLOTS_PER_ENDPOINT, occupiedSlots: 0 } as const),
+    ...{ endpointId, applicationId },
+  }));
+  const { claimed } = await claimDueDeliveries(pool, grants, [], Date.now(), LEASE_MS);
+  for (let at = 0; at < claimed.length; at += OUTCOMES_PER_BATCH) {
+    const outcomes = claimed.slice(at, at + OUTCOMES_PER_BATCH).map(toSuccess);
+    await writeOutcomes(pool, outcomes, Date.now());
+  }
+  return claimed.length;
+}
+
+function toSuccess(claimed: ClaimedDelivery) {
+  const result = { statusCode: 200, error: null, retryAfter: null, responseBody: "ok", durationMs: 3 };
+  return { claimed, result, verdict: { status: "delivered" } as const };
+}
+
+async function deliver(pool: pg.Pool, clinics: readonly Endpoint[][], deliveries: number): Promise<void> {
+  let delivered = 0;
+  while (delivered < deliveries) {
+    const count = Math.ceil(EVENTS_PER_BATCH / fanOut);
+    const messages = Array.from({ length: count }, (_, n) => createMessage(clinics[n % CLINICS]![0]!));
+    await addDeliveries(pool, messages, Date.now());
+    for (let more = true; more; ) {
+      const finished = await deliverDue(pool, clinics.flat());
+      delivered += finished;
+      more = finished > 0;
+    }
+  }
+}
+
+const world = await createWorld();
+// The service's connections have the same setting, which decides the plans.
+const pool = createPool({
+  ...{ url: world.databaseUrl, applicationName: "bench", size: 1, statementTimeoutMs: 20_000 },
+  ...{ preferIndexes: true, logger: createLogger("bench", "silent") },
+});
+try {
+  const clinics = await registerEndpoints(world);
+  await deliver(pool, clinics, WARM_UP);
+  const { cpuMs, walBytes } = await measurePostgres(pool, () => deliver(pool, clinics, DELIVERIES));
+  console.log(`endpoints of each event    ${fanOut}`);
+  console.log(`CPU of Postgres            ${((cpuMs * 1_000) / DELIVERIES).toFixed(0)} µs per delivery`);
+  console.log(`WAL                        ${(walBytes / DELIVERIES).toFixed(0)} bytes per delivery`);
+  await pool.query("SELECT pg_stat_force_next_flush()");
+  const { rows } = await pool.query<{ name: string; bytes: number; hot: number | null }>(
+    `SELECT relname AS name, pg_total_relation_size(relid)::float8 AS bytes, n_tup_hot_upd::float8 / NULLIF(n_tup_upd, 0) AS hot
+       FROM pg_stat_user_tables WHERE schemaname = 'webhooks' AND n_tup_ins > 0 ORDER BY relname`,
+  );
+  for (const { name, bytes, hot } of rows) {
+    const size = `${(bytes / (DELIVERIES + WARM_UP)).toFixed(0)} bytes per delivery`;
+    console.log(`${name.padEnd(26)} ${size}${hot === null ? "" : `, ${(hot * 100).toFixed(0)} % of updates HOT`}`);
+  }
+} finally {
+  await pool.end();
+  await world.close();
+  await mochaGlobalTeardown();
+}

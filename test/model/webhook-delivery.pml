@@ -1,0 +1,253 @@
+/*
+ * Model of webhook deliveries: match, claim, send, outcome, retry and replay by two dispatchers that share one database.
+ * A dispatcher can be killed between any two steps, and a lease can expire while its attempt is still in progress.
+ *
+ * Check all states (needs spin and a C compiler, takes less than a minute):
+ *
+ *   cd test/model && spin -search -O2 -m100000 webhook-delivery.pml
+ *
+ * The result must be "errors: 0". The checked properties are the assertions:
+ *
+ * - No delivery is lost: if no step is left, every delivery has ended and every message is acknowledged.
+ * - No attempt is unrecorded: a request is sent only after its attempt is committed, and each request has its own attempt.
+ * - No two dispatchers hold a claim of the same delivery at the same time, unless a lease expired early.
+ * - A delivery has a row in `pending_delivery` exactly while its status is pending.
+ * - The retry schedule counts exactly the recorded outcomes of a round.
+ *
+ * An `atomic` block is one committed transaction, or one step outside the database. The model leaves out slots, times and
+ * the order of due deliveries.
+ */
+#define DISPATCHERS 2
+#define DELIVERIES 2
+#define ATTEMPTS_PER_ROUND 2
+#define MAX_CRASHES 2
+#define MAX_EARLY_EXPIRIES 1
+#define MAX_REPLAYS 1
+
+mtype:status = { absent, pending, delivered, failed };
+mtype:phase = { idle, locked, claimed, succeeded, failing };
+
+/* JetStream: a message is delivered again until it is acknowledged. */
+bool eventUnacked[DELIVERIES] = true;
+bool replayUnacked[DELIVERIES];
+
+/* Table webhooks.delivery. */
+mtype:status status[DELIVERIES] = absent;
+bool isReplayed[DELIVERIES];             /* replay_position is the position of the request */
+
+/* Table webhooks.pending_delivery. */
+bool isPending[DELIVERIES];
+byte attemptCount[DELIVERIES];
+byte roundAttemptCount[DELIVERIES];
+bool isLeased[DELIVERIES];               /* lease_expires_at is in the future */
+bool isLocked[DELIVERIES];               /* row lock of a claim that is not committed */
+
+/* Table webhooks.attempt: one bit for each attempt number. */
+byte recordedAttempts[DELIVERIES];
+byte knownOutcomes[DELIVERIES];
+
+/* Requests that the receiver got: one bit for each attempt number. */
+byte requests[DELIVERIES];
+
+/* Memory of each dispatcher. A crash clears it. */
+#define AT(p, d) (p) * DELIVERIES + (d)
+mtype:phase phase[DISPATCHERS * DELIVERIES] = idle;
+byte number[DISPATCHERS * DELIVERIES];
+bool holdsLease[DISPATCHERS * DELIVERIES];
+bool hasInserted[DISPATCHERS * DELIVERIES];
+bool hasReplayed[DISPATCHERS * DELIVERIES];
+
+byte crashes, earlyExpiries, replays[DELIVERIES];
+/* Recorded failures of the current round, counted independently of the table. */
+byte failuresInRound[DELIVERIES];
+
+#define BIT(n) (1 << (n))
+
+inline checkRow(d) {
+  assert(isPending[d] == (status[d] == pending));
+  assert(!isPending[d] || roundAttemptCount[d] == failuresInRound[d])
+}
+
+/* Inserts the delivery, unless it exists. The acknowledgement is a separate step. */
+inline match(p, d) {
+  atomic {
+    eventUnacked[d] && !hasInserted[AT(p, d)] ->
+    if
+    :: status[d] == absent -> status[d] = pending; isPending[d] = true
+    :: else
+    fi;
+    hasInserted[AT(p, d)] = true;
+    checkRow(d)
+  }
+}
+
+inline ackEvent(p, d) {
+  atomic { hasInserted[AT(p, d)] -> eventUnacked[d] = false; hasInserted[AT(p, d)] = false }
+}
+
+/* SELECT ... FOR UPDATE SKIP LOCKED. A dispatcher does not claim a delivery that it still reserves. */
+inline lock(p, d) {
+  atomic {
+    isPending[d] && !isLeased[d] && !isLocked[d] && phase[AT(p, d)] == idle ->
+    isLocked[d] = true;
+    phase[AT(p, d)] = locked
+  }
+}
+
+/* Leases the delivery and records the attempt. */
+inline commitClaim(p, d) {
+  atomic {
+    phase[AT(p, d)] == locked ->
+    isLocked[d] = false;
+    attemptCount[d]++;
+    isLeased[d] = true;
+    recordedAttempts[d] = recordedAttempts[d] | BIT(attemptCount[d]);
+    phase[AT(p, d)] = claimed;
+    number[AT(p, d)] = attemptCount[d];
+    assert(!holdsLease[AT(1 - p, d)]);
+    holdsLease[AT(p, d)] = true
+  }
+}
+
+inline send(p, d) {
+  atomic {
+    phase[AT(p, d)] == claimed ->
+    assert(recordedAttempts[d] & BIT(number[AT(p, d)]));
+    assert(!(requests[d] & BIT(number[AT(p, d)])));
+    requests[d] = requests[d] | BIT(number[AT(p, d)]);
+    if
+    :: phase[AT(p, d)] = succeeded
+    :: phase[AT(p, d)] = failing
+    fi
+  }
+}
+
+inline endDelivery(d, newStatus) {
+  isPending[d] = false;
+  isLeased[d] = false;
+  roundAttemptCount[d] = 0;
+  failuresInRound[d] = 0;
+  status[d] = newStatus
+}
+
+inline forget(p, d) {
+  phase[AT(p, d)] = idle;
+  number[AT(p, d)] = 0;
+  holdsLease[AT(p, d)] = false
+}
+
+/* A success ends the delivery even if the lease has expired. A failure counts only if it is the latest attempt's. */
+inline commitOutcome(p, d) {
+  atomic {
+    /* The statement waits for the row lock of a claim that is not committed. */
+    (phase[AT(p, d)] == succeeded || phase[AT(p, d)] == failing) && !isLocked[d] ->
+    knownOutcomes[d] = knownOutcomes[d] | BIT(number[AT(p, d)]);
+    if
+    :: isPending[d] && phase[AT(p, d)] == succeeded -> endDelivery(d, delivered)
+    :: isPending[d] && phase[AT(p, d)] == failing && attemptCount[d] == number[AT(p, d)] ->
+      roundAttemptCount[d]++;
+      failuresInRound[d]++;
+      isLeased[d] = false;
+      if
+      :: roundAttemptCount[d] == ATTEMPTS_PER_ROUND -> endDelivery(d, failed)
+      :: else
+      fi
+    :: else
+    fi;
+    forget(p, d);
+    checkRow(d)
+  }
+}
+
+/* A partner requests a replay of a failed delivery. */
+inline requestReplay(d) {
+  atomic {
+    status[d] == failed && replays[d] < MAX_REPLAYS && !eventUnacked[d] ->
+    replays[d]++;
+    replayUnacked[d] = true
+  }
+}
+
+inline startReplay(p, d) {
+  atomic {
+    replayUnacked[d] && !hasReplayed[AT(p, d)] ->
+    if
+    :: status[d] == failed && !isReplayed[d] -> status[d] = pending; isPending[d] = true; isReplayed[d] = true
+    :: else
+    fi;
+    hasReplayed[AT(p, d)] = true;
+    checkRow(d)
+  }
+}
+
+inline ackReplay(p, d) {
+  atomic { hasReplayed[AT(p, d)] -> replayUnacked[d] = false; hasReplayed[AT(p, d)] = false }
+}
+
+/* Kills the dispatcher and starts it again. The database rolls back an uncommitted claim. Leases stay. */
+inline crash(p) {
+  atomic {
+    crashes < MAX_CRASHES ->
+    crashes++;
+    byte lost = 0;
+    do
+    :: lost < DELIVERIES ->
+      if
+      :: phase[AT(p, lost)] == locked -> isLocked[lost] = false
+      :: else
+      fi;
+      hasInserted[AT(p, lost)] = false;
+      hasReplayed[AT(p, lost)] = false;
+      forget(p, lost);
+      lost++
+    :: else -> break
+    od;
+    lost = 0
+  }
+}
+
+#define IS_HELD(d) (holdsLease[AT(0, d)] || holdsLease[AT(1, d)])
+
+/* A lease expires after its holder was killed or, rarely, while its holder is still working. */
+inline expireLease(d) {
+  atomic {
+    isLeased[d] && (!IS_HELD(d) || earlyExpiries < MAX_EARLY_EXPIRIES) ->
+    if
+    :: IS_HELD(d) -> earlyExpiries++; holdsLease[AT(0, d)] = false; holdsLease[AT(1, d)] = false
+    :: else
+    fi;
+    isLeased[d] = false
+  }
+}
+
+#define DISPATCHER_STEPS(p, d) \
+  :: match(p, d) :: ackEvent(p, d) :: lock(p, d) :: commitClaim(p, d) :: send(p, d) :: commitOutcome(p, d) \
+  :: startReplay(p, d) :: ackReplay(p, d)
+
+active [DISPATCHERS] proctype Dispatcher() {
+end:
+  do
+  DISPATCHER_STEPS(_pid, 0)
+  DISPATCHER_STEPS(_pid, 1)
+  :: crash(_pid)
+  od
+}
+
+inline checkEnd(d) {
+  assert(!eventUnacked[d] && !replayUnacked[d]);
+  assert(status[d] == delivered || status[d] == failed);
+  assert(!isPending[d] && !isLeased[d] && !isLocked[d]);
+  assert(isReplayed[d] == (replays[d] > 0));
+  /* Every request has a recorded attempt. An outcome is recorded only for a request that was sent. */
+  assert((requests[d] & recordedAttempts[d]) == requests[d]);
+  assert((knownOutcomes[d] & requests[d]) == knownOutcomes[d])
+}
+
+/* The clock and the partners. When no step is left, checks the result. */
+active proctype Environment() {
+  do
+  :: expireLease(0) :: expireLease(1) :: requestReplay(0) :: requestReplay(1)
+  :: timeout -> break
+  od;
+  atomic { checkEnd(0); checkEnd(1) }
+}

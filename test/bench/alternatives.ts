@@ -46,7 +46,7 @@ async function measureGraphileWorker(): Promise<void> {
   let jobs = new Set<string>();
   let arrivals: number[] = [];
   // Receipts of the reference's posts can arrive after these posts have ended.
-  const sink = await startWebhookSink(([eventId, at]) => {
+  const sink = await startWebhookSink(([, eventId, at]) => {
     if (jobs.has(eventId)) arrivals.push(at);
   });
   const postgres = components.postgres.pid;

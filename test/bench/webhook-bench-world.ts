@@ -8,9 +8,12 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { Webhook, WebhookVerificationError } from "standardwebhooks";
 import { createWorld, type Endpoint, SECRET_KEYS } from "../projection/webhooks/world.ts";
 import { createTestDatabase, testServers } from "../support/stack.ts";
 import { createAppointmentRequested } from "./appointment-requested.ts";
+import { measurePostgres, type PostgresUse, readCpuMs } from "./measure-postgres.ts";
+import type { Receipt, SampledRequest } from "./webhook-sink.ts";
 import { startWebhookSink } from "./webhook-sink-process.ts";
 
 export interface BenchWorld {
@@ -19,6 +22,8 @@ export interface BenchWorld {
   otherSinkUrl: string;
   /** Registers an endpoint at a new clinic. @returns the clinic's id */
   registerEndpoint(url: string): Promise<string>;
+  /** Registers endpoints of one application at a new clinic. @returns the clinic's id */
+  registerEndpoints(url: string, count: number): Promise<string>;
   /** Appends an appointment of a clinic, and records the time for {@link listWaits}. @returns the event's id */
   appendAppointment(clinicId: string): Promise<string>;
   /** Waits until the webhooks of `count` events have arrived, counted from the last call of {@link clearReceipts}. */
@@ -27,8 +32,16 @@ export interface BenchWorld {
   listWaits(eventIds: readonly string[]): number[];
   /** Time at which the first webhook of each event arrived. Milliseconds since 1970. */
   receipts: Map<string, number>;
+  /** Number of requests for each delivery. */
+  requestCounts: Map<string, number>;
+  /** Waits until webhooks of `count` deliveries have arrived, counted from the last call of {@link clearReceipts}. */
+  awaitDeliveries(count: number, timeoutMs: number): Promise<void>;
+  /** Requests whose signature is valid and invalid, among the sampled requests. */
+  signatures: { valid: number; invalid: number };
   /** Deletes all recorded appends and receipts. */
   clearReceipts(): void;
+  /** Runs work and measures what Postgres and the running service's processes spend on it. */
+  measureUse(work: () => Promise<unknown>): Promise<ServiceUse>;
   /** Starts the service and waits until it is ready. */
   startService(): Promise<void>;
   /** Stops the service with SIGTERM and waits until its processes have ended. */
@@ -47,6 +60,12 @@ export interface BenchWorld {
   stop(): Promise<void>;
 }
 
+/** What Postgres and the service spent on some work. */
+export interface ServiceUse extends PostgresUse {
+  /** CPU time of the service's processes, in the order of {@link SERVICE_PROCESSES}. Milliseconds. */
+  processesMs: number[];
+}
+
 /** Roles of each process of the service. Two processes use two cores. */
 export const SERVICE_PROCESSES = ["projectors,relay", "webhooks"];
 
@@ -59,9 +78,36 @@ export async function createBenchWorld(): Promise<BenchWorld> {
   const world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
   const receipts = new Map<string, number>();
   const appended = new Map<string, number>();
-  const sink = await startWebhookSink(([id, at]) => {
-    if (appended.has(id) && !receipts.has(id)) receipts.set(id, at);
+  const requestCounts = new Map<string, number>();
+  const secrets = new Map<string, string[]>();
+  const signatures = { valid: 0, invalid: 0 };
+  const onReceipt = ([deliveryId, id, at]: Receipt) => {
+    if (!appended.has(id)) return;
+    requestCounts.set(deliveryId, (requestCounts.get(deliveryId) ?? 0) + 1);
+    if (!receipts.has(id)) receipts.set(id, at);
+  };
+  const sink = await startWebhookSink(onReceipt, (sample) => {
+    const known = secrets.get((JSON.parse(sample.body) as { clinicId: string }).clinicId);
+    if (known) signatures[known.some((secret) => isSigned(sample, secret)) ? "valid" : "invalid"] += 1;
   });
+  const awaitCount = async (what: string, counted: { size: number }, count: number, timeoutMs: number) => {
+    const deadline = now() + timeoutMs;
+    while (counted.size < count) {
+      if (now() > deadline) throw new Error(`Only ${counted.size} of ${count} ${what} arrived in ${timeoutMs} ms`);
+      await sleep(10);
+    }
+  };
+  const registerEndpoints = async (url: string, count: number) => {
+    const first = await world.registerEndpoint(url, { events: ["appointment.created"] });
+    const more = { events: ["appointment.created" as const], siblingEndpoint: first };
+    const others = Array.from({ length: count - 1 }, () => world.registerEndpoint(url, more));
+    const endpoints = [first, ...(await Promise.all(others))];
+    secrets.set(
+      first.clinicId,
+      endpoints.map(({ secret }) => secret),
+    );
+    return first.clinicId;
+  };
   let service: ChildProcess[] = [];
   const stopService = async () => {
     const running = service;
@@ -73,21 +119,18 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     sinkUrl: sink.url,
     otherSinkUrl: sink.otherUrl,
     receipts,
-    registerEndpoint: async (url) => (await world.registerEndpoint(url, { events: ["appointment.created"] })).clinicId,
+    requestCounts,
+    signatures,
+    registerEndpoint: (url) => registerEndpoints(url, 1),
+    registerEndpoints,
     async appendAppointment(clinicId) {
       const event = createAppointmentRequested(clinicId);
       appended.set(event.id, now());
       await world.log.append(event.stream, -1n, [event]);
       return event.id;
     },
-    async awaitReceipts(count, timeoutMs) {
-      const deadline = now() + timeoutMs;
-      while (receipts.size < count) {
-        if (now() > deadline)
-          throw new Error(`Only ${receipts.size} of ${count} deliveries arrived in ${timeoutMs} ms`);
-        await sleep(10);
-      }
-    },
+    awaitReceipts: (count, timeoutMs) => awaitCount("events", receipts, count, timeoutMs),
+    awaitDeliveries: (count, timeoutMs) => awaitCount("deliveries", requestCounts, count, timeoutMs),
     listWaits: (ids) =>
       ids.flatMap((id) => {
         const [from, to] = [appended.get(id), receipts.get(id)];
@@ -95,6 +138,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
       }),
     clearReceipts() {
       receipts.clear();
+      requestCounts.clear();
       appended.clear();
     },
     async startService() {
@@ -103,6 +147,12 @@ export async function createBenchWorld(): Promise<BenchWorld> {
       await sleep(1_500);
     },
     stopService,
+    async measureUse(work) {
+      const read = () => service.map(({ pid }) => readCpuMs(pid ?? 0));
+      const before = read();
+      const postgres = await measurePostgres(world.pool, work);
+      return { ...postgres, processesMs: read().map((ms, index) => ms - (before[index] ?? 0)) };
+    },
     readPeakMemory() {
       const held = service.map(({ pid }) => {
         const status = readFileSync(`/proc/${pid}/status`, "utf8");
@@ -174,6 +224,16 @@ const INSERT_DUE_DELIVERIES = `
   INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
     attempt_count)
   SELECT delivery_id, endpoint_id, $5, next_attempt_at, 0, 0 FROM added`;
+
+function isSigned({ headers, body }: SampledRequest, secret: string): boolean {
+  try {
+    new Webhook(secret).verify(body, headers);
+    return true;
+  } catch (error) {
+    if (error instanceof WebhookVerificationError) return false;
+    throw error;
+  }
+}
 
 function spawnService(
   urls: { eventstoreUrl: string; databaseUrl: string; natsUrl: string },

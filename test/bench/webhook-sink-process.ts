@@ -1,7 +1,7 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import type { Receipt } from "./webhook-sink.ts";
+import type { Receipt, SampledRequest } from "./webhook-sink.ts";
 
 /** The running process of `webhook-sink.ts`. */
 export interface WebhookSink {
@@ -12,11 +12,17 @@ export interface WebhookSink {
   stop(): void;
 }
 
-/** Starts the receiver in its own process. */
-export async function startWebhookSink(onReceipt: (receipt: Receipt) => void): Promise<WebhookSink> {
+/** Starts the receiver in its own process. @param onSample receives some complete requests */
+export async function startWebhookSink(
+  onReceipt: (receipt: Receipt) => void,
+  onSample: (sample: SampledRequest) => void = () => undefined,
+): Promise<WebhookSink> {
   const sink = fork(fileURLToPath(new URL("./webhook-sink.ts", import.meta.url)), { execArgv: ["--import=tsx"] });
   const [{ ports }] = (await once(sink, "message")) as [{ ports: [number, number] }];
-  sink.on("message", (message: { receipts: Receipt[] }) => message.receipts.forEach(onReceipt));
+  sink.on("message", ({ receipts, samples }: { receipts: Receipt[]; samples: SampledRequest[] }) => {
+    for (const receipt of receipts) onReceipt(receipt);
+    for (const sample of samples) onSample(sample);
+  });
   return {
     pid: sink.pid as number,
     url: `http://127.0.0.1:${ports[0]}`,

@@ -6,8 +6,17 @@ import { once } from "node:events";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A received webhook: the event's id, and the time of arrival in milliseconds since 1970. */
-export type Receipt = [eventId: string, at: number];
+/** A received webhook: the ids of delivery and event, and the time of arrival in milliseconds since 1970. */
+export type Receipt = [deliveryId: string, eventId: string, at: number];
+
+/** A complete request, whose signature the parent process verifies. */
+export interface SampledRequest {
+  headers: Record<string, string>;
+  body: string;
+}
+
+/** One of this number of requests is sent to the parent process completely. */
+const SAMPLE_INTERVAL = 100;
 
 /** Interval at which receipts are sent to the parent process. Milliseconds. */
 const FLUSH_INTERVAL_MS = 20;
@@ -16,6 +25,8 @@ const FLUSH_INTERVAL_MS = 20;
 const SLOW_RESPONSE_MS = 9_000;
 
 let receipts: Receipt[] = [];
+let samples: SampledRequest[] = [];
+let requestCount = 0;
 const now = () => performance.timeOrigin + performance.now();
 
 function respond(path: string, response: ServerResponse): void {
@@ -45,9 +56,14 @@ const listener: RequestListener = (request, response) => {
   request.on("end", () => {
     const path = request.url ?? "";
     // The id is the first field of the body. Parsing the whole body would distort the measurement.
-    const id = Buffer.concat(chunks).toString("latin1", 7, 43);
+    const body = Buffer.concat(chunks);
+    const id = body.toString("latin1", 7, 43);
     respond(path, response);
-    if (path === "/") receipts.push([id, at]);
+    if (path !== "/") return;
+    const headers = request.headers as Record<string, string>;
+    receipts.push([headers["webhook-id"] ?? "", id, at]);
+    requestCount += 1;
+    if (requestCount % SAMPLE_INTERVAL === 0) samples.push({ headers, body: body.toString() });
   });
 };
 
@@ -64,7 +80,8 @@ async function listen(): Promise<number> {
 }
 
 setInterval(() => {
-  if (receipts.length > 0) process.send?.({ receipts });
+  if (receipts.length > 0) process.send?.({ receipts, samples });
   receipts = [];
+  samples = [];
 }, FLUSH_INTERVAL_MS);
 process.on("disconnect", () => process.exit());

@@ -1,11 +1,13 @@
 /**
  * Measures how fast webhooks are delivered, and how much failing receivers delay healthy receivers: `node --import tsx
- * test/bench/webhooks.ts`.
+ * test/bench/webhooks.ts`. With the argument `throughput`, measures only throughput and cost.
  *
  * - throughput: Deliveries per second, first while events are appended, then for events that were appended before the
  *   service started. The upper limit is measured in the same run: the benchmark itself signs and posts the same number
- *   of bodies to the same receiver over reused connections. The service runs as two processes, so that it uses two
- *   cores.
+ *   of bodies to the same receiver over reused connections, with the service's HTTP client. The service runs as two
+ *   processes, so that it uses two cores. In one of the runs, each event has five endpoints. The number of repeated
+ *   requests and of invalid signatures must be zero.
+ * - cost: CPU time and WAL per delivery while events are appended.
  * - memory: Peak memory of the service while 100,000 deliveries are due, and the number of deliveries per second.
  * - latency: Time from append to receipt at a steady rate.
  * - isolation: Latency of 100 healthy endpoints, first alone, then together with endpoints that fail in four ways.
@@ -19,6 +21,7 @@ import { mochaGlobalTeardown } from "../support/stack.ts";
 import { measureSignedPosts, runConcurrently, THROUGHPUT } from "./signed-posts.ts";
 import { type BenchWorld, createBenchWorld, now, SERVICE_PROCESSES } from "./webhook-bench-world.ts";
 
+const FAN_OUT = { clinics: 40, endpoints: 5, events: 4_000 };
 const LATENCY = { endpoints: 20, perSecond: 200, seconds: 10 };
 const ISOLATION = { endpoints: 100, perSecond: 100, badPerSecond: 20, seconds: 15 };
 const FAIRNESS = {
@@ -38,12 +41,44 @@ const append = (world: BenchWorld, clinics: readonly string[], events: number) =
   });
 
 /** Appends events while the service runs. @returns deliveries per second */
-async function measureThroughput(world: BenchWorld, clinics: readonly string[], events: number): Promise<number> {
+async function measureThroughput(
+  world: BenchWorld,
+  clinics: readonly string[],
+  events: number,
+  endpoints = 1,
+): Promise<number> {
   world.clearReceipts();
   const began = now();
-  await append(world, clinics, events);
-  await world.awaitReceipts(events, 120_000);
-  return events / ((Math.max(...world.receipts.values()) - began) / 1_000);
+  const deliveries = events * endpoints;
+  const use = await world.measureUse(async () => {
+    await append(world, clinics, events);
+    await world.awaitDeliveries(deliveries, 120_000);
+  });
+  const rate = deliveries / ((now() - began) / 1_000);
+  const perDelivery = (ms: number | undefined) => `${(((ms ?? 0) * 1_000) / deliveries).toFixed(0)} µs`;
+  row("CPU per delivery: Postgres", perDelivery(use.cpuMs), "");
+  for (const [index, roles] of SERVICE_PROCESSES.entries()) {
+    row(`CPU per delivery: ${roles}`, perDelivery(use.processesMs[index]), "");
+  }
+  row("WAL per delivery", `${(use.walBytes / deliveries).toFixed(0)} bytes`, "");
+  return rate;
+}
+
+/** Measures events that match several endpoints each. */
+async function measureFanOut(world: BenchWorld): Promise<void> {
+  const { clinics: count, endpoints, events } = FAN_OUT;
+  const clinics = await Promise.all(
+    Array.from({ length: count }, () => world.registerEndpoints(world.sinkUrl, endpoints)),
+  );
+  const what = `deliveries, ${endpoints} endpoints for each event`;
+  await compareWithLimit(
+    world,
+    what,
+    "",
+    (_, __, n) => measureThroughput(world, clinics, n, endpoints),
+    clinics,
+    events,
+  );
 }
 
 /** Appends events, and then starts the service. @returns deliveries per second */
@@ -61,15 +96,20 @@ async function compareWithLimit(
   world: BenchWorld,
   what: string,
   goal: string,
-  measure: typeof measureThroughput,
+  measure: (world: BenchWorld, clinics: readonly string[], events: number) => Promise<number>,
   clinics: readonly string[],
+  events = THROUGHPUT.events,
 ): Promise<void> {
   const before = await measureSignedPosts(world.sinkUrl, THROUGHPUT.posts);
-  const rate = await measure(world, clinics, THROUGHPUT.events);
+  const rate = await measure(world, clinics, events);
   const after = await measureSignedPosts(world.sinkUrl, THROUGHPUT.posts);
   const share = rate / ((before + after) / 2);
   row("only signed posts to the sink", `${before.toFixed(0)}/s, then ${after.toFixed(0)}/s`, "");
   row(what, `${rate.toFixed(0)}/s, ${share.toFixed(2)} of it`, goal);
+  const repeated = [...world.requestCounts.values()].reduce((sum, requests) => sum + requests - 1, 0);
+  const { valid, invalid } = world.signatures;
+  row("repeated requests", String(repeated), "0");
+  row("invalid signatures", `${invalid} of ${valid + invalid} verified`, "0");
 }
 
 async function measureMemory(world: BenchWorld): Promise<void> {
@@ -181,6 +221,7 @@ async function measureFairness(world: BenchWorld): Promise<void> {
   }
 }
 
+const onlyThroughput = process.argv[2] === "throughput";
 const say = (line: string) => console.log(line);
 const row = (what: string, measured: string, goal: string) =>
   say(`${what.padEnd(46)} ${measured.padEnd(26)} ${goal}`.trimEnd());
@@ -198,16 +239,19 @@ try {
   row("measured", "", "goal");
   await world.startService();
   await measureThroughput(world, clinics, WARM_UP);
-  const some = clinics.slice(0, LATENCY.endpoints);
-  const waits = await measureLatency(world, some, LATENCY.perSecond, LATENCY.seconds);
-  row(`${LATENCY.perSecond} events/s: p50 / p95 / p99`, percentiles(waits), "p95 below 130 ms");
-  await measureIsolation(world);
-  await measureFairness(world);
+  if (!onlyThroughput) {
+    const some = clinics.slice(0, LATENCY.endpoints);
+    const waits = await measureLatency(world, some, LATENCY.perSecond, LATENCY.seconds);
+    row(`${LATENCY.perSecond} events/s: p50 / p95 / p99`, percentiles(waits), "p95 below 130 ms");
+    await measureIsolation(world);
+    await measureFairness(world);
+  }
   await world.stopService();
   await measureSignedPosts(world.sinkUrl, WARM_UP);
   await compareWithLimit(world, "deliveries of earlier events", "0.25", measureBacklog, clinics);
   await compareWithLimit(world, "deliveries during appends", "", measureThroughput, clinics);
-  await measureMemory(world);
+  await measureFanOut(world);
+  if (!onlyThroughput) await measureMemory(world);
 } finally {
   await world.stop();
   await mochaGlobalTeardown();

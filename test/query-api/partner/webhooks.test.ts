@@ -107,6 +107,18 @@ describe("partner webhook reads", () => {
     });
   });
 
+  it("the start of an attempt updates the delivery", async () => {
+    const endpointId = randomUUID();
+    await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
+    const deliveryId = await insertDelivery(endpointId, "2026-03-01T08:00:00.000Z", 1);
+    await api.database.admin.query(
+      "INSERT INTO webhooks.attempt (delivery_id, number, started_at) VALUES ($1, 2, '2026-03-01T08:00:05.000Z')",
+      [deliveryId],
+    );
+    const { deliveries } = await caller.body("listWebhookDeliveries", `/webhook-endpoints/${endpointId}/deliveries`);
+    expect(deliveries[0].updatedAt).to.equal("2026-03-01T08:00:05.000Z");
+  });
+
   it("the pages of listWebhookDeliveries contain each delivery once, even if creation times are nearly or exactly equal", async () => {
     const endpointId = randomUUID();
     await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));

@@ -42,7 +42,7 @@ export function createMetrics() {
     ),
     deliveries: createGauge(
       "webhook_deliveries",
-      "Number of deliveries by state: pending, due (included in pending) and failed.",
+      "Number of deliveries by state: pending, due (included in pending) and failed. Numbers above 5000 are estimates.",
       "state",
     ),
     attempts: createCounter(

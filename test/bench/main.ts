@@ -18,6 +18,7 @@ const PARTS: Record<string, string> = {
   rebuild: "projection.ts",
   memory: "memory.ts",
   webhooks: "webhooks.ts",
+  deliveries: "delivery-writes.ts",
   log: "log.ts",
   alternatives: "alternatives.ts",
 };

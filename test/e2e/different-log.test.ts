@@ -70,6 +70,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
               (SELECT to_jsonb(c) FROM webhooks.relay_checkpoint c) AS relay,
               (SELECT count(*) FROM read_model.appointment) AS appointments,
               (SELECT jsonb_agg(to_jsonb(d) ORDER BY d.delivery_id) FROM webhooks.delivery d) AS deliveries,
+              (SELECT jsonb_agg(to_jsonb(p) ORDER BY p.delivery_id) FROM webhooks.pending_delivery p) AS pending,
               (SELECT count(*) FROM webhooks.attempt) AS attempts, (SELECT count(*) FROM webhooks.outbox) AS facts`,
     );
     const client = connectEventStore(stack.servers.eventstoreUrl, "test");

@@ -16,7 +16,7 @@ describe("the numbers of deliveries", () => {
     database = await createMigratedDatabase();
     const logger = createLogger("test", "silent");
     const url = database.urls.projection;
-    pool = createPool({ url, applicationName: "test", size: 1, statementTimeout: 20_000, logger });
+    pool = createPool({ url, applicationName: "test", size: 1, statementTimeoutMs: 20_000, logger });
   });
   after(async () => {
     await pool.end();

@@ -9,7 +9,8 @@ export interface PoolOptions {
   statementTimeoutMs: number;
   /**
    * If true, Postgres uses an index wherever possible. If false, a statement that was prepared while a table was small
-   * keeps scanning the whole table as it grows, until Postgres analyzes the table again.
+   * keeps scanning the whole table as it grows, until Postgres analyzes the table again. For the same reason, bitmaps
+   * are avoided: a bitmap reads all matching rows, even if the statement needs only the first rows in index order.
    */
   shouldPreferIndexes?: boolean;
   /** If true, Postgres plans a prepared statement once per connection. If false, Postgres may plan each execution. */
@@ -47,7 +48,7 @@ export function createPool(options: PoolOptions): pg.Pool {
     query_timeout: options.statementTimeoutMs + CLIENT_GRACE_MS,
     keepAlive: true,
     options: [
-      ...(options.shouldPreferIndexes ? ["-c enable_seqscan=off"] : []),
+      ...(options.shouldPreferIndexes ? ["-c enable_seqscan=off -c enable_bitmapscan=off"] : []),
       ...(options.requiresGenericPlans ? ["-c plan_cache_mode=force_generic_plan"] : []),
     ].join(" "),
     types: typeParsers,

@@ -60,7 +60,9 @@ function closeDeliveries(pool: pg.Pool, statement: pg.QueryConfig, now: number):
 
 const CLOSE_CHOSEN = `,
   closed AS (
-    DELETE FROM webhooks.pending_delivery p USING chosen WHERE p.delivery_id = chosen.delivery_id
+    DELETE FROM webhooks.pending_delivery p
+     USING chosen
+     WHERE p.delivery_id = ANY (ARRAY(SELECT delivery_id FROM chosen)) AND p.delivery_id = chosen.delivery_id
     RETURNING p.delivery_id, p.attempt_count, chosen.status
   )
   UPDATE webhooks.delivery d

@@ -63,13 +63,14 @@ const MOVE_DELIVERIES = `
     UPDATE webhooks.pending_delivery p
        SET next_attempt_at = o.next_attempt_at, round_attempt_count = p.round_attempt_count + 1, lease_expires_at = NULL
       FROM o
-     WHERE p.delivery_id = o.delivery_id AND p.attempt_count = o.number AND o.status = 'pending'
+     WHERE p.delivery_id = ANY ($1) AND p.delivery_id = o.delivery_id AND p.attempt_count = o.number
+       AND o.status = 'pending'
     RETURNING p.delivery_id, p.attempt_count, o.status, o.next_attempt_at
   ),
   ended AS (
     DELETE FROM webhooks.pending_delivery p
      USING o
-     WHERE p.delivery_id = o.delivery_id
+     WHERE p.delivery_id = ANY ($1) AND p.delivery_id = o.delivery_id
        AND (o.status = 'delivered' OR (o.status = 'failed' AND p.attempt_count = o.number))
     RETURNING p.delivery_id, p.attempt_count, o.status, o.next_attempt_at
   )
@@ -106,7 +107,7 @@ export async function releaseLeases(pool: pg.Pool, claimed: readonly ClaimedDeli
     text: `WITH released AS (
              UPDATE webhooks.pending_delivery p SET lease_expires_at = NULL
                FROM unnest($1::uuid[], $2::integer[]) AS c (delivery_id, number)
-              WHERE p.delivery_id = c.delivery_id AND p.attempt_count = c.number
+              WHERE p.delivery_id = ANY ($1) AND p.delivery_id = c.delivery_id AND p.attempt_count = c.number
              RETURNING p.delivery_id)
            UPDATE webhooks.delivery d SET updated_at = $3 FROM released WHERE d.delivery_id = released.delivery_id`,
     values: [claimed.map(({ deliveryId }) => deliveryId), claimed.map(({ number }) => number), toInstant(now)],

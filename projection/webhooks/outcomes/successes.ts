@@ -25,8 +25,8 @@ export async function writeSuccesses(pool: pg.Pool, outcomes: readonly FinishedA
                SELECT endpoint_id FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($6::uuid[])
                 ORDER BY endpoint_id FOR UPDATE)),
            ended AS (
-             DELETE FROM webhooks.pending_delivery p USING o WHERE p.delivery_id = o.delivery_id
-             RETURNING p.delivery_id, p.attempt_count)
+             DELETE FROM webhooks.pending_delivery WHERE delivery_id = ANY ($1::uuid[])
+             RETURNING delivery_id, attempt_count)
            UPDATE webhooks.delivery d
               SET status = 'delivered', attempt_count = ended.attempt_count, next_attempt_at = NULL, updated_at = $7
              FROM ended WHERE d.delivery_id = ended.delivery_id`,

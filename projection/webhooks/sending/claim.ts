@@ -50,7 +50,7 @@ type ClaimRow = EndpointRow & (DeliveryRow | { deliveryId: null });
  * endpoint's number of slots.
  */
 const selectDueDeliveries = (lane: Lane) => `
-  SELECT e.place AS allotted_place, e.url, d.*
+  SELECT d.delivery_id
     FROM allotted e
    CROSS JOIN LATERAL (
      SELECT delivery_id
@@ -68,7 +68,9 @@ const selectDueDeliveries = (lane: Lane) => `
  * attempts with a recorded outcome count towards the retry schedule. An inactive endpoint gets no slots, and a failing
  * endpoint occupies at most one slot.
  *
- * The array parameters are wrapped in sub-selects, so that Postgres uses one plan for arrays of any length.
+ * The array parameters are wrapped in sub-selects, so that Postgres uses one plan for arrays of any length. The ids of
+ * the chosen deliveries form an array instead of a join, because Postgres may plan the statement while the table of
+ * pending deliveries is empty. With a join, it could then read the whole table.
  */
 const CLAIM_DUE_DELIVERIES = `
   WITH allotted AS MATERIALIZED (
@@ -85,22 +87,24 @@ const CLAIM_DUE_DELIVERIES = `
   leased AS (
     UPDATE webhooks.pending_delivery p
        SET attempt_count = p.attempt_count + 1, lease_expires_at = $2
-      FROM chosen JOIN webhooks.delivery d USING (delivery_id)
-     WHERE p.delivery_id = chosen.delivery_id
-    RETURNING chosen.*, d.endpoint_id, d.application_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id,
-              d.event_stream, d.event_revision, p.body, p.attempt_count, p.round_attempt_count + 1 AS round_attempt
+     WHERE p.delivery_id = ANY (ARRAY(SELECT delivery_id FROM chosen))
+    RETURNING p.delivery_id, p.endpoint_id, p.body, p.attempt_count, p.round_attempt_count + 1 AS round_attempt,
+              CASE p.round_attempt_count WHEN 0 THEN 'first' ELSE 'retry' END AS lane
   ),
   recorded AS (
     INSERT INTO webhooks.attempt (delivery_id, number, started_at)
     SELECT delivery_id, attempt_count, $1 FROM leased
   )
-  SELECT x.place, x.failing, x.room, ${DELIVERY_ROUND_COLUMNS}, d.application_id AS "applicationId", d.body, d.url,
+  SELECT x.place, x.failing, x.room, ${DELIVERY_ROUND_COLUMNS}, d.application_id AS "applicationId", d.body, x.url,
          d.attempt_count AS number, d.round_attempt AS attempts, d.encrypted_secret AS "encryptedSecret",
          d.former_secrets AS "formerSecrets"
     FROM allotted x
-    LEFT JOIN (SELECT leased.*, s.encrypted_secret, s.former_secrets
-                 FROM leased LEFT JOIN read_model.webhook_secret s ON s.endpoint_id = leased.endpoint_id) d
-      ON d.allotted_place = x.place`;
+    LEFT JOIN (SELECT leased.*, d.application_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id,
+                      d.event_stream, d.event_revision, s.encrypted_secret, s.former_secrets
+                 FROM leased
+                 JOIN webhooks.delivery d USING (delivery_id)
+                 LEFT JOIN read_model.webhook_secret s ON s.endpoint_id = leased.endpoint_id) d
+      ON d.endpoint_id = x.endpoint_id AND d.lane = x.lane`;
 
 /**
  * Claims and leases due deliveries, at most one for each granted slot.

@@ -1,0 +1,97 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import type pg from "pg";
+import { writeOutcomes } from "../../../projection/webhooks/outcomes/outcomes.ts";
+import { findDueEndpoints } from "../../../projection/webhooks/scheduling/due.ts";
+import { type ClaimedDelivery, claimDueDeliveries } from "../../../projection/webhooks/sending/claim.ts";
+import type { Verdict } from "../../../projection/webhooks/sending/retry-policy.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
+import { eventually } from "../../support/eventually.ts";
+import { createWorld, type Endpoint, type World } from "./world.ts";
+
+const LEASE_MS = 60_000;
+
+/** Number of executions after which Postgres keeps the plan of a prepared statement. */
+const EXECUTIONS_BEFORE_KEPT_PLAN = 6;
+
+describe("the plans of the statements about pending deliveries", function () {
+  this.timeout(60_000);
+  let world: World;
+  let pool: pg.Pool;
+  let endpoint: Endpoint;
+
+  before(async () => {
+    world = await createWorld();
+    world.start.projectors();
+    endpoint = await world.registerEndpoint("http://127.0.0.1/");
+    await eventually("the endpoint", async () => {
+      const { rowCount } = await world.pool.query("SELECT FROM read_model.webhook_endpoint");
+      return rowCount === 1;
+    });
+    // The service's connections have the same setting. A single connection keeps its plans for the whole test.
+    const logger = createLogger("test", "silent");
+    const options = { url: world.databaseUrl, applicationName: "test", size: 1, statementTimeout: 20_000, logger };
+    pool = createPool({ ...options, preferIndexes: true });
+  });
+  after(async () => {
+    await pool.end();
+    await world.close();
+  });
+
+  /** Inserts pending deliveries of the endpoint and of 19 other endpoints, in equal numbers. */
+  const insert = (count: number) =>
+    world.pool.query(
+      `WITH added AS (
+         INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
+           event_type, event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at, created_at,
+           updated_at)
+         SELECT gen_random_uuid(), CASE n % 20 WHEN 0 THEN $1::uuid ELSE md5((n % 20)::text)::uuid END, $2, $3,
+                'production', $2, 'appointment.created', 'appointment-1', 0, 'pending', $2, $2, now(), now(), now()
+           FROM generate_series(1, $4::integer) n
+         RETURNING *)
+       INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
+         attempt_count)
+       SELECT delivery_id, endpoint_id, '{}', next_attempt_at, 0, 0 FROM added`,
+      [endpoint.endpointId, endpoint.clinicId, endpoint.applicationId, count],
+    );
+
+  /** Searches, claims up to four deliveries and records their outcomes. @returns the number of claimed deliveries */
+  async function deliver(verdict: Verdict): Promise<number> {
+    const { endpointId, applicationId } = endpoint;
+    const now = Date.now();
+    await findDueEndpoints(pool, { first: [], retry: [] }, now);
+    const due = { lane: "first", environment: "production", applicationId, endpointId } as const;
+    const { claimed } = await claimDueDeliveries(pool, [{ ...due, slots: 4, occupiedSlots: 0 }], [], now, LEASE_MS);
+    const unknown = { deliveryId: randomUUID(), endpointId, number: 1 } as ClaimedDelivery;
+    const result = { statusCode: 200, error: null, retryAfter: null, responseBody: "", durationMs: 1 };
+    const outcomes = [...claimed, unknown].map((delivery) => ({ claimed: delivery, result, verdict }));
+    await writeOutcomes(pool, outcomes, now);
+    return claimed.length;
+  }
+
+  const deliverEach = async () => ({
+    delivered: await deliver({ status: "delivered" }),
+    retried: await deliver({ status: "pending", nextAttemptAt: Date.now() + LEASE_MS }),
+  });
+
+  async function countReadIndexEntries(): Promise<number> {
+    await pool.query("SELECT pg_stat_force_next_flush()");
+    const { rows } = await pool.query<{ count: number }>(
+      "SELECT sum(idx_tup_read)::float8 AS count FROM pg_stat_user_indexes WHERE relname = 'pending_delivery'",
+    );
+    return rows[0]!.count;
+  }
+
+  it("statements that were planned while no delivery was pending read few of many pending deliveries", async () => {
+    await insert(2_000);
+    await world.pool.query("DELETE FROM webhooks.pending_delivery");
+    await world.pool.query("VACUUM (ANALYZE, TRUNCATE off) webhooks.pending_delivery");
+    for (let n = 0; n < EXECUTIONS_BEFORE_KEPT_PLAN; n += 1) await deliverEach();
+    await insert(20_000);
+    const before = await countReadIndexEntries();
+    // After a failure, the endpoint gets only one slot.
+    expect(await deliverEach()).to.deep.equal({ delivered: 1, retried: 4 });
+    expect((await countReadIndexEntries()) - before).to.be.below(500);
+  });
+});

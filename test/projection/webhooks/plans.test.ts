@@ -31,7 +31,7 @@ describe("the plans of the statements about pending deliveries", function () {
     });
     // The service's connections have the same setting. A single connection keeps its plans for the whole test.
     const logger = createLogger("test", "silent");
-    const options = { url: world.databaseUrl, applicationName: "test", size: 1, statementTimeout: 20_000, logger };
+    const options = { url: world.databaseUrl, applicationName: "test", size: 1, statementTimeoutMs: 20_000, logger };
     pool = createPool({ ...options, shouldPreferIndexes: true });
   });
   after(async () => {

@@ -9,7 +9,7 @@ import { withDeathSignal } from "../deploy/local/setup/death-signal.mjs";
 import { PROJECT_FOLDER } from "../deploy/local/setup/project.ts";
 import { runEntry } from "../deploy/local/setup/setup-error.ts";
 import { findChromium } from "./support/chromium.ts";
-import { splitFiles } from "./support/split-files.ts";
+import type { FileResult } from "./support/mocha-process.ts";
 
 const bin = (name: string) => path.join(PROJECT_FOLDER, "node_modules", ".bin", name);
 
@@ -18,14 +18,8 @@ const bin = (name: string) => path.join(PROJECT_FOLDER, "node_modules", ".bin", 
  */
 const MOCHA_PROCESSES = Math.min(2, os.availableParallelism()) + 1;
 
-/**
- * Defines a mocha process. Its output goes to the terminal, or to a file that is printed when all processes have ended.
- */
-interface MochaRun {
-  words: string[];
-  summary: string;
-  output?: string;
-}
+/** Number of tests by result. */
+type Counts = Record<"passed" | "failed" | "skipped", number>;
 
 await runEntry(async () => {
   // Missing programs are installed before the tests, because an installation exceeds the time limit of a test.
@@ -34,7 +28,9 @@ await runEntry(async () => {
   const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "test-run-"));
   const build = path.join(scratch, "build");
   process.env.PROJECT_BUILD = build;
-  const runs = planRuns(process.argv.slice(2), scratch);
+  const counts: Counts = { passed: 0, failed: 0, skipped: 0 };
+  const args = process.argv.slice(2);
+  const summary = path.join(scratch, "summary");
   const codes = [
     await step(
       "types",
@@ -42,15 +38,11 @@ await runEntry(async () => {
       () => linkBuild(build),
     ),
     await step("lint", () => [start(bin("biome"), ["check", "."])]),
-    await step(
-      "tests",
-      () => runs.map(startMocha),
-      () => printOutput(runs),
-    ),
+    await step("tests", () => (args.length > 0 ? [startMocha(args, summary)] : startPool(counts))),
   ];
-  console.log(summarize(runs));
+  console.log(args.length > 0 ? fs.readFileSync(summary, "utf8") : formatCounts(counts));
   fs.rmSync(scratch, { recursive: true });
-  process.exitCode = codes.find((code) => code !== 0) ?? 0;
+  process.exitCode = codes.find((code) => code !== 0) ?? (counts.failed > 0 ? 1 : 0);
 });
 
 /** Links everything that the compiled code needs outside the project's folder. */
@@ -60,38 +52,55 @@ function linkBuild(build: string): void {
     fs.symlinkSync(path.join(PROJECT_FOLDER, name), path.join(build, name));
 }
 
-/** Returns one mocha process with the given arguments. Without arguments, splits all tests among several processes. */
-function planRuns(args: string[], scratch: string): MochaRun[] {
-  const file = (kind: string, index: number) => path.join(scratch, `${kind}-${index}`);
-  if (args.length > 0) {
-    const files = args.some((word) => word.includes("test/")) ? [] : ["test/**/*.test.ts"];
-    return [{ words: [...args, ...files], summary: file("summary", 0) }];
-  }
-  const files = fs
-    .readdirSync(path.join(PROJECT_FOLDER, "test"), { recursive: true, encoding: "utf8" })
-    .flatMap((name) => (name.endsWith(".test.ts") ? [path.join(PROJECT_FOLDER, "test", name)] : []));
-  return splitFiles(files, MOCHA_PROCESSES).map((words, index) => ({
-    words,
-    summary: file("summary", index),
-    ...(index > 0 && { output: file("output", index) }),
-  }));
-}
-
-function startMocha({ words, summary, output }: MochaRun): ChildProcess {
+/** Starts mocha with the given arguments. The summary is written to a file. */
+function startMocha(args: readonly string[], summary: string): ChildProcess {
   const strict = process.env.CI ? ["--forbid-only"] : [];
-  return start(bin("mocha"), [...strict, ...words], { TEST_SUMMARY: summary }, output);
+  const files = args.some((word) => word.includes("test/")) ? [] : ["test/**/*.test.ts"];
+  return start(bin("mocha"), [...strict, ...args, ...files], { TEST_SUMMARY: summary });
 }
 
-function start(command: string, args: string[], env: NodeJS.ProcessEnv = {}, output?: string): ChildProcess {
+/** Starts several processes that together run all test files, the largest files first. Adds the results to the counts. */
+function startPool(counts: Counts): ChildProcess[] {
+  const folder = path.join(PROJECT_FOLDER, "test");
+  const queue = fs
+    .readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".test.ts"))
+    .map((name) => ({ file: path.join(folder, name), size: fs.statSync(path.join(folder, name)).size }))
+    .sort((a, b) => b.size - a.size)
+    .map(({ file }) => file);
+  return Array.from({ length: MOCHA_PROCESSES }, () => startPoolProcess(queue, counts));
+}
+
+function startPoolProcess(queue: string[], counts: Counts): ChildProcess {
+  const entry = path.join(PROJECT_FOLDER, "test", "support", "mocha-process.ts");
+  const child = start(process.execPath, ["--import=tsx", entry], {}, "ipc");
+  let file: string | undefined;
+  const sendNext = () => {
+    file = queue.shift();
+    if (file === undefined) child.disconnect();
+    else child.send(file);
+  };
+  child.on("message", ({ output, ...results }: FileResult) => {
+    fs.writeSync(process.stdout.fd, output);
+    for (const [name, count] of Object.entries(results)) counts[name as keyof Counts] += count;
+    sendNext();
+  });
+  child.once("exit", (code) => {
+    if (code === 0 && file === undefined) return;
+    counts.failed += 1;
+    console.log(`The process that ran ${file ?? "the last tests"} ended with code ${code}.`);
+  });
+  sendNext();
+  return child;
+}
+
+function start(command: string, args: string[], env: NodeJS.ProcessEnv = {}, ipc?: "ipc"): ChildProcess {
   const commandLine = withDeathSignal("SIGTERM", command, args);
-  const into = output === undefined ? "inherit" : fs.openSync(output, "w");
-  const child = spawn(...commandLine, {
+  return spawn(...commandLine, {
     cwd: PROJECT_FOLDER,
-    stdio: ["inherit", into, into],
+    stdio: ["inherit", "inherit", "inherit", ...(ipc ? [ipc] : [])],
     env: { ...process.env, ...env },
   });
-  if (into !== "inherit") fs.closeSync(into);
-  return child;
 }
 
 /** Runs one step and returns its exit code. A signal ends the step and the whole run. */
@@ -125,20 +134,6 @@ function exitCode(child: ChildProcess): Promise<number> {
   });
 }
 
-function printOutput(runs: readonly MochaRun[]): void {
-  for (const { output } of runs) if (output !== undefined) fs.writeSync(1, fs.readFileSync(output));
-}
-
-/** Adds up the summaries of the mocha processes. A process without a summary counts as one failed test. */
-function summarize(runs: readonly MochaRun[]): string {
-  const counts: Record<string, number> = { passed: 0, failed: 0 };
-  for (const { summary } of runs) {
-    const line = fs.existsSync(summary) ? fs.readFileSync(summary, "utf8") : "1 failed";
-    for (const [, count, what = ""] of line.matchAll(/(\d+) (\w+)/g)) {
-      counts[what] = (counts[what] ?? 0) + Number(count);
-    }
-  }
-  return Object.entries(counts)
-    .map(([what, count]) => `${count} ${what}`)
-    .join(", ");
+function formatCounts({ passed, failed, skipped }: Counts): string {
+  return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
 }

@@ -1,0 +1,37 @@
+/**
+ * A process of `npm test`. It runs test files one after the other, as its parent requests, and shares its servers
+ * between them. It ends when the parent disconnects.
+ */
+import { readFileSync } from "node:fs";
+import { format } from "node:util";
+import Mocha from "mocha";
+import { mochaGlobalTeardown } from "./stack.ts";
+
+/** Result of the tests of one file. */
+export interface FileResult {
+  output: string;
+  passed: number;
+  failed: number;
+  skipped: number;
+}
+
+const { timeout } = JSON.parse(readFileSync(new URL("../../.mocharc.json", import.meta.url), "utf8"));
+
+process.on("message", async (file: string) => {
+  process.send?.(await runFile(file));
+});
+process.once("disconnect", () => void mochaGlobalTeardown());
+
+async function runFile(file: string): Promise<FileResult> {
+  const lines: string[] = [];
+  Mocha.reporters.Base.consoleLog = (...values: unknown[]) => void lines.push(`${format(...values)}\n`);
+  const mocha = new Mocha({ timeout, forbidOnly: process.env.CI !== undefined, reporter: "spec" });
+  mocha.addFile(file);
+  await mocha.loadFilesAsync();
+  const { stats } = await new Promise<Mocha.Runner>((resolve) => {
+    const runner = mocha.run(() => resolve(runner));
+  });
+  mocha.dispose();
+  const { passes: passed = 0, failures: failed = 0, pending: skipped = 0 } = stats ?? {};
+  return { output: lines.join(""), passed, failed, skipped };
+}

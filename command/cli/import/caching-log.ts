@@ -47,7 +47,13 @@ export function createCachingEventLog(log: EventLog, appends: "through" | "kept"
   };
 }
 
-function toRecordedEvents(stream: string, lastRevision: bigint, events: NewEvent[], position: bigint): RecordedEvent[] {
+/** Returns new events in the form in which the event log returns them after their append. */
+export function toRecordedEvents(
+  stream: string,
+  lastRevision: bigint,
+  events: NewEvent[],
+  position: bigint,
+): RecordedEvent[] {
   return events.map(({ id, event, metadata }, index) => {
     const revision = lastRevision + 1n + BigInt(index);
     const stored = { ...metadata, schemaVersion: getCurrentVersion(event.type) };

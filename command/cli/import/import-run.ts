@@ -2,12 +2,15 @@ import { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
 import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import type { CommandContext } from "../../handling/handle.ts";
-import { AlreadyAppliedError, createIdempotentEventLog } from "./idempotent-log.ts";
+import { AlreadyAppliedError } from "./idempotent-log.ts";
 import { describeRefusal, type LineFailure } from "./import-failure.ts";
 import { type CommandLine, createInvalidLine, createLineIds, type InvalidLine, parseLine } from "./import-line.ts";
 import type { Line } from "./import-lines.ts";
 import { createImportOrder } from "./import-order.ts";
 import { countFinished, type ImportEnd, type ImportReport, type Tally } from "./import-report.ts";
+import { createLineLog, UnverifiedAssumptionError } from "./line-log.ts";
+import { LinesInProgress } from "./lines-in-progress.ts";
+import { createStreamCache, type StreamCache } from "./stream-cache.ts";
 
 /** Summary of the file. The whole file is read before any line is applied. */
 export interface ImportSurvey {
@@ -26,9 +29,6 @@ export interface ImportOutcome {
   error?: unknown;
 }
 
-/** Maximum number of lines in progress, including lines that wait for an earlier line. */
-const MAX_LINES_IN_PROGRESS = 64;
-
 /** A valid line, with its line number and id. */
 type NumberedCommandLine = CommandLine & { number: number; id: string };
 
@@ -43,7 +43,13 @@ interface ApplyOptions {
 }
 
 /** An import in progress. */
-interface ImportState extends ApplyOptions {
+interface ImportState extends Omit<ApplyOptions, "log"> {
+  cache: StreamCache;
+  /**
+   * If true, each line's stream is assumed not to exist, which saves a read. False while the lines change existing
+   * streams, for example in a repeated import.
+   */
+  expectsNew: boolean;
   takeTurn: ReturnType<typeof createImportOrder>;
   tally: Tally;
   /**
@@ -59,37 +65,39 @@ interface ImportState extends ApplyOptions {
 export async function applyLines(lines: AsyncIterable<Line>, options: ApplyOptions): Promise<ImportOutcome> {
   const tally: Tally = { applied: 0, alreadyApplied: 0, invalid: 0, refused: 0 };
   const takeTurn = createImportOrder();
-  const state: ImportState = { ...options, tally, takeTurn, failedIds: new Map(), fatalError: undefined };
-  const inProgress = new Set<Promise<void>>();
+  const { log, ...others } = options;
+  const cache = createStreamCache(log);
+  const failedIds = new Map<string, number>();
+  const state: ImportState = { ...others, cache, expectsNew: true, tally, takeTurn, failedIds, fatalError: undefined };
+  const inProgress = new LinesInProgress();
   try {
     await startLines(lines, state, inProgress);
   } catch (error) {
     state.fatalError ??= { error };
   }
-  await Promise.all(inProgress);
+  await inProgress.waitForEnd();
   if (state.fatalError) return { tally, end: "failed", error: state.fatalError.error };
   // An interrupted import is still complete if the last lines of the file were already in progress.
   const isInterrupted = options.interruption.aborted && countFinished(tally) < options.survey.lines;
   return { tally, end: isInterrupted ? "interrupted" : "complete" };
 }
 
-async function startLines(
-  lines: AsyncIterable<Line>,
-  state: ImportState,
-  inProgress: Set<Promise<void>>,
-): Promise<void> {
+async function startLines(lines: AsyncIterable<Line>, state: ImportState, inProgress: LinesInProgress): Promise<void> {
   const createId = createLineIds();
   for await (const line of lines) {
+    const length = "text" in line ? line.text.length : 0;
+    await inProgress.waitForRoom(length);
     if (isStopped(state)) return;
     const { number } = line;
     const parsed = "text" in line ? parseLine(line.text) : createInvalidLine(line.problem);
-    const started =
+    const work =
       "reason" in parsed
         ? reportInvalidLine(state, number, parsed)
         : applyInTurn(state, { ...parsed, number, id: createId(parsed.contentKey) });
-    const work = started.finally(() => inProgress.delete(work));
-    inProgress.add(work);
-    if (inProgress.size >= MAX_LINES_IN_PROGRESS) await Promise.race(inProgress);
+    const stopOnError = (error: unknown) => {
+      state.fatalError ??= { error };
+    };
+    inProgress.add(length, work.catch(stopOnError));
   }
 }
 
@@ -141,22 +149,44 @@ async function applyInTurn(state: ImportState, line: NumberedCommandLine): Promi
   }
 }
 
-async function applyOnce(
-  { survey, log, baseContext }: ImportState,
-  { number, prepared, id }: NumberedCommandLine,
-): Promise<"applied" | "alreadyApplied"> {
-  const { importId, lineNumberById } = survey;
-  const isCausedByLaterCommand = ({ $correlationId, $causationId }: EventMetadata) =>
-    $correlationId === importId && (lineNumberById.get($causationId) ?? 0) > number;
-  const command = { stream: prepared.stream, causationId: id, isCausedByLaterCommand };
+/**
+ * Applies a line, at first with streams from memory. Unless an append has confirmed the outcome, the line is decided
+ * again with streams from the event log. An outcome with old data is therefore never reported.
+ */
+async function applyOnce(state: ImportState, line: NumberedCommandLine): Promise<"applied" | "alreadyApplied"> {
+  const { cache, baseContext } = state;
+  const { prepared, id } = line;
+  const { stream } = prepared;
+  const { importId, lineNumberById } = state.survey;
+  const isApplied = ({ $correlationId, $causationId }: EventMetadata) =>
+    $causationId === id || ($correlationId === importId && (lineNumberById.get($causationId) ?? 0) > line.number);
   const context = { ...baseContext, correlationId: importId, causationId: id };
+  const run = (options: { assumesNew: boolean; refreshesOthers: boolean }) =>
+    prepared.run(createLineLog(cache, { stream, isApplied, ...options }), context);
   try {
-    const { events } = await prepared.run(await createIdempotentEventLog(log, command), context);
+    if (state.expectsNew || cache.find(stream)) {
+      const isConfirmed = await run({ assumesNew: true, refreshesOthers: false }).then(
+        ({ events }) => events > 0,
+        ignoreUnconfirmed,
+      );
+      if (isConfirmed) return "applied";
+    }
+    state.expectsNew = (await cache.refresh(stream)).length === 0;
+    const { events } = await run({ assumesNew: false, refreshesOthers: false }).catch((error: unknown) => {
+      if (error instanceof DomainError) return run({ assumesNew: false, refreshesOthers: true });
+      throw error;
+    });
     return events > 0 ? "applied" : "alreadyApplied";
   } catch (error) {
     if (error instanceof AlreadyAppliedError) return "alreadyApplied";
     throw error;
   }
+}
+
+/** Returns false for an error that another decision with streams from the event log may avoid. Throws other errors. */
+function ignoreUnconfirmed(error: unknown): false {
+  if (error instanceof DomainError || error instanceof UnverifiedAssumptionError) return false;
+  throw error;
 }
 
 async function recordFailure(state: ImportState, result: "invalid" | "refused", failure: LineFailure): Promise<void> {

@@ -1,0 +1,39 @@
+/** Maximum number of lines in progress, including lines that wait for an earlier line. */
+const MAX_LINES = 256;
+
+/**
+ * Maximum total length of the lines in progress, in characters. A longer line is applied alone. The limit bounds the
+ * memory, because a line can be as long as 1 MiB.
+ */
+const MAX_CHARACTERS = 8 * 1024 * 1024;
+
+/** Lines whose work has started but not ended. */
+export class LinesInProgress {
+  readonly #works = new Set<Promise<void>>();
+  #characters = 0;
+  #resume = () => {};
+
+  /** Waits until a line of this length may start. Must not be called again before it has resolved. */
+  async waitForRoom(characters: number): Promise<void> {
+    while (this.#works.size >= MAX_LINES || (this.#works.size > 0 && this.#characters + characters > MAX_CHARACTERS))
+      await new Promise<void>((resolve) => {
+        this.#resume = resolve;
+      });
+  }
+
+  /** Adds the work of a line. The work must not fail. */
+  add(characters: number, work: Promise<void>): void {
+    this.#characters += characters;
+    const ended = work.then(() => {
+      this.#works.delete(ended);
+      this.#characters -= characters;
+      this.#resume();
+    });
+    this.#works.add(ended);
+  }
+
+  /** Waits until all works have ended. */
+  async waitForEnd(): Promise<void> {
+    await Promise.all(this.#works);
+  }
+}

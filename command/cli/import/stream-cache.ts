@@ -1,0 +1,128 @@
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import { toStreamName } from "../../../shared/domain/events/category.ts";
+import { animalCategory, customerCategory } from "../../../shared/domain/events/people.ts";
+import { EMPTY_STREAM, type EventLog, type NewEvent, type RecordedEvent } from "../../../shared/eventstore/log.ts";
+import { toRecordedEvents } from "./caching-log.ts";
+
+/** Streams that the lines of an import read and change, in bounded memory. */
+export interface StreamCache extends EventLog {
+  /**
+   * Returns the events of a stream that is in memory, however old. Returns undefined if the stream is not in memory.
+   */
+  find(stream: string): Promise<RecordedEvent[]> | undefined;
+  /** Reads a stream from the event log and keeps it in memory. */
+  refresh(stream: string): Promise<RecordedEvent[]>;
+}
+
+interface Entry {
+  events: Promise<RecordedEvent[]>;
+  /** Estimated memory. */
+  bytes: number;
+  /** Time at which the event log last confirmed the events, as a value of `performance.now()`. */
+  confirmedAt: number;
+}
+
+/** Maximum estimated memory for all events. */
+const MAX_BYTES = 64 * 1024 * 1024;
+
+/** Estimated memory of an event without its data. */
+const EVENT_BYTES = 1_000;
+
+/** Maximum age of an entry that a line refers to but does not change. Milliseconds. */
+const MAX_AGE_MS = 1_000;
+
+/**
+ * Streams whose entries do not become too old. A line that refers to a customer or an animal depends only on the clinic
+ * and on the animal's owner, which never change.
+ */
+const LASTING_PREFIXES = [customerCategory, animalCategory].map((category) => toStreamName(category, ""));
+
+/**
+ * Creates a cache of the event log's streams for one import. `read` may return events that are up to one second old.
+ * An append at an outdated revision fails, and removes the stream from the cache.
+ */
+export function createStreamCache(log: EventLog): StreamCache {
+  const entries = new Map<string, Entry>();
+  let totalBytes = 0;
+
+  function remove(stream: string, only?: Entry): void {
+    const entry = entries.get(stream);
+    if (!entry || (only && entry !== only)) return;
+    entries.delete(stream);
+    totalBytes -= entry.bytes;
+  }
+
+  /** Adds an entry as the most recently used entry. Removes the least recently used entries if memory is short. */
+  function add(stream: string, entry: Entry): void {
+    remove(stream);
+    entries.set(stream, entry);
+    totalBytes += entry.bytes;
+    for (const oldest of entries.keys()) {
+      if (totalBytes <= MAX_BYTES) return;
+      remove(oldest);
+    }
+  }
+
+  async function refresh(stream: string): Promise<RecordedEvent[]> {
+    const loading = { events: log.read(stream), bytes: EVENT_BYTES, confirmedAt: performance.now() };
+    add(stream, loading);
+    try {
+      const events = await loading.events;
+      if (entries.get(stream) === loading) add(stream, { ...loading, bytes: estimateBytes(events) });
+      return events;
+    } catch (error) {
+      remove(stream, loading);
+      throw error;
+    }
+  }
+
+  function findEntry(stream: string): Entry | undefined {
+    const entry = entries.get(stream);
+    if (entry) {
+      entries.delete(stream);
+      entries.set(stream, entry);
+    }
+    return entry;
+  }
+
+  const read = (stream: string) => {
+    const entry = findEntry(stream);
+    return entry && isRecent(stream, entry) ? entry.events : refresh(stream);
+  };
+
+  async function append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint> {
+    const entry = entries.get(stream);
+    const known = expectedRevision === EMPTY_STREAM ? [] : await entry?.events;
+    // Until the append has succeeded, the content of the stream is unknown.
+    remove(stream);
+    const confirmedAt = performance.now();
+    const position = await log.append(stream, expectedRevision, events);
+    if (known && (known.at(-1)?.revision ?? EMPTY_STREAM) === expectedRevision) {
+      const added = toRecordedEvents(stream, expectedRevision, events, position);
+      const bytes = (entry?.bytes ?? 0) + estimateBytes(added);
+      add(stream, { events: Promise.resolve([...known, ...added]), bytes, confirmedAt });
+    }
+    return position;
+  }
+
+  return {
+    find: (stream) => findEntry(stream)?.events,
+    refresh,
+    async read<Event extends CatalogEvent>(stream: string, upTo?: bigint) {
+      const events = await read(stream);
+      const selected = upTo === undefined ? events : events.filter(({ revision }) => revision <= upTo);
+      return selected as RecordedEvent<Event>[];
+    },
+    readLast: (stream) => log.readLast(stream),
+    append,
+  };
+}
+
+function isRecent(stream: string, { confirmedAt }: Entry): boolean {
+  if (performance.now() - confirmedAt < MAX_AGE_MS) return true;
+  return LASTING_PREFIXES.some((prefix) => stream.startsWith(prefix));
+}
+
+function estimateBytes(events: RecordedEvent[]): number {
+  return events.reduce((sum, { data }) => sum + EVENT_BYTES + 2 * JSON.stringify(data).length, EVENT_BYTES);
+}

@@ -1,0 +1,163 @@
+/**
+ * Lines per second of `clinic import`, compared with bare appends to the same log in the same run.
+ *
+ *     node --import tsx test/bench/import.ts [lines]
+ *
+ * The file contains the customers, animals and appointments of several clinics. It is imported twice: into an empty
+ * log, and again as a repeated import. The time of an import includes the start of the command's process.
+ */
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import fs from "node:fs";
+import path from "node:path";
+import { jsonEvent } from "@eventstore/db-client";
+import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
+import { createTemporaryDir, LogProcess } from "../deploy/eventstore/log-process.ts";
+import { type LoadResult, measureRate, readCpuSeconds } from "./load.ts";
+
+const APPENDERS = 64;
+const CLINICS = 5;
+const RESOURCES_PER_CLINIC = 8;
+/** Each customer has two animals, and each animal has three appointments. */
+const LINES_PER_CUSTOMER = 9;
+const HOUR_MS = 3_600_000;
+
+type Line = Record<string, unknown>;
+
+/** Creates the lines of a clinic in the order in which other systems export them: one kind of object after another. */
+function createClinicLines(clinicNumber: number, customerCount: number): Line[] {
+  const [clinic, branch] = [randomUUID(), randomUUID()];
+  const names = { slug: `clinic-${clinicNumber}`, name: `Clinic ${clinicNumber}` };
+  const resources = Array.from({ length: RESOURCES_PER_CLINIC }, () => randomUUID());
+  const customers = Array.from({ length: customerCount }, () => randomUUID());
+  const animals = customers.flatMap((customer) => [randomUUID(), randomUUID()].map((id) => ({ id, customer })));
+  return [
+    { command: "clinic register", id: clinic, ...names, timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" },
+    { command: "branch open", id: branch, clinic, name: "Main Street", city: "Bergen" },
+    { command: "clinic subscribe", id: clinic, plan: "professional", status: "active" },
+    ...resources.map((id, index) => ({
+      ...{ command: "resource add", id, clinic, branch, type: "room", name: `Room ${index + 1}` },
+    })),
+    ...customers.map((id, index) => ({
+      ...{ command: "customer register", id, clinic, fullName: `Customer ${index}` },
+      ...{ phone: `+47 55 00 ${index}`, email: `customer-${index}@example.com`, city: "Bergen" },
+    })),
+    ...animals.map(({ id, customer }, index) => ({
+      ...{ command: "animal register", id, clinic, customer, name: `Animal ${index}`, species: "dog" },
+    })),
+    ...animals.flatMap(({ id: animal }, index) =>
+      [0, 1, 2].map((visit) => ({
+        ...{ command: "appointment import", id: randomUUID(), clinic, branch, animal, reason: "Vaccination" },
+        scheduledAt: new Date(Date.UTC(2021 + visit, 0, 1) + index * HOUR_MS).toISOString(),
+        ...(visit === 0 && { status: "cancelled" }),
+        ...(visit > 0 && { status: "completed", resources: [resources[index % resources.length]] }),
+      })),
+    ),
+  ];
+}
+
+function createFile(dir: string, lineCount: number): { file: string; lines: Line[] } {
+  const customerCount = Math.ceil(lineCount / CLINICS / LINES_PER_CUSTOMER);
+  const lines = Array.from({ length: CLINICS }, (_, index) => createClinicLines(index + 1, customerCount)).flat();
+  const file = path.join(dir, "lines.ndjson");
+  fs.writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  return { file, lines };
+}
+
+interface ImportResult {
+  /** Duration of the process, and duration that the import reports. Seconds. */
+  seconds: number;
+  reportedSeconds: number;
+  applied: number;
+  alreadyApplied: number;
+  /** Seconds of CPU time. */
+  commandCpu: number;
+  logCpu: number;
+  /** Maximum resident memory of the command's process. MiB. */
+  peakMib: number;
+}
+
+/** Runs the command in its own process. Node options of the variable BENCH_NODE_OPTIONS are passed to the process. */
+async function runImport(file: string, log: LogProcess): Promise<ImportResult> {
+  const { command, args } = buildNodeCommand("command/cli/main.ts", ["import", file, "--json"]);
+  const nodeOptions = process.env.BENCH_NODE_OPTIONS?.split(" ") ?? [];
+  const logPids = { log: [log.pid] };
+  const logCpuBefore = readCpuSeconds(logPids).log ?? 0;
+  const startedAt = performance.now();
+  // The shell reports the CPU time of the ended command.
+  const child = spawn("bash", ["-c", 'TIMEFORMAT="%U %S"; time "$@"', "sh", command, ...nodeOptions, ...args], {
+    env: { ...process.env, EVENTSTORE_URL: `esdb://127.0.0.1:${log.port}?tls=false` },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const output = { out: "", err: "" };
+  child.stdout.on("data", (chunk) => (output.out += String(chunk)));
+  child.stderr.on("data", (chunk) => (output.err += String(chunk)));
+  let peakMib = 0;
+  const sampling = setInterval(() => (peakMib = Math.max(peakMib, readChildMib(child.pid ?? 0))), 50);
+  const [code] = await once(child, "close");
+  clearInterval(sampling);
+  if (code !== 0) throw new Error(`the import failed: ${output.out}${output.err}`);
+  const totals = JSON.parse(output.out.trimEnd().split("\n").at(-1) ?? "");
+  const [user = 0, system = 0] = (output.err.trimEnd().split("\n").at(-1) ?? "").split(" ").map(Number);
+  return {
+    seconds: (performance.now() - startedAt) / 1_000,
+    reportedSeconds: totals.seconds,
+    applied: totals.applied,
+    alreadyApplied: totals.alreadyApplied,
+    commandCpu: user + system,
+    logCpu: (readCpuSeconds(logPids).log ?? 0) - logCpuBefore,
+    peakMib,
+  };
+}
+
+/** Reads the resident memory of the first child of a process; 0 if there is no child. MiB. */
+function readChildMib(pid: number): number {
+  try {
+    const child = fs.readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ")[0];
+    const status = fs.readFileSync(`/proc/${child}/status`, "utf8");
+    return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1] ?? 0) / 1_024;
+  } catch {
+    // The process has just ended.
+    return 0;
+  }
+}
+
+const { dir, remove } = await createTemporaryDir();
+const log = await LogProcess.start(path.join(dir, "log"));
+const client = log.createClient();
+try {
+  const { file, lines } = createFile(dir, Number(process.argv[2] ?? 20_000));
+  const text = JSON.stringify(lines.at(-1));
+  const append = () =>
+    measureRate({
+      work: () =>
+        client.appendToStream(`bench-${randomUUID()}`, jsonEvent({ type: "Benchmark", data: { text }, metadata: {} })),
+      concurrency: APPENDERS,
+      pids: { log: [log.pid], appender: [process.pid] },
+    });
+  const print = (part: string, ran: ImportResult, references: LoadResult[]) => {
+    const reference = references.reduce((sum, { perSecond }) => sum + perSecond, 0) / references.length;
+    const rate = lines.length / ran.seconds;
+    const micros = (seconds: number) => ((seconds / lines.length) * 1e6).toFixed(0);
+    const row = [part, rate.toFixed(0), reference.toFixed(0), (rate / reference).toFixed(3)];
+    const reported = (lines.length / ran.reportedSeconds / reference).toFixed(3);
+    console.log([...row, reported, micros(ran.commandCpu), micros(ran.logCpu), ran.peakMib.toFixed(0)].join(" | "));
+  };
+  console.log(`${lines.length} lines`);
+  console.log("part | ours/s | reference/s | ratio | ratio without start | command CPU µs | log CPU µs | peak MiB");
+  const before = await append();
+  const first = await runImport(file, log);
+  const between = await append();
+  print("import", first, [before, between]);
+  const again = await runImport(file, log);
+  print("repeated import", again, [between, await append()]);
+  const { log: logCpu = 0, appender = 0 } = between.cpu;
+  console.log(`append: appender ${appender.toFixed(0)} µs, log ${logCpu.toFixed(0)} µs`);
+  if (first.applied !== lines.length || again.alreadyApplied !== lines.length)
+    throw new Error(`applied ${first.applied}, already applied ${again.alreadyApplied} of ${lines.length} lines`);
+} finally {
+  await client.dispose();
+  await log.kill("SIGTERM");
+  await remove();
+}

@@ -141,13 +141,16 @@ function toRecordedEvent(event: ClientEvent): RecordedEvent {
   };
 }
 
+const textEncoder = new TextEncoder();
+
 /** Converts an event to the form that the client appends, with the current schema version. */
 function toStored({ id, event, metadata }: NewEvent) {
   return jsonEvent({
     id,
     type: event.type,
     data: event.data as Record<string, unknown>,
-    metadata: { ...metadata, schemaVersion: getCurrentVersion(event.type) },
+    // The client encodes an object as JSON, and then as Base64 and back. Bytes are stored unchanged, which is faster.
+    metadata: textEncoder.encode(JSON.stringify({ ...metadata, schemaVersion: getCurrentVersion(event.type) })),
   });
 }
 

@@ -1,4 +1,4 @@
-import { v5 as uuidv5 } from "uuid";
+import { hash } from "node:crypto";
 import { commands } from "../commands/commands.ts";
 import type { Command, PreparedCommand } from "../framework/command.ts";
 import { formatProblems } from "../framework/failure.ts";
@@ -6,6 +6,8 @@ import { type FieldProblem, formatJsonPath } from "./import-failure.ts";
 
 /** Namespace of the ids that are derived from lines and files. Must never change. */
 const ID_NAMESPACE = "d8a1f6f2-5b0d-4b6e-9c3a-2f7e1c9b4a60";
+
+const NAMESPACE_BYTES = Buffer.from(ID_NAMESPACE.replaceAll("-", ""), "hex");
 
 /** A valid line with its command. */
 export interface CommandLine {
@@ -79,16 +81,24 @@ function describeName(name: unknown): string {
 export function createLineIds(): (contentKey: string) => string {
   const counts = new Map<string, number>();
   return (contentKey) => {
-    const id = uuidv5(contentKey, ID_NAMESPACE);
+    const id = deriveId(contentKey);
     const earlierLines = counts.get(id) ?? 0;
     counts.set(id, earlierLines + 1);
-    return earlierLines === 0 ? id : uuidv5(`${contentKey}\n${earlierLines}`, ID_NAMESPACE);
+    return earlierLines === 0 ? id : deriveId(`${contentKey}\n${earlierLines}`);
   };
 }
 
 /** Derives the id of an import from the digest of its file. */
 export function deriveImportId(digest: string): string {
-  return uuidv5(digest, ID_NAMESPACE);
+  return deriveId(digest);
+}
+
+/** Derives a UUID of version 5 (RFC 9562) from a text. For long texts, this is faster than the package `uuid`. */
+function deriveId(text: string): string {
+  const bytes = hash("sha1", Buffer.concat([NAMESPACE_BYTES, Buffer.from(text)]), "buffer").subarray(0, 16);
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x50, 6);
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
+  return bytes.toString("hex").replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
 function parseJson(text: string): unknown {

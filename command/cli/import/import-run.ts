@@ -171,7 +171,10 @@ async function applyOnce(state: ImportState, line: NumberedCommandLine): Promise
       );
       if (isConfirmed) return "applied";
     }
-    state.expectsNew = (await cache.refresh(stream)).length === 0;
+    const recorded = await cache.refresh(stream);
+    state.expectsNew = recorded.length === 0;
+    // This check precedes all rules, so an applied line is not refused even if a rule would refuse it today.
+    if (recorded.some(({ metadata }) => isApplied(metadata))) return "alreadyApplied";
     const { events } = await run({ assumesNew: false, refreshesOthers: false }).catch((error: unknown) => {
       if (error instanceof DomainError) return run({ assumesNew: false, refreshesOthers: true });
       throw error;

@@ -25,8 +25,7 @@ export interface LineLogOptions {
 
 /**
  * Creates the event log for one line of an import. Every read of the line's stream checks whether the line was already
- * applied. The check precedes all rules, so an applied line is not refused even if the clinic was closed later. It is
- * repeated after a conflict, because an append that timed out may still arrive.
+ * applied, because an append that timed out may still arrive.
  *
  * @throws {AlreadyAppliedError} from reads of the line's stream, if the line was already applied
  * @throws {UnverifiedAssumptionError} from appends, if the assumption that the line's stream does not exist is wrong

@@ -15,6 +15,7 @@ const PARTS: Record<string, string> = {
   reads: "reads.ts",
   growth: "growth.ts",
   writes: "writes.ts",
+  import: "import.ts",
   rebuild: "projection.ts",
   memory: "memory.ts",
   webhooks: "webhooks.ts",

@@ -13,187 +13,206 @@ import { makeTestRoot } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
 /** Number of customers in the file. It is large enough that a test can halt or kill the event log during the import. */
-const CUSTOMER_COUNT = 300;
+const CUSTOMER_COUNT = 1_000;
+
+/** Number of lines about other objects: the clinic, an animal and its weighings. */
+const OTHER_LINES = 52;
+
+type Line = Record<string, unknown>;
+
+/** Creates the file of an import. */
+function createFile(): { name: string; lines: Line[] } {
+  const clinic = randomUUID();
+  const names = { slug: "outage", name: "Outage", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
+  const customers = Array.from({ length: CUSTOMER_COUNT }, (_, index) => ({
+    ...{ command: "customer register", id: randomUUID(), clinic, fullName: `Customer ${index}` },
+  }));
+  const [animal, customer] = [randomUUID(), customers[0]?.id];
+  // Each weighing records an event, so a line that is applied twice is detected.
+  const weighings = Array.from({ length: OTHER_LINES - 2 }, (_, index) => ({
+    ...{ command: "animal weigh", id: animal, clinic, weightKg: 1 + index / 100 },
+  }));
+  const lines = [
+    { command: "clinic register", id: clinic, ...names },
+    ...customers,
+    { command: "animal register", id: animal, clinic, customer, name: "Rex", species: "dog" },
+    ...weighings,
+  ];
+  const name = path.join(makeTestRoot(), "lines.ndjson");
+  fs.writeFileSync(name, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  return { name, lines };
+}
+
+/** An import, with its own event log that the test halts or kills. */
+class Outage {
+  readonly #dir = path.join(makeTestRoot(), "log");
+  readonly #children: ChildProcess[] = [];
+  readonly file = createFile();
+  readonly out: string[] = [];
+  readonly err: string[] = [];
+  log: LogProcess | undefined;
+
+  /** Starts the event log, on the former port if it ran before. */
+  async startLog(): Promise<LogProcess> {
+    this.log = await LogProcess.start(this.#dir, this.log?.port);
+    return this.log;
+  }
+
+  get env() {
+    return { EVENTSTORE_URL: `esdb://127.0.0.1:${this.log?.port}?tls=false` };
+  }
+
+  /** Starts the event log, and then the import in a separate process, as an operator does. Waits for progress. */
+  async startImport(...options: string[]): Promise<{ log: LogProcess; child: ChildProcess; exit: Promise<unknown[]> }> {
+    const log = await this.startLog();
+    const entryArgs = ["import", this.file.name, "--json", ...options];
+    const { command, args } = buildNodeCommand("command/cli/main.ts", entryArgs);
+    const child = spawn(command, args, { env: { ...process.env, ...this.env } });
+    this.#children.push(child);
+    const exit = once(child, "close");
+    readline.createInterface({ input: child.stdout }).on("line", (line) => this.out.push(line));
+    readline.createInterface({ input: child.stderr }).on("line", (line) => this.err.push(line));
+    await eventually("the import is under way", () => this.err.some((line) => line.includes(" of ")));
+    return { log, child, exit };
+  }
+
+  /** Waits until the import notices that the event log has become unavailable. */
+  waitForNote(): Promise<unknown> {
+    const earlier = this.err.length;
+    const isNote = (line: string) => line.includes("does not answer");
+    return eventually("the import waits", () => this.err.slice(earlier).some(isNote));
+  }
+
+  get totals() {
+    return JSON.parse(this.out.at(-1) ?? "");
+  }
+
+  /** Expects that every line was applied exactly once. */
+  async expectEachLineOnce(): Promise<void> {
+    const client = this.log?.createClient();
+    const counts = new Map<string, number>();
+    for await (const { event } of client?.readAll() ?? [])
+      if (event) counts.set(event.streamId, (counts.get(event.streamId) ?? 0) + 1);
+    await client?.dispose();
+    const expected = new Map<string, number>();
+    for (const { command, id } of this.file.lines) {
+      const stream = `${String(command).split(" ")[0]}-${id}`;
+      expected.set(stream, (expected.get(stream) ?? 0) + 1);
+    }
+    const wrong = [...expected].filter(([stream, count]) => counts.get(stream) !== count);
+    expect(wrong).to.deep.equal([]);
+  }
+
+  async expectFinishedBySecondRun(): Promise<void> {
+    const again = await runClinic(["import", this.file.name, "--json"], { env: this.env });
+    expect(again.code, again.err.join("\n")).to.equal(0);
+    expect(JSON.parse(again.out.at(-1) ?? "")).to.include({ end: "complete", failed: 0, left: 0 });
+    await this.expectEachLineOnce();
+  }
+
+  /** Kills all processes. */
+  async end(): Promise<void> {
+    for (const child of this.#children) child.kill("SIGKILL");
+    await this.log?.kill("SIGKILL");
+  }
+}
+
+/** Number of tests that run at the same time. The tests mostly wait for time limits of the import. */
+const CONCURRENT_TESTS = 2;
 
 /** Each test halts or kills its own event log. */
 describe("an import while the event log is unavailable", function () {
   this.timeout(300_000);
-  let dir: string;
-  let log: LogProcess;
-  let running: Running | undefined;
-  beforeEach(async () => {
-    dir = path.join(makeTestRoot(), "log");
-    log = await LogProcess.start(dir);
-  });
-  afterEach(async () => {
-    running?.child.kill("SIGKILL");
-    await running?.exit;
-    running = undefined;
-    await log.kill("SIGKILL");
-  });
 
-  const env = () => ({ EVENTSTORE_URL: `esdb://127.0.0.1:${log.port}?tls=false` });
+  const queues = Array.from({ length: CONCURRENT_TESTS }, () => Promise.resolve());
+  let testCount = 0;
 
-  function file(): { name: string; lines: Record<string, unknown>[] } {
-    const id = randomUUID();
-    const names = {
-      slug: "outage",
-      name: "Outage",
-      timezone: "Europe/Oslo",
-      currency: "NOK",
-      locale: "nb-NO",
-    };
-    const lines: Record<string, unknown>[] = [{ command: "clinic register", id, ...names }];
-    for (let index = 0; index < CUSTOMER_COUNT; index += 1)
-      lines.push({
-        ...{ command: "customer register", id: randomUUID(), clinic: id, fullName: `Customer ${index}` },
-      });
-    // Each weighing records an event, so a line that is applied twice is detected.
-    const animal = randomUUID();
-    const owner = lines[1]?.id;
-    lines.push({
-      command: "animal register",
-      id: animal,
-      clinic: id,
-      customer: owner,
-      name: "Rex",
-      species: "dog",
+  /** Defines a test that may start before the previous test has ended. */
+  function itConcurrently(title: string, work: (outage: Outage) => Promise<void>): void {
+    let running: Promise<void> | undefined;
+    const queue = testCount % CONCURRENT_TESTS;
+    testCount += 1;
+    before(() => {
+      const outage = new Outage();
+      running = (queues[queue] as Promise<void>).then(() => work(outage)).finally(() => outage.end());
+      // The test reports the error. Until then, the error must not count as unhandled or stop the queue.
+      queues[queue] = running.catch(() => undefined);
     });
-    for (let index = 0; index < 50; index += 1)
-      lines.push({ command: "animal weigh", id: animal, clinic: id, weightKg: 1 + index / 100 });
-    const name = path.join(makeTestRoot(), "lines.ndjson");
-    fs.writeFileSync(name, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
-    return { name, lines };
+    it(title, () => running);
   }
 
-  interface Running {
-    child: ChildProcess;
-    exit: Promise<unknown>;
-    code(): Promise<number | null>;
-    out: string[];
-    err: string[];
-  }
-
-  /** Starts the import in a separate process, as an operator does. */
-  function start(name: string, ...options: string[]): Running {
-    const { command, args } = buildNodeCommand("command/cli/main.ts", ["import", name, "--json", ...options]);
-    const child = spawn(command, args, { env: { ...process.env, ...env() } });
-    const [out, err]: [string[], string[]] = [[], []];
-    readline.createInterface({ input: child.stdout }).on("line", (line) => out.push(line));
-    readline.createInterface({ input: child.stderr }).on("line", (line) => err.push(line));
-    const exit = once(child, "close");
-    running = { child, exit, code: async () => (await exit)[0] as number | null, out, err };
-    return running;
-  }
-
-  const waitForProgress = (started: Running) =>
-    eventually("the import is under started", () => started.err.some((line) => line.includes(" of ")), 60_000);
-  const waitForOutage = (started: Running) =>
-    eventually("the import waits", () => started.err.some((line) => line.includes("does not answer")), 30_000);
-
-  /** Expects that every line was applied exactly once. */
-  async function expectEachLineOnce(lines: Record<string, unknown>[]): Promise<void> {
-    const client = log.createClient();
-    const events = createEventLog(client);
-    const of = (noun: string) =>
-      lines.filter(({ command }) => command === `${noun} register`).map(({ id }) => `${noun}-${id}`);
-    const wrong: string[] = [];
-    for (const stream of of("customer")) if ((await events.read(stream)).length !== 1) wrong.push(stream);
-    expect(wrong).to.deep.equal([]);
-    const weighings = lines.filter(({ command }) => command === "animal weigh").length;
-    for (const stream of of("animal")) expect(await events.read(stream)).to.have.length(1 + weighings);
-    await client.dispose();
-  }
-
-  it("an import continues when a halted event log resumes, and applies each line once", async () => {
-    const { name, lines } = file();
-    const started = start(name);
-    await waitForProgress(started);
+  itConcurrently("an import continues when a halted event log resumes, and applies each line once", async (outage) => {
+    const { log, exit } = await outage.startImport();
     process.kill(log.pid, "SIGSTOP");
-    try {
-      await waitForOutage(started);
-    } finally {
-      process.kill(log.pid, "SIGCONT");
-    }
-    expect(await started.code(), started.err.join("\n")).to.equal(0);
-    expect(started.err).to.include("import: the event log does not answer; retrying for up to 300 s");
-    expect(started.err).to.include("import: the event log is available again");
-    const totals = JSON.parse(started.out.at(-1) ?? "");
-    expect(totals).to.include({ end: "complete", lines: lines.length, failed: 0, left: 0 });
-    await expectEachLineOnce(lines);
+    await outage.waitForNote();
+    process.kill(log.pid, "SIGCONT");
+    expect((await exit)[0], outage.err.join("\n")).to.equal(0);
+    expect(outage.err).to.include("import: the event log does not answer; retrying for up to 300 s");
+    expect(outage.err).to.include("import: the event log is available again");
+    expect(outage.totals).to.include({ end: "complete", lines: outage.file.lines.length, failed: 0, left: 0 });
+    await outage.expectEachLineOnce();
   });
 
-  it("an import continues when a killed event log is restarted, and applies each line once", async () => {
-    const { name, lines } = file();
-    const started = start(name);
-    await waitForProgress(started);
-    const { port } = log;
-    await log.kill("SIGKILL");
-    await waitForOutage(started);
-    log = await LogProcess.start(dir, port);
-    expect(await started.code(), started.err.join("\n")).to.equal(0);
-    const totals = JSON.parse(started.out.at(-1) ?? "");
-    expect(totals).to.include({ end: "complete", lines: lines.length, failed: 0, left: 0 });
-    await expectEachLineOnce(lines);
-  });
+  itConcurrently(
+    "an import continues when a killed event log is restarted, and applies each line once",
+    async (outage) => {
+      const { log, exit } = await outage.startImport();
+      await log.kill("SIGKILL");
+      await outage.waitForNote();
+      await outage.startLog();
+      expect((await exit)[0], outage.err.join("\n")).to.equal(0);
+      expect(outage.totals).to.include({ end: "complete", lines: outage.file.lines.length, failed: 0, left: 0 });
+      await outage.expectEachLineOnce();
+    },
+  );
 
-  it("an import exits with 4 if the event log stays halted for too long, and a second run finishes the import", async () => {
-    const { name, lines } = file();
-    const started = start(name, "--log-wait", "1");
-    await waitForProgress(started);
+  const timeoutTitle =
+    "an import exits with 4 if the event log stays halted for too long, and a second run finishes the import";
+  itConcurrently(timeoutTitle, async (outage) => {
+    const { log, exit } = await outage.startImport("--log-wait", "1");
     process.kill(log.pid, "SIGSTOP");
-    try {
-      expect(await started.code()).to.equal(4);
-    } finally {
-      process.kill(log.pid, "SIGCONT");
-    }
-    expect(started.err.at(-1)).to.equal("clinic: the event log is unavailable; check EVENTSTORE_URL and try again");
-    const totals = JSON.parse(started.out.at(-1) ?? "");
-    expect(totals).to.include({ end: "failed", lines: lines.length, failed: 0 });
+    expect((await exit)[0]).to.equal(4);
+    process.kill(log.pid, "SIGCONT");
+    expect(outage.err.at(-1)).to.equal("clinic: the event log is unavailable; check EVENTSTORE_URL and try again");
+    const { totals } = outage;
+    expect(totals).to.include({ end: "failed", lines: outage.file.lines.length, failed: 0 });
     expect(totals.applied).to.be.greaterThan(0);
-    expect(totals.left).to.equal(lines.length - totals.applied);
-    await expectFinishedBySecondRun(name, lines);
+    expect(totals.left).to.equal(outage.file.lines.length - totals.applied);
+    await outage.expectFinishedBySecondRun();
   });
 
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    it(`an import that waits for the event log stops on ${signal}, and a second run finishes the import`, async () => {
-      const { name, lines } = file();
-      const started = start(name);
-      await waitForProgress(started);
+    const title = `an import that waits for the event log stops on ${signal}, and a second run finishes the import`;
+    itConcurrently(title, async (outage) => {
+      const { log, child, exit } = await outage.startImport();
       process.kill(log.pid, "SIGSTOP");
-      try {
-        await waitForOutage(started);
-        started.child.kill(signal);
-        expect(await started.code(), started.err.join("\n")).to.equal(130);
-      } finally {
-        process.kill(log.pid, "SIGCONT");
-      }
-      expect(started.err).to.include("import: finishing the lines in progress; press Ctrl-C again to stop immediately");
-      expect(JSON.parse(started.out.at(-1) ?? "")).to.include({ end: "interrupted", failed: 0 });
-      await expectFinishedBySecondRun(name, lines);
+      await outage.waitForNote();
+      child.kill(signal);
+      expect((await exit)[0], outage.err.join("\n")).to.equal(130);
+      process.kill(log.pid, "SIGCONT");
+      const note = "import: finishing the lines in progress; press Ctrl-C again to stop immediately";
+      expect(outage.err).to.include(note);
+      expect(outage.totals).to.include({ end: "interrupted", failed: 0 });
+      await outage.expectFinishedBySecondRun();
     });
   }
 
-  it("an interrupted import finishes the lines in progress and prints the totals as text", async () => {
-    const { name, lines } = file();
-    const interruption = new AbortController();
-    const stopping = runClinic(["import", name], { env: env(), signal: interruption.signal });
-    const client = log.createClient();
-    const events = createEventLog(client);
-    await eventually("the first line", async () => (await events.read(`clinic-${lines[0]?.id}`)).length > 0);
-    interruption.abort();
-    const { code, out, err } = await stopping;
-    await client.dispose();
-    expect(code).to.equal(130);
-    expect(err.at(-1)).to.match(/^import: stopped after \d+ of 352 lines; run the same import again to continue$/);
-    expect(out).to.have.length(1);
-    expect(out[0]).to.match(/^import: 352 lines: \d+ applied, 0 already applied, 0 failed, \d+ left \(\d+\.\d s\)$/);
-  });
-
-  async function expectFinishedBySecondRun(name: string, lines: Record<string, unknown>[]): Promise<void> {
-    const again = await runClinic(["import", name, "--json"], { env: env() });
-    expect(again.code, again.err.join("\n")).to.equal(0);
-    expect(JSON.parse(again.out.at(-1) ?? "")).to.include({ end: "complete", failed: 0, left: 0 });
-    await expectEachLineOnce(lines);
-  }
+  itConcurrently(
+    "an interrupted import finishes the lines in progress and prints the totals as text",
+    async (outage) => {
+      const client = (await outage.startLog()).createClient();
+      const interruption = new AbortController();
+      const { name, lines } = outage.file;
+      const stopping = runClinic(["import", name], { env: outage.env, signal: interruption.signal });
+      const events = createEventLog(client);
+      await eventually("the first line", async () => (await events.read(`clinic-${lines[0]?.id}`)).length > 0);
+      interruption.abort();
+      const { code, out, err } = await stopping;
+      await client.dispose();
+      expect(code).to.equal(130);
+      expect(err.at(-1)).to.match(/^import: stopped after \d+ of 1052 lines; run the same import again to continue$/);
+      expect(out).to.have.length(1);
+      expect(out[0]).to.match(/^import: 1052 lines: \d+ applied, 0 already applied, 0 failed, \d+ left \(\d+\.\d s\)$/);
+    },
+  );
 });

@@ -1,7 +1,7 @@
 /**
  * Lines per second of `clinic import`, compared with bare appends to the same log in the same run.
  *
- *     node --import tsx test/bench/import.ts [lines]
+ *     npm run bench -- import
  *
  * The file contains the customers, animals and appointments of several clinics. It is imported twice: into an empty
  * log, and again as a repeated import. The time of an import includes the start of the command's process.
@@ -15,7 +15,9 @@ import { jsonEvent } from "@eventstore/db-client";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { createTemporaryDir, LogProcess } from "../deploy/eventstore/log-process.ts";
 import { type LoadResult, measureRate, readCpuSeconds } from "./load.ts";
+import { printRow } from "./report.ts";
 
+const LINES = 20_000;
 const APPENDERS = 64;
 const CLINICS = 5;
 const RESOURCES_PER_CLINIC = 8;
@@ -66,9 +68,8 @@ function createFile(dir: string, lineCount: number): { file: string; lines: Line
 }
 
 interface ImportResult {
-  /** Duration of the process, and duration that the import reports. Seconds. */
+  /** Duration of the process. Seconds. */
   seconds: number;
-  reportedSeconds: number;
   applied: number;
   alreadyApplied: number;
   /** Seconds of CPU time. */
@@ -78,15 +79,14 @@ interface ImportResult {
   peakMib: number;
 }
 
-/** Runs the command in its own process. Node options of the variable BENCH_NODE_OPTIONS are passed to the process. */
+/** Runs the command in its own process. */
 async function runImport(file: string, log: LogProcess): Promise<ImportResult> {
   const { command, args } = buildNodeCommand("command/cli/main.ts", ["import", file, "--json"]);
-  const nodeOptions = process.env.BENCH_NODE_OPTIONS?.split(" ") ?? [];
   const logPids = { log: [log.pid] };
   const logCpuBefore = readCpuSeconds(logPids).log ?? 0;
   const startedAt = performance.now();
   // The shell reports the CPU time of the ended command.
-  const child = spawn("bash", ["-c", 'TIMEFORMAT="%U %S"; time "$@"', "sh", command, ...nodeOptions, ...args], {
+  const child = spawn("bash", ["-c", 'TIMEFORMAT="%U %S"; time "$@"', "sh", command, ...args], {
     env: { ...process.env, EVENTSTORE_URL: `esdb://127.0.0.1:${log.port}?tls=false` },
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -102,7 +102,6 @@ async function runImport(file: string, log: LogProcess): Promise<ImportResult> {
   const [user = 0, system = 0] = (output.err.trimEnd().split("\n").at(-1) ?? "").split(" ").map(Number);
   return {
     seconds: (performance.now() - startedAt) / 1_000,
-    reportedSeconds: totals.seconds,
     applied: totals.applied,
     alreadyApplied: totals.alreadyApplied,
     commandCpu: user + system,
@@ -127,34 +126,28 @@ const { dir, remove } = await createTemporaryDir();
 const log = await LogProcess.start(path.join(dir, "log"));
 const client = log.createClient();
 try {
-  const { file, lines } = createFile(dir, Number(process.argv[2] ?? 20_000));
+  const { file, lines } = createFile(dir, LINES);
   const text = JSON.stringify(lines.at(-1));
   const append = () =>
     measureRate({
       work: () =>
         client.appendToStream(`bench-${randomUUID()}`, jsonEvent({ type: "Benchmark", data: { text }, metadata: {} })),
       concurrency: APPENDERS,
-      pids: { log: [log.pid], total: [process.pid] },
+      pids: { log: [log.pid] },
     });
-  const print = (part: string, ran: ImportResult, references: LoadResult[]) => {
+  const print = (name: string, result: ImportResult, references: LoadResult[]) => {
     const reference = references.reduce((sum, { perSecond }) => sum + perSecond, 0) / references.length;
-    const rate = lines.length / ran.seconds;
-    const micros = (seconds: number) => ((seconds / lines.length) * 1e6).toFixed(0);
-    const row = [part, rate.toFixed(0), reference.toFixed(0), (rate / reference).toFixed(3)];
-    const reported = (lines.length / ran.reportedSeconds / reference).toFixed(3);
-    console.log([...row, reported, micros(ran.commandCpu), micros(ran.logCpu), ran.peakMib.toFixed(0)].join(" | "));
+    const toMicros = (seconds: number) => (seconds / lines.length) * 1e6;
+    const cpu = { command: toMicros(result.commandCpu), log: toMicros(result.logCpu) };
+    const note = `peak memory ${result.peakMib.toFixed(0)} MiB`;
+    printRow({ name, ours: lines.length / result.seconds, reference, cpu, note });
   };
-  console.log(`${lines.length} lines`);
-  console.log("part | ours/s | reference/s | ratio | ratio without start | command CPU µs | log CPU µs | peak MiB");
   const before = await append();
   const first = await runImport(file, log);
   const between = await append();
   print("import", first, [before, between]);
   const again = await runImport(file, log);
   print("repeated import", again, [between, await append()]);
-  // The log is a child of this process, so its CPU time is part of the total.
-  const { log: logCpu = 0, total = 0 } = between.cpu;
-  console.log(`append: client ${(total - logCpu).toFixed(0)} µs, log ${logCpu.toFixed(0)} µs`);
   if (first.applied !== lines.length || again.alreadyApplied !== lines.length)
     throw new Error(`applied ${first.applied}, already applied ${again.alreadyApplied} of ${lines.length} lines`);
 } finally {

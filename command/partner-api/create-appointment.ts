@@ -14,6 +14,7 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { toPartnerAppointment } from "../../shared/partner-api/appointment-record.ts";
 import { createAppointmentRequest, idempotencyKey } from "../../shared/partner-api/request-bodies.ts";
+import { LruMap } from "../../shared/runtime/lru.ts";
 import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
 import { type CommandResult, handle } from "../handling/handle.ts";
 import { toErrorDetails } from "./errors.ts";
@@ -30,6 +31,7 @@ const APPOINTMENT_DURATION_MINUTES = 30;
  * appointment's id is derived from the key, so that the event log accepts only one of several concurrent requests.
  */
 export function createAppointment(dependencies: { log: EventLog; decide: Decide }): Koa.Middleware<WriteState> {
+  const recent: RecentRequests = new LruMap(MAX_RECENT_REQUESTS);
   return async (ctx) => {
     const request = readCreateRequest(ctx);
     const { branchId } = ctx.state;
@@ -38,7 +40,7 @@ export function createAppointment(dependencies: { log: EventLog; decide: Decide 
       throw new ApiError(422, "validation_failed", { details });
     }
     const { initialState, events, statePosition } = await dependencies.decide((load) =>
-      requestIdempotently(dependencies.log, load, request, ctx.state),
+      requestIdempotently({ ...dependencies, load, recent }, request, ctx.state),
     );
     if (!initialState) throw new Error("the appointment has no first event");
     ctx.state.logPosition = statePosition;
@@ -48,13 +50,24 @@ export function createAppointment(dependencies: { log: EventLog; decide: Decide 
   };
 }
 
-/** Requests the appointment. If an earlier request with the same key has requested it, nothing changes. */
+/** What a response to a request contains. */
+type RequestResult = Pick<CommandResult<Appointment>, "initialState" | "events" | "statePosition">;
+
+/** Results of the requests that this process has recently handled, by id of the appointment. */
+type RecentRequests = LruMap<string, RequestResult>;
+
+/** Maximum number of remembered requests. A request takes about 1 kB. */
+const MAX_RECENT_REQUESTS = 5_000;
+
+/**
+ * Requests the appointment. If an earlier request with the same key has requested it, nothing changes. A recent request
+ * is repeated from memory, because the first event of an appointment never changes.
+ */
 async function requestIdempotently(
-  log: EventLog,
-  load: LoadAggregate,
+  { log, load, recent }: { log: EventLog; load: LoadAggregate; recent: RecentRequests },
   request: CreateRequest,
   state: WriteState,
-): Promise<CommandResult<Appointment>> {
+): Promise<RequestResult> {
   const { environment, applicationId, clinicId, sandbox, now } = state;
   const { idempotencyKey, branchId, animalId, scheduledAt, notes = null, requestHash } = request;
   const { sandboxGeneration } = state.clinic;
@@ -77,8 +90,13 @@ async function requestIdempotently(
       now,
     },
   );
+  const earlier = recent.get(appointmentId);
+  if (earlier) return { ...earlier, events: decide(earlier.initialState) };
   const context = toCommandContext(state);
-  return handle(log, appointmentAggregate, appointmentId, decide, context, { isExpectedNew: true });
+  const result = await handle(log, appointmentAggregate, appointmentId, decide, context, { isExpectedNew: true });
+  const { initialState, events, statePosition } = result;
+  recent.set(appointmentId, { initialState, events, statePosition });
+  return result;
 }
 
 /** A valid request of a partner for an appointment. */

@@ -5,6 +5,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { expect } from "chai";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 import { derivePartnerAppointmentId } from "../../../shared/domain/events/ids.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createPartnerWorld,
@@ -17,6 +18,7 @@ import {
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
+import { serveCommandApp } from "./command-app.ts";
 
 describe("idempotency of createPartnerAppointment", () => {
   let first: TestCommand;
@@ -55,6 +57,33 @@ describe("idempotency of createPartnerAppointment", () => {
     const events = await eventsOf(key);
     expect(events).to.have.length(1);
     expect(events[0]?.data).to.include({ notes: won[0]?.body.appointment.notes });
+  });
+
+  it("a process repeats a recent response without the appointment's stream", async () => {
+    const calls: string[] = [];
+    const log: EventLog = {
+      ...first.log,
+      read: (stream, upTo) => {
+        calls.push(`read ${stream.split("-")[0]}`);
+        return first.log.read(stream, upTo);
+      },
+      append: (stream, revision, events) => {
+        calls.push(`append ${stream.split("-")[0]}`);
+        return first.log.append(stream, revision, events);
+      },
+    };
+    const service = await serveCommandApp(first, { log });
+    try {
+      const key = randomUUID();
+      const created = await create(service.url, key);
+      expect(calls.filter((call) => call.endsWith("appointment"))).to.deep.equal(["append appointment"]);
+      const repeated = await create(service.url, key);
+      expect([repeated.text, isReplay(repeated)]).to.deep.equal([created.text, true]);
+      expect((await create(service.url, key, { notes: "other" })).body.error).to.equal("idempotency_conflict");
+      expect(calls.filter((call) => call.endsWith("appointment"))).to.have.length(1);
+    } finally {
+      await service.stop();
+    }
   });
 
   it("an idempotency key is effective across several processes and a restart", async () => {

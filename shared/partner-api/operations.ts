@@ -14,101 +14,49 @@ export interface PartnerOperation {
   requiresSandbox?: boolean;
 }
 
+type Method = PartnerOperation["method"];
+
+/** Declares an operation at the clinic that the clinic header names. */
+function atClinic<const M extends Method, const P extends string>(method: M, path: P, scope: Scope, summary: string) {
+  return { method, path, scope, summary, requiresClinic: true };
+}
+
+/** Declares an operation on the application's own sandbox. */
+function atSandbox<const M extends Method, const P extends string>(method: M, path: P, scope: Scope, summary: string) {
+  return { method, path, scope, summary, requiresSandbox: true };
+}
+
+const endpointPath = "/webhook-endpoints/:endpointId";
+const deliveriesPath = `${endpointPath}/deliveries` as const;
+
 /**
  * All operations of the partner API. The query-api service serves GET operations, and the command service serves all
  * other operations.
  */
 export const partnerOperations = {
-  exchangeToken: {
-    method: "POST",
-    path: "/oauth/token",
-    summary: "Exchange client credentials",
-    scope: null,
-  },
-  getClinicContext: {
-    method: "GET",
-    path: "/clinic/context",
-    summary: "Get authorized clinic context",
-    scope: "clinic:read",
-    requiresClinic: true,
-  },
-  listPartnerAppointments: {
-    method: "GET",
-    path: "/appointments",
-    summary: "List appointments",
-    scope: "appointments:read",
-    requiresClinic: true,
-  },
-  createPartnerAppointment: {
-    method: "POST",
-    path: "/appointments",
-    summary: "Create an appointment",
-    scope: "appointments:write",
-    requiresClinic: true,
-  },
-  getSandboxState: {
-    method: "GET",
-    path: "/sandbox",
-    summary: "Get sandbox state",
-    scope: "sandbox:read",
-    requiresSandbox: true,
-  },
-  resetSandbox: {
-    method: "POST",
-    path: "/sandbox/reset",
-    summary: "Reset sandbox fixtures",
-    scope: "sandbox:write",
-    requiresSandbox: true,
-  },
-  listWebhookEndpoints: {
-    method: "GET",
-    path: "/webhook-endpoints",
-    summary: "List webhook endpoints",
-    scope: "webhooks:read",
-    requiresClinic: true,
-  },
-  createWebhookEndpoint: {
-    method: "POST",
-    path: "/webhook-endpoints",
-    summary: "Create webhook endpoint",
-    scope: "webhooks:write",
-    requiresClinic: true,
-  },
-  revokeWebhookEndpoint: {
-    method: "DELETE",
-    path: "/webhook-endpoints/:endpointId",
-    summary: "Revoke webhook endpoint",
-    scope: "webhooks:write",
-    requiresClinic: true,
-  },
-  rotateWebhookSecret: {
-    method: "POST",
-    path: "/webhook-endpoints/:endpointId/rotate-secret",
-    summary: "Rotate webhook signing secret",
-    scope: "webhooks:write",
-    requiresClinic: true,
-  },
-  testWebhookEndpoint: {
-    method: "POST",
-    path: "/webhook-endpoints/:endpointId/test",
-    summary: "Send a test event",
-    scope: "webhooks:write",
-    requiresClinic: true,
-  },
-  listWebhookDeliveries: {
-    method: "GET",
-    path: "/webhook-endpoints/:endpointId/deliveries",
-    summary: "List recent deliveries",
-    scope: "webhooks:read",
-    requiresClinic: true,
-  },
-  replayWebhookDelivery: {
-    method: "POST",
-    path: "/webhook-endpoints/:endpointId/deliveries/:deliveryId/replay",
-    summary: "Replay a failed delivery",
-    scope: "webhooks:write",
-    requiresClinic: true,
-  },
+  exchangeToken: { method: "POST", path: "/oauth/token", summary: "Exchange client credentials", scope: null },
+  getClinicContext: atClinic("GET", "/clinic/context", "clinic:read", "Get authorized clinic context"),
+  listPartnerAppointments: atClinic("GET", "/appointments", "appointments:read", "List appointments"),
+  createPartnerAppointment: atClinic("POST", "/appointments", "appointments:write", "Create an appointment"),
+  getSandboxState: atSandbox("GET", "/sandbox", "sandbox:read", "Get sandbox state"),
+  resetSandbox: atSandbox("POST", "/sandbox/reset", "sandbox:write", "Reset sandbox fixtures"),
+  listWebhookEndpoints: atClinic("GET", "/webhook-endpoints", "webhooks:read", "List webhook endpoints"),
+  createWebhookEndpoint: atClinic("POST", "/webhook-endpoints", "webhooks:write", "Create webhook endpoint"),
+  revokeWebhookEndpoint: atClinic("DELETE", endpointPath, "webhooks:write", "Revoke webhook endpoint"),
+  rotateWebhookSecret: atClinic(
+    "POST",
+    `${endpointPath}/rotate-secret`,
+    "webhooks:write",
+    "Rotate webhook signing secret",
+  ),
+  testWebhookEndpoint: atClinic("POST", `${endpointPath}/test`, "webhooks:write", "Send a test event"),
+  listWebhookDeliveries: atClinic("GET", deliveriesPath, "webhooks:read", "List recent deliveries"),
+  replayWebhookDelivery: atClinic(
+    "POST",
+    `${deliveriesPath}/:deliveryId/replay`,
+    "webhooks:write",
+    "Replay a failed delivery",
+  ),
 } as const satisfies Record<string, PartnerOperation>;
 
 export type PartnerOperationId = keyof typeof partnerOperations;

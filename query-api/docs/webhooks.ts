@@ -1,36 +1,11 @@
-import { z } from "zod";
-import { environment } from "../../shared/domain/events/fields.ts";
-import { webhookEventType } from "../../shared/domain/events/partner.ts";
-import { partnerAppointment } from "../../shared/partner-api/appointment-record.ts";
-import type { AppointmentBody, EndpointTestBody } from "../../shared/partner-api/webhook-body.ts";
+import { appointmentBody, endpointTestBody } from "../../shared/partner-api/webhook-body.ts";
 import { toContent } from "./json-schema.ts";
 import type { Operation, Parameter, PathItem } from "./openapi.ts";
 import { describeHeaderParameter } from "./parameters.ts";
 import { findSectionName } from "./partner-sections.ts";
 
-const envelope = {
-  id: z.guid().meta({ description: "Id of the event. It is the same for all endpoints that receive the event." }),
-  apiVersion: z.literal("v1"),
-  createdAt: z.iso.datetime({ precision: 3 }),
-  environment,
-  clinicId: z.guid(),
-};
-
 /** Schemas of delivery bodies. The keys are the schema names in the OpenAPI document. */
-export const webhookBodies = {
-  AppointmentEvent: z.strictObject({
-    ...envelope,
-    type: webhookEventType,
-    branchId: z.guid(),
-    data: z.strictObject({ appointment: partnerAppointment.omit({ notes: true }) }),
-  }) satisfies z.ZodType<AppointmentBody>,
-  TestEvent: z.strictObject({
-    ...envelope,
-    type: z.literal("endpoint.test"),
-    branchId: z.null(),
-    data: z.strictObject({ test: z.literal(true) }),
-  }) satisfies z.ZodType<EndpointTestBody>,
-};
+export const webhookBodies = { AppointmentEvent: appointmentBody, TestEvent: endpointTestBody };
 
 const verificationText = `Verify the signature over the raw bytes of the body. The signature follows Standard Webhooks:
 HMAC-SHA256 of \`id.timestamp.body\`. Reject timestamps older than five minutes. Deduplicate by the delivery id, which

@@ -1,35 +1,39 @@
+import { z } from "zod";
 import { foldAppointment } from "../domain/appointment/appointment.ts";
 import type { AppointmentEvent } from "../domain/events/appointment.ts";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
-import type { Environment } from "../domain/events/fields.ts";
+import { environment } from "../domain/events/fields.ts";
 import type { EventMetadata } from "../domain/events/metadata.ts";
-import type { WebhookEventType } from "../domain/events/partner.ts";
+import { webhookEventType } from "../domain/events/partner.ts";
 import type { RecordedEvent } from "../eventstore/log.ts";
-import { type PartnerAppointment, toPartnerAppointment } from "./appointment-record.ts";
+import { partnerAppointment, toPartnerAppointment } from "./appointment-record.ts";
 
 /** Fields of every webhook body. */
-interface Envelope {
-  /** Id of the event. All endpoints that receive the event receive the same id. */
-  id: string;
-  apiVersion: "v1";
-  createdAt: string;
-  environment: Environment;
-  clinicId: string;
-}
+const envelope = {
+  id: z.guid().meta({ description: "Id of the event. It is the same for all endpoints that receive the event." }),
+  apiVersion: z.literal("v1"),
+  createdAt: z.iso.datetime({ precision: 3 }),
+  environment,
+  clinicId: z.guid(),
+};
 
-/** Body of an appointment event, without notes and customer. */
-export interface AppointmentBody extends Envelope {
-  type: WebhookEventType;
-  branchId: string;
-  data: { appointment: Omit<PartnerAppointment, "notes"> };
-}
+/** Schema of the body of an appointment event, without notes and customer. */
+export const appointmentBody = z.strictObject({
+  ...envelope,
+  type: webhookEventType,
+  branchId: z.guid(),
+  data: z.strictObject({ appointment: partnerAppointment.omit({ notes: true }) }),
+});
+export type AppointmentBody = z.infer<typeof appointmentBody>;
 
-/** Body of a test event, which describes no change at the clinic. */
-export interface EndpointTestBody extends Envelope {
-  type: "endpoint.test";
-  branchId: null;
-  data: { test: true };
-}
+/** Schema of the body of a test event, which describes no change at the clinic. */
+export const endpointTestBody = z.strictObject({
+  ...envelope,
+  type: z.literal("endpoint.test"),
+  branchId: z.null(),
+  data: z.strictObject({ test: z.literal(true) }),
+});
+export type EndpointTestBody = z.infer<typeof endpointTestBody>;
 
 /** Body of a webhook delivery. */
 export type WebhookBody = AppointmentBody | EndpointTestBody;
@@ -67,6 +71,6 @@ type TestedEvent = CatalogEvent & { type: "WebhookEndpointTested"; metadata: Eve
 export function toTestBody({ data: { testId }, metadata }: TestedEvent): EndpointTestBody | undefined {
   const { environment, clinicId, occurredAt } = metadata;
   if (!environment || !clinicId) return undefined;
-  const envelope = { id: testId, apiVersion: "v1", createdAt: occurredAt, environment, clinicId } as const;
-  return { ...envelope, type: "endpoint.test", branchId: null, data: { test: true } };
+  const common = { id: testId, apiVersion: "v1", createdAt: occurredAt, environment, clinicId } as const;
+  return { ...common, type: "endpoint.test", branchId: null, data: { test: true } };
 }

@@ -3,7 +3,7 @@ import { connectEventStore } from "../shared/eventstore/connect.ts";
 import { createEventLog } from "../shared/eventstore/log.ts";
 import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { createEventStoreReadiness } from "../shared/http/event-log-readiness.ts";
-import { listen } from "../shared/http/listen.ts";
+import { serve } from "../shared/http/listen.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
 import { readConfig } from "../shared/runtime/config.ts";
@@ -78,15 +78,9 @@ export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningServi
       retiredPaths: config.RETIRED_PATHS,
       isProxyTrusted: config.TRUST_PROXY,
     });
-    const server = await listen(app.callback(), config.HOST, config.PORT);
-    logger.info({ url: server.url }, "command service is listening");
-    return {
-      url: server.url,
-      async stop() {
-        await server.close();
-        await closeConnections();
-      },
-    };
+    const service = await serve(app, config, closeConnections);
+    logger.info({ url: service.url }, "command service is listening");
+    return service;
   } catch (error) {
     await closeConnections();
     throw error;

@@ -1,5 +1,5 @@
 import { createTokenVerifier } from "../shared/auth/access-token.ts";
-import { listen } from "../shared/http/listen.ts";
+import { serve } from "../shared/http/listen.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
 import { readConfig } from "../shared/runtime/config.ts";
@@ -83,14 +83,10 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     retiredPaths: config.RETIRED_PATHS,
     isProxyTrusted: config.TRUST_PROXY,
   });
-  const server = await listen(app.callback(), config.HOST, config.PORT);
-  logger.info({ url: server.url }, "query-api is listening");
-  return {
-    url: server.url,
-    async stop() {
-      await server.close();
-      limiter.close();
-      await settlesWithin(Promise.all([pool.end(), limiterPool.end()]), POOL_CLOSE_TIMEOUT_MS);
-    },
-  };
+  const service = await serve(app, config, () => {
+    limiter.close();
+    return settlesWithin(Promise.all([pool.end(), limiterPool.end()]), POOL_CLOSE_TIMEOUT_MS);
+  });
+  logger.info({ url: service.url }, "query-api is listening");
+  return service;
 }

@@ -2,7 +2,7 @@ import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
 import { createEventStoreReadiness } from "../../shared/http/event-log-readiness.ts";
-import { listen } from "../../shared/http/listen.ts";
+import { serve } from "../../shared/http/listen.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
@@ -45,15 +45,9 @@ export async function startAudit(env: NodeJS.ProcessEnv): Promise<RunningService
     const isProxyTrusted = config.TRUST_PROXY;
     const readiness = createEventStoreReadiness(client, logger);
     const app = createAuditApp({ logger, log, client, pool, signer, readiness, isProxyTrusted });
-    const server = await listen(app.callback(), config.HOST, config.PORT);
-    logger.info({ url: server.url, exportKey: signer.thumbprint }, "audit service is listening");
-    return {
-      url: server.url,
-      async stop() {
-        await server.close();
-        await closeConnections();
-      },
-    };
+    const service = await serve(app, config, closeConnections);
+    logger.info({ url: service.url, exportKey: signer.thumbprint }, "audit service is listening");
+    return service;
   } catch (error) {
     await closeConnections();
     throw error;

@@ -1,7 +1,9 @@
 import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { StartError } from "../runtime/run-service.ts";
+import type Koa from "koa";
+import type { Config } from "../runtime/config.ts";
+import { type RunningService, StartError } from "../runtime/run-service.ts";
 import { requireHost, respondToClientErrors } from "./client-errors.ts";
 import { NoSniffingResponse } from "./no-sniffing.ts";
 
@@ -70,4 +72,23 @@ export async function listen(
       clearTimeout(drainTimer);
     },
   };
+}
+
+/**
+ * Serves an application on the configured address. When the service stops, it closes the server and then the
+ * connections that requests use.
+ *
+ * @throws {StartError} if the port is in use or not permitted
+ */
+export async function serve<State>(
+  app: Koa<State>,
+  { HOST, PORT }: Config<"HOST" | "PORT">,
+  closeConnections: () => Promise<unknown>,
+): Promise<RunningService> {
+  const server = await listen(app.callback(), HOST, PORT);
+  const stop = async () => {
+    await server.close();
+    await closeConnections();
+  };
+  return { url: server.url, stop };
 }

@@ -3,7 +3,6 @@ import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { deriveConsequenceId, deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
-import type { NewEventMetadata } from "../../../shared/domain/events/metadata.ts";
 import {
   type DeliverySource,
   webhookDeliveryCategory,
@@ -57,14 +56,10 @@ export function createSkippedFact(round: DeliveryRound, now: number): Fact {
  * longer exists.
  */
 export function createExpiredFact(request: ReplayMessage, now: number): Fact {
-  const { deliveryId, endpointId, requestId, correlationId, clinicId, environment } = request;
+  const { deliveryId, endpointId, requestId } = request;
+  const stream = toStreamName(webhookDeliveryCategory, deliveryId);
   const event = { type: "WebhookDeliveryExpired", data: { deliveryId, endpointId } } as const;
-  return {
-    id: deriveConsequenceId(requestId, event.type, 0),
-    stream: toStreamName(webhookDeliveryCategory, deliveryId),
-    event,
-    metadata: createMetadata({ causeId: requestId, correlationId, clinicId, environment }, now),
-  };
+  return createFact(requestId, stream, event, { ...request, causeId: requestId }, now);
 }
 
 /** Creates a `WebhookEndpointDisabled` event. */
@@ -78,37 +73,33 @@ function toDeliverySource({ eventStream, eventRevision }: DeliveryRound): Delive
   return { stream: eventStream, revision: Number(eventRevision) };
 }
 
-/**
- * Creates an event about a round. The event's id is derived from the round and the event type, so a second event of the
- * same type for the same round gets the same id.
- */
+/** Creates an event about a round. */
 function createRoundFact(
   round: DeliveryRound,
   event: CatalogEvent,
   now: number,
   stream = toStreamName(webhookDeliveryCategory, round.deliveryId),
 ): Fact {
-  const roundId = deriveWebhookDeliveryId(round.causeId, round.endpointId);
-  return {
-    id: deriveConsequenceId(roundId, event.type, 0),
-    stream,
-    event,
-    metadata: createMetadata(round, now),
-  };
+  return createFact(deriveWebhookDeliveryId(round.causeId, round.endpointId), stream, event, round, now);
 }
 
-type FactContext = Pick<NewEventMetadata, "clinicId" | "environment"> &
-  Pick<DeliveryRound, "causeId" | "correlationId">;
-
-function createMetadata({ causeId, correlationId, clinicId, environment }: FactContext, now: number): NewEventMetadata {
-  return {
-    $correlationId: correlationId,
-    $causationId: causeId,
-    actor: { type: "system", id: "webhooks" },
-    clinicId,
-    environment,
-    occurredAt: toInstant(now),
+/**
+ * Creates an event about a round or a replay request. The event's id is derived from the id of the round or request and
+ * the event type, so a second event of the same type for the same round or request gets the same id.
+ */
+function createFact(
+  sourceId: string,
+  stream: string,
+  event: CatalogEvent,
+  context: Pick<DeliveryRound, "causeId"> & Pick<ReplayMessage, "correlationId" | "clinicId" | "environment">,
+  now: number,
+): Fact {
+  const { causeId, correlationId, clinicId, environment } = context;
+  const metadata = {
+    ...{ $correlationId: correlationId, $causationId: causeId, clinicId, environment },
+    ...{ actor: { type: "system" as const, id: "webhooks" }, occurredAt: toInstant(now) },
   };
+  return { id: deriveConsequenceId(sourceId, event.type, 0), stream, event, metadata };
 }
 
 /** Adds events to the outbox, in the transaction that changes the deliveries. */

@@ -74,13 +74,8 @@ export function requirePartnerAccess(
     const { applicationId, credentialId } = token;
     ctx.state.applicationId = applicationId;
     const headerClinicId = operation.requiresClinic ? readUuidHeader(ctx, `X-${dependencies.brand}-Clinic-ID`) : null;
-    const clinicId = operation.requiresSandbox ? deriveSandboxClinicId(applicationId) : headerClinicId;
-    const record = await dependencies.findAccess({
-      applicationId,
-      credentialId,
-      environment,
-      clinicId: clinicId ?? null,
-    });
+    const clinicId = operation.requiresSandbox ? deriveSandboxClinicId(applicationId) : (headerClinicId ?? null);
+    const record = await dependencies.findAccess({ applicationId, credentialId, environment, clinicId });
     if (!record.isCredentialActive) throw createUnauthorizedError("invalid_token");
     if (operation.requiresSandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
     requireScope(operation.scope, token.scopes, record.applicationScopes);
@@ -96,7 +91,7 @@ export function requirePartnerAccess(
 function authorizeClinic(
   ctx: Koa.ParameterizedContext<ClinicState>,
   operation: PartnerOperation,
-  clinicId: string | null | undefined,
+  clinicId: string | null,
   installation: InstallationRecord | null,
   brand: string,
 ): void {

@@ -28,17 +28,9 @@ export type PartnerAppointment = z.infer<typeof partnerAppointment>;
  * @param revision revision of the appointment's last event
  */
 export function toPartnerAppointment(appointment: Appointment, revision: bigint): PartnerAppointment {
+  const { id, clinicId, branchId, animalId, scheduledAt, durationMinutes, status, notes } = appointment;
   return {
-    id: appointment.id,
-    clinicId: appointment.clinicId,
-    branchId: appointment.branchId,
-    animalId: appointment.animalId,
-    scheduledAt: appointment.scheduledAt,
-    durationMinutes: appointment.durationMinutes,
-    status: appointment.status,
-    notes: appointment.notes,
-    revision: Number(revision),
-    createdAt: appointment.createdAt,
-    updatedAt: appointment.updatedAt,
+    ...{ id, clinicId, branchId, animalId, scheduledAt, durationMinutes, status, notes },
+    ...{ revision: Number(revision), createdAt: appointment.createdAt, updatedAt: appointment.updatedAt },
   };
 }

@@ -111,12 +111,8 @@ export async function findParkedStream(
  */
 export async function resumeStream(log: EventLog, stream: string, command: ParkingCommand): Promise<void> {
   const { lastRevision } = await readParkedStreams(log);
-  await appendParkingEvent(
-    log,
-    lastRevision,
-    { type: "StreamResumed", data: { stream, reason: command.reason } },
-    command,
-  );
+  const event = { type: "StreamResumed", data: { stream, reason: command.reason } } as const;
+  await appendParkingEvent(log, lastRevision, event, command);
 }
 
 async function appendParkingEvent(

@@ -33,18 +33,8 @@ export const sandboxClinic: DemoClinic = {
 };
 
 export const demoApplications: DemoApplication[] = [
-  {
-    id: deriveDemoId("application", "production"),
-    name: "Pet Planner",
-    environment: "production",
-    clinic: lindenhof,
-  },
-  {
-    id: sandboxApplication,
-    name: "Pet Planner (sandbox)",
-    environment: "sandbox",
-    clinic: sandboxClinic,
-  },
+  { id: deriveDemoId("application", "production"), name: "Pet Planner", environment: "production", clinic: lindenhof },
+  { id: sandboxApplication, name: "Pet Planner (sandbox)", environment: "sandbox", clinic: sandboxClinic },
 ];
 
 /** Returns the id of the animal that the application's example requests use. */

@@ -42,14 +42,9 @@ const formatCache = new Map<string, Intl.DateTimeFormat>();
 
 /** Converts a time to a time zone, and returns its year, month, day, hour and minute as digits. */
 function splitLocalTime(timeZone: string, milliseconds: number): Record<string, string> {
-  const digits = {
-    hour: "2-digit",
-    minute: "2-digit",
-    year: "numeric",
-    month: "2-digit",
-    day: "2-digit",
-  } as const;
-  const format = formatCache.get(timeZone) ?? new Intl.DateTimeFormat("en", { timeZone, hourCycle: "h23", ...digits });
+  const date = { year: "numeric", month: "2-digit", day: "2-digit" } as const;
+  const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
+  const format = formatCache.get(timeZone) ?? new Intl.DateTimeFormat("en", { timeZone, ...date, ...time });
   formatCache.set(timeZone, format);
   return Object.fromEntries(format.formatToParts(milliseconds).map(({ type, value }) => [type, value]));
 }

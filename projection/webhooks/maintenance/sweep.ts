@@ -28,11 +28,8 @@ export interface SweepResult {
  * @param now milliseconds since 1970
  */
 export function closeUnsendableDeliveries(pool: pg.Pool, now: number): Promise<SweepResult> {
-  return closeDeliveries(
-    pool,
-    { name: "close unsendable deliveries", text: CLOSE_UNSENDABLE, values: [toInstant(now)] },
-    now,
-  );
+  const values = [toInstant(now)];
+  return closeDeliveries(pool, { name: "close unsendable deliveries", text: CLOSE_UNSENDABLE, values }, now);
 }
 
 /**
@@ -50,11 +47,9 @@ function closeDeliveries(pool: pg.Pool, statement: pg.QueryConfig, now: number):
   return inTransaction(pool, async (client) => {
     const { rows } = await client.query<DeliveryRound & { status: "skipped" | "cancelled" }>(statement);
     const skipped = rows.filter(({ status }) => status === "skipped");
-    await addFacts(
-      client,
-      skipped.map((row) => createSkippedFact(row, now)),
-    );
-    return { factCount: skipped.length, hasMore: rows.length === MAX_BATCH };
+    const facts = skipped.map((row) => createSkippedFact(row, now));
+    await addFacts(client, facts);
+    return { factCount: facts.length, hasMore: rows.length === MAX_BATCH };
   });
 }
 

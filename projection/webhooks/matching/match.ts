@@ -33,12 +33,10 @@ export async function addDeliveries(
     const addedIds = await insertDeliveries(client, matches, now);
     const added = matches.filter((match) => addedIds.has(deriveDeliveryId(match)));
     const skipped = added.filter(({ status }) => status === "skipped");
-    await addFacts(
-      client,
-      skipped.map((match) => createSkippedFact(toDeliveryRound(match), now)),
-    );
+    const facts = skipped.map((match) => createSkippedFact(toDeliveryRound(match), now));
+    await addFacts(client, facts);
     const due = added.filter(({ status }) => status === "pending").map(toDueEndpoint);
-    return { due, facts: skipped.length };
+    return { due, facts: facts.length };
   });
 }
 

@@ -53,7 +53,9 @@ export function send(
     const finish = (error: AttemptError | null) => {
       clearTimeout(timer);
       signal.removeEventListener("abort", interrupt);
-      resolve(toResult(exchange, error, startedAt));
+      const { statusCode, retryAfter, responseBody } = exchange;
+      const durationMs = Math.round(performance.now() - startedAt);
+      resolve({ statusCode, error, retryAfter, responseBody, durationMs });
     };
     const onTimeout = () => {
       finish(timeoutError);
@@ -86,20 +88,6 @@ export function send(
     const open = (useNewConnection: boolean) => connections.post(applicationId, destination, headers, useNewConnection);
     await exchange.run(open, body, onConnected);
   }
-}
-
-function toResult(
-  { statusCode, retryAfter, responseBody }: Exchange,
-  error: AttemptError | null,
-  startedAt: number,
-): SendResult {
-  return {
-    statusCode,
-    error,
-    retryAfter,
-    responseBody,
-    durationMs: Math.round(performance.now() - startedAt),
-  };
 }
 
 const ERRORS_BY_CODE: readonly [RegExp, AttemptError][] = [

@@ -126,8 +126,6 @@ function readIdempotencyKey(ctx: Koa.Context): string | ErrorDetail {
   const [key, ...others] = ctx.req.headersDistinct["idempotency-key"] ?? [];
   const parsed = idempotencyKey.safeParse(key);
   if (parsed.success && others.length === 0) return parsed.data;
-  return {
-    path: "header Idempotency-Key",
-    message: "must be given once, with 8 to 128 printable ASCII characters",
-  };
+  const message = "must be given once, with 8 to 128 printable ASCII characters";
+  return { path: "header Idempotency-Key", message };
 }

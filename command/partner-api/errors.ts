@@ -31,10 +31,7 @@ export function toErrorDetails(error: z.ZodError): ErrorDetail[] {
     if (issue.code !== "unrecognized_keys") {
       return [{ path: issue.path.join(".") || "body", message: describeIssue(issue) }];
     }
-    return issue.keys.map((key) => ({
-      path: [...issue.path, key].join("."),
-      message: "is not a known field",
-    }));
+    return issue.keys.map((key) => ({ path: [...issue.path, key].join("."), message: "is not a known field" }));
   });
   return details.slice(0, MAX_ERROR_DETAILS);
 }

@@ -6,10 +6,7 @@ export const commonHeaders = {
     type: "string",
     format: "uuid",
   }),
-  "Retry-After": describeHeader("Seconds to wait before you retry the request.", {
-    type: "integer",
-    minimum: 1,
-  }),
+  "Retry-After": describeHeader("Seconds to wait before you retry the request.", { type: "integer", minimum: 1 }),
 };
 
 export const rateLimitHeaders = {

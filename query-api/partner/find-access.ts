@@ -1,11 +1,9 @@
 import { z } from "zod";
 import { uuid } from "../../shared/domain/events/fields.ts";
 import { rateLimit, scope } from "../../shared/domain/events/partner.ts";
+import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../shared/domain/partner/installation.ts";
 import type { AccessRecord, FindAccess } from "../../shared/partner-api/access.ts";
 import type { ReadRow } from "../http/read.ts";
-
-/** Rate limit of an installation without an agreed rate limit, in requests per minute. */
-const DEFAULT_RATE_LIMIT_PER_MINUTE = 120;
 
 /**
  * Looks up the access data. The installation is null unless it is approved and its clinic belongs to the application's

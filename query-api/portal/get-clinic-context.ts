@@ -9,11 +9,7 @@ const entitlement = z.strictObject({
   effectiveUntil: instant.nullable(),
 });
 
-const subscription = z.strictObject({
-  plan: z.string(),
-  status: z.string(),
-  currentPeriodEnd: instant.nullable(),
-});
+const subscription = z.strictObject({ plan: z.string(), status: z.string(), currentPeriodEnd: instant.nullable() });
 
 export const getClinicContext = defineOperation({
   operationId: "getClinicContext",
@@ -23,10 +19,7 @@ export const getClinicContext = defineOperation({
     "Returns the clinic and branch of the session, the user's role and permissions, the operational access, and the entitlements of the clinic's plan.",
   response: z.looseObject({
     ...datedEnvelope,
-    clinic: z.strictObject({
-      ...clinicFields,
-      isDemo: z.boolean(),
-    }),
+    clinic: z.strictObject({ ...clinicFields, isDemo: z.boolean() }),
     branch: z.strictObject({ id: uuid, name: z.string(), city: z.string().nullable() }),
     access: z.strictObject({
       role: z.string(),

@@ -3,6 +3,7 @@ import { createUnauthorizedError, type TokenVerifier } from "../auth/access-toke
 import { type Environment, uuid } from "../domain/events/fields.ts";
 import { deriveSandboxClinicId } from "../domain/events/ids.ts";
 import type { Scope } from "../domain/events/partner.ts";
+import type { Installation } from "../domain/partner/installation.ts";
 import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
 import type { PartnerOperation } from "./operations.ts";
@@ -19,12 +20,7 @@ export interface AccessRecord {
   installation: InstallationRecord | null;
 }
 
-export interface InstallationRecord {
-  scopes: Scope[];
-  /** Permitted branches; null for all branches of the clinic. */
-  branchIds: string[] | null;
-  rateLimitPerMinute: number;
-}
+export type InstallationRecord = Pick<Installation, "scopes" | "branchIds" | "rateLimitPerMinute">;
 
 /**
  * Looks up the stored access data. The command service reads the event log or its cache, and the query-api service reads

@@ -31,10 +31,11 @@ export interface ProjectionOptions extends LogAndDatabase {
   /** True if an operator is adopting this log for a database that was built from another log. */
   adoptsLog?: boolean;
   /**
-   * If true, Postgres may acknowledge a commit before the commit is flushed to disk. Only for tables that are not yet
-   * in use. If Postgres crashes, the run applies the events of lost commits again.
+   * True if the tables are not yet in use. Until the run has caught up, batches then wait until they are full, because
+   * large batches cost less for each event. Postgres may also acknowledge a commit before the commit is flushed to disk.
+   * If Postgres crashes, the run applies the events of lost commits again.
    */
-  asynchronousCommit?: boolean;
+  fillsUnusedTables?: boolean;
   /** Reads the parked streams. Called at the start, and after an operator parks or resumes a stream. */
   loadParked(): Promise<ParkedStreams>;
   onProgress(progress: ProjectionProgress): void;

@@ -102,6 +102,7 @@ async function runSubscription(
   const skipped = await readSkipped(options.pool, options.schema);
   const streamsToSkip = findStreamsToSkip(parked, skipped, checkpoint.position);
   const buffer = new BoundedBuffer<SubscriptionItem>(MAX_BUFFERED_ITEMS);
+  if (options.fillsUnusedTables) buffer.setMinimum(MAX_BATCH_ITEMS);
   const subscription = new AbortController();
   const end = () => {
     subscription.abort();
@@ -142,6 +143,7 @@ async function fillBuffer(
       isLogConfirmed = true;
       if (until !== undefined && (item.kind === "caughtUp" || item.position > until)) break;
       const spaceAvailable = buffer.push(item);
+      if (item.kind === "caughtUp") buffer.setMinimum(1);
       if (spaceAvailable) await spaceAvailable;
     }
   } catch (error) {

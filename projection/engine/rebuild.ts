@@ -43,7 +43,7 @@ export async function rebuild(options: RebuildOptions, signal: AbortSignal): Pro
     return { streams: new Map(skipped), lastRevision };
   };
   const adoptsLog = options.adopt !== undefined;
-  const run: RebuildRun = { ...options, loadParked, asynchronousCommit: true, adoptsLog };
+  const run: RebuildRun = { ...options, loadParked, fillsUnusedTables: true, adoptsLog };
   return withMaintenanceLock(options.pool, async (connection) => {
     if (!(await hasReadModels(connection, READ_MODEL_SCHEMA))) {
       throw new StartError("There are no read models yet. Start the projection service, which creates them.");

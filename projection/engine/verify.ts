@@ -59,7 +59,7 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
           ...options,
           schema: SCRATCH_SCHEMA,
           until: position,
-          asynchronousCommit: true,
+          fillsUnusedTables: true,
           loadParked: async () => parked,
         },
         signal,

@@ -61,7 +61,7 @@ async function writeBatch(
   skipped: ReadonlyMap<string, SkippedEvents>,
   to: Anchor,
 ): Promise<void> {
-  const { pool, schema, models, logger, asynchronousCommit = false } = options;
+  const { pool, schema, models, logger, fillsUnusedTables: asynchronousCommit = false } = options;
   const { position: from, tableOid } = checkpoint;
   const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
   for (let retry = false; ; retry = true) {

@@ -1,6 +1,7 @@
 /** A bounded queue between one producer and one consumer. The producer waits while the queue is full. */
 export class BoundedBuffer<T> {
   readonly #capacity: number;
+  #minimum = 1;
   #items: T[] = [];
   #isClosed = false;
   #wakeProducer: (() => void) | undefined;
@@ -9,6 +10,16 @@ export class BoundedBuffer<T> {
   /** @param capacity maximum number of items */
   constructor(capacity: number) {
     this.#capacity = capacity;
+  }
+
+  /**
+   * Sets the number of items that `take` waits for. The default is 1.
+   *
+   * @param items at most the capacity
+   */
+  setMinimum(items: number): void {
+    this.#minimum = items;
+    this.#wakeConsumerIfReady();
   }
 
   /**
@@ -34,15 +45,19 @@ export class BoundedBuffer<T> {
   #add(item: T): void {
     if (this.#isClosed) return;
     this.#items.push(item);
-    this.#wakeConsumer?.();
+    this.#wakeConsumerIfReady();
+  }
+
+  #wakeConsumerIfReady(): void {
+    if (this.#items.length >= this.#minimum) this.#wakeConsumer?.();
   }
 
   /**
-   * Removes and returns up to `maxItems` items in order. Waits while the queue is empty. Returns an empty array if
-   * the queue is closed and empty.
+   * Removes and returns up to `maxItems` items in order. Waits until the queue has the minimum number of items, or is
+   * closed. Returns an empty array if the queue is closed and empty.
    */
   async take(maxItems: number): Promise<T[]> {
-    while (this.#items.length === 0 && !this.#isClosed) {
+    while (this.#items.length < this.#minimum && !this.#isClosed) {
       await new Promise<void>((resolve) => {
         this.#wakeConsumer = resolve;
       });

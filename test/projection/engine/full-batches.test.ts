@@ -1,0 +1,50 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { buildTablesDdl } from "../../../projection/engine/ddl.ts";
+import { runProjection } from "../../../projection/engine/projection.ts";
+import { readModels } from "../../../projection/read-models/all.ts";
+import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "../engine-world.ts";
+
+const EVENTS = 4_500;
+const SCHEMA = "read_model_next";
+
+describe("the batches of a projection run that fills unused tables", () => {
+  let world: EngineWorld;
+
+  before(async () => {
+    world = await createEngineWorld();
+  });
+
+  after(() => world.close());
+
+  it("the batches of stored events are full, and live events are written immediately", async () => {
+    const customerId = randomUUID();
+    const stream = `customer-${customerId}`;
+    await world.append(stream, registered(customerId, "0"));
+    for (let number = 1; number < EVENTS; number += 500) {
+      const names = Array.from({ length: Math.min(500, EVENTS - number) }, (_, index) => `${number + index}`);
+      await world.append(stream, ...names.map((name) => renamed(customerId, name)));
+    }
+    await world.pool.query(buildTablesDdl(readModels, SCHEMA));
+    const batches: number[] = [];
+    const end = new AbortController();
+    let appending: Promise<bigint> | undefined;
+    await runProjection(
+      {
+        ...{ client: world.client, pool: world.pool, models: readModels, logger: silent },
+        ...{ schema: SCHEMA, fillsUnusedTables: true },
+        loadParked: async () => ({ streams: new Map(), lastRevision: -1n }),
+        onBatch: (events) => batches.push(events),
+        onProgress: ({ hasCaughtUp, events }) => {
+          if (hasCaughtUp) appending ??= world.append(stream, renamed(customerId, "live"));
+          if (events > EVENTS) end.abort();
+        },
+      },
+      end.signal,
+    );
+    await appending;
+    expect(batches).to.deep.equal([2_000, 2_000, 500, 1]);
+    const { rows } = await world.pool.query(`SELECT full_name FROM ${SCHEMA}.customer`);
+    expect(rows).to.deep.equal([{ full_name: "live" }]);
+  });
+});

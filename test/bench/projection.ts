@@ -1,5 +1,5 @@
 /**
- * Measures the speed of a rebuild of the read models. Compares this speed with the speed at which the same client reads
+ * Measures the speed of a rebuild of the read models, and the CPU time of this process and of Postgres. Compares this speed with the speed at which the same client reads
  * the same log without processing the events. Then measures how long it takes until the row of an appended event is in
  * the read model.
  *
@@ -20,6 +20,7 @@ import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createTestDatabase, mochaGlobalTeardown, testServers } from "../support/stack.ts";
+import { type LoadResult, readCpuSeconds } from "./load.ts";
 import { printRow } from "./report.ts";
 
 const EVENTS = 400_000;
@@ -28,7 +29,9 @@ const LIVE_RATE = 500;
 const never = new AbortController().signal;
 const logger = createLogger("bench", "error");
 
-const { eventstoreUrl } = await testServers();
+const { eventstoreUrl, components } = await testServers();
+const { pid: postgresPid } = components.postgres;
+const pids = { postgres: postgresPid === undefined ? [] : [postgresPid] };
 const database = await createTestDatabase();
 await migrate(database.urls.projection, logger);
 const url = database.urls.projection;
@@ -38,17 +41,24 @@ const client = connectEventStore(eventstoreUrl, "bench");
 const log = createEventLog(client);
 try {
   await generate(log, EVENTS / 8);
-  const before = await measureRate(readAll);
+  const before = await measureRead(readAll);
   let peak = 0;
   const watch = setInterval(() => {
     peak = Math.max(peak, process.memoryUsage.rss());
   }, 50);
-  const ours = await measureRate(() =>
+  const rebuilt = await measureRead(() =>
     rebuild({ client, pool, models: readModels, logger, onProgress: () => undefined }, never),
   );
   clearInterval(watch);
-  const reference = (before + (await measureRate(readAll))) / 2;
-  printRow({ name: "rebuild", ours, reference, note: `peak memory ${Math.round(peak / 1_048_576)} MiB` });
+  const after = await measureRead(readAll);
+  printRow({ name: "read only", ours: (before.perSecond + after.perSecond) / 2, cpu: before.cpu });
+  printRow({
+    name: "rebuild",
+    ours: rebuilt.perSecond,
+    reference: (before.perSecond + after.perSecond) / 2,
+    cpu: rebuilt.cpu,
+    note: `peak memory ${Math.round(peak / 1_048_576)} MiB`,
+  });
   await measureLiveLag();
 } finally {
   await client.dispose();
@@ -56,11 +66,15 @@ try {
   await mochaGlobalTeardown();
 }
 
-/** Runs work that reads all events. @returns events per second */
-async function measureRate(run: () => Promise<unknown>): Promise<number> {
+/** Runs work that reads all events. @returns events per second, and microseconds of CPU time per event by process */
+async function measureRead(run: () => Promise<unknown>): Promise<Pick<LoadResult, "perSecond" | "cpu">> {
   const started = performance.now();
+  const [ownBefore, postgresBefore] = [process.cpuUsage(), readCpuSeconds(pids).postgres ?? 0];
   await run();
-  return EVENTS / ((performance.now() - started) / 1_000);
+  const { user, system } = process.cpuUsage(ownBefore);
+  const postgres = ((readCpuSeconds(pids).postgres ?? 0) - postgresBefore) * 1e6;
+  const seconds = (performance.now() - started) / 1_000;
+  return { perSecond: EVENTS / seconds, cpu: { process: (user + system) / EVENTS, postgres: postgres / EVENTS } };
 }
 
 async function readAll(): Promise<void> {

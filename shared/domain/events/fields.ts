@@ -21,10 +21,10 @@ export const instant = z.string().transform((text, context) => {
 
 /**
  * Matches instants that are already in the converted form, such as those in stored events. These instants need no
- * parsing. Days after the 28th are excluded, because only the parser knows the length of each month.
+ * parsing. February 29 is excluded, because only the parser knows the leap years.
  */
 const CANONICAL_INSTANT =
-  /^(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
+  /^(?!0000)\d{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
 
 /** Schema of a calendar date, YYYY-MM-DD. */
 export const calendarDate = z

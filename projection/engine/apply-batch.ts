@@ -46,9 +46,8 @@ export async function applyBatch(
     for (const segment of splitAtResets(events, generations)) {
       const { sandboxToClear } = segment;
       if (sandboxToClear !== null) await deleteSandboxRows(client, schema, models, sandboxToClear);
-      for (const model of models) {
-        const relevant = segment.events.filter((event) => model.on[event.type]);
-        if (relevant.length > 0) await applyToReadModel(client, schema, model, relevant);
+      for (const [model, relevant] of groupByReadModel(models, segment.events)) {
+        await applyToReadModel(client, schema, model, relevant);
       }
     }
     if (skipped) await addSkipped(client, schema, skipped);
@@ -79,6 +78,18 @@ export function getSwapLockName(schema: string): string {
   return `swap ${schema}`;
 }
 
+/** Returns the events that each read model handles. Leaves out read models without events. */
+function groupByReadModel(
+  models: readonly AnyReadModel[],
+  events: readonly RecordedEvent[],
+): [AnyReadModel, RecordedEvent[]][] {
+  const types = new Set(events.map(({ type }) => type));
+  return models.flatMap((model): [AnyReadModel, RecordedEvent[]][] => {
+    if (!Object.keys(model.on).some((type) => types.has(type as RecordedEvent["type"]))) return [];
+    return [[model, events.filter((event) => model.on[event.type])]];
+  });
+}
+
 /** Row of a read model before and after the events of a batch. */
 interface RowChange {
   key: readonly string[];
@@ -92,16 +103,21 @@ async function applyToReadModel(
   model: AnyReadModel,
   events: readonly RecordedEvent[],
 ): Promise<void> {
-  const keyed = events.map((event) => ({ event, key: callProjector(model, event, () => model.key(event)) }));
   const changes = new Map<string, RowChange>();
-  for (const { key } of keyed) changes.set(key.join("\n"), { key, before: undefined, after: undefined });
+  const changeOfEvent = events.map((event) => {
+    const key = callProjector(model, event, () => model.key(event));
+    const id = key.join("\n");
+    const change = changes.get(id) ?? { key, before: undefined, after: undefined };
+    changes.set(id, change);
+    return change;
+  });
   const keys = [...changes.values()].map(({ key }) => key);
   for (const row of await loadRows(client, schema, model, keys)) {
     const change = changes.get(model.primaryKey.map((column) => row[column]).join("\n"));
     if (change) change.before = change.after = row;
   }
-  for (const { event, key } of keyed) {
-    const change = changes.get(key.join("\n"));
+  for (const [index, event] of events.entries()) {
+    const change = changeOfEvent[index];
     if (change) change.after = callProjector(model, event, () => model.on[event.type]?.(change.after, event));
   }
   const changedRows: Row[] = [];

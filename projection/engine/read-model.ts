@@ -104,17 +104,21 @@ type ColumnsOf<Data> = { [Member in keyof Data & string as ColumnName<Member>]: 
 /** Names of columns by the names of members, so that each name is converted only once. */
 const columnNames = new Map<string, string>();
 
+function toColumnName(member: string): string {
+  const known = columnNames.get(member);
+  if (known !== undefined) return known;
+  const name = member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  columnNames.set(member, name);
+  return name;
+}
+
 /**
  * Returns the members of event data under the names of their columns: `clinicId` becomes `clinic_id`. The engine writes
  * only the columns that the read model declares, and ignores all other members.
  */
 export function toColumns<Data extends object>(data: Data): ColumnsOf<Data> {
   const columns: Row = {};
-  for (const [member, value] of Object.entries(data)) {
-    const name = columnNames.get(member) ?? member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-    columnNames.set(member, name);
-    columns[name] = value;
-  }
+  for (const member of Object.keys(data)) columns[toColumnName(member)] = (data as Row)[member];
   return columns as ColumnsOf<Data>;
 }
 

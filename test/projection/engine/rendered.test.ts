@@ -33,6 +33,19 @@ describe("rendered columns", () => {
     expect(await rendered(id)).to.deep.equal({ id, fullName: "Ada Öz" });
   });
 
+  for (const text of ['"', "\\", 'a\\"b', "{a,b}", "NULL", "a  b", "a\nb\tc", "'; --", "Żółw 🐢"]) {
+    it(`a row keeps the text ${JSON.stringify(text)} unchanged`, async () => {
+      const [clinicId, id] = [randomUUID(), randomUUID()];
+      await database.given(customerRegistered(clinicId, id, { fullName: "Ada", city: text }));
+      const { rows } = await database.admin.query(
+        "SELECT city, portal_json FROM read_model.customer WHERE customer_id = $1",
+        [id],
+      );
+      expect(rows[0].city).to.equal(text);
+      expect(JSON.parse(`{${rows[0].portal_json}}`).city).to.equal(text);
+    });
+  }
+
   it("a release that renders other JSON has another fingerprint of its read models", () => {
     const changed: AnyReadModel[] = readModels.map((model) =>
       model.table === customers.table

@@ -46,8 +46,9 @@ export async function applyBatch(
     for (const segment of splitAtResets(events, generations)) {
       const { sandboxToClear } = segment;
       if (sandboxToClear !== null) await deleteSandboxRows(client, schema, models, sandboxToClear);
-      for (const [model, relevant] of groupByReadModel(models, segment.events)) {
-        await applyToReadModel(client, schema, model, relevant);
+      for (const model of models) {
+        const relevant = segment.events.filter((event) => model.on[event.type]);
+        if (relevant.length > 0) await applyToReadModel(client, schema, model, relevant);
       }
     }
     if (skipped) await addSkipped(client, schema, skipped);
@@ -76,18 +77,6 @@ export async function applyBatch(
  */
 export function getSwapLockName(schema: string): string {
   return `swap ${schema}`;
-}
-
-/** Returns the events that each read model handles. Leaves out read models without events. */
-function groupByReadModel(
-  models: readonly AnyReadModel[],
-  events: readonly RecordedEvent[],
-): [AnyReadModel, RecordedEvent[]][] {
-  const types = new Set(events.map(({ type }) => type));
-  return models.flatMap((model): [AnyReadModel, RecordedEvent[]][] => {
-    if (!Object.keys(model.on).some((type) => types.has(type as RecordedEvent["type"]))) return [];
-    return [[model, events.filter((event) => model.on[event.type])]];
-  });
 }
 
 /** Row of a read model before and after the events of a batch. */

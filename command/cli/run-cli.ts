@@ -79,8 +79,8 @@ function createProgram(terminal: Terminal, setExitCode: (code: number) => void):
 function addCommand(group: Program, command: Command, terminal: Terminal): void {
   const leaf = group.command(command.verb).description(command.summary);
   for (const [name, option] of Object.entries(command.options)) {
-    const value = option.placeholder === undefined ? "" : ` <${option.placeholder}>`;
-    leaf.option(`${toOptionName(name)}${value}`, describeOption(option));
+    const placeholder = option.placeholder === undefined ? "" : ` <${option.placeholder}>`;
+    leaf.option(`${toOptionName(name)}${placeholder}`, describeOption(option));
   }
   leaf
     .option(...ACTOR_OPTION)

@@ -57,10 +57,10 @@ export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): P
   const adopt = async (connection: pg.ClientBase) => {
     const readModels = await readCheckpoint(connection, READ_MODEL_SCHEMA);
     const currentCheckpoint = await readRelayCheckpoint(connection);
-    const relay = requestedCheckpoint ?? (shouldKeepRelayCheckpoint ? currentCheckpoint : readModels);
-    await setRelayCheckpoint(connection, relay);
+    const relayCheckpoint = requestedCheckpoint ?? (shouldKeepRelayCheckpoint ? currentCheckpoint : readModels);
+    await setRelayCheckpoint(connection, relayCheckpoint);
     const counts = await closeLostRows(connection, lostRows, now);
-    result = { position: readModels.position, relayPosition: relay.position, ...counts };
+    result = { position: readModels.position, relayPosition: relayCheckpoint.position, ...counts };
   };
   const swapPosition = await rebuild({ ...options, adopt }, signal);
   return swapPosition === undefined ? undefined : result;

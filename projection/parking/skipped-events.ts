@@ -51,8 +51,8 @@ export interface ParkedStreams {
  * - Streams with events that the tables already lack, even if the stream was resumed.
  */
 export function findStreamsToSkip(parked: ParkedStreams, skipped: StreamsToSkip, checkpoint: bigint): StreamsToSkip {
-  const ahead = [...parked.streams].filter(([, { position }]) => position > checkpoint);
-  return new Map([...ahead, ...skipped]);
+  const streamsAhead = [...parked.streams].filter(([, { position }]) => position > checkpoint);
+  return new Map([...streamsAhead, ...skipped]);
 }
 
 /** Returns true if tables at a checkpoint lack all parked events up to the checkpoint, and no other events. Pure. */

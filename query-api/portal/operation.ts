@@ -58,7 +58,7 @@ export function defineOperation<const Declared extends QueryParameters>(
  *
  * @param generatedAt undefined if the response does not contain this field
  */
-export function addEnvelope(body: string, correlationId: string, generatedAt: Instant | undefined): string {
+export function wrapInEnvelope(body: string, correlationId: string, generatedAt: Instant | undefined): string {
   const generated = generatedAt === undefined ? "" : `"generatedAt":"${generatedAt}",`;
   return `{"ok":true,"apiVersion":"v1","correlationId":"${correlationId}",${generated}${body.slice(1)}`;
 }

@@ -7,7 +7,7 @@ import { readParameters } from "../http/parameters.ts";
 import type { QueryState, ReadRow, ResponseRow } from "../http/read.ts";
 import { buildAuthorizedSql } from "./access-sql.ts";
 import { requirements } from "./authorization.ts";
-import { addEnvelope, type PortalOperation } from "./operation.ts";
+import { type PortalOperation, wrapInEnvelope } from "./operation.ts";
 import type { SessionVerifier } from "./session.ts";
 
 export interface PortalDependencies {
@@ -44,6 +44,6 @@ function createHandler(operation: PortalOperation, dependencies: PortalDependenc
     if (row.refusal !== null) throw new ApiError(403, row.refusal);
     if (row.body === null) throw new Error(`The SQL of ${operation.operationId} returned no body.`);
     ctx.type = "application/json";
-    ctx.body = addEnvelope(row.body, correlationId, hasGeneratedAt ? time : undefined);
+    ctx.body = wrapInEnvelope(row.body, correlationId, hasGeneratedAt ? time : undefined);
   };
 }

@@ -17,12 +17,22 @@ export interface PartnerOperation {
 type Method = PartnerOperation["method"];
 
 /** Declares an operation at the clinic that the clinic header names. */
-function atClinic<const M extends Method, const P extends string>(method: M, path: P, scope: Scope, summary: string) {
+function defineAtClinic<const M extends Method, const P extends string>(
+  method: M,
+  path: P,
+  scope: Scope,
+  summary: string,
+) {
   return { method, path, scope, summary, requiresClinic: true };
 }
 
 /** Declares an operation on the application's own sandbox. */
-function atSandbox<const M extends Method, const P extends string>(method: M, path: P, scope: Scope, summary: string) {
+function defineAtSandbox<const M extends Method, const P extends string>(
+  method: M,
+  path: P,
+  scope: Scope,
+  summary: string,
+) {
   return { method, path, scope, summary, requiresSandbox: true };
 }
 
@@ -35,23 +45,23 @@ const deliveriesPath = `${endpointPath}/deliveries` as const;
  */
 export const partnerOperations = {
   exchangeToken: { method: "POST", path: "/oauth/token", summary: "Exchange client credentials", scope: null },
-  getClinicContext: atClinic("GET", "/clinic/context", "clinic:read", "Get authorized clinic context"),
-  listPartnerAppointments: atClinic("GET", "/appointments", "appointments:read", "List appointments"),
-  createPartnerAppointment: atClinic("POST", "/appointments", "appointments:write", "Create an appointment"),
-  getSandboxState: atSandbox("GET", "/sandbox", "sandbox:read", "Get sandbox state"),
-  resetSandbox: atSandbox("POST", "/sandbox/reset", "sandbox:write", "Reset sandbox fixtures"),
-  listWebhookEndpoints: atClinic("GET", "/webhook-endpoints", "webhooks:read", "List webhook endpoints"),
-  createWebhookEndpoint: atClinic("POST", "/webhook-endpoints", "webhooks:write", "Create webhook endpoint"),
-  revokeWebhookEndpoint: atClinic("DELETE", endpointPath, "webhooks:write", "Revoke webhook endpoint"),
-  rotateWebhookSecret: atClinic(
+  getClinicContext: defineAtClinic("GET", "/clinic/context", "clinic:read", "Get authorized clinic context"),
+  listPartnerAppointments: defineAtClinic("GET", "/appointments", "appointments:read", "List appointments"),
+  createPartnerAppointment: defineAtClinic("POST", "/appointments", "appointments:write", "Create an appointment"),
+  getSandboxState: defineAtSandbox("GET", "/sandbox", "sandbox:read", "Get sandbox state"),
+  resetSandbox: defineAtSandbox("POST", "/sandbox/reset", "sandbox:write", "Reset sandbox fixtures"),
+  listWebhookEndpoints: defineAtClinic("GET", "/webhook-endpoints", "webhooks:read", "List webhook endpoints"),
+  createWebhookEndpoint: defineAtClinic("POST", "/webhook-endpoints", "webhooks:write", "Create webhook endpoint"),
+  revokeWebhookEndpoint: defineAtClinic("DELETE", endpointPath, "webhooks:write", "Revoke webhook endpoint"),
+  rotateWebhookSecret: defineAtClinic(
     "POST",
     `${endpointPath}/rotate-secret`,
     "webhooks:write",
     "Rotate webhook signing secret",
   ),
-  testWebhookEndpoint: atClinic("POST", `${endpointPath}/test`, "webhooks:write", "Send a test event"),
-  listWebhookDeliveries: atClinic("GET", deliveriesPath, "webhooks:read", "List recent deliveries"),
-  replayWebhookDelivery: atClinic(
+  testWebhookEndpoint: defineAtClinic("POST", `${endpointPath}/test`, "webhooks:write", "Send a test event"),
+  listWebhookDeliveries: defineAtClinic("GET", deliveriesPath, "webhooks:read", "List recent deliveries"),
+  replayWebhookDelivery: defineAtClinic(
     "POST",
     `${deliveriesPath}/:deliveryId/replay`,
     "webhooks:write",

@@ -20,7 +20,7 @@ export const MAX_REFUSED_REQUESTS_PER_MINUTE = 600;
 
 /**
  * Maximum number of sandbox resets, per hour and application. Each reset permanently adds an event of about 11 KB to
- * the log. The limit is sufficient for a test run that resets the sandbox before each of 50 test cases.
+ * the log. The limit is sufficient for a test run that resets the sandbox before each of 100 test cases.
  */
 export const MAX_RESETS_PER_HOUR = 100;
 

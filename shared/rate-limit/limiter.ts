@@ -49,9 +49,9 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
   const processes = registerProcess(pool, logger);
   const windows = new Windows();
   const addToBatch = createBatches<null, Count>(BATCH_LIMITS);
-  const probeAddition = { key: `process ${randomUUID()}`, requests: 1, windowMs: 1_000, known: undefined };
+  const probeIncrement = { key: `process ${randomUUID()}`, requests: 1, windowMs: 1_000, known: undefined };
   const outage = new Outage({
-    probe: () => addRequests(pool, probeAddition),
+    probe: () => addRequests(pool, probeIncrement),
     probeTimeoutMs: COUNT_TIMEOUT_MS,
     onEnd: () => void addUncounted(),
     logger,

@@ -124,10 +124,10 @@ async function verifyManifestLine(
 /** Locates the first changed line of a file whose hash chain is valid, but differs from the signed hash chain. */
 function locateChange(signedMarks: Manifest["marks"], summary: ChainSummary): ExportFault {
   const { first, last } = findFirstDifference(signedMarks, summary.marks.getMarks());
-  const changedLines = first === last ? "the line was" : `a line from here up to line ${last} was`;
+  const changedLinesText = first === last ? "the line was" : `a line from here up to line ${last} was`;
   return {
     line: first,
-    problem: `${changedLines} changed after signing and the hash chain was recomputed, or the last events were removed`,
+    problem: `${changedLinesText} changed after signing and the hash chain was recomputed, or the last events were removed`,
   };
 }
 

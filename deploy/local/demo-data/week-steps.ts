@@ -28,7 +28,7 @@ const completeChange: StatusChange = [25, completeAppointment];
 const noShowChange: StatusChange = [30, markNoShow];
 const cancelChange: StatusChange = [
   -120,
-  (log, ids, context) => cancelAppointment(log, { ...ids, reason: "Owner called off" }, context),
+  (log, ids, context) => cancelAppointment(log, { ...ids, reason: "Cancelled by the owner" }, context),
 ];
 
 /** Status changes that lead from `requested` to each status. */

@@ -19,8 +19,8 @@ export class StartPace {
    */
   countPossibleStarts(now: number, spacing: number): number {
     const ahead = Math.max(0, this.#theoreticalStartAt - now);
-    const tolerated = Math.max(MAX_CATCH_UP_MS / spacing, MAX_BURST_STARTS - 1);
-    return Math.max(0, Math.floor(tolerated - ahead / spacing) + 1);
+    const toleratedStarts = Math.max(MAX_CATCH_UP_MS / spacing, MAX_BURST_STARTS - 1);
+    return Math.max(0, Math.floor(toleratedStarts - ahead / spacing) + 1);
   }
 
   start(now: number, spacing: number): void {

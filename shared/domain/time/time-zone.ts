@@ -1,5 +1,5 @@
 /** Matches the areas of the IANA time zone database, except legacy areas such as `Etc` and `US`. */
-const CURRENT_AREA = /^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)\//;
+const CANONICAL_AREA_PATTERN = /^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)\//;
 
 /**
  * Current IANA names that the runtime lists only by their former names. For example, it lists Asia/Calcutta but not
@@ -33,7 +33,7 @@ const RENAMED_TIME_ZONES = [
  */
 export const timeZones: ReadonlySet<string> = new Set([
   "UTC",
-  ...Intl.supportedValuesOf("timeZone").filter((name) => CURRENT_AREA.test(name)),
+  ...Intl.supportedValuesOf("timeZone").filter((name) => CANONICAL_AREA_PATTERN.test(name)),
   ...RENAMED_TIME_ZONES,
 ]);
 

@@ -50,7 +50,7 @@ export function createAppointment(dependencies: { log: EventLog; decide: Decide 
   };
 }
 
-/** What a response to a request contains. */
+/** Data of a response to a request. */
 type RequestResult = Pick<CommandResult<Appointment>, "initialState" | "events" | "statePosition">;
 
 /** Results of the requests that this process has recently handled, by id of the appointment. */

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import type pg from "pg";
 
-/** What a Postgres server spent on some work. */
+/** Resources that a Postgres server spent on some work. */
 export interface PostgresUse {
   /** CPU time of all processes of the server. Milliseconds. */
   cpuMs: number;

@@ -2,7 +2,7 @@ import type { LoadResult } from "./load.ts";
 
 /** One row of the table. Cells without a value are empty. */
 export interface Row {
-  /** What was measured. */
+  /** Name of the measurement. */
   name: string;
   /** Items per second of the service or of an alternative. */
   ours?: number;

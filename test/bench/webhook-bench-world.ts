@@ -60,7 +60,7 @@ export interface BenchWorld {
   stop(): Promise<void>;
 }
 
-/** What Postgres and the service spent on some work. */
+/** Resources that Postgres and the service spent on some work. */
 export interface ServiceUse extends PostgresUse {
   /** CPU time of the service's processes, in the order of {@link SERVICE_PROCESSES}. Milliseconds. */
   processesMs: number[];

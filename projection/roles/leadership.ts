@@ -10,7 +10,7 @@ export interface LeadershipOptions extends Pick<RoleDeps, "databaseUrl" | "logge
   signal: AbortSignal;
   onStandby(detail: Detail): void;
   /**
-   * Returns the reason why this process must not lead; null if there is none. Called every second, both on standby and
+   * Returns the reason why this process must not lead, or null if it may lead. Called every second, both on standby and
    * while leading.
    */
   findObstacle?(connection: pg.ClientBase): Promise<Detail | null>;

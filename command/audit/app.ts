@@ -45,12 +45,12 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
     takeStateSlot: createScanSlots(STATE_SLOT_LIMITS),
   };
 
-  const keys = createRouter<RequestState>().get("/audit/v1/jwks.json", (ctx) => {
+  const keyRouter = createRouter<RequestState>().get("/audit/v1/jwks.json", (ctx) => {
     ctx.set("Cache-Control", "public, max-age=300");
     ctx.body = signer.jwks;
   });
 
-  const queries = createRouter<AuditorState>("/audit/v1")
+  const queryRouter = createRouter<AuditorState>("/audit/v1")
     .all("/me", authorize, async (ctx) => {
       const { id, name, clinicIds, expiresAt } = ctx.state.auditor;
       readQuery(ctx.query, emptyQuery);
@@ -70,8 +70,8 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
     .all("/export", authorize, streamExport(dependencies));
 
   const app = createApp({ ...options, retiredPaths: [] });
-  app.use(keys.routes());
-  app.use(queries.routes());
+  app.use(keyRouter.routes());
+  app.use(queryRouter.routes());
   app.use(createPageRouter().routes());
   return app;
 }

@@ -50,7 +50,7 @@ const CHECK_INTERVAL_MS = 400;
 /** Bounds of the delay before the subscription is started again. */
 const RETRY_DELAYS_MS = { firstMs: 100, maxMs: 5_000 };
 
-type Entry = Promise<LoadedAggregate<unknown>>;
+type CachedAggregate = Promise<LoadedAggregate<unknown>>;
 
 /**
  * Keeps recently used aggregates in memory. A subscription to their categories removes an aggregate when another event
@@ -59,7 +59,7 @@ type Entry = Promise<LoadedAggregate<unknown>>;
  */
 export class AggregateCache {
   readonly #log: EventLog;
-  readonly #entries = new Map<string, LruMap<string, Entry>>();
+  readonly #entries = new Map<string, LruMap<string, CachedAggregate>>();
   readonly #ending = new AbortController();
   readonly #work: Promise<unknown>;
   #isLive = false;
@@ -102,22 +102,22 @@ export class AggregateCache {
     { category }: Aggregate<C, State>,
     id: string,
   ): Promise<LoadedAggregate<State>> | undefined {
-    const known = this.#entries.get(category.name)?.get(toStreamName(category, id));
-    return known as Promise<LoadedAggregate<State>> | undefined;
+    const cachedAggregate = this.#entries.get(category.name)?.get(toStreamName(category, id));
+    return cachedAggregate as Promise<LoadedAggregate<State>> | undefined;
   }
 
   /** Reads an aggregate, and keeps it if it exists. */
   #read<C extends Category, State>(aggregate: Aggregate<C, State>, id: string): Promise<LoadedAggregate<State>> {
-    const loading = loadAggregate(this.#log, aggregate, id);
+    const loadingAggregate = loadAggregate(this.#log, aggregate, id);
     const entries = this.#entries.get(aggregate.category.name);
-    if (!this.#isLive || !entries) return loading;
+    if (!this.#isLive || !entries) return loadingAggregate;
     const stream = toStreamName(aggregate.category, id);
-    entries.set(stream, loading);
-    const remove = () => {
-      if (entries.get(stream) === loading) entries.delete(stream);
+    entries.set(stream, loadingAggregate);
+    const removeAggregate = () => {
+      if (entries.get(stream) === loadingAggregate) entries.delete(stream);
     };
-    loading.then(({ state }) => state === undefined && remove(), remove);
-    return loading;
+    loadingAggregate.then(({ state }) => state === undefined && removeAggregate(), removeAggregate);
+    return loadingAggregate;
   }
 
   #evict(stream: string): void {
@@ -130,7 +130,7 @@ export class AggregateCache {
 
   async #follow(client: EventStoreDBClient, logger: Logger): Promise<void> {
     const { signal } = this.#ending;
-    const delays = createBackoff(RETRY_DELAYS_MS);
+    const backoff = createBackoff(RETRY_DELAYS_MS);
     while (!signal.aborted) {
       try {
         const options = { client, after: END, categories: CACHED_CATEGORIES, isSkipped: () => true, signal } as const;
@@ -138,14 +138,14 @@ export class AggregateCache {
           // Events before the end of the log may have been missed, so nothing that was read earlier is kept.
           if (item.kind === "caughtUp") this.#isLive = true;
           if (item.kind === "skipped") this.#evict(item.stream);
-          delays.reset();
+          backoff.reset();
         }
       } catch (error) {
         logger.warn({ error }, "the subscription to access data ended: requests read the log until it is back");
       }
       this.#isLive = false;
       this.#evictAll();
-      await delays.pause(signal);
+      await backoff.pause(signal);
     }
   }
 

@@ -65,10 +65,10 @@ export async function changeStream<Change, Result>(
   change: Change,
   decide: DecideBatch<Change, Result>,
 ): Promise<Result> {
-  const add = getBatches<Change, Result>(log);
-  const pending = { change, deadline: performance.now() + CHANGE_TIMEOUT_MS };
+  const addToBatch = getBatches<Change, Result>(log);
+  const newChange = { change, deadline: performance.now() + CHANGE_TIMEOUT_MS };
   try {
-    return unwrapOutcome(await add(stream, pending, (changes) => appendBatch(log, stream, changes, decide)));
+    return unwrapOutcome(await addToBatch(stream, newChange, (changes) => appendBatch(log, stream, changes, decide)));
   } catch (error) {
     if (error instanceof QueueFullError) throw new WrongExpectedRevisionError(error.message, { cause: error });
     throw error;
@@ -104,23 +104,23 @@ async function appendBatch<Change, Result>(
   changes: PendingChange<Change>[],
   decide: DecideBatch<Change, Result>,
 ): Promise<ChangeOutcome<Result>[]> {
-  const delays = createBackoff(RETRY_DELAYS_MS);
+  const backoff = createBackoff(RETRY_DELAYS_MS);
   for (let attempt = 0; ; attempt += 1) {
     const now = performance.now();
-    const pending = changes.filter(({ deadline }) => deadline > now);
-    if (pending.length === 0) return changes.map(() => ({ error: createTimeoutError() }));
+    const pendingChanges = changes.filter(({ deadline }) => deadline > now);
+    if (pendingChanges.length === 0) return changes.map(() => ({ error: createTimeoutError() }));
     const decision = await decide(
-      pending.map(({ change }) => change),
+      pendingChanges.map(({ change }) => change),
       attempt,
     );
     try {
       const decidedOutcomes = decision.toOutcomes(await appendEvents(log, stream, decision));
-      const outcomes = new Map(pending.map((change, index) => [change, decidedOutcomes[index]]));
+      const outcomes = new Map(pendingChanges.map((change, index) => [change, decidedOutcomes[index]]));
       return changes.map((change) => outcomes.get(change) ?? { error: createTimeoutError() });
     } catch (error) {
       if (!(error instanceof WrongExpectedRevisionError)) throw error;
     }
-    if (!decision.isAssumed) await delays.pause(new AbortController().signal);
+    if (!decision.isAssumed) await backoff.pause(new AbortController().signal);
   }
 }
 
@@ -138,7 +138,7 @@ function createTimeoutError(): WrongExpectedRevisionError {
 }
 
 function getBatches<Change, Result>(log: EventLog): AddToBatch<PendingChange<Change>, ChangeOutcome<Result>> {
-  const known = batches.get(log) ?? createBatches<PendingChange<unknown>, ChangeOutcome<unknown>>(BATCH_LIMITS);
-  batches.set(log, known);
-  return known as AddToBatch<PendingChange<Change>, ChangeOutcome<Result>>;
+  const addToBatch = batches.get(log) ?? createBatches<PendingChange<unknown>, ChangeOutcome<unknown>>(BATCH_LIMITS);
+  batches.set(log, addToBatch);
+  return addToBatch as AddToBatch<PendingChange<Change>, ChangeOutcome<Result>>;
 }

@@ -61,14 +61,14 @@ export async function loadAggregate<C extends Category, State>(
   id: string,
 ): Promise<LoadedAggregate<State>> {
   const events = await log.read<RecordedEvent & EventOf<C>>(toStreamName(aggregate.category, id));
-  const loaded: LoadedAggregate<State> = { ...NEW_AGGREGATE };
+  const loadedAggregate: LoadedAggregate<State> = { ...NEW_AGGREGATE };
   for (const event of events) {
-    loaded.state = aggregate.evolve(loaded.state, event);
-    loaded.initialState ??= loaded.state;
-    loaded.revision = event.revision;
-    loaded.position = event.position;
+    loadedAggregate.state = aggregate.evolve(loadedAggregate.state, event);
+    loadedAggregate.initialState ??= loadedAggregate.state;
+    loadedAggregate.revision = event.revision;
+    loadedAggregate.position = event.position;
   }
-  return loaded;
+  return loadedAggregate;
 }
 
 /** An aggregate whose stream does not exist. */
@@ -113,11 +113,11 @@ export function handle<C extends Category, State>(
 /** Decides commands in order. Each decision uses the state after the previous command. */
 function decideAll<C extends Category, State>(
   aggregate: Aggregate<C, State>,
-  loaded: LoadedAggregate<State>,
+  loadedAggregate: LoadedAggregate<State>,
   commands: PendingCommand<C, State>[],
 ): BatchDecision<CommandResult<State>> & { hasRefusals: boolean } {
-  let { state, initialState } = loaded;
-  const decided = commands.map(
+  let { state, initialState } = loadedAggregate;
+  const outcomes = commands.map(
     ({ decide, context }): ChangeOutcome<Pick<CommandResult<State>, "state" | "initialState" | "events">> => {
       try {
         const events = decide(state) as (EventOf<C> & CatalogEvent)[];
@@ -132,19 +132,19 @@ function decideAll<C extends Category, State>(
       }
     },
   );
-  const events = decided.flatMap((outcome, index) =>
+  const events = outcomes.flatMap((outcome, index) =>
     "error" in outcome
       ? []
       : outcome.result.events.map((event) => toNewEvent(event, commands[index]?.context as CommandContext)),
   );
   return {
-    revision: loaded.revision,
+    revision: loadedAggregate.revision,
     events,
-    hasRefusals: decided.some((outcome) => "error" in outcome),
+    hasRefusals: outcomes.some((outcome) => "error" in outcome),
     toOutcomes: (lastPosition) =>
-      decided.map((outcome) => {
+      outcomes.map((outcome) => {
         if ("error" in outcome) return outcome;
-        const statePosition = lastPosition ?? loaded.position;
+        const statePosition = lastPosition ?? loadedAggregate.position;
         const position = outcome.result.events.length > 0 ? lastPosition : undefined;
         return { result: { ...outcome.result, position, statePosition } };
       }),

@@ -38,12 +38,12 @@ export function reserveEndpoint(
   const id = deriveInstallationId(owner.applicationId, owner.clinicId);
   const stream = toStreamName(webhookEndpointPlacesCategory, id);
   return changeStream<Reservation, void>(log, stream, { endpointId, context }, async (reservations) => {
-    const last = await log.readLast<WebhookEndpointPlacesEvent>(stream);
-    const recordedPlaces = last?.data.places ?? [];
+    const lastEvent = await log.readLast<WebhookEndpointPlacesEvent>(stream);
+    const recordedPlaces = lastEvent?.data.places ?? [];
     const isExhausted = recordedPlaces.length + reservations.length > MAX_ENDPOINTS;
     const now = Math.max(...reservations.map(({ context }) => context.now));
     const places = isExhausted ? await removeReleasedPlaces(log, recordedPlaces, now) : recordedPlaces;
-    return decideReservations(id, { places, revision: last?.revision ?? EMPTY_STREAM }, reservations);
+    return decideReservations(id, { places, revision: lastEvent?.revision ?? EMPTY_STREAM }, reservations);
   });
 }
 
@@ -53,8 +53,8 @@ function decideReservations(
   { places, revision }: { places: EndpointReservation[]; revision: bigint },
   reservations: Reservation[],
 ): BatchDecision<void> {
-  const freePlaces = Math.max(0, MAX_ENDPOINTS - places.length);
-  const grantedReservations = reservations.slice(0, freePlaces);
+  const freeCount = Math.max(0, MAX_ENDPOINTS - places.length);
+  const grantedReservations = reservations.slice(0, freeCount);
   const newPlaces = grantedReservations.map(({ endpointId, context: { now } }) => ({
     endpointId,
     takenAt: toInstant(now),
@@ -67,7 +67,7 @@ function decideReservations(
     revision,
     events,
     toOutcomes: () =>
-      reservations.map((_, index) => (index < freePlaces ? { result: undefined } : { error: createLimitError() })),
+      reservations.map((_, index) => (index < freeCount ? { result: undefined } : { error: createLimitError() })),
   };
 }
 
@@ -86,6 +86,6 @@ async function removeReleasedPlaces(
     const { state } = await loadAggregate(log, endpointAggregate, endpointId);
     return state ? state.status !== "revoked" : now - Date.parse(takenAt) < REGISTRATION_TIMEOUT_MS;
   };
-  const taken = await Promise.all(places.map(isTaken));
-  return places.filter((_, index) => taken[index]);
+  const takenFlags = await Promise.all(places.map(isTaken));
+  return places.filter((_, index) => takenFlags[index]);
 }

@@ -32,8 +32,8 @@ function defineOperation<Input extends InstallationReference>(
 ): Operation<Input, Installation> {
   return async (log, input, context) => {
     const { clinic, clinicContext } = await loadCommandClinic(log, input.clinicId, context);
-    const decideOpen = restrictToOpenClinic(clinic, await decide(input, clinic, log));
-    return handle(log, installationAggregate, toInstallationId(input), decideOpen, clinicContext);
+    const decideForOpenClinic = restrictToOpenClinic(clinic, await decide(input, clinic, log));
+    return handle(log, installationAggregate, toInstallationId(input), decideForOpenClinic, clinicContext);
   };
 }
 

@@ -47,8 +47,8 @@ export function defineClinicOperation<
     const { clinic, clinicContext } = await loadCommandClinic(log, command.clinicId, context);
     if (FIXTURE_CATEGORIES.has(aggregate.category.name)) refuseSandbox(clinic);
     await check?.(log, command, clinic);
-    const decideOpen = restrictToOpenClinic(clinic, decide(command, clinic, context.now));
-    return handle(log, aggregate, command[idName], decideOpen, clinicContext);
+    const decideForOpenClinic = restrictToOpenClinic(clinic, decide(command, clinic, context.now));
+    return handle(log, aggregate, command[idName], decideForOpenClinic, clinicContext);
   };
 }
 

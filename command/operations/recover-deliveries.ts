@@ -48,10 +48,10 @@ export async function recoverDeliveries(
   const { endpointId } = input;
   const { state } = await loadAggregate(log, endpointAggregate, endpointId);
   const owner = input.isDryRun ? requireExistingEndpoint(state) : requireActiveEndpoint(state);
-  const ids = await findReplayableDeliveries(client, input);
-  const progress = { found: ids.length, requested: 0, left: 0 };
+  const deliveryIds = await findReplayableDeliveries(client, input);
+  const progress = { found: deliveryIds.length, requested: 0, left: 0 };
   if (input.isDryRun) return progress;
-  const remainingIds = ids.values();
+  const remainingIds = deliveryIds.values();
   let fatalError: { error: unknown } | undefined;
   const replayRemaining = async () => {
     for (const deliveryId of remainingIds) {
@@ -95,13 +95,13 @@ export async function findReplayableDeliveries(
   client: EventStoreDBClient,
   filter: ReplayableFilter,
 ): Promise<string[]> {
-  const replayable = new Set<string>();
+  const replayableIds = new Set<string>();
   const { maxDeliveries = DEFAULT_MAX_DELIVERIES } = filter;
-  const end = new AbortController();
+  const abortController = new AbortController();
   const categories = [webhookDeliveryCategory];
   let isComplete = false;
   try {
-    for await (const item of subscribeToLog({ client, after: undefined, categories, signal: end.signal })) {
+    for await (const item of subscribeToLog({ client, after: undefined, categories, signal: abortController.signal })) {
       if (item.kind === "caughtUp") {
         isComplete = true;
         break;
@@ -112,10 +112,10 @@ export async function findReplayableDeliveries(
       const { deliveryId } = event.data;
       // Deleting and adding the id moves it to the end, so that the ids are in the order of each delivery's latest
       // event.
-      replayable.delete(deliveryId);
+      replayableIds.delete(deliveryId);
       if (!isReplayableInRange(event, filter)) continue;
-      replayable.add(deliveryId);
-      if (replayable.size > maxDeliveries) {
+      replayableIds.add(deliveryId);
+      if (replayableIds.size > maxDeliveries) {
         const message = `more than ${maxDeliveries} deliveries; choose a shorter time range`;
         throw new DomainError("too_many_deliveries", message);
       }
@@ -123,10 +123,10 @@ export async function findReplayableDeliveries(
   } catch (error) {
     throw toLogError(error);
   } finally {
-    end.abort();
+    abortController.abort();
   }
   if (!isComplete) throw new LogUnavailableError("the event log ended the subscription before it caught up");
-  return [...replayable];
+  return [...replayableIds];
 }
 
 function isReplayableInRange(
@@ -134,6 +134,6 @@ function isReplayableInRange(
   { since, until = Number.POSITIVE_INFINITY }: ReplayableFilter,
 ): boolean {
   const delivery = deliveryAggregate.evolve(undefined, event);
-  const at = Date.parse(event.metadata.occurredAt);
-  return delivery !== undefined && isReplayable(delivery) && at >= since && at < until;
+  const occurredAt = Date.parse(event.metadata.occurredAt);
+  return delivery !== undefined && isReplayable(delivery) && occurredAt >= since && occurredAt < until;
 }

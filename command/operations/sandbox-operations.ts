@@ -44,16 +44,12 @@ export async function openSandboxClinic(
 ): Promise<void> {
   const clinicId = deriveSandboxClinicId(applicationId);
   const location = { timezone: "Europe/London", currency: "GBP", locale: "en-GB", city: "London" };
-  const identity = {
-    environment: "sandbox" as const,
-    slug: `sandbox-${applicationId}`,
-    name: "Sandbox Clinic",
-  };
-  const origin = { isDemo: false, demoExpiresAt: null, sandboxOf: applicationId };
+  const identity = { environment: "sandbox" as const, slug: `sandbox-${applicationId}`, name: "Sandbox Clinic" };
+  const demoFields = { isDemo: false, demoExpiresAt: null, sandboxOf: applicationId };
   const subscription = { plan: "sandbox", status: "active" as const, currentPeriodEnd: null };
   const entitlement = { key: "scheduling.advanced", enabled: true, limit: null, effectiveUntil: null };
   const events: ClinicEvent[] = [
-    { type: "ClinicRegistered", data: { clinicId, ...identity, ...location, ...origin } },
+    { type: "ClinicRegistered", data: { clinicId, ...identity, ...location, ...demoFields } },
     ...listSandboxBranches(applicationId).map(({ id: branchId, ...branch }, index): ClinicEvent => {
       return { type: "BranchOpened", data: { clinicId, branchId, ...branch, isMain: index === 0 } };
     }),
@@ -108,9 +104,9 @@ export async function resetSandbox(
   { applicationId }: { applicationId: string },
   context: CommandContext,
 ): Promise<Sandbox> {
-  const previous = await loadSandbox(log, applicationId);
+  const previousSandbox = await loadSandbox(log, applicationId);
   try {
-    return await startGeneration(log, applicationId, previous, context);
+    return await startGeneration(log, applicationId, previousSandbox, context);
   } catch (error) {
     const concurrentReset =
       error instanceof WrongExpectedRevisionError ? await loadSandbox(log, applicationId) : undefined;
@@ -131,16 +127,16 @@ export async function fillSandbox(
 async function startGeneration(
   log: EventLog,
   applicationId: string,
-  previous: Sandbox | undefined,
+  previousSandbox: Sandbox | undefined,
   context: CommandContext,
 ): Promise<Sandbox> {
   const clinicId = deriveSandboxClinicId(applicationId);
   const day = toUtcDay(context.now);
-  const generation = (previous?.generation ?? 0) + 1;
+  const generation = (previousSandbox?.generation ?? 0) + 1;
   const data = { applicationId, clinicId, generation, day, facts: createFixture(applicationId, day) };
-  const reset: SandboxEvent = { type: "SandboxReset", data };
-  const revision = previous?.revision ?? EMPTY_STREAM;
-  const newEvent = toNewEvent(reset, { ...context, clinicId, environment: "sandbox" });
+  const resetEvent: SandboxEvent = { type: "SandboxReset", data };
+  const revision = previousSandbox?.revision ?? EMPTY_STREAM;
+  const newEvent = toNewEvent(resetEvent, { ...context, clinicId, environment: "sandbox" });
   const position = await log.append(toSandboxStream(applicationId), revision, [newEvent]);
   return { ...data, resetAt: toInstant(context.now), revision: revision + 1n, position };
 }
@@ -151,8 +147,8 @@ function toSandboxStream(applicationId: string): string {
 
 /** Loads the sandbox from the event of its last reset. That event contains the whole state. */
 export async function loadSandbox(log: EventLog, applicationId: string): Promise<Sandbox | undefined> {
-  const reset = await log.readLast<SandboxEvent>(toSandboxStream(applicationId));
-  return reset && toSandbox(reset);
+  const resetEvent = await log.readLast<SandboxEvent>(toSandboxStream(applicationId));
+  return resetEvent && toSandbox(resetEvent);
 }
 
 /** Converts the event of a reset to the state of the sandbox. */

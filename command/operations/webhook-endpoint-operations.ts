@@ -58,9 +58,9 @@ export async function registerEndpoint(
   context: CommandContext,
 ): Promise<EndpointWithSecret> {
   const { owner, url, events, endpointId = randomUUID() } = input;
-  const { secret, ...encrypted } = await generateSecret(secretBox);
+  const { secret, ...storedSecret } = await generateSecret(secretBox);
   const { applicationId, clinicId, environment } = owner;
-  const registration = { endpointId, applicationId, clinicId, environment, url, events, ...encrypted };
+  const registration = { endpointId, applicationId, clinicId, environment, url, events, ...storedSecret };
   const decide = decideRegisterEndpoint(registration);
   const ownerContext = toOwnerContext(context, owner);
   await reserveEndpoint(log, { owner, endpointId }, ownerContext);
@@ -163,9 +163,9 @@ function changeEndpoint(
   context: CommandContext,
   onConflict: "retry" | "throw" = "retry",
 ): Promise<CommandResult<Endpoint>> {
-  const decideOwn = (state: Endpoint | undefined) => decide(requireOwnEndpoint(state, owner));
+  const decideForOwner = (state: Endpoint | undefined) => decide(requireOwnEndpoint(state, owner));
   const ownerContext = toOwnerContext(context, owner);
-  return handle(log, endpointAggregate, endpointId, decideOwn, ownerContext, { onConflict });
+  return handle(log, endpointAggregate, endpointId, decideForOwner, ownerContext, { onConflict });
 }
 
 function toOwnerContext(context: CommandContext, { clinicId, environment }: EndpointOwner): CommandContext {
@@ -173,7 +173,7 @@ function toOwnerContext(context: CommandContext, { clinicId, environment }: Endp
 }
 
 /** Generates a Standard Webhooks secret, and encrypts the secret for the log. */
-async function generateSecret(box: SecretBox) {
+async function generateSecret(secretBox: SecretBox) {
   const secret = `whsec_${randomBytes(32).toString("base64")}`;
-  return { secret, secretId: randomUUID(), encryptedSecret: await box.seal(secret) };
+  return { secret, secretId: randomUUID(), encryptedSecret: await secretBox.seal(secret) };
 }

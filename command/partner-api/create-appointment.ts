@@ -31,7 +31,7 @@ const APPOINTMENT_DURATION_MINUTES = 30;
  * appointment's id is derived from the key, so that the event log accepts only one of several concurrent requests.
  */
 export function createAppointment(dependencies: { log: EventLog; decide: Decide }): Koa.Middleware<WriteState> {
-  const recent: RecentRequests = new LruMap(MAX_RECENT_REQUESTS);
+  const recentRequests: RecentRequests = new LruMap(MAX_RECENT_REQUESTS);
   return async (ctx) => {
     const request = readCreateRequest(ctx);
     const { branchId } = ctx.state;
@@ -40,7 +40,7 @@ export function createAppointment(dependencies: { log: EventLog; decide: Decide 
       throw new ApiError(422, "validation_failed", { details });
     }
     const { initialState, events, statePosition } = await dependencies.decide((load) =>
-      requestIdempotently({ ...dependencies, load, recent }, request, ctx.state),
+      requestIdempotently({ ...dependencies, load, recentRequests }, request, ctx.state),
     );
     if (!initialState) throw new Error("the appointment has no first event");
     ctx.state.logPosition = statePosition;
@@ -64,7 +64,7 @@ const MAX_RECENT_REQUESTS = 5_000;
  * is repeated from memory, because the first event of an appointment never changes.
  */
 async function requestIdempotently(
-  { log, load, recent }: { log: EventLog; load: LoadAggregate; recent: RecentRequests },
+  { log, load, recentRequests }: { log: EventLog; load: LoadAggregate; recentRequests: RecentRequests },
   request: CreateRequest,
   state: WriteState,
 ): Promise<RequestResult> {
@@ -90,12 +90,12 @@ async function requestIdempotently(
       now,
     },
   );
-  const earlier = recent.get(appointmentId);
-  if (earlier) return { ...earlier, events: decide(earlier.initialState) };
+  const earlierResult = recentRequests.get(appointmentId);
+  if (earlierResult) return { ...earlierResult, events: decide(earlierResult.initialState) };
   const context = toCommandContext(state);
   const result = await handle(log, appointmentAggregate, appointmentId, decide, context, { isExpectedNew: true });
   const { initialState, events, statePosition } = result;
-  recent.set(appointmentId, { initialState, events, statePosition });
+  recentRequests.set(appointmentId, { initialState, events, statePosition });
   return result;
 }
 
@@ -123,9 +123,9 @@ export function readCreateRequest(ctx: Koa.Context): CreateRequest {
 
 /** Returns the value of the Idempotency-Key header, or the problem with the header. */
 function readIdempotencyKey(ctx: Koa.Context): string | ErrorDetail {
-  const [key, ...others] = ctx.req.headersDistinct["idempotency-key"] ?? [];
-  const parsed = idempotencyKey.safeParse(key);
-  if (parsed.success && others.length === 0) return parsed.data;
+  const [key, ...otherKeys] = ctx.req.headersDistinct["idempotency-key"] ?? [];
+  const parsedKey = idempotencyKey.safeParse(key);
+  if (parsedKey.success && otherKeys.length === 0) return parsedKey.data;
   const message = "must be given once, with 8 to 128 printable ASCII characters";
   return { path: "header Idempotency-Key", message };
 }

@@ -32,15 +32,15 @@ export function createWebhookEndpoint(dependencies: {
 }
 
 function readBody(body: unknown): { url: string; events: WebhookEventType[] } {
-  const result = createWebhookEndpointRequest.safeParse(body);
-  if (!result.success) {
-    const details = toErrorDetails(result.error);
+  const parsedBody = createWebhookEndpointRequest.safeParse(body);
+  if (!parsedBody.success) {
+    const details = toErrorDetails(parsedBody.error);
     // If only the URL is invalid, the response has a more specific error code.
     const code = details.every(({ path }) => path === "url") ? "invalid_destination" : "validation_failed";
     throw new ApiError(400, code, { details });
   }
-  if (!URL.canParse(result.data.url)) throw createUrlError("invalid_destination", "must be a URL");
-  return result.data;
+  if (!URL.canParse(parsedBody.data.url)) throw createUrlError("invalid_destination", "must be a URL");
+  return parsedBody.data;
 }
 
 /** Requires that the operator has approved the origin of the URL. The sandbox needs no approval. */

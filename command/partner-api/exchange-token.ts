@@ -62,8 +62,8 @@ async function authenticate(
   environment: Environment,
 ): Promise<{ application: Application; credential: Credential; statePosition: bigint | undefined }> {
   const { clientId } = request;
-  const loaded = clientId ? await load(applicationAggregate, clientId) : undefined;
-  const application = loaded?.state;
+  const loadedApplication = clientId ? await load(applicationAggregate, clientId) : undefined;
+  const application = loadedApplication?.state;
   const secretHash = Buffer.from(hashClientSecret(request.clientSecret), "hex");
   const candidates = application?.credentials.length ? application.credentials : [DUMMY_CREDENTIAL];
   let credential: Credential | undefined;
@@ -73,7 +73,7 @@ async function authenticate(
   const isRightEnvironment = request.environment === environment && application?.environment === environment;
   if (!credential || !application || !isRightEnvironment || application.revoked)
     throw createTokenError("invalid_client");
-  return { application, credential, statePosition: loaded?.position };
+  return { application, credential, statePosition: loadedApplication?.position };
 }
 
 /** A valid token request, before authentication. */
@@ -112,10 +112,10 @@ export function readTokenRequest(body: unknown): TokenRequest {
  *
  * @throws {ApiError} 401 `invalid_scope` for an unknown scope, or if no requested scope is granted
  */
-export function selectScopes(requested: string | undefined, granted: readonly Scope[]): Scope[] {
-  if (requested === undefined) return [...granted];
-  const names = z.array(scope).safeParse(requested.trim().split(/ +/));
-  const selected = granted.filter((name) => names.data?.includes(name));
-  if (selected.length === 0) throw createTokenError("invalid_scope");
-  return selected;
+export function selectScopes(requestedScope: string | undefined, grantedScopes: readonly Scope[]): Scope[] {
+  if (requestedScope === undefined) return [...grantedScopes];
+  const parsedScopes = z.array(scope).safeParse(requestedScope.trim().split(/ +/));
+  const selectedScopes = grantedScopes.filter((name) => parsedScopes.data?.includes(name));
+  if (selectedScopes.length === 0) throw createTokenError("invalid_scope");
+  return selectedScopes;
 }

@@ -31,11 +31,11 @@ export function createReadModelWait(pool: pg.Pool, logger: Logger): WaitForReadM
     if (!rows[0]) throw new Error("the read models have no log position");
     return rows[0].position;
   });
-  const requireReached = async (position: bigint) => {
+  const requirePosition = async (position: bigint) => {
     if (!(await watchPosition(position, MAX_RESPONSE_DELAY_MS))) throw new Error("the read models are behind");
   };
   // The circuit breaker logs failures. The write has succeeded, so its response is sent in any case.
-  return (position) => circuit(() => requireReached(position)).catch(() => undefined);
+  return (position) => circuit(() => requirePosition(position)).catch(() => undefined);
 }
 
 /**

@@ -39,9 +39,9 @@ export function loadClinic(log: EventLog, decide: Decide, requiresActiveClinic: 
       if (requiresActiveClinic && state.status !== "active") throw new ApiError(403, "clinic_not_operational");
       return state;
     });
-    const resolved = await resolveSandbox(log, clinic);
-    ctx.state.clinic = resolved.clinic;
-    ctx.state.sandbox = resolved.sandbox;
+    const resolvedClinic = await resolveSandbox(log, clinic);
+    ctx.state.clinic = resolvedClinic.clinic;
+    ctx.state.sandbox = resolvedClinic.sandbox;
     await next();
   };
 }

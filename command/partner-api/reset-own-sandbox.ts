@@ -23,9 +23,9 @@ function toSandboxRecord({ clinicId, generation, resetAt, day, facts }: Sandbox,
     return [{ id, name, species }];
   });
   const branches = clinic.branches.map(({ id, name }: Branch) => ({ id, name }));
-  const appointments = facts.filter(({ type }) => type === "AppointmentRequested").length;
-  const lists = { branches: branches.sort(compareByName), animals: animals.sort(compareByName) };
-  return { clinicId, generation, resetAt, day, ...lists, appointments };
+  const appointmentCount = facts.filter(({ type }) => type === "AppointmentRequested").length;
+  const sortedLists = { branches: branches.sort(compareByName), animals: animals.sort(compareByName) };
+  return { clinicId, generation, resetAt, day, ...sortedLists, appointments: appointmentCount };
 }
 
 interface NamedObject {

@@ -24,8 +24,8 @@ export interface Access {
 export async function recordAccess(log: EventLog, access: Access, context: CommandContext): Promise<string> {
   const accessId = randomUUID();
   const { query, ...details } = access;
-  const asked = Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined));
-  const event: AuditAccessEvent = { type: "AuditAccessed", data: { accessId, ...details, asked } };
+  const queryFields = Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined));
+  const event: AuditAccessEvent = { type: "AuditAccessed", data: { accessId, ...details, asked: queryFields } };
   const stream = toStreamName(auditAccessCategory, accessId);
   await log.append(stream, EMPTY_STREAM, [{ id: randomUUID(), event, metadata: toMetadata(context) }]);
   return accessId;

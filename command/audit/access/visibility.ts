@@ -21,6 +21,6 @@ export function createVisibilityFilter(clinicIds: readonly string[] | null): IsV
 
 /** Returns the ids of the clinics that an event names in its metadata and its data. */
 export function getClinicIds({ clinicId, data }: AuditEvent): string[] {
-  const named = typeof data === "object" && data !== null && "clinicId" in data ? data.clinicId : null;
-  return [clinicId, named].filter((id) => typeof id === "string").map((id) => id.toLowerCase());
+  const namedClinicId = typeof data === "object" && data !== null && "clinicId" in data ? data.clinicId : null;
+  return [clinicId, namedClinicId].filter((id) => typeof id === "string").map((id) => id.toLowerCase());
 }

@@ -32,8 +32,8 @@ export async function exportToFile(
     await requireClinic(log, query.clinic);
     const { signal } = new AbortController();
     const progress = createScanProgress(terminal);
-    const by = { type: context.actor.type, id: context.actor.id };
-    const exportContext = { signer, by, accessId, now: toInstant(context.now) };
+    const exportedBy = { type: context.actor.type, id: context.actor.id };
+    const exportContext = { signer, exportedBy, accessId, now: toInstant(context.now) };
     const lines = await exportClinic(query, { client, signal, onProgress: progress.show, ...exportContext });
     const lineCount = await writeAtomically(file, lines).finally(() => progress.end());
     const result = { file, events: lineCount - 1, key: signer.thumbprint };

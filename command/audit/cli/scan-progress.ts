@@ -13,12 +13,12 @@ const REPORT_INTERVAL_MS = { terminal: 250, file: 5_000 };
 /** Creates a reporter that shows the progress of a long scan on standard error. */
 export function createScanProgress(terminal: AuditTerminal) {
   const startedAt = performance.now();
-  const interval = REPORT_INTERVAL_MS[terminal.redraw ? "terminal" : "file"];
-  let reportedAt = startedAt + FIRST_REPORT_DELAY_MS - interval;
+  const intervalMs = REPORT_INTERVAL_MS[terminal.redraw ? "terminal" : "file"];
+  let reportedAt = startedAt + FIRST_REPORT_DELAY_MS - intervalMs;
   return {
     show({ read, share }: ScanProgress): void {
       const now = performance.now();
-      if (now - reportedAt < interval) return;
+      if (now - reportedAt < intervalMs) return;
       reportedAt = now;
       const rate = Math.round((read / (now - startedAt)) * 1000);
       const text = `audit: ${Math.floor(share * 100)} % of the log, ${formatNumber(read)} events read, ${formatNumber(rate)} per second`;

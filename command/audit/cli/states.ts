@@ -27,16 +27,16 @@ export function showDiff(options: CommandOptions, terminal: AuditTerminal): Prom
 async function showResult<Query extends { stream: string }, Result>(
   action: AuditAction,
   schema: z.ZodType<Query>,
-  run: (query: Query, readOptions: StreamReadOptions) => Promise<Result | undefined>,
-  format: (result: Result, columns: number | undefined) => string,
+  runQuery: (query: Query, readOptions: StreamReadOptions) => Promise<Result | undefined>,
+  formatResult: (result: Result, columns: number | undefined) => string,
   { actor, json, ...options }: CommandOptions,
   terminal: AuditTerminal,
 ): Promise<void> {
   const query = readQuery(schema, options);
   await withAuditedAccess(terminal, { actor, action, query: options }, async ({ client }) => {
-    const result = await run(query, { client, isVisible: isVisibleToOperator });
+    const result = await runQuery(query, { client, isVisible: isVisibleToOperator });
     if (!result) throw toNotFoundError(query.stream);
-    await terminal.write(json ? `${JSON.stringify(result)}\n` : format(result, terminal.columns));
+    await terminal.write(json ? `${JSON.stringify(result)}\n` : formatResult(result, terminal.columns));
   });
 }
 
@@ -77,13 +77,13 @@ function formatDiff({ stream, from, to, changes }: StateDiff, columns: number | 
 
 function formatStep({ event, changes }: ReplayStep, columns: number | undefined): string {
   const { revision, type, occurredAt, actor, correlationId } = event;
-  const head = `@ ${revision}  ${occurredAt}  ${type}  by ${actor?.type}:${actor?.id}  request ${correlationId}`;
-  return `${truncateLine(escapeControlCharacters(head), columns)}\n${formatChanges(changes, columns)}`;
+  const headLine = `@ ${revision}  ${occurredAt}  ${type}  by ${actor?.type}:${actor?.id}  request ${correlationId}`;
+  return `${truncateLine(escapeControlCharacters(headLine), columns)}\n${formatChanges(changes, columns)}`;
 }
 
-function formatLastEvent(last: StreamState["last"]): string {
-  if (!last) return "before the first event";
-  const { revision, type, occurredAt, storedAt, position } = last;
+function formatLastEvent(lastEvent: StreamState["last"]): string {
+  if (!lastEvent) return "before the first event";
+  const { revision, type, occurredAt, storedAt, position } = lastEvent;
   return `@ ${revision} (${type}, occurred ${occurredAt}, stored ${storedAt}, position ${position})`;
 }
 
@@ -98,7 +98,7 @@ function formatChanges(changes: Change[], columns: number | undefined): string {
 }
 
 function formatBeforeAndAfter(change: Change): string {
-  const [before, after] = [JSON.stringify(change.before), JSON.stringify(change.after)];
-  if (!("before" in change)) return `+ ${after}`;
-  return "after" in change ? `${before} → ${after}` : `- ${before}`;
+  const [textBefore, textAfter] = [JSON.stringify(change.before), JSON.stringify(change.after)];
+  if (!("before" in change)) return `+ ${textAfter}`;
+  return "after" in change ? `${textBefore} → ${textAfter}` : `- ${textBefore}`;
 }

@@ -60,9 +60,9 @@ async function* readLines(file: string): AsyncGenerator<string, void> {
     // By default, a decoder replaces invalid UTF-8, which would hide an alteration.
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     for await (const chunk of fs.createReadStream(file)) {
-      const parts = (incompleteLine + decoder.decode(chunk as Uint8Array, { stream: true })).split("\n");
-      incompleteLine = parts.pop() ?? "";
-      for (const part of parts) yield `${part}\n`;
+      const lines = (incompleteLine + decoder.decode(chunk as Uint8Array, { stream: true })).split("\n");
+      incompleteLine = lines.pop() ?? "";
+      for (const line of lines) yield `${line}\n`;
       if (incompleteLine.length > MAX_LINE_LENGTH) throw new InputError(`${file} is not an export: a line is too long`);
     }
     incompleteLine += decoder.decode();

@@ -32,7 +32,7 @@ export function findFutureLimit(query: ExportQuery, now: number): "from" | "to" 
 
 export interface ExportOptions extends Pick<EventReadOptions, "client" | "signal" | "onProgress"> {
   signer: ExportSigner;
-  by: Manifest["made"]["by"];
+  exportedBy: Manifest["made"]["by"];
   accessId: string;
   /** Time of the export in RFC 3339, and the default end of the range. */
   now: string;
@@ -54,13 +54,13 @@ async function* generateLines(
   logEnd: bigint,
 ): AsyncGenerator<string, void> {
   const { client, signal, onProgress, signer, now } = options;
-  const stored = { from: query.from ?? null, to: query.to ?? now };
+  const storedRange = { from: query.from ?? null, to: query.to ?? now };
   const summary = new ChainSummary();
   // An export omits events that name several clinics.
   const isOnlyOfClinic = createVisibilityFilter([query.clinic]);
-  const events = scanLog({ client, prefixes: undefined, through: logEnd, signal, onProgress });
+  const events = scanLog({ client, prefixes: undefined, endPosition: logEnd, signal, onProgress });
   for await (const { auditEvent } of events) {
-    if (!isOnlyOfClinic(auditEvent) || !isStoredWithin(stored, auditEvent)) continue;
+    if (!isOnlyOfClinic(auditEvent) || !isStoredWithin(storedRange, auditEvent)) continue;
     const event = toCanonicalJson(auditEvent);
     const link = computeNextLink(summary.link, event);
     summary.add(auditEvent, link);
@@ -68,10 +68,10 @@ async function* generateLines(
     yield `{"chain":"${link}","event":${event}}\n`;
   }
   if (signal.aborted) return;
-  const made = { at: now, by: options.by, accessId: options.accessId, logEnd: String(logEnd) };
+  const made = { at: now, by: options.exportedBy, accessId: options.accessId, logEnd: String(logEnd) };
   const { count, first, last, link } = summary;
   const contents = { count, first, last, chain: link, marks: summary.marks.getMarks() };
-  const manifest: Manifest = { format: EXPORT_FORMAT, clinicId: query.clinic, stored, ...contents, made };
+  const manifest: Manifest = { format: EXPORT_FORMAT, clinicId: query.clinic, stored: storedRange, ...contents, made };
   const signature = await signer.sign(toCanonicalJson(manifest));
   yield `${toCanonicalJson({ manifest, signature })}\n`;
 }

@@ -21,11 +21,11 @@ const MARK_LENGTH = 16;
 export function createMarkCollector(maxMarks = MAX_MARKS): { add(link: string): void; getMarks(): Marks } {
   let every = 1;
   let links: string[] = [];
-  let lines = 0;
+  let lineCount = 0;
   return {
     add(link) {
-      lines += 1;
-      if (lines % every === 0) links.push(link.slice(0, MARK_LENGTH));
+      lineCount += 1;
+      if (lineCount % every === 0) links.push(link.slice(0, MARK_LENGTH));
       if (links.length <= maxMarks) return;
       links = links.filter((_, index) => index % 2 === 1);
       every *= 2;
@@ -39,12 +39,12 @@ export function createMarkCollector(maxMarks = MAX_MARKS): { add(link: string): 
  *
  * @returns the first and the last line of the interval that contains the difference, counted from 1
  */
-export function findFirstDifference(left: Marks, right: Marks): { first: number; last: number } {
+export function findFirstDifference(left: Marks, right: Marks): { firstLine: number; lastLine: number } {
   const every = Math.max(left.every, right.every);
-  const [a, b] = [selectMarks(left, every), selectMarks(right, every)];
-  let same = 0;
-  while (same < a.length && a[same] === b[same]) same += 1;
-  return { first: same * every + 1, last: (same + 1) * every };
+  const [leftLinks, rightLinks] = [selectMarks(left, every), selectMarks(right, every)];
+  let equalCount = 0;
+  while (equalCount < leftLinks.length && leftLinks[equalCount] === rightLinks[equalCount]) equalCount += 1;
+  return { firstLine: equalCount * every + 1, lastLine: (equalCount + 1) * every };
 }
 
 function selectMarks({ every, links }: Marks, interval: number): string[] {

@@ -36,41 +36,41 @@ export interface ExpectedExport {
  * exactly in an export of up to 4,096 events, and otherwise the interval of lines that contains it.
  *
  * @param lines each line including the line ending, if any
- * @param expected compared with the signed manifest after all lines are verified
+ * @param expectedExport compared with the signed manifest after all lines are verified
  */
 export async function verifyExport(
   lines: AsyncIterable<string>,
   getTrustedKey: GetTrustedKey,
-  expected: ExpectedExport = {},
+  expectedExport: ExpectedExport = {},
 ): Promise<Verdict> {
   const summary = new ChainSummary();
   const rejectNextLine = (problem: string): Verdict => ({ ok: false, line: summary.count + 1, problem });
-  let previous: string | undefined;
+  let previousLine: string | undefined;
   for await (const line of lines) {
-    const problem = previous === undefined ? undefined : verifyEventLine(previous, summary);
+    const problem = previousLine === undefined ? undefined : verifyEventLine(previousLine, summary);
     if (problem !== undefined) return rejectNextLine(problem);
-    previous = line;
+    previousLine = line;
   }
-  if (previous === undefined) return rejectNextLine("the file is empty; the manifest is missing");
-  if (eventLine.safeParse(parseJson(previous)).success) {
-    const problem = verifyEventLine(previous, summary);
+  if (previousLine === undefined) return rejectNextLine("the file is empty; the manifest is missing");
+  if (eventLine.safeParse(parseJson(previousLine)).success) {
+    const problem = verifyEventLine(previousLine, summary);
     return rejectNextLine(problem ?? "the file ends here; the manifest is missing, and events may be missing");
   }
-  const result = await verifyManifestLine(previous, summary, getTrustedKey);
-  if ("problem" in result) return { ok: false, ...result };
-  const problem = describeDifferences(result, expected);
-  return problem === undefined ? { ok: true, manifest: result } : rejectNextLine(problem);
+  const manifestOrFault = await verifyManifestLine(previousLine, summary, getTrustedKey);
+  if ("problem" in manifestOrFault) return { ok: false, ...manifestOrFault };
+  const problem = describeDifferences(manifestOrFault, expectedExport);
+  return problem === undefined ? { ok: true, manifest: manifestOrFault } : rejectNextLine(problem);
 }
 
 /** Returns the differences between a verified manifest and the expected export; undefined if there are none. */
 function describeDifferences({ clinicId, stored }: Manifest, { clinic, from, to }: ExpectedExport): string | undefined {
-  const differences: string[] = [];
+  const mismatches: string[] = [];
   if (clinic !== undefined && clinicId !== clinic)
-    differences.push(`expected clinic ${clinic}, but the manifest says ${clinicId}`);
+    mismatches.push(`expected clinic ${clinic}, but the manifest says ${clinicId}`);
   if (from !== undefined && stored.from !== from)
-    differences.push(`expected from ${from ?? "start"}, but the manifest says ${stored.from ?? "start"}`);
-  if (to !== undefined && stored.to !== to) differences.push(`expected to ${to}, but the manifest says ${stored.to}`);
-  return differences.length > 0 ? `it is not the expected export: ${differences.join("; ")}` : undefined;
+    mismatches.push(`expected from ${from ?? "start"}, but the manifest says ${stored.from ?? "start"}`);
+  if (to !== undefined && stored.to !== to) mismatches.push(`expected to ${to}, but the manifest says ${stored.to}`);
+  return mismatches.length > 0 ? `it is not the expected export: ${mismatches.join("; ")}` : undefined;
 }
 
 /**
@@ -106,27 +106,27 @@ async function verifyManifestLine(
   const line = manifestLine.safeParse(value);
   if (!line.success) return toFault("the line is neither an event nor the signed manifest");
   if (!isCanonicalLine(text, value)) return toFault("the line is not in its canonical form");
-  const signed = await verifySignature(line.data.signature, getTrustedKey);
-  if ("problem" in signed) return toFault(signed.problem);
-  const parsed = manifest.safeParse(parseJson(signed.text));
-  if (!parsed.success) return toFault("the manifest has a format that this release does not support");
-  const { count, chain, first, last, marks } = parsed.data;
+  const signedPayload = await verifySignature(line.data.signature, getTrustedKey);
+  if ("problem" in signedPayload) return toFault(signedPayload.problem);
+  const parsedManifest = manifest.safeParse(parseJson(signedPayload.text));
+  if (!parsedManifest.success) return toFault("the manifest has a format that this release does not support");
+  const { count, chain, first, last, marks } = parsedManifest.data;
   if (chain !== summary.link) return locateChange(marks, summary);
-  if (signed.text !== toCanonicalJson(line.data.manifest))
+  if (signedPayload.text !== toCanonicalJson(line.data.manifest))
     return toFault("the manifest differs from the signed manifest");
   if (count !== summary.count)
     return toFault(`the manifest lists ${count} events, but the file contains ${summary.count}`);
   if (toCanonicalJson({ first, last }) !== toCanonicalJson({ first: summary.first, last: summary.last }))
     return toFault("the manifest names a different first or last event");
-  return parsed.data;
+  return parsedManifest.data;
 }
 
 /** Locates the first changed line of a file whose hash chain is valid, but differs from the signed hash chain. */
 function locateChange(signedMarks: Manifest["marks"], summary: ChainSummary): ExportFault {
-  const { first, last } = findFirstDifference(signedMarks, summary.marks.getMarks());
-  const changedLinesText = first === last ? "the line was" : `a line from here up to line ${last} was`;
+  const { firstLine, lastLine } = findFirstDifference(signedMarks, summary.marks.getMarks());
+  const changedLinesText = firstLine === lastLine ? "the line was" : `a line from here up to line ${lastLine} was`;
   return {
-    line: first,
+    line: firstLine,
     problem: `${changedLinesText} changed after signing and the hash chain was recomputed, or the last events were removed`,
   };
 }

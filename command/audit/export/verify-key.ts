@@ -46,8 +46,8 @@ export async function readTrustedKeys(text: string): Promise<GetTrustedKey | und
 
 async function computeThumbprints(text: string): Promise<string[] | undefined> {
   const value = parseJson(text);
-  const set = keySet.safeParse(value);
-  const key = publicKey.safeParse(value);
-  const keys = set.success ? set.data.keys : key.success ? [key.data] : undefined;
+  const parsedKeySet = keySet.safeParse(value);
+  const parsedKey = publicKey.safeParse(value);
+  const keys = parsedKeySet.success ? parsedKeySet.data.keys : parsedKey.success ? [parsedKey.data] : undefined;
   return keys && Promise.all(keys.map((jwk) => calculateJwkThumbprint(jwk as JWK)));
 }

@@ -16,12 +16,12 @@ export type AuditHandler = (ctx: AuditContext) => Promise<void>;
  * @throws {ApiError} 400 `invalid_query`, with details that name the invalid parameters
  */
 export function readQuery<Schema extends z.ZodType>(query: AuditContext["query"], schema: Schema): z.output<Schema> {
-  const repeated = Object.keys(query).filter((name) => Array.isArray(query[name]));
-  const parsed = schema.safeParse(query);
-  if (parsed.success && repeated.length === 0) return parsed.data;
-  const issues = parsed.error?.issues ?? [];
+  const repeatedNames = Object.keys(query).filter((name) => Array.isArray(query[name]));
+  const parsedQuery = schema.safeParse(query);
+  if (parsedQuery.success && repeatedNames.length === 0) return parsedQuery.data;
+  const issues = parsedQuery.error?.issues ?? [];
   const details = [
-    ...repeated.map((path) => ({ path, message: "must be given once" })),
+    ...repeatedNames.map((path) => ({ path, message: "must be given once" })),
     ...issues.map((issue) => ({ path: issue.path.join(".") || "query", message: describeIssue(issue) })),
   ];
   throw new ApiError(400, "invalid_query", { details });

@@ -52,7 +52,7 @@ export function requireAuditor(log: EventLog): Koa.Middleware<AuditorState> {
  * too many invalid credentials, the function throws {@link ApiError} 429 without reading the event log.
  */
 function createAuthenticator(log: EventLog): (ctx: Koa.ParameterizedContext<AuditorState>) => Promise<Auditor> {
-  const invalidCredentials = new RateLimiterMemory({
+  const invalidCredentialLimiter = new RateLimiterMemory({
     points: MAX_INVALID_CREDENTIALS_PER_MINUTE,
     duration: 60,
   });
@@ -60,21 +60,21 @@ function createAuthenticator(log: EventLog): (ctx: Koa.ParameterizedContext<Audi
   return async (ctx) => {
     const header = ctx.get("Authorization");
     const credentialHash = createHash("sha256").update(header).digest("base64");
-    const address = toCallerAddress(ctx.ip);
-    const usage = rememberedHashes.has(credentialHash) ? null : await invalidCredentials.get(address);
+    const callerAddress = toCallerAddress(ctx.ip);
+    const usage = rememberedHashes.has(credentialHash) ? null : await invalidCredentialLimiter.get(callerAddress);
     if (usage && usage.consumedPoints >= MAX_INVALID_CREDENTIALS_PER_MINUTE) throwRateLimitError(usage);
     try {
       const auditor = await authenticate(log, header, ctx.state.now);
       rememberedHashes.add(credentialHash);
-      for (const oldest of rememberedHashes) {
+      for (const oldestHash of rememberedHashes) {
         if (rememberedHashes.size <= MAX_REMEMBERED_CREDENTIALS) break;
-        rememberedHashes.delete(oldest);
+        rememberedHashes.delete(oldestHash);
       }
       return auditor;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       rememberedHashes.delete(credentialHash);
-      await invalidCredentials.consume(address).catch(throwRateLimitError);
+      await invalidCredentialLimiter.consume(callerAddress).catch(throwRateLimitError);
       throw error;
     }
   };

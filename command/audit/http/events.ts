@@ -26,26 +26,26 @@ export function streamEvents({ log, client, takeSlot }: AuditDependencies): Audi
     const shouldReportProgress = readQuery({ progress }, progressQuery).progress === "true";
     await streamWithSlot(ctx, takeSlot, async (signal) => {
       await recordRequestAccess(log, ctx, "events", recordedQuery);
-      let latest: ScanProgress = { read: 0, share: 0 };
+      let latestProgress: ScanProgress = { read: 0, share: 0 };
       const onProgress = (progress: ScanProgress) => {
-        latest = progress;
+        latestProgress = progress;
       };
-      const list = await listEvents(query, { client, isVisible: ctx.state.isVisible, signal, onProgress });
-      const getProgressLine = () => `${JSON.stringify({ progress: latest })}\n`;
-      return { lines: toLines(list, query), getProgressLine: shouldReportProgress ? getProgressLine : undefined };
+      const eventList = await listEvents(query, { client, isVisible: ctx.state.isVisible, signal, onProgress });
+      const getProgressLine = () => `${JSON.stringify({ progress: latestProgress })}\n`;
+      return { lines: toLines(eventList, query), getProgressLine: shouldReportProgress ? getProgressLine : undefined };
     });
   };
 }
 
-async function* toLines({ events, through }: EventList, { limit }: ListQuery): AsyncGenerator<string, void> {
+async function* toLines({ events, logEnd }: EventList, { limit }: ListQuery): AsyncGenerator<string, void> {
   let count = 0;
-  let last: string | null = null;
+  let lastPosition: string | null = null;
   for await (const event of events) {
     count += 1;
-    last = event.position;
+    lastPosition = event.position;
     yield `${JSON.stringify(event)}\n`;
   }
   // If the list reaches the limit, there may be more events. The next page can be empty.
-  const next = count === limit ? last : null;
-  yield `${JSON.stringify({ end: { count, next, through: String(through) } })}\n`;
+  const next = count === limit ? lastPosition : null;
+  yield `${JSON.stringify({ end: { count, next, through: String(logEnd) } })}\n`;
 }

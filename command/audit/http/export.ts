@@ -24,8 +24,8 @@ export function streamExport(dependencies: AuditDependencies & { signer: ExportS
     await streamWithSlot(ctx, takeSlot, async (signal) => {
       const accessId = await recordRequestAccess(log, ctx, "export");
       await requirePermittedClinic(log, auditor, query.clinic);
-      const by = { type: "auditor", id: auditor.id };
-      const exportContext = { by, accessId, now: toInstant(now) };
+      const exportedBy = { type: "auditor", id: auditor.id };
+      const exportContext = { exportedBy, accessId, now: toInstant(now) };
       const lines = await exportClinic(query, { client, signal, signer, ...exportContext });
       ctx.attachment(`audit-${query.clinic}.ndjson`);
       return { lines };

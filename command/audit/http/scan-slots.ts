@@ -26,23 +26,23 @@ export type TakeSlot = (auditorId: string) => () => void;
  * @returns a function that takes a slot, or throws {@link ApiError} 429 `too_many_scans` if no slot is free
  */
 export function createScanSlots(limits = SCAN_SLOT_LIMITS): TakeSlot {
-  const takenByAuditor = new Map<string, number>();
-  let total = 0;
+  const takenSlotsByAuditor = new Map<string, number>();
+  let takenTotal = 0;
   return (auditorId) => {
-    const takenSlots = takenByAuditor.get(auditorId) ?? 0;
-    if (total >= limits.total || takenSlots >= limits.perAuditor) {
+    const takenCount = takenSlotsByAuditor.get(auditorId) ?? 0;
+    if (takenTotal >= limits.total || takenCount >= limits.perAuditor) {
       throw new ApiError(429, "too_many_scans", { headers: { "Retry-After": String(RETRY_AFTER_SECONDS) } });
     }
-    total += 1;
-    takenByAuditor.set(auditorId, takenSlots + 1);
+    takenTotal += 1;
+    takenSlotsByAuditor.set(auditorId, takenCount + 1);
     let isReleased = false;
     return () => {
       if (isReleased) return;
       isReleased = true;
-      total -= 1;
-      const remainingSlots = (takenByAuditor.get(auditorId) ?? 1) - 1;
-      if (remainingSlots === 0) takenByAuditor.delete(auditorId);
-      else takenByAuditor.set(auditorId, remainingSlots);
+      takenTotal -= 1;
+      const remainingCount = (takenSlotsByAuditor.get(auditorId) ?? 1) - 1;
+      if (remainingCount === 0) takenSlotsByAuditor.delete(auditorId);
+      else takenSlotsByAuditor.set(auditorId, remainingCount);
     };
   };
 }
@@ -51,22 +51,22 @@ export function createScanSlots(limits = SCAN_SLOT_LIMITS): TakeSlot {
  * Takes a slot and streams lines as the response. When the response ends or the client disconnects, the slot is
  * released and the signal aborts, which ends the scan.
  *
- * @param start starts the query and returns the lines of the result; the query must end when the given signal aborts
+ * @param startQuery starts the query and returns the lines of the result; the query must end when the signal aborts
  * @throws {ApiError} 429 `too_many_scans`
  */
 export async function streamWithSlot(
   ctx: AuditContext,
   takeSlot: TakeSlot,
-  start: (signal: AbortSignal) => Promise<Omit<LineStream, "onEnd">>,
+  startQuery: (signal: AbortSignal) => Promise<Omit<LineStream, "onEnd">>,
 ): Promise<void> {
-  const release = takeSlot(ctx.state.auditor.id);
+  const releaseSlot = takeSlot(ctx.state.auditor.id);
   const controller = new AbortController();
   const onEnd = () => {
     controller.abort();
-    release();
+    releaseSlot();
   };
   try {
-    streamLines(ctx, { ...(await start(controller.signal)), onEnd });
+    streamLines(ctx, { ...(await startQuery(controller.signal)), onEnd });
   } catch (error) {
     onEnd();
     throw error;

@@ -25,19 +25,19 @@ function sendQueryResult<Schema extends z.ZodType>(
   { log, client, takeStateSlot }: StateDependencies,
   action: AuditAction,
   schema: Schema,
-  run: (query: z.output<Schema>, readOptions: StreamReadOptions) => Promise<object | undefined>,
+  runQuery: (query: z.output<Schema>, readOptions: StreamReadOptions) => Promise<object | undefined>,
 ): AuditHandler {
   return async (ctx) => {
     const query = readQuery(ctx.query, schema);
-    const release = takeStateSlot(ctx.state.auditor.id);
+    const releaseSlot = takeStateSlot(ctx.state.auditor.id);
     try {
       await recordRequestAccess(log, ctx, action);
       const { isVisible } = ctx.state;
-      const result = await run(query, { client, isVisible }).catch(throwStreamNotReadable);
+      const result = await runQuery(query, { client, isVisible }).catch(throwStreamNotReadable);
       if (!result) throw new ApiError(404, "stream_not_found");
       ctx.body = { ok: true, ...result };
     } finally {
-      release();
+      releaseSlot();
     }
   };
 }
@@ -53,17 +53,17 @@ export function streamReplay({ log, client, takeSlot }: AuditDependencies): Audi
       await recordRequestAccess(log, ctx, "replay");
       const steps = replayStream(stream, { client, isVisible: ctx.state.isVisible });
       // The first event is replayed before the response starts, so that a missing stream still results in a 404.
-      const first = await steps.next().catch(throwStreamNotReadable);
-      if (first.done) throw new ApiError(404, "stream_not_found");
-      return { lines: toLines(first.value, steps) };
+      const firstStep = await steps.next().catch(throwStreamNotReadable);
+      if (firstStep.done) throw new ApiError(404, "stream_not_found");
+      return { lines: toLines(firstStep.value, steps) };
     });
   };
 }
 
-async function* toLines(first: object, rest: AsyncIterable<object>): AsyncGenerator<string, void> {
+async function* toLines(firstStep: object, laterSteps: AsyncIterable<object>): AsyncGenerator<string, void> {
   let count = 1;
-  yield `${JSON.stringify(first)}\n`;
-  for await (const step of rest) {
+  yield `${JSON.stringify(firstStep)}\n`;
+  for await (const step of laterSteps) {
     count += 1;
     yield `${JSON.stringify(step)}\n`;
   }

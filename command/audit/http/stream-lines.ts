@@ -29,35 +29,35 @@ export function streamLines(
   { lines, getProgressLine, onEnd }: LineStream,
   stallTimeoutMs = STALL_TIMEOUT_MS,
 ): void {
-  const out = new PassThrough();
+  const body = new PassThrough();
   const controller = new AbortController();
-  out.once("close", () => {
+  body.once("close", () => {
     controller.abort();
     onEnd();
   });
   const timer = setInterval(() => {
-    if (getProgressLine && !out.writableNeedDrain && out.writable) out.write(getProgressLine());
+    if (getProgressLine && !body.writableNeedDrain && body.writable) body.write(getProgressLine());
   }, PROGRESS_INTERVAL_MS);
   const writeLines = async () => {
     for await (const line of lines) {
       if (controller.signal.aborted) return;
-      if (out.write(line)) continue;
-      if (await settlesWithin(once(out, "drain", { signal: controller.signal }), stallTimeoutMs)) continue;
+      if (body.write(line)) continue;
+      if (await settlesWithin(once(body, "drain", { signal: controller.signal }), stallTimeoutMs)) continue;
       ctx.state.log.warn("response aborted: the client stopped reading");
-      out.destroy(new Error("the client stopped reading"));
+      body.destroy(new Error("the client stopped reading"));
       return;
     }
-    out.end();
+    body.end();
   };
   writeLines()
     .catch((error: unknown) => {
       if (controller.signal.aborted) return;
       ctx.state.log.error({ error }, "response aborted: the source of the lines failed");
-      out.destroy(error as Error);
+      body.destroy(error as Error);
     })
     .finally(() => clearInterval(timer));
   ctx.type = "application/x-ndjson";
   ctx.set("X-Accel-Buffering", "no");
   ctx.status = 200;
-  ctx.body = out;
+  ctx.body = body;
 }

@@ -36,7 +36,7 @@ export interface AuditEvent {
 export interface LogEvent {
   auditEvent: AuditEvent;
   /** The event as validated by the event catalog. Undefined if this release cannot read the event. */
-  parsed: (CatalogEvent & { metadata: EventMetadata }) | undefined;
+  catalogEvent: (CatalogEvent & { metadata: EventMetadata }) | undefined;
 }
 
 /**
@@ -46,7 +46,7 @@ export interface LogEvent {
  */
 export function toLogEvent(event: RecordedEvent, position = event.position?.commit): LogEvent {
   const metadata = eventMetadata.safeParse(event.metadata).data;
-  const { parsed, problem } = parseEvent(event);
+  const { catalogEvent, problem } = parseEvent(event);
   const auditEvent: AuditEvent = {
     position: String(position ?? 0n),
     stream: event.streamId,
@@ -64,16 +64,16 @@ export function toLogEvent(event: RecordedEvent, position = event.position?.comm
     data: withholdSecrets(event.data),
     ...(problem === undefined ? {} : { problem }),
   };
-  return { auditEvent, parsed };
+  return { auditEvent, catalogEvent };
 }
 
-function parseEvent(event: RecordedEvent): { parsed: LogEvent["parsed"]; problem?: string } {
+function parseEvent(event: RecordedEvent): { catalogEvent: LogEvent["catalogEvent"]; problem?: string } {
   try {
-    const parsed = parseStoredEvent(event);
-    return { parsed: { ...parsed, data: withholdSecrets(parsed.data) } as LogEvent["parsed"] };
+    const parsedEvent = parseStoredEvent(event);
+    return { catalogEvent: { ...parsedEvent, data: withholdSecrets(parsedEvent.data) } as LogEvent["catalogEvent"] };
   } catch (error) {
     if (!(error instanceof EventSchemaError)) throw error;
-    return { parsed: undefined, problem: error.message };
+    return { catalogEvent: undefined, problem: error.message };
   }
 }
 

@@ -15,24 +15,24 @@ const PAGE_TIMEOUT_MS = 10_000;
  * @throws {LogUnavailableError} if the event log cannot be read
  */
 export async function* readStreamEvents(client: EventStoreDBClient, stream: string): AsyncGenerator<LogEvent> {
-  for (let from = 0n; ; ) {
-    const page = await readPage(client, stream, from);
+  for (let fromRevision = 0n; ; ) {
+    const page = await readPage(client, stream, fromRevision);
     yield* page;
-    const last = page.at(-1);
-    if (page.length < PAGE_SIZE || !last) return;
-    from = BigInt(last.auditEvent.revision) + 1n;
+    const lastEvent = page.at(-1);
+    if (page.length < PAGE_SIZE || !lastEvent) return;
+    fromRevision = BigInt(lastEvent.auditEvent.revision) + 1n;
   }
 }
 
-async function readPage(client: EventStoreDBClient, stream: string, from: bigint): Promise<LogEvent[]> {
-  const read = client.readStream(stream, {
-    fromRevision: from,
+async function readPage(client: EventStoreDBClient, stream: string, startRevision: bigint): Promise<LogEvent[]> {
+  const streamingRead = client.readStream(stream, {
+    fromRevision: startRevision,
     maxCount: PAGE_SIZE,
     deadline: PAGE_TIMEOUT_MS,
   });
   const events: LogEvent[] = [];
   try {
-    for await (const { event } of readWithin(PAGE_TIMEOUT_MS, read)) if (event) events.push(toLogEvent(event));
+    for await (const { event } of readWithin(PAGE_TIMEOUT_MS, streamingRead)) if (event) events.push(toLogEvent(event));
   } catch (error) {
     if (error instanceof StreamNotFoundError) return [];
     throw error;

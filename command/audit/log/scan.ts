@@ -30,7 +30,7 @@ export interface ScanOptions {
    */
   prefixes: readonly string[] | undefined;
   /** Log position at which the scan ends, inclusive. */
-  through: bigint;
+  endPosition: bigint;
   /** When this signal aborts, the scan ends. */
   signal: AbortSignal;
   onProgress?: ((progress: ScanProgress) => void) | undefined;
@@ -51,16 +51,16 @@ const CHECKPOINT_INTERVAL = 32;
  * @throws {LogUnavailableError} if the event log cannot be read
  */
 export async function readLogEnd(client: EventStoreDBClient): Promise<bigint> {
-  const read = client.readAll({
+  const streamingRead = client.readAll({
     direction: BACKWARDS,
     fromPosition: END,
     maxCount: 1,
     deadline: REQUEST_TIMEOUT_MS,
   });
-  let end = 0n;
-  for await (const { event, commitPosition } of readWithin(REQUEST_TIMEOUT_MS, read))
-    end = commitPosition ?? event?.position?.commit ?? end;
-  return end;
+  let endPosition = 0n;
+  for await (const { event, commitPosition } of readWithin(REQUEST_TIMEOUT_MS, streamingRead))
+    endPosition = commitPosition ?? event?.position?.commit ?? endPosition;
+  return endPosition;
 }
 
 /**
@@ -70,7 +70,7 @@ export async function readLogEnd(client: EventStoreDBClient): Promise<bigint> {
  * @throws {LogUnavailableError} if the event log fails, stops sending events, or ends the subscription early
  */
 export async function* scanLog(options: ScanOptions): AsyncGenerator<LogEvent, void> {
-  const { client, through, signal, onProgress } = options;
+  const { client, endPosition, signal, onProgress } = options;
   if (signal.aborted) return;
   const subscription = client.subscribeToAll({ fromPosition: START, filter: createFilter(options.prefixes) });
   subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" } satisfies ScanNotice));
@@ -78,26 +78,26 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<LogEvent, v
   const watchdog = createWatchdog(() =>
     subscription.destroy(new LogUnavailableError("the event log stopped sending events")),
   );
-  const getShare = (position: bigint) => (through === 0n ? 1 : Number(position) / Number(through));
-  let read = 0;
+  const getShare = (position: bigint) => (endPosition === 0n ? 1 : Number(position) / Number(endPosition));
+  let readCount = 0;
   try {
     for await (const item of subscription as AsyncIterable<SubscriptionItem>) {
       watchdog.restart();
       if ("kind" in item) {
-        if (item.kind === "caughtUp" || item.position > through) return;
-        onProgress?.({ read, share: getShare(item.position) });
+        if (item.kind === "caughtUp" || item.position > endPosition) return;
+        onProgress?.({ read: readCount, share: getShare(item.position) });
         continue;
       }
       const position = item.commitPosition ?? item.event?.position?.commit;
       if (position === undefined) throw new Error("the event log returned an event without a position");
-      if (position > through) return;
+      if (position > endPosition) return;
       if (!item.event) continue;
-      read += 1;
-      onProgress?.({ read, share: getShare(position) });
+      readCount += 1;
+      onProgress?.({ read: readCount, share: getShare(position) });
       watchdog.pause();
       yield toLogEvent(item.event, position);
       watchdog.restart();
-      if (position === through) return;
+      if (position === endPosition) return;
     }
     if (!signal.aborted) throw new LogUnavailableError("the event log ended the subscription before the scan's end");
   } catch (error) {

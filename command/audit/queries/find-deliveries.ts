@@ -21,7 +21,7 @@ const lastStartSql =
   "SELECT started_at FROM webhooks.attempt WHERE delivery_id = d.delivery_id ORDER BY number DESC LIMIT 1";
 
 /** Parameters of the SQL: $1 is the value in the condition, $2 the array of permitted clinics (null for all). */
-const selectDeliveries = (condition: string) => `SELECT d.delivery_id AS id, d.endpoint_id AS "endpointId",
+const createDeliveriesSql = (condition: string) => `SELECT d.delivery_id AS id, d.endpoint_id AS "endpointId",
     d.clinic_id AS "clinicId", d.application_id AS "applicationId", d.event_id AS "eventId", d.event_type AS type,
     d.event_stream AS stream, d.event_revision::float8 AS revision, d.status, d.correlation_id AS "correlationId",
     rfc3339(d.next_attempt_at) AS "nextAttemptAt", rfc3339(d.created_at) AS "createdAt",
@@ -31,9 +31,9 @@ const selectDeliveries = (condition: string) => `SELECT d.delivery_id AS id, d.e
   ORDER BY d.created_at DESC, d.delivery_id LIMIT ${MAX_DELIVERIES}`;
 
 const statements = {
-  stream: { name: "deliveries of a stream", text: selectDeliveries("d.event_stream = $1") },
-  webhookEndpoint: { name: "deliveries of an endpoint", text: selectDeliveries("d.endpoint_id = $1::uuid") },
-  webhookDelivery: { name: "a delivery", text: selectDeliveries("d.delivery_id = $1::uuid") },
+  stream: { name: "deliveries of a stream", text: createDeliveriesSql("d.event_stream = $1") },
+  webhookEndpoint: { name: "deliveries of an endpoint", text: createDeliveriesSql("d.endpoint_id = $1::uuid") },
+  webhookDelivery: { name: "a delivery", text: createDeliveriesSql("d.delivery_id = $1::uuid") },
 };
 
 /**

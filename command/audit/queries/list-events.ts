@@ -52,7 +52,7 @@ export interface EventReadOptions {
 /** A list of events, which are read from the log while the caller iterates over them. */
 export interface EventList {
   /** Log position of the last event when the query started. The list contains no later events. */
-  through: bigint;
+  logEnd: bigint;
   /** Events in log order. The iteration throws {@link LogUnavailableError} or {@link TooManyRelatedEventsError}. */
   events: AsyncGenerator<AuditEvent, void>;
 }
@@ -64,9 +64,9 @@ export interface EventList {
  * @throws {LogUnavailableError} if the event log cannot be read
  */
 export async function listEvents(query: ListQuery, readOptions: EventReadOptions): Promise<EventList> {
-  const through = await readLogEnd(readOptions.client);
-  const candidates = readCandidates(query, through, readOptions);
-  return { through, events: filterEvents(query, candidates, readOptions.isVisible) };
+  const logEnd = await readLogEnd(readOptions.client);
+  const candidates = readCandidates(query, logEnd, readOptions);
+  return { logEnd, events: filterEvents(query, candidates, readOptions.isVisible) };
 }
 
 async function* filterEvents(
@@ -75,13 +75,13 @@ async function* filterEvents(
   isVisible: IsVisible,
 ): AsyncGenerator<AuditEvent, void> {
   const matchesFilters = createEventFilter(query);
-  let remainingEvents = query.limit ?? Number.POSITIVE_INFINITY;
+  let remainingCount = query.limit ?? Number.POSITIVE_INFINITY;
   for await (const event of events) {
     if (query.after !== undefined && BigInt(event.position) <= query.after) continue;
     if (!isVisible(event) || !matchesFilters(event)) continue;
     yield event;
-    remainingEvents -= 1;
-    if (remainingEvents === 0) return;
+    remainingCount -= 1;
+    if (remainingCount === 0) return;
   }
 }
 
@@ -91,12 +91,12 @@ async function* filterEvents(
  */
 async function* readCandidates(
   query: ListQuery,
-  through: bigint,
+  logEnd: bigint,
   { client, signal, onProgress }: EventReadOptions,
 ): AsyncGenerator<AuditEvent, void> {
   if (query.stream !== undefined) {
     for await (const { auditEvent } of readStreamEvents(client, query.stream)) {
-      if (signal.aborted || BigInt(auditEvent.position) > through) return;
+      if (signal.aborted || BigInt(auditEvent.position) > logEnd) return;
       yield auditEvent;
     }
     return;
@@ -104,7 +104,7 @@ async function* readCandidates(
   const subject = getSubject(query);
   const isRelated = createRelatedEventsFinder(subject);
   const prefixes = getStreamPrefixes(subject.kind);
-  for await (const { auditEvent } of scanLog({ client, prefixes, through, signal, onProgress })) {
+  for await (const { auditEvent } of scanLog({ client, prefixes, endPosition: logEnd, signal, onProgress })) {
     if (isRelated(auditEvent)) yield auditEvent;
   }
 }

@@ -42,9 +42,9 @@ export const EMPTY_RANGE_ISSUE = { path: ["to"], message: "must be later than `f
 export function createEventFilter({ from, to, by, type, actor }: z.output<z.ZodObject<typeof filterFields>>) {
   const types = type && new Set<string>(type);
   return (event: AuditEvent): boolean => {
-    const at = getEventTime(event, by);
-    if (from !== undefined && at < from) return false;
-    if (to !== undefined && at >= to) return false;
+    const eventTime = getEventTime(event, by);
+    if (from !== undefined && eventTime < from) return false;
+    if (to !== undefined && eventTime >= to) return false;
     if (types && !types.has(event.type)) return false;
     if (actor === undefined) return true;
     return event.actor?.id === actor || `${event.actor?.type}:${event.actor?.id}` === actor;
@@ -52,8 +52,8 @@ export function createEventFilter({ from, to, by, type, actor }: z.output<z.ZodO
 }
 
 /** Returns the occurrence or storage time of an event. If the occurrence time is unknown, returns the storage time. */
-export function getEventTime({ occurredAt, storedAt }: AuditEvent, by: TimeBasis): string {
-  return by === "stored" ? storedAt : (occurredAt ?? storedAt);
+export function getEventTime({ occurredAt, storedAt }: AuditEvent, timeBasis: TimeBasis): string {
+  return timeBasis === "stored" ? storedAt : (occurredAt ?? storedAt);
 }
 
 const categoryNames = new Set<string>(categories.map(({ name }) => name));

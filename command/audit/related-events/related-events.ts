@@ -88,17 +88,17 @@ function followStreams(
   idFields: Record<string, string>,
   isAlsoRelated: (event: AuditEvent) => boolean = () => false,
 ): IsRelated {
-  const ids = new Set([id]);
+  const followedIds = new Set([id]);
   const streams = new Set<string>();
   return followConsequences(maxIds, (event) => {
-    const hasFollowedId = containsAnyId(event.data, ids);
+    const hasFollowedId = containsAnyId(event.data, followedIds);
     const isFollowed = streams.has(event.stream) || streams.has(getSourceStream(event) ?? "");
     if (!hasFollowedId && !isFollowed && !isAlsoRelated(event)) return false;
     const isFollowedDelivery = isFollowed && event.stream.startsWith("webhookDelivery-");
     if ((hasFollowedId && isFirstOfObject(event)) || isFollowedDelivery) addWithinLimit(streams, event.stream, maxIds);
     const idField = idFields[event.type];
     const furtherId = idField === undefined ? undefined : getMember(event.data, idField);
-    if (hasFollowedId && typeof furtherId === "string") addWithinLimit(ids, furtherId.toLowerCase(), maxIds);
+    if (hasFollowedId && typeof furtherId === "string") addWithinLimit(followedIds, furtherId.toLowerCase(), maxIds);
     return true;
   });
 }

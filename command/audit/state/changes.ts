@@ -10,29 +10,31 @@ export interface Change {
  * Returns the fields that differ between two states, in the order of the fields. Lists of objects with ids are compared
  * by id. Other lists are compared as a whole.
  */
-export function findChanges(before: unknown, after: unknown): Change[] {
-  return [...compare("", before, after)];
+export function findChanges(stateBefore: unknown, stateAfter: unknown): Change[] {
+  return [...compareValues("", stateBefore, stateAfter)];
 }
 
-function* compare(path: string, before: unknown, after: unknown): Generator<Change> {
-  const [fieldsBefore, fieldsAfter] = [toFields(before, after), toFields(after, before)];
+type Fields = Map<string, unknown>;
+
+function* compareValues(path: string, valueBefore: unknown, valueAfter: unknown): Generator<Change> {
+  const [fieldsBefore, fieldsAfter] = [toFields(valueBefore, valueAfter), toFields(valueAfter, valueBefore)];
   // If an object is added or removed, each of its fields is a change.
-  if ((fieldsBefore && (fieldsAfter || after === undefined)) || (fieldsAfter && before === undefined)) {
+  if ((fieldsBefore && (fieldsAfter || valueAfter === undefined)) || (fieldsAfter && valueBefore === undefined)) {
     yield* compareFields(path, fieldsBefore ?? new Map(), fieldsAfter ?? new Map());
     return;
   }
-  if (JSON.stringify(before) === JSON.stringify(after)) return;
+  if (JSON.stringify(valueBefore) === JSON.stringify(valueAfter)) return;
   yield {
     path,
-    ...(before === undefined ? {} : { before }),
-    ...(after === undefined ? {} : { after }),
+    ...(valueBefore === undefined ? {} : { before: valueBefore }),
+    ...(valueAfter === undefined ? {} : { after: valueAfter }),
   };
 }
 
-function* compareFields(path: string, before: Map<string, unknown>, after: Map<string, unknown>): Generator<Change> {
-  for (const key of new Set([...before.keys(), ...after.keys()])) {
-    const inner = path === "" || key.startsWith("[") ? `${path}${key}` : `${path}.${key}`;
-    yield* compare(inner, before.get(key), after.get(key));
+function* compareFields(path: string, fieldsBefore: Fields, fieldsAfter: Fields): Generator<Change> {
+  for (const key of new Set([...fieldsBefore.keys(), ...fieldsAfter.keys()])) {
+    const innerPath = path === "" || key.startsWith("[") ? `${path}${key}` : `${path}.${key}`;
+    yield* compareValues(innerPath, fieldsBefore.get(key), fieldsAfter.get(key));
   }
 }
 
@@ -43,19 +45,19 @@ function* compareFields(path: string, before: Map<string, unknown>, after: Map<s
  * @param counterpart the value to compare with; if `value` is an empty list, the items of `counterpart` decide whether
  *   the lists are compared by id
  */
-function toFields(value: unknown, counterpart: unknown): Map<string, unknown> | undefined {
+function toFields(value: unknown, counterpart: unknown): Fields | undefined {
   if (Array.isArray(value) && value.length === 0 && Array.isArray(counterpart)) {
     return toFields(counterpart, undefined) && new Map();
   }
   if (typeof value !== "object" || value === null) return undefined;
   if (!Array.isArray(value)) {
-    const fields = Object.entries(value).filter(([, inner]) => inner !== undefined);
+    const fields = Object.entries(value).filter(([, fieldValue]) => fieldValue !== undefined);
     return fields.length === 0 ? undefined : new Map(fields);
   }
-  const keyed = value.map((item): [string, unknown] | undefined => {
+  const keyedItems = value.map((item): [string, unknown] | undefined => {
     const id = typeof item === "object" && item !== null ? (item as { id?: unknown }).id : undefined;
     return typeof id === "string" ? [`[${id}]`, item] : undefined;
   });
-  const pairs = keyed.filter((pair) => pair !== undefined);
+  const pairs = keyedItems.filter((pair) => pair !== undefined);
   return pairs.length === value.length && pairs.length > 0 ? new Map(pairs) : undefined;
 }

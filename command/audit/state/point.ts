@@ -31,7 +31,7 @@ export const streamPointField = z.string().transform((text, context): Point => {
 });
 
 /** Creates a predicate that returns true for events at or before a point. */
-export function createPointFilter(point: Point, by: TimeBasis): (event: AuditEvent) => boolean {
+export function createPointFilter(point: Point, timeBasis: TimeBasis): (event: AuditEvent) => boolean {
   switch (point.kind) {
     case "start":
       return () => false;
@@ -42,6 +42,6 @@ export function createPointFilter(point: Point, by: TimeBasis): (event: AuditEve
     case "position":
       return ({ position }) => BigInt(position) <= point.position;
     case "time":
-      return (event) => getEventTime(event, by) <= point.time;
+      return (event) => getEventTime(event, timeBasis) <= point.time;
   }
 }

@@ -21,16 +21,16 @@ export interface ReplayStep {
  * {@link foldStream}.
  */
 export async function* replayStream(stream: string, readOptions: StreamReadOptions): AsyncGenerator<ReplayStep, void> {
-  for await (const { event, before, after } of foldStream(stream, readOptions)) {
-    yield { event, changes: findChanges(before, after), state: after ?? null };
+  for await (const { event, stateBefore, stateAfter } of foldStream(stream, readOptions)) {
+    yield { event, changes: findChanges(stateBefore, stateAfter), state: stateAfter ?? null };
   }
 }
 
 /** An event, and the states of the stream before and after the event. The state before the first event is undefined. */
 export interface StateTransition {
   event: AuditEvent;
-  before: unknown;
-  after: unknown;
+  stateBefore: unknown;
+  stateAfter: unknown;
 }
 
 /** The stream contains an event that this release cannot read, so the states after the event are unknown. */
@@ -55,13 +55,14 @@ export async function* foldStream(
 ): AsyncGenerator<StateTransition, void> {
   const fold = getFold(stream);
   let state: unknown;
-  for await (const { auditEvent, parsed } of readStreamEvents(client, stream)) {
+  for await (const { auditEvent, catalogEvent } of readStreamEvents(client, stream)) {
     if (!isVisible(auditEvent) || !isIncluded(auditEvent)) continue;
     const { id, revision, position, problem } = auditEvent;
-    if (!parsed) throw new UnreadableStreamError(`stream ${stream} cannot be read at revision ${revision}: ${problem}`);
+    if (!catalogEvent)
+      throw new UnreadableStreamError(`stream ${stream} cannot be read at revision ${revision}: ${problem}`);
     const location = { id, stream, revision: BigInt(revision), position: BigInt(position) };
-    const before = state;
-    state = fold(before, { ...parsed, ...location } as RecordedEvent);
-    yield { event: auditEvent, before, after: state };
+    const stateBefore = state;
+    state = fold(stateBefore, { ...catalogEvent, ...location } as RecordedEvent);
+    yield { event: auditEvent, stateBefore, stateAfter: state };
   }
 }

@@ -48,8 +48,8 @@ export interface StateDiff {
  */
 export async function getStateAt(query: StateQuery, readOptions: StreamReadOptions): Promise<StreamState | undefined> {
   const { stream } = query;
-  const folded = await foldUpTo(stream, query.at, query.by, readOptions);
-  return folded && { stream, last: folded.last, state: folded.state ?? null };
+  const foldedStream = await foldUpTo(stream, query.at, query.by, readOptions);
+  return foldedStream && { stream, last: foldedStream.last, state: foldedStream.state ?? null };
 }
 
 /**
@@ -63,8 +63,8 @@ export async function compareStates(query: DiffQuery, readOptions: StreamReadOpt
   return from && to && { stream, from: from.last, to: to.last, changes: findChanges(from.state, to.state) };
 }
 
-async function foldUpTo(stream: string, point: Point, by: TimeBasis, readOptions: StreamReadOptions) {
-  const isBeforePoint = createPointFilter(point, by);
+async function foldUpTo(stream: string, point: Point, timeBasis: TimeBasis, readOptions: StreamReadOptions) {
+  const isBeforePoint = createPointFilter(point, timeBasis);
   let exists = false;
   const isIncluded = (event: AuditEvent) => {
     exists = true;
@@ -72,10 +72,10 @@ async function foldUpTo(stream: string, point: Point, by: TimeBasis, readOptions
   };
   let last: LastEvent | null = null;
   let state: unknown;
-  for await (const { event, after } of foldStream(stream, readOptions, isIncluded)) {
+  for await (const { event, stateAfter } of foldStream(stream, readOptions, isIncluded)) {
     const { revision, position, type, occurredAt, storedAt } = event;
     last = { revision, position, type, occurredAt, storedAt };
-    state = after;
+    state = stateAfter;
   }
   return exists ? { last, state } : undefined;
 }

@@ -33,7 +33,7 @@ export function createRetryingEventLog(
   };
 
   async function retry<Result>(operation: () => Promise<Result>): Promise<Result> {
-    const delays = createBackoff(RETRY_DELAYS_MS);
+    const backoff = createBackoff(RETRY_DELAYS_MS);
     let deadline: number | undefined;
     for (;;) {
       try {
@@ -48,7 +48,7 @@ export function createRetryingEventLog(
         deadline ??= performance.now() + timeoutMs;
         if (signal.aborted || performance.now() >= deadline) throw error;
         setAvailable(false);
-        await delays.pause(signal);
+        await backoff.pause(signal);
         if (signal.aborted) throw error;
       }
     }

@@ -100,7 +100,7 @@ describe("a list of events", () => {
       const found = [];
       const prefixes = ["auditAccess-"];
       const { signal } = new AbortController();
-      for await (const { auditEvent } of scanLog({ client, prefixes, through: 2n ** 53n, signal })) {
+      for await (const { auditEvent } of scanLog({ client, prefixes, endPosition: 2n ** 53n, signal })) {
         if (auditEvent.actor?.id === actor) found.push(auditEvent.data);
       }
       await client.dispose();

@@ -20,10 +20,11 @@ describe("the marks of an export", () => {
   it("findFirstDifference locates the first line in which two hash chains differ", () => {
     for (const line of [1, 7, 20]) {
       const exact = findFirstDifference(collectMarks(links, 20), collectMarks(changeLinksFrom(line), 20));
-      expect(exact).to.deep.equal({ first: line, last: line });
-      const { first, last } = findFirstDifference(collectMarks(links, 6), collectMarks(changeLinksFrom(line), 20));
-      expect(first <= line && line <= last && last - first < 4).to.equal(true);
+      expect(exact).to.deep.equal({ firstLine: line, lastLine: line });
+      const difference = findFirstDifference(collectMarks(links, 6), collectMarks(changeLinksFrom(line), 20));
+      const { firstLine, lastLine } = difference;
+      expect(firstLine <= line && line <= lastLine && lastLine - firstLine < 4).to.equal(true);
     }
-    expect(findFirstDifference(collectMarks(links, 20), collectMarks(links.slice(0, 15), 20)).first).to.equal(16);
+    expect(findFirstDifference(collectMarks(links, 20), collectMarks(links.slice(0, 15), 20)).firstLine).to.equal(16);
   });
 });

@@ -20,7 +20,7 @@ const getError = (work: Promise<unknown>) => work.catch((error: unknown) => erro
 describe("a scan of the event log that the server ends early", () => {
   it("an audit scan fails if the event log ends the subscription early, because no incomplete export may be signed", async () => {
     const { signal } = new AbortController();
-    const options = { client: createEndingClient(), prefixes: undefined, through: 7n, signal };
+    const options = { client: createEndingClient(), prefixes: undefined, endPosition: 7n, signal };
     expect(await getError(scanLog(options).next())).to.be.instanceOf(LogUnavailableError);
   });
 

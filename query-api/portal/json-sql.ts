@@ -5,7 +5,7 @@
  * @param order ORDER BY expression of the array
  */
 export function buildJsonArraySql(members: string, order: string): string {
-  return `concat('[', string_agg('{' || ${members} || '}', ',' ORDER BY ${order}), ']')`;
+  return `'[' || coalesce(string_agg('{' || ${members} || '}', ',' ORDER BY ${order}), '') || ']'`;
 }
 
 /** Returns SQL for a JSON object with the given members as text, or for JSON `null` if the text is null. */

@@ -66,10 +66,10 @@ export const listAppointments = defineOperation({
     ',"appointments":', ${buildJsonArraySql("listed.members", "listed.scheduled_at, listed.appointment_id")},
     ',"page":', json_build_object('limit', $6::integer, 'returned', count(*)), '}')
   FROM (
-    SELECT a.scheduled_at, a.appointment_id, concat(a.portal_json,
-      ',"animal":', ${buildJsonObjectSql("n.appointment_json")},
-      ',"customer":', ${buildJsonObjectSql("u.appointment_json")},
-      ',"resources":', (${resourcesSql})) AS members
+    SELECT a.scheduled_at, a.appointment_id, a.portal_json
+      || ',"animal":' || ${buildJsonObjectSql("n.appointment_json")}
+      || ',"customer":' || ${buildJsonObjectSql("u.appointment_json")}
+      || ',"resources":' || (${resourcesSql}) AS members
     FROM (${appointmentsInWindowSql}) a
     LEFT JOIN read_model.animal n ON n.animal_id = a.animal_id AND n.clinic_id = a.clinic_id
     LEFT JOIN read_model.customer u ON u.customer_id = a.customer_id AND u.clinic_id = a.clinic_id

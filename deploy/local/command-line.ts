@@ -11,12 +11,12 @@ import { buildCommandLineEnvironment } from "./stack/command-line-environment.ts
 import { readStackFile, type StackFile } from "./stack/stack-file.ts";
 
 await runEntry(async () => {
-  const [program = process.execPath, , entry, ...args] = process.argv;
-  if (entry === undefined) throw new SetupError("Usage: command-line.ts <entry.ts> [arguments]");
+  const [program = process.execPath, , entryFile, ...args] = process.argv;
+  if (entryFile === undefined) throw new SetupError("Usage: command-line.ts <entry.ts> [arguments]");
   const stack = readRunningStack(getLocalPaths(getLocalRoot(process.env)).stack);
   if (stack) Object.assign(process.env, buildCommandLineEnvironment(process.env, stack));
   else if (!process.env.EVENTSTORE_URL) process.on("exit", explainFailure);
-  const file = resolveEntry(entry);
+  const file = resolveEntry(entryFile);
   process.argv = [program, file, ...args];
   await import(pathToFileURL(file).href);
 });

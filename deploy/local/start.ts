@@ -17,8 +17,8 @@ import type { Component } from "./supervisor/component.ts";
  * Standard output. If it is redirected to a file on a full disk, lines are lost. The number of lost lines is reported
  * later.
  */
-const output = new LogOutput(1, (lost, since) =>
-  print(`${lost} lines of output were lost since ${since.toISOString()} because they could not be written.`),
+const output = new LogOutput(1, (lostLines, lostSince) =>
+  print(`${lostLines} lines of output were lost since ${lostSince.toISOString()} because they could not be written.`),
 );
 const print = (text: string) => output.write(`${text}\n`);
 
@@ -54,14 +54,14 @@ await runEntry(async () => {
   const stackFile = createSavedFile(stack.servers.root.paths.stack, progress.log);
   process.on("exit", stackFile.remove);
   try {
-    const demo = await progress
+    const demoAccess = await progress
       .step("demo data", () => addDemoData(stack, progress.log, shutdown.signal))
       .catch((error: unknown) => {
         if (!shutdown.signal.aborted) throw error;
       });
-    if (demo && !shutdown.signal.aborted) {
-      writeStackFile(stack, demo, stackFile);
-      printReadyMessage(stack, demo, Date.now() - startedAt);
+    if (demoAccess && !shutdown.signal.aborted) {
+      writeStackFile(stack, demoAccess, stackFile);
+      printReadyMessage(stack, demoAccess, Date.now() - startedAt);
       await once(shutdown.signal, "abort");
     }
     print("Stopping …");
@@ -100,30 +100,30 @@ interface Shutdown {
 function listenForSignals(): Shutdown {
   const controller = new AbortController();
   const shutdown: Shutdown = { signal: controller.signal, components: [] };
-  let firstAt: number | undefined;
+  let firstSignalAt: number | undefined;
   const onSignal = () => {
     controller.abort();
-    firstAt ??= Date.now();
-    if (Date.now() - firstAt < REPEATED_SIGNAL_WINDOW_MS) return;
+    firstSignalAt ??= Date.now();
+    if (Date.now() - firstSignalAt < REPEATED_SIGNAL_WINDOW_MS) return;
     print("Killing the remaining processes …");
-    const embedded = shutdown.components.filter(({ isExternal }) => !isExternal);
-    Promise.allSettled(embedded.map((component) => component.kill())).then(() => process.exit(130));
+    const embeddedComponents = shutdown.components.filter(({ isExternal }) => !isExternal);
+    Promise.allSettled(embeddedComponents.map((component) => component.kill())).then(() => process.exit(130));
   };
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, onSignal);
   return shutdown;
 }
 
-function printReadyMessage(stack: Stack, demo: DemoAccess, tookMs: number): void {
+function printReadyMessage(stack: Stack, demoAccess: DemoAccess, durationMs: number): void {
   const { urls, servers } = stack;
-  const database = new URL(servers.databaseUrls.projection);
+  const databaseUrl = new URL(servers.databaseUrls.projection);
   print(`
-Clinic Service is ready (${(tookMs / 1000).toFixed(1)} s). Press Ctrl-C to stop.
+Clinic Service is ready (${(durationMs / 1000).toFixed(1)} s). Press Ctrl-C to stop.
   portal API    ${urls.gateway}/api/v1
   partner API   ${urls.gateway}/sandbox/v1  ${urls.gateway}/production/v1
   API reference ${urls.gateway}/docs
-  audit page    ${urls.gateway}/audit  (credential: ${demo.auditor.credential})
+  audit page    ${urls.gateway}/audit  (credential: ${demoAccess.auditor.credential})
   event log     ${servers.eventstoreUrl}
-  Postgres      ${database.host}${database.pathname}
+  Postgres      ${databaseUrl.host}${databaseUrl.pathname}
   NATS          ${servers.natsUrl}
   logs          ${toRelativePath(servers.root.paths.log("*"))}
   all details   ${toRelativePath(servers.root.paths.stack)} (URLs, demo users, applications and auditor)

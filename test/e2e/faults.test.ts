@@ -59,7 +59,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
 
   async function receiveAll(): Promise<void> {
     while (!over) {
-      const webhook = await receiver.next(100).catch(() => undefined);
+      const webhook = await receiver.waitForWebhook(100).catch(() => undefined);
       if (!webhook) continue;
       const body = new Webhook(endpoint.secret).verify(webhook.body, webhook.headers) as {
         data: { appointment: { id: string } };

@@ -69,7 +69,7 @@ const REFUSALS = 20;
 
   async function receiveAll(secret: string): Promise<void> {
     while (!over) {
-      const webhook = await receiver.next(500).catch(() => undefined);
+      const webhook = await receiver.waitForWebhook(500).catch(() => undefined);
       if (!webhook) continue;
       const body = new Webhook(secret).verify(webhook.body, webhook.headers) as {
         data: { appointment: { id: string } };

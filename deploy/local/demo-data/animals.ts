@@ -1,7 +1,7 @@
 import { registerAnimal, registerCustomer } from "../../../command/operations/people-operations.ts";
 import type { AnimalRegistration } from "../../../shared/domain/clinic/animal.ts";
 import type { DemoClinic } from "./clinics.ts";
-import { createChoices, deriveDemoId } from "./random.ts";
+import { createPicker, deriveDemoId } from "./random.ts";
 import { createStep, type StepSequence } from "./steps.ts";
 import { addDays, DAY_MS, toLocalDate } from "./time.ts";
 
@@ -25,11 +25,11 @@ export interface DemoAnimal {
 }
 
 /** Returns the animals of a clinic. Every second customer has two animals. All other customers have one. */
-export function listAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "customers">): DemoAnimal[] {
-  return Array.from({ length: customers }, (_, customer) =>
-    Array.from({ length: 1 + (customer % 2) }, (_, animal) => ({
-      id: deriveDemoId(slug, "animal", customer, animal),
-      customerId: deriveDemoId(slug, "customer", customer),
+export function listAnimals({ slug, customerCount }: Pick<DemoClinic, "slug" | "customerCount">): DemoAnimal[] {
+  return Array.from({ length: customerCount }, (_, customerIndex) =>
+    Array.from({ length: 1 + (customerIndex % 2) }, (_, animalIndex) => ({
+      id: deriveDemoId(slug, "animal", customerIndex, animalIndex),
+      customerId: deriveDemoId(slug, "customer", customerIndex),
     })),
   ).flat();
 }
@@ -37,15 +37,15 @@ export function listAnimals({ slug, customers }: Pick<DemoClinic, "slug" | "cust
 /** Registers the customers and their animals. The registration times are within the last year. */
 export function registerCustomers(clinic: DemoClinic, now: number): StepSequence[] {
   const animals = listAnimals(clinic);
-  return Array.from({ length: clinic.customers }, (_, index) => {
-    const at = now - (365 - (index % 360)) * DAY_MS;
+  return Array.from({ length: clinic.customerCount }, (_, index) => {
+    const registeredAt = now - (365 - (index % 360)) * DAY_MS;
     const customer = describeCustomer(clinic, index);
     const ownAnimals = animals.filter(({ customerId }) => customerId === customer.customerId);
     return [
-      createStep(`${clinic.slug} customer ${index}`, at, registerCustomer, customer),
+      createStep(`${clinic.slug} customer ${index}`, registeredAt, registerCustomer, customer),
       ...ownAnimals.map((animal, animalIndex) => {
         const name = `${clinic.slug} animal ${index} ${animalIndex}`;
-        return createStep(name, at + 60_000, registerAnimal, describeAnimal(clinic, animal, now));
+        return createStep(name, registeredAt + 60_000, registerAnimal, describeAnimal(clinic, animal, now));
       }),
     ];
   });
@@ -53,34 +53,34 @@ export function registerCustomers(clinic: DemoClinic, now: number): StepSequence
 
 function describeCustomer(clinic: DemoClinic, index: number) {
   const customerId = deriveDemoId(clinic.slug, "customer", index);
-  const draw = createChoices(customerId);
-  const [firstName, lastName] = [draw.pick(clinic.firstNames), draw.pick(clinic.lastNames)];
+  const picker = createPicker(customerId);
+  const [firstName, lastName] = [picker.pick(clinic.firstNames), picker.pick(clinic.lastNames)];
   return {
     customerId,
     clinicId: clinic.id,
     fullName: `${firstName} ${lastName}`,
-    phone: draw.chance(0.9) ? `${clinic.phonePrefix} ${String(index).padStart(4, "0")}` : null,
-    email: draw.chance(0.8) ? `customer-${index}@${clinic.slug}.example` : null,
-    city: draw.chance(0.85) ? draw.pick(clinic.branches).city : null,
+    phone: picker.chance(0.9) ? `${clinic.phonePrefix} ${String(index).padStart(4, "0")}` : null,
+    email: picker.chance(0.8) ? `customer-${index}@${clinic.slug}.example` : null,
+    city: picker.chance(0.85) ? picker.pick(clinic.branches).city : null,
   };
 }
 
 function describeAnimal(clinic: DemoClinic, { id: animalId, customerId }: DemoAnimal, now: number): AnimalRegistration {
-  const draw = createChoices(animalId);
-  const species = draw.pick(WEIGHTED_SPECIES);
+  const picker = createPicker(animalId);
+  const species = picker.pick(WEIGHTED_SPECIES);
   const { breeds, weight } = SPECIES[species];
   const [min, max] = weight;
-  const kilograms = Math.round((min + ((max - min) * draw.integerBelow(100)) / 100) * 1000) / 1000;
+  const kilograms = Math.round((min + ((max - min) * picker.integerBelow(100)) / 100) * 1000) / 1000;
   return {
     animalId,
     clinicId: clinic.id,
     customerId,
-    name: draw.pick(ANIMAL_NAMES),
+    name: picker.pick(ANIMAL_NAMES),
     species,
-    breed: draw.pick<string | null>(breeds),
-    sex: draw.pick(["female", "male", "female_neutered", "male_neutered", null]),
-    birthDate: draw.chance(0.8) ? addDays(toLocalDate(clinic.timezone, now), -400 - draw.integerBelow(4000)) : null,
-    weightKg: draw.chance(0.9) ? kilograms : null,
-    microchip: draw.chance(0.6) ? `9000000${String(draw.integerBelow(100_000_000)).padStart(8, "0")}` : null,
+    breed: picker.pick<string | null>(breeds),
+    sex: picker.pick(["female", "male", "female_neutered", "male_neutered", null]),
+    birthDate: picker.chance(0.8) ? addDays(toLocalDate(clinic.timezone, now), -400 - picker.integerBelow(4000)) : null,
+    weightKg: picker.chance(0.9) ? kilograms : null,
+    microchip: picker.chance(0.6) ? `9000000${String(picker.integerBelow(100_000_000)).padStart(8, "0")}` : null,
   };
 }

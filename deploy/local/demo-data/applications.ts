@@ -21,20 +21,20 @@ export interface DemoApplication {
 const [lindenhof] = demoClinics;
 if (!lindenhof) throw new Error("The demo data has no clinic.");
 
-const sandboxApplication = deriveDemoId("application", "sandbox");
+const sandboxApplicationId = deriveDemoId("application", "sandbox");
 
 /** Clinic of the sandbox application. All values that are not set here come from a demo clinic. */
 export const sandboxClinic: DemoClinic = {
   ...lindenhof,
-  id: deriveSandboxClinicId(sandboxApplication),
+  id: deriveSandboxClinicId(sandboxApplicationId),
   slug: "sandbox-clinic",
   name: "Sandbox Clinic",
-  branches: listSandboxBranches(sandboxApplication),
+  branches: listSandboxBranches(sandboxApplicationId),
 };
 
 export const demoApplications: DemoApplication[] = [
   { id: deriveDemoId("application", "production"), name: "Pet Planner", environment: "production", clinic: lindenhof },
-  { id: sandboxApplication, name: "Pet Planner (sandbox)", environment: "sandbox", clinic: sandboxClinic },
+  { id: sandboxApplicationId, name: "Pet Planner (sandbox)", environment: "sandbox", clinic: sandboxClinic },
 ];
 
 /** Returns the id of the animal that the application's example requests use. */
@@ -49,7 +49,7 @@ export function findExampleAnimal({ id, environment, clinic }: DemoApplication):
  * Creates the sandbox and then registers its application. Each step is one append, so no step is ever partly complete.
  */
 export function setUpSandbox(now: number): StepSequence {
-  const input = { applicationId: sandboxApplication, scopes: [...scopes] };
+  const input = { applicationId: sandboxApplicationId, scopes: [...scopes] };
   const registration = { ...input, environment: "sandbox" as const, name: "Pet Planner (sandbox)" };
   return [
     createStep("sandbox clinic", now, openSandboxClinic, input),
@@ -62,13 +62,13 @@ export function setUpSandbox(now: number): StepSequence {
 /** Registers a production application and installs it at its clinic with all scopes. The clinic's owner approves. */
 export function installApplication(application: DemoApplication, now: number): StepSequence {
   const { id: applicationId, name, environment, clinic } = application;
-  const at = now - 90 * DAY_MS;
-  const installation = { applicationId, clinicId: clinic.id };
-  const approval = { ...installation, membershipId: deriveDemoId(clinic.slug, "membership", "owner") };
+  const registeredAt = now - 90 * DAY_MS;
+  const installationIds = { applicationId, clinicId: clinic.id };
+  const approval = { ...installationIds, membershipId: deriveDemoId(clinic.slug, "membership", "owner") };
   const registration = { applicationId, environment, name, scopes: [...scopes] };
   return [
-    createStep(name, at, registerApplication, registration),
-    createStep(`${name} asks`, at + DAY_MS, requestInstallation, installation),
-    createStep(`${name} approved`, at + 2 * DAY_MS, approveInstallation, approval),
+    createStep(name, registeredAt, registerApplication, registration),
+    createStep(`${name} asks`, registeredAt + DAY_MS, requestInstallation, installationIds),
+    createStep(`${name} approved`, registeredAt + 2 * DAY_MS, approveInstallation, approval),
   ];
 }

@@ -15,7 +15,7 @@ export interface DemoClinic {
   status: ClinicStatus;
   plan: string;
   branches: { id: string; name: string; city: string }[];
-  customers: number;
+  customerCount: number;
   /** Price of a consultation in the clinic's currency. The prices of all services are multiples of this price. */
   basePrice: number;
   phonePrefix: string;
@@ -48,7 +48,7 @@ export const demoClinics: DemoClinic[] = [
       createBranch("lindenhof", "Kreuzberg", "Berlin"),
       createBranch("lindenhof", "Babelsberg", "Potsdam"),
     ],
-    customers: 140,
+    customerCount: 140,
     basePrice: 32,
     phonePrefix: "+49 30 555",
     firstNames: splitNames("Anna Jonas Lea Paul Marie Felix Greta Emil Nele Anton Ida Karl Frieda Moritz Clara Aylin"),
@@ -66,7 +66,7 @@ export const demoClinics: DemoClinic[] = [
     status: "active",
     plan: "trial",
     branches: [createBranch("harbour", "Balmain", "Sydney"), createBranch("harbour", "Manly", "Sydney")],
-    customers: 100,
+    customerCount: 100,
     basePrice: 85,
     phonePrefix: "+61 2 5550",
     firstNames: splitNames("Olivia Jack Charlotte Noah Mia Liam Ruby Ethan Isla Cooper Zoe Archer Matilda Hamish"),
@@ -84,7 +84,7 @@ export const demoClinics: DemoClinic[] = [
     status: "suspended",
     plan: "basic",
     branches: [createBranch("del-sol", "Roma Norte", "Ciudad de México"), createBranch("del-sol", "Centro", "Puebla")],
-    customers: 60,
+    customerCount: 60,
     basePrice: 450,
     phonePrefix: "+52 55 5550",
     firstNames: splitNames("Sofía Mateo Valentina Diego Camila Emiliano Regina Leonardo Ximena Rodrigo Renata Andrés"),

@@ -16,7 +16,7 @@ import { replaceFile } from "../setup/saved-file.ts";
 import { DEMO_OPERATOR } from "./steps.ts";
 
 /** Client secrets by application id, and the auditor's credential under `auditor`. */
-const schema = z.record(z.string(), z.string());
+const credentialsSchema = z.record(z.string(), z.string());
 
 const AUDITOR_KEY = "auditor";
 
@@ -31,10 +31,10 @@ export async function ensureClientSecrets(
   file: string,
   now: number,
 ): Promise<Record<string, string>> {
-  const saved = readCredentials(file);
+  const savedCredentials = readCredentials(file);
   const secrets: Record<string, string> = {};
   for (const applicationId of applicationIds) {
-    const savedSecret = saved[applicationId];
+    const savedSecret = savedCredentials[applicationId];
     const savedHash = savedSecret && hashClientSecret(savedSecret);
     const credentials = (await loadAggregate(log, applicationAggregate, applicationId)).state?.credentials ?? [];
     if (savedSecret && credentials.some(({ secretHash }) => secretHash === savedHash)) {
@@ -45,7 +45,7 @@ export async function ensureClientSecrets(
     for (const { id: credentialId } of credentials)
       await revokeCredential(log, { applicationId, credentialId }, context);
     secrets[applicationId] = (await issueCredential(log, { applicationId }, context)).clientSecret;
-    writeCredentials(file, { ...saved, ...secrets });
+    writeCredentials(file, { ...savedCredentials, ...secrets });
   }
   return secrets;
 }
@@ -55,15 +55,15 @@ export async function ensureClientSecrets(
  * registers a new auditor.
  */
 export async function ensureAuditorCredential(log: EventLog, file: string, now: number): Promise<string> {
-  const saved = readCredentials(file);
-  const savedCredential = saved[AUDITOR_KEY];
-  const parsed = savedCredential === undefined ? undefined : readCredential(savedCredential);
-  const auditor = parsed && (await loadAggregate(log, auditorAggregate, parsed.auditorId)).state;
-  if (savedCredential && auditor?.secretHash === parsed?.secretHash && auditor?.revoked === false)
+  const savedCredentials = readCredentials(file);
+  const savedCredential = savedCredentials[AUDITOR_KEY];
+  const parsedCredential = savedCredential === undefined ? undefined : readCredential(savedCredential);
+  const auditor = parsedCredential && (await loadAggregate(log, auditorAggregate, parsedCredential.auditorId)).state;
+  if (savedCredential && auditor?.secretHash === parsedCredential?.secretHash && auditor?.revoked === false)
     return savedCredential;
   const input = { auditorId: randomUUID(), name: "Demo auditor", clinicIds: null, expiresAt: null };
   const { credential } = await registerAuditor(log, input, createOperatorContext(DEMO_OPERATOR, now));
-  writeCredentials(file, { ...saved, [AUDITOR_KEY]: credential });
+  writeCredentials(file, { ...savedCredentials, [AUDITOR_KEY]: credential });
   return credential;
 }
 
@@ -71,13 +71,13 @@ export async function ensureAuditorCredential(log: EventLog, file: string, now: 
 function readCredentials(file: string): Record<string, string> {
   if (!fs.existsSync(file)) return {};
   try {
-    return schema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
+    return credentialsSchema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof z.ZodError) return {};
     throw error;
   }
 }
 
-function writeCredentials(file: string, secrets: Record<string, string>): void {
-  replaceFile(file, `${JSON.stringify(secrets, null, 2)}\n`);
+function writeCredentials(file: string, credentials: Record<string, string>): void {
+  replaceFile(file, `${JSON.stringify(credentials, null, 2)}\n`);
 }

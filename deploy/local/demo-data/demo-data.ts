@@ -36,8 +36,8 @@ export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
   try {
     const log = createEventLog(client);
     if (!(await isSeeded(log))) await seed(log, now, options);
-    const ids = demoApplications.map(({ id }) => id);
-    const secrets = await ensureClientSecrets(log, ids, credentialsFile, now);
+    const applicationIds = demoApplications.map(({ id }) => id);
+    const secrets = await ensureClientSecrets(log, applicationIds, credentialsFile, now);
     const credential = await ensureAuditorCredential(log, credentialsFile, now);
     const portalUsers = await describePortalUsers(options, now);
     return { portalUsers, applications: describeApplications(secrets), auditor: { credential } };
@@ -47,15 +47,15 @@ export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
 }
 
 async function isSeeded(log: EventLog): Promise<boolean> {
-  const last = listPortalUsers().at(-1);
-  return last !== undefined && (await loadAggregate(log, portalUserAggregate, last.id)).state !== undefined;
+  const lastUser = listPortalUsers().at(-1);
+  return lastUser !== undefined && (await loadAggregate(log, portalUserAggregate, lastUser.id)).state !== undefined;
 }
 
 async function seed(log: EventLog, now: number, options: DemoOptions): Promise<void> {
   let reportedQuarters = 0;
-  const report = (done: number, all: number) => {
-    const quarters = Math.floor((4 * done) / all);
-    if (quarters > reportedQuarters) options.log(`demo data: ${done} of ${all} steps`);
+  const report = (finishedSteps: number, totalSteps: number) => {
+    const quarters = Math.floor((4 * finishedSteps) / totalSteps);
+    if (quarters > reportedQuarters) options.log(`demo data: ${finishedSteps} of ${totalSteps} steps`);
     reportedQuarters = Math.max(reportedQuarters, quarters);
   };
   await runSteps(createCachingEventLog(log, "through"), buildPhases(now), report, options.signal);

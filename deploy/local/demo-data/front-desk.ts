@@ -8,7 +8,7 @@ import {
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { listAnimals } from "./animals.ts";
 import type { DemoClinic } from "./clinics.ts";
-import { createChoices, deriveDemoId } from "./random.ts";
+import { createPicker, deriveDemoId } from "./random.ts";
 import { deriveRoomId } from "./resources.ts";
 import { createStep, type StepSequence } from "./steps.ts";
 import { addDays, DAY_MS, fromLocalTime, MINUTE_MS, toLocalDate } from "./time.ts";
@@ -25,17 +25,17 @@ export function addTicket(appointment: DemoAppointment, now: number): StepSequen
   if (!isCalled && status !== "waiting") return [];
   const clinicId = clinic.id;
   const ticketId = deriveDemoId(appointmentId, "ticket");
-  const ticket = { ticketId, clinicId };
-  const issue = {
-    ...{ ...ticket, branchId, appointmentId, visitId: null, animalId, queueDate: date },
+  const ticketIds = { ticketId, clinicId };
+  const issueInput = {
+    ...{ ...ticketIds, branchId, appointmentId, visitId: null, animalId, queueDate: date },
     ...{ ticketNumber: `A${String(indexInDay + 1).padStart(3, "0")}`, arrivalType: "appointment" },
     ...{ priority: "normal", estimatedWaitMinutes: 10, notes: null },
   };
-  const at = (minutes: number) => Math.min(appointment.scheduledAt + minutes * MINUTE_MS, now);
+  const computeTime = (minutes: number) => Math.min(appointment.scheduledAt + minutes * MINUTE_MS, now);
   const name = `ticket ${appointmentId}`;
-  const sequence = [createStep(name, at(-8), issueTicket, issue)];
-  if (isCalled) sequence.push(createStep(`${name} called`, at(1), callTicket, ticket));
-  if (status === "completed") sequence.push(createStep(`${name} done`, at(26), completeTicket, ticket));
+  const sequence = [createStep(name, computeTime(-8), issueTicket, issueInput)];
+  if (isCalled) sequence.push(createStep(`${name} called`, computeTime(1), callTicket, ticketIds));
+  if (status === "completed") sequence.push(createStep(`${name} done`, computeTime(26), completeTicket, ticketIds));
   return sequence;
 }
 
@@ -44,13 +44,13 @@ export function addWalkIns(clinic: DemoClinic, now: number): StepSequence[] {
   const queueDate = toLocalDate(clinic.timezone, now);
   return clinic.branches.map(({ id: branchId }) => {
     const ticketId = deriveDemoId(branchId, "walk-in", queueDate);
-    const animal = createChoices(ticketId).pick(listAnimals(clinic));
-    const issue = {
+    const animal = createPicker(ticketId).pick(listAnimals(clinic));
+    const issueInput = {
       ...{ ticketId, clinicId: clinic.id, branchId, appointmentId: null, visitId: null, animalId: animal.id },
       ...{ ticketNumber: "W001", queueDate, arrivalType: "walk_in", priority: "urgent" },
       ...{ estimatedWaitMinutes: 5, notes: "Possible poisoning" },
     };
-    return [createStep(`walk-in ${ticketId}`, now - 5 * MINUTE_MS, issueTicket, issue)];
+    return [createStep(`walk-in ${ticketId}`, now - 5 * MINUTE_MS, issueTicket, issueInput)];
   });
 }
 
@@ -62,14 +62,14 @@ export function addHolds(clinic: DemoClinic, now: number): StepSequence[] {
     ["12:00", "13:00"].map((time, index) => {
       const startsAt = fromLocalTime(timezone, tomorrow, time);
       const holdId = deriveDemoId(branchId, "hold", tomorrow, time);
-      const placement = {
+      const holdInput = {
         ...{ holdId, clinicId, branchId, resourceId: deriveRoomId(clinic, branchId, 0) },
         ...{ startsAt: toInstant(startsAt), endsAt: toInstant(startsAt + 30 * MINUTE_MS) },
         expiresAt: toInstant(now + 7 * DAY_MS),
       };
-      const placed = createStep(`hold ${holdId}`, now, placeHold, placement);
-      if (index === 0) return [placed];
-      return [placed, createStep(`hold ${holdId} released`, now, releaseHold, { clinicId, holdId })];
+      const placeStep = createStep(`hold ${holdId}`, now, placeHold, holdInput);
+      if (index === 0) return [placeStep];
+      return [placeStep, createStep(`hold ${holdId} released`, now, releaseHold, { clinicId, holdId })];
     }),
   );
 }

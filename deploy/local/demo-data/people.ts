@@ -46,16 +46,16 @@ export function addPortalUser({ id: userId, name, email, role, clinic }: DemoUse
   const staffId = deriveDemoId(clinic.slug, "staff", role);
   const membershipId = deriveDemoId(clinic.slug, "membership", role);
   const isScoped = role === "receptionist";
-  const grant = {
+  const grantInput = {
     ...{ membershipId, clinicId, userId, staffId, role, permissions: PERMISSIONS[role], acceptedAt: null },
     branchAccess: isScoped ? ("scoped" as const) : ("all" as const),
     branchIds: isScoped ? clinic.branches.slice(-1).map(({ id }) => id) : [],
   };
-  const hire = { staffId, clinicId, userId, fullName: name, email, role };
+  const hireInput = { staffId, clinicId, userId, fullName: name, email, role };
   const prefix = `${clinic.slug} ${role}`;
   return [
-    createStep(`${prefix} hired`, now - 380 * DAY_MS, hireStaff, hire),
-    createStep(`${prefix} granted`, now - 379 * DAY_MS, grantMembership, grant),
+    createStep(`${prefix} hired`, now - 380 * DAY_MS, hireStaff, hireInput),
+    createStep(`${prefix} granted`, now - 379 * DAY_MS, grantMembership, grantInput),
     createStep(`${prefix} accepted`, now - 378 * DAY_MS, acceptMembership, { clinicId, membershipId }),
   ];
 }
@@ -66,16 +66,16 @@ export function addOtherStaff(clinic: DemoClinic, now: number): StepSequence[] {
   return [5, 6].map((index) => {
     const staffId = deriveDemoId(slug, "staff", index);
     const fullName = `${clinic.firstNames[index]} ${clinic.lastNames[index]}`;
-    const hire = { staffId, clinicId, userId: null, fullName, email: null, role: "assistant" as const };
+    const hireInput = { staffId, clinicId, userId: null, fullName, email: null, role: "assistant" as const };
     const name = `${slug} staff ${index}`;
-    const hired = createStep(name, now - 200 * DAY_MS, hireStaff, hire);
-    if (index === 5) return [hired];
-    return [hired, createStep(`${name} left`, now - 20 * DAY_MS, deactivateStaff, { clinicId, staffId })];
+    const hireStep = createStep(name, now - 200 * DAY_MS, hireStaff, hireInput);
+    if (index === 5) return [hireStep];
+    return [hireStep, createStep(`${name} left`, now - 20 * DAY_MS, deactivateStaff, { clinicId, staffId })];
   });
 }
 
 /** Selects the user's clinic in the portal, without a branch. */
 export function selectClinicOf({ id: userId, role, clinic }: DemoUser, now: number): StepSequence {
-  const selection = { userId, clinicId: clinic.id, branchId: null };
-  return [createStep(`${clinic.slug} ${role} selects`, now, selectClinic, selection)];
+  const selectionInput = { userId, clinicId: clinic.id, branchId: null };
+  return [createStep(`${clinic.slug} ${role} selects`, now, selectClinic, selectionInput)];
 }

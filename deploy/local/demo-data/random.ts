@@ -8,8 +8,8 @@ export function deriveDemoId(...names: (string | number)[]): string {
   return uuidv5(names.join("\n"), NAMESPACE);
 }
 
-/** Pseudo-random choices that depend only on the seed. */
-export interface Choices {
+/** Makes pseudo-random choices that depend only on the seed. */
+export interface Picker {
   /** Returns an integer from 0 to `bound` - 1. */
   integerBelow(bound: number): number;
   pick<Item>(items: readonly Item[]): Item;
@@ -17,12 +17,12 @@ export interface Choices {
   chance(probability: number): boolean;
 }
 
-export function createChoices(...seed: (string | number)[]): Choices {
-  let count = 0;
+export function createPicker(...seed: (string | number)[]): Picker {
+  let drawCount = 0;
   const integerBelow = (bound: number) => {
-    count += 1;
+    drawCount += 1;
     const digest = createHash("sha256")
-      .update([...seed, count].join("\n"))
+      .update([...seed, drawCount].join("\n"))
       .digest();
     return digest.readUInt32BE(0) % bound;
   };

@@ -24,8 +24,8 @@ const OPENING_HOURS = [
 ];
 
 /** Returns the id of one of the two rooms of a branch. */
-export function deriveRoomId(clinic: DemoClinic, branchId: string, room: 0 | 1): string {
-  return deriveDemoId(clinic.slug, "resource", branchId, RESOURCES[room][1]);
+export function deriveRoomId(clinic: DemoClinic, branchId: string, roomIndex: 0 | 1): string {
+  return deriveDemoId(clinic.slug, "resource", branchId, RESOURCES[roomIndex][1]);
 }
 
 /** Adds the resources and their opening hours to every branch. */
@@ -35,16 +35,16 @@ export function addResources(clinic: DemoClinic, now: number): StepSequence[] {
       const { id: clinicId, slug } = clinic;
       const resourceId = deriveDemoId(slug, "resource", branchId, name);
       const ids = { resourceId, clinicId, branchId };
-      const addition = { ...ids, resourceType, name, capacity, timezone: null, metadata: {} };
+      const resourceInput = { ...ids, resourceType, name, capacity, timezone: null, metadata: {} };
       const prefix = `${slug} ${branchId} ${name}`;
-      const at = now - 370 * DAY_MS;
-      const rules = OPENING_HOURS.map((hours, index) => {
+      const addedAt = now - 370 * DAY_MS;
+      const ruleSteps = OPENING_HOURS.map((hours, index) => {
         const ruleId = deriveDemoId(resourceId, "rule", index);
         const validity = { validFrom: null, validUntil: null, ruleType: "opening_hours", recurrence: null };
         const rule = { ruleId, ...hours, ...validity };
-        return createStep(`${prefix} rule ${index}`, at, setRule, { clinicId, resourceId, rule });
+        return createStep(`${prefix} rule ${index}`, addedAt, setRule, { clinicId, resourceId, rule });
       });
-      return [createStep(prefix, at, addResource, addition), ...rules];
+      return [createStep(prefix, addedAt, addResource, resourceInput), ...ruleSteps];
     }),
   );
 }

@@ -31,6 +31,6 @@ export async function createSessionCookie(
     refresh_token: "local-demo-sessions-are-not-refreshed",
     user: { id: user.id, aud: "authenticated", role: "authenticated", email: user.email },
   };
-  const value = Buffer.from(JSON.stringify(session)).toString("base64url");
-  return `${portal.cookieName}=base64-${value}`;
+  const cookieValue = Buffer.from(JSON.stringify(session)).toString("base64url");
+  return `${portal.cookieName}=base64-${cookieValue}`;
 }

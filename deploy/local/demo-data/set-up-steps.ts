@@ -14,11 +14,11 @@ import { DAY_MS } from "./time.ts";
 
 /** Registers a demo clinic with its branches, subscription and entitlements. The events are 400 days old. */
 export function setUpClinic(clinic: DemoClinic, now: number): StepSequence {
-  const at = now - 400 * DAY_MS;
+  const registeredAt = now - 400 * DAY_MS;
   const { id: clinicId, slug, name, timezone, currency, locale, city, demoDays } = clinic;
   const createEntitlement = (key: string, limit: number | null) => {
     const entitlement = { clinicId, key, enabled: true, limit, effectiveUntil: null };
-    return createStep(`${slug} ${key}`, at, setEntitlement, entitlement);
+    return createStep(`${slug} ${key}`, registeredAt, setEntitlement, entitlement);
   };
   const demoExpiresAt = demoDays === null ? null : toInstant(now + demoDays * DAY_MS);
   const registration = {
@@ -32,11 +32,11 @@ export function setUpClinic(clinic: DemoClinic, now: number): StepSequence {
     currentPeriodEnd: toInstant(now + (demoDays ?? 200) * DAY_MS),
   };
   return [
-    createStep(`${slug} registered`, at, registerClinic, registration),
+    createStep(`${slug} registered`, registeredAt, registerClinic, registration),
     ...clinic.branches.map(({ id: branchId, ...branch }) =>
-      createStep(`${slug} branch ${branch.name}`, at, openBranch, { clinicId, branchId, ...branch }),
+      createStep(`${slug} branch ${branch.name}`, registeredAt, openBranch, { clinicId, branchId, ...branch }),
     ),
-    createStep(`${slug} subscribed`, at, changeSubscription, subscription),
+    createStep(`${slug} subscribed`, registeredAt, changeSubscription, subscription),
     createEntitlement("scheduling.advanced", null),
     createEntitlement("staff.seats", 25),
   ];
@@ -53,7 +53,7 @@ export function suspendDemoClinic({ id: clinicId, slug, status }: DemoClinic, no
 }
 
 /** Name, category and price of each service. Prices are multiples of the clinic's base price. */
-const CATALOG = [
+const SERVICE_CATALOG = [
   ["Consultation", "Consultations", 1],
   ["Follow-up consultation", "Consultations", 0.6],
   ["Emergency consultation", "Consultations", 2.2],
@@ -72,15 +72,15 @@ const CATALOG = [
 
 /** Adds the clinic's services, and withdraws the last service. */
 export function offerServices({ id: clinicId, slug, basePrice }: DemoClinic, now: number): StepSequence[] {
-  return CATALOG.map(([name, category, priceFactor], index) => {
+  return SERVICE_CATALOG.map(([name, category, priceFactor], index) => {
     const serviceId = deriveDemoId(slug, "service", name);
     const price = Math.round(basePrice * priceFactor * 100) / 100;
     const taxable = category !== null;
-    const offer = { serviceId, clinicId, name, category, price, taxable };
+    const offerInput = { serviceId, clinicId, name, category, price, taxable };
     const stepName = `${slug} service ${name}`;
-    const offered = createStep(stepName, now - (390 - index) * DAY_MS, offerService, offer);
-    if (index < CATALOG.length - 1) return [offered];
-    const service = { clinicId, serviceId };
-    return [offered, createStep(`${stepName} withdrawn`, now - 30 * DAY_MS, withdrawService, service)];
+    const offerStep = createStep(stepName, now - (390 - index) * DAY_MS, offerService, offerInput);
+    if (index < SERVICE_CATALOG.length - 1) return [offerStep];
+    const serviceIds = { clinicId, serviceId };
+    return [offerStep, createStep(`${stepName} withdrawn`, now - 30 * DAY_MS, withdrawService, serviceIds)];
   });
 }

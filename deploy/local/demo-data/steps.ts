@@ -13,7 +13,7 @@ export interface Step {
   /** Unique name, which is the same in every run. */
   name: string;
   /** Time of the event, in milliseconds since 1970. */
-  at: number;
+  time: number;
   run(log: EventLog, context: CommandContext): Promise<unknown>;
 }
 
@@ -27,7 +27,7 @@ export type Operation<Input> = (log: EventLog, input: Input, context: CommandCon
 const CONCURRENCY = 32;
 
 export function createStep<Input>(name: string, at: number, operation: Operation<Input>, input: NoInfer<Input>): Step {
-  return { name, at, run: (log, context) => operation(log, input, context) };
+  return { name, time: at, run: (log, context) => operation(log, input, context) };
 }
 
 /**
@@ -40,23 +40,23 @@ export function createStep<Input>(name: string, at: number, operation: Operation
 export async function runSteps(
   log: EventLog,
   phases: StepSequence[][],
-  onStep: (done: number, all: number) => void,
+  onStep: (finishedSteps: number, totalSteps: number) => void,
   signal?: AbortSignal,
 ): Promise<void> {
-  const all = phases.flat(2).length;
-  let done = 0;
+  const totalSteps = phases.flat(2).length;
+  let finishedSteps = 0;
   for (const phase of phases) {
-    const remaining = [...phase];
+    const remainingSequences = [...phase];
     const runSequences = async () => {
-      for (let sequence = remaining.shift(); sequence; sequence = remaining.shift()) {
+      for (let sequence = remainingSequences.shift(); sequence; sequence = remainingSequences.shift()) {
         for (const step of sequence) {
           signal?.throwIfAborted();
           await runStep(log, step).catch((error: unknown) => {
-            remaining.length = 0; // prevents the remaining sequences from starting
+            remainingSequences.length = 0; // prevents the remaining sequences from starting
             throw error;
           });
-          done += 1;
-          onStep(done, all);
+          finishedSteps += 1;
+          onStep(finishedSteps, totalSteps);
         }
       }
     };
@@ -64,12 +64,12 @@ export async function runSteps(
   }
 }
 
-async function runStep(log: EventLog, { name, at, run }: Step): Promise<void> {
+async function runStep(log: EventLog, { name, time, run }: Step): Promise<void> {
   const causationId = deriveDemoId("step", name);
   const stepLog = createRecognizingEventLog(log, ({ $causationId }) => $causationId === causationId);
   try {
     await run(stepLog, {
-      ...createOperatorContext(DEMO_OPERATOR, at),
+      ...createOperatorContext(DEMO_OPERATOR, time),
       correlationId: deriveDemoId("seeding"),
       causationId,
     });

@@ -2,8 +2,8 @@ export const MINUTE_MS = 60_000;
 export const DAY_MS = 1440 * MINUTE_MS;
 
 /** Returns the calendar date (YYYY-MM-DD) of a time in a time zone. */
-export function toLocalDate(timeZone: string, milliseconds: number): string {
-  const { year, month, day } = splitLocalTime(timeZone, milliseconds);
+export function toLocalDate(timeZone: string, epochMs: number): string {
+  const { year, month, day } = splitLocalTime(timeZone, epochMs);
   return `${year}-${month}-${day}`;
 }
 
@@ -31,20 +31,20 @@ export function fromLocalTime(timeZone: string, date: string, time: string): num
 }
 
 /** Returns a time zone's offset from UTC at the given time, in milliseconds. */
-function getUtcOffset(timeZone: string, milliseconds: number): number {
-  const { year, month, day, hour, minute } = splitLocalTime(timeZone, milliseconds);
+function getUtcOffset(timeZone: string, epochMs: number): number {
+  const { year, month, day, hour, minute } = splitLocalTime(timeZone, epochMs);
   const localAsUtc = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:00Z`);
-  return localAsUtc - Math.floor(milliseconds / MINUTE_MS) * MINUTE_MS;
+  return localAsUtc - Math.floor(epochMs / MINUTE_MS) * MINUTE_MS;
 }
 
 /** Cache of date formatters by time zone. Creating a formatter takes a hundred times longer than using it. */
 const formatCache = new Map<string, Intl.DateTimeFormat>();
 
 /** Converts a time to a time zone, and returns its year, month, day, hour and minute as digits. */
-function splitLocalTime(timeZone: string, milliseconds: number): Record<string, string> {
+function splitLocalTime(timeZone: string, epochMs: number): Record<string, string> {
   const date = { year: "numeric", month: "2-digit", day: "2-digit" } as const;
   const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
   const format = formatCache.get(timeZone) ?? new Intl.DateTimeFormat("en", { timeZone, ...date, ...time });
   formatCache.set(timeZone, format);
-  return Object.fromEntries(format.formatToParts(milliseconds).map(({ type, value }) => [type, value]));
+  return Object.fromEntries(format.formatToParts(epochMs).map(({ type, value }) => [type, value]));
 }

@@ -11,7 +11,7 @@ import {
 } from "../../../command/operations/appointment-operations.ts";
 import type { AppointmentStatus } from "../../../shared/domain/appointment/appointment.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { createChoices, deriveDemoId } from "./random.ts";
+import { createPicker, deriveDemoId } from "./random.ts";
 import { deriveRoomId } from "./resources.ts";
 import { createStep, type Operation, type Step, type StepSequence } from "./steps.ts";
 import { DAY_MS, MINUTE_MS } from "./time.ts";
@@ -50,20 +50,20 @@ const STATUS_CHANGES: Record<AppointmentStatus, StatusChange[]> = {
 export function createAppointment(appointment: DemoAppointment, now: number): StepSequence {
   const { id: appointmentId, clinic, scheduledAt, status } = appointment;
   const ids = { clinicId: clinic.id, appointmentId };
-  const requestedAt = Math.min(scheduledAt, now) - (2 + createChoices(appointmentId).integerBelow(10)) * DAY_MS;
+  const requestedAt = Math.min(scheduledAt, now) - (2 + createPicker(appointmentId).integerBelow(10)) * DAY_MS;
   const { branchId, animalId, durationMinutes, reason, notes } = appointment;
   const details = { branchId, animalId, durationMinutes, reason, notes };
   const request = { ...ids, ...details, scheduledAt: toInstant(scheduledAt) };
   const name = `appointment ${appointmentId}`;
-  const changes = STATUS_CHANGES[status].map(([minutes, operation], index) => {
-    const at = Math.max(requestedAt + MINUTE_MS, Math.min(scheduledAt + minutes * MINUTE_MS, now));
-    return createStep(`${name} move ${index}`, at, operation, ids);
+  const changeSteps = STATUS_CHANGES[status].map(([minutes, operation], index) => {
+    const changedAt = Math.max(requestedAt + MINUTE_MS, Math.min(scheduledAt + minutes * MINUTE_MS, now));
+    return createStep(`${name} move ${index}`, changedAt, operation, ids);
   });
-  const allocation = status === "requested" ? [] : [allocateRoom(appointment, requestedAt + MINUTE_MS)];
-  return [createStep(name, requestedAt, requestAppointment, request), ...allocation, ...changes];
+  const allocationSteps = status === "requested" ? [] : [allocateRoom(appointment, requestedAt + MINUTE_MS)];
+  return [createStep(name, requestedAt, requestAppointment, request), ...allocationSteps, ...changeSteps];
 }
 
-function allocateRoom(appointment: DemoAppointment, at: number): Step {
+function allocateRoom(appointment: DemoAppointment, allocatedAt: number): Step {
   const { id: appointmentId, clinic, branchId, scheduledAt, durationMinutes, indexInDay } = appointment;
   const allocation = {
     appointmentId,
@@ -73,5 +73,5 @@ function allocateRoom(appointment: DemoAppointment, at: number): Step {
     allocationStart: toInstant(scheduledAt),
     allocationEnd: toInstant(scheduledAt + durationMinutes * MINUTE_MS),
   };
-  return createStep(`appointment ${appointmentId} room`, at, allocateResource, allocation);
+  return createStep(`appointment ${appointmentId} room`, allocatedAt, allocateResource, allocation);
 }

@@ -1,7 +1,7 @@
 import type { AppointmentStatus } from "../../../shared/domain/appointment/appointment.ts";
 import { listAnimals } from "./animals.ts";
 import type { DemoClinic } from "./clinics.ts";
-import { createChoices, deriveDemoId } from "./random.ts";
+import { createPicker, deriveDemoId } from "./random.ts";
 import { addDays, fromLocalTime, getWeekday, toLocalDate } from "./time.ts";
 
 /** An appointment of the demo week, with its status after all steps. */
@@ -46,22 +46,22 @@ const REASONS = [
 export function createWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
   const animals = listAnimals(clinic);
   const today = toLocalDate(clinic.timezone, now);
-  const days = [-3, -2, -1, 0, 1, 2, 3];
+  const dayOffsets = [-3, -2, -1, 0, 1, 2, 3];
   return clinic.branches.flatMap(({ id: branchId }) =>
-    days.flatMap((day) => {
-      const date = addDays(today, day);
+    dayOffsets.flatMap((dayOffset) => {
+      const date = addDays(today, dayOffset);
       const times = [0, 6].includes(getWeekday(date)) ? WEEKEND_TIMES : WEEKDAY_TIMES;
-      const starts = times.map((time) => fromLocalTime(clinic.timezone, date, time));
-      return starts.map((scheduledAt, indexInDay) => {
+      const startTimes = times.map((time) => fromLocalTime(clinic.timezone, date, time));
+      return startTimes.map((scheduledAt, indexInDay) => {
         const id = deriveDemoId("appointment", branchId, date, indexInDay);
-        const draw = createChoices(id);
-        const { id: animalId, customerId } = draw.pick(animals);
+        const picker = createPicker(id);
+        const { id: animalId, customerId } = picker.pick(animals);
         return {
           ...{ id, clinic, branchId, animalId, customerId, scheduledAt, date, indexInDay },
-          durationMinutes: draw.pick([15, 30, 30, 45]),
-          reason: draw.pick(REASONS),
-          notes: draw.chance(0.3) ? "Owner asks for a call beforehand." : null,
-          status: chooseStatus(day, indexInDay, starts, now),
+          durationMinutes: picker.pick([15, 30, 30, 45]),
+          reason: picker.pick(REASONS),
+          notes: picker.chance(0.3) ? "Owner asks for a call beforehand." : null,
+          status: chooseStatus(dayOffset, indexInDay, startTimes, now),
         };
       });
     }),
@@ -69,10 +69,10 @@ export function createWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
 }
 
 /** Chooses the status of an appointment. At any hour, some of today's appointments are in progress or waiting. */
-function chooseStatus(day: number, indexInDay: number, starts: number[], now: number): AppointmentStatus {
+function chooseStatus(day: number, indexInDay: number, startTimes: number[], now: number): AppointmentStatus {
   if (day !== 0) return (day < 0 ? PAST_STATUSES : FUTURE_STATUSES)[indexInDay % PAST_STATUSES.length] ?? "requested";
-  const startedCount = starts.filter((start) => start <= now).length;
-  const current = Math.min(Math.max(startedCount - 1, 0), starts.length - 3);
-  if (indexInDay < current) return "completed";
-  return (["in_consultation", "waiting", "checked_in", "confirmed"] as const)[indexInDay - current] ?? "requested";
+  const startedCount = startTimes.filter((startTime) => startTime <= now).length;
+  const currentIndex = Math.min(Math.max(startedCount - 1, 0), startTimes.length - 3);
+  if (indexInDay < currentIndex) return "completed";
+  return (["in_consultation", "waiting", "checked_in", "confirmed"] as const)[indexInDay - currentIndex] ?? "requested";
 }

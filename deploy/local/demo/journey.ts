@@ -39,11 +39,11 @@ export async function runJourney(stack: StackFile, receiver: Receiver, narrator:
   const headers = await exchangeToken(stack, application, narrator);
   const journey = { stack, receiver, narrator, application, headers };
   const endpoint = await registerEndpoint(journey);
-  const { id, created } = await createAppointment(journey);
-  await readInPortal(journey, id, created);
-  await receiveWebhook(journey, endpoint.secret, id, created);
-  const failedId = await failDelivery(journey, endpoint.id);
-  await replayDelivery(journey, endpoint, failedId);
+  const { id, createdAt } = await createAppointment(journey);
+  await readInPortal(journey, id, createdAt);
+  await receiveWebhook(journey, endpoint.secret, id, createdAt);
+  const deliveryId = await failDelivery(journey, endpoint.id);
+  await replayDelivery(journey, endpoint, deliveryId);
   await revokeEndpoint(journey, endpoint.id);
 }
 
@@ -89,21 +89,21 @@ async function registerEndpoint(journey: Journey): Promise<{ id: string; secret:
   return { id: body.endpoint.id, secret: body.secret };
 }
 
-async function createAppointment(journey: Journey): Promise<{ id: string; created: number }> {
+async function createAppointment(journey: Journey): Promise<{ id: string; createdAt: number }> {
   const { narrator } = journey;
   narrator.step("The partner creates an appointment with an idempotency key.");
   const key = `demo-${randomUUID()}`;
   const appointment = buildAppointment(journey);
-  const first = await postAppointment(journey, key, appointment);
-  const created = performance.now();
-  narrator.check("The appointment is created and its event is in the log.", first.status === 201);
+  const firstResponse = await postAppointment(journey, key, appointment);
+  const createdAt = performance.now();
+  narrator.check("The appointment is created and its event is in the log.", firstResponse.status === 201);
 
   narrator.step("The partner retries with the same key, as if the response had been lost.");
-  const retry = await postAppointment(journey, key, appointment);
-  const isSame = JSON.stringify(retry.body) === JSON.stringify(first.body);
-  narrator.check("The retry gets the same response and creates no second appointment.", retry.status === 201 && isSame);
-  narrator.check("The response is marked as a replay.", retry.headers.get("idempotent-replayed") === "true");
-  return { id: first.body.appointment.id, created };
+  const { status, body, headers } = await postAppointment(journey, key, appointment);
+  const isSameBody = JSON.stringify(body) === JSON.stringify(firstResponse.body);
+  narrator.check("The retry gets the same response and creates no second appointment.", status === 201 && isSameBody);
+  narrator.check("The response is marked as a replay.", headers.get("idempotent-replayed") === "true");
+  return { id: firstResponse.body.appointment.id, createdAt };
 }
 
 function buildAppointment({ application: { branchId, animalId } }: Journey): unknown {
@@ -116,33 +116,33 @@ function postAppointment(journey: Journey, key: string, appointment: unknown): P
   return requestAsPartner(journey, "POST", "/appointments", options);
 }
 
-async function readInPortal({ stack, narrator, application }: Journey, id: string, created: number): Promise<void> {
+async function readInPortal({ stack, narrator, application }: Journey, id: string, createdAt: number): Promise<void> {
   const user = stack.demo.portalUsers.find(({ clinicId }) => clinicId === application.clinicId);
   if (!user) throw new StepFailedError("the stack must have a portal user of the application's clinic");
   narrator.step(`${user.name} (${user.role}) opens the clinic's appointments in the portal.`);
   const url = `${stack.apis.portal}/appointments?limit=250`;
   const headers = { Cookie: user.cookie };
   const hasAppointment = (body: { appointments?: { id: string }[] }) =>
-    body.appointments?.some((item) => item.id === id) ?? false;
+    body.appointments?.some((appointment) => appointment.id === id) ?? false;
   const hasAppeared = await waitUntil(PORTAL_POLL_INTERVAL_MS, async () => {
     const response = await fetch(url, { headers });
     return hasAppointment((await response.json()) as { appointments?: { id: string }[] });
   });
   narrator.check("The appointment appears in the read model.", hasAppeared);
   narrator.say(
-    `It appeared ${formatMilliseconds(performance.now() - created)} after its creation. This time includes the retry above.`,
+    `It appeared ${formatMilliseconds(performance.now() - createdAt)} after its creation. This time includes the retry above.`,
   );
   const { status, body } = await narrator.request("GET", url, { headers });
   narrator.check("The portal shows the appointment.", status === 200 && hasAppointment(body));
 }
 
-async function receiveWebhook(journey: Journey, secret: string, id: string, created: number): Promise<void> {
+async function receiveWebhook(journey: Journey, secret: string, id: string, createdAt: number): Promise<void> {
   const { narrator, receiver } = journey;
   narrator.step("The partner's server receives a signed webhook.");
-  const webhook = await receiver.next(STEP_TIMEOUT_MS);
+  const webhook = await receiver.waitForWebhook(STEP_TIMEOUT_MS);
   printWebhook(narrator, webhook);
   narrator.say(
-    `It arrived ${formatMilliseconds(Math.abs(webhook.at - created))} ${webhook.at < created ? "before" : "after"} the response to the create request.`,
+    `It arrived ${formatMilliseconds(Math.abs(webhook.receivedAt - createdAt))} ${webhook.receivedAt < createdAt ? "before" : "after"} the response to the create request.`,
   );
   const payload = verifySignature(secret, webhook) as { data: { appointment: { id: string } } };
   narrator.check("The public standardwebhooks library accepts the signature.", true);
@@ -157,7 +157,7 @@ async function failDelivery(journey: Journey, endpointId: string): Promise<strin
   const { status } = await postAppointment(journey, `demo-${randomUUID()}`, buildAppointment(journey));
   narrator.check("The appointment is created although the webhook fails.", status === 201);
   const startedAt = performance.now();
-  const id = getDeliveryId(await receiver.next(STEP_TIMEOUT_MS));
+  const id = getDeliveryId(await receiver.waitForWebhook(STEP_TIMEOUT_MS));
   narrator.check(
     "The delivery has failed after its last retry.",
     await waitForDelivery(journey, endpointId, id, "failed"),
@@ -169,7 +169,7 @@ async function failDelivery(journey: Journey, endpointId: string): Promise<strin
   const delivery = body.deliveries.find((item: { id: string }) => item.id === id);
   narrator.check("Every attempt is recorded.", delivery.attempts.length > 1);
   // Discards the webhooks that the retries sent.
-  for (let retry = 1; retry < delivery.attempts.length; retry += 1) await receiver.next(STEP_TIMEOUT_MS);
+  for (let retry = 1; retry < delivery.attempts.length; retry += 1) await receiver.waitForWebhook(STEP_TIMEOUT_MS);
   return id;
 }
 
@@ -185,9 +185,9 @@ async function replayDelivery(
   const replayPath = `${buildDeliveriesPath(endpoint.id)}/${deliveryId}/replay`;
   const { status } = await requestAsPartner(journey, "POST", replayPath);
   narrator.check("The replay is queued.", status === 202);
-  const webhook = await receiver.next(STEP_TIMEOUT_MS);
+  const webhook = await receiver.waitForWebhook(STEP_TIMEOUT_MS);
   printWebhook(narrator, webhook);
-  narrator.say(`It arrived ${formatMilliseconds(webhook.at - requestedAt)} after the replay request.`);
+  narrator.say(`It arrived ${formatMilliseconds(webhook.receivedAt - requestedAt)} after the replay request.`);
   verifySignature(endpoint.secret, webhook);
   narrator.check("The signature is valid, and the delivery id is the same.", getDeliveryId(webhook) === deliveryId);
   narrator.check("The delivery has succeeded.", await waitForDelivery(journey, endpoint.id, deliveryId, "delivered"));

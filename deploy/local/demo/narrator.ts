@@ -35,11 +35,11 @@ const MAX_PRINTED_CHARACTERS = 1_400;
 
 /** @param write receives each line */
 export function createNarrator(write: (line: string) => void): Narrator {
-  let count = 0;
+  let stepCount = 0;
   return {
     step(title) {
-      count += 1;
-      write(`\n${count}. ${title}`);
+      stepCount += 1;
+      write(`\n${stepCount}. ${title}`);
     },
     say(text) {
       write(`   ${text}`);
@@ -76,6 +76,6 @@ export function formatMilliseconds(durationMs: number): string {
 /** Formats a body as indented JSON. Shortens secrets and long bodies. */
 function formatBody(body: unknown): string {
   const text = JSON.stringify(body, null, 2).replaceAll(SECRET_FIELDS, "$1$2…");
-  const shown = text.length > MAX_PRINTED_CHARACTERS ? `${text.slice(0, MAX_PRINTED_CHARACTERS)}\n…` : text;
-  return shown.replaceAll(/^/gm, "     ");
+  const shownText = text.length > MAX_PRINTED_CHARACTERS ? `${text.slice(0, MAX_PRINTED_CHARACTERS)}\n…` : text;
+  return shownText.replaceAll(/^/gm, "     ");
 }

@@ -8,7 +8,7 @@ export interface ReceivedWebhook {
   headers: Record<string, string>;
   body: string;
   /** Time of arrival in milliseconds, from `performance.now()`. */
-  at: number;
+  receivedAt: number;
 }
 
 /** The webhook server of the demo's partner. */
@@ -17,34 +17,34 @@ export interface Receiver {
   /** Sets the status of all later responses. */
   respondWith(status: number): void;
   /** Waits for the next webhook. @throws {Error} if no webhook arrives in time */
-  next(timeoutMs: number): Promise<ReceivedWebhook>;
+  waitForWebhook(timeoutMs: number): Promise<ReceivedWebhook>;
   close(): Promise<void>;
 }
 
 /** Starts the partner's webhook server on a free loopback port. */
 export async function startReceiver(): Promise<Receiver> {
   const inbox: ReceivedWebhook[] = [];
-  const arrivals = new EventEmitter();
+  const arrivalEmitter = new EventEmitter();
   let status = 204;
   const server = createServer(async (request, response) => {
-    const at = performance.now();
+    const receivedAt = performance.now();
     const headers = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name, String(value)]));
-    inbox.push({ headers, body: await text(request), at });
-    arrivals.emit("webhook");
+    inbox.push({ headers, body: await text(request), receivedAt });
+    arrivalEmitter.emit("webhook");
     response.writeHead(status).end();
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks`,
-    respondWith(next) {
-      status = next;
+    respondWith(newStatus) {
+      status = newStatus;
     },
-    async next(timeoutMs) {
+    async waitForWebhook(timeoutMs) {
       const signal = AbortSignal.timeout(timeoutMs);
       for (let webhook = inbox.shift(); ; webhook = inbox.shift()) {
         if (webhook) return webhook;
-        await once(arrivals, "webhook", { signal }).catch(() => {
+        await once(arrivalEmitter, "webhook", { signal }).catch(() => {
           throw new Error(`no webhook arrived within ${timeoutMs} ms`);
         });
       }

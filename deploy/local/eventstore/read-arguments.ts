@@ -18,14 +18,14 @@ const argumentsSchema = z.object({
  * @throws LogStartError with one line that lists all missing or invalid arguments
  */
 export function readArguments(args: string[]): z.infer<typeof argumentsSchema> {
-  const text = { type: "string" } as const;
+  const stringOption = { type: "string" } as const;
   const result = argumentsSchema.safeParse(parseOptions());
   if (result.success) return result.data;
   throw new LogStartError(result.error.issues.map((issue) => issue.message).join("; "));
 
   function parseOptions() {
     try {
-      return parseArgs({ args, options: { dir: text, port: text, host: text } }).values;
+      return parseArgs({ args, options: { dir: stringOption, port: stringOption, host: stringOption } }).values;
     } catch (error) {
       throw new LogStartError((error as Error).message);
     }

@@ -45,13 +45,13 @@ export async function startLogServer(options: LogServerOptions): Promise<LogServ
     await store.close();
     throw error;
   }
-  let stopping: Promise<void> | undefined;
+  let stopPromise: Promise<void> | undefined;
   return {
     port,
     failure: store.failure,
     stop: () => {
-      stopping ??= stopServer(server, store, calls);
-      return stopping;
+      stopPromise ??= stopServer(server, store, calls);
+      return stopPromise;
     },
   };
 }
@@ -77,10 +77,10 @@ async function stopServer(server: Server, store: Store, calls: OpenCalls): Promi
 function bindPort(server: Server, host: string, port: number): Promise<number> {
   const address = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
   return new Promise((resolve, reject) => {
-    server.bindAsync(address, ServerCredentials.createInsecure(), (error, bound) => {
-      if (error === null) return resolve(bound);
-      const isInUse = error.message.includes("EADDRINUSE");
-      const reason = isInUse
+    server.bindAsync(address, ServerCredentials.createInsecure(), (error, boundPort) => {
+      if (error === null) return resolve(boundPort);
+      const isPortInUse = error.message.includes("EADDRINUSE");
+      const reason = isPortInUse
         ? `Port ${port} on ${host} is in use. Choose another port with --port.`
         : `Cannot listen on ${address}: ${error.message}`;
       reject(new LogStartError(reason.replaceAll("\n", " "), { cause: error }));

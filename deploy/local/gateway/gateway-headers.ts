@@ -23,17 +23,17 @@ const FRAMING_HEADERS = ["content-length", "host"];
 /**
  * Returns the headers to forward. Preserves their case, order and repetitions.
  *
- * @param raw alternating names and values
- * @param drop names of additional headers to remove, in lower case
+ * @param rawHeaders alternating names and values
+ * @param droppedNames names of additional headers to remove, in lower case
  */
-export function selectForwardedHeaders(raw: readonly string[], drop: readonly string[] = []): string[] {
-  const pairs = toPairs(raw);
+export function selectForwardedHeaders(rawHeaders: readonly string[], droppedNames: readonly string[] = []): string[] {
+  const pairs = toPairs(rawHeaders);
   const connectionHeaders = pairs
     .filter(([name]) => name.toLowerCase() === "connection")
     .flatMap(([, value]) => value.toLowerCase().split(","))
     .map((name) => name.trim())
     .filter((name) => !FRAMING_HEADERS.includes(name));
-  const droppedHeaders = new Set([...HOP_BY_HOP_HEADERS, ...drop, ...connectionHeaders]);
+  const droppedHeaders = new Set([...HOP_BY_HOP_HEADERS, ...droppedNames, ...connectionHeaders]);
   return pairs.filter(([name]) => !droppedHeaders.has(name.toLowerCase())).flat();
 }
 

@@ -18,7 +18,7 @@ export interface GatewayOptions {
   host: string;
   port: number;
   /** Origin of each service. */
-  upstreams: Record<Upstream, string>;
+  upstreamUrls: Record<Upstream, string>;
   /** Receives a line for each request that could not be forwarded. */
   log: (line: string) => void;
   /** Time limit in milliseconds for open requests during a shutdown. */
@@ -46,26 +46,26 @@ const DEFAULT_BODY_LIMITS: BodyLimits = { maxBytes: 65_536, maxTotalBytes: 64 * 
 export async function startGateway(options: GatewayOptions): Promise<HttpServer> {
   const { host, port, drainTimeoutMs, clientTimeouts } = options;
   const bodies = new RequestBodies(options.bodyLimits ?? DEFAULT_BODY_LIMITS);
-  const reusingAgent = new http.Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS });
+  const keepAliveAgent = new http.Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS });
   const singleUseAgent = new http.Agent({ keepAlive: false, maxSockets: MAX_CONNECTIONS });
   const handle: http.RequestListener = (request, response) => {
     const { method = "GET", url = "" } = request;
     if (url === "/health/live" || url === "/health/ready") return sendHealth(response);
     const upstream = findUpstream(method, url);
     if (!upstream) return sendError(response, 400, "malformed_request");
-    const origin = new URL(options.upstreams[upstream]);
+    const origin = new URL(options.upstreamUrls[upstream]);
     const log = (line: string) => options.log(`${upstream}: ${line}`);
     const target = { origin, log, agent: singleUseAgent, retryAgent: singleUseAgent };
     if (hasBody(request)) return void forwardWithBody(request, response, target, bodies);
     const isSafe = method === "GET" || method === "HEAD";
-    forward(request, response, isSafe ? { ...target, agent: reusingAgent } : target);
+    forward(request, response, isSafe ? { ...target, agent: keepAliveAgent } : target);
   };
   const server = await listen(handle, host, port, drainTimeoutMs, clientTimeouts);
   return {
     url: server.url,
     async close() {
       await server.close();
-      reusingAgent.destroy();
+      keepAliveAgent.destroy();
       singleUseAgent.destroy();
     },
   };

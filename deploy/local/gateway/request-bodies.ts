@@ -35,19 +35,19 @@ export class RequestBodies {
     if (Number(request.headers["content-length"]) > this.#limits.maxBytes) return Promise.resolve("too_large");
     return new Promise((resolve) => {
       let chunks: Buffer[] = [];
-      let size = 0;
+      let receivedBytes = 0;
       const settle = (result: BodyReadResult) => {
         this.#refuseFunctions.delete(refuse);
         request.off("data", onData).off("end", onEnd).off("close", onClose);
-        if (!Buffer.isBuffer(result)) this.#totalBytes -= size;
+        if (!Buffer.isBuffer(result)) this.#totalBytes -= receivedBytes;
         resolve(result);
       };
       const onData = (chunk: Buffer) => {
-        size += chunk.length;
+        receivedBytes += chunk.length;
         this.#totalBytes += chunk.length;
         chunks.push(chunk);
         if (chunks.length === MAX_CHUNKS) chunks = [Buffer.concat(chunks)];
-        if (size > this.#limits.maxBytes) settle("too_large");
+        if (receivedBytes > this.#limits.maxBytes) settle("too_large");
         else this.#refuseOldestBodies();
       };
       const onEnd = () => settle(Buffer.concat(chunks));

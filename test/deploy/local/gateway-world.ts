@@ -29,9 +29,9 @@ export const getOrigin = (server: net.Server) => `http://127.0.0.1:${getPort(ser
  * immediately.
  */
 export async function startGatewayTo(service: net.Server, options: Partial<GatewayOptions> = {}): Promise<HttpServer> {
-  const upstreams = { command: getOrigin(service), queryApi: getOrigin(service), audit: getOrigin(service) };
+  const upstreamUrls = { command: getOrigin(service), queryApi: getOrigin(service), audit: getOrigin(service) };
   const log = () => undefined;
-  const defaults = { host: "127.0.0.1", port: 0, upstreams, log, drainTimeoutMs: 0 };
+  const defaults = { host: "127.0.0.1", port: 0, upstreamUrls, log, drainTimeoutMs: 0 };
   const gateway = await startGateway({ ...defaults, ...options });
   let closed: Promise<void> | undefined;
   const close = () => (closed ??= gateway.close());

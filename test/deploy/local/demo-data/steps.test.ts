@@ -8,7 +8,7 @@ describe("steps of the demo data", () => {
     const ran: string[] = [];
     const step = (name: string, run: () => void = () => undefined): Step => ({
       name,
-      at: 0,
+      time: 0,
       run: async () => {
         ran.push(name);
         run();

@@ -57,9 +57,9 @@ describe("gateway", () => {
   before(async () => {
     [command, queryApi] = [await startService("command"), await startService("queryApi")];
     audit = await startService("audit");
-    const upstreams = { command: getOrigin(command), queryApi: getOrigin(queryApi), audit: getOrigin(audit) };
+    const upstreamUrls = { command: getOrigin(command), queryApi: getOrigin(queryApi), audit: getOrigin(audit) };
     const log = (line: string) => lines.push(line);
-    gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreams, log, drainTimeoutMs: 0 });
+    gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreamUrls, log, drainTimeoutMs: 0 });
     port = Number(new URL(gateway.url).port);
   });
 

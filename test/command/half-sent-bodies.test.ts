@@ -29,15 +29,15 @@ describe("the command service while clients send incomplete bodies", () => {
     const { branchId, animalId } = world;
     const body = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z" };
     // A token request needs no credentials before its body is read, so any client can send an incomplete body.
-    const head = "POST /sandbox/v1/oauth/token HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n";
-    const bytes = `${head}Content-Length: 200\r\n\r\n{"client_id":`;
-    const incomplete = Array.from({ length: REQUEST_COUNT }, () => sendRaw(server.url, bytes));
-    let ended = 0;
-    for (const request of incomplete) request.finally(() => ended++).catch(() => undefined);
+    const requestHead = "POST /sandbox/v1/oauth/token HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n";
+    const partialRequest = `${requestHead}Content-Length: 200\r\n\r\n{"client_id":`;
+    const pendingResponses = Array.from({ length: REQUEST_COUNT }, () => sendRaw(server.url, partialRequest));
+    let endedCount = 0;
+    for (const request of pendingResponses) request.finally(() => endedCount++).catch(() => undefined);
     const headers = { ...world.headers, "Idempotency-Key": `complete-${randomUUID()}` };
     expect((await sendRequest("POST", url, headers, body)).status).to.equal(201);
-    expect(ended, "incomplete requests that have ended").to.equal(0);
-    for (const responses of await Promise.all(incomplete)) {
+    expect(endedCount, "incomplete requests that have ended").to.equal(0);
+    for (const responses of await Promise.all(pendingResponses)) {
       expect(responses).to.have.length(1);
       expectRefusal(responses[0] as RawResponse, 408, "request_timeout");
     }

@@ -13,7 +13,7 @@ import { testServers } from "../support/stack.ts";
 
 describe("command process", () => {
   let settings: Record<string, string>;
-  const running = new Set<ChildProcess>();
+  const runningProcesses = new Set<ChildProcess>();
 
   before(async () => {
     const { eventstoreUrl, databaseUrls } = await testServers();
@@ -32,13 +32,13 @@ describe("command process", () => {
     };
   });
   after(() => {
-    for (const child of running) child.kill("SIGKILL");
+    for (const child of runningProcesses) child.kill("SIGKILL");
   });
 
   function run(env: Record<string, string>) {
     const { command, args } = buildNodeCommand("command/main.ts");
     const child = spawn(command, args, { env });
-    running.add(child);
+    runningProcesses.add(child);
     const output = { out: "", err: "" };
     child.stdout.on("data", (text) => {
       output.out += text;
@@ -47,7 +47,7 @@ describe("command process", () => {
       output.err += text;
     });
     const ended = once(child, "close").then(([code]) => {
-      running.delete(child);
+      runningProcesses.delete(child);
       return code as number;
     });
     return { child, output, ended };
@@ -61,17 +61,17 @@ describe("command process", () => {
     await exchange(url, world, { client_secret: "cs_wrong_secret" });
     const request = { branchId: world.branchId, animalId: world.animalId, notes: "limps on the left" };
     const headers = { ...world.headers, "Idempotency-Key": randomUUID() };
-    const appointments = `${url}/sandbox/v1/appointments`;
-    const created = await sendRequest("POST", appointments, headers, {
+    const appointmentsUrl = `${url}/sandbox/v1/appointments`;
+    const creation = await sendRequest("POST", appointmentsUrl, headers, {
       ...request,
       scheduledAt: "2099-05-04T10:00:00Z",
     });
-    expect(created.status).to.equal(201);
-    await sendRequest("POST", appointments, headers, request);
-    await sendRequest("POST", appointments, headers, '{"notes":"limps on the left"');
-    const hook = { url: "http://127.0.0.1:9/hooks?key=in-the-url", events: ["appointment.created"] };
-    const endpoint = await sendRequest("POST", `${url}/sandbox/v1/webhook-endpoints`, world.headers, hook);
-    expect(endpoint.status).to.equal(201);
+    expect(creation.status).to.equal(201);
+    await sendRequest("POST", appointmentsUrl, headers, request);
+    await sendRequest("POST", appointmentsUrl, headers, '{"notes":"limps on the left"');
+    const input = { url: "http://127.0.0.1:9/hooks?key=in-the-url", events: ["appointment.created"] };
+    const response = await sendRequest("POST", `${url}/sandbox/v1/webhook-endpoints`, world.headers, input);
+    expect(response.status).to.equal(201);
     await client.dispose();
     child.kill("SIGTERM");
     expect(await ended).to.equal(0);
@@ -79,7 +79,7 @@ describe("command process", () => {
     expect(requests).to.have.length(6);
     for (const line of requests) expect(line).to.include('"correlationId":"').and.include('"route":"/sandbox/v1/');
     const secrets = [
-      ...[world.clientSecret, "cs_wrong_secret", world.token, endpoint.body.secret, headers["Idempotency-Key"]],
+      ...[world.clientSecret, "cs_wrong_secret", world.token, response.body.secret, headers["Idempotency-Key"]],
       ...[world.animalId, "limps", "in-the-url", settings.WEBHOOK_SECRET_KEYS ?? ""],
     ];
     for (const secret of secrets) expect(output.out + output.err).not.to.include(secret);
@@ -94,15 +94,15 @@ describe("command process", () => {
 
   it("the command service does not start with missing or invalid settings, and prints names but no values", async () => {
     const { TOKEN_ISSUER: _, ...env } = settings;
-    const said = await getStartError({ ...env, WEBHOOK_SECRET_KEYS: "hush" });
-    expect(said).to.match(/^ConfigError: settings: .*TOKEN_ISSUER is missing.*WEBHOOK_SECRET_KEYS must be JSON$/);
-    expect(said).not.to.include("hush");
+    const startError = await getStartError({ ...env, WEBHOOK_SECRET_KEYS: "hush" });
+    expect(startError).to.match(/^ConfigError: settings: .*TOKEN_ISSUER is missing.*WEBHOOK_SECRET_KEYS must be JSON$/);
+    expect(startError).not.to.include("hush");
   });
 
   it("the command service does not start with an invalid signing key", async () => {
     const key = { kty: "OKP", crv: "Ed25519", kid: "broken", x: "AA", d: "AA" };
-    const said = await getStartError({ ...settings, TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [key] }) });
-    expect(said).to.match(/^StartError: settings: TOKEN_SIGNING_KEYS: key broken is not .*$/);
+    const startError = await getStartError({ ...settings, TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [key] }) });
+    expect(startError).to.match(/^StartError: settings: TOKEN_SIGNING_KEYS: key broken is not .*$/);
   });
 
   it("the command service does not start without the event log, and prints one line", async () => {

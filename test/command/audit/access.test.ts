@@ -17,14 +17,14 @@ import {
 
 describe("auditors' access", () => {
   let world: AuditWorld;
-  let own: ClinicHistory;
-  let foreign: ClinicHistory;
+  let history: ClinicHistory;
+  let foreignHistory: ClinicHistory;
   let auditor: TestAuditor;
 
   before(async () => {
     world = await startAuditWorld();
-    [own, foreign] = [await createClinicWithHistory(world.log), await createClinicWithHistory(world.log)];
-    auditor = await world.registerAuditor([own.clinicId]);
+    [history, foreignHistory] = [await createClinicWithHistory(world.log), await createClinicWithHistory(world.log)];
+    auditor = await world.registerAuditor([history.clinicId]);
   });
   after(() => world.stop());
 
@@ -32,22 +32,22 @@ describe("auditors' access", () => {
     const { status, body, headers } = await auditor.request("/audit/v1/me");
     expect(status).to.equal(200);
     const { auditorId: id } = auditor;
-    expect(body.auditor).to.deep.equal({ id, name: "Ada Audit", clinicIds: [own.clinicId], expiresAt: null });
+    expect(body.auditor).to.deep.equal({ id, name: "Ada Audit", clinicIds: [history.clinicId], expiresAt: null });
     expect(headers.get("Cache-Control")).to.equal("no-store");
   });
 
   const requestMe = (headers: Record<string, string> = {}) => requestAudit(`${world.url}/audit/v1/me`, headers);
-  const bearer = (credential: string) => ({ Authorization: `Bearer ${credential}` });
+  const toBearerHeader = (credential: string) => ({ Authorization: `Bearer ${credential}` });
 
   it("the audit API returns the same 401 for an unknown, wrong, revoked or expired credential", async () => {
-    const wrong = auditor.credential.slice(0, -43) + (await world.registerAuditor(null)).credential.slice(-43);
-    const unknown = `aud_${randomUUID().replaceAll("-", "")}_${auditor.credential.slice(-43)}`;
+    const wrongSecret = auditor.credential.slice(0, -43) + (await world.registerAuditor(null)).credential.slice(-43);
+    const unknownId = `aud_${randomUUID().replaceAll("-", "")}_${auditor.credential.slice(-43)}`;
     const revoked = await world.registerAuditor(null);
     expect((await revoked.request("/audit/v1/me")).status).to.equal(200);
     await revoked.revoke();
     const expired = await world.registerAuditor(null, new Date(Date.now() - 1).toISOString());
-    for (const credential of [wrong, unknown, revoked.credential, expired.credential, "aud_x", "x"]) {
-      const { status, body, headers } = await requestMe(bearer(credential));
+    for (const credential of [wrongSecret, unknownId, revoked.credential, expired.credential, "aud_x", "x"]) {
+      const { status, body, headers } = await requestMe(toBearerHeader(credential));
       expect([status, body.error]).to.deep.equal([401, "invalid_token"]);
       expect(headers.get("WWW-Authenticate")).to.equal('Bearer error="invalid_token"');
     }
@@ -55,15 +55,15 @@ describe("auditors' access", () => {
   });
 
   it("the audit API accepts a credential until the credential expires", async () => {
-    const soon = await world.registerAuditor(null, new Date(Date.now() + 60_000).toISOString());
-    expect((await soon.request("/audit/v1/me")).status).to.equal(200);
+    const expiringAuditor = await world.registerAuditor(null, new Date(Date.now() + 60_000).toISOString());
+    expect((await expiringAuditor.request("/audit/v1/me")).status).to.equal(200);
   });
 
   it("GET is the only method that the audit API allows", async () => {
     for (const method of ["POST", "PUT", "DELETE", "PATCH"]) {
-      const response = await fetch(`${world.url}/audit/v1/events?clinic=${own.clinicId}`, {
+      const response = await fetch(`${world.url}/audit/v1/events?clinic=${history.clinicId}`, {
         method,
-        headers: bearer(auditor.credential),
+        headers: toBearerHeader(auditor.credential),
       });
       expect([response.status, response.headers.get("Allow")]).to.deep.equal([405, "GET"]);
     }
@@ -71,7 +71,7 @@ describe("auditors' access", () => {
 
   it("an access is recorded with auditor, query, time and correlation id before the response is sent", async () => {
     const observer = await world.registerAuditor(null);
-    const path = `/audit/v1/events?stream=${own.stream}&type=AppointmentConfirmed`;
+    const path = `/audit/v1/events?stream=${history.stream}&type=AppointmentConfirmed`;
     const { headers, status } = await observer.request(path);
     expect(status).to.equal(200);
     const correlationId = headers.get("X-Correlation-ID");
@@ -82,15 +82,15 @@ describe("auditors' access", () => {
     expect(lines[1].data).to.deep.include({
       auditorId: observer.auditorId,
       action: "events",
-      asked: { stream: own.stream, type: "AppointmentConfirmed" },
+      asked: { stream: history.stream, type: "AppointmentConfirmed" },
     });
     expect(lines[0].data.secretHash).to.equal("(withheld)");
-    const [access] = await world.log.read<AuditAccessEvent>(lines[2].stream);
-    expect(access?.data.asked).to.deep.equal({ auditor: observer.auditorId });
+    const [accessEvent] = await world.log.read<AuditAccessEvent>(lines[2].stream);
+    expect(accessEvent?.data.asked).to.deep.equal({ auditor: observer.auditorId });
   });
 
   it("no query returns events, states or exports of a clinic that is outside the auditor's scope", async () => {
-    const { stream, clinicId, customerId, animalId, appointmentId, requestContext } = foreign;
+    const { stream, clinicId, customerId, animalId, appointmentId, requestContext } = foreignHistory;
     for (const query of [
       ...[`stream=${stream}`, `stream=clinic-${clinicId}`, `clinic=${clinicId}`, `customer=${customerId}`],
       ...[`animal=${animalId}`, `appointment=${appointmentId}`, `correlation=${requestContext.correlationId}`],
@@ -102,8 +102,8 @@ describe("auditors' access", () => {
     for (const path of [`state?stream=${stream}`, `diff?stream=${stream}`, `replay?stream=${stream}`]) {
       const { status, body } = await auditor.request(`/audit/v1/${path}`);
       expect([status, body.error], path).to.deep.equal([404, "stream_not_found"]);
-      const missing = await auditor.request(`/audit/v1/${path.replace(stream, `appointment-${randomUUID()}`)}`);
-      expect([missing.status, missing.body.error]).to.deep.equal([404, "stream_not_found"]);
+      const missingStream = await auditor.request(`/audit/v1/${path.replace(stream, `appointment-${randomUUID()}`)}`);
+      expect([missingStream.status, missingStream.body.error]).to.deep.equal([404, "stream_not_found"]);
     }
     for (const clinic of [clinicId, randomUUID()]) {
       const { status, body } = await auditor.request(`/audit/v1/export?clinic=${clinic}`);
@@ -113,7 +113,7 @@ describe("auditors' access", () => {
 
   it("if a request changed two clinics, an auditor of only one clinic sees only the events of that clinic", async () => {
     const correlationId = randomUUID();
-    for (const { clinicId, customerId } of [own, foreign]) {
+    for (const { clinicId, customerId } of [history, foreignHistory]) {
       await world.log.append(`customer-${randomUUID()}`, -1n, [
         {
           id: randomUUID(),
@@ -129,28 +129,28 @@ describe("auditors' access", () => {
       ]);
     }
     const path = `/audit/v1/events?correlation=${correlationId}`;
-    expect((await auditor.request(path)).lines.map(({ clinicId }) => clinicId)).to.deep.equal([own.clinicId]);
+    expect((await auditor.request(path)).lines.map(({ clinicId }) => clinicId)).to.deep.equal([history.clinicId]);
     expect((await (await world.registerAuditor(null)).request(path)).lines).to.have.length(2);
   });
 
   it("the operator's command line registers an auditor, prints the credential once, and revokes the auditor", async () => {
     const env = { EVENTSTORE_URL: world.env.EVENTSTORE_URL };
-    const register = ["auditor", "register", "--name", "Ada", "--clinics", own.clinicId, "--json"];
-    const { code, out } = await clinicCli(register, { env });
+    const registerArgs = ["auditor", "register", "--name", "Ada", "--clinics", history.clinicId, "--json"];
+    const { code, out } = await clinicCli(registerArgs, { env });
     const { id, credential } = JSON.parse(out.join("\n"));
     expect(code).to.equal(0);
-    expect((await requestMe(bearer(credential))).body.auditor.clinicIds).to.deep.equal([own.clinicId]);
-    const [registered] = await world.log.read<AuditorEvent>(`auditor-${id}`);
-    expect(JSON.stringify(registered?.data)).not.to.contain(credential.slice(-43));
+    expect((await requestMe(toBearerHeader(credential))).body.auditor.clinicIds).to.deep.equal([history.clinicId]);
+    const [registeredEvent] = await world.log.read<AuditorEvent>(`auditor-${id}`);
+    expect(JSON.stringify(registeredEvent?.data)).not.to.contain(credential.slice(-43));
     expect((await clinicCli(["auditor", "revoke", "--id", id], { env })).code).to.equal(0);
-    expect((await requestMe(bearer(credential))).status).to.equal(401);
-    const refused: [string[], string][] = [
+    expect((await requestMe(toBearerHeader(credential))).status).to.equal(401);
+    const refusedCommands: [string[], string][] = [
       [["auditor", "register", "--name", "Ada", "--id", id], "auditor_exists"],
       [["auditor", "register", "--name", "Ada", "--clinics", randomUUID()], "clinic_not_found"],
       [["auditor", "register", "--name", "Ada", "--expires-at", "2020-01-01T00:00:00Z"], "expiry_passed"],
       [["auditor", "revoke", "--id", randomUUID()], "auditor_not_found"],
     ];
-    for (const [args, problem] of refused) {
+    for (const [args, problem] of refusedCommands) {
       const { code, err } = await clinicCli(args, { env });
       expect([code, err.join()]).to.satisfy(([exit, line]: [number, string]) => exit === 3 && line.includes(problem));
     }
@@ -158,19 +158,19 @@ describe("auditors' access", () => {
 
   it("authentication reads the event log exactly once, both for an unknown auditor and for a wrong secret", async () => {
     const { credential } = await world.registerAuditor(null);
-    const unknown = `aud_${randomUUID().replaceAll("-", "")}_${credential.slice(-43)}`;
-    const wrong = credential.slice(0, -43) + auditor.credential.slice(-43);
-    for (const given of [unknown, wrong]) {
-      let reads = 0;
-      const counting = {
+    const unknownId = `aud_${randomUUID().replaceAll("-", "")}_${credential.slice(-43)}`;
+    const wrongSecret = credential.slice(0, -43) + auditor.credential.slice(-43);
+    for (const givenCredential of [unknownId, wrongSecret]) {
+      let readCount = 0;
+      const countingLog = {
         ...world.log,
         read: ((stream: string) => {
-          reads += 1;
+          readCount += 1;
           return world.log.read(stream);
         }) as typeof world.log.read,
       };
-      const code = await authenticate(counting, `Bearer ${given}`, Date.now()).catch(({ code }) => code);
-      expect([code, reads]).to.deep.equal(["invalid_token", 1]);
+      const code = await authenticate(countingLog, `Bearer ${givenCredential}`, Date.now()).catch(({ code }) => code);
+      expect([code, readCount]).to.deep.equal(["invalid_token", 1]);
     }
   });
 
@@ -195,13 +195,13 @@ describe("auditors' access", () => {
   });
 
   it("GET /audit/v1/deliveries returns only deliveries of the auditor's clinics, or 503 while the database is unavailable", async () => {
-    await insertDeliveries(world, own, "gone");
-    const path = `/audit/v1/deliveries?stream=${own.stream}`;
+    await insertDeliveries(world, history, "gone");
+    const path = `/audit/v1/deliveries?stream=${history.stream}`;
     const { body } = await auditor.request(path);
     expect(body.deliveries).to.have.length(1);
     expect(body.deliveries[0]).to.deep.include({
-      clinicId: own.clinicId,
-      stream: own.stream,
+      clinicId: history.clinicId,
+      stream: history.stream,
       revision: 0,
       status: "failed",
     });
@@ -209,40 +209,40 @@ describe("auditors' access", () => {
     const { id, endpointId } = body.deliveries[0];
     for (const stream of [`webhookDelivery-${id}`, `webhookEndpoint-${endpointId}`]) {
       expect((await auditor.request(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries).to.have.length(1);
-      const foreignAuditor = await world.registerAuditor([foreign.clinicId]);
+      const foreignAuditor = await world.registerAuditor([foreignHistory.clinicId]);
       expect((await foreignAuditor.request(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries).to.have.length(0);
     }
     expect((await (await world.registerAuditor(null)).request(path)).body.deliveries).to.have.length(2);
     const service = await startAudit({ ...world.env, DATABASE_URL: "postgres://nobody@127.0.0.1:1/clinic" });
-    const response = await requestAudit(`${service.url}${path}`, bearer(auditor.credential));
+    const response = await requestAudit(`${service.url}${path}`, toBearerHeader(auditor.credential));
     expect([response.status, response.body.error]).to.deep.equal([503, "data_source_unavailable"]);
-    expect((await requestAudit(`${service.url}/audit/v1/me`, bearer(auditor.credential))).status).to.equal(200);
+    expect((await requestAudit(`${service.url}/audit/v1/me`, toBearerHeader(auditor.credential))).status).to.equal(200);
     await service.stop();
   });
 
   it("the audit API returns 400 for an invalid query and names the invalid parameter", async () => {
     const invalidQueries: [string, string][] = [
       ["events", "query"],
-      [`events?stream=${own.stream}&clinic=${own.clinicId}`, "query"],
+      [`events?stream=${history.stream}&clinic=${history.clinicId}`, "query"],
       ["events?stream=kitchen-1", "stream"],
       // The API refuses queries with NUL, because an access event cannot store NUL.
       ["events?stream=appointment-%00", "stream"],
-      [`events?clinic=${own.clinicId}&actor=%00`, "actor"],
+      [`events?clinic=${history.clinicId}&actor=%00`, "actor"],
       ...["state", "diff", "replay", "deliveries"].map((name): [string, string] => [
         `${name}?stream=appointment-%00`,
         "stream",
       ]),
       ["me?x=%00", "query"],
       [`events?clinic=x`, "clinic"],
-      [`events?clinic=${own.clinicId}&type=Nothing`, "type.0"],
-      [`events?clinic=${own.clinicId}&from=yesterday`, "from"],
-      [`events?clinic=${own.clinicId}&clinic=${own.clinicId}`, "clinic"],
-      [`state?stream=${own.stream}&at=noon`, "at"],
-      [`export?clinic=${own.clinicId}&to=2999-01-01T00:00:00Z`, "to"],
-      [`export?clinic=${own.clinicId}&from=2999-01-01T00:00:00Z`, "from"],
+      [`events?clinic=${history.clinicId}&type=Nothing`, "type.0"],
+      [`events?clinic=${history.clinicId}&from=yesterday`, "from"],
+      [`events?clinic=${history.clinicId}&clinic=${history.clinicId}`, "clinic"],
+      [`state?stream=${history.stream}&at=noon`, "at"],
+      [`export?clinic=${history.clinicId}&to=2999-01-01T00:00:00Z`, "to"],
+      [`export?clinic=${history.clinicId}&from=2999-01-01T00:00:00Z`, "from"],
       ...["export", "events"].flatMap((name) =>
         ["2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"].map((to): [string, string] => [
-          `${name}?clinic=${own.clinicId}&from=2026-01-02T00:00:00Z&to=${to}`,
+          `${name}?clinic=${history.clinicId}&from=2026-01-02T00:00:00Z&to=${to}`,
           "to",
         ]),
       ),

@@ -36,8 +36,8 @@ describe("a list of events", () => {
     expect(headers.get("Content-Type")).to.match(/^application\/x-ndjson/);
     expect(getTypes(lines)).to.deep.equal(APPOINTMENT_EVENT_TYPES);
     const { correlationId } = history.requestContext;
-    const { storedAt, position, id, data, ...first } = lines[0];
-    expect(first).to.deep.equal({
+    const { storedAt, position, id, data, ...firstLine } = lines[0];
+    expect(firstLine).to.deep.equal({
       ...{ stream: history.stream, revision: 0, type: "AppointmentRequested", schemaVersion: 2 },
       ...{ occurredAt: "2026-05-04T08:00:00.000Z", actor: { type: "operator", id: "test" } },
       ...{ clinicId: history.clinicId, environment: "production", correlationId, causationId: correlationId },
@@ -49,34 +49,38 @@ describe("a list of events", () => {
   });
 
   it("GET /audit/v1/events returns all events that are related to an object or a request, in log order", async () => {
-    const list = async (query: string) => getTypes((await auditor.request(`/audit/v1/events?${query}`)).lines);
-    expect(await list(`appointment=${history.appointmentId}`)).to.deep.equal(APPOINTMENT_EVENT_TYPES);
-    expect(await list(`animal=${history.animalId.toUpperCase()}`)).to.deep.equal([
+    const listTypes = async (query: string) => getTypes((await auditor.request(`/audit/v1/events?${query}`)).lines);
+    expect(await listTypes(`appointment=${history.appointmentId}`)).to.deep.equal(APPOINTMENT_EVENT_TYPES);
+    expect(await listTypes(`animal=${history.animalId.toUpperCase()}`)).to.deep.equal([
       "AnimalRegistered",
       ...APPOINTMENT_EVENT_TYPES,
     ]);
-    expect(await list(`correlation=${history.requestContext.correlationId}`)).to.deep.equal(
+    expect(await listTypes(`correlation=${history.requestContext.correlationId}`)).to.deep.equal(
       APPOINTMENT_EVENT_TYPES.slice(0, 1),
     );
-    const all = ["CustomerRegistered", "AnimalRegistered", ...APPOINTMENT_EVENT_TYPES];
-    expect(await list(`customer=${history.customerId}`)).to.deep.equal(all);
-    expect(await list(`clinic=${history.clinicId}`)).to.include.members(["ClinicRegistered", "BranchOpened", ...all]);
+    const types = ["CustomerRegistered", "AnimalRegistered", ...APPOINTMENT_EVENT_TYPES];
+    expect(await listTypes(`customer=${history.customerId}`)).to.deep.equal(types);
+    expect(await listTypes(`clinic=${history.clinicId}`)).to.include.members([
+      "ClinicRegistered",
+      "BranchOpened",
+      ...types,
+    ]);
   });
 
   it("GET /audit/v1/events filters events by time, type and actor, and divides the list into pages", async () => {
-    const list = async (filters: string) => {
+    const listPage = async (filters: string) => {
       const { lines, end } = await auditor.request(`/audit/v1/events?stream=${history.stream}&${filters}`);
       return [getTypes(lines).map((type) => APPOINTMENT_EVENT_TYPES.indexOf(type)), end.next] as const;
     };
-    expect(await list("from=2026-05-04T08:10:00Z&to=2026-05-04T10:20:00%2B02:00")).to.deep.equal([[1], null]);
-    expect((await list("from=2026-05-04T08:10:00Z&by=stored"))[0]).to.deep.equal([0, 1, 2]);
-    expect((await list("type=AppointmentConfirmed,AppointmentCancelled"))[0]).to.deep.equal([1, 2]);
-    expect((await list("actor=operator:test"))[0]).to.have.length(3);
-    expect((await list("actor=test"))[0]).to.have.length(3);
-    expect((await list("actor=application:test"))[0]).to.have.length(0);
-    const [first, next] = await list("limit=2");
+    expect(await listPage("from=2026-05-04T08:10:00Z&to=2026-05-04T10:20:00%2B02:00")).to.deep.equal([[1], null]);
+    expect((await listPage("from=2026-05-04T08:10:00Z&by=stored"))[0]).to.deep.equal([0, 1, 2]);
+    expect((await listPage("type=AppointmentConfirmed,AppointmentCancelled"))[0]).to.deep.equal([1, 2]);
+    expect((await listPage("actor=operator:test"))[0]).to.have.length(3);
+    expect((await listPage("actor=test"))[0]).to.have.length(3);
+    expect((await listPage("actor=application:test"))[0]).to.have.length(0);
+    const [first, next] = await listPage("limit=2");
     expect(first).to.deep.equal([0, 1]);
-    expect(await list(`limit=2&after=${next}`)).to.deep.equal([[2], null]);
+    expect(await listPage(`limit=2&after=${next}`)).to.deep.equal([[2], null]);
   });
 
   describe("at the command line", () => {
@@ -89,23 +93,23 @@ describe("a list of events", () => {
       expect([code, err]).to.deep.equal([0, ["3 events"]]);
       expect(rows.map((row) => row.slice(head.indexOf("EVENT")).split(" ")[0])).to.deep.equal(APPOINTMENT_EVENT_TYPES);
       expect(rows.every((row) => [...row].length === 100 && row.endsWith("…"))).to.equal(true);
-      const wide = await run(args);
-      expect(wide.out).to.contain(history.requestContext.correlationId).and.to.contain("the request");
+      const wideTable = await run(args);
+      expect(wideTable.out).to.contain(history.requestContext.correlationId).and.to.contain("the request");
     });
 
     it("the command `events` records the access with the name of the operator", async () => {
       const [appointmentId, actor] = [randomUUID(), `ada-${randomUUID()}`];
       await run(["events", "--appointment", appointmentId, "--actor", actor]);
       const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
-      const found = [];
+      const accessData = [];
       const prefixes = ["auditAccess-"];
       const { signal } = new AbortController();
       for await (const { auditEvent } of scanLog({ client, prefixes, endPosition: 2n ** 53n, signal })) {
-        if (auditEvent.actor?.id === actor) found.push(auditEvent.data);
+        if (auditEvent.actor?.id === actor) accessData.push(auditEvent.data);
       }
       await client.dispose();
-      expect(found).to.have.length(1);
-      expect(found[0]).to.deep.include({
+      expect(accessData).to.have.length(1);
+      expect(accessData[0]).to.deep.include({
         auditorId: null,
         action: "events",
         asked: { appointment: appointmentId },
@@ -123,7 +127,7 @@ describe("a list of events", () => {
       ).to.deep.equal(lines);
     });
 
-    const refused: [string[], number, string][] = [
+    const refusedCommands: [string[], number, string][] = [
       [["events"], 2, "audit: must have exactly one of stream, appointment"],
       [["events", "--clinic", "x"], 2, "audit: --clinic must be a UUID"],
       [["events", "--clinic", randomUUID(), "--done-by", ""], 2, "audit: --done-by "],
@@ -133,7 +137,7 @@ describe("a list of events", () => {
       [["as-of", `customer-${randomUUID()}`], 3, "audit: stream customer-"],
       [["as-of", "kitchen-1"], 2, "audit: --stream must name a stream"],
     ];
-    for (const [args, code, line] of refused) {
+    for (const [args, code, line] of refusedCommands) {
       it(`running "${["audit", ...args].join(" ").slice(0, 40)}" fails with a line that starts with "${line}"`, async () => {
         const result = await run(args);
         expect([result.code, result.err.length, result.err[0]?.slice(0, line.length)]).to.deep.equal([code, 1, line]);

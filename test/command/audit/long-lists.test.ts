@@ -37,7 +37,7 @@ async function appendLargeEvents(log: EventLog, clinicId: string): Promise<strin
 describe("a long list of events", () => {
   let world: AuditWorld;
   const clinicId = randomUUID();
-  const stops: (() => Promise<unknown>)[] = [];
+  const stopFunctions: (() => Promise<unknown>)[] = [];
   let dir: string;
   let server: LogServer;
   let service: RunningService;
@@ -52,9 +52,9 @@ describe("a long list of events", () => {
     const url = `esdb://127.0.0.1:${server.port}?tls=false`;
     const client = connectEventStore(url, "test");
     log = createEventLog(client);
-    for (let part = 0; part < 24; part += 1) await appendLargeEvents(log, clinicId);
+    for (let appendCount = 0; appendCount < 24; appendCount += 1) await appendLargeEvents(log, clinicId);
     service = await startAudit({ ...world.env, EVENTSTORE_URL: url });
-    stops.push(
+    stopFunctions.push(
       () => service.stop(),
       () => client.dispose(),
       () => server.stop(),
@@ -62,7 +62,7 @@ describe("a long list of events", () => {
     );
   });
   after(async () => {
-    for (const stop of stops) await stop();
+    for (const stop of stopFunctions) await stop();
   });
 
   const eventsPath = `/audit/v1/events?clinic=${clinicId}`;
@@ -80,13 +80,13 @@ describe("a long list of events", () => {
     });
 
   it("an auditor can run only two scans at a time, and a scan ends when the client disconnects", async () => {
-    const [one, other] = [await createCredentialHeader(), await createCredentialHeader()];
-    const openResponses = [await startResponse(one), await startResponse(one)];
-    const { status, headers, body } = await request(one);
+    const [firstHeader, secondHeader] = [await createCredentialHeader(), await createCredentialHeader()];
+    const openResponses = [await startResponse(firstHeader), await startResponse(firstHeader)];
+    const { status, headers, body } = await request(firstHeader);
     expect([status, body.error, headers.get("Retry-After")]).to.deep.equal([429, "too_many_scans", "5"]);
-    expect((await request(other)).end.count).to.equal(240);
+    expect((await request(secondHeader)).end.count).to.equal(240);
     for (const response of openResponses) response.destroy();
-    await eventually("the slots are free", async () => (await request(one, "&limit=1")).status === 200);
+    await eventually("the slots are free", async () => (await request(firstHeader, "&limit=1")).status === 200);
   });
 
   it("an auditor can run only a limited number of state queries at a time", async () => {
@@ -94,8 +94,8 @@ describe("a long list of events", () => {
     const stream = await appendLargeEvents(log, randomUUID());
     const requestState = () => requestAudit(`${service.url}/audit/v1/state?stream=${stream}`, headers);
     const responses = await Promise.all(Array.from({ length: 40 }, requestState));
-    const results = responses.map(({ status, body }) => (status === 200 ? "success" : body.error));
-    expect(new Set(results)).to.deep.equal(new Set(["success", "too_many_scans"]));
+    const outcomes = responses.map(({ status, body }) => (status === 200 ? "success" : body.error));
+    expect(new Set(outcomes)).to.deep.equal(new Set(["success", "too_many_scans"]));
     expect((await requestState()).status).to.equal(200);
   });
 
@@ -109,17 +109,17 @@ describe("a long list of events", () => {
     const response = await startResponse(headers);
     expect(response.statusCode).to.equal(200);
     await server.stop();
-    let end = "";
+    let responseEnd = "";
     const errorCode = await (async () => {
-      for await (const chunk of response) end = (end + chunk).slice(-1_000);
+      for await (const chunk of response) responseEnd = (responseEnd + chunk).slice(-1_000);
     })().catch((error: NodeJS.ErrnoException) => error.code);
-    expect([errorCode, end.includes('{"end":')]).to.deep.equal(["ECONNRESET", false]);
-    const refused = await request(headers);
-    expect([refused.status, refused.body.error]).to.deep.equal([503, "event_log_unavailable"]);
-    expect(Number(refused.headers.get("Retry-After"))).to.be.greaterThan(0);
-    const ready = await fetch(`${service.url}/health/ready`);
+    expect([errorCode, responseEnd.includes('{"end":')]).to.deep.equal(["ECONNRESET", false]);
+    const refusedResponse = await request(headers);
+    expect([refusedResponse.status, refusedResponse.body.error]).to.deep.equal([503, "event_log_unavailable"]);
+    expect(Number(refusedResponse.headers.get("Retry-After"))).to.be.greaterThan(0);
+    const readyResponse = await fetch(`${service.url}/health/ready`);
     // The response must not reveal the address of the event log.
-    expect([ready.status, await ready.json()]).to.deep.equal([
+    expect([readyResponse.status, await readyResponse.json()]).to.deep.equal([
       503,
       { ok: false, parts: { eventstore: "unavailable" } },
     ]);

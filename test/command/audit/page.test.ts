@@ -45,11 +45,11 @@ describe("the page /audit", function () {
     await world?.stop();
   });
 
-  const requireAccessible = async (view: string) => {
+  const requireAccessible = async (viewName: string) => {
     await page.evaluate(axe.source);
-    const found = await page.evaluate<axe.AxeResults>("axe.run()");
-    const violations = found.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
-    expect(violations, view).to.deep.equal([]);
+    const results = await page.evaluate<axe.AxeResults>("axe.run()");
+    const violations = results.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+    expect(violations, viewName).to.deep.equal([]);
   };
   const timeline = () => page.locator("#panel-timeline .what").allInnerTexts();
 
@@ -147,7 +147,7 @@ describe("the page /audit", function () {
   });
 
   it("the audit page supports links and the Back button, and shows no events of another clinic", async () => {
-    const foreign = await createClinicWithHistory(world.log);
+    const foreignHistory = await createClinicWithHistory(world.log);
     await page.goto(`${world.url}/audit#stream=${history.stream}`);
     await page.getByText("3 events").waitFor();
     await page.getByRole("button", { name: "Appointment requested" }).click();
@@ -155,7 +155,7 @@ describe("the page /audit", function () {
     await page.getByText("1 event", { exact: true }).waitFor();
     await page.goBack();
     await page.getByText("3 events").waitFor();
-    await search("customer", foreign.customerId);
+    await search("customer", foreignHistory.customerId);
     await page.getByText("No visible events match this search.").waitFor();
   });
 

@@ -59,9 +59,9 @@ describe("findChanges", () => {
     ["an object that replaces null", { a: null }, { a: { b: 1 } }, [{ path: "a", before: null, after: { b: 1 } }]],
     ["an item in a list that was empty", { a: [] }, { a: [{ id: "x" }] }, [{ path: "a[x].id", after: "x" }]],
   ];
-  for (const [change, before, after, changes] of cases) {
-    it(`findChanges reports ${change}`, () => {
-      expect(findChanges(before, after)).to.deep.equal(changes);
+  for (const [changeName, stateBefore, stateAfter, changes] of cases) {
+    it(`findChanges reports ${changeName}`, () => {
+      expect(findChanges(stateBefore, stateAfter)).to.deep.equal(changes);
     });
   }
 });
@@ -115,8 +115,8 @@ describe("the state of a stream", () => {
       { path: "updatedAt", before: "2026-05-04T08:00:00.000Z", after: "2026-05-04T08:10:00.000Z" },
     ]);
     expect([body.from.revision, body.to.revision]).to.deep.equal([0, 1]);
-    const back = (await auditor.request(`/audit/v1/diff?stream=${history.stream}&from=1&to=0`)).body.changes;
-    expect(back[0]).to.deep.equal({ path: "status", before: "confirmed", after: "requested" });
+    const reverseChanges = (await auditor.request(`/audit/v1/diff?stream=${history.stream}&from=1&to=0`)).body.changes;
+    expect(reverseChanges[0]).to.deep.equal({ path: "status", before: "confirmed", after: "requested" });
   });
 
   it("GET /audit/v1/replay returns the events of a stream, with the changes and the resulting state of each event", async () => {
@@ -139,8 +139,8 @@ describe("the state of a stream", () => {
   });
 
   describe("at the command line", () => {
-    const run = (args: string[], more: Partial<AuditTerminal> = {}) =>
-      runAuditCommand(args, { env: world.env, ...more });
+    const run = (args: string[], overrides: Partial<AuditTerminal> = {}) =>
+      runAuditCommand(args, { env: world.env, ...overrides });
 
     it("the commands `as-of` and `diff` print text, and `as-of --json` prints JSON", async () => {
       const args = ["as-of", history.stream, "--at", "1"];
@@ -155,14 +155,14 @@ describe("the state of a stream", () => {
 
     it("the command `replay` prints one event per key press until the user presses q", async () => {
       const keys: ("next" | "end")[] = ["next", "end"];
-      let pressed = 0;
-      const readKey = async () => keys[pressed++] ?? "end";
-      const stepped = await run(["replay", history.stream], { readKey });
-      expect(stepped.out.match(/^@ \d/gm)).to.deep.equal(["@ 0", "@ 1"]);
-      expect([pressed, stepped.err]).to.deep.equal([2, ["(Enter: next event; q: quit)"]]);
-      const all = await run(["replay", history.stream, "--all"], { readKey });
-      expect([all.out.match(/^@ \d/gm)?.length, pressed]).to.deep.equal([3, 2]);
-      expect((await run(["replay", history.stream])).out).to.equal(all.out);
+      let pressCount = 0;
+      const readKey = async () => keys[pressCount++] ?? "end";
+      const steppedReplay = await run(["replay", history.stream], { readKey });
+      expect(steppedReplay.out.match(/^@ \d/gm)).to.deep.equal(["@ 0", "@ 1"]);
+      expect([pressCount, steppedReplay.err]).to.deep.equal([2, ["(Enter: next event; q: quit)"]]);
+      const fullReplay = await run(["replay", history.stream, "--all"], { readKey });
+      expect([fullReplay.out.match(/^@ \d/gm)?.length, pressCount]).to.deep.equal([3, 2]);
+      expect((await run(["replay", history.stream])).out).to.equal(fullReplay.out);
     });
   });
 });

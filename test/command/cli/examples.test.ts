@@ -92,22 +92,22 @@ describe("the examples of the operator's command line", () => {
     const env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
     // No command creates this id, because the identity provider creates the ids of users.
     const ids: Record<string, string> = { user: randomUUID() };
-    for (const [name, more = ""] of COMMAND_SEQUENCE) {
+    for (const [name, options = ""] of COMMAND_SEQUENCE) {
       const command = commands.find(({ noun, verb }) => `${noun} ${verb}` === name);
       expect(command, name).to.not.equal(undefined);
       if (name === "endpoint disable") ids.endpoint = await registerTestEndpoint(env.EVENTSTORE_URL, ids);
       if (name === "appointment no-show") ids.appointment = await createMissedAppointment(env.EVENTSTORE_URL, ids);
       const { noun, verb, example } = command!;
       const entity = noun === "partner" ? "application" : noun;
-      const words = splitExample(example).map((word, index, all) => {
-        const option = all[index - 1]?.replace(/^--/, "") ?? "";
+      const words = splitExample(example).map((word, index, allWords) => {
+        const option = allWords[index - 1]?.replace(/^--/, "") ?? "";
         return /^[0-9a-f]{8}-/.test(word) ? ids[option === "id" ? entity : option.replace(/s$/, "")]! : word;
       });
-      const ran = await runClinic([noun, verb, ...words, ...(more ? more.split(" ") : []), "--json"], {
+      const result = await runClinic([noun, verb, ...words, ...(options ? options.split(" ") : []), "--json"], {
         env,
       });
-      expect([name, ran.code, ran.err]).to.deep.equal([name, 0, []]);
-      const { id, changed, assignment, credentialId } = JSON.parse(ran.out.join("\n"));
+      expect([name, result.code, result.err]).to.deep.equal([name, 0, []]);
+      const { id, changed, assignment, credentialId } = JSON.parse(result.out.join("\n"));
       expect([name, changed]).to.deep.equal([name, true]);
       Object.assign(ids, { [entity]: ids[entity] ?? id }, command!.options.id?.isGenerated && { [entity]: id });
       Object.assign(ids, assignment && { assignment }, credentialId && { credential: credentialId });
@@ -115,19 +115,19 @@ describe("the examples of the operator's command line", () => {
   });
 
   it("the sequence of examples contains every command", () => {
-    const covered = new Set(COMMAND_SEQUENCE.map(([name]) => name));
-    expect(commands.map(({ noun, verb }) => `${noun} ${verb}`).filter((name) => !covered.has(name))).to.eql([]);
+    const coveredCommands = new Set(COMMAND_SEQUENCE.map(([name]) => name));
+    expect(commands.map(({ noun, verb }) => `${noun} ${verb}`).filter((name) => !coveredCommands.has(name))).to.eql([]);
   });
 
   it("`branch open` prints the id of the branch, not the id of the clinic", async () => {
     const env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
     const example = (name: string) =>
       splitExample(commands.find(({ noun, verb }) => `${noun} ${verb}` === name)!.example);
-    const registered = await runClinic(["clinic", "register", ...example("clinic register")], { env });
-    const clinicId = registered.out[0]!.slice(-36);
+    const registration = await runClinic(["clinic", "register", ...example("clinic register")], { env });
+    const clinicId = registration.out[0]!.slice(-36);
     const branchId = randomUUID();
-    const open = ["branch", "open", "--clinic", clinicId, "--name", "Old Town", "--id", branchId];
-    expect((await runClinic(open, { env })).out).to.eql([`branch open: done, id ${branchId}`]);
+    const openArgs = ["branch", "open", "--clinic", clinicId, "--name", "Old Town", "--id", branchId];
+    expect((await runClinic(openArgs, { env })).out).to.eql([`branch open: done, id ${branchId}`]);
   });
 });
 

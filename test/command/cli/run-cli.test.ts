@@ -21,18 +21,18 @@ describe("the operator's command line", () => {
   });
 
   it("`clinic register` records an event and prints the clinic's id", async () => {
-    const ran = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS], { env });
-    expect(ran).to.deep.include({ code: 0, err: [] });
-    const id = /^clinic register: done, id ([0-9a-f-]{36})$/.exec(ran.out.join("\n"))?.[1] ?? "";
-    const again = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", id], { env });
-    expect(again).to.deep.equal({ code: 0, out: [`clinic register: nothing to change, id ${id}`], err: [] });
+    const result = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS], { env });
+    expect(result).to.deep.include({ code: 0, err: [] });
+    const id = /^clinic register: done, id ([0-9a-f-]{36})$/.exec(result.out.join("\n"))?.[1] ?? "";
+    const secondResult = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", id], { env });
+    expect(secondResult).to.deep.equal({ code: 0, out: [`clinic register: nothing to change, id ${id}`], err: [] });
   });
 
   it("`clinic register --json` prints the result as JSON with the log position", async () => {
     const id = randomUUID();
-    const ran = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", id, "--json"], { env });
-    const { position, ...result } = JSON.parse(ran.out.join("\n"));
-    expect(result).to.deep.equal({ command: "clinic register", id, changed: true });
+    const result = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", id, "--json"], { env });
+    const { position, ...output } = JSON.parse(result.out.join("\n"));
+    expect(output).to.deep.equal({ command: "clinic register", id, changed: true });
     expect(position).to.match(/^\d+$/);
   });
 
@@ -41,13 +41,13 @@ describe("the operator's command line", () => {
     const register = ["partner", "register", "--id", id, "--name", "Planner", "--environment", "sandbox"];
     expect((await runClinic([...register, "--scopes", "clinic:read, appointments:read"], { env })).code).to.equal(0);
     const { out } = await runClinic(["partner", "issue-credential", "--application", id, "--json"], { env });
-    const { clientSecret, ...result } = JSON.parse(out.join("\n"));
-    expect(result).to.include({ clientId: id, changed: true });
+    const { clientSecret, ...output } = JSON.parse(out.join("\n"));
+    expect(output).to.include({ clientId: id, changed: true });
     const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
     const events = await createEventLog(client).read<PartnerApplicationEvent>(`partnerApplication-${id}`);
     await client.dispose();
-    const issued = events.find(({ type }) => type === "CredentialIssued");
-    expect(issued?.data).to.include({ secretHash: hashClientSecret(clientSecret) });
+    const issuedEvent = events.find(({ type }) => type === "CredentialIssued");
+    expect(issuedEvent?.data).to.include({ secretHash: hashClientSecret(clientSecret) });
   });
 
   it("`customer change` clears a detail if the value of the option is empty, and keeps all other details", async () => {
@@ -57,11 +57,11 @@ describe("the operator's command line", () => {
     const register = ["customer", "register", ...of, "--full-name", "Ada", "--phone", "1", "--city", "Zug"];
     await runClinic(register, { env });
     await runClinic(["customer", "change", ...of, "--phone", ""], { env });
-    const unchanged = await runClinic(["customer", "change", ...of, "--city", "Zug", "--phone", ""], { env });
-    expect(unchanged.out.join()).to.contain("nothing to change");
+    const unchangedResult = await runClinic(["customer", "change", ...of, "--city", "Zug", "--phone", ""], { env });
+    expect(unchangedResult.out.join()).to.contain("nothing to change");
   });
 
-  const wrong: [string, string[], string][] = [
+  const wrongCommands: [string, string[], string][] = [
     ["a missing option", ["clinic", "reinstate"], "clinic: --id is missing"],
     ["an unknown option", ["clinic", "reinstate", "--wrong"], "clinic: unknown option '--wrong'"],
     ["an unknown noun", ["hospital"], "clinic: unknown command 'hospital'"],
@@ -87,22 +87,22 @@ describe("the operator's command line", () => {
       "clinic: --actor must have 1 to 200 characters",
     ],
   ];
-  for (const [what, words, line] of wrong) {
-    it(`the command line exits with 2 and prints one line for ${what}`, async () => {
+  for (const [caseName, words, line] of wrongCommands) {
+    it(`the command line exits with 2 and prints one line for ${caseName}`, async () => {
       expect(await runClinic(words, { env })).to.deep.equal({ code: 2, out: [], err: [line] });
     });
   }
 
   it("the command line exits with 3 if a domain rule refuses the command", async () => {
-    const ran = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env });
+    const result = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env });
     const line = "clinic: refused: there is no such clinic (clinic_not_found)";
-    expect(ran).to.deep.equal({ code: 3, out: [], err: [line] });
+    expect(result).to.deep.equal({ code: 3, out: [], err: [line] });
   });
 
   it("the command line exits with 4 if the event log is unavailable", async () => {
-    const nobody = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
-    const ran = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env: nobody });
-    expect(ran).to.deep.equal({
+    const unreachableEnv = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
+    const result = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env: unreachableEnv });
+    expect(result).to.deep.equal({
       code: 4,
       out: [],
       err: ["clinic: the event log is unavailable; check EVENTSTORE_URL and try again"],
@@ -110,23 +110,23 @@ describe("the operator's command line", () => {
   }).timeout(20_000);
 
   it("if EVENTSTORE_URL is missing, the command line exits with 2 and names the setting", async () => {
-    const ran = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env: {} });
-    expect(ran.code).to.equal(2);
-    expect(ran.err.join("\n")).to.match(/^clinic: settings: EVENTSTORE_URL is missing [^\n]*$/);
+    const result = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env: {} });
+    expect(result.code).to.equal(2);
+    expect(result.err.join("\n")).to.match(/^clinic: settings: EVENTSTORE_URL is missing [^\n]*$/);
   });
 });
 
 describe("the help of the operator's command line", () => {
   for (const { noun, verb, options, example } of commands) {
     it(`the help of \`${noun} ${verb}\` has a valid example`, async () => {
-      const ran = await runClinic([noun, verb, "--help"]);
-      expect(ran.code).to.equal(0);
-      expect(ran.out.join("\n")).to.contain(`npm run clinic -- ${noun} ${verb} ${example}`);
+      const result = await runClinic([noun, verb, "--help"]);
+      expect(result.code).to.equal(0);
+      expect(result.out.join("\n")).to.contain(`npm run clinic -- ${noun} ${verb} ${example}`);
       expect(Object.keys(options).length).to.be.greaterThan(0);
       // EVENTSTORE_URL is checked only if the options are valid.
       const words = (example.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll("'", ""));
-      const tried = await runClinic([noun, verb, ...words], { env: {} });
-      expect(tried.err.join()).to.contain("EVENTSTORE_URL is missing");
+      const exampleResult = await runClinic([noun, verb, ...words], { env: {} });
+      expect(exampleResult.err.join()).to.contain("EVENTSTORE_URL is missing");
     });
   }
   it("the help of `import` has valid example lines", async () => {

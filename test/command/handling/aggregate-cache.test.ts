@@ -20,7 +20,7 @@ describe("the aggregate cache", () => {
   let proxy: FaultProxy;
   let subscriber: EventStoreDBClient;
   let cache: AggregateCache;
-  let reads = 0;
+  let readCount = 0;
 
   before(async () => {
     const { eventstoreUrl } = await testServers();
@@ -32,14 +32,14 @@ describe("the aggregate cache", () => {
     const { eventstoreUrl } = await testServers();
     proxy = await startFaultProxy(eventstoreUrl.replace(/^esdb:/, "http:"));
     subscriber = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
-    const counting: EventLog = {
+    const countingLog: EventLog = {
       ...log,
       read: (...args) => {
-        reads += 1;
+        readCount += 1;
         return log.read(...args);
       },
     };
-    cache = new AggregateCache(subscriber, counting, pino({ enabled: false }));
+    cache = new AggregateCache(subscriber, countingLog, pino({ enabled: false }));
   });
   afterEach(async () => {
     proxy.disconnect();
@@ -55,9 +55,9 @@ describe("the aggregate cache", () => {
 
   /** Runs a decision and returns the number of its reads. */
   async function countReads(decide: (load: LoadAggregate) => Promise<unknown>): Promise<number> {
-    const before = reads;
+    const countBefore = readCount;
     await cache.decide(decide);
-    return reads - before;
+    return readCount - countBefore;
   }
 
   const untilCached = (clinicId: string) =>
@@ -80,8 +80,8 @@ describe("the aggregate cache", () => {
   it("an aggregate that does not exist is not cached", async () => {
     const { clinicId } = await createClinic(log);
     await untilCached(clinicId);
-    const unknown = randomUUID();
-    const load = async (load: LoadAggregate) => load(clinicAggregate, unknown);
+    const unknownId = randomUUID();
+    const load = async (load: LoadAggregate) => load(clinicAggregate, unknownId);
     expect(await countReads(load)).to.equal(1);
     expect(await countReads(load)).to.equal(1);
   });
@@ -92,9 +92,9 @@ describe("the aggregate cache", () => {
     proxy.mute();
     await addBranch(clinicId);
     const branches = await cache.decide(async (load) => {
-      const loaded = await loadBranches(clinicId)(load);
-      if (loaded < 3) throw new DomainError("branch_not_found", "the third branch is missing");
-      return loaded;
+      const branchCount = await loadBranches(clinicId)(load);
+      if (branchCount < 3) throw new DomainError("branch_not_found", "the third branch is missing");
+      return branchCount;
     });
     expect(branches).to.equal(3);
   });

@@ -35,13 +35,13 @@ const futureImport: AppointmentImport = {
   ...{ scheduledAt: minutesFromNow(600), status: "confirmed", statusAt: null },
 };
 
-const createOwned = (owner: string) => ({
-  animal: fold(animalAggregate, [animalRegistered(owner, "customer", "animal")] as never[]),
-  customer: fold(customerAggregate, [customerRegistered(owner, "customer")] as never[]),
+const createOwned = (ownerId: string) => ({
+  animal: fold(animalAggregate, [animalRegistered(ownerId, "customer", "animal")] as never[]),
+  customer: fold(customerAggregate, [customerRegistered(ownerId, "customer")] as never[]),
 });
-const createRoom = (owner: string, branch: string, retired = false) =>
+const createRoom = (ownerId: string, branchId: string, retired = false) =>
   fold(resourceAggregate, [
-    resourceAdded(owner, branch, "room"),
+    resourceAdded(ownerId, branchId, "room"),
     ...(retired ? [{ type: "ResourceRetired", data: { resourceId: "room" } }] : []),
   ] as never[]);
 const facts = {
@@ -51,9 +51,9 @@ const facts = {
   now,
 };
 
-const findProblems = (input: AppointmentImport, more: Partial<typeof facts> = {}) => {
+const findProblems = (input: AppointmentImport, moreFacts: Partial<typeof facts> = {}) => {
   try {
-    decideImport(input, { ...facts, ...more })(undefined);
+    decideImport(input, { ...facts, ...moreFacts })(undefined);
     return [];
   } catch (error) {
     if (!(error instanceof InvalidAppointmentError)) throw error;
@@ -62,15 +62,15 @@ const findProblems = (input: AppointmentImport, more: Partial<typeof facts> = {}
 };
 
 describe("an imported appointment", () => {
-  const { resourceIds: _, ...kept } = pastImport;
-  const imported: AppointmentEvent = {
+  const { resourceIds: _, ...storedFields } = pastImport;
+  const importedEvent: AppointmentEvent = {
     type: "AppointmentImported",
-    data: { ...kept, customerId: "customer" },
+    data: { ...storedFields, customerId: "customer" },
   };
 
   it("the events of an imported appointment contain the status, the customer and the resources", () => {
     const events = decideImport(pastImport, facts)(undefined);
-    expect(events[0]).to.deep.equal(imported);
+    expect(events[0]).to.deep.equal(importedEvent);
     expect(events.slice(1).map(({ type, data }) => [type, "resourceId" in data && data.resourceId])).to.eql([
       ["ResourceAllocated", "room"],
     ]);
@@ -89,9 +89,9 @@ describe("an imported appointment", () => {
   });
 
   it("a second import of an appointment changes nothing, and other data with the same id is refused", () => {
-    given(appointmentAggregate, imported).when(decideImport(pastImport, facts)).thenEvents();
-    const other = decideImport({ ...pastImport, requestHash: "other" }, facts);
-    given(appointmentAggregate, imported).when(other).thenRefused("appointment_exists");
+    given(appointmentAggregate, importedEvent).when(decideImport(pastImport, facts)).thenEvents();
+    const otherImport = decideImport({ ...pastImport, requestHash: "other" }, facts);
+    given(appointmentAggregate, importedEvent).when(otherImport).thenRefused("appointment_exists");
   });
 
   it("an imported appointment in the future can be confirmed like any other appointment", () => {
@@ -103,7 +103,7 @@ describe("an imported appointment", () => {
     expect(state?.status).to.equal("confirmed");
   });
 
-  const wrong: [string, AppointmentImport, Partial<typeof facts>, string][] = [
+  const wrongImports: [string, AppointmentImport, Partial<typeof facts>, string][] = [
     ["another branch", { ...pastImport, branchId: "x" }, {}, "branchId is not a branch of the clinic"],
     ["an animal of another clinic", pastImport, createOwned("other-clinic"), "animalId is not an animal of the clinic"],
     [
@@ -173,7 +173,7 @@ describe("an imported appointment", () => {
       "requestedAt must not be in the future",
     ],
   ];
-  for (const [what, input, more, problem] of wrong) {
+  for (const [what, input, more, problem] of wrongImports) {
     it(`an imported appointment is refused with ${what}`, () => expect(findProblems(input, more)).to.include(problem));
   }
 
@@ -181,7 +181,7 @@ describe("an imported appointment", () => {
     expect(findProblems(pastImport, { resources: [createRoom(clinicId, branchId, true)] })).to.deep.equal([]);
   });
 
-  const times: [string, Partial<AppointmentImport>, number][] = [
+  const statusTimes: [string, Partial<AppointmentImport>, number][] = [
     ["`statusAt`", {}, -560],
     ["the end of a completed appointment if `statusAt` is unknown", { statusAt: null }, -570],
     ["the end of a missed appointment if `statusAt` is unknown", { statusAt: null, status: "no_show" }, -570],
@@ -203,9 +203,9 @@ describe("an imported appointment", () => {
       0,
     ],
   ];
-  for (const [when, more, expected] of times) {
-    it(`the derived status time of an imported appointment is ${when}`, () => {
-      expect(toInstant(deriveOccurredAt({ ...pastImport, ...more }, now))).to.equal(minutesFromNow(expected));
+  for (const [timeName, overrides, minutes] of statusTimes) {
+    it(`the derived status time of an imported appointment is ${timeName}`, () => {
+      expect(toInstant(deriveOccurredAt({ ...pastImport, ...overrides }, now))).to.equal(minutesFromNow(minutes));
     });
   }
 });

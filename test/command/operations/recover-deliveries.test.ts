@@ -58,135 +58,135 @@ describe("the recovery of an endpoint's deliveries", () => {
   const typesOf = async (deliveryId: string) =>
     (await log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type as string);
   const recover = (
-    of: EndpointReference,
-    more: { since?: number; until?: number; isDryRun?: boolean; maxDeliveries?: number } = {},
-    by = log,
+    endpoint: EndpointReference,
+    options: { since?: number; until?: number; isDryRun?: boolean; maxDeliveries?: number } = {},
+    recoveryLog = log,
   ) =>
     recoverDeliveries(
-      { client, log: by },
-      { endpointId: of.endpointId, since: NOON, until: undefined, isDryRun: false, ...more },
+      { client, log: recoveryLog },
+      { endpointId: endpoint.endpointId, since: NOON, until: undefined, isDryRun: false, ...options },
       operatorContext(),
       () => undefined,
     );
 
   it("a recovery replays one endpoint's failed and skipped deliveries since a given time, and a dry run counts deliveries", async () => {
-    const [mine, other] = [await registerTestEndpoint(), await registerTestEndpoint()];
-    const replayable = [
-      await createDelivery(mine, NOON, FAILED),
-      await createDelivery(mine, NOON + HOUR_MS, SKIPPED),
-      await createDelivery(mine, NOON - 2 * HOUR_MS, FAILED, REQUESTED, FAILED),
+    const [ownEndpoint, otherEndpoint] = [await registerTestEndpoint(), await registerTestEndpoint()];
+    const replayableDeliveries = [
+      await createDelivery(ownEndpoint, NOON, FAILED),
+      await createDelivery(ownEndpoint, NOON + HOUR_MS, SKIPPED),
+      await createDelivery(ownEndpoint, NOON - 2 * HOUR_MS, FAILED, REQUESTED, FAILED),
     ];
-    const others = [
-      await createDelivery(mine, NOON - 1, FAILED),
-      await createDelivery(mine, NOON, FAILED, REQUESTED),
-      await createDelivery(mine, NOON, FAILED, REQUESTED, EXPIRED),
-      await createDelivery(other, NOON, FAILED),
+    const otherDeliveries = [
+      await createDelivery(ownEndpoint, NOON - 1, FAILED),
+      await createDelivery(ownEndpoint, NOON, FAILED, REQUESTED),
+      await createDelivery(ownEndpoint, NOON, FAILED, REQUESTED, EXPIRED),
+      await createDelivery(otherEndpoint, NOON, FAILED),
     ];
-    const before = await Promise.all([...replayable, ...others].map(typesOf));
-    expect(await recover(mine, { isDryRun: true })).to.deep.equal({
+    const typesBefore = await Promise.all([...replayableDeliveries, ...otherDeliveries].map(typesOf));
+    expect(await recover(ownEndpoint, { isDryRun: true })).to.deep.equal({
       ...{ found: 3, requested: 0, left: 0 },
     });
-    expect(await Promise.all([...replayable, ...others].map(typesOf))).to.deep.equal(before);
-    expect(await recover(mine)).to.deep.equal({ found: 3, requested: 3, left: 0 });
-    const after = await Promise.all([...replayable, ...others].map(typesOf));
-    expect(after).to.deep.equal(before.map((types, index) => (index < 3 ? [...types, REQUESTED] : types)));
-    const [request] = (await log.read(`webhookDelivery-${replayable[0]}`)).slice(-1);
-    expect(request!.metadata).to.deep.include({ clinicId: mine.owner.clinicId, environment: "sandbox" });
+    expect(await Promise.all([...replayableDeliveries, ...otherDeliveries].map(typesOf))).to.deep.equal(typesBefore);
+    expect(await recover(ownEndpoint)).to.deep.equal({ found: 3, requested: 3, left: 0 });
+    const typesAfter = await Promise.all([...replayableDeliveries, ...otherDeliveries].map(typesOf));
+    expect(typesAfter).to.deep.equal(typesBefore.map((types, index) => (index < 3 ? [...types, REQUESTED] : types)));
+    const [request] = (await log.read(`webhookDelivery-${replayableDeliveries[0]}`)).slice(-1);
+    expect(request!.metadata).to.deep.include({ clinicId: ownEndpoint.owner.clinicId, environment: "sandbox" });
   });
 
   it("a second recovery replays only deliveries that failed after the first recovery", async () => {
-    const of = await registerTestEndpoint();
-    const [first] = [await createDelivery(of, NOON, FAILED), await createDelivery(of, NOON, SKIPPED)];
-    expect(await recover(of)).to.include({ found: 2, requested: 2 });
-    expect(await recover(of)).to.include({ found: 0, requested: 0 });
-    const event = { type: FAILED, data: { deliveryId: first, endpointId: of.endpointId, attempts: 9 } };
+    const endpoint = await registerTestEndpoint();
+    const [firstId] = [await createDelivery(endpoint, NOON, FAILED), await createDelivery(endpoint, NOON, SKIPPED)];
+    expect(await recover(endpoint)).to.include({ found: 2, requested: 2 });
+    expect(await recover(endpoint)).to.include({ found: 0, requested: 0 });
+    const event = { type: FAILED, data: { deliveryId: firstId, endpointId: endpoint.endpointId, attempts: 9 } };
     const fact = { id: randomUUID(), event: event as CatalogEvent, metadata: toMetadata(operatorContext()) };
-    await log.append(`webhookDelivery-${first}`, 1n, [fact]);
-    expect(await recover(of)).to.include({ found: 1, requested: 1 });
-    expect(await typesOf(first!)).to.deep.equal([FAILED, REQUESTED, FAILED, REQUESTED]);
+    await log.append(`webhookDelivery-${firstId}`, 1n, [fact]);
+    expect(await recover(endpoint)).to.include({ found: 1, requested: 1 });
+    expect(await typesOf(firstId!)).to.deep.equal([FAILED, REQUESTED, FAILED, REQUESTED]);
   });
 
   it("a recovery does not replay deliveries that failed at or after the end of the range", async () => {
-    const of = await registerTestEndpoint();
-    const [inside, outside] = [
-      await createDelivery(of, NOON, FAILED),
-      await createDelivery(of, NOON - HOUR_MS, FAILED, REQUESTED, FAILED),
+    const endpoint = await registerTestEndpoint();
+    const [insideId, outsideId] = [
+      await createDelivery(endpoint, NOON, FAILED),
+      await createDelivery(endpoint, NOON - HOUR_MS, FAILED, REQUESTED, FAILED),
     ];
-    expect(await recover(of, { until: NOON + HOUR_MS })).to.include({ found: 1, requested: 1 });
-    expect([await typesOf(inside), (await typesOf(outside)).length]).to.deep.equal([[FAILED, REQUESTED], 3]);
+    expect(await recover(endpoint, { until: NOON + HOUR_MS })).to.include({ found: 1, requested: 1 });
+    expect([await typesOf(insideId), (await typesOf(outsideId)).length]).to.deep.equal([[FAILED, REQUESTED], 3]);
   });
 
   it("two concurrent recoveries together request only one replay of each delivery", async () => {
-    const of = await registerTestEndpoint();
-    const ids = await Promise.all(Array.from({ length: 30 }, () => createDelivery(of, NOON, FAILED)));
-    const runs = await Promise.all([recover(of), recover(of)]);
-    const requested = runs.reduce((sum, run) => sum + run.requested, 0);
-    expect(requested).to.equal(30);
+    const endpoint = await registerTestEndpoint();
+    const ids = await Promise.all(Array.from({ length: 30 }, () => createDelivery(endpoint, NOON, FAILED)));
+    const recoveries = await Promise.all([recover(endpoint), recover(endpoint)]);
+    const requestedCount = recoveries.reduce((sum, recovery) => sum + recovery.requested, 0);
+    expect(requestedCount).to.equal(30);
     for (const id of ids) expect(await typesOf(id)).to.deep.equal([FAILED, REQUESTED]);
   });
 
   it("if an outage of the event log stops a recovery, a second recovery replays the remaining deliveries", async () => {
-    const of = await registerTestEndpoint();
-    const ids = await Promise.all(Array.from({ length: 20 }, () => createDelivery(of, NOON, FAILED)));
-    let appends = 0;
-    const failing: EventLog = {
+    const endpoint = await registerTestEndpoint();
+    const ids = await Promise.all(Array.from({ length: 20 }, () => createDelivery(endpoint, NOON, FAILED)));
+    let appendCount = 0;
+    const failingLog: EventLog = {
       ...log,
-      append: (...appended) => {
-        appends += 1;
-        if (appends > 5) throw new LogUnavailableError("gone");
-        return log.append(...appended);
+      append: (...appendArgs) => {
+        appendCount += 1;
+        if (appendCount > 5) throw new LogUnavailableError("gone");
+        return log.append(...appendArgs);
       },
     };
-    const error = await recover(of, {}, failing).catch((thrown: unknown) => thrown);
+    const error = await recover(endpoint, {}, failingLog).catch((thrown: unknown) => thrown);
     expect(error).to.be.instanceOf(LogUnavailableError);
-    expect(await recover(of)).to.include({ found: 15, requested: 15 });
+    expect(await recover(endpoint)).to.include({ found: 15, requested: 15 });
     for (const id of ids) expect(await typesOf(id)).to.deep.equal([FAILED, REQUESTED]);
   });
 
   it("a recovery of too many deliveries is refused, but recoveries of shorter time ranges succeed", async () => {
-    const of = await registerTestEndpoint();
-    for (let count = 0; count < 5; count += 1) await createDelivery(of, NOON + count * HOUR_MS, FAILED);
-    const error = await recover(of, { maxDeliveries: 3 }).catch((thrown: unknown) => thrown);
+    const endpoint = await registerTestEndpoint();
+    for (let count = 0; count < 5; count += 1) await createDelivery(endpoint, NOON + count * HOUR_MS, FAILED);
+    const error = await recover(endpoint, { maxDeliveries: 3 }).catch((thrown: unknown) => thrown);
     expect(error).to.have.property("code", "too_many_deliveries");
-    expect(await recover(of, { maxDeliveries: 3, until: NOON + 3 * HOUR_MS })).to.include({
+    expect(await recover(endpoint, { maxDeliveries: 3, until: NOON + 3 * HOUR_MS })).to.include({
       found: 3,
       requested: 3,
     });
-    const rest = { maxDeliveries: 3, since: NOON + 3 * HOUR_MS };
-    expect(await recover(of, rest)).to.include({ found: 2, requested: 2 });
+    const restOptions = { maxDeliveries: 3, since: NOON + 3 * HOUR_MS };
+    expect(await recover(endpoint, restOptions)).to.include({ found: 2, requested: 2 });
   });
 
   describe("from the command line", () => {
-    const words = ({ endpointId }: EndpointReference) => [
+    const createArgs = ({ endpointId }: EndpointReference) => [
       ...["webhooks", "recover", "--endpoint", endpointId, "--since", "2026-05-04T14:00:00+02:00"],
     ];
 
     it("`webhooks recover` prints the progress and the number of deliveries", async () => {
-      const of = await registerTestEndpoint();
-      for (let count = 0; count < 4; count += 1) await createDelivery(of, NOON, FAILED);
-      const dry = await runClinic([...words(of), "--dry-run"], { env });
+      const endpoint = await registerTestEndpoint();
+      for (let count = 0; count < 4; count += 1) await createDelivery(endpoint, NOON, FAILED);
+      const dryResult = await runClinic([...createArgs(endpoint), "--dry-run"], { env });
       const line = "webhooks recover: 4 deliveries failed or were skipped; none was replayed (dry run)";
-      expect(dry).to.deep.equal({ code: 0, out: [line], err: [] });
-      const ran = await runClinic(words(of), { env });
-      expect([ran.code, ran.out]).to.deep.equal([0, ["webhooks recover: 4 of 4 deliveries will be replayed"]]);
-      expect(ran.err.at(-1)).to.equal("webhooks recover: 4 of 4 deliveries");
-      const again = await runClinic([...words(of), "--json"], { env });
-      expect(JSON.parse(again.out.join())).to.deep.equal({
-        ...{ command: "webhooks recover", id: of.endpointId, dryRun: false },
+      expect(dryResult).to.deep.equal({ code: 0, out: [line], err: [] });
+      const result = await runClinic(createArgs(endpoint), { env });
+      expect([result.code, result.out]).to.deep.equal([0, ["webhooks recover: 4 of 4 deliveries will be replayed"]]);
+      expect(result.err.at(-1)).to.equal("webhooks recover: 4 of 4 deliveries");
+      const secondResult = await runClinic([...createArgs(endpoint), "--json"], { env });
+      expect(JSON.parse(secondResult.out.join())).to.deep.equal({
+        ...{ command: "webhooks recover", id: endpoint.endpointId, dryRun: false },
         ...{ found: 0, requested: 0, left: 0 },
       });
     });
 
     it("`webhooks recover` refuses unknown and disabled endpoints, but accepts a disabled endpoint for a dry run", async () => {
-      const of = await registerTestEndpoint();
-      await createDelivery(of, NOON, SKIPPED);
-      await disableEndpoint(log, of, operatorContext());
-      const { code, err } = await runClinic(words(of), { env });
+      const endpoint = await registerTestEndpoint();
+      await createDelivery(endpoint, NOON, SKIPPED);
+      await disableEndpoint(log, endpoint, operatorContext());
+      const { code, err } = await runClinic(createArgs(endpoint), { env });
       expect(code).to.equal(3);
       expect(err.join()).to.contain("(webhook_endpoint_disabled)");
-      expect((await runClinic([...words(of), "--dry-run"], { env })).out.join()).to.contain("1 deliveries");
-      const unknown = await runClinic(words({ ...of, endpointId: randomUUID() }), { env });
-      expect(unknown.err.join()).to.contain("(webhook_endpoint_not_found)");
+      expect((await runClinic([...createArgs(endpoint), "--dry-run"], { env })).out.join()).to.contain("1 deliveries");
+      const unknownResult = await runClinic(createArgs({ ...endpoint, endpointId: randomUUID() }), { env });
+      expect(unknownResult.err.join()).to.contain("(webhook_endpoint_not_found)");
     });
 
     it("`webhooks recover` prints which options are missing or invalid", async () => {

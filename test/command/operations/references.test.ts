@@ -21,23 +21,23 @@ const context = createOperatorContext("test", Date.parse("2026-05-04T08:00:00Z")
 describe("references between the aggregates of a clinic", () => {
   let log: EventLog;
   let close: () => Promise<void>;
-  const ours = { clinicId: randomUUID(), branchId: randomUUID(), second: randomUUID() };
-  const theirs = { clinicId: randomUUID(), branchId: randomUUID(), second: randomUUID() };
+  const ownClinic = { clinicId: randomUUID(), branchId: randomUUID(), secondBranchId: randomUUID() };
+  const otherClinic = { clinicId: randomUUID(), branchId: randomUUID(), secondBranchId: randomUUID() };
 
   before(async () => {
     const client = connectEventStore((await testServers()).eventstoreUrl, "test");
     log = createEventLog(client);
     close = () => client.dispose();
-    for (const { clinicId, branchId, second } of [ours, theirs]) {
+    for (const { clinicId, branchId, secondBranchId } of [ownClinic, otherClinic]) {
       await registerClinic(log, { ...registration, clinicId }, context);
       await openBranch(log, { clinicId, branchId, name: "Main", city: null }, context);
-      await openBranch(log, { clinicId, branchId: second, name: "Second", city: null }, context);
+      await openBranch(log, { clinicId, branchId: secondBranchId, name: "Second", city: null }, context);
     }
   });
   after(() => close());
 
-  async function refusal(work: Promise<unknown>): Promise<string> {
-    const error = await work.then(
+  async function getRefusal(command: Promise<unknown>): Promise<string> {
+    const error = await command.then(
       () => expect.fail("was not refused"),
       (error: unknown) => error,
     );
@@ -58,33 +58,33 @@ describe("references between the aggregates of a clinic", () => {
   });
 
   it("an event's metadata contains the clinic and the environment", async () => {
-    const customer = customerOf(ours.clinicId);
+    const customer = customerOf(ownClinic.clinicId);
     await registerCustomer(log, customer, context);
     const [event] = await log.read(`customer-${customer.customerId}`);
-    expect(event?.metadata).to.include({ clinicId: ours.clinicId, environment: "production" });
+    expect(event?.metadata).to.include({ clinicId: ownClinic.clinicId, environment: "production" });
     expect(event?.metadata.occurredAt).to.equal("2026-05-04T08:00:00.000Z");
   });
 
   it("registering a customer is refused for an unknown clinic", async () => {
-    expect(await refusal(registerCustomer(log, customerOf(randomUUID()), context))).to.equal("clinic_not_found");
+    expect(await getRefusal(registerCustomer(log, customerOf(randomUUID()), context))).to.equal("clinic_not_found");
   });
 
   it("registering an animal is refused for an unknown customer and for a customer of another clinic", async () => {
-    const theirCustomer = customerOf(theirs.clinicId);
-    await registerCustomer(log, theirCustomer, context);
-    for (const customerId of [theirCustomer.customerId, randomUUID()]) {
-      const refused = refusal(registerAnimal(log, animalOf(ours.clinicId, customerId), context));
-      expect(await refused).to.equal("customer_not_found");
+    const foreignCustomer = customerOf(otherClinic.clinicId);
+    await registerCustomer(log, foreignCustomer, context);
+    for (const customerId of [foreignCustomer.customerId, randomUUID()]) {
+      const refusalCode = getRefusal(registerAnimal(log, animalOf(ownClinic.clinicId, customerId), context));
+      expect(await refusalCode).to.equal("customer_not_found");
     }
   });
 
   it("granting a membership is refused for a staff member of another clinic", async () => {
-    const { clinicId } = theirs;
+    const { clinicId } = otherClinic;
     const person = { fullName: "Bo", email: null, userId: null, role: "assistant" as const };
     const staffId = randomUUID();
     await hireStaff(log, { staffId, clinicId, ...person }, context);
     const grant = {
-      ...{ membershipId: randomUUID(), clinicId: ours.clinicId, userId: randomUUID(), staffId },
+      ...{ membershipId: randomUUID(), clinicId: ownClinic.clinicId, userId: randomUUID(), staffId },
       ...{
         role: person.role,
         permissions: [],
@@ -93,49 +93,49 @@ describe("references between the aggregates of a clinic", () => {
         acceptedAt: null,
       },
     };
-    expect(await refusal(grantMembership(log, grant, context))).to.equal("staff_member_not_found");
+    expect(await getRefusal(grantMembership(log, grant, context))).to.equal("staff_member_not_found");
   });
 
   it("placing a hold is refused for a resource of another clinic or branch, and for a retired resource", async () => {
-    const [other, retired, second] = [
-      resourceOf(theirs.clinicId, theirs.branchId),
-      resourceOf(ours.clinicId, ours.branchId),
-      resourceOf(ours.clinicId, ours.second),
+    const [foreignRoom, retiredRoom, branchRoom] = [
+      resourceOf(otherClinic.clinicId, otherClinic.branchId),
+      resourceOf(ownClinic.clinicId, ownClinic.branchId),
+      resourceOf(ownClinic.clinicId, ownClinic.secondBranchId),
     ];
-    for (const resource of [other, retired, second]) await addResource(log, resource, context);
-    await retireResource(log, retired, context);
+    for (const resource of [foreignRoom, retiredRoom, branchRoom]) await addResource(log, resource, context);
+    await retireResource(log, retiredRoom, context);
     const hold = {
-      ...{ holdId: randomUUID(), clinicId: ours.clinicId, branchId: ours.branchId },
+      ...{ holdId: randomUUID(), clinicId: ownClinic.clinicId, branchId: ownClinic.branchId },
       ...{ startsAt: "2026-05-05T08:00:00.000Z", endsAt: "2026-05-05T09:00:00.000Z" },
       expiresAt: "2026-05-05T07:00:00.000Z",
     };
-    const placing = ({ resourceId }: { resourceId: string }) =>
-      refusal(placeHold(log, { ...hold, resourceId }, context));
-    expect(await placing(other)).to.equal("resource_not_found");
-    expect(await placing(second)).to.equal("resource_not_found");
-    expect(await placing(retired)).to.equal("resource_retired");
+    const getHoldRefusal = ({ resourceId }: { resourceId: string }) =>
+      getRefusal(placeHold(log, { ...hold, resourceId }, context));
+    expect(await getHoldRefusal(foreignRoom)).to.equal("resource_not_found");
+    expect(await getHoldRefusal(branchRoom)).to.equal("resource_not_found");
+    expect(await getHoldRefusal(retiredRoom)).to.equal("resource_retired");
   });
 
   it("issuing a ticket is refused for an animal of another clinic and for an unknown appointment", async () => {
-    const customer = customerOf(theirs.clinicId);
-    const animal = animalOf(theirs.clinicId, customer.customerId);
+    const customer = customerOf(otherClinic.clinicId);
+    const animal = animalOf(otherClinic.clinicId, customer.customerId);
     await registerCustomer(log, customer, context);
     await registerAnimal(log, animal, context);
     const ticket = {
-      ...{ ticketId: randomUUID(), clinicId: ours.clinicId, branchId: ours.branchId, visitId: null },
+      ...{ ticketId: randomUUID(), clinicId: ownClinic.clinicId, branchId: ownClinic.branchId, visitId: null },
       ...{ ticketNumber: "A001", queueDate: "2026-05-04", arrivalType: "walk_in", priority: "normal" },
       ...{ estimatedWaitMinutes: null, notes: null, appointmentId: null, animalId: null },
     };
-    const ofTheirs = { ...ticket, animalId: animal.animalId };
-    expect(await refusal(issueTicket(log, ofTheirs, context))).to.equal("animal_not_found");
-    const ofNone = { ...ticket, appointmentId: randomUUID() };
-    expect(await refusal(issueTicket(log, ofNone, context))).to.equal("appointment_not_found");
+    const foreignTicket = { ...ticket, animalId: animal.animalId };
+    expect(await getRefusal(issueTicket(log, foreignTicket, context))).to.equal("animal_not_found");
+    const unknownTicket = { ...ticket, appointmentId: randomUUID() };
+    expect(await getRefusal(issueTicket(log, unknownTicket, context))).to.equal("appointment_not_found");
   });
 
   it("registering a customer is refused for a closed clinic", async () => {
     const clinicId = randomUUID();
     await registerClinic(log, { ...registration, clinicId }, context);
     await closeClinic(log, { clinicId, reason: "Given up" }, context);
-    expect(await refusal(registerCustomer(log, customerOf(clinicId), context))).to.equal("clinic_closed");
+    expect(await getRefusal(registerCustomer(log, customerOf(clinicId), context))).to.equal("clinic_closed");
   });
 });

@@ -41,13 +41,13 @@ describe("partner access", () => {
     await database.drop();
   });
 
-  const asWorld = (headers: Record<string, string | undefined> = {}, environment = "production") => {
-    const given = { ...world.headers, ...headers };
-    const present = Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  const send = (headers: Record<string, string | undefined> = {}, environment = "production") => {
+    const allHeaders = { ...world.headers, ...headers };
+    const setHeaders = Object.entries(allHeaders).filter((entry): entry is [string, string] => entry[1] !== undefined);
     const url = `${command.url}/${environment}/v1/webhook-endpoints/${UNKNOWN_ENDPOINT_ID}`;
-    return sendRequest("DELETE", url, Object.fromEntries(present));
+    return sendRequest("DELETE", url, Object.fromEntries(setHeaders));
   };
-  const withToken = (token: string) => asWorld({ Authorization: `Bearer ${token}` });
+  const sendToken = (token: string) => send({ Authorization: `Bearer ${token}` });
 
   /** Signs a valid token of the test's application, with the given claims and header fields replaced. */
   async function signToken(claims: JWTPayload = {}, header: Record<string, string> = {}): Promise<string> {
@@ -64,16 +64,16 @@ describe("partner access", () => {
   }
 
   it("a partner request with a valid token is permitted, and the response contains the remaining rate limit", async () => {
-    const { status, headers } = await asWorld();
+    const { status, headers } = await send();
     expect(status).to.equal(404);
     expect(headers.get("ratelimit-remaining")).to.match(/^\d+$/);
     expect(headers.get("ratelimit-reset")).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-    expect((await withToken(await signToken())).status).to.equal(404);
+    expect((await sendToken(await signToken())).status).to.equal(404);
   });
 
-  const past = Math.floor(Date.now() / 1000) - 1000;
-  const bad: [string, () => Promise<string> | string][] = [
-    ["that has expired", () => signToken({ iat: past, exp: past + 900 })],
+  const pastSeconds = Math.floor(Date.now() / 1000) - 1000;
+  const badTokens: [string, () => Promise<string> | string][] = [
+    ["that has expired", () => signToken({ iat: pastSeconds, exp: pastSeconds + 900 })],
     ["of another audience", () => signToken({ aud: `${TOKEN_ISSUER}/sandbox/v1` })],
     ["of another issuer", () => signToken({ iss: "http://elsewhere.test" })],
     ["of another environment", () => signToken({ environment: "sandbox" })],
@@ -95,15 +95,15 @@ describe("partner access", () => {
       async () => {
         const [header, payload, signature] = (await signToken()).split(".") as [string, string, string];
         const claims = JSON.parse(Buffer.from(payload, "base64url").toString());
-        const more = Buffer.from(JSON.stringify({ ...claims, scope: "clinic:read" })).toString("base64url");
-        return `${header}.${more}.${signature}`;
+        const widePayload = Buffer.from(JSON.stringify({ ...claims, scope: "clinic:read" })).toString("base64url");
+        return `${header}.${widePayload}.${signature}`;
       },
     ],
     ["that is not a JWT", () => "abc"],
   ];
-  for (const [what, token] of bad) {
-    it(`a partner request with a token ${what} gets 401 invalid_token`, async () => {
-      const { status, body, headers } = await withToken(await token());
+  for (const [caseName, token] of badTokens) {
+    it(`a partner request with a token ${caseName} gets 401 invalid_token`, async () => {
+      const { status, body, headers } = await sendToken(await token());
       expect(status).to.equal(401);
       expect(body.error).to.equal("invalid_token");
       expect(headers.get("www-authenticate")).to.equal('Bearer error="invalid_token"');
@@ -112,19 +112,19 @@ describe("partner access", () => {
 
   it("a partner request without Authorization or with another scheme gets 401 missing_token", async () => {
     for (const Authorization of [undefined, "Basic eDp5"]) {
-      const { status, body } = await asWorld({ Authorization });
+      const { status, body } = await send({ Authorization });
       expect(status).to.equal(401);
       expect(body.error).to.equal("missing_token");
     }
   });
 
   it("a token of one environment gets 401 at the base path of the other environment", async () => {
-    expect((await asWorld({}, "sandbox")).status).to.equal(401);
+    expect((await send({}, "sandbox")).status).to.equal(401);
   });
 
   it("a request with a missing or malformed clinic header gets 403 clinic_header_invalid", async () => {
     for (const id of [undefined, "clinic", ""]) {
-      const { status, body } = await asWorld({ "X-SERVICE-Clinic-ID": id });
+      const { status, body } = await send({ "X-SERVICE-Clinic-ID": id });
       expect(status).to.equal(403);
       expect(body.error).to.equal("clinic_header_invalid");
     }
@@ -133,61 +133,62 @@ describe("partner access", () => {
   it("a request for a clinic that has not approved the installation gets 403 installation_denied", async () => {
     const { clinicId } = await createClinic(command.log);
     await requestInstallation(command.log, { ...world, clinicId }, operatorContext());
-    expect((await asWorld({ "X-SERVICE-Clinic-ID": clinicId })).body.error).to.equal("installation_denied");
+    expect((await send({ "X-SERVICE-Clinic-ID": clinicId })).body.error).to.equal("installation_denied");
   });
 
   it("a request with a branch header that is not a UUID gets 403 branch_denied", async () => {
-    expect((await asWorld({ "X-SERVICE-Branch-ID": "main" })).body.error).to.equal("branch_denied");
+    expect((await send({ "X-SERVICE-Branch-ID": "main" })).body.error).to.equal("branch_denied");
   });
 
   it("a request gets 403 insufficient_scope if the token or the installation lacks the required scope", async () => {
-    expect((await withToken(await signToken({ scope: "clinic:read" }))).body.error).to.equal("insufficient_scope");
-    const other = await createPartnerWorld(command);
+    expect((await sendToken(await signToken({ scope: "clinic:read" }))).body.error).to.equal("insufficient_scope");
+    const otherWorld = await createPartnerWorld(command);
     await narrowInstallation(
       command.log,
-      { ...other, branchIds: [other.branchId], scopes: ["clinic:read"] },
+      { ...otherWorld, branchIds: [otherWorld.branchId], scopes: ["clinic:read"] },
       operatorContext(),
     );
-    expect((await asWorld(other.headers)).body.error).to.equal("insufficient_scope");
+    expect((await send(otherWorld.headers)).body.error).to.equal("insufficient_scope");
   });
 
   it("after the revocation of an installation, credential or application, requests are refused", async () => {
-    const of = async (revoke: (world: PartnerWorld) => Promise<unknown>) => {
-      const other = await createPartnerWorld(command);
-      expect((await asWorld(other.headers)).status).to.equal(404);
-      await revoke(other);
+    const getRefusalAfter = async (revoke: (world: PartnerWorld) => Promise<unknown>) => {
+      const otherWorld = await createPartnerWorld(command);
+      expect((await send(otherWorld.headers)).status).to.equal(404);
+      await revoke(otherWorld);
       return eventually("a request is refused", async () => {
-        const { status, body } = await asWorld(other.headers);
+        const { status, body } = await send(otherWorld.headers);
         return status !== 404 && [status, body.error];
       });
     };
     const context = operatorContext();
-    expect(await of((other) => revokeInstallation(command.log, { ...other, reason: null }, context))).to.deep.equal([
-      403,
-      "installation_denied",
-    ]);
-    expect(await of((other) => revokeCredential(command.log, other, context))).to.deep.equal([401, "invalid_token"]);
-    expect(await of((other) => revokeApplication(command.log, { ...other, reason: null }, context))).to.deep.equal([
+    expect(
+      await getRefusalAfter((other) => revokeInstallation(command.log, { ...other, reason: null }, context)),
+    ).to.deep.equal([403, "installation_denied"]);
+    expect(await getRefusalAfter((other) => revokeCredential(command.log, other, context))).to.deep.equal([
       401,
       "invalid_token",
     ]);
+    expect(
+      await getRefusalAfter((other) => revokeApplication(command.log, { ...other, reason: null }, context)),
+    ).to.deep.equal([401, "invalid_token"]);
   });
 
   it("a request over the rate limit of the installation gets 429 rate_limit_exceeded", async () => {
-    const limited = await createPartnerWorld(command, "production", { rateLimitPerMinute: 3 });
-    const remaining: (string | null)[] = [];
+    const limitedWorld = await createPartnerWorld(command, "production", { rateLimitPerMinute: 3 });
+    const remainingCounts: (string | null)[] = [];
     for (let request = 0; request < 3; request += 1) {
-      const { status, headers } = await asWorld(limited.headers);
+      const { status, headers } = await send(limitedWorld.headers);
       expect(status).to.equal(404);
-      remaining.push(headers.get("ratelimit-remaining"));
+      remainingCounts.push(headers.get("ratelimit-remaining"));
     }
-    expect(remaining).to.deep.equal(["2", "1", "0"]);
-    const { status, body, headers } = await asWorld(limited.headers);
+    expect(remainingCounts).to.deep.equal(["2", "1", "0"]);
+    const { status, body, headers } = await send(limitedWorld.headers);
     expect(status).to.equal(429);
     expect(body.error).to.equal("rate_limit_exceeded");
     expect(headers.get("ratelimit-remaining")).to.equal("0");
-    const wait = Number(headers.get("retry-after"));
-    expect(wait).to.be.within(1, 60);
+    const waitSeconds = Number(headers.get("retry-after"));
+    expect(waitSeconds).to.be.within(1, 60);
     expect(Date.parse(headers.get("ratelimit-reset") ?? "") - Date.now()).to.be.within(0, 60_000);
   });
 

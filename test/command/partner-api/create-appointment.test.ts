@@ -21,19 +21,19 @@ const SCHEDULED_AT = "2099-05-04T10:00:00+03:00";
 describe("createPartnerAppointment", () => {
   let command: TestCommand;
   let world: PartnerWorld;
-  let other: PartnerWorld;
+  let otherWorld: PartnerWorld;
 
   before(async () => {
     command = await startTestCommand();
-    [world, other] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
+    [world, otherWorld] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
   });
   after(() => command.stop());
 
-  const body = (more: Record<string, unknown> = {}) => ({
+  const body = (overrides: Record<string, unknown> = {}) => ({
     branchId: world.branchId,
     animalId: world.animalId,
     scheduledAt: SCHEDULED_AT,
-    ...more,
+    ...overrides,
   });
   const create = (
     content: unknown = body(),
@@ -87,42 +87,42 @@ describe("createPartnerAppointment", () => {
     const answers = await Promise.all(Array.from({ length: 50 }, () => create(body(), {}, key)));
     expect(answers.map(({ status }) => status)).to.deep.equal(Array(50).fill(201));
     expect(new Set(answers.map(({ text }) => text)).size).to.equal(1);
-    const repeated = answers.filter(({ headers }) => headers.get("idempotent-replayed") === "true");
-    expect(repeated).to.have.length(49);
+    const replayedAnswers = answers.filter(({ headers }) => headers.get("idempotent-replayed") === "true");
+    expect(replayedAnswers).to.have.length(49);
     expect(await command.log.read(`appointment-${idOf(key)}`)).to.have.length(1);
   });
 
   it("a retry with the same values in another notation gets the first response, even if the appointment has changed", async () => {
     const key = randomUUID();
-    const first = await create(body({ notes: "Limps" }), {}, key);
+    const firstAnswer = await create(body({ notes: "Limps" }), {}, key);
     await confirmAppointment(command.log, { clinicId: world.clinicId, appointmentId: idOf(key) }, operatorContext());
     const { branchId, animalId } = world;
-    const rewritten = {
+    const rewrittenBody = {
       notes: "Limps",
       scheduledAt: "2099-05-04t07:00:00.000z",
       animalId: animalId.toUpperCase(),
       branchId,
     };
-    const retry = await create(rewritten, {}, key);
+    const retry = await create(rewrittenBody, {}, key);
     expect(retry.status).to.equal(201);
     expect(retry.headers.get("idempotent-replayed")).to.equal("true");
-    expect(retry.text).to.equal(first.text);
+    expect(retry.text).to.equal(firstAnswer.text);
   });
 
   it("equal idempotency keys of different applications and clinics are independent", async () => {
     const key = randomUUID();
-    const mine = await create(body(), {}, key);
-    const theirs = await create(
-      { branchId: other.branchId, animalId: other.animalId, scheduledAt: SCHEDULED_AT },
-      other.headers,
+    const ownAnswer = await create(body(), {}, key);
+    const otherAnswer = await create(
+      { branchId: otherWorld.branchId, animalId: otherWorld.animalId, scheduledAt: SCHEDULED_AT },
+      otherWorld.headers,
       key,
     );
-    expect([mine.status, theirs.status]).to.deep.equal([201, 201]);
-    expect(theirs.headers.get("idempotent-replayed")).to.equal(null);
-    expect(theirs.body.appointment.id).not.to.equal(mine.body.appointment.id);
+    expect([ownAnswer.status, otherAnswer.status]).to.deep.equal([201, 201]);
+    expect(otherAnswer.headers.get("idempotent-replayed")).to.equal(null);
+    expect(otherAnswer.body.appointment.id).not.to.equal(ownAnswer.body.appointment.id);
   });
 
-  for (const [what, key] of [
+  for (const [caseName, key] of [
     ["8 characters", "12345678"],
     ["128 characters", "k".repeat(128)],
     [
@@ -133,7 +133,7 @@ describe("createPartnerAppointment", () => {
     ],
     ["a quoted string with spaces, as in the IETF draft", '"8e03978e 40d5 43dd"'],
   ] as const) {
-    it(`createPartnerAppointment accepts an idempotency key of ${what}`, async () => {
+    it(`createPartnerAppointment accepts an idempotency key of ${caseName}`, async () => {
       expect((await create(body(), {}, key)).status).to.equal(201);
     });
   }
@@ -158,13 +158,13 @@ describe("createPartnerAppointment", () => {
     expect(await command.log.read(`appointment-${idOf(key)}`)).to.have.length(1);
   });
 
-  const invalid: [string, () => unknown, string[]][] = [
+  const invalidBodies: [string, () => unknown, string[]][] = [
     ["a missing branch", () => body({ branchId: undefined }), ["branchId"]],
     ["a branch that is not a UUID", () => body({ branchId: "main" }), ["branchId"]],
     ["an unknown branch", () => body({ branchId: randomUUID() }), ["branchId"]],
-    ["another clinic's branch", () => body({ branchId: other.branchId }), ["branchId"]],
+    ["another clinic's branch", () => body({ branchId: otherWorld.branchId }), ["branchId"]],
     ["an unknown animal", () => body({ animalId: randomUUID() }), ["animalId"]],
-    ["another clinic's animal", () => body({ animalId: other.animalId }), ["animalId"]],
+    ["another clinic's animal", () => body({ animalId: otherWorld.animalId }), ["animalId"]],
     ["a null animal", () => body({ animalId: null }), ["animalId"]],
     ["the date 30 February", () => body({ scheduledAt: "2099-02-30T10:00:00Z" }), ["scheduledAt"]],
     ["a time without offset", () => body({ scheduledAt: "2099-05-04T10:00:00" }), ["scheduledAt"]],
@@ -185,8 +185,8 @@ describe("createPartnerAppointment", () => {
     ["an array as body", () => [body()], ["body"]],
     ["null as body", () => null, ["body"]],
   ];
-  for (const [what, content, paths] of invalid) {
-    it(`createPartnerAppointment returns 422 validation_failed for ${what}`, async () => {
+  for (const [caseName, content, paths] of invalidBodies) {
+    it(`createPartnerAppointment returns 422 validation_failed for ${caseName}`, async () => {
       const { status, body: answer } = await create(content());
       expect(status).to.equal(422);
       expect(answer).to.have.all.keys("ok", "error", "correlationId", "details");
@@ -196,12 +196,12 @@ describe("createPartnerAppointment", () => {
   }
 
   it("createPartnerAppointment returns the same message for an unknown animal and for another clinic's animal", async () => {
-    const unknown = await create(body({ animalId: randomUUID() }));
-    const foreign = await create(body({ animalId: other.animalId }));
-    expect(foreign.body.details).to.deep.equal(unknown.body.details);
+    const unknownAnswer = await create(body({ animalId: randomUUID() }));
+    const foreignAnswer = await create(body({ animalId: otherWorld.animalId }));
+    expect(foreignAnswer.body.details).to.deep.equal(unknownAnswer.body.details);
   });
 
-  for (const [what, key] of [
+  for (const [caseName, key] of [
     ["no value", undefined],
     ["7 characters", "1234567"],
     ["129 characters", "k".repeat(129)],
@@ -209,7 +209,7 @@ describe("createPartnerAppointment", () => {
     ["a character beyond ASCII", "1234567é"],
     ["7 characters between spaces", " 1234567 "],
   ] as const) {
-    it(`createPartnerAppointment returns 422 for an Idempotency-Key header with ${what}`, async () => {
+    it(`createPartnerAppointment returns 422 for an Idempotency-Key header with ${caseName}`, async () => {
       const headers: Record<string, string> = key === undefined ? {} : { "Idempotency-Key": key };
       const url = `${command.url}/production/v1/appointments`;
       const { status, body: answer } = await sendRequest("POST", url, { ...world.headers, ...headers }, body());
@@ -220,10 +220,10 @@ describe("createPartnerAppointment", () => {
 
   it("createPartnerAppointment returns 422 for two Idempotency-Key headers", async () => {
     const headers = { ...world.headers, "Content-Type": "application/json" };
-    const repeated = { "Idempotency-Key": [randomUUID(), randomUUID()] };
+    const twoKeys = { "Idempotency-Key": [randomUUID(), randomUUID()] };
     const status = await new Promise((resolve, reject) => {
       const url = `${command.url}/production/v1/appointments`;
-      const sent = request(url, { method: "POST", headers: { ...headers, ...repeated } }, (response) => {
+      const sent = request(url, { method: "POST", headers: { ...headers, ...twoKeys } }, (response) => {
         response.resume();
         resolve(response.statusCode);
       });
@@ -246,19 +246,19 @@ describe("createPartnerAppointment", () => {
   });
 
   it("createPartnerAppointment refuses a branch that was removed from the installation", async () => {
-    const narrowed = await createPartnerWorld(command);
-    const { applicationId, clinicId, branchId, otherBranchId, animalId } = narrowed;
+    const narrowedWorld = await createPartnerWorld(command);
+    const { applicationId, clinicId, branchId, otherBranchId, animalId } = narrowedWorld;
     await narrowInstallation(command.log, { applicationId, clinicId, branchIds: [otherBranchId] }, operatorContext());
-    const at = (branch: string) => ({ branchId: branch, animalId, scheduledAt: SCHEDULED_AT });
-    expect((await create(at(branchId), narrowed.headers)).status).to.equal(422);
-    expect((await create(at(otherBranchId), narrowed.headers)).status).to.equal(201);
-    const header = { ...narrowed.headers, "X-SERVICE-Branch-ID": branchId };
-    expect((await create(at(branchId), header)).body.error).to.equal("branch_denied");
+    const bodyAt = (branchId: string) => ({ branchId: branchId, animalId, scheduledAt: SCHEDULED_AT });
+    expect((await create(bodyAt(branchId), narrowedWorld.headers)).status).to.equal(422);
+    expect((await create(bodyAt(otherBranchId), narrowedWorld.headers)).status).to.equal(201);
+    const narrowedHeaders = { ...narrowedWorld.headers, "X-SERVICE-Branch-ID": branchId };
+    expect((await create(bodyAt(branchId), narrowedHeaders)).body.error).to.equal("branch_denied");
   });
 
   it("createPartnerAppointment returns 403 clinic_not_operational for a suspended clinic", async () => {
-    const suspended = await createPartnerWorld(command);
-    const { clinicId, branchId, animalId, headers } = suspended;
+    const suspendedWorld = await createPartnerWorld(command);
+    const { clinicId, branchId, animalId, headers } = suspendedWorld;
     await suspendClinic(command.log, { clinicId, reason: "unpaid" }, operatorContext());
     const answer = await create({ branchId, animalId, scheduledAt: SCHEDULED_AT }, headers);
     expect(answer.status).to.equal(403);

@@ -26,14 +26,14 @@ describe("createWebhookEndpoint", () => {
   });
   after(() => command.stop());
 
-  const good = { url: `${ORIGIN}/hooks`, events: ["appointment.created"] };
-  const call = (method: "POST" | "DELETE", path = "", body?: unknown, as: PartnerWorld = world) =>
-    sendRequest(method, `${command.url}/${as.environment}/v1/webhook-endpoints${path}`, as.headers, body);
+  const validInput = { url: `${ORIGIN}/hooks`, events: ["appointment.created"] };
+  const call = (method: "POST" | "DELETE", path = "", body?: unknown, caller: PartnerWorld = world) =>
+    sendRequest(method, `${command.url}/${caller.environment}/v1/webhook-endpoints${path}`, caller.headers, body);
   const eventsOf = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
 
   it("createWebhookEndpoint returns 201 with the endpoint and the secret, and stores the secret encrypted", async () => {
     const { status, body, headers } = await call("POST", "", {
-      url: good.url,
+      url: validInput.url,
       events: ["appointment.updated", "appointment.created", "appointment.updated"],
     });
     expect(status).to.equal(201);
@@ -42,36 +42,36 @@ describe("createWebhookEndpoint", () => {
     expect(body.endpoint).to.have.all.keys(ENDPOINT_FIELDS);
     expect(body.endpoint).to.deep.include({
       clinicId: world.clinicId,
-      url: good.url,
+      url: validInput.url,
       events: ["appointment.updated", "appointment.created"],
       status: "active",
       disabledReason: null,
     });
     expect(body.secret).to.match(/^whsec_[A-Za-z0-9+/]{43}=$/);
     const [event] = await eventsOf(body.endpoint.id);
-    const stored = JSON.stringify(event, (_, value) => (typeof value === "bigint" ? String(value) : value));
-    expect(stored).to.include('"encryptedSecret":"eyJ').and.not.include(body.secret.slice(6));
+    const storedText = JSON.stringify(event, (_, value) => (typeof value === "bigint" ? String(value) : value));
+    expect(storedText).to.include('"encryptedSecret":"eyJ').and.not.include(body.secret.slice(6));
   });
 
   it("in the sandbox, createWebhookEndpoint accepts an origin that is not approved", async () => {
-    const sandbox = await createPartnerWorld(command, "sandbox");
-    expect((await call("POST", "", good, sandbox)).status).to.equal(201);
+    const sandboxWorld = await createPartnerWorld(command, "sandbox");
+    expect((await call("POST", "", validInput, sandboxWorld)).status).to.equal(201);
   });
 
-  const invalid: [string, unknown, string][] = [
-    ["a missing URL", { events: good.events }, "invalid_destination"],
-    ["a URL that is a number", { ...good, url: 7 }, "invalid_destination"],
-    ["a text that is not a URL", { ...good, url: "hooks" }, "invalid_destination"],
-    ["a URL of another origin", { ...good, url: "https://hooks.example.com/" }, "destination_not_approved"],
-    ["missing events", { url: good.url }, "validation_failed"],
-    ["an empty list of events", { ...good, events: [] }, "validation_failed"],
-    ["an unknown event", { ...good, events: ["appointment.deleted"] }, "validation_failed"],
-    ["an unknown field", { ...good, secret: "mine" }, "validation_failed"],
+  const invalidInputs: [string, unknown, string][] = [
+    ["a missing URL", { events: validInput.events }, "invalid_destination"],
+    ["a URL that is a number", { ...validInput, url: 7 }, "invalid_destination"],
+    ["a text that is not a URL", { ...validInput, url: "hooks" }, "invalid_destination"],
+    ["a URL of another origin", { ...validInput, url: "https://hooks.example.com/" }, "destination_not_approved"],
+    ["missing events", { url: validInput.url }, "validation_failed"],
+    ["an empty list of events", { ...validInput, events: [] }, "validation_failed"],
+    ["an unknown event", { ...validInput, events: ["appointment.deleted"] }, "validation_failed"],
+    ["an unknown field", { ...validInput, secret: "mine" }, "validation_failed"],
     ["an array as body", [], "validation_failed"],
     ["null as body", null, "validation_failed"],
   ];
-  for (const [what, body, code] of invalid) {
-    it(`createWebhookEndpoint returns 400 ${code} for ${what}`, async () => {
+  for (const [caseName, body, code] of invalidInputs) {
+    it(`createWebhookEndpoint returns 400 ${code} for ${caseName}`, async () => {
       const answer = await call("POST", "", body);
       expect(answer.status).to.equal(400);
       expect(answer.body.error).to.equal(code);
@@ -89,46 +89,46 @@ describe("createWebhookEndpoint", () => {
     "http://8.8.8.8/hooks",
   ]) {
     it(`createWebhookEndpoint returns 400 unsafe_destination for ${url}`, async () => {
-      const sandbox = await createPartnerWorld(command, "sandbox");
-      const answer = await call("POST", "", { ...good, url }, sandbox);
+      const sandboxWorld = await createPartnerWorld(command, "sandbox");
+      const answer = await call("POST", "", { ...validInput, url }, sandboxWorld);
       expect(answer.status).to.equal(400);
       expect(answer.body.error).to.equal("unsafe_destination");
     });
   }
 
   it("createWebhookEndpoint returns 400 destination_not_approved after the approval of the origin was withdrawn", async () => {
-    const other = await createPartnerWorld(command);
-    const input = { ...other, origin: ORIGIN };
+    const otherWorld = await createPartnerWorld(command);
+    const input = { ...otherWorld, origin: ORIGIN };
     await approveWebhookOrigin(command.log, input, operatorContext());
-    expect((await call("POST", "", good, other)).status).to.equal(201);
+    expect((await call("POST", "", validInput, otherWorld)).status).to.equal(201);
     await withdrawWebhookOrigin(command.log, input, operatorContext());
-    expect((await call("POST", "", good, other)).body.error).to.equal("destination_not_approved");
+    expect((await call("POST", "", validInput, otherWorld)).body.error).to.equal("destination_not_approved");
   });
 
   it("createWebhookEndpoint returns 409 webhook_endpoint_limit_reached if there are 50 endpoints that are not revoked", async () => {
-    const full = await createPartnerWorld(command, "sandbox");
-    const register = () => call("POST", "", good, full);
-    const first: Awaited<ReturnType<typeof register>>[] = [];
+    const fullWorld = await createPartnerWorld(command, "sandbox");
+    const register = () => call("POST", "", validInput, fullWorld);
+    const answers: Awaited<ReturnType<typeof register>>[] = [];
     for (let round = 0; round < 8; round += 1) {
-      first.push(...(await Promise.all(Array.from({ length: 7 }, register))));
+      answers.push(...(await Promise.all(Array.from({ length: 7 }, register))));
     }
-    const statuses = first.map(({ status }) => status);
+    const statuses = answers.map(({ status }) => status);
     expect(statuses.filter((status) => status === 201)).to.have.length(50);
-    const refused = first.filter(({ status }) => status !== 201);
-    for (const { status, body } of refused) {
+    const refusedAnswers = answers.filter(({ status }) => status !== 201);
+    for (const { status, body } of refusedAnswers) {
       expect([status, body.error]).to.deep.equal([409, "webhook_endpoint_limit_reached"]);
     }
-    const { id } = first.find(({ status }) => status === 201)!.body.endpoint;
-    expect((await call("DELETE", `/${id}`, undefined, full)).status).to.equal(200);
+    const { id } = answers.find(({ status }) => status === 201)!.body.endpoint;
+    expect((await call("DELETE", `/${id}`, undefined, fullWorld)).status).to.equal(200);
     expect((await register()).status).to.equal(201);
     expect((await register()).status).to.equal(409);
-    expect((await call("POST", "", good)).status).to.equal(201);
+    expect((await call("POST", "", validInput)).status).to.equal(201);
   });
 
   it("createWebhookEndpoint returns 403 clinic_not_operational for a suspended clinic", async () => {
-    const { clinicId, ...suspended } = await createPartnerWorld(command, "sandbox");
+    const { clinicId, ...suspendedWorld } = await createPartnerWorld(command, "sandbox");
     await suspendClinic(command.log, { clinicId, reason: "unpaid" }, operatorContext());
-    const answer = await call("POST", "", good, { clinicId, ...suspended });
+    const answer = await call("POST", "", validInput, { clinicId, ...suspendedWorld });
     expect(answer.body.error).to.equal("clinic_not_operational");
   });
 });

@@ -21,7 +21,7 @@ describe("the cost of a refused token exchange", () => {
   let command: TestCommand;
   let client: EventStoreDBClient;
   let cache: AggregateCache;
-  let observed: Awaited<ReturnType<typeof serveCommandApp>>;
+  let observedApp: Awaited<ReturnType<typeof serveCommandApp>>;
   /** Names of the operations that the service called on the event log. */
   let logCalls: string[] = [];
 
@@ -30,10 +30,10 @@ describe("the cost of a refused token exchange", () => {
     client = connectEventStore((await testServers()).eventstoreUrl, "test");
     const log = recordCalls(createEventLog(client));
     cache = new AggregateCache(client, log, pino({ enabled: false }));
-    observed = await serveCommandApp(command, { log, decide: cache.decide });
+    observedApp = await serveCommandApp(command, { log, decide: cache.decide });
   });
   after(async () => {
-    await observed.stop();
+    await observedApp.stop();
     await cache.close();
     await command.stop();
     await client.dispose();
@@ -53,29 +53,29 @@ describe("the cost of a refused token exchange", () => {
   }
 
   it("each refused token exchange reads the event log once, and all refused exchanges get the same response", async () => {
-    const known = await createApplication(command.log);
+    const knownApplication = await createApplication(command.log);
     const withoutCredential = await createApplication(command.log);
     await revokeCredential(command.log, withoutCredential, operatorContext());
-    const revoked = await createApplication(command.log);
-    await revokeApplication(command.log, { ...revoked, reason: null }, operatorContext());
-    const elsewhere = await createApplication(command.log, "sandbox");
-    const wrong: [TestApplication, Record<string, unknown>][] = [
-      [known, { client_id: randomUUID() }],
-      [known, { client_secret: "cs_wrong" }],
+    const revokedApplication = await createApplication(command.log);
+    await revokeApplication(command.log, { ...revokedApplication, reason: null }, operatorContext());
+    const sandboxApplication = await createApplication(command.log, "sandbox");
+    const wrongRequests: [TestApplication, Record<string, unknown>][] = [
+      [knownApplication, { client_id: randomUUID() }],
+      [knownApplication, { client_secret: "cs_wrong" }],
       [withoutCredential, {}],
-      [revoked, {}],
-      [{ ...elsewhere, environment: "production" }, {}],
+      [revokedApplication, {}],
+      [{ ...sandboxApplication, environment: "production" }, {}],
     ];
     const exchanges: { logCalls: string[]; response: unknown }[] = [];
     // In the second round, the applications may be cached.
-    for (const [application, more] of [...wrong, ...wrong]) {
+    for (const [application, overrides] of [...wrongRequests, ...wrongRequests]) {
       logCalls = [];
-      const { status, body } = await exchange(observed.url, application, more);
+      const { status, body } = await exchange(observedApp.url, application, overrides);
       exchanges.push({ logCalls, response: { status, error: body.error, fields: Object.keys(body) } });
     }
-    const [first] = exchanges;
-    expect(first?.logCalls).to.deep.equal(["read"]);
-    expect(first?.response).to.deep.include({ status: 401, error: "invalid_client" });
-    for (const other of exchanges) expect(other).to.deep.equal(first);
+    const [firstExchange] = exchanges;
+    expect(firstExchange?.logCalls).to.deep.equal(["read"]);
+    expect(firstExchange?.response).to.deep.include({ status: 401, error: "invalid_client" });
+    for (const exchange of exchanges) expect(exchange).to.deep.equal(firstExchange);
   });
 });

@@ -87,13 +87,13 @@ describe("exchangeToken", () => {
   });
 
   it("exchangeToken accepts the client id in upper case, and accepts each of two active secrets", async () => {
-    const second = await issueCredential(command.log, application, operatorContext());
-    const upper = { client_id: application.applicationId.toUpperCase() };
-    expect((await exchange(command.url, application, upper)).status).to.equal(200);
-    expect((await exchange(command.url, { ...application, ...second })).status).to.equal(200);
+    const secondCredential = await issueCredential(command.log, application, operatorContext());
+    const upperCaseId = { client_id: application.applicationId.toUpperCase() };
+    expect((await exchange(command.url, application, upperCaseId)).status).to.equal(200);
+    expect((await exchange(command.url, { ...application, ...secondCredential })).status).to.equal(200);
   });
 
-  const wrong: [string, Record<string, unknown>, string][] = [
+  const wrongRequests: [string, Record<string, unknown>, string][] = [
     ["a wrong secret", { client_secret: "cs_wrong" }, "invalid_client"],
     ["an empty secret", { client_secret: "" }, "invalid_client"],
     ["an unknown id", { client_id: "00000000-0000-4000-8000-000000000000" }, "invalid_client"],
@@ -110,9 +110,9 @@ describe("exchangeToken", () => {
     ["a missing grant type", { grant_type: undefined }, "invalid_request"],
     ["a missing environment", { environment: undefined }, "invalid_request"],
   ];
-  for (const [what, more, code] of wrong) {
-    it(`exchangeToken returns 401 ${code} for ${what}`, async () => {
-      const { status, body, headers } = await exchange(command.url, application, more);
+  for (const [caseName, overrides, code] of wrongRequests) {
+    it(`exchangeToken returns 401 ${code} for ${caseName}`, async () => {
+      const { status, body, headers } = await exchange(command.url, application, overrides);
       expect(status).to.equal(401);
       expect(body).to.deep.equal({
         ok: false,
@@ -134,9 +134,9 @@ describe("exchangeToken", () => {
     await eventually("the revoked credential is refused", async () => {
       return (await exchange(command.url, application)).body.error === "invalid_client";
     });
-    const other = await createApplication(command.log);
-    await revokeApplication(command.log, { ...other, reason: null }, operatorContext());
-    expect((await exchange(command.url, other)).body.error).to.equal("invalid_client");
+    const revokedApplication = await createApplication(command.log);
+    await revokeApplication(command.log, { ...revokedApplication, reason: null }, operatorContext());
+    expect((await exchange(command.url, revokedApplication)).body.error).to.equal("invalid_client");
   });
 
   for (const body of ["[]", "null", '"text"', "7", "{}"]) {
@@ -177,16 +177,16 @@ describe("exchangeToken", () => {
 
   it("the 31st exchange of a client within a minute gets 429, and another client gets 200", async () => {
     const answers = await Promise.all(Array.from({ length: 31 }, () => exchange(command.url, application)));
-    const refused = answers.filter(({ status }) => status === 429);
-    expect(refused).to.have.length(1);
-    expect(refused[0]!.body.error).to.equal("rate_limit_exceeded");
-    expect(refused[0]!.headers.get("ratelimit-remaining")).to.equal("0");
-    expect(Number(refused[0]!.headers.get("retry-after"))).to.be.within(1, 60);
+    const refusedAnswers = answers.filter(({ status }) => status === 429);
+    expect(refusedAnswers).to.have.length(1);
+    expect(refusedAnswers[0]!.body.error).to.equal("rate_limit_exceeded");
+    expect(refusedAnswers[0]!.headers.get("ratelimit-remaining")).to.equal("0");
+    expect(Number(refusedAnswers[0]!.headers.get("retry-after"))).to.be.within(1, 60);
     expect((await exchange(command.url, await createApplication(command.log))).status).to.equal(200);
   });
 
   it("behind a proxy, a client cannot avoid the 429 of exchangeToken with false addresses in X-Forwarded-For", async () => {
-    const behind = await startTestCommand({
+    const proxiedCommand = await startTestCommand({
       ...{ TRUST_PROXY: "true", DATABASE_URL: database.urls.command },
     });
     const { applicationId: client_id, clientSecret: client_secret, environment } = application;
@@ -194,10 +194,10 @@ describe("exchangeToken", () => {
     const answers = await Promise.all(
       Array.from({ length: 31 }, (_, index) => {
         const headers = { "X-Forwarded-For": `192.0.2.${index}, 198.51.100.7` };
-        return sendRequest("POST", `${behind.url}/production/v1/oauth/token`, headers, body);
+        return sendRequest("POST", `${proxiedCommand.url}/production/v1/oauth/token`, headers, body);
       }),
     );
-    await behind.stop();
+    await proxiedCommand.stop();
     expect(answers.filter(({ status }) => status === 429)).to.have.length(1);
   });
 });

@@ -24,40 +24,40 @@ describe("waiting for the read models before a response", () => {
     const warnings: unknown[] = [];
     const pool = createPool({ url, applicationName: "test", size: 2, statementTimeoutMs: 1_000, logger });
     pools.push(pool);
-    const warn = (...given: unknown[]) => void warnings.push(given);
+    const warn = (...args: unknown[]) => void warnings.push(args);
     return { warnings, wait: createReadModelWait(pool, Object.assign(Object.create(logger), { warn })) };
   }
   const position = async () =>
     BigInt((await database.admin.query("SELECT position FROM read_model.checkpoint")).rows[0].position);
-  const timeOf = async (work: Promise<void>) => {
-    const started = performance.now();
-    await work;
-    return performance.now() - started;
+  const measureMs = async (waiting: Promise<void>) => {
+    const startedAtMs = performance.now();
+    await waiting;
+    return performance.now() - startedAtMs;
   };
 
   it("the response to a write waits until the read models have reached the log position of the write", async () => {
     const clinic = await openClinic(database.given);
     const { wait, warnings } = createWait();
     await wait(await position());
-    const waited = timeOf(wait((await position()) + 1n));
+    const waitedMs = measureMs(wait((await position()) + 1n));
     await database.given(appointmentRequested(clinic.clinicId, clinic.branchId, "2026-03-12T10:00:00Z"));
-    expect(await waited).to.be.below(1_000);
+    expect(await waitedMs).to.be.below(1_000);
     expect(warnings).to.deep.equal([]);
   });
 
   it("if the read models are behind, the first response waits one second, and later responses do not wait", async () => {
     const { wait, warnings } = createWait();
     await wait(await position());
-    const far = (await position()) + 1_000n;
-    expect(await timeOf(wait(far))).to.be.within(900, 2_500);
-    const next = await Promise.all(Array.from({ length: 20 }, () => timeOf(wait(far))));
+    const farPosition = (await position()) + 1_000n;
+    expect(await measureMs(wait(farPosition))).to.be.within(900, 2_500);
+    const next = await Promise.all(Array.from({ length: 20 }, () => measureMs(wait(farPosition))));
     expect(Math.max(...next)).to.be.below(500);
     expect(warnings).to.have.length(1);
   });
 
   it("a response does not wait for the read models if the database is unavailable", async () => {
     const { wait, warnings } = createWait("postgres://nobody:nothing@127.0.0.1:9/clinic");
-    expect(await timeOf(wait(1n))).to.be.below(1_000);
+    expect(await measureMs(wait(1n))).to.be.below(1_000);
     expect(warnings).to.have.length(1);
   });
 });

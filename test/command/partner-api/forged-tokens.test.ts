@@ -17,7 +17,7 @@ import {
 /** Valid or invalid content of a token's header or payload. */
 type TokenPart = Record<string, unknown>;
 
-const encode = (part: unknown) => Buffer.from(JSON.stringify(part)).toString("base64url");
+const encode = (content: unknown) => Buffer.from(JSON.stringify(content)).toString("base64url");
 
 /** Signs with Ed25519 even if the header names another algorithm. No library does this. */
 function signUnchecked(header: TokenPart, payload: TokenPart, key: KeyObject): string {
@@ -45,41 +45,41 @@ describe("forged access tokens", () => {
   after(() => command.stop());
 
   const now = () => Math.floor(Date.now() / 1000);
-  const header = (more: TokenPart = {}): TokenPart => ({ alg: "EdDSA", typ: "at+jwt", kid: "test", ...more });
-  const claims = (more: TokenPart = {}): TokenPart => ({
+  const header = (overrides: TokenPart = {}): TokenPart => ({ alg: "EdDSA", typ: "at+jwt", kid: "test", ...overrides });
+  const claims = (overrides: TokenPart = {}): TokenPart => ({
     ...{ client_id: world.applicationId, credential_id: world.credentialId, environment: "production" },
     ...{ scope: "webhooks:write", sub: world.applicationId, iss: TOKEN_ISSUER, jti: randomUUID() },
     ...{ aud: `${TOKEN_ISSUER}/production/v1`, iat: now(), exp: now() + 900 },
-    ...more,
+    ...overrides,
   });
-  const signed = (ofHeader: TokenPart = {}, ofClaims: TokenPart = {}, key = signingKey) =>
-    signUnchecked(header(ofHeader), claims(ofClaims), key);
+  const sign = (headerFields: TokenPart = {}, claimFields: TokenPart = {}, key = signingKey) =>
+    signUnchecked(header(headerFields), claims(claimFields), key);
   const byHmac = (secret: string | Uint8Array, alg = "HS256") =>
     new SignJWT(claims())
       .setProtectedHeader({ alg, typ: "at+jwt", kid: "test" })
       .sign(typeof secret === "string" ? Buffer.from(secret) : secret);
-  const foreign = generateKeyPairSync("ed25519");
+  const foreignKeys = generateKeyPairSync("ed25519");
   const publicPem = () =>
     createPublicKey({ key: { ...publicJwk } as never, format: "jwk" }).export({
       type: "spki",
       format: "pem",
     }) as string;
 
-  const overHttp = async (token: string, environment = "production") => {
+  const verifyOverHttp = async (token: string, environment = "production") => {
     const headers = { Authorization: `Bearer ${token}`, "X-SERVICE-Clinic-ID": world.clinicId };
     const url = `${command.url}/${environment}/v1/webhook-endpoints/${randomUUID()}`;
     const { status, body } = await sendRequest("DELETE", url, headers);
     return [status, body.error];
   };
-  const remotely = (token: string) =>
+  const getRemoteResult = (token: string) =>
     verifyRemotely([`Bearer ${token}`], "production").then(
       () => "accepted",
       (error) => (error instanceof ApiError ? [error.status, error.code] : error),
     );
 
   it("a token that was not forged is accepted", async () => {
-    expect(await overHttp(signed())).to.deep.equal([404, "webhook_endpoint_not_found"]);
-    expect(await remotely(signed())).to.equal("accepted");
+    expect(await verifyOverHttp(sign())).to.deep.equal([404, "webhook_endpoint_not_found"]);
+    expect(await getRemoteResult(sign())).to.equal("accepted");
   });
 
   const forgeries: [string, () => string | Promise<string>][] = [
@@ -88,83 +88,80 @@ describe("forged access tokens", () => {
     ["HS256 with the public key's PEM as the secret", () => byHmac(publicPem())],
     ["HS512 with the public JWK as the secret", () => byHmac(JSON.stringify(publicJwk), "HS512")],
     ["no algorithm and no signature", () => `${encode(header({ alg: "none" }))}.${encode(claims())}.`],
-    ["no algorithm but a valid signature", () => signed({ alg: "none" })],
-    ["the algorithm name in lower case", () => signed({ alg: "eddsa" })],
-    ["the algorithm HS256 but a valid EdDSA signature", () => signed({ alg: "HS256" })],
-    ["the algorithm RS256 but a valid EdDSA signature", () => signed({ alg: "RS256" })],
-    ["an algorithm that is not a string", () => signed({ alg: ["EdDSA"] })],
-    ["a signature by a foreign key under the published key id", () => signed({}, {}, foreign.privateKey)],
+    ["no algorithm but a valid signature", () => sign({ alg: "none" })],
+    ["the algorithm name in lower case", () => sign({ alg: "eddsa" })],
+    ["the algorithm HS256 but a valid EdDSA signature", () => sign({ alg: "HS256" })],
+    ["the algorithm RS256 but a valid EdDSA signature", () => sign({ alg: "RS256" })],
+    ["an algorithm that is not a string", () => sign({ alg: ["EdDSA"] })],
+    ["a signature by a foreign key under the published key id", () => sign({}, {}, foreignKeys.privateKey)],
     [
       "a foreign key in the header",
-      () => signed({ jwk: foreign.publicKey.export({ format: "jwk" }) }, {}, foreign.privateKey),
+      () => sign({ jwk: foreignKeys.publicKey.export({ format: "jwk" }) }, {}, foreignKeys.privateKey),
     ],
     [
       "the URL of a foreign key in the header",
-      () => signed({ jku: "http://127.0.0.1:9/jwks.json", kid: "theirs" }, {}, foreign.privateKey),
+      () => sign({ jku: "http://127.0.0.1:9/jwks.json", kid: "theirs" }, {}, foreignKeys.privateKey),
     ],
-    ["an unknown key id", () => signed({ kid: "unknown" })],
-    ["a key id that is a path", () => signed({ kid: "../../etc/passwd" })],
-    [
-      "an unknown critical extension",
-      () => signed({ crit: ["http://example.test/ext"], "http://example.test/ext": 1 }),
-    ],
-    ["a critical extension that is missing", () => signed({ crit: ["exp"] })],
-    ["an unencoded payload", () => signed({ b64: false, crit: ["b64"] })],
-    ["the type of an id token", () => signed({ typ: "JWT" })],
-    ["no type", () => signed({ typ: undefined })],
-    ["another issuer", () => signed({}, { iss: "http://elsewhere.test" })],
-    ["a trailing slash in the issuer", () => signed({}, { iss: `${TOKEN_ISSUER}/` })],
-    ["no issuer", () => signed({}, { iss: undefined })],
-    ["the other environment's audience", () => signed({}, { aud: `${TOKEN_ISSUER}/sandbox/v1` })],
-    ["no audience", () => signed({}, { aud: undefined })],
-    ["the other environment in a claim", () => signed({}, { environment: "sandbox" })],
-    ["an expiry a minute ago", () => signed({}, { iat: now() - 960, exp: now() - 60 })],
-    ["a string as expiry", () => signed({}, { exp: "2099-01-01" })],
-    ["no expiry", () => signed({}, { exp: undefined })],
-    ["a not-before time in one hour", () => signed({}, { nbf: now() + 3600 })],
-    ["no issuing time", () => signed({}, { iat: undefined })],
-    ["no subject", () => signed({}, { sub: undefined })],
-    ["no token id", () => signed({}, { jti: undefined })],
-    ["no credential", () => signed({}, { credential_id: undefined })],
-    ["a client id that is not a UUID", () => signed({}, { client_id: "x" })],
-    ["an unknown scope", () => signed({}, { scope: "webhooks:write everything" })],
-    ["scopes in a list", () => signed({}, { scope: ["webhooks:write"] })],
+    ["an unknown key id", () => sign({ kid: "unknown" })],
+    ["a key id that is a path", () => sign({ kid: "../../etc/passwd" })],
+    ["an unknown critical extension", () => sign({ crit: ["http://example.test/ext"], "http://example.test/ext": 1 })],
+    ["a critical extension that is missing", () => sign({ crit: ["exp"] })],
+    ["an unencoded payload", () => sign({ b64: false, crit: ["b64"] })],
+    ["the type of an id token", () => sign({ typ: "JWT" })],
+    ["no type", () => sign({ typ: undefined })],
+    ["another issuer", () => sign({}, { iss: "http://elsewhere.test" })],
+    ["a trailing slash in the issuer", () => sign({}, { iss: `${TOKEN_ISSUER}/` })],
+    ["no issuer", () => sign({}, { iss: undefined })],
+    ["the other environment's audience", () => sign({}, { aud: `${TOKEN_ISSUER}/sandbox/v1` })],
+    ["no audience", () => sign({}, { aud: undefined })],
+    ["the other environment in a claim", () => sign({}, { environment: "sandbox" })],
+    ["an expiry a minute ago", () => sign({}, { iat: now() - 960, exp: now() - 60 })],
+    ["a string as expiry", () => sign({}, { exp: "2099-01-01" })],
+    ["no expiry", () => sign({}, { exp: undefined })],
+    ["a not-before time in one hour", () => sign({}, { nbf: now() + 3600 })],
+    ["no issuing time", () => sign({}, { iat: undefined })],
+    ["no subject", () => sign({}, { sub: undefined })],
+    ["no token id", () => sign({}, { jti: undefined })],
+    ["no credential", () => sign({}, { credential_id: undefined })],
+    ["a client id that is not a UUID", () => sign({}, { client_id: "x" })],
+    ["an unknown scope", () => sign({}, { scope: "webhooks:write everything" })],
+    ["scopes in a list", () => sign({}, { scope: ["webhooks:write"] })],
     ["a payload that is not an object", () => signUnchecked(header(), [] as never, signingKey)],
     [
       "a tampered payload",
       () => {
-        const [first, , third] = signed().split(".");
-        return `${first}.${encode(claims({ scope: "webhooks:write clinic:read" }))}.${third}`;
+        const [headerPart, , signature] = sign().split(".");
+        return `${headerPart}.${encode(claims({ scope: "webhooks:write clinic:read" }))}.${signature}`;
       },
     ],
     [
       "a tampered header",
       () => {
-        const [, second, third] = signed().split(".");
-        return `${encode(header({ extra: 1 }))}.${second}.${third}`;
+        const [, payloadPart, signature] = sign().split(".");
+        return `${encode(header({ extra: 1 }))}.${payloadPart}.${signature}`;
       },
     ],
-    ["a truncated signature", () => signed().slice(0, -4)],
+    ["a truncated signature", () => sign().slice(0, -4)],
     [
       "a signature of zeros",
-      () => `${signed().split(".").slice(0, 2).join(".")}.${Buffer.alloc(64).toString("base64url")}`,
+      () => `${sign().split(".").slice(0, 2).join(".")}.${Buffer.alloc(64).toString("base64url")}`,
     ],
-    ["five parts", () => `${signed()}.x.y`],
+    ["five parts", () => `${sign()}.x.y`],
     ["only one part", () => "x"],
-    ["a header that is not JSON", () => `x.${signed().split(".").slice(1).join(".")}`],
+    ["a header that is not JSON", () => `x.${sign().split(".").slice(1).join(".")}`],
   ];
-  for (const [what, forge] of forgeries) {
-    it(`a token with ${what} gets 401 invalid_token`, async () => {
+  for (const [caseName, forge] of forgeries) {
+    it(`a token with ${caseName} gets 401 invalid_token`, async () => {
       const token = await forge();
-      expect(await overHttp(token), "by the command service").to.deep.equal([401, "invalid_token"]);
-      expect(await remotely(token), "by keys over HTTP").to.deep.equal([401, "invalid_token"]);
+      expect(await verifyOverHttp(token), "by the command service").to.deep.equal([401, "invalid_token"]);
+      expect(await getRemoteResult(token), "by keys over HTTP").to.deep.equal([401, "invalid_token"]);
     });
   }
 
   it("a valid token of each environment gets 401 at the base path of the other environment", async () => {
-    expect(await overHttp(world.token, "sandbox")).to.deep.equal([401, "invalid_token"]);
-    const inSandbox = await createPartnerWorld(command, "sandbox");
-    expect(await overHttp(inSandbox.token, "production")).to.deep.equal([401, "invalid_token"]);
+    expect(await verifyOverHttp(world.token, "sandbox")).to.deep.equal([401, "invalid_token"]);
+    const sandboxWorld = await createPartnerWorld(command, "sandbox");
+    expect(await verifyOverHttp(sandboxWorld.token, "production")).to.deep.equal([401, "invalid_token"]);
   });
 
   it("an Authorization header without a Bearer token gets 401 missing_token", async () => {

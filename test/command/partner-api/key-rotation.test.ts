@@ -40,15 +40,15 @@ describe("rotation of the token signing keys", () => {
   /** Creates a second verifier with its own cache of the published keys, as another process would have. */
   function createRemoteVerifier() {
     const url = new URL(`http://127.0.0.1:${port}/.well-known/jwks.json`);
-    const age = { maxAgeMs: KEY_CACHE_MS, cooldownMs: 0 };
-    const verify = createTokenVerifier(createTokenKeys(url, pino({ enabled: false }), age), TOKEN_ISSUER);
+    const cacheTimes = { maxAgeMs: KEY_CACHE_MS, cooldownMs: 0 };
+    const verify = createTokenVerifier(createTokenKeys(url, pino({ enabled: false }), cacheTimes), TOKEN_ISSUER);
     return (token: string) =>
       verify([`Bearer ${token}`], "production").then(
         () => "accepted",
         (error) => (error instanceof ApiError ? error.code : Promise.reject(error)),
       );
   }
-  const use = async (token: string) => {
+  const getStatus = async (token: string) => {
     const headers = { ...world.headers, Authorization: `Bearer ${token}` };
     const url = `${command?.url}/production/v1/webhook-endpoints/${randomUUID()}`;
     return (await sendRequest("DELETE", url, headers)).status;
@@ -64,41 +64,41 @@ describe("rotation of the token signing keys", () => {
 
   it("the command service and a remote verifier accept old tokens only while the old key is published", async () => {
     const verifyRemotely = createRemoteVerifier();
-    const old = await newToken();
-    expect(decodeProtectedHeader(old).kid).to.equal("a");
-    expect([await use(old), await verifyRemotely(old)]).to.deep.equal([404, "accepted"]);
+    const oldToken = await newToken();
+    expect(decodeProtectedHeader(oldToken).kid).to.equal("a");
+    expect([await getStatus(oldToken), await verifyRemotely(oldToken)]).to.deep.equal([404, "accepted"]);
 
     await serve("b", "a");
-    const young = await newToken();
-    expect(decodeProtectedHeader(young).kid).to.equal("b");
-    expect([await use(old), await use(young)]).to.deep.equal([404, 404]);
-    expect([await verifyRemotely(young), await verifyRemotely(old)]).to.deep.equal(["accepted", "accepted"]);
+    const youngToken = await newToken();
+    expect(decodeProtectedHeader(youngToken).kid).to.equal("b");
+    expect([await getStatus(oldToken), await getStatus(youngToken)]).to.deep.equal([404, 404]);
+    expect([await verifyRemotely(youngToken), await verifyRemotely(oldToken)]).to.deep.equal(["accepted", "accepted"]);
 
     await serve("b");
-    expect([await use(old), await use(young)]).to.deep.equal([401, 404]);
+    expect([await getStatus(oldToken), await getStatus(youngToken)]).to.deep.equal([401, 404]);
     await eventually(
       "the old key is no longer cached",
-      async () => (await verifyRemotely(old)) === "invalid_token",
+      async () => (await verifyRemotely(oldToken)) === "invalid_token",
       KEY_CACHE_MS + 5_000,
     );
-    expect(await verifyRemotely(young)).to.equal("accepted");
+    expect(await verifyRemotely(youngToken)).to.equal("accepted");
   });
 
   it("a remote verifier that cannot fetch keys uses the cached keys, and returns 503 for an unknown key", async () => {
     await serve("a");
     const verifyRemotely = createRemoteVerifier();
-    const known = await newToken();
-    expect(await verifyRemotely(known)).to.equal("accepted");
+    const knownToken = await newToken();
+    expect(await verifyRemotely(knownToken)).to.equal("accepted");
     const fetchedAt = performance.now();
     await serve("b");
-    const unknown = await newToken();
+    const unknownToken = await newToken();
     await command?.stop();
     command = undefined;
     await eventually("the keys are no longer fresh", () => performance.now() - fetchedAt > KEY_CACHE_MS);
     for (let round = 0; round < 3; round += 1) {
-      expect(await verifyRemotely(known)).to.equal("accepted");
-      expect(await verifyRemotely(unknown)).to.equal("token_keys_unavailable");
+      expect(await verifyRemotely(knownToken)).to.equal("accepted");
+      expect(await verifyRemotely(unknownToken)).to.equal("token_keys_unavailable");
     }
-    expect(await createRemoteVerifier()(known)).to.equal("token_keys_unavailable");
+    expect(await createRemoteVerifier()(knownToken)).to.equal("token_keys_unavailable");
   });
 });

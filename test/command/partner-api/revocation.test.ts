@@ -27,14 +27,14 @@ describe("revocations with two command processes", () => {
 
   before(async () => {
     command = await startTestCommand();
-    const second = await startProcess();
-    process = second.process;
-    urls = [command.url, second.url];
+    const secondProcess = await startProcess();
+    process = secondProcess.process;
+    urls = [command.url, secondProcess.url];
   });
   after(async () => {
-    const ended = once(process, "exit");
+    const exited = once(process, "exit");
     process.kill("SIGTERM");
-    await ended;
+    await exited;
     await command.stop();
   });
 
@@ -60,8 +60,8 @@ describe("revocations with two command processes", () => {
 
   function create(url: string, { branchId, animalId, headers }: PartnerWorld) {
     const body = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z" };
-    const target = `${url}/production/v1/appointments`;
-    return sendRequest("POST", target, { ...headers, "Idempotency-Key": randomUUID() }, body);
+    const appointmentsUrl = `${url}/production/v1/appointments`;
+    return sendRequest("POST", appointmentsUrl, { ...headers, "Idempotency-Key": randomUUID() }, body);
   }
 
   const context = operatorContext();
@@ -70,11 +70,11 @@ describe("revocations with two command processes", () => {
     ["a revoked installation", 403, (world) => revokeInstallation(command.log, { ...world, reason: null }, context)],
     ["a suspended clinic", 403, ({ clinicId }) => suspendClinic(command.log, { clinicId, reason: "unpaid" }, context)],
   ];
-  for (const [what, status, change] of changes) {
-    it(`every process refuses requests with ${what} after at most a second`, async () => {
+  for (const [caseName, status, revoke] of changes) {
+    it(`every process refuses requests with ${caseName} after at most a second`, async () => {
       const world = await createPartnerWorld(command);
       for (const url of urls) expect((await create(url, world)).status).to.equal(201);
-      await change(world);
+      await revoke(world);
       const changedAt = performance.now();
       for (const url of urls) {
         await eventually("the request is refused", async () => {

@@ -18,38 +18,38 @@ describe("a partner at a clinic that is suspended or closed", () => {
   });
   after(() => command.stop());
 
-  const states = [
+  const endings = [
     ["suspended", suspendClinic],
     ["closed", closeClinic],
   ] as const;
-  for (const [what, end] of states) {
-    it(`a partner cannot add data at a ${what} clinic, but can rotate secrets and revoke endpoints`, async () => {
+  for (const [statusName, endOperation] of endings) {
+    it(`a partner cannot add data at a ${statusName} clinic, but can rotate secrets and revoke endpoints`, async () => {
       const world = await createPartnerWorld(command, "sandbox");
       const { clinicId, branchId, animalId, headers } = world;
-      const at = (method: "POST" | "DELETE", path: string, body?: unknown) =>
+      const send = (method: "POST" | "DELETE", path: string, body?: unknown) =>
         sendRequest(method, `${command.url}/sandbox/v1${path}`, { ...headers, "Idempotency-Key": randomUUID() }, body);
       const appointment = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z" };
-      const hook = { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] };
-      const made = await at("POST", "/webhook-endpoints", hook);
-      const endpoint = `/webhook-endpoints/${made.body.endpoint.id}`;
-      await end(command.log, { clinicId, reason: "unpaid" }, operatorContext());
+      const endpointInput = { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] };
+      const registration = await send("POST", "/webhook-endpoints", endpointInput);
+      const endpointPath = `/webhook-endpoints/${registration.body.endpoint.id}`;
+      await endOperation(command.log, { clinicId, reason: "unpaid" }, operatorContext());
 
       await eventually("the service knows the clinic's new status", async () => {
-        return (await at("POST", "/appointments", appointment)).status !== 201;
+        return (await send("POST", "/appointments", appointment)).status !== 201;
       });
-      const refused = [
-        await at("POST", "/appointments", appointment),
-        await at("POST", "/webhook-endpoints", hook),
-        await at("POST", `${endpoint}/deliveries/${randomUUID()}/replay`),
+      const refusedAnswers = [
+        await send("POST", "/appointments", appointment),
+        await send("POST", "/webhook-endpoints", endpointInput),
+        await send("POST", `${endpointPath}/deliveries/${randomUUID()}/replay`),
       ];
-      for (const { status, body } of refused) {
+      for (const { status, body } of refusedAnswers) {
         expect([status, body.error]).to.deep.equal([403, "clinic_not_operational"]);
       }
-      const rotated = await at("POST", `${endpoint}/rotate-secret`);
-      expect([rotated.status, rotated.body.secret === made.body.secret]).to.deep.equal([200, false]);
+      const rotation = await send("POST", `${endpointPath}/rotate-secret`);
+      expect([rotation.status, rotation.body.secret === registration.body.secret]).to.deep.equal([200, false]);
       for (let round = 0; round < 2; round += 1) {
-        const revoked = await at("DELETE", endpoint);
-        expect([revoked.status, revoked.body.endpoint.status]).to.deep.equal([200, "revoked"]);
+        const revocation = await send("DELETE", endpointPath);
+        expect([revocation.status, revocation.body.endpoint.status]).to.deep.equal([200, "revoked"]);
       }
     });
   }

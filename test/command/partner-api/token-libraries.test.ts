@@ -26,7 +26,7 @@ describe("the token operation with public libraries", () => {
   });
   after(() => command.stop());
 
-  const exchange = (more: Record<string, unknown> = {}) =>
+  const exchange = (overrides: Record<string, unknown> = {}) =>
     fetch(`${command.url}/production/v1/oauth/token`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
@@ -35,15 +35,15 @@ describe("the token operation with public libraries", () => {
         client_secret: application.clientSecret,
         grant_type: "client_credentials",
         environment: "production",
-        ...more,
+        ...overrides,
       }),
     });
-  const asRequest = (token: string) =>
+  const createRequest = (token: string) =>
     new Request("http://partners.test/production/v1/appointments", {
       headers: { Authorization: `Bearer ${token}` },
     });
   const validate = (token: string, environment = "production") =>
-    oauth.validateJwtAccessToken(server, asRequest(token), `${TOKEN_ISSUER}/${environment}/v1`, {
+    oauth.validateJwtAccessToken(server, createRequest(token), `${TOKEN_ISSUER}/${environment}/v1`, {
       [oauth.allowInsecureRequests]: true,
     });
 
@@ -60,8 +60,8 @@ describe("the token operation with public libraries", () => {
       sub: application.applicationId,
       iss: TOKEN_ISSUER,
     });
-    const refused = await validate(answer.access_token, "sandbox").catch((error: unknown) => error);
-    expect(refused).to.be.instanceOf(oauth.OperationProcessingError);
+    const refusal = await validate(answer.access_token, "sandbox").catch((error: unknown) => error);
+    expect(refusal).to.be.instanceOf(oauth.OperationProcessingError);
   });
 
   it("oauth4webapi recognises the response to a refused token exchange as an OAuth error", async () => {
@@ -71,12 +71,12 @@ describe("the token operation with public libraries", () => {
       [{ grant_type: "password" }, "unsupported_grant_type"],
       [{ client_id: undefined }, "invalid_request"],
     ];
-    for (const [more, code] of cases) {
-      const refused = await oauth
-        .processClientCredentialsResponse(server, client, await exchange(more))
+    for (const [overrides, code] of cases) {
+      const refusal = await oauth
+        .processClientCredentialsResponse(server, client, await exchange(overrides))
         .catch((error: unknown) => error);
-      expect(refused).to.be.instanceOf(oauth.ResponseBodyError);
-      expect(refused).to.include({ status: 401, error: code });
+      expect(refusal).to.be.instanceOf(oauth.ResponseBodyError);
+      expect(refusal).to.include({ status: 401, error: code });
     }
   });
 
@@ -92,10 +92,10 @@ describe("the token operation with public libraries", () => {
     const verify = createVerifier({ ...options, key, allowedAud: `${TOKEN_ISSUER}/production/v1` });
     expect(verify(token)).to.include({ client_id: application.applicationId, environment: "production" });
     const [header, payload = "", signature] = token.split(".");
-    const more = { ...JSON.parse(Buffer.from(payload, "base64url").toString()), scope: "webhooks:write" };
-    const tampered = `${header}.${Buffer.from(JSON.stringify(more)).toString("base64url")}.${signature}`;
-    expect(() => verify(tampered)).to.throw("signature");
-    const inSandbox = createVerifier({ ...options, key, allowedAud: `${TOKEN_ISSUER}/sandbox/v1` });
-    expect(() => inSandbox(token)).to.throw("aud");
+    const widePayload = { ...JSON.parse(Buffer.from(payload, "base64url").toString()), scope: "webhooks:write" };
+    const tamperedToken = `${header}.${Buffer.from(JSON.stringify(widePayload)).toString("base64url")}.${signature}`;
+    expect(() => verify(tamperedToken)).to.throw("signature");
+    const verifyInSandbox = createVerifier({ ...options, key, allowedAud: `${TOKEN_ISSUER}/sandbox/v1` });
+    expect(() => verifyInSandbox(token)).to.throw("aud");
   });
 });

@@ -23,19 +23,19 @@ const ENDPOINT_FIELDS = ["id", "clinicId", "url", "events", "status", "disabledR
 describe("webhook endpoints", () => {
   let command: TestCommand;
   let world: PartnerWorld;
-  let other: PartnerWorld;
+  let otherWorld: PartnerWorld;
 
   before(async () => {
     command = await startTestCommand({ WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS) });
-    [world, other] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
+    [world, otherWorld] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
     await approveWebhookOrigin(command.log, { ...world, origin: `${ORIGIN}/any/path` }, operatorContext());
   });
   after(() => command.stop());
 
-  const good = { url: `${ORIGIN}/hooks`, events: ["appointment.created"] };
-  const call = (method: "POST" | "DELETE", path = "", body?: unknown, as: PartnerWorld = world) =>
-    sendRequest(method, `${command.url}/${as.environment}/v1/webhook-endpoints${path}`, as.headers, body);
-  const create = async (): Promise<string> => (await call("POST", "", good)).body.endpoint.id;
+  const validInput = { url: `${ORIGIN}/hooks`, events: ["appointment.created"] };
+  const call = (method: "POST" | "DELETE", path = "", body?: unknown, caller: PartnerWorld = world) =>
+    sendRequest(method, `${command.url}/${caller.environment}/v1/webhook-endpoints${path}`, caller.headers, body);
+  const create = async (): Promise<string> => (await call("POST", "", validInput)).body.endpoint.id;
   const eventsOf = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
 
   /** Records an event of a delivery, as the dispatcher does. */
@@ -57,7 +57,7 @@ describe("webhook endpoints", () => {
       const id = await create();
       for (const answer of [
         await call(method, `/${randomUUID()}${suffix}`),
-        await call(method, `/${id}${suffix}`, undefined, other),
+        await call(method, `/${id}${suffix}`, undefined, otherWorld),
       ]) {
         expect(answer.status).to.equal(404);
         expect(answer.body.error).to.equal("webhook_endpoint_not_found");
@@ -76,15 +76,15 @@ describe("webhook endpoints", () => {
 
     it("revokeWebhookEndpoint returns 200 with the revoked endpoint, also for a repeated request", async () => {
       const id = await create();
-      const first = await call("DELETE", `/${id}`);
-      const second = await call("DELETE", `/${id.toUpperCase()}`);
-      for (const { status, body } of [first, second]) {
+      const firstAnswer = await call("DELETE", `/${id}`);
+      const secondAnswer = await call("DELETE", `/${id.toUpperCase()}`);
+      for (const { status, body } of [firstAnswer, secondAnswer]) {
         expect(status).to.equal(200);
         expect(body).to.have.all.keys("ok", "endpoint");
         expect(body.endpoint).to.have.all.keys(ENDPOINT_FIELDS);
         expect(body.endpoint).to.include({ id, status: "revoked" });
       }
-      expect(second.text).to.equal(first.text);
+      expect(secondAnswer.text).to.equal(firstAnswer.text);
       expect(await eventsOf(id)).to.have.length(2);
     });
   });
@@ -93,14 +93,14 @@ describe("webhook endpoints", () => {
     testHiddenEndpoints("rotateWebhookSecret", "POST", "/rotate-secret");
 
     it("rotateWebhookSecret returns a new secret, and the previous secret remains in use for 24 hours", async () => {
-      const { body: created } = await call("POST", "", good);
-      const { status, body } = await call("POST", `/${created.endpoint.id}/rotate-secret`);
+      const { body: createdBody } = await call("POST", "", validInput);
+      const { status, body } = await call("POST", `/${createdBody.endpoint.id}/rotate-secret`);
       expect(status).to.equal(200);
       expect(body.endpoint).to.have.all.keys(ENDPOINT_FIELDS);
       expect(body.secret)
         .to.match(/^whsec_/)
-        .and.not.equal(created.secret);
-      const [, event] = await eventsOf(created.endpoint.id);
+        .and.not.equal(createdBody.secret);
+      const [, event] = await eventsOf(createdBody.endpoint.id);
       const { previousExpiresAt } = (event as unknown as { data: { previousExpiresAt: string } }).data;
       expect(Date.parse(previousExpiresAt) - Date.parse(body.endpoint.updatedAt)).to.equal(86_400_000);
     });
@@ -108,15 +108,15 @@ describe("webhook endpoints", () => {
     it("rotateWebhookSecret returns 409 concurrent_rotation if a concurrent rotation succeeds first", async () => {
       const id = await create();
       const answers = await Promise.all(Array.from({ length: 20 }, () => call("POST", `/${id}/rotate-secret`)));
-      const won = answers.filter(({ status }) => status === 200);
-      const lost = answers.filter(({ status }) => status === 409);
-      expect(lost).to.have.length.above(0);
-      expect(won.length + lost.length).to.equal(20);
-      expect(new Set(lost.map(({ body }) => body.error))).to.deep.equal(new Set(["concurrent_rotation"]));
+      const rotationAnswers = answers.filter(({ status }) => status === 200);
+      const conflicts = answers.filter(({ status }) => status === 409);
+      expect(conflicts).to.have.length.above(0);
+      expect(rotationAnswers.length + conflicts.length).to.equal(20);
+      expect(new Set(conflicts.map(({ body }) => body.error))).to.deep.equal(new Set(["concurrent_rotation"]));
       // Each returned secret belongs to exactly one rotation in the event log.
       const rotations = (await eventsOf(id)).slice(1) as unknown as { data: { encryptedSecret: string } }[];
       const storedSecrets = await Promise.all(rotations.map(({ data }) => secretBox.open(data.encryptedSecret)));
-      expect(won.map(({ body }) => body.secret)).to.have.members(storedSecrets);
+      expect(rotationAnswers.map(({ body }) => body.secret)).to.have.members(storedSecrets);
     });
 
     it("rotateWebhookSecret returns 409 for a revoked endpoint", async () => {
@@ -133,21 +133,21 @@ describe("webhook endpoints", () => {
     it("testWebhookEndpoint returns 202 with a new delivery for each test", async () => {
       const id = await create();
       const answers = [await call("POST", `/${id}/test`), await call("POST", `/${id}/test`)];
-      const tested = (await eventsOf(id)).slice(1) as unknown as (CatalogEvent & {
+      const testEvents = (await eventsOf(id)).slice(1) as unknown as (CatalogEvent & {
         type: "WebhookEndpointTested";
         metadata: object;
       })[];
       expect(answers.map(({ status, body }) => ({ status, body }))).to.deep.equal(
-        tested.map(({ data }) => ({
+        testEvents.map(({ data }) => ({
           status: 202,
           body: { ok: true, delivery: { id: deriveWebhookDeliveryId(data.testId, id), status: "pending" } },
         })),
       );
-      for (const { type, metadata } of tested) {
+      for (const { type, metadata } of testEvents) {
         expect(type).to.equal("WebhookEndpointTested");
         expect(metadata).to.include({ clinicId: world.clinicId, environment: world.environment });
       }
-      expect(tested).to.have.length(2);
+      expect(testEvents).to.have.length(2);
     });
 
     it("testWebhookEndpoint returns 202 for each of twenty concurrent tests", async () => {
@@ -171,8 +171,8 @@ describe("webhook endpoints", () => {
   });
 
   describe("replayWebhookDelivery", () => {
-    const replay = (endpointId: string, deliveryId: string, as: PartnerWorld = world) =>
-      call("POST", `/${endpointId}/deliveries/${deliveryId}/replay`, undefined, as);
+    const replay = (endpointId: string, deliveryId: string, caller: PartnerWorld = world) =>
+      call("POST", `/${endpointId}/deliveries/${deliveryId}/replay`, undefined, caller);
     const expectNotReplayable = async (endpointId: string, deliveryId: string) => {
       const { status, body } = await replay(endpointId, deliveryId);
       expect([status, body.error]).to.deep.equal([409, "delivery_not_replayable"]);

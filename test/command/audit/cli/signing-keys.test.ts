@@ -9,8 +9,8 @@ describe("the keys that sign audit exports", () => {
     });
     expect(code).to.equal(0);
     expect(JSON.parse(out).keys.map(({ kid }: { kid: string }) => kid)).to.deep.equal(["own"]);
-    const missing = await runAuditCommand(["keys"], { env: {} });
-    expect([missing.code, missing.err.length, missing.out]).to.deep.equal([2, 1, ""]);
-    expect(missing.err[0]).to.match(/^audit: settings: AUDIT_SIGNING_KEYS is missing [^\n]*$/);
+    const missingResult = await runAuditCommand(["keys"], { env: {} });
+    expect([missingResult.code, missingResult.err.length, missingResult.out]).to.deep.equal([2, 1, ""]);
+    expect(missingResult.err[0]).to.match(/^audit: settings: AUDIT_SIGNING_KEYS is missing [^\n]*$/);
   });
 });

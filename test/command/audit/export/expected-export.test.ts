@@ -11,83 +11,83 @@ describe("the verification of an export with an expected clinic and range", () =
   /** File with an export of the range. */
   let file: string;
   /** Output of the command that wrote the file. */
-  let output: string;
+  let exportOutput: string;
 
   before(async () => {
     world = await startExportWorld();
     clinicId = world.history.clinicId;
     file = path.join(world.folder, "ranged.ndjson");
     const options = ["--from", "2020-01-01T01:00:00+01:00", "--to", range.to, "--out", file];
-    output = (await world.run(["export", "--clinic", clinicId, ...options])).out;
+    exportOutput = (await world.run(["export", "--clinic", clinicId, ...options])).out;
   });
   after(() => world.stop());
 
-  const verify = async (name: string, ...options: string[]) => {
+  const verifyExport = async (name: string, ...options: string[]) => {
     const { code, err, out } = await world.run(["verify", name, "--key", world.keyFile, ...options], {});
     return { code, line: err.join("\n"), out };
   };
 
   it("the command `verify` that an export prints verifies the export", async () => {
-    const args = /audit -- (verify .*)/.exec(output)?.[1]?.split(" ") ?? [];
+    const args = /audit -- (verify .*)/.exec(exportOutput)?.[1]?.split(" ") ?? [];
     const options = ["--clinic", clinicId, "--from", range.from, "--to", range.to];
     expect(args).to.include.members(options);
     expect((await world.run(args, {})).code).to.equal(0);
-    expect((await verify(world.file, "--from", "start")).code, "an export from the start").to.equal(0);
+    expect((await verifyExport(world.file, "--from", "start")).code, "an export from the start").to.equal(0);
   });
 
   it("an export is verified if the expected times use another UTC offset and the clinic id is in upper case", async () => {
-    const times = ["--from", "2020-01-01T02:00:00+02:00", "--to", "2026-05-31T23:00:00-01:00"];
-    expect((await verify(file, "--clinic", clinicId.toUpperCase(), ...times)).code).to.equal(0);
+    const expectedTimes = ["--from", "2020-01-01T02:00:00+02:00", "--to", "2026-05-31T23:00:00-01:00"];
+    expect((await verifyExport(file, "--clinic", clinicId.toUpperCase(), ...expectedTimes)).code).to.equal(0);
   });
 
   it("verification with another clinic or range fails, and the message contains the expected and the actual value", async () => {
-    const other = randomUUID();
+    const otherId = randomUUID();
     const line = fs.readFileSync(file, "utf8").trimEnd().split("\n").length;
-    const fromStart = `expected from start, but the manifest says ${range.from}`;
-    const toMay = `expected to 2026-05-01T00:00:00.000Z, but the manifest says ${range.to}`;
+    const startProblem = `expected from start, but the manifest says ${range.from}`;
+    const endProblem = `expected to 2026-05-01T00:00:00.000Z, but the manifest says ${range.to}`;
     const cases: [string[], string][] = [
-      [["--clinic", other], `expected clinic ${other}, but the manifest says ${clinicId}`],
-      [["--from", "start"], fromStart],
+      [["--clinic", otherId], `expected clinic ${otherId}, but the manifest says ${clinicId}`],
+      [["--from", "start"], startProblem],
       [
         ["--from", "2020-01-01T00:00:00.001Z"],
         `expected from 2020-01-01T00:00:00.001Z, but the manifest says ${range.from}`,
       ],
-      [["--to", "2026-05-01T00:00:00Z"], toMay],
-      [["--to", "2026-05-01T00:00:00Z", "--from", "start"], `${fromStart}; ${toMay}`],
+      [["--to", "2026-05-01T00:00:00Z"], endProblem],
+      [["--to", "2026-05-01T00:00:00Z", "--from", "start"], `${startProblem}; ${endProblem}`],
     ];
     for (const [options, difference] of cases) {
       const problem = `it is not the expected export: ${difference}`;
-      const result = await verify(file, ...options);
+      const result = await verifyExport(file, ...options);
       expect([result.code, result.line]).to.deep.equal([3, `audit: ${file} is not verified: line ${line}: ${problem}`]);
-      const verdict = JSON.parse((await verify(file, ...options, "--json")).out);
+      const verdict = JSON.parse((await verifyExport(file, ...options, "--json")).out);
       expect(verdict).to.deep.equal({ ok: false, line, problem });
     }
-    const fromTheStart = await verify(world.file, "--from", range.from);
-    expect(fromTheStart.line).to.contain(`expected from ${range.from}, but the manifest says start`);
+    const startResult = await verifyExport(world.file, "--from", range.from);
+    expect(startResult.line).to.contain(`expected from ${range.from}, but the manifest says start`);
   });
 
   it("verification fails if the manifest was altered to match the expected clinic or range", async () => {
-    const other = randomUUID();
+    const otherId = randomUUID();
     const text = fs.readFileSync(file, "utf8");
-    const last = text.trimEnd().lastIndexOf("\n") + 1;
-    const changes: [string, string, string[]][] = [
-      [clinicId, other, ["--clinic", other]],
+    const manifestStart = text.trimEnd().lastIndexOf("\n") + 1;
+    const alterations: [string, string, string[]][] = [
+      [clinicId, otherId, ["--clinic", otherId]],
       [range.from, "2021-01-01T00:00:00.000Z", ["--from", "2021-01-01T00:00:00Z"]],
       [range.to, "2026-07-01T00:00:00.000Z", ["--to", "2026-07-01T00:00:00Z"]],
     ];
-    for (const [from, to, options] of changes) {
+    for (const [from, to, options] of alterations) {
       const name = path.join(world.folder, `${randomUUID()}.ndjson`);
-      const altered = text.slice(last).replaceAll(from, to);
-      expect(altered).not.to.equal(text.slice(last));
-      fs.writeFileSync(name, text.slice(0, last) + altered);
-      const result = await verify(name, ...options);
+      const alteredManifest = text.slice(manifestStart).replaceAll(from, to);
+      expect(alteredManifest).not.to.equal(text.slice(manifestStart));
+      fs.writeFileSync(name, text.slice(0, manifestStart) + alteredManifest);
+      const result = await verifyExport(name, ...options);
       expect(result.code).to.equal(3);
       expect(result.line).to.contain("the manifest differs from the signed manifest");
     }
   });
 
   it("the command `verify` refuses an invalid expected clinic, start or end", async () => {
-    const result = await verify(file, "--clinic", "x", "--from", "yesterday", "--to", "start");
+    const result = await verifyExport(file, "--clinic", "x", "--from", "yesterday", "--to", "start");
     expect([result.code, result.line]).to.deep.equal([
       2,
       "audit: --clinic must be a UUID; --from must be an RFC 3339 date-time with an offset, or `start`; --to must be an RFC 3339 date-time with an offset",

@@ -39,10 +39,10 @@ describe("an audit export", () => {
 
   it("if an export cannot write the file, the export reports the reason in one line and keeps existing files", async () => {
     const { folder, file } = world;
-    const blocked = path.join(folder, "blocked.ndjson");
-    fs.mkdirSync(path.join(`${blocked}.part`, "inner"), { recursive: true });
+    const blockedFile = path.join(folder, "blocked.ndjson");
+    fs.mkdirSync(path.join(`${blockedFile}.part`, "inner"), { recursive: true });
     const cases = [
-      [blocked, "directory"],
+      [blockedFile, "directory"],
       [path.join(folder, "no-such-folder", "export.ndjson"), "ENOENT"],
       [path.join(file, "export.ndjson"), "ENOTDIR"],
     ] as const;
@@ -53,7 +53,7 @@ describe("an audit export", () => {
       expect(err[0]).to.contain(`${out} cannot be written: `).and.contain(reason);
       expect(fs.existsSync(out)).to.equal(false);
     }
-    expect(fs.readdirSync(`${blocked}.part`)).to.deep.equal(["inner"]);
+    expect(fs.readdirSync(`${blockedFile}.part`)).to.deep.equal(["inner"]);
   });
 
   it("an export replaces the temporary file that a killed export left behind", async () => {
@@ -91,15 +91,15 @@ describe("an audit export", () => {
   it("an export excludes events that are appended after the start of the export", async () => {
     const { clinicId, branchId, animalId } = world.history;
     let isWriting = true;
-    const writer = (async () => {
+    const writing = (async () => {
       while (isWriting) {
         const appointmentId = randomUUID();
-        const details = {
+        const appointmentDetails = {
           scheduledAt: new Date(Date.now() + 86_400_000).toISOString(),
           ...{ durationMinutes: 30, reason: null, notes: null },
         };
         const context = operatorContext();
-        const appointment = { appointmentId, clinicId, branchId, animalId, ...details };
+        const appointment = { appointmentId, clinicId, branchId, animalId, ...appointmentDetails };
         await requestAppointment(world.log, appointment, context);
         await cancelAppointment(world.log, { appointmentId, clinicId, reason: null }, context);
       }
@@ -112,7 +112,7 @@ describe("an audit export", () => {
       expect(BigInt(manifest.last.position) <= BigInt(manifest.made.logEnd)).to.equal(true);
     }
     isWriting = false;
-    await writer;
+    await writing;
   });
 
   it("GET /audit/v1/jwks.json requires no authentication and returns the public keys that verify exports", async () => {

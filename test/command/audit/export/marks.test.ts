@@ -13,14 +13,14 @@ describe("the marks of an export", () => {
 
   it("a short export has a mark for every line, and a long export has a mark for every n-th line", () => {
     expect(collectMarks(links, 20)).to.deep.include({ every: 1 });
-    const { every, links: marked } = collectMarks(links, 6);
-    expect([every, marked.map(Number)]).to.deep.equal([4, [4, 8, 12, 16, 20]]);
+    const { every, links: markedLinks } = collectMarks(links, 6);
+    expect([every, markedLinks.map(Number)]).to.deep.equal([4, [4, 8, 12, 16, 20]]);
   });
 
   it("findFirstDifference locates the first line in which two hash chains differ", () => {
     for (const line of [1, 7, 20]) {
-      const exact = findFirstDifference(collectMarks(links, 20), collectMarks(changeLinksFrom(line), 20));
-      expect(exact).to.deep.equal({ firstLine: line, lastLine: line });
+      const exactRange = findFirstDifference(collectMarks(links, 20), collectMarks(changeLinksFrom(line), 20));
+      expect(exactRange).to.deep.equal({ firstLine: line, lastLine: line });
       const difference = findFirstDifference(collectMarks(links, 6), collectMarks(changeLinksFrom(line), 20));
       const { firstLine, lastLine } = difference;
       expect(firstLine <= line && line <= lastLine && lastLine - firstLine < 4).to.equal(true);

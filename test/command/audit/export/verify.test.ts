@@ -29,9 +29,9 @@ describe("the verification of an export", () => {
   });
 
   const alterLine = (index: number, change: (line: string) => string) =>
-    lines.map((line, place) => (place === index ? change(line) : line)).join("");
+    lines.map((line, position) => (position === index ? change(line) : line)).join("");
   const alterManifest = (change: (line: string) => string) => alterLine(lines.length - 1, change);
-  const withoutLine = (index: number) => lines.filter((_, place) => place !== index).join("");
+  const withoutLine = (index: number) => lines.filter((_, position) => position !== index).join("");
   /**
    * Each alteration has a description, a function that returns the altered file, and the number of the first wrong
    * line. 0 means the last line, and -1 means the line before the last.
@@ -78,11 +78,11 @@ describe("the verification of an export", () => {
       0,
     ],
   ];
-  for (const [alteration, getContent, line] of alterations) {
-    it(`verification fails and names the first wrong line if ${alteration}`, async () => {
+  for (const [caseName, getContent, line] of alterations) {
+    it(`verification fails and names the first wrong line if ${caseName}`, async () => {
       const { code, ok, line: wrongLine, problem } = await world.verify(getContent());
-      const expected = line > 0 ? line : lines.length + line;
-      expect([code, ok, wrongLine], problem).to.deep.equal([3, false, expected]);
+      const expectedLine = line > 0 ? line : lines.length + line;
+      expect([code, ok, wrongLine], problem).to.deep.equal([3, false, expectedLine]);
     });
   }
 
@@ -139,10 +139,10 @@ describe("the verification of an export", () => {
   });
 
   it("the command `verify` reports a missing file as invalid input", async () => {
-    const missing = path.join(world.folder, "nothing.ndjson");
-    const { code, err } = await world.run(["verify", missing, "--key", world.keyFile], {});
+    const missingFile = path.join(world.folder, "nothing.ndjson");
+    const { code, err } = await world.run(["verify", missingFile, "--key", world.keyFile], {});
     expect(code).to.equal(2);
-    expect(err[0]).to.contain(`${missing} cannot be read`);
+    expect(err[0]).to.contain(`${missingFile} cannot be read`);
   });
 
   it("the command `verify` treats a thumbprint as a thumbprint, even if a file has the same name", async () => {

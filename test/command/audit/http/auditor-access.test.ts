@@ -9,12 +9,12 @@ import { type AuditWorld, startAuditWorld } from "../world.ts";
 describe("a flood of invalid credentials", () => {
   let world: AuditWorld;
   let server: HttpServer;
-  let reads = 0;
+  let readCount = 0;
 
   before(async () => {
     world = await startAuditWorld();
     const read = ((stream: string) => {
-      reads += 1;
+      readCount += 1;
       return world.log.read(stream);
     }) as typeof world.log.read;
     const logger = pino({ level: "silent" });
@@ -50,16 +50,16 @@ describe("a flood of invalid credentials", () => {
       statuses.push(...responses.map(({ status }) => status));
     }
     expect(new Set(statuses)).to.deep.equal(new Set([401]));
-    const before = reads;
-    const refused = await request(createUnknownCredential(), floodAddress);
-    expect([refused.status, reads - before]).to.deep.equal([429, 0]);
-    expect(Number(refused.headers.get("Retry-After"))).to.be.within(1, 60);
+    const countBefore = readCount;
+    const refusedResponse = await request(createUnknownCredential(), floodAddress);
+    expect([refusedResponse.status, readCount - countBefore]).to.deep.equal([429, 0]);
+    expect(Number(refusedResponse.headers.get("Retry-After"))).to.be.within(1, 60);
     expect((await request(knownAuditor.credential, floodAddress)).status).to.equal(200);
     expect((await request(newAuditor.credential, otherAddress)).status).to.equal(200);
     await knownAuditor.revoke();
     expect((await request(knownAuditor.credential, floodAddress)).status).to.equal(429);
-    const after = reads;
+    const countAfter = readCount;
     expect((await request(knownAuditor.credential, floodAddress)).status).to.equal(429);
-    expect(reads - after, "reads for a revoked credential").to.equal(0);
+    expect(readCount - countAfter, "reads for a revoked credential").to.equal(0);
   });
 });

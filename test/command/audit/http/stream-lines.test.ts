@@ -16,7 +16,7 @@ describe("streamLines", () => {
    * Serves all lines at any path. `ended` resolves when the response has ended; `countLines` returns the number of
    * lines that have been read from the source.
    */
-  async function serve(stallTimeout: number) {
+  async function serve(stallTimeoutMs: number) {
     let lineCount = 0;
     let onEnd = () => {};
     const ended = new Promise<void>((resolve) => {
@@ -27,7 +27,7 @@ describe("streamLines", () => {
     }
     const logger = pino({ level: "silent" });
     const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, readiness: async () => ({}) });
-    app.use((ctx) => streamLines(ctx as unknown as AuditContext, { lines: lines(), onEnd }, stallTimeout));
+    app.use((ctx) => streamLines(ctx as unknown as AuditContext, { lines: lines(), onEnd }, stallTimeoutMs));
     const server = await listen(app.callback(), "127.0.0.1", 0);
     return { ...server, ended, countLines: () => lineCount };
   }
@@ -49,14 +49,14 @@ describe("streamLines", () => {
   it("a streamed response to a slow client continues while the client reads", async () => {
     const server = await serve(1_000);
     const response = await fetch(server.url);
-    let read = 0;
+    let readBytes = 0;
     // The whole response takes longer than the stall timeout.
-    const started = performance.now();
+    const startedAtMs = performance.now();
     for await (const chunk of response.body ?? []) {
-      read += chunk.length;
-      if (performance.now() - started < 1_500) await new Promise((resolve) => setTimeout(resolve, 5));
+      readBytes += chunk.length;
+      if (performance.now() - startedAtMs < 1_500) await new Promise((resolve) => setTimeout(resolve, 5));
     }
-    expect(read).to.equal(LINES * LINE.length);
+    expect(readBytes).to.equal(LINES * LINE.length);
     await server.ended;
     await server.close();
   });

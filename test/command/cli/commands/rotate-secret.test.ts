@@ -36,41 +36,41 @@ describe("endpoint rotate-secret", () => {
    * Returns the new secret from the log, and the number of milliseconds for which the previous secret remains in use.
    */
   async function readRotation(endpointId: string) {
-    const last = (await log.read(`webhookEndpoint-${endpointId}`)).at(-1);
-    if (last?.type !== "WebhookSecretRotated") throw new Error(`The last event is not a rotation but ${last?.type}`);
-    const { encryptedSecret, previousExpiresAt } = last.data;
+    const event = (await log.read(`webhookEndpoint-${endpointId}`)).at(-1);
+    if (event?.type !== "WebhookSecretRotated") throw new Error(`The last event is not a rotation but ${event?.type}`);
+    const { encryptedSecret, previousExpiresAt } = event.data;
     return {
       secret: await secretBox.open(encryptedSecret),
-      overlap: Date.parse(previousExpiresAt) - Date.parse(last.metadata.occurredAt),
+      overlap: Date.parse(previousExpiresAt) - Date.parse(event.metadata.occurredAt),
     };
   }
 
-  for (const [what, flags, overlap] of [
+  for (const [caseName, flags, overlapMs] of [
     ["keeps the previous secret valid for 24 hours", [], DAY_MS],
     ["invalidates the previous secret immediately with `--leaked`", ["--leaked"], 0],
   ] as const) {
-    it(`\`endpoint rotate-secret\` shows the new secret once and ${what}`, async () => {
+    it(`\`endpoint rotate-secret\` shows the new secret once and ${caseName}`, async () => {
       const id = await registerTestEndpoint();
-      const ran = await runClinic(["endpoint", "rotate-secret", "--id", id, ...flags], { env });
-      expect([ran.code, ran.err]).to.deep.equal([0, []]);
-      const stored = await readRotation(id);
-      expect(ran.out).to.deep.equal([`endpoint rotate-secret: done, id ${id}, secret ${stored.secret}`]);
-      expect(stored.overlap).to.equal(overlap);
+      const result = await runClinic(["endpoint", "rotate-secret", "--id", id, ...flags], { env });
+      expect([result.code, result.err]).to.deep.equal([0, []]);
+      const storedRotation = await readRotation(id);
+      expect(result.out).to.deep.equal([`endpoint rotate-secret: done, id ${id}, secret ${storedRotation.secret}`]);
+      expect(storedRotation.overlap).to.equal(overlapMs);
     });
   }
 
   it("`endpoint rotate-secret --json` prints the result as JSON", async () => {
     const id = await registerTestEndpoint();
-    const ran = await runClinic(["endpoint", "rotate-secret", "--id", id, "--json"], { env });
-    const { position, ...said } = JSON.parse(ran.out.join());
+    const result = await runClinic(["endpoint", "rotate-secret", "--id", id, "--json"], { env });
+    const { position, ...printedResult } = JSON.parse(result.out.join());
     const { secret } = await readRotation(id);
-    expect(said).to.deep.equal({ command: "endpoint rotate-secret", id, changed: true, secret });
+    expect(printedResult).to.deep.equal({ command: "endpoint rotate-secret", id, changed: true, secret });
     expect(position).to.match(/^\d+$/);
   });
 
   it("`endpoint rotate-secret` refuses an unknown endpoint and a missing option", async () => {
-    const unknown = await runClinic(["endpoint", "rotate-secret", "--id", randomUUID()], { env });
-    expect([unknown.code, unknown.err.join()]).to.deep.equal([
+    const unknownResult = await runClinic(["endpoint", "rotate-secret", "--id", randomUUID()], { env });
+    expect([unknownResult.code, unknownResult.err.join()]).to.deep.equal([
       3,
       "clinic: refused: there is no such webhook endpoint (webhook_endpoint_not_found)",
     ]);

@@ -27,34 +27,34 @@ function createLinesOfAllCommands(
   const { clinic, application, credential, endpoint, missed, auditor } = ids;
   const [branch, branch2, membership, user, staff, customer, animal] = Array.from({ length: 7 }, randomUUID);
   const [service, resource, resource2, rule, appointment, cancelled] = Array.from({ length: 6 }, randomUUID);
-  const [assignment, hold, second] = Array.from({ length: 3 }, randomUUID);
+  const [assignment, hold, secondAssignment] = Array.from({ length: 3 }, randomUUID);
   const tickets = Array.from({ length: 3 }, () => randomUUID());
-  const rights = { role: "owner", permissions: ["manage_tenant"] };
-  const time = { scheduledAt: instantInDays(3), durationMinutes: 30 };
-  const register = { command: "customer register", id: customer, clinic, fullName: "Ada Example" };
-  const ruled = { command: "rule set", id: rule, clinic, resource, weekday: 1 };
-  const hours = { startsAt: "08:00:00", endsAt: "18:00:00" };
-  const allocate = { command: "appointment allocate", id: appointment, clinic, assignment, resource };
-  const until = new Date(Date.parse(time.scheduledAt) + 1_800_000).toISOString();
-  const open = { command: "branch open", id: branch, clinic, name: "Old Town" };
-  const subscribe = { command: "clinic subscribe", id: clinic, plan: "professional", status: "active" };
-  const entitle = { command: "clinic entitle", id: clinic, key: "scheduling.advanced" };
-  const ticket = (index: number) => ({ id: tickets[index], clinic });
-  const installation = { application, clinic };
+  const ownerRights = { role: "owner", permissions: ["manage_tenant"] };
+  const schedule = { scheduledAt: instantInDays(3), durationMinutes: 30 };
+  const registerLine = { command: "customer register", id: customer, clinic, fullName: "Ada Example" };
+  const ruleLine = { command: "rule set", id: rule, clinic, resource, weekday: 1 };
+  const openingHours = { startsAt: "08:00:00", endsAt: "18:00:00" };
+  const allocateLine = { command: "appointment allocate", id: appointment, clinic, assignment, resource };
+  const endsAt = new Date(Date.parse(schedule.scheduledAt) + 1_800_000).toISOString();
+  const openLine = { command: "branch open", id: branch, clinic, name: "Old Town" };
+  const subscribeLine = { command: "clinic subscribe", id: clinic, plan: "professional", status: "active" };
+  const entitleLine = { command: "clinic entitle", id: clinic, key: "scheduling.advanced" };
+  const getTicketFields = (index: number) => ({ id: tickets[index], clinic });
+  const installationFields = { application, clinic };
   return [
-    subscribe,
-    entitle,
+    subscribeLine,
+    entitleLine,
     { command: "clinic suspend", id: clinic, reason: "Invoice overdue" },
     { command: "clinic reinstate", id: clinic },
-    open,
+    openLine,
     { command: "branch open", id: branch2, clinic, name: "New Town" },
-    { command: "membership grant", id: membership, clinic, user, ...rights },
+    { command: "membership grant", id: membership, clinic, user, ...ownerRights },
     { command: "membership accept", id: membership, clinic },
     { command: "user select", user, clinic, branch },
     { command: "staff hire", id: staff, clinic, fullName: "Bo", role: "veterinarian" },
     { command: "staff deactivate", id: staff, clinic },
     { command: "staff reactivate", id: staff, clinic },
-    register,
+    registerLine,
     { command: "customer change", id: customer, clinic, phone: "1" },
     { command: "customer change", id: customer, clinic, phone: "1", city: null },
     { command: "animal register", id: animal, clinic, customer, name: "Luna", species: "cat" },
@@ -66,18 +66,18 @@ function createLinesOfAllCommands(
     { command: "service reinstate", id: service, clinic },
     { command: "resource add", id: resource, clinic, branch, type: "room", name: "Room 1" },
     { command: "resource add", id: resource2, clinic, branch, type: "room", name: "Room 2" },
-    { ...ruled, ...hours },
-    { command: "appointment request", id: appointment, clinic, branch, animal, ...time },
+    { ...ruleLine, ...openingHours },
+    { command: "appointment request", id: appointment, clinic, branch, animal, ...schedule },
     { command: "appointment confirm", id: appointment, clinic },
     { command: "appointment reschedule", id: appointment, clinic, scheduledAt: instantInDays(4) },
-    { ...allocate, from: time.scheduledAt, until },
+    { ...allocateLine, from: schedule.scheduledAt, until: endsAt },
     { command: "appointment release", id: appointment, clinic, assignment },
-    { ...allocate, assignment: second, from: time.scheduledAt, until },
+    { ...allocateLine, assignment: secondAssignment, from: schedule.scheduledAt, until: endsAt },
     { command: "appointment check-in", id: appointment, clinic },
     { command: "appointment wait", id: appointment, clinic },
     { command: "appointment start", id: appointment, clinic },
     { command: "appointment complete", id: appointment, clinic },
-    { command: "appointment request", id: cancelled, clinic, branch, ...time },
+    { command: "appointment request", id: cancelled, clinic, branch, ...schedule },
     { command: "appointment cancel", id: cancelled, clinic },
     { command: "appointment no-show", id: missed, clinic },
     {
@@ -90,32 +90,32 @@ function createLinesOfAllCommands(
     },
     { command: "hold release", id: hold, clinic },
     ...[0, 1, 2].map((index) => ({
-      ...{ command: "ticket issue", ...ticket(index), branch, appointment, animal },
+      ...{ command: "ticket issue", ...getTicketFields(index), branch, appointment, animal },
       ...{ number: `A${index}`, date: "2027-03-01" },
     })),
-    { command: "ticket call", ...ticket(0) },
-    { command: "ticket complete", ...ticket(0) },
-    { command: "ticket cancel", ...ticket(1) },
-    { command: "ticket no-show", ...ticket(2) },
+    { command: "ticket call", ...getTicketFields(0) },
+    { command: "ticket complete", ...getTicketFields(0) },
+    { command: "ticket cancel", ...getTicketFields(1) },
+    { command: "ticket no-show", ...getTicketFields(2) },
     { command: "rule remove", id: rule, clinic, resource },
     { command: "resource retire", id: resource, clinic },
     { command: "resource retire", id: resource2, clinic },
     { command: "partner approve-origin", application, origin: "https://hooks.example.com" },
     { command: "partner withdraw-origin", application, origin: "https://hooks.example.com" },
-    { command: "installation request", ...installation, scopes: ["clinic:read", "appointments:read"] },
-    { command: "installation approve", ...installation, membership },
-    { command: "installation narrow", ...installation, scopes: ["clinic:read"] },
-    { command: "installation agree-rate", ...installation, rateLimit: 600 },
+    { command: "installation request", ...installationFields, scopes: ["clinic:read", "appointments:read"] },
+    { command: "installation approve", ...installationFields, membership },
+    { command: "installation narrow", ...installationFields, scopes: ["clinic:read"] },
+    { command: "installation agree-rate", ...installationFields, rateLimit: 600 },
     { command: "endpoint disable", id: endpoint, application, clinic },
     { command: "endpoint enable", id: endpoint, application, clinic },
     { command: "endpoint revoke", id: endpoint, application, clinic },
-    { command: "installation revoke", ...installation },
+    { command: "installation revoke", ...installationFields },
     { command: "partner revoke-credential", application, credential },
     { command: "auditor revoke", id: auditor },
     { command: "partner revoke", id: application },
-    { command: "membership change", id: membership, clinic, ...rights, role: "manager" },
+    { command: "membership change", id: membership, clinic, ...ownerRights, role: "manager" },
     { command: "membership revoke", id: membership, clinic },
-    ...[open, subscribe, entitle].map((line) => ({ ...line })),
+    ...[openLine, subscribeLine, entitleLine].map((line) => ({ ...line })),
   ];
 }
 
@@ -132,7 +132,7 @@ describe("a second import of a complete file", function () {
   });
   after(() => close());
 
-  const importing = async (lines: Line[]) => {
+  const importLines = async (lines: Line[]) => {
     const stdin = lines.map((line) => JSON.stringify(line)).join("\n");
     const { code, out, err } = await run(["import", "-", "--json"], { env, stdin });
     const totals = JSON.parse(out.at(-1) ?? "");
@@ -143,17 +143,17 @@ describe("a second import of a complete file", function () {
   async function prepareLines(): Promise<{ clinicId: string; lines: Line[] }> {
     const [clinicId, application, missed] = [randomUUID(), randomUUID(), randomUUID()];
     const names = { slug: "again", name: "Again", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
-    const first = { command: "clinic register", id: clinicId, ...names };
+    const registerLine = { command: "clinic register", id: clinicId, ...names };
     const branchId = randomUUID();
     const scopes = ["clinic:read", "appointments:read", "webhooks:write"];
     const partner = { id: application, name: "Planner", environment: "production", scopes };
-    const before = [
-      first,
+    const firstLines = [
+      registerLine,
       { command: "branch open", id: branchId, clinic: clinicId, name: "First" },
       { command: "partner register", ...partner },
       { ...partner, command: "partner register", id: randomUUID(), environment: "sandbox" },
     ];
-    expect((await importing(before)).code).to.equal(0);
+    expect((await importLines(firstLines)).code).to.equal(0);
     const owner = { applicationId: application, clinicId, environment: "production" as const };
     const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } });
     const url = "https://hooks.example.com/a";
@@ -168,13 +168,13 @@ describe("a second import of a complete file", function () {
     await run(["auditor", "register", "--id", auditor, "--name", "Ada"], { env });
     const ids = { clinic: clinicId, application, credential, endpoint: endpoint.id, missed, auditor };
     const otherLines = createLinesOfAllCommands(ids);
-    return { clinicId, lines: [...before, ...otherLines] };
+    return { clinicId, lines: [...firstLines, ...otherLines] };
   }
 
-  const expectAllApplied = (lines: Line[], again: Awaited<ReturnType<typeof importing>>) => {
-    expect(again.failures).to.deep.equal([]);
-    expect(again.totals).to.include({ alreadyApplied: lines.length, applied: 0, failed: 0 });
-    expect(again.code).to.equal(0);
+  const expectAllApplied = (lines: Line[], importResult: Awaited<ReturnType<typeof importLines>>) => {
+    expect(importResult.failures).to.deep.equal([]);
+    expect(importResult.totals).to.include({ alreadyApplied: lines.length, applied: 0, failed: 0 });
+    expect(importResult.code).to.equal(0);
   };
 
   it("a second import reports all lines as already applied, even if the clinic has been closed", async () => {
@@ -182,31 +182,31 @@ describe("a second import of a complete file", function () {
     const used = new Set(lines.map(({ command }) => command));
     const unused = importableCommands.map(({ noun, verb }) => `${noun} ${verb}`).filter((name) => !used.has(name));
     expect(unused).to.deep.equal(["clinic close"]);
-    const first = await importing(lines);
-    expect(first.failures).to.deep.equal([]);
-    expect(first.code).to.equal(0);
-    expectAllApplied(lines, await importing(lines));
-    const closed = await run(["clinic", "close", "--id", clinicId, "--reason", "Given up"], { env });
-    expect(closed.code).to.equal(0);
-    expectAllApplied(lines, await importing(lines));
+    const firstImport = await importLines(lines);
+    expect(firstImport.failures).to.deep.equal([]);
+    expect(firstImport.code).to.equal(0);
+    expectAllApplied(lines, await importLines(lines));
+    const closeResult = await run(["clinic", "close", "--id", clinicId, "--reason", "Given up"], { env });
+    expect(closeResult.code).to.equal(0);
+    expectAllApplied(lines, await importLines(lines));
   });
 
   it("if the file itself closes the clinic, a second import reports all lines as already applied", async () => {
     const { clinicId, lines } = await prepareLines();
-    const closing = [...lines, { command: "clinic close", id: clinicId, reason: "Given up" }];
-    expect((await importing(closing)).failures).to.deep.equal([]);
-    expectAllApplied(closing, await importing(closing));
+    const closingLines = [...lines, { command: "clinic close", id: clinicId, reason: "Given up" }];
+    expect((await importLines(closingLines)).failures).to.deep.equal([]);
+    expectAllApplied(closingLines, await importLines(closingLines));
   });
 
   it("an import refuses new lines for a closed clinic and reports the field `$.clinic`", async () => {
     const { clinicId, lines } = await prepareLines();
-    expect((await importing(lines)).code).to.equal(0);
+    expect((await importLines(lines)).code).to.equal(0);
     await run(["clinic", "close", "--id", clinicId, "--reason", "Given up"], { env });
-    const added = { command: "customer register", id: randomUUID(), clinic: clinicId, fullName: "Late" };
-    const again = await importing([...lines, added]);
-    expect(again.code).to.equal(3);
-    expect(again.totals).to.include({ alreadyApplied: lines.length, refused: 1 });
-    expect(again.failures.map((line) => JSON.parse(line))).to.deep.equal([
+    const newLine = { command: "customer register", id: randomUUID(), clinic: clinicId, fullName: "Late" };
+    const secondImport = await importLines([...lines, newLine]);
+    expect(secondImport.code).to.equal(3);
+    expect(secondImport.totals).to.include({ alreadyApplied: lines.length, refused: 1 });
+    expect(secondImport.failures.map((line) => JSON.parse(line))).to.deep.equal([
       {
         ...{ line: lines.length + 1, code: "clinic_closed" },
         problems: [{ field: "$.clinic", reason: "the clinic is closed" }],
@@ -218,18 +218,18 @@ describe("a second import of a complete file", function () {
     const id = randomUUID();
     const application = { id, name: "Half", environment: "sandbox", scopes: ["clinic:read"] };
     const lines: Line[] = [{ command: "partner register", ...application }];
-    const parsed = parseLine(JSON.stringify(lines[0]));
-    if (!("prepared" in parsed)) throw new Error(parsed.reason);
-    const stopping: EventLog = {
+    const parsedLine = parseLine(JSON.stringify(lines[0]));
+    if (!("prepared" in parsedLine)) throw new Error(parsedLine.reason);
+    const failingLog: EventLog = {
       ...log,
-      append: (stream, ...rest) =>
-        stream === parsed.prepared.stream ? Promise.reject(new Error("killed")) : log.append(stream, ...rest),
+      append: (stream, ...restArgs) =>
+        stream === parsedLine.prepared.stream ? Promise.reject(new Error("killed")) : log.append(stream, ...restArgs),
     };
-    const context = { ...operatorContext(), causationId: createLineIds()(parsed.contentKey) };
-    const stopped = await parsed.prepared.run(stopping, context).catch((error: Error) => error.message);
-    expect(stopped).to.equal("killed");
-    const again = await importing(lines);
-    expect(again.totals, again.failures.join()).to.include({ applied: 1 });
-    expect(await log.read(parsed.prepared.stream)).to.have.length(1);
+    const context = { ...operatorContext(), causationId: createLineIds()(parsedLine.contentKey) };
+    const failure = await parsedLine.prepared.run(failingLog, context).catch((error: Error) => error.message);
+    expect(failure).to.equal("killed");
+    const secondImport = await importLines(lines);
+    expect(secondImport.totals, secondImport.failures.join()).to.include({ applied: 1 });
+    expect(await log.read(parsedLine.prepared.stream)).to.have.length(1);
   });
 });

@@ -19,26 +19,26 @@ describe("the streams that an import keeps in memory", () => {
   });
   after(() => close());
 
-  /** Applies lines, and runs the given work before each line with this number is read. Returns all read streams. */
-  async function runImport(lines: object[], work: Record<number, () => Promise<unknown>> = {}) {
-    const reads: string[] = [];
+  /** Applies lines, and runs the interruption with a line's number before that line is read. Returns all read streams. */
+  async function runImport(lines: object[], interruptions: Record<number, () => Promise<unknown>> = {}) {
+    const readStreams: string[] = [];
     const failures: string[] = [];
-    const finished = { count: 0, notify: () => {} };
+    const progress = { count: 0, notify: () => {} };
     const countingLog: EventLog = {
       ...log,
       read(stream, upTo) {
-        reads.push(stream);
+        readStreams.push(stream);
         return log.read(stream, upTo);
       },
     };
     async function* readLines(): AsyncGenerator<Line> {
       for (const [index, line] of lines.entries()) {
-        const number = index + 1;
-        if (work[number]) {
-          while (finished.count < index) await new Promise<void>((resolve) => (finished.notify = resolve));
-          await work[number]();
+        const lineNumber = index + 1;
+        if (interruptions[lineNumber]) {
+          while (progress.count < index) await new Promise<void>((resolve) => (progress.notify = resolve));
+          await interruptions[lineNumber]();
         }
-        yield { number, text: JSON.stringify(line) };
+        yield { number: lineNumber, text: JSON.stringify(line) };
       }
     }
     const { tally } = await applyLines(readLines(), {
@@ -48,15 +48,15 @@ describe("the streams that an import keeps in memory", () => {
       report: {
         reportFailure: async ({ code }) => void failures.push(code),
         showProgress: () => {
-          finished.count += 1;
-          finished.notify();
+          progress.count += 1;
+          progress.notify();
         },
         writeNote: () => undefined,
         writeTotals: async () => undefined,
       },
       interruption: new AbortController().signal,
     });
-    return { tally, failures, reads };
+    return { tally, failures, readStreams };
   }
 
   function createLines() {
@@ -73,9 +73,9 @@ describe("the streams that an import keeps in memory", () => {
 
   it("an import of new objects reads no stream", async () => {
     const { lines } = createLines();
-    const { tally, reads } = await runImport(lines);
+    const { tally, readStreams } = await runImport(lines);
     expect(tally).to.include({ applied: 4, refused: 0 });
-    expect(reads).to.deep.equal([]);
+    expect(readStreams).to.deep.equal([]);
   });
 
   it("a line is applied after the events that another process appended to its stream", async () => {
@@ -91,21 +91,21 @@ describe("the streams that an import keeps in memory", () => {
     const { clinic, customer, lines } = createLines();
     const change = { command: "customer change", id: customer, clinic, phone: "1" };
     const phone = (value: string) => ({ clinicId: clinic, customerId: customer, details: { phone: value } });
-    const again = { ...change, city: null };
-    const { tally } = await runImport([...lines, change, again], {
+    const secondChange = { ...change, city: null };
+    const { tally } = await runImport([...lines, change, secondChange], {
       6: () => changeCustomer(log, phone("2"), operatorContext()),
     });
     expect(tally).to.include({ applied: 6 });
-    const [last] = (await log.read(`customer-${customer}`)).slice(-1);
-    expect(last?.data).to.include({ phone: "1" });
+    const [lastEvent] = (await log.read(`customer-${customer}`)).slice(-1);
+    expect(lastEvent?.data).to.include({ phone: "1" });
   });
 
   it("a line is not refused because of an object that another process has since created", async () => {
     const { customer, lines } = createLines();
-    const [first, registration, animal] = lines as [object, object, object];
-    const early = { ...animal, id: randomUUID() };
-    const { tally, failures } = await runImport([first, early, animal], {
-      3: () => runImport([registration]),
+    const [clinicLine, customerLine, animal] = lines as [object, object, object];
+    const earlyLine = { ...animal, id: randomUUID() };
+    const { tally, failures } = await runImport([clinicLine, earlyLine, animal], {
+      3: () => runImport([customerLine]),
     });
     expect(failures).to.deep.equal(["customer_not_found"]);
     expect(tally).to.include({ applied: 2 });
@@ -114,8 +114,8 @@ describe("the streams that an import keeps in memory", () => {
 
   it("a line is refused if another process has closed the clinic more than a second ago", async () => {
     const { clinic, customer, lines } = createLines();
-    const late = { command: "animal register", id: randomUUID(), clinic, customer, name: "Rex", species: "dog" };
-    const { failures } = await runImport([...lines, late], {
+    const lateLine = { command: "animal register", id: randomUUID(), clinic, customer, name: "Rex", species: "dog" };
+    const { failures } = await runImport([...lines, lateLine], {
       5: async () => {
         await closeClinic(log, { clinicId: clinic, reason: "Given up" }, operatorContext());
         const closedAt = performance.now();

@@ -43,28 +43,28 @@ describe("an import", () => {
   });
   after(() => close());
 
-  const importing = (lines: (Line | string)[], ...options: string[]) =>
+  const runImport = (lines: (Line | string)[], ...options: string[]) =>
     runClinic(["import", "-", "--json", ...options], { env, stdin: toNdjson(lines) });
-  const tally = (ran: { out: string[] }) => JSON.parse(ran.out.at(-1) ?? "");
-  const failures = (ran: { out: string[] }) =>
-    ran.out
+  const parseTally = (result: { out: string[] }) => JSON.parse(result.out.at(-1) ?? "");
+  const parseFailures = (result: { out: string[] }) =>
+    result.out
       .slice(0, -1)
       .map((line) => JSON.parse(line))
       .sort((a, b) => a.line - b.line);
-  const types = async (stream: string) => (await log.read(stream)).map(({ type }) => type);
+  const readTypes = async (stream: string) => (await log.read(stream)).map(({ type }) => type);
 
   it("an import applies every line, and registers each owner before the owner's animal", async () => {
     const id = randomUUID();
     const lines = [...createClinicLines(id), "", ...createCustomerLines(id, 100)];
-    const ran = await importing(lines);
-    expect(ran.code, ran.err.join("\n")).to.equal(0);
-    const { seconds, ...totals } = tally(ran);
+    const result = await runImport(lines);
+    expect(result.code, result.err.join("\n")).to.equal(0);
+    const { seconds, ...totals } = parseTally(result);
     expect(totals).to.deep.equal({
       ...{ end: "complete", lines: 201, applied: 201, alreadyApplied: 0 },
       ...{ invalid: 0, refused: 0, failed: 0, left: 0, dryRun: false },
     });
     expect(seconds).to.be.greaterThan(0);
-    expect(ran.err.at(-1)).to.equal("import: 201 of 201 lines, 0 failed");
+    expect(result.err.at(-1)).to.equal("import: 201 of 201 lines, 0 failed");
   });
 
   it("a second import changes nothing, even if some lines undo other lines or have no effect", async () => {
@@ -74,11 +74,11 @@ describe("an import", () => {
       { command: "clinic suspend", id, reason: "x" },
     ];
     const lines = [...createClinicLines(id), reinstate, suspend, reinstate, suspend];
-    expect(tally(await importing(lines))).to.include({ applied: 4, alreadyApplied: 1 });
-    const once = await types(`clinic-${id}`);
-    expect(once).to.deep.equal(["ClinicRegistered", "ClinicSuspended", "ClinicReinstated", "ClinicSuspended"]);
-    expect(tally(await importing(lines))).to.include({ applied: 0, alreadyApplied: 5 });
-    expect(await types(`clinic-${id}`)).to.deep.equal(once);
+    expect(parseTally(await runImport(lines))).to.include({ applied: 4, alreadyApplied: 1 });
+    const expectedTypes = await readTypes(`clinic-${id}`);
+    expect(expectedTypes).to.deep.equal(["ClinicRegistered", "ClinicSuspended", "ClinicReinstated", "ClinicSuspended"]);
+    expect(parseTally(await runImport(lines))).to.include({ applied: 0, alreadyApplied: 5 });
+    expect(await readTypes(`clinic-${id}`)).to.deep.equal(expectedTypes);
   });
 
   it("a second import applies only the lines that were added to the file", async () => {
@@ -86,21 +86,21 @@ describe("an import", () => {
     const weigh = { command: "animal weigh", clinic: id, weightKg: 3.5 };
     const lines = [...createClinicLines(id), ...createCustomerLines(id, 1)];
     const weighing = { ...weigh, id: lines.at(-1)?.id };
-    await importing([...lines, weighing]);
+    await runImport([...lines, weighing]);
     const longer = [...lines, weighing, { command: "branch open", id: randomUUID(), clinic: id, name: "New" }];
-    expect(tally(await importing([...longer, weighing]))).to.include({ applied: 2, alreadyApplied: 4 });
-    const animal = await types(`animal-${weighing.id}`);
+    expect(parseTally(await runImport([...longer, weighing]))).to.include({ applied: 2, alreadyApplied: 4 });
+    const animal = await readTypes(`animal-${weighing.id}`);
     expect(animal).to.deep.equal(["AnimalRegistered", "AnimalWeighed", "AnimalWeighed"]);
   });
 
   it("an import reports failed lines, skips lines that depend on a failed line, and applies all other lines", async () => {
     const id = randomUUID();
     const customer = randomUUID();
-    const taken = { command: "customer register", id: customer, clinic: id, fullName: "Ada" };
+    const customerLine = { command: "customer register", id: customer, clinic: id, fullName: "Ada" };
     const lines = [
       ...createClinicLines(id),
-      taken,
-      { ...taken, fullName: "Bo" },
+      customerLine,
+      { ...customerLine, fullName: "Bo" },
       { command: "customer change", id: customer, clinic: id, phone: "7" },
       { command: "customer register", clinic: id, fullName: 7, colour: "red" },
       "nonsense",
@@ -108,10 +108,10 @@ describe("an import", () => {
       { command: "partner issue-credential", application: id },
       { command: "branch open", id: randomUUID(), clinic: id, name: "Main" },
     ];
-    const ran = await runClinic(["import", "-"], { env, stdin: toNdjson(lines) });
-    expect(ran.code).to.equal(3);
-    expect(ran.out.join()).to.match(/^import: 9 lines: 3 applied, 0 already applied, 6 failed \(/);
-    const problems = ran.err.filter((line) => line.startsWith("line ")).sort();
+    const result = await runClinic(["import", "-"], { env, stdin: toNdjson(lines) });
+    expect(result.code).to.equal(3);
+    expect(result.out.join()).to.match(/^import: 9 lines: 3 applied, 0 already applied, 6 failed \(/);
+    const problems = result.err.filter((line) => line.startsWith("line ")).sort();
     expect(problems).to.deep.equal([
       "line 3: refused: the id already belongs to another customer (customer_exists)",
       "line 4: refused: line 3 about the same object failed (follows_failure)",
@@ -120,60 +120,60 @@ describe("an import", () => {
       'line 7: command "hospital open" cannot be imported; see `import --help`',
       'line 8: command "partner issue-credential" cannot be imported; see `import --help`',
     ]);
-    expect(await types(`customer-${customer}`)).to.deep.equal(["CustomerRegistered"]);
-    expect((await importing(["nonsense"])).code).to.equal(2);
+    expect(await readTypes(`customer-${customer}`)).to.deep.equal(["CustomerRegistered"]);
+    expect((await runImport(["nonsense"])).code).to.equal(2);
   });
 
   it("an import skips a line that changes the same object as an earlier invalid line", async () => {
     const id = randomUUID();
     const customer = randomUUID();
-    const registered = { command: "customer register", id: customer, clinic: id, fullName: "Ada" };
-    const application = { application: randomUUID(), clinic: id };
+    const customerLine = { command: "customer register", id: customer, clinic: id, fullName: "Ada" };
+    const installationFields = { application: randomUUID(), clinic: id };
     const lines = [
       ...createClinicLines(id),
-      registered,
+      customerLine,
       { command: "customer change", id: customer, clinic: id, fullName: 7 },
       { command: "customer change", id: customer, clinic: id, fullName: "Bo" },
-      { command: "installation request", ...application, scopes: ["everything"] },
-      { command: "installation revoke", ...application, reason: null },
+      { command: "installation request", ...installationFields, scopes: ["everything"] },
+      { command: "installation revoke", ...installationFields, reason: null },
     ];
-    const ran = await importing(lines);
-    expect(ran.code).to.equal(3);
-    expect(failures(ran).map(({ line, code }) => [line, code])).to.deep.equal([
+    const result = await runImport(lines);
+    expect(result.code).to.equal(3);
+    expect(parseFailures(result).map(({ line, code }) => [line, code])).to.deep.equal([
       [3, "invalid"],
       [4, "follows_failure"],
       [5, "invalid"],
       [6, "follows_failure"],
     ]);
-    const repaired = lines.map((line, index) => (index === 2 ? { ...line, fullName: "Cleo" } : line));
-    await importing(repaired);
-    const [, , last] = await log.read(`customer-${customer}`);
-    expect(last?.data).to.include({ fullName: "Bo" });
+    const repairedLines = lines.map((line, index) => (index === 2 ? { ...line, fullName: "Cleo" } : line));
+    await runImport(repairedLines);
+    const [, , lastEvent] = await log.read(`customer-${customer}`);
+    expect(lastEvent?.data).to.include({ fullName: "Bo" });
   });
 
   it("a dry run of an import writes nothing, but reports the lines that a domain rule would refuse", async () => {
     const id = randomUUID();
     const stray = { ...createCustomerLines(id, 1)[1], customer: randomUUID() };
-    const ran = await importing([...createClinicLines(id), ...createCustomerLines(id, 5), stray], "--dry-run");
-    expect(tally(ran)).to.include({ applied: 11, refused: 1 });
-    expect(failures(ran).map(({ code }) => code)).to.deep.equal(["customer_not_found"]);
-    expect(await types(`clinic-${id}`)).to.deep.equal([]);
+    const result = await runImport([...createClinicLines(id), ...createCustomerLines(id, 5), stray], "--dry-run");
+    expect(parseTally(result)).to.include({ applied: 11, refused: 1 });
+    expect(parseFailures(result).map(({ code }) => code)).to.deep.equal(["customer_not_found"]);
+    expect(await readTypes(`clinic-${id}`)).to.deep.equal([]);
   });
 
   it("an import exits with 2 for a missing file, and with 4 if the event log is unavailable", async () => {
-    const missing = await runClinic(["import", "/nonexistent.ndjson"], { env });
-    expect(missing.code).to.equal(2);
-    expect(missing.err.join()).to.contain("/nonexistent.ndjson cannot be read");
-    const nobody = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
+    const missingResult = await runClinic(["import", "/nonexistent.ndjson"], { env });
+    expect(missingResult.code).to.equal(2);
+    expect(missingResult.err.join()).to.contain("/nonexistent.ndjson cannot be read");
+    const unreachableEnv = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
     const stdin = toNdjson(createClinicLines(randomUUID()));
-    const ran = await runClinic(["import", "-", "--log-wait", "1"], { env: nobody, stdin });
-    expect(ran.code).to.equal(4);
-    expect(ran.err).to.deep.equal([
+    const result = await runClinic(["import", "-", "--log-wait", "1"], { env: unreachableEnv, stdin });
+    expect(result.code).to.equal(4);
+    expect(result.err).to.deep.equal([
       "import: the event log does not answer; retrying for up to 1 s",
       "import: stopped after 0 of 1 lines; run the same import again to continue",
       "clinic: the event log is unavailable; check EVENTSTORE_URL and try again",
     ]);
-    expect(ran.out.join()).to.match(/^import: 1 lines: 0 applied, 0 already applied, 0 failed, 1 left \(/);
+    expect(result.out.join()).to.match(/^import: 1 lines: 0 applied, 0 already applied, 0 failed, 1 left \(/);
   }).timeout(20_000);
 
   it("a second import finishes a killed import", async () => {
@@ -182,14 +182,14 @@ describe("an import", () => {
     const file = path.join(makeTestRoot(), "lines.ndjson");
     fs.writeFileSync(file, toNdjson(lines));
     await killImport(file);
-    const ran = await runClinic(["import", file, "--json"], { env });
-    expect(ran.code, ran.err.join("\n")).to.equal(0);
-    const { applied, alreadyApplied } = tally(ran);
+    const result = await runClinic(["import", file, "--json"], { env });
+    expect(result.code, result.err.join("\n")).to.equal(0);
+    const { applied, alreadyApplied } = parseTally(result);
     expect(applied + alreadyApplied).to.equal(lines.length);
     expect(alreadyApplied, "lines that the killed run applied").to.be.greaterThan(0);
     expect(applied, "lines that the killed run did not apply").to.be.greaterThan(0);
-    const events = lines.slice(1).map(({ command, id }) => types(`${String(command).split(" ")[0]}-${id}`));
-    for (const found of await Promise.all(events)) expect(found).to.have.length(1);
+    const events = lines.slice(1).map(({ command, id }) => readTypes(`${String(command).split(" ")[0]}-${id}`));
+    for (const eventTypes of await Promise.all(events)) expect(eventTypes).to.have.length(1);
   }).timeout(60_000);
 
   /** Runs the import in a separate process and kills the process after its first progress message. */

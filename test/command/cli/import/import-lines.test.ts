@@ -15,20 +15,20 @@ describe("the lines of an import", function () {
   let env: NodeJS.ProcessEnv;
   const clinicId = randomUUID();
   const names = { slug: "lines", name: "Lines", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
-  const register = JSON.stringify({ command: "clinic register", id: clinicId, ...names });
+  const registerLine = JSON.stringify({ command: "clinic register", id: clinicId, ...names });
   before(async () => {
     env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
   });
 
-  const importing = async (stdin: string | Buffer | Readable) => {
+  const importLines = async (stdin: string | Buffer | Readable) => {
     const { code, out, err } = await runClinic(["import", "-", "--json"], { env, stdin });
     const failures = out.slice(0, -1).map((line) => JSON.parse(line));
     return { code, failures, totals: JSON.parse(out.at(-1) ?? "null"), err };
   };
-  const customer = (more: string) =>
-    `{"command": "customer register", "id": "${randomUUID()}", "clinic": "${clinicId}", ${more}}`;
-  const validLine = () => customer('"fullName": "Ada"');
-  const reasons = ({ failures }: Awaited<ReturnType<typeof importing>>) =>
+  const formatCustomer = (moreFields: string) =>
+    `{"command": "customer register", "id": "${randomUUID()}", "clinic": "${clinicId}", ${moreFields}}`;
+  const validLine = () => formatCustomer('"fullName": "Ada"');
+  const formatProblems = ({ failures }: Awaited<ReturnType<typeof importLines>>) =>
     failures
       .sort((a, b) => a.line - b.line)
       .map(({ line, problems }) => [line, ...problems.map((p: Problem) => `${p.field} ${p.reason}`)]);
@@ -38,72 +38,72 @@ describe("the lines of an import", function () {
   }
 
   /** Imports an invalid line between valid lines and returns the reported problem. */
-  async function importInvalidLine(invalid: string | Buffer): Promise<string> {
-    const lines = [register, validLine(), invalid, validLine()].map((line) => Buffer.from(line));
-    const ran = await importing(Buffer.concat(lines.flatMap((line) => [line, Buffer.from("\n")])));
-    expect(ran.code).to.equal(2);
-    expect(ran.totals).to.include({ end: "complete", lines: 4, failed: 1, invalid: 1, left: 0 });
-    const [[line, problem] = []] = reasons(ran);
+  async function importInvalidLine(invalidLine: string | Buffer): Promise<string> {
+    const lines = [registerLine, validLine(), invalidLine, validLine()].map((line) => Buffer.from(line));
+    const result = await importLines(Buffer.concat(lines.flatMap((line) => [line, Buffer.from("\n")])));
+    expect(result.code).to.equal(2);
+    expect(result.totals).to.include({ end: "complete", lines: 4, failed: 1, invalid: 1, left: 0 });
+    const [[line, problem] = []] = formatProblems(result);
     expect(line).to.equal(3);
     return String(problem);
   }
 
-  const nested = (levels: number, open: string, close: string) => open.repeat(levels) + close.repeat(levels);
+  const nest = (levels: number, open: string, close: string) => open.repeat(levels) + close.repeat(levels);
   for (const levels of [101, 5_000, 200_000]) {
-    const resource = (metadata: string) =>
+    const formatResource = (metadata: string) =>
       `{"command": "resource add", "id": "${randomUUID()}", "clinic": "${clinicId}", "branch": "${randomUUID()}", "type": "room", "name": "Room", "metadata": {"a": ${metadata}}}`;
 
     it(`an import reports a field with ${levels} levels of nested arrays, and continues`, async () => {
-      expect(await importInvalidLine(resource(nested(levels, "[", "]")))).to.equal(
+      expect(await importInvalidLine(formatResource(nest(levels, "[", "]")))).to.equal(
         "$.metadata must not be nested more than 100 levels deep",
       );
-      expect(await importInvalidLine(customer(`"fullName": ${nested(levels, "[", "]")}`))).to.equal(
+      expect(await importInvalidLine(formatCustomer(`"fullName": ${nest(levels, "[", "]")}`))).to.equal(
         "$.fullName must be of type string",
       );
-      expect(await importInvalidLine(customer(`"fullName": "Ada", "more": ${nested(levels, "[", "]")}`))).to.equal(
+      expect(await importInvalidLine(formatCustomer(`"fullName": "Ada", "more": ${nest(levels, "[", "]")}`))).to.equal(
         "$.more is not an option of this command",
       );
-      expect(await importInvalidLine(nested(levels, "[", "]"))).to.equal("$ is not a JSON object");
+      expect(await importInvalidLine(nest(levels, "[", "]"))).to.equal("$ is not a JSON object");
     });
 
     it(`an import reports a field with ${levels} levels of nested objects`, async () => {
-      const object = nested(Math.min(levels, 150_000), '{"a":', "}").replace(":}", ":1}");
-      expect(await importInvalidLine(resource(object))).to.equal(
+      const nestedObject = nest(Math.min(levels, 150_000), '{"a":', "}").replace(":}", ":1}");
+      expect(await importInvalidLine(formatResource(nestedObject))).to.equal(
         "$.metadata must not be nested more than 100 levels deep",
       );
-      expect(await importInvalidLine(object)).to.equal("$.command is missing");
+      expect(await importInvalidLine(nestedObject)).to.equal("$.command is missing");
     });
   }
 
   it("an import refuses lines with a million nested levels as too large", async () => {
-    expect(await importInvalidLine(nested(1_000_000, "[", "]"))).to.equal("$ is longer than 1 MiB");
-    expect(await importInvalidLine(nested(1_000_000, '{"a":', "}"))).to.equal("$ is longer than 1 MiB");
+    expect(await importInvalidLine(nest(1_000_000, "[", "]"))).to.equal("$ is longer than 1 MiB");
+    expect(await importInvalidLine(nest(1_000_000, '{"a":', "}"))).to.equal("$ is longer than 1 MiB");
   });
 
   it("an import refuses a line of 100 MB as too large, and uses a limited amount of memory", async () => {
     const file = path.join(makeTestRoot(), "long.ndjson");
     const stream = fs.createWriteStream(file);
-    stream.write(`${register}\n`);
-    for (let written = 0; written < 100; written += 1) {
+    stream.write(`${registerLine}\n`);
+    for (let writtenMib = 0; writtenMib < 100; writtenMib += 1) {
       if (!stream.write("x".repeat(BYTES_PER_MIB))) await once(stream, "drain");
     }
     stream.end(`\n${validLine()}\n`);
     await once(stream, "close");
-    const before = process.memoryUsage().rss;
-    const ran = await runClinic(["import", file, "--json"], { env });
-    const grown = process.memoryUsage().rss - before;
-    const [failure, totals] = ran.out.map((line) => JSON.parse(line));
+    const bytesBefore = process.memoryUsage().rss;
+    const result = await runClinic(["import", file, "--json"], { env });
+    const grownBytes = process.memoryUsage().rss - bytesBefore;
+    const [failure, totals] = result.out.map((line) => JSON.parse(line));
     expect(failure).to.include({ line: 2, code: "invalid" });
     expect(failure.problems).to.deep.equal([{ field: "$", reason: "is longer than 1 MiB" }]);
     expect(totals).to.include({ lines: 3, failed: 1 });
-    expect(grown / BYTES_PER_MIB).to.be.lessThan(80);
+    expect(grownBytes / BYTES_PER_MIB).to.be.lessThan(80);
   });
 
   it("an import reports lines that are not UTF-8, contain NUL or are not JSON", async () => {
-    const latin1 = Buffer.from(customer('"fullName": "Zoë"'), "latin1");
-    expect(await importInvalidLine(latin1)).to.equal("$ is not valid UTF-8");
-    expect(await importInvalidLine(customer('"fullName": "A\0da"'))).to.equal("$ contains a NUL character");
-    expect(await importInvalidLine(customer('"fullName": "A\\u0000da"'))).to.equal(
+    const latin1Line = Buffer.from(formatCustomer('"fullName": "Zoë"'), "latin1");
+    expect(await importInvalidLine(latin1Line)).to.equal("$ is not valid UTF-8");
+    expect(await importInvalidLine(formatCustomer('"fullName": "A\0da"'))).to.equal("$ contains a NUL character");
+    expect(await importInvalidLine(formatCustomer('"fullName": "A\\u0000da"'))).to.equal(
       "$.fullName must not contain NUL or lone surrogates",
     );
     expect(await importInvalidLine(`${validLine().slice(0, -1)}`)).to.equal("$ is not valid JSON");
@@ -111,23 +111,23 @@ describe("the lines of an import", function () {
     expect(await importInvalidLine('{"command": 7}')).to.equal(
       "$.command is not a string and cannot be imported; see `import --help`",
     );
-    expect(await importInvalidLine(customer('"fullName": "Ada", "a b": 1'))).to.equal(
+    expect(await importInvalidLine(formatCustomer('"fullName": "Ada", "a b": 1'))).to.equal(
       '$["a b"] is not an option of this command',
     );
   });
 
   it("an import accepts a byte order mark, CRLF, and a last line without a line ending", async () => {
-    const ran = await importing(`\uFEFF${register}\r\n\r\n${validLine()}\r\n  \n${validLine()}`);
-    expect(ran.failures).to.deep.equal([]);
-    expect(ran.totals).to.include({ lines: 3, failed: 0 });
-    expect(ran.code).to.equal(0);
+    const result = await importLines(`\uFEFF${registerLine}\r\n\r\n${validLine()}\r\n  \n${validLine()}`);
+    expect(result.failures).to.deep.equal([]);
+    expect(result.totals).to.include({ lines: 3, failed: 0 });
+    expect(result.code).to.equal(0);
   });
 
   it("an import of an empty file succeeds", async () => {
     for (const content of ["", "\n", "\uFEFF", "\r\n \n"]) {
-      const ran = await importing(content);
-      expect([ran.code, ran.err], JSON.stringify(content)).to.deep.equal([0, []]);
-      expect(ran.totals).to.include({ end: "complete", lines: 0, left: 0 });
+      const result = await importLines(content);
+      expect([result.code, result.err], JSON.stringify(content)).to.deep.equal([0, []]);
+      expect(result.totals).to.include({ end: "complete", lines: 0, left: 0 });
     }
   });
 
@@ -142,19 +142,19 @@ describe("the lines of an import", function () {
       for await (const line of readLines(input)) lines.push(line);
       return lines;
     };
-    const whole = await inChunks(bytes.length);
-    expect(whole.map(({ number }) => number)).to.deep.equal([1, 3, 4]);
-    expect(whole[0]).to.deep.include({ text: "first 🐾\r" });
-    for (const size of [1, 2, 3, 7, 64]) expect(await inChunks(size)).to.deep.equal(whole);
+    const wholeLines = await inChunks(bytes.length);
+    expect(wholeLines.map(({ number }) => number)).to.deep.equal([1, 3, 4]);
+    expect(wholeLines[0]).to.deep.include({ text: "first 🐾\r" });
+    for (const size of [1, 2, 3, 7, 64]) expect(await inChunks(size)).to.deep.equal(wholeLines);
   });
 
   it("an import lists all 20,000 invalid lines of a file, each with line number, field and reason", async () => {
     const count = 20_000;
-    const bad = '{"command": "customer register", "fullName": 7}\n';
-    const ran = await importing(`${register}\n${bad.repeat(count)}`);
-    expect(ran.code).to.equal(2);
-    expect(ran.failures).to.have.length(count);
-    ran.failures.forEach((failure, index) => {
+    const badLine = '{"command": "customer register", "fullName": 7}\n';
+    const result = await importLines(`${registerLine}\n${badLine.repeat(count)}`);
+    expect(result.code).to.equal(2);
+    expect(result.failures).to.have.length(count);
+    result.failures.forEach((failure, index) => {
       expect(failure.line).to.equal(index + 2);
       expect(failure).to.deep.equal({
         ...{ line: index + 2, code: "invalid" },
@@ -165,8 +165,8 @@ describe("the lines of an import", function () {
         ],
       });
     });
-    expect(ran.totals).to.include({ lines: count + 1, invalid: count, failed: count, left: 0 });
-    expect(ran.err.filter((line) => line.startsWith("line "))).to.deep.equal([]);
+    expect(result.totals).to.include({ lines: count + 1, invalid: count, failed: count, left: 0 });
+    expect(result.err.filter((line) => line.startsWith("line "))).to.deep.equal([]);
   });
 
   it("if a domain rule refuses a line, the import reports which option of the line was refused", async () => {
@@ -214,11 +214,11 @@ describe("the lines of an import", function () {
         ["$.branch"],
       ],
     ];
-    const ran = await importing([register, ...lines.map(([line]) => JSON.stringify(line))].join("\n"));
-    expect(ran.code).to.equal(3);
-    const found = ran.failures
+    const result = await importLines([registerLine, ...lines.map(([line]) => JSON.stringify(line))].join("\n"));
+    expect(result.code).to.equal(3);
+    const problems = result.failures
       .sort((a, b) => a.line - b.line)
       .map(({ code, problems }) => [code, problems.map(({ field }: Problem) => field)]);
-    expect(found).to.deep.equal(lines.map(([, code, fields]) => [code, fields]));
+    expect(problems).to.deep.equal(lines.map(([, code, fields]) => [code, fields]));
   });
 });

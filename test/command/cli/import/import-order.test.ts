@@ -33,12 +33,12 @@ describe("the order of an import", () => {
         async (commands, delays) => {
           const history = await run(commands, delays);
           expect(history).to.have.length(commands.length);
-          commands.forEach((later, j) => {
-            commands.slice(0, j).forEach((earlier, i) => {
+          commands.forEach((laterCommand, j) => {
+            commands.slice(0, j).forEach((earlierCommand, i) => {
               const depends =
-                later.changedId === earlier.changedId ||
-                later.otherIds.includes(earlier.changedId) ||
-                earlier.otherIds.includes(later.changedId);
+                laterCommand.changedId === earlierCommand.changedId ||
+                laterCommand.otherIds.includes(earlierCommand.changedId) ||
+                earlierCommand.otherIds.includes(laterCommand.changedId);
               if (depends) expect(history[i]!.ends).to.be.lessThan(history[j]!.begins);
             });
           });

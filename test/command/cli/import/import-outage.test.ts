@@ -82,9 +82,9 @@ class Outage {
 
   /** Waits until the import notices that the event log has become unavailable. */
   waitForNote(): Promise<unknown> {
-    const earlier = this.err.length;
+    const linesBefore = this.err.length;
     const isNote = (line: string) => line.includes("does not answer");
-    return eventually("the import waits", () => this.err.slice(earlier).some(isNote));
+    return eventually("the import waits", () => this.err.slice(linesBefore).some(isNote));
   }
 
   get totals() {
@@ -103,8 +103,8 @@ class Outage {
       const stream = `${String(command).split(" ")[0]}-${id}`;
       expected.set(stream, (expected.get(stream) ?? 0) + 1);
     }
-    const wrong = [...expected].filter(([stream, count]) => counts.get(stream) !== count);
-    expect(wrong).to.deep.equal([]);
+    const wrongCounts = [...expected].filter(([stream, count]) => counts.get(stream) !== count);
+    expect(wrongCounts).to.deep.equal([]);
   }
 
   async expectFinishedBySecondRun(): Promise<void> {
@@ -134,17 +134,17 @@ describe("an import while the event log is unavailable", function () {
   let testCount = 0;
 
   /** Defines a test that may start before the previous test has ended. */
-  function itConcurrently(title: string, work: (outage: Outage) => Promise<void>): void {
-    let running: Promise<void> | undefined;
+  function itConcurrently(title: string, test: (outage: Outage) => Promise<void>): void {
+    let testRun: Promise<void> | undefined;
     const queue = testCount % CONCURRENT_TESTS;
     testCount += 1;
     before(() => {
       const outage = new Outage();
-      running = (queues[queue] as Promise<void>).then(() => work(outage)).finally(() => outage.end());
+      testRun = (queues[queue] as Promise<void>).then(() => test(outage)).finally(() => outage.end());
       // The test reports the error. Until then, the error must not count as unhandled or stop the queue.
-      queues[queue] = running.catch(() => undefined);
+      queues[queue] = testRun.catch(() => undefined);
     });
-    it(title, () => running);
+    it(title, () => testRun);
   }
 
   itConcurrently("an import continues when a halted event log resumes, and applies each line once", async (outage) => {
@@ -209,11 +209,11 @@ describe("an import while the event log is unavailable", function () {
       const client = (await outage.startLog()).createClient();
       const interruption = new AbortController();
       const { name, lines } = outage.file;
-      const stopping = runClinic(["import", name], { env: outage.env, signal: interruption.signal });
+      const pendingRun = runClinic(["import", name], { env: outage.env, signal: interruption.signal });
       const events = createEventLog(client);
       await eventually("the first line", async () => (await events.read(`clinic-${lines[0]?.id}`)).length > 0);
       interruption.abort();
-      const { code, out, err } = await stopping;
+      const { code, out, err } = await pendingRun;
       await client.dispose();
       expect(code).to.equal(130);
       expect(err.at(-1)).to.match(/^import: stopped after \d+ of 1052 lines; run the same import again to continue$/);

@@ -26,7 +26,7 @@ describe("an import that the operator interrupts", () => {
       const line = { command: "clinic register", id: randomUUID(), ...names };
       return { number: index + 1, text: JSON.stringify(line) };
     });
-    async function* each() {
+    async function* readLines() {
       yield* lines;
     }
     const report = {
@@ -35,7 +35,7 @@ describe("an import that the operator interrupts", () => {
       writeNote: () => undefined,
       writeTotals: async () => undefined,
     };
-    return applyLines(each(), {
+    return applyLines(readLines(), {
       survey: { lines: lines.length, importId: randomUUID(), lineNumberById: new Map() },
       log,
       baseContext: operatorContext(),
@@ -44,10 +44,10 @@ describe("an import that the operator interrupts", () => {
     });
   }
 
-  const applied = async () => 1n;
+  const append = async () => 1n;
 
   it("an import that is interrupted during the last line ends as complete", async () => {
-    const { end, tally } = await runImport(applied);
+    const { end, tally } = await runImport(append);
     expect([end, tally.applied]).to.deep.equal(["complete", 1]);
   });
 
@@ -59,10 +59,10 @@ describe("an import that the operator interrupts", () => {
   });
 
   it("an interrupted import ends as failed if a line in progress fails with an unexpected error", async () => {
-    const broken = new Error("broken");
+    const brokenError = new Error("broken");
     const { end, error } = await runImport(async () => {
-      throw broken;
+      throw brokenError;
     });
-    expect([end, error]).to.deep.equal(["failed", broken]);
+    expect([end, error]).to.deep.equal(["failed", brokenError]);
   });
 });

@@ -27,8 +27,8 @@ describe("the import example", () => {
     close = () => client.dispose();
     api = await startTestQueryApi();
     // An earlier test may have imported the ids in the file, so this test replaces them with new ids.
-    const own = randomUUID().slice(0, 23);
-    content = fs.readFileSync(EXAMPLE_FILE, "utf8").replaceAll("3f1d2c4b-0a00-4000-8000", own);
+    const idPrefix = randomUUID().slice(0, 23);
+    content = fs.readFileSync(EXAMPLE_FILE, "utf8").replaceAll("3f1d2c4b-0a00-4000-8000", idPrefix);
     lines = content
       .trimEnd()
       .split("\n")
@@ -39,26 +39,26 @@ describe("the import example", () => {
     await close();
   });
 
-  const importing = () => runClinic(["import", "-", "--json", "--actor", "ada"], { env, stdin: content });
+  const importFile = () => runClinic(["import", "-", "--json", "--actor", "ada"], { env, stdin: content });
   const appointments = () => lines.filter(({ command }) => command === "appointment import");
 
   /** Reads the events of all streams that an import of the file changes, in the order of the lines. */
   async function readWrittenEvents(): Promise<RecordedEvent[]> {
-    const streams = lines.map(({ command = "", id, clinic: of }) => {
+    const streams = lines.map(({ command = "", id, clinic: clinicId }) => {
       const noun = command.split(" ")[0];
-      return noun === "branch" ? `clinic-${of}` : `${noun}-${id}`;
+      return noun === "branch" ? `clinic-${clinicId}` : `${noun}-${id}`;
     });
     return (await Promise.all([...new Set(streams)].map((stream) => log.read(stream)))).flat();
   }
 
   it("an import applies every line of the example file, and a second import changes nothing", async () => {
-    const first = await importing();
-    expect([first.code, first.out.length], first.out.join("\n")).to.deep.equal([0, 1]);
-    expect(JSON.parse(first.out[0] ?? "")).to.include({ applied: lines.length, failed: 0 });
+    const firstImport = await importFile();
+    expect([firstImport.code, firstImport.out.length], firstImport.out.join("\n")).to.deep.equal([0, 1]);
+    expect(JSON.parse(firstImport.out[0] ?? "")).to.include({ applied: lines.length, failed: 0 });
     const events = await readWrittenEvents();
-    const again = await importing();
-    expect(again.code).to.equal(0);
-    expect(JSON.parse(again.out[0] ?? "")).to.include({ alreadyApplied: lines.length, applied: 0 });
+    const secondImport = await importFile();
+    expect(secondImport.code).to.equal(0);
+    expect(JSON.parse(secondImport.out[0] ?? "")).to.include({ alreadyApplied: lines.length, applied: 0 });
     expect((await readWrittenEvents()).map(({ id }) => id)).to.deep.equal(events.map(({ id }) => id));
   });
 
@@ -87,19 +87,19 @@ describe("the import example", () => {
       expect(status, JSON.stringify(body)).to.equal(200);
       return body.appointments;
     };
-    const march = "from=2024-03-01T00:00:00Z&to=2024-04-01T00:00:00Z";
-    const shown = await list(march);
-    expect(shown.map(({ status }: { status: string }) => status)).to.deep.equal(["completed", "no_show", "cancelled"]);
-    expect(shown[0]).to.deep.include({
+    const marchQuery = "from=2024-03-01T00:00:00Z&to=2024-04-01T00:00:00Z";
+    const rows = await list(marchQuery);
+    expect(rows.map(({ status }: { status: string }) => status)).to.deep.equal(["completed", "no_show", "cancelled"]);
+    expect(rows[0]).to.deep.include({
       id: appointments()[0]?.id,
       scheduledAt: "2024-03-04T08:00:00.000Z",
       durationMinutes: 20,
       reason: "Vaccination",
     });
-    expect(JSON.stringify(shown[0])).to.contain("Luna").and.contain("Ada Example").and.contain("Room 1");
-    const missed = await list(`${march}&status=no_show`);
-    expect(missed.map(({ id }: { id: string }) => id)).to.deep.equal([appointments()[1]?.id]);
-    const ahead = await list("from=2097-03-01T00:00:00Z&to=2097-04-01T00:00:00Z&status=confirmed");
-    expect(ahead.map(({ id }: { id: string }) => id)).to.deep.equal([appointments()[3]?.id]);
+    expect(JSON.stringify(rows[0])).to.contain("Luna").and.contain("Ada Example").and.contain("Room 1");
+    const noShows = await list(`${marchQuery}&status=no_show`);
+    expect(noShows.map(({ id }: { id: string }) => id)).to.deep.equal([appointments()[1]?.id]);
+    const planned = await list("from=2097-03-01T00:00:00Z&to=2097-04-01T00:00:00Z&status=confirmed");
+    expect(planned.map(({ id }: { id: string }) => id)).to.deep.equal([appointments()[3]?.id]);
   });
 });

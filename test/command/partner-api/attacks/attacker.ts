@@ -20,7 +20,7 @@ export interface Attacker {
   readonly world: PartnerWorld;
   readonly other: PartnerWorld;
   /** Returns a valid body of POST /appointments, with the given fields replaced. */
-  appointment(more?: Record<string, unknown>): Record<string, unknown>;
+  appointment(overrides?: Record<string, unknown>): Record<string, unknown>;
   authorizationHeader(): string;
   clinicHeader(id?: string): string;
   /** Returns the headers that give the attacker access to its own clinic. */
@@ -59,11 +59,11 @@ export function createAttacker(): Attacker {
     get other() {
       return other;
     },
-    appointment: (more = {}) => ({
+    appointment: (overrides = {}) => ({
       branchId: world.branchId,
       animalId: world.animalId,
       scheduledAt: "2099-05-04T10:00:00Z",
-      ...more,
+      ...overrides,
     }),
     authorizationHeader: () => `Authorization: Bearer ${world.token}`,
     clinicHeader: (id = world.clinicId) => `X-SERVICE-Clinic-ID: ${id}`,

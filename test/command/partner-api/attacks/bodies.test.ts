@@ -7,7 +7,7 @@ describe("attacks on the partner API with bodies", () => {
   const attacker = createAttacker();
   const { appointment, ownHeaders, keyHeader, send, create } = attacker;
 
-  const deep = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
+  const nestArrays = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
   const invalidUtf8 = () =>
     Buffer.concat([
       Buffer.from(`${JSON.stringify(appointment()).slice(0, -1)},"notes":"`),
@@ -16,8 +16,8 @@ describe("attacks on the partner API with bodies", () => {
     ]);
   const cutUtf8 = () => Buffer.concat([Buffer.from('"'), Buffer.from([0xe2, 0x82])]);
   const bodies: [string, () => string | Buffer, number, string][] = [
-    ["100,000 brackets", () => deep(50_000), 413, "body_too_large"],
-    ["60,000 brackets", () => deep(30_000), 422, "validation_failed"],
+    ["100,000 brackets", () => nestArrays(50_000), 413, "body_too_large"],
+    ["60,000 brackets", () => nestArrays(30_000), 422, "validation_failed"],
     ["unclosed brackets", () => "[".repeat(60_000), 400, "invalid_json"],
     ["deeply nested objects", () => `${'{"a":'.repeat(9_000)}1${"}".repeat(9_000)}`, 422, "validation_failed"],
     [
@@ -60,8 +60,8 @@ describe("attacks on the partner API with bodies", () => {
       "validation_failed",
     ],
   ];
-  for (const [what, body, status, code] of bodies) {
-    it(`POST /appointments with ${what} returns ${status} ${code}`, async () => {
+  for (const [caseName, body, status, code] of bodies) {
+    it(`POST /appointments with ${caseName} returns ${status} ${code}`, async () => {
       expectRefusal(await create([...ownHeaders(), keyHeader(), JSON_TYPE], body()), status, code);
     });
   }
@@ -79,8 +79,8 @@ describe("attacks on the partner API with bodies", () => {
   });
 
   it("a compressed body gets 415", async () => {
-    const bomb = gzipSync(JSON.stringify(appointment({ notes: "x".repeat(10_000_000) })));
-    const answer = await create([...ownHeaders(), keyHeader(), JSON_TYPE, "Content-Encoding: gzip"], bomb);
+    const gzipBomb = gzipSync(JSON.stringify(appointment({ notes: "x".repeat(10_000_000) })));
+    const answer = await create([...ownHeaders(), keyHeader(), JSON_TYPE, "Content-Encoding: gzip"], gzipBomb);
     expectRefusal(answer, 415, "unsupported_media_type");
   });
 
@@ -149,14 +149,14 @@ describe("attacks on the partner API with bodies", () => {
   });
 
   it("the token operation returns 401, 400 or 413 for malicious bodies", async () => {
-    const tokens: [string | Buffer, number, string][] = [
-      [deep(30_000), 401, "invalid_request"],
+    const tokenBodies: [string | Buffer, number, string][] = [
+      [nestArrays(30_000), 401, "invalid_request"],
       ['{"__proto__":{}}', 400, "invalid_json"],
       [JSON.stringify({ client_id: { $ne: null }, client_secret: { $ne: null } }), 401, "invalid_request"],
       [Buffer.from([0x22, 0xff, 0x22]), 400, "invalid_json"],
       [JSON.stringify({ client_secret: "x".repeat(1_048_576) }), 413, "body_too_large"],
     ];
-    for (const [body, status, code] of tokens) {
+    for (const [body, status, code] of tokenBodies) {
       const answer = await send("POST /production/v1/oauth/token", [JSON_TYPE], body);
       expectRefusal(answer, status, code);
       expect(answer.headers["ratelimit-remaining"]).to.match(/^\d+$/);

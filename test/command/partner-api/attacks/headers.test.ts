@@ -6,7 +6,7 @@ describe("attacks on the partner API with headers", () => {
   const attacker = createAttacker();
   const { authorizationHeader, clinicHeader, ownHeaders, keyHeader, create } = attacker;
 
-  const clinics: [string, () => string[]][] = [
+  const clinicHeaders: [string, () => string[]][] = [
     ["two clinic headers that name different clinics", () => [clinicHeader(), clinicHeader(attacker.other.clinicId)]],
     ["two clinic headers that name the same clinic", () => [clinicHeader(), clinicHeader()]],
     [
@@ -21,25 +21,25 @@ describe("attacks on the partner API with headers", () => {
     ["an object in the clinic header", () => [clinicHeader(`{"$ne":null}`)]],
     ["30 KB in the clinic header", () => [clinicHeader("a".repeat(30_000))]],
   ];
-  for (const [what, headers] of clinics) {
-    it(`a request with ${what} gets 403 clinic_header_invalid`, async () => {
+  for (const [caseName, headers] of clinicHeaders) {
+    it(`a request with ${caseName} gets 403 clinic_header_invalid`, async () => {
       const answer = await create([authorizationHeader(), ...headers(), keyHeader(), JSON_TYPE]);
       expectRefusal(answer, 403, "clinic_header_invalid");
     });
   }
 
   it("a request with a second clinic header after a line break gets 403 clinic_header_invalid", async () => {
-    const smuggled = `${clinicHeader()}\r\n${clinicHeader(attacker.other.clinicId)}`;
+    const smuggledHeader = `${clinicHeader()}\r\n${clinicHeader(attacker.other.clinicId)}`;
     expectRefusal(
-      await create([authorizationHeader(), smuggled, keyHeader(), JSON_TYPE]),
+      await create([authorizationHeader(), smuggledHeader, keyHeader(), JSON_TYPE]),
       403,
       "clinic_header_invalid",
     );
   });
 
   it("a request with two Authorization headers, equal or different, gets 401 invalid_token", async () => {
-    for (const second of [attacker.world.token, attacker.other.token]) {
-      const answer = await create([...ownHeaders(), `Authorization: Bearer ${second}`, keyHeader(), JSON_TYPE]);
+    for (const secondToken of [attacker.world.token, attacker.other.token]) {
+      const answer = await create([...ownHeaders(), `Authorization: Bearer ${secondToken}`, keyHeader(), JSON_TYPE]);
       expectRefusal(answer, 401, "invalid_token");
     }
   });
@@ -54,10 +54,10 @@ describe("attacks on the partner API with headers", () => {
   });
 
   it("a request with two Content-Length headers gets 400, and a request with a 40 KB token gets 431", async () => {
-    const two = await create([...ownHeaders(), keyHeader(), JSON_TYPE, "Content-Length: 1"]);
-    expectRefusal(two, 400, "malformed_request");
-    const huge = await create([`Authorization: Bearer ${"a".repeat(40_000)}`, clinicHeader(), keyHeader()]);
-    expectRefusal(huge, 431, "headers_too_large");
+    const lengthAnswer = await create([...ownHeaders(), keyHeader(), JSON_TYPE, "Content-Length: 1"]);
+    expectRefusal(lengthAnswer, 400, "malformed_request");
+    const tokenAnswer = await create([`Authorization: Bearer ${"a".repeat(40_000)}`, clinicHeader(), keyHeader()]);
+    expectRefusal(tokenAnswer, 431, "headers_too_large");
   });
 
   it("POST /appointments accepts the header Expect with `100-continue` or an unknown value", async () => {

@@ -9,22 +9,22 @@ describe("attacks on the partner API with data of other partners", () => {
   const attacker = createAttacker();
   const { appointment, ownHeaders, keyHeader, create } = attacker;
 
-  const at = (method: "POST" | "DELETE", path: string, headers = attacker.world.headers) =>
+  const send = (method: "POST" | "DELETE", path: string, headers = attacker.world.headers) =>
     sendRequest(method, `${attacker.command.url}/production/v1${path}`, headers);
   let endpointId: string;
 
   before(async () => {
-    const hook = { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] };
+    const endpointInput = { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] };
     const { applicationId } = attacker.other;
-    await approveWebhookOrigin(attacker.command.log, { applicationId, origin: hook.url }, operatorContext());
-    const made = await sendRequest(
+    await approveWebhookOrigin(attacker.command.log, { applicationId, origin: endpointInput.url }, operatorContext());
+    const registration = await sendRequest(
       "POST",
       `${attacker.command.url}/production/v1/webhook-endpoints`,
       attacker.other.headers,
-      hook,
+      endpointInput,
     );
-    expect(made.status, made.text).to.equal(201);
-    endpointId = made.body.endpoint.id;
+    expect(registration.status, registration.text).to.equal(201);
+    endpointId = registration.body.endpoint.id;
   });
 
   it("every write at a clinic of another partner gets 403 installation_denied", async () => {
@@ -37,29 +37,29 @@ describe("attacks on the partner API with data of other partners", () => {
       ["POST", `/webhook-endpoints/${endpointId}/test`],
       ["POST", `/webhook-endpoints/${endpointId}/deliveries/${randomUUID()}/replay`],
     ] as const) {
-      const { status, body } = await at(method, path, headers);
+      const { status, body } = await send(method, path, headers);
       expect([status, body.error], path).to.deep.equal([403, "installation_denied"]);
     }
   });
 
   it("a request that names another clinic's branch in the body or the branch header gets 422", async () => {
-    const theirs = { branchId: attacker.other.branchId, animalId: attacker.other.animalId };
-    const inBody = await create([...ownHeaders(), keyHeader(), JSON_TYPE], JSON.stringify(appointment(theirs)));
-    expectRefusal(inBody, 422, "validation_failed");
-    const branch = `X-SERVICE-Branch-ID: ${attacker.other.branchId}`;
-    expectRefusal(await create([...ownHeaders(), branch, keyHeader(), JSON_TYPE]), 422, "validation_failed");
+    const otherIds = { branchId: attacker.other.branchId, animalId: attacker.other.animalId };
+    const bodyAnswer = await create([...ownHeaders(), keyHeader(), JSON_TYPE], JSON.stringify(appointment(otherIds)));
+    expectRefusal(bodyAnswer, 422, "validation_failed");
+    const branchHeader = `X-SERVICE-Branch-ID: ${attacker.other.branchId}`;
+    expectRefusal(await create([...ownHeaders(), branchHeader, keyHeader(), JSON_TYPE]), 422, "validation_failed");
   });
 
   it("requests for another partner's endpoint get the same errors as requests for an unknown endpoint", async () => {
-    const unknown = randomUUID();
-    for (const [method, rest] of [
+    const unknownId = randomUUID();
+    for (const [method, pathSuffix] of [
       ["DELETE", ""],
       ["POST", "/rotate-secret"],
       ["POST", "/test"],
       ["POST", `/deliveries/${randomUUID()}/replay`],
     ] as const) {
-      const foreign = await at(method, `/webhook-endpoints/${endpointId}${rest}`);
-      const missing = await at(method, `/webhook-endpoints/${unknown}${rest}`);
+      const foreign = await send(method, `/webhook-endpoints/${endpointId}${pathSuffix}`);
+      const missing = await send(method, `/webhook-endpoints/${unknownId}${pathSuffix}`);
       expect([foreign.status, foreign.body.error]).to.deep.equal([missing.status, missing.body.error]);
       expect(foreign.status).to.be.oneOf([404, 409]);
     }

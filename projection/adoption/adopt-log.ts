@@ -55,12 +55,12 @@ export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): P
   const requestedCheckpoint = notifyFrom === undefined ? undefined : await findLastEventBefore(client, notifyFrom);
   let result: AdoptionResult | undefined;
   const adopt = async (connection: pg.ClientBase) => {
-    const readModels = await readCheckpoint(connection, READ_MODEL_SCHEMA);
-    const currentCheckpoint = await readRelayCheckpoint(connection);
-    const relayCheckpoint = requestedCheckpoint ?? (shouldKeepRelayCheckpoint ? currentCheckpoint : readModels);
+    const readModelCheckpoint = await readCheckpoint(connection, READ_MODEL_SCHEMA);
+    const oldCheckpoint = await readRelayCheckpoint(connection);
+    const relayCheckpoint = requestedCheckpoint ?? (shouldKeepRelayCheckpoint ? oldCheckpoint : readModelCheckpoint);
     await setRelayCheckpoint(connection, relayCheckpoint);
     const counts = await closeLostRows(connection, lostRows, now);
-    result = { position: readModels.position, relayPosition: relayCheckpoint.position, ...counts };
+    result = { position: readModelCheckpoint.position, relayPosition: relayCheckpoint.position, ...counts };
   };
   const swapPosition = await rebuild({ ...options, adopt }, signal);
   return swapPosition === undefined ? undefined : result;

@@ -11,22 +11,22 @@ const PAGE_SIZE = 1_000;
  * @param time milliseconds since 1970
  */
 export async function findLastEventBefore(client: EventStoreDBClient, time: number): Promise<Checkpoint> {
-  let from: ReadPosition = END;
+  let fromPosition: ReadPosition = END;
   for (;;) {
-    const read = client.readAll({ direction: BACKWARDS, fromPosition: from, maxCount: PAGE_SIZE });
-    let found: Checkpoint | undefined;
+    const pageEvents = client.readAll({ direction: BACKWARDS, fromPosition, maxCount: PAGE_SIZE });
+    let foundCheckpoint: Checkpoint | undefined;
     let count = 0;
     // The loop always reads the whole page. A `break` would leave the gRPC call open, and the client could then not be
     // closed.
-    for await (const { event } of readWithTimeout(read)) {
+    for await (const { event } of readWithTimeout(pageEvents)) {
       count += 1;
       if (!event) continue;
       const { commit: position } = event.position;
-      from = event.position;
-      if (found || !isCatalogStream(event.streamId) || event.created.getTime() >= time) continue;
-      found = { position, anchor: { position, eventId: event.id } };
+      fromPosition = event.position;
+      if (foundCheckpoint || !isCatalogStream(event.streamId) || event.created.getTime() >= time) continue;
+      foundCheckpoint = { position, anchor: { position, eventId: event.id } };
     }
-    if (found) return found;
+    if (foundCheckpoint) return foundCheckpoint;
     if (count < PAGE_SIZE) return { position: BEFORE_FIRST_EVENT, anchor: null };
   }
 }

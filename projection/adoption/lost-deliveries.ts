@@ -32,10 +32,10 @@ interface RowOfEvent {
  * the entry will be appended.
  */
 export async function findLostRows(client: EventStoreDBClient, pool: pg.Pool, signal: AbortSignal): Promise<LostRows> {
-  const findLost = (sql: string) =>
-    findRowsWithoutEvent(client, (last) => pool.query<RowOfEvent>(sql, [last?.key]), signal);
-  const deliveryIds = await findLost(PENDING_DELIVERIES_SQL);
-  return { deliveryIds, outboxEventIds: await findLost(OUTBOX_ENTRIES_SQL) };
+  const findLostKeys = (sql: string) =>
+    findRowsWithoutEvent(client, (lastRow) => pool.query<RowOfEvent>(sql, [lastRow?.key]), signal);
+  const deliveryIds = await findLostKeys(PENDING_DELIVERIES_SQL);
+  return { deliveryIds, outboxEventIds: await findLostKeys(OUTBOX_ENTRIES_SQL) };
 }
 
 /** Cancels the deliveries and deletes the outbox entries. @returns the number of rows of each kind */
@@ -44,7 +44,7 @@ export async function closeLostRows(
   { deliveryIds, outboxEventIds }: LostRows,
   now: number,
 ): Promise<{ cancelledDeliveries: number; deletedOutboxEntries: number }> {
-  const cancelled = await connection.query(
+  const cancelResult = await connection.query(
     `WITH cancelled AS (
        DELETE FROM webhooks.pending_delivery WHERE delivery_id = ANY ($1::uuid[]) RETURNING delivery_id, attempt_count)
      UPDATE webhooks.delivery d
@@ -52,10 +52,10 @@ export async function closeLostRows(
        FROM cancelled WHERE d.delivery_id = cancelled.delivery_id`,
     [deliveryIds, toInstant(now)],
   );
-  const deleted = await connection.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [
+  const deleteResult = await connection.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [
     outboxEventIds,
   ]);
-  return { cancelledDeliveries: cancelled.rowCount ?? 0, deletedOutboxEntries: deleted.rowCount ?? 0 };
+  return { cancelledDeliveries: cancelResult.rowCount ?? 0, deletedOutboxEntries: deleteResult.rowCount ?? 0 };
 }
 
 const PENDING_DELIVERIES_SQL = `
@@ -76,13 +76,13 @@ const OUTBOX_ENTRIES_SQL = `
 /** Checks all rows, page by page. @returns keys of the rows whose events are not in the log */
 async function findRowsWithoutEvent(
   client: EventStoreDBClient,
-  readPageAfter: (last: RowOfEvent | undefined) => Promise<{ rows: RowOfEvent[] }>,
+  readPageAfter: (lastRow: RowOfEvent | undefined) => Promise<{ rows: RowOfEvent[] }>,
   signal: AbortSignal,
 ): Promise<string[]> {
   const lostKeys: string[] = [];
-  let last: RowOfEvent | undefined;
+  let lastRow: RowOfEvent | undefined;
   while (!signal.aborted) {
-    const { rows }: { rows: RowOfEvent[] } = await readPageAfter(last);
+    const { rows }: { rows: RowOfEvent[] } = await readPageAfter(lastRow);
     const uncheckedRows = [...rows];
     const checkRows = async () => {
       for (let row = uncheckedRows.pop(); row; row = uncheckedRows.pop()) {
@@ -91,7 +91,7 @@ async function findRowsWithoutEvent(
     };
     await Promise.all(Array.from({ length: MAX_PARALLEL_READS }, checkRows));
     if (rows.length < PAGE_SIZE) break;
-    last = rows.at(-1);
+    lastRow = rows.at(-1);
   }
   return lostKeys;
 }

@@ -17,17 +17,17 @@ export async function readEventAt(
   client: EventStoreDBClient,
   position: bigint,
 ): Promise<(LogPosition & { id: string }) | undefined> {
-  const read = client.readAll({ fromPosition: { commit: position, prepare: position }, maxCount: 1 });
-  let found: (LogPosition & { id: string }) | undefined;
+  const events = client.readAll({ fromPosition: { commit: position, prepare: position }, maxCount: 1 });
+  let foundEvent: (LogPosition & { id: string }) | undefined;
   try {
-    for await (const { event } of readWithTimeout(read)) {
+    for await (const { event } of readWithTimeout(events)) {
       if (event?.position.commit !== position) continue;
       const { id, streamId: stream, revision, type } = event;
-      found = { id, position, stream, revision, type };
+      foundEvent = { id, position, stream, revision, type };
     }
   } catch (error) {
     if (isUnavailable(error)) throw new LogUnavailableError("The event log is unavailable.", { cause: error });
     if ((error as { code?: unknown }).code !== INVALID_ARGUMENT) throw error;
   }
-  return found;
+  return foundEvent;
 }

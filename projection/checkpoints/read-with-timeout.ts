@@ -1,7 +1,7 @@
 import type { AllStreamResolvedEvent } from "@eventstore/db-client";
 import { LogUnavailableError } from "../../shared/eventstore/log.ts";
 
-type Read = AsyncIterable<AllStreamResolvedEvent> & { destroy(error: Error): void };
+type ReadResponse = AsyncIterable<AllStreamResolvedEvent> & { destroy(error: Error): void };
 
 /** Time limit for one read of the log. Milliseconds. */
 export const READ_TIMEOUT_MS = 4_000;
@@ -12,13 +12,13 @@ export const READ_TIMEOUT_MS = 4_000;
  *
  * @throws {LogUnavailableError} if the read takes longer than `READ_TIMEOUT_MS`
  */
-export async function* readWithTimeout(read: Read): AsyncGenerator<AllStreamResolvedEvent, void> {
+export async function* readWithTimeout(events: ReadResponse): AsyncGenerator<AllStreamResolvedEvent, void> {
   const timer = setTimeout(
-    () => read.destroy(new LogUnavailableError("The event log did not answer in time.")),
+    () => events.destroy(new LogUnavailableError("The event log did not answer in time.")),
     READ_TIMEOUT_MS,
   );
   try {
-    yield* read;
+    yield* events;
   } finally {
     clearTimeout(timer);
   }

@@ -18,11 +18,11 @@ export async function readRelayCheckpoint(db: Pool | ClientBase): Promise<Checkp
 /**
  * Moves the checkpoint, unless another process has moved it.
  *
- * @param from checkpoint that this process last read or wrote
- * @param to last event that was processed
+ * @param oldCheckpoint checkpoint that this process last read or wrote
+ * @param anchor last event that was processed
  * @throws {CheckpointLostError} if the checkpoint is not at `from`, or belongs to another log
  */
-export async function moveRelayCheckpoint(pool: Pool, from: Checkpoint, to: Anchor): Promise<void> {
+export async function moveRelayCheckpoint(pool: Pool, oldCheckpoint: Checkpoint, anchor: Anchor): Promise<void> {
   const { rowCount } = await pool.query({
     name: "move relay checkpoint",
     text: `INSERT INTO webhooks.relay_checkpoint (position, anchor_position, anchor_event_id) SELECT $3, $3, $4
@@ -30,10 +30,10 @@ export async function moveRelayCheckpoint(pool: Pool, from: Checkpoint, to: Anch
            ON CONFLICT (only_row) DO UPDATE
              SET position = $3, anchor_position = $3, anchor_event_id = $4
              WHERE relay_checkpoint.position = $1 AND relay_checkpoint.anchor_event_id IS NOT DISTINCT FROM $2`,
-    values: [from.position, from.anchor?.eventId ?? null, to.position, to.eventId],
+    values: [oldCheckpoint.position, oldCheckpoint.anchor?.eventId ?? null, anchor.position, anchor.eventId],
   });
   if (rowCount !== 1)
-    throw new CheckpointLostError(`The relay's checkpoint is no longer at position ${from.position}.`);
+    throw new CheckpointLostError(`The relay's checkpoint is no longer at position ${oldCheckpoint.position}.`);
 }
 
 /** Sets the checkpoint unconditionally. Only operators' commands may call this function. */

@@ -19,12 +19,12 @@ export class DifferentLogError extends Error {
   override readonly name = "DifferentLogError";
 
   /**
-   * @param expected part of the message about the checkpoint, such as "the relay stopped after position 7"
-   * @param found part of the message about the log, such as "the log is empty"
+   * @param checkpointText part of the message about the checkpoint, such as "the relay stopped after position 7"
+   * @param logText part of the message about the log, such as "the log is empty"
    */
-  constructor(expected: string, found: string) {
+  constructor(checkpointText: string, logText: string) {
     super(
-      `The event log is not the one that this database was built from: ${expected}, but ${found}. The log was replaced or restored from an older backup, or EVENTSTORE_URL is wrong. Nothing is written to the log or the database. To recover, start the original log again. To continue with this log instead, run \`npm run projection -- rebuild --adopt-log\`.`,
+      `The event log is not the one that this database was built from: ${checkpointText}, but ${logText}. The log was replaced or restored from an older backup, or EVENTSTORE_URL is wrong. Nothing is written to the log or the database. To recover, start the original log again. To continue with this log instead, run \`npm run projection -- rebuild --adopt-log\`.`,
     );
   }
 }
@@ -46,11 +46,11 @@ export interface Checkpoints {
  * @throws {LogUnavailableError}
  */
 export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<Checkpoints> {
-  const readModels = await readCheckpoint(pool, READ_MODEL_SCHEMA);
-  await requireAnchored(client, "the read models", readModels);
-  const relay = await readRelayCheckpoint(pool);
-  await requireAnchored(client, "the relay", relay);
-  return { readModels, relay };
+  const readModelCheckpoint = await readCheckpoint(pool, READ_MODEL_SCHEMA);
+  await requireAnchored(client, "the read models", readModelCheckpoint);
+  const relayCheckpoint = await readRelayCheckpoint(pool);
+  await requireAnchored(client, "the relay", relayCheckpoint);
+  return { readModels: readModelCheckpoint, relay: relayCheckpoint };
 }
 
 /**
@@ -58,26 +58,26 @@ export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<
  * accepted if it is not past the end of the log. A scavenge never removes an anchor event, because the service never
  * deletes or truncates the streams of the catalog.
  *
- * @param owner subject of the error message, such as "the relay"
+ * @param ownerText subject of the error message, such as "the relay"
  * @throws {DifferentLogError}
  * @throws {LogUnavailableError}
  */
 export async function requireAnchored(
   client: EventStoreDBClient,
-  owner: string,
+  ownerText: string,
   { position, anchor }: Checkpoint,
 ): Promise<void> {
   if (anchor) {
-    const found = await readEventAt(client, anchor.position);
-    if (found?.id !== anchor.eventId) {
-      const expected = `${owner} stopped after event ${anchor.eventId} at position ${anchor.position}`;
-      throw new DifferentLogError(expected, await describeLogAt(client, anchor.position, found?.id));
+    const foundEvent = await readEventAt(client, anchor.position);
+    if (foundEvent?.id !== anchor.eventId) {
+      const checkpointText = `${ownerText} stopped after event ${anchor.eventId} at position ${anchor.position}`;
+      throw new DifferentLogError(checkpointText, await describeLogAt(client, anchor.position, foundEvent?.id));
     }
   }
   if (position <= (anchor?.position ?? BEFORE_FIRST_EVENT)) return;
-  const end = await readLogEnd(client);
-  if (end < position) {
-    throw new DifferentLogError(`${owner} stopped after position ${position}`, describeLogEnd(end));
+  const logEnd = await readLogEnd(client);
+  if (logEnd < position) {
+    throw new DifferentLogError(`${ownerText} stopped after position ${position}`, describeLogEnd(logEnd));
   }
 }
 
@@ -87,9 +87,9 @@ export async function requireAnchored(
  * @returns the error; undefined if the check passes
  * @throws all other errors of the check
  */
-export async function findLogDifference(check: Promise<unknown>): Promise<DifferentLogError | undefined> {
+export async function findLogDifference(logCheck: Promise<unknown>): Promise<DifferentLogError | undefined> {
   try {
-    await check;
+    await logCheck;
     return undefined;
   } catch (error) {
     if (error instanceof DifferentLogError) return error;
@@ -103,12 +103,12 @@ async function describeLogAt(
   foundId: string | undefined,
 ): Promise<string> {
   if (foundId !== undefined) return `the log holds event ${foundId} there`;
-  const end = await readLogEnd(client);
-  return end < position ? describeLogEnd(end) : "the log holds no event there";
+  const logEnd = await readLogEnd(client);
+  return logEnd < position ? describeLogEnd(logEnd) : "the log holds no event there";
 }
 
-function describeLogEnd(end: bigint): string {
-  return end === BEFORE_FIRST_EVENT ? "the log is empty" : `the log ends at position ${end}`;
+function describeLogEnd(logEnd: bigint): string {
+  return logEnd === BEFORE_FIRST_EVENT ? "the log is empty" : `the log ends at position ${logEnd}`;
 }
 
 /** Milliseconds. */

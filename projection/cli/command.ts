@@ -6,7 +6,7 @@ export interface Terminal {
   /** Writes a line to standard output. */
   out(line: string): void;
   /** Writes a line to standard error. On a terminal, the line replaces the previous progress line. */
-  progress(text: string): void;
+  showProgress(text: string): void;
 }
 
 export interface CommandContext extends LogAndDatabase {

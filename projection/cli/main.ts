@@ -24,7 +24,7 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.
 
 const terminal: Terminal = {
   out: (line) => process.stdout.write(`${line}\n`),
-  progress: (text) => process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${text}` : `${text}\n`),
+  showProgress: (text) => process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${text}` : `${text}\n`),
 };
 
 const program = new Command("projection")
@@ -78,7 +78,7 @@ await program.parseAsync();
 function addParkingCommand(
   name: string,
   description: string,
-  work: (context: CommandContext, position: bigint, options: ParkingOptions) => Promise<number>,
+  run: (context: CommandContext, position: bigint, options: ParkingOptions) => Promise<number>,
 ): void {
   program
     .command(name)
@@ -86,7 +86,7 @@ function addParkingCommand(
     .argument("<position>", "log position of the event, as `status` shows it", parsePosition)
     .requiredOption("--reason <text>", "reason, 1 to 200 characters, stored in the event log")
     .option("--actor <name>", "name of the operator, stored in the event log", os.userInfo().username)
-    .action((position: bigint, options: ParkingOptions) => runCommand((context) => work(context, position, options)));
+    .action((position: bigint, options: ParkingOptions) => runCommand((context) => run(context, position, options)));
 }
 
 function parseTime(text: string): number {
@@ -108,9 +108,9 @@ function parsePosition(text: string): bigint {
  * - 1: rows differ, the command was refused or interrupted, or an event cannot be processed
  * - 2: any other error, such as a wrong configuration or an event log that does not match the database
  */
-async function runCommand(work: (context: CommandContext) => Promise<number>): Promise<void> {
+async function runCommand(run: (context: CommandContext) => Promise<number>): Promise<void> {
   try {
-    process.exitCode = await withServers(work);
+    process.exitCode = await withServers(run);
   } catch (error) {
     const isExpected = [ConfigError, StartError, ProjectionError, CommandRefusedError, DifferentLogError].some(
       (type) => error instanceof type,
@@ -120,7 +120,7 @@ async function runCommand(work: (context: CommandContext) => Promise<number>): P
   }
 }
 
-async function withServers(work: (context: CommandContext) => Promise<number>): Promise<number> {
+async function withServers(run: (context: CommandContext) => Promise<number>): Promise<number> {
   const { EVENTSTORE_URL, DATABASE_URL } = readConfig(["EVENTSTORE_URL", "DATABASE_URL"], process.env);
   const logger = createLogger("projection-cli", "error");
   const client = connectEventStore(EVENTSTORE_URL, "projection-cli");
@@ -138,7 +138,7 @@ async function withServers(work: (context: CommandContext) => Promise<number>): 
     await requirePreparedDatabase(pool);
     const { signal } = interruption;
     const context = { client, pool, logger, terminal, databaseUrl: DATABASE_URL };
-    return await work({ ...context, now: Date.now(), signal });
+    return await run({ ...context, now: Date.now(), signal });
   } finally {
     await Promise.all([pool.end(), client.dispose()]);
   }

@@ -26,8 +26,8 @@ export async function park(
   options: ParkingOptions,
 ): Promise<number> {
   const log = createEventLog(client);
-  const parked = await parkStream({ client, log, pool }, position, toParkingCommand(options, now));
-  const { stream, revision, passedOverBy } = parked;
+  const command = toParkingCommand(options, now);
+  const { stream, revision, passedOverBy } = await parkStream({ client, log, pool }, position, command);
   if (passedOverBy === "relay") {
     terminal.out(
       `Parked: the relay skips stream ${stream} from revision ${revision} on. Partners get no webhooks for the stream.`,
@@ -55,17 +55,18 @@ export async function resume(context: CommandContext, position: bigint, options:
   const { client, pool, terminal, now } = context;
   const command = toParkingCommand(options, now);
   const log = createEventLog(client);
-  const { parked, isIncomplete } = await findParkedStream({ client, log, pool }, position);
+  const { parkedStream, isIncomplete } = await findParkedStream({ client, log, pool }, position);
+  const { stream, revision } = parkedStream;
   if (isIncomplete) {
-    terminal.out(`The read models lack events of stream ${parked.stream}. Rebuilding them with these events.`);
-    const code = await rebuildReadModels(context, parked.stream);
-    if (code !== 0) {
+    terminal.out(`The read models lack events of stream ${stream}. Rebuilding them with these events.`);
+    const exitCode = await rebuildReadModels(context, stream);
+    if (exitCode !== 0) {
       terminal.out("The stream stays parked.");
-      return code;
+      return exitCode;
     }
   }
-  await resumeStream(log, parked.stream, command);
-  terminal.out(`Resumed: stream ${parked.stream} is no longer skipped from revision ${parked.revision} on.`);
+  await resumeStream(log, stream, command);
+  terminal.out(`Resumed: stream ${stream} is no longer skipped from revision ${revision} on.`);
   return 0;
 }
 

@@ -38,14 +38,14 @@ const STATE_TEXTS = {
 
 function formatStatus(status: Status, now: number): string[] {
   const { differentLog, isOwnRelease, followers, webhooks, readModels, parked } = status;
-  const tables = readModels.map(({ table, rows, exact }) => `${table} ${exact ? "" : "~"}${rows}`);
+  const tableTexts = readModels.map(({ table, rows, exact }) => `${table} ${exact ? "" : "~"}${rows}`);
   return [
     ...(differentLog === null ? [] : [differentLog, ""]),
     ...followers.flatMap((follower) => [...formatFollower(follower, now), ""]),
     ...formatWebhooks(webhooks, now),
     "",
     ...(isOwnRelease
-      ? ["rows in the read models, as of the position of the projectors:", ...formatColumns(tables, 4)]
+      ? ["rows in the read models, as of the position of the projectors:", ...formatColumns(tableTexts, 4)]
       : ["The read models belong to another release. Run that release, or run `rebuild` with this release."]),
     "",
     parked.length === 0 ? "parked streams: none" : `parked streams: ${parked.length}`,
@@ -85,7 +85,7 @@ function formatLastError({ process }: RoleProcesses, now: number): string {
 /** The webhooks role has no leader, because any number of processes can send webhooks at the same time. */
 function formatWebhooks(webhooks: Status["webhooks"], now: number): string[] {
   const { process, alive, working } = webhooks;
-  const counts = (["pending", "due", "failed"] as const).map((state) => {
+  const countTexts = (["pending", "due", "failed"] as const).map((state) => {
     const count = webhooks[state];
     return `${count >= MAX_COUNTED_DELIVERIES ? "about " : ""}${count} ${state}`;
   });
@@ -94,7 +94,7 @@ function formatWebhooks(webhooks: Status["webhooks"], now: number): string[] {
   const detailText = process?.detail ? `: ${process.detail}` : "";
   return [
     "webhooks: sends deliveries to partners",
-    `  deliveries   ${counts.join(", ")}`,
+    `  deliveries   ${countTexts.join(", ")}`,
     `  process      ${isRunning ? `${process.process} is running${detailText}${runningText}` : formatProcess(webhooks, now)}`,
     formatLastError(webhooks, now),
   ];
@@ -117,17 +117,17 @@ function formatParkedStream(parked: ParkedStatus): string[] {
     resumed: `${events} events skipped before the stream was resumed; to include these events, run: npm run projection -- rebuild`,
     taken: `the read models include the stream; to end the parking, run: npm run projection -- resume ${position}`,
   };
-  const first = `  position ${position}, stream ${stream}, from revision ${revision} on: ${notes[state]}`;
+  const firstLine = `  position ${position}, stream ${stream}, from revision ${revision} on: ${notes[state]}`;
   return eventType === undefined
-    ? [first]
-    : [first, `    ${eventType}: ${cause}`, `    parked by ${actor} at ${since}: ${reason}`];
+    ? [firstLine]
+    : [firstLine, `    ${eventType}: ${cause}`, `    parked by ${actor} at ${since}: ${reason}`];
 }
 
-function formatColumns(texts: readonly string[], columns: number): string[] {
+function formatColumns(texts: readonly string[], columnCount: number): string[] {
   const width = Math.max(...texts.map(({ length }) => length)) + 3;
   const lines: string[] = [];
-  for (let start = 0; start < texts.length; start += columns) {
-    const cells = texts.slice(start, start + columns).map((text) => text.padEnd(width));
+  for (let start = 0; start < texts.length; start += columnCount) {
+    const cells = texts.slice(start, start + columnCount).map((text) => text.padEnd(width));
     lines.push(`  ${cells.join("")}`.trimEnd());
   }
   return lines;

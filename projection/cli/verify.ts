@@ -7,13 +7,13 @@ import { createProgressReporter } from "./fill-progress.ts";
 /** Compares the read models with the log. @returns the exit code: 1 if rows differ */
 export async function verifyReadModels(context: CommandContext): Promise<number> {
   const { client, pool, logger, terminal, signal } = context;
-  const { position, rows, differences, skipped } = await verify(
+  const { position, rows, differenceCount, skippedStreamCount } = await verify(
     {
       ...{ client, pool, models: readModels, logger },
       onProgress: createProgressReporter(terminal, await readLogEnd(client)),
       onDifference: ({ table, key, kind, columns }) => {
-        const changed = columns.length > 0 ? `: ${columns.join(", ")}` : "";
-        terminal.out(`${kind} ${table} ${key.join(" ")}${changed}`);
+        const columnsText = columns.length > 0 ? `: ${columns.join(", ")}` : "";
+        terminal.out(`${kind} ${table} ${key.join(" ")}${columnsText}`);
       },
     },
     signal,
@@ -22,7 +22,7 @@ export async function verifyReadModels(context: CommandContext): Promise<number>
     terminal.out("Interrupted.");
     return 1;
   }
-  const skippedText = skipped === 0 ? "" : `, not counting ${skipped} skipped streams`;
-  terminal.out(`${rows} rows compared at position ${position}${skippedText}: ${differences} differ`);
-  return differences === 0 ? 0 : 1;
+  const skippedText = skippedStreamCount === 0 ? "" : `, not counting ${skippedStreamCount} skipped streams`;
+  terminal.out(`${rows} rows compared at position ${position}${skippedText}: ${differenceCount} differ`);
+  return differenceCount === 0 ? 0 : 1;
 }

@@ -10,11 +10,11 @@ import { deleteSandboxRows, loadGenerations, splitAtResets } from "./sandbox-res
 
 export interface BatchOptions {
   /** Events to record as skipped, by stream. */
-  skipped?: ReadonlyMap<string, SkippedEvents>;
+  skippedEvents?: ReadonlyMap<string, SkippedEvents>;
   /** Expected object id of the checkpoint table. If absent, the id is not checked. */
   tableOid?: string;
   /** If true, Postgres may acknowledge the commit before the commit is flushed to disk. */
-  asynchronousCommit?: boolean;
+  commitsAsynchronously?: boolean;
 }
 
 /**
@@ -23,8 +23,8 @@ export interface BatchOptions {
  * fingerprint are as expected. Therefore only one process can write at a time, and only if its release built the
  * tables.
  *
- * @param from current position of the checkpoint
- * @param to last event of the batch, even if no read model handles it
+ * @param fromPosition current position of the checkpoint
+ * @param anchor last event of the batch, even if no read model handles it
  * @throws {LeadershipLostError} if the checkpoint is not at `from`, or a rebuild or another release replaced the tables
  * @throws {ProjectionError} with stream, revision and position of the event, if a projector throws
  */
@@ -33,34 +33,34 @@ export async function applyBatch(
   schema: string,
   models: readonly AnyReadModel[],
   events: readonly RecordedEvent[],
-  from: bigint,
-  to: Anchor,
-  { skipped, tableOid, asynchronousCommit }: BatchOptions = {},
+  fromPosition: bigint,
+  anchor: Anchor,
+  { skippedEvents, tableOid, commitsAsynchronously }: BatchOptions = {},
 ): Promise<void> {
   try {
     // The lock prevents a rebuild from swapping schemas during the transaction. The commands are sent together, in one
     // round trip.
-    await client.query(`BEGIN;${asynchronousCommit ? "SET LOCAL synchronous_commit = off;" : ""}
+    await client.query(`BEGIN;${commitsAsynchronously ? "SET LOCAL synchronous_commit = off;" : ""}
       SELECT pg_advisory_xact_lock_shared(hashtextextended('${getSwapLockName(schema)}', 0))`);
     const generations = await loadGenerations(client, schema, events);
     for (const segment of splitAtResets(events, generations)) {
       const { sandboxToClear } = segment;
       if (sandboxToClear !== null) await deleteSandboxRows(client, schema, models, sandboxToClear);
       for (const model of models) {
-        const relevant = segment.events.filter((event) => model.on[event.type]);
-        if (relevant.length > 0) await applyToReadModel(client, schema, model, relevant);
+        const modelEvents = segment.events.filter((event) => model.on[event.type]);
+        if (modelEvents.length > 0) await applyToReadModel(client, schema, model, modelEvents);
       }
     }
-    if (skipped) await addSkipped(client, schema, skipped);
-    const moved = await client.query({
+    if (skippedEvents) await addSkipped(client, schema, skippedEvents);
+    const moveResult = await client.query({
       name: `checkpoint ${schema}`,
       text: `UPDATE ${schema}.checkpoint SET position = $1, anchor_position = $1, anchor_event_id = $2
               WHERE name = $3 AND position = $4 AND shape = $5 AND ($6::oid IS NULL OR tableoid = $6)`,
-      values: [to.position, to.eventId, CHECKPOINT_NAME, from, computeFingerprint(models), tableOid],
+      values: [anchor.position, anchor.eventId, CHECKPOINT_NAME, fromPosition, computeFingerprint(models), tableOid],
     });
-    if (moved.rowCount !== 1) {
+    if (moveResult.rowCount !== 1) {
       throw new LeadershipLostError(
-        `The checkpoint of schema ${schema} is no longer at position ${from}, or belongs to another release.`,
+        `The checkpoint of schema ${schema} is no longer at position ${fromPosition}, or belongs to another release.`,
       );
     }
     await client.query("COMMIT");
@@ -82,8 +82,8 @@ export function getSwapLockName(schema: string): string {
 /** Row of a read model before and after the events of a batch. */
 interface RowChange {
   key: readonly string[];
-  before: Row | undefined;
-  after: Row | undefined;
+  rowBefore: Row | undefined;
+  rowAfter: Row | undefined;
 }
 
 async function applyToReadModel(
@@ -93,36 +93,36 @@ async function applyToReadModel(
   events: readonly RecordedEvent[],
 ): Promise<void> {
   const changes = new Map<string, RowChange>();
-  const changeOfEvent = events.map((event) => {
+  const changesByEvent = events.map((event) => {
     const key = callProjector(model, event, () => model.key(event));
     const id = key.join("\n");
-    const change = changes.get(id) ?? { key, before: undefined, after: undefined };
+    const change = changes.get(id) ?? { key, rowBefore: undefined, rowAfter: undefined };
     changes.set(id, change);
     return change;
   });
   const keys = [...changes.values()].map(({ key }) => key);
   for (const row of await loadRows(client, schema, model, keys)) {
     const change = changes.get(model.primaryKey.map((column) => row[column]).join("\n"));
-    if (change) change.before = change.after = row;
+    if (change) change.rowBefore = change.rowAfter = row;
   }
   for (const [index, event] of events.entries()) {
-    const change = changeOfEvent[index];
-    if (change) change.after = callProjector(model, event, () => model.on[event.type]?.(change.after, event));
+    const change = changesByEvent[index];
+    if (change) change.rowAfter = callProjector(model, event, () => model.on[event.type]?.(change.rowAfter, event));
   }
   const changedRows: Row[] = [];
   const deletedKeys: (readonly string[])[] = [];
-  for (const { key, before, after } of changes.values()) {
-    if (after && after !== before) changedRows.push(after);
-    if (before && !after) deletedKeys.push(key);
+  for (const { key, rowBefore, rowAfter } of changes.values()) {
+    if (rowAfter && rowAfter !== rowBefore) changedRows.push(rowAfter);
+    if (rowBefore && !rowAfter) deletedKeys.push(key);
   }
   await upsertRows(client, schema, model, changedRows);
   await deleteRows(client, schema, model, deletedKeys);
 }
 
 /** @throws {ProjectionError} with the position of the event, if the projector throws */
-function callProjector<T>(model: AnyReadModel, event: RecordedEvent, call: () => T): T {
+function callProjector<T>(model: AnyReadModel, event: RecordedEvent, run: () => T): T {
   try {
-    return call();
+    return run();
   } catch (cause) {
     const reason = `read model ${model.table} cannot process ${event.type}: ${(cause as Error).message}`;
     throw new ProjectionError(reason, event, cause);

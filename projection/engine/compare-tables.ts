@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/pool.ts";
-import type { AnyReadModel } from "./read-model.ts";
+import type { AnyReadModel, Row } from "./read-model.ts";
 
 /** A row that does not match the log. */
 export interface Difference {
@@ -17,28 +17,28 @@ const PAGE_SIZE = 2_000;
 /**
  * Compares the table of a read model in two schemas, row by row.
  *
- * @param live connection for reading the first schema, in a transaction
+ * @param liveConnection connection for reading the first schema, in a transaction
  * @param schemas the schema to check, and the schema with the expected rows
  * @returns number of compared rows
  */
 export async function compareTables(
   pool: pg.Pool,
-  live: pg.ClientBase,
+  liveConnection: pg.ClientBase,
   model: AnyReadModel,
   schemas: readonly [string, string],
   onDifference: (difference: Difference) => void,
 ): Promise<number> {
-  const second = await connectWithoutTimeouts(pool);
+  const secondConnection = await connectWithoutTimeouts(pool);
   try {
-    await second.query("BEGIN READ ONLY");
+    await secondConnection.query("BEGIN READ ONLY");
     return await compareRows(
       model.table,
-      readRows(live, schemas[0], model),
-      readRows(second, schemas[1], model),
+      readRows(liveConnection, schemas[0], model),
+      readRows(secondConnection, schemas[1], model),
       onDifference,
     );
   } finally {
-    await closeConnection(second);
+    await closeConnection(secondConnection);
   }
 }
 
@@ -51,31 +51,34 @@ interface ListedRow {
 
 async function compareRows(
   table: string,
-  actual: AsyncGenerator<ListedRow>,
-  expected: AsyncGenerator<ListedRow>,
+  actualRows: AsyncGenerator<ListedRow>,
+  expectedRows: AsyncGenerator<ListedRow>,
   onDifference: (difference: Difference) => void,
 ): Promise<number> {
-  let [a, b] = [await nextRow(actual), await nextRow(expected)];
-  let count = 0;
-  while (a || b) {
-    count += 1;
-    const order = !a ? 1 : !b ? -1 : compareKeys(a.key, b.key);
-    if (a && b && order === 0) {
-      if (a.row !== b.row)
-        onDifference({ table, key: a.key, kind: "changed", columns: findChangedColumns(a.row, b.row) });
-    } else if (a && order < 0) {
-      onDifference({ table, key: a.key, kind: "extra", columns: [] });
-    } else if (b) {
-      onDifference({ table, key: b.key, kind: "missing", columns: [] });
+  let [actualRow, expectedRow] = [await nextRow(actualRows), await nextRow(expectedRows)];
+  let rowCount = 0;
+  while (actualRow || expectedRow) {
+    rowCount += 1;
+    const order = !actualRow ? 1 : !expectedRow ? -1 : compareKeys(actualRow.key, expectedRow.key);
+    if (actualRow && expectedRow && order === 0) {
+      if (actualRow.row !== expectedRow.row) {
+        const columns = findChangedColumns(actualRow.row, expectedRow.row);
+        onDifference({ table, key: actualRow.key, kind: "changed", columns });
+      }
+    } else if (actualRow && order < 0) {
+      onDifference({ table, key: actualRow.key, kind: "extra", columns: [] });
+    } else if (expectedRow) {
+      onDifference({ table, key: expectedRow.key, kind: "missing", columns: [] });
     }
-    [a, b] = [order <= 0 ? await nextRow(actual) : a, order >= 0 ? await nextRow(expected) : b];
+    if (order <= 0) actualRow = await nextRow(actualRows);
+    if (order >= 0) expectedRow = await nextRow(expectedRows);
   }
-  return count;
+  return rowCount;
 }
 
 async function nextRow(rows: AsyncGenerator<ListedRow>): Promise<ListedRow | undefined> {
-  const result = await rows.next();
-  return result.done ? undefined : result.value;
+  const iteratorResult = await rows.next();
+  return iteratorResult.done ? undefined : iteratorResult.value;
 }
 
 /** Reads all rows of a table in pages, ordered by the text of the primary key. */
@@ -85,29 +88,29 @@ async function* readRows(
   { table, primaryKey }: AnyReadModel,
 ): AsyncGenerator<ListedRow> {
   const key = primaryKey.map((column) => `t.${column}::text COLLATE "C"`).join(", ");
-  const cursor = `compare_${table}`;
+  const cursorName = `compare_${table}`;
   await db.query(
-    `DECLARE ${cursor} NO SCROLL CURSOR FOR
+    `DECLARE ${cursorName} NO SCROLL CURSOR FOR
      SELECT array[${key}] AS key, to_jsonb(t)::text AS row FROM ${schema}.${table} t ORDER BY ${key}`,
   );
   for (;;) {
-    const { rows } = await db.query<ListedRow>(`FETCH ${PAGE_SIZE} FROM ${cursor}`);
+    const { rows } = await db.query<ListedRow>(`FETCH ${PAGE_SIZE} FROM ${cursorName}`);
     yield* rows;
     if (rows.length < PAGE_SIZE) break;
   }
-  await db.query(`CLOSE ${cursor}`);
+  await db.query(`CLOSE ${cursorName}`);
 }
 
-function compareKeys(a: string[], b: string[]): number {
-  for (const [index, part] of a.entries()) {
-    const other = b[index] ?? "";
-    if (part !== other) return Buffer.compare(Buffer.from(part), Buffer.from(other));
+function compareKeys(actualKey: string[], expectedKey: string[]): number {
+  for (const [index, actualValue] of actualKey.entries()) {
+    const expectedValue = expectedKey[index] ?? "";
+    if (actualValue !== expectedValue) return Buffer.compare(Buffer.from(actualValue), Buffer.from(expectedValue));
   }
   return 0;
 }
 
-function findChangedColumns(a: string, b: string): string[] {
-  const [actual, expected] = [JSON.parse(a), JSON.parse(b)] as [Record<string, unknown>, Record<string, unknown>];
-  const names = new Set([...Object.keys(actual), ...Object.keys(expected)]);
-  return [...names].filter((name) => JSON.stringify(actual[name]) !== JSON.stringify(expected[name])).sort();
+function findChangedColumns(actualJson: string, expectedJson: string): string[] {
+  const [actualRow, expectedRow] = [JSON.parse(actualJson), JSON.parse(expectedJson)] as [Row, Row];
+  const names = new Set([...Object.keys(actualRow), ...Object.keys(expectedRow)]);
+  return [...names].filter((name) => JSON.stringify(actualRow[name]) !== JSON.stringify(expectedRow[name])).sort();
 }

@@ -58,14 +58,14 @@ const fingerprints = new WeakMap<readonly AnyReadModel[], string>();
  * a database belong to this release.
  */
 export function computeFingerprint(models: readonly AnyReadModel[]): string {
-  const known = fingerprints.get(models);
-  if (known !== undefined) return known;
-  const parts = models.flatMap((model) => [
+  const cachedFingerprint = fingerprints.get(models);
+  if (cachedFingerprint !== undefined) return cachedFingerprint;
+  const declarations = models.flatMap((model) => [
     buildTableDdl(model, "s"),
     ...buildModelIndexesDdl(model, "s"),
-    ...Object.values(model.rendered ?? {}).map((render) => JSON.stringify(render(createExampleRow(model)))),
+    ...Object.values(model.renderedColumns ?? {}).map((render) => JSON.stringify(render(createExampleRow(model)))),
   ]);
-  const fingerprint = createHash("sha256").update(parts.join("\n")).digest("hex");
+  const fingerprint = createHash("sha256").update(declarations.join("\n")).digest("hex");
   fingerprints.set(models, fingerprint);
   return fingerprint;
 }
@@ -94,14 +94,14 @@ function buildTableDdl(model: AnyReadModel, schema: string): string {
   const columns = Object.entries(model.columns).map(
     ([name, type]) => `${name} ${type}${model.nullable.includes(name) ? "" : " NOT NULL"}`,
   );
-  columns.push(...Object.keys(model.rendered ?? {}).map((name) => `${name} text NOT NULL`));
+  columns.push(...Object.keys(model.renderedColumns ?? {}).map((name) => `${name} text NOT NULL`));
   return `CREATE TABLE ${schema}.${model.table} (${columns.join(", ")}, PRIMARY KEY (${model.primaryKey.join(", ")}))`;
 }
 
 function buildModelIndexesDdl(model: AnyReadModel, schema: string): string[] {
-  return model.indexes.map((index, position) => {
+  return model.indexes.map((index, ordinal) => {
     const { columns, where } = typeof index === "string" ? { columns: index } : index;
-    const ddl = `CREATE INDEX IF NOT EXISTS ${model.table}_${position + 1} ON ${schema}.${model.table} (${columns})`;
+    const ddl = `CREATE INDEX IF NOT EXISTS ${model.table}_${ordinal + 1} ON ${schema}.${model.table} (${columns})`;
     return where === undefined ? ddl : `${ddl} WHERE ${where}`;
   });
 }

@@ -6,12 +6,12 @@ import { StartError } from "../../shared/runtime/run-service.ts";
  * Runs a rebuild or a verify. Only one rebuild or verify can run in a database at a time, because a rebuild would
  * replace the tables that a verify reads.
  *
- * @param work receives a separate connection without a statement timeout
+ * @param run receives a separate connection without a statement timeout
  * @throws {StartError} if another rebuild or verify is running
  */
 export async function withMaintenanceLock<Result>(
   pool: pg.Pool,
-  work: (connection: pg.ClientBase) => Promise<Result>,
+  run: (connection: pg.ClientBase) => Promise<Result>,
 ): Promise<Result> {
   const connection = await connectWithoutTimeouts(pool);
   try {
@@ -21,7 +21,7 @@ export async function withMaintenanceLock<Result>(
     if (!rows[0]?.held)
       throw new StartError("Another rebuild or verify is running. Wait for it to end, then try again.");
     try {
-      return await work(connection);
+      return await run(connection);
     } finally {
       await unlock(connection);
     }

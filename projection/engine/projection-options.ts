@@ -12,14 +12,14 @@ export interface ProjectionProgress {
    * Position up to which the log was read. This position can be past the checkpoint, because events of other programs
    * do not move the checkpoint.
    */
-  readUpTo: bigint;
+  lastReadPosition: bigint;
   hasCaughtUp: boolean;
   /** Server that the run waits for; null while the run works. */
   waitsFor: AwaitedServer | null;
   /** Error that caused the last wait. */
   lastError: Error | null;
   /** Events processed since the start. */
-  events: number;
+  eventCount: number;
 }
 
 export interface ProjectionOptions extends LogAndDatabase {
@@ -27,7 +27,7 @@ export interface ProjectionOptions extends LogAndDatabase {
   models: readonly AnyReadModel[];
   logger: Logger;
   /** Position at which the run ends, inclusive. If absent, the run continues with live events. */
-  until?: bigint;
+  endPosition?: bigint;
   /** True if an operator is adopting this log for a database that was built from another log. */
   adoptsLog?: boolean;
   /**
@@ -37,11 +37,11 @@ export interface ProjectionOptions extends LogAndDatabase {
    */
   fillsUnusedTables?: boolean;
   /** Reads the parked streams. Called at the start, and after an operator parks or resumes a stream. */
-  loadParked(): Promise<ParkedStreams>;
+  loadParkedStreams(): Promise<ParkedStreams>;
   onProgress(progress: ProjectionProgress): void;
   /** Called after each commit, with the number of events and the duration of the transaction. */
-  onBatch?(events: number, seconds: number): void;
+  onBatch?(eventCount: number, seconds: number): void;
 }
 
 /** Updates the progress and adds to the number of processed events. */
-export type ReportProgress = (update: Partial<ProjectionProgress>, events?: number) => void;
+export type ReportProgress = (update: Partial<ProjectionProgress>, eventCount?: number) => void;

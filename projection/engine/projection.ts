@@ -21,10 +21,10 @@ const MAX_BATCH_ITEMS = 2_000;
 const MAX_BUFFERED_ITEMS = 2 * MAX_BATCH_ITEMS;
 
 /**
- * Updates the read models of a schema from the log until the signal aborts or the run reaches `until`. While a batch is
- * written, the subscription fills a buffer with the events of the next batch. Batches therefore grow with the lag, and
- * a live event does not wait for a full batch. If the log or the database is unavailable, the run waits. The run skips
- * parked streams and records the skipped events.
+ * Updates the read models of a schema from the log until the signal aborts or the run reaches `endPosition`. While a
+ * batch is written, the subscription fills a buffer with the events of the next batch. Batches therefore grow with the
+ * lag, and a live event does not wait for a full batch. If the log or the database is unavailable, the run waits. The
+ * run skips parked streams and records the skipped events.
  *
  * @throws {ProjectionError} for an event that cannot be processed. Only the events before it are written
  * @throws {LeadershipLostError} if another process moved the checkpoint, or a rebuild or another release replaced the
@@ -34,17 +34,17 @@ const MAX_BUFFERED_ITEMS = 2 * MAX_BATCH_ITEMS;
 export async function runProjection(options: ProjectionOptions, signal: AbortSignal): Promise<void> {
   const progress: ProjectionProgress = {
     position: BEFORE_FIRST_EVENT,
-    readUpTo: BEFORE_FIRST_EVENT,
+    lastReadPosition: BEFORE_FIRST_EVENT,
     hasCaughtUp: false,
     waitsFor: null,
     lastError: null,
-    events: 0,
+    eventCount: 0,
   };
-  const report: ReportProgress = (update, events = 0) =>
-    options.onProgress(Object.assign(progress, update, { events: progress.events + events }));
+  const report: ReportProgress = (update, eventCount = 0) =>
+    options.onProgress(Object.assign(progress, update, { eventCount: progress.eventCount + eventCount }));
   const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
   while (!signal.aborted) {
-    const before = progress.position;
+    const positionBefore = progress.position;
     try {
       await runSubscription(options, progress, report, signal);
     } catch (error) {
@@ -55,7 +55,7 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
     }
     if (hasReachedEnd(options, progress)) return;
     // Only a commit proves progress. Each new subscription may open successfully but fail before its first commit.
-    if (progress.position > before) wait.reset();
+    if (progress.position > positionBefore) wait.reset();
     await wait.pause(signal);
   }
 }
@@ -64,7 +64,7 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
 function findAwaitedServer(error: Error): AwaitedServer {
   if (error instanceof UnreadableEventError) throw new ProjectionError(error.reason, error.logPosition, error);
   if (error instanceof EventSchemaError) throw new ProjectionError(error.message, undefined, error);
-  if ([ProjectionError, LeadershipLostError, DifferentLogError].some((final) => error instanceof final)) throw error;
+  if ([ProjectionError, LeadershipLostError, DifferentLogError].some((type) => error instanceof type)) throw error;
   if (isPostgresUnavailable(error)) return "the database";
   if (error instanceof pg.DatabaseError) {
     throw new ProjectionError(`The database refused a statement (SQLSTATE ${error.code}).`, undefined, error);
@@ -72,8 +72,8 @@ function findAwaitedServer(error: Error): AwaitedServer {
   return "the event log";
 }
 
-function hasReachedEnd({ until }: ProjectionOptions, { readUpTo }: ProjectionProgress): boolean {
-  return until !== undefined && readUpTo >= until;
+function hasReachedEnd({ endPosition }: ProjectionOptions, { lastReadPosition }: ProjectionProgress): boolean {
+  return endPosition !== undefined && lastReadPosition >= endPosition;
 }
 
 /** @throws {DifferentLogError} */
@@ -94,26 +94,26 @@ async function runSubscription(
 ): Promise<void> {
   const checkpoint = await readCheckpoint(options.pool, options.schema);
   if (checkpoint.fingerprint !== computeFingerprint(options.models)) throw new LeadershipLostError(OTHER_RELEASE);
-  report({ position: checkpoint.position, readUpTo: checkpoint.position });
+  report({ position: checkpoint.position, lastReadPosition: checkpoint.position });
   if (signal.aborted) return;
   await requireMatchingLog(options, checkpoint);
   if (hasReachedEnd(options, progress)) return;
-  const parked = await options.loadParked();
-  const skipped = await readSkipped(options.pool, options.schema);
-  const streamsToSkip = findStreamsToSkip(parked, skipped, checkpoint.position);
+  const parkedStreams = await options.loadParkedStreams();
+  const skippedEvents = await readSkipped(options.pool, options.schema);
+  const streamsToSkip = findStreamsToSkip(parkedStreams, skippedEvents, checkpoint.position);
   const buffer = new BoundedBuffer<SubscriptionItem>(MAX_BUFFERED_ITEMS);
   if (options.fillsUnusedTables) buffer.setMinimum(MAX_BATCH_ITEMS);
-  const subscription = new AbortController();
-  const end = () => {
-    subscription.abort();
+  const subscriptionController = new AbortController();
+  const endSubscription = () => {
+    subscriptionController.abort();
     buffer.close();
   };
-  const removeListener = onAbort(signal, end);
+  const removeListener = onAbort(signal, endSubscription);
   try {
     const run = { options, checkpoint, streamsToSkip, report, signal };
-    const filled = fillBuffer(buffer, run, subscription.signal).finally(() => buffer.close());
-    const written = writeFromBuffer(buffer, run, parked.lastRevision, progress).finally(end);
-    const [fillResult, writeResult] = await Promise.allSettled([filled, written]);
+    const fillPromise = fillBuffer(buffer, run, subscriptionController.signal).finally(() => buffer.close());
+    const writePromise = writeFromBuffer(buffer, run, parkedStreams.lastRevision, progress).finally(endSubscription);
+    const [fillResult, writeResult] = await Promise.allSettled([fillPromise, writePromise]);
     // If the reader and the writer both failed, the writer's error is thrown, because that error may be permanent.
     if (writeResult.status === "rejected") throw writeResult.reason;
     if (fillResult.status === "rejected") throw fillResult.reason;
@@ -127,34 +127,34 @@ async function fillBuffer(
   { options, checkpoint, streamsToSkip }: ProjectionRun,
   signal: AbortSignal,
 ): Promise<void> {
-  const { client, until } = options;
+  const { client, endPosition } = options;
   // The writer changes `checkpoint`, so the start position of the subscription needs a copy.
-  const start = { ...checkpoint };
-  const after = start.position === BEFORE_FIRST_EVENT ? undefined : start.position;
+  const startCheckpoint = { ...checkpoint };
+  const afterPosition = startCheckpoint.position === BEFORE_FIRST_EVENT ? undefined : startCheckpoint.position;
   const isSkipped = (stream: string, revision: bigint) => {
-    const firstSkipped = streamsToSkip.get(stream);
-    return firstSkipped !== undefined && revision >= firstSkipped.revision;
+    const firstSkippedEvent = streamsToSkip.get(stream);
+    return firstSkippedEvent !== undefined && revision >= firstSkippedEvent.revision;
   };
   let isLogConfirmed = false;
   try {
-    for await (const item of subscribeToLog({ client, after, isSkipped, signal })) {
+    for await (const item of subscribeToLog({ client, after: afterPosition, isSkipped, signal })) {
       // The log may have been replaced between the first check and the subscription.
-      if (!isLogConfirmed) await requireMatchingLog(options, start);
+      if (!isLogConfirmed) await requireMatchingLog(options, startCheckpoint);
       isLogConfirmed = true;
-      if (until !== undefined && (item.kind === "caughtUp" || item.position > until)) break;
+      if (endPosition !== undefined && (item.kind === "caughtUp" || item.position > endPosition)) break;
       const spaceAvailable = buffer.push(item);
       if (item.kind === "caughtUp") buffer.setMinimum(1);
       if (spaceAvailable) await spaceAvailable;
     }
   } catch (error) {
     const isAfterEnd =
-      error instanceof UnreadableEventError && until !== undefined && error.logPosition.position > until;
-    // The run ends at `until`, so an unreadable event after `until` does not matter.
+      error instanceof UnreadableEventError && endPosition !== undefined && error.logPosition.position > endPosition;
+    // The run ends at `endPosition`, so an unreadable event after `endPosition` does not matter.
     if (!isAfterEnd) throw error;
   }
-  // All events up to `until` are now buffered. If the event at `until` was deleted, the subscription never reaches this
-  // position, so an item with the position is added here.
-  if (until !== undefined && !signal.aborted) await buffer.push({ kind: "foreign", position: until });
+  // All events up to `endPosition` are now buffered. If the event at `endPosition` was deleted, the subscription never
+  // reaches this position, so an item with the position is added here.
+  if (endPosition !== undefined && !signal.aborted) await buffer.push({ kind: "foreign", position: endPosition });
 }
 
 /** @param knownRevision revision of the last parking event that is reflected in `run.streamsToSkip` */
@@ -169,8 +169,8 @@ async function writeFromBuffer(
     const items = await buffer.take(MAX_BATCH_ITEMS);
     if (items.length === 0) return;
     await writeItems(run, items);
-    const last = items.findLast((item) => "position" in item);
-    if (last) report({ readUpTo: last.position });
+    const lastItem = items.findLast((item) => "position" in item);
+    if (lastItem) report({ lastReadPosition: lastItem.position });
     if (items.some((item) => item.kind === "caughtUp")) report({ hasCaughtUp: true });
     report({ waitsFor: null });
     if (hasReachedEnd(options, progress) || items.some((item) => isParkingEventAfter(item, knownRevision))) return;

@@ -25,20 +25,20 @@ export type ProjectorsOptions = RoleDeps & Pick<ProjectionOptions, "models" | "o
 export function startProjectors(options: ProjectorsOptions): Role {
   const logger = options.logger.child({ role: "projectors" });
   const log = createEventLog(options.client);
-  const ended = new AbortController();
-  const { signal } = ended;
+  const stopController = new AbortController();
+  const { signal } = stopController;
   let status: RoleStatus = { state: "starting", detail: null, isLeader: false };
-  let eventsBefore = 0;
+  let eventCountBefore = 0;
 
-  const lead = async (term: AbortSignal) => {
+  const lead = async (termSignal: AbortSignal) => {
     status = { ...pickLastingFields(status), state: "starting", detail: null, isLeader: true };
-    eventsBefore = status.events ?? 0;
+    eventCountBefore = status.events ?? 0;
     const onProgress = (progress: ProjectionProgress) => {
-      status = toRunningStatus(status, progress, eventsBefore);
+      status = toRunningStatus(status, progress, eventCountBefore);
     };
-    const loadParked = () => readParkedStreams(log);
-    const run = { ...options, schema: READ_MODEL_SCHEMA, logger, loadParked, onProgress };
-    await runUntilLeadershipLost(run, logger, term);
+    const loadParkedStreams = () => readParkedStreams(log);
+    const runOptions = { ...options, schema: READ_MODEL_SCHEMA, logger, loadParkedStreams, onProgress };
+    await runUntilLeadershipLost(runOptions, logger, termSignal);
   };
   const onStandby = (detail: Detail) => {
     if (detail === OTHER_RELEASE && status.detail !== OTHER_RELEASE) logger.warn(STANDBY_MESSAGE);
@@ -57,13 +57,13 @@ export function startProjectors(options: ProjectorsOptions): Role {
     return { failedEvent, hasCheckpointMoved: createMoveCheck(options.pool, status.position) };
   };
   const role = "projectors";
-  const done = leadWithRecovery({ ...options, logger, signal, role, leadership, lead, onFailure });
+  const leadPromise = leadWithRecovery({ ...options, logger, signal, role, leadership, lead, onFailure });
   return {
     name: role,
     getStatus: () => status,
     async stop() {
-      ended.abort();
-      await done;
+      stopController.abort();
+      await leadPromise;
     },
   };
 }
@@ -72,9 +72,9 @@ const STANDBY_MESSAGE =
   "The read models belong to another release. This process stands by and writes nothing. To switch to this release, run its `npm run projection -- rebuild`.";
 
 /** Runs the projection. Returns normally if this process loses the lead. */
-async function runUntilLeadershipLost(run: ProjectionOptions, logger: Logger, term: AbortSignal): Promise<void> {
+async function runUntilLeadershipLost(options: ProjectionOptions, logger: Logger, signal: AbortSignal): Promise<void> {
   try {
-    await runProjection(run, term);
+    await runProjection(options, signal);
   } catch (error) {
     if (!(error instanceof LeadershipLostError)) throw error;
     logger.warn(
@@ -89,22 +89,22 @@ async function runUntilLeadershipLost(run: ProjectionOptions, logger: Logger, te
  * `position` is undefined, the function compares with the position at its first call.
  */
 function createMoveCheck(pool: pg.Pool, position: bigint | undefined): () => Promise<boolean> {
-  let before = position;
+  let positionBefore = position;
   return async () => {
-    const now = await readPosition(pool, READ_MODEL_SCHEMA);
-    before ??= now;
-    return now !== before;
+    const positionNow = await readPosition(pool, READ_MODEL_SCHEMA);
+    positionBefore ??= positionNow;
+    return positionNow !== positionBefore;
   };
 }
 
-/** @param eventsBefore number of events that this process handled when it led the role before */
-function toRunningStatus(before: RoleStatus, progress: ProjectionProgress, eventsBefore: number): RoleStatus {
-  const { position, hasCaughtUp, waitsFor, lastError, events } = progress;
+/** @param eventCountBefore number of events that this process handled when it led the role before */
+function toRunningStatus(statusBefore: RoleStatus, progress: ProjectionProgress, eventCountBefore: number): RoleStatus {
+  const { position, hasCaughtUp, waitsFor, lastError, eventCount } = progress;
   const detail = waitsFor === null ? (hasCaughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const);
   // After the first catch-up, a later wait does not change the state back to "starting".
-  const state = before.state === "running" || hasCaughtUp ? "running" : "starting";
+  const state = statusBefore.state === "running" || hasCaughtUp ? "running" : "starting";
   return {
-    ...{ state, detail, isLeader: true, position, events: eventsBefore + events },
-    lastError: waitsFor !== null && lastError ? toLastError(lastError) : before.lastError,
+    ...{ state, detail, isLeader: true, position, events: eventCountBefore + eventCount },
+    lastError: waitsFor !== null && lastError ? toLastError(lastError) : statusBefore.lastError,
   };
 }

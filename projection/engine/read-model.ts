@@ -63,7 +63,7 @@ export interface ReadModel<
    * Text columns that contain JSON for API responses: the members of an object, without the braces. The engine renders
    * the JSON when it writes the row. Concatenating the stored text in a query is cheaper than building the JSON there.
    */
-  rendered?: { [column: string]: (row: RowOf<C, Nullable>) => object };
+  renderedColumns?: { [column: string]: (row: RowOf<C, Nullable>) => object };
   /** True if the database role clinic_query cannot read the table, because the table holds encrypted secrets. */
   isHidden?: boolean;
   /**
@@ -87,8 +87,8 @@ export function defineReadModel<C extends Columns, Nullable extends string, Type
 }
 
 /** Read model with any row type and event types. */
-export interface AnyReadModel extends Omit<ReadModel, "key" | "on" | "rendered"> {
-  rendered?: { [column: string]: (row: Row) => object };
+export interface AnyReadModel extends Omit<ReadModel, "key" | "on" | "renderedColumns"> {
+  renderedColumns?: { [column: string]: (row: Row) => object };
   key(event: RecordedEvent): readonly string[];
   on: Partial<Record<CatalogEventType, (row: Row | undefined, event: RecordedEvent) => Row | undefined>>;
 }
@@ -105,8 +105,8 @@ type ColumnsOf<Data> = { [Member in keyof Data & string as ColumnName<Member>]: 
 const columnNames = new Map<string, string>();
 
 function toColumnName(member: string): string {
-  const known = columnNames.get(member);
-  if (known !== undefined) return known;
+  const cachedName = columnNames.get(member);
+  if (cachedName !== undefined) return cachedName;
   const name = member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
   columnNames.set(member, name);
   return name;

@@ -9,7 +9,7 @@ import { buildAnchorDdl, buildIndexesDdl, buildTablesDdl, computeFingerprint } f
 import { withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionOptions, ProjectionProgress } from "./projection-options.ts";
-import { dropFormer, NEXT_SCHEMA, swapIn } from "./swap.ts";
+import { dropFormerSchema, NEXT_SCHEMA, swapIn } from "./swap.ts";
 
 export interface RebuildOptions
   extends Pick<ProjectionOptions, "client" | "pool" | "models" | "logger" | "onProgress"> {
@@ -37,13 +37,13 @@ type RebuildRun = RebuildOptions & Omit<ProjectionOptions, "schema">;
  */
 export async function rebuild(options: RebuildOptions, signal: AbortSignal): Promise<bigint | undefined> {
   const log = createEventLog(options.client);
-  const loadParked = async () => {
+  const loadParkedStreams = async () => {
     const { streams, lastRevision } = await readParkedStreams(log);
-    const skipped = [...streams].filter(([stream]) => stream !== options.includedStream);
-    return { streams: new Map(skipped), lastRevision };
+    const skippedStreams = [...streams].filter(([stream]) => stream !== options.includedStream);
+    return { streams: new Map(skippedStreams), lastRevision };
   };
   const adoptsLog = options.adopt !== undefined;
-  const run: RebuildRun = { ...options, loadParked, fillsUnusedTables: true, adoptsLog };
+  const run: RebuildRun = { ...options, loadParkedStreams, fillsUnusedTables: true, adoptsLog };
   return withMaintenanceLock(options.pool, async (connection) => {
     if (!(await hasReadModels(connection, READ_MODEL_SCHEMA))) {
       throw new StartError("There are no read models yet. Start the projection service, which creates them.");
@@ -69,7 +69,7 @@ async function hasReadModels(connection: pg.ClientBase, schema: string): Promise
 /** Creates the new tables, or keeps the tables of an interrupted run. */
 async function prepareNextSchema(connection: pg.ClientBase, options: RebuildRun, signal: AbortSignal): Promise<void> {
   // If an earlier run was killed right after its swap, the former tables still exist.
-  await dropFormer(connection, signal);
+  await dropFormerSchema(connection, signal);
   if ((await hasReadModels(connection, NEXT_SCHEMA)) && (await canContinue(connection, options))) return;
   await connection.query("BEGIN");
   await connection.query(`DROP SCHEMA IF EXISTS ${NEXT_SCHEMA} CASCADE`);
@@ -77,26 +77,26 @@ async function prepareNextSchema(connection: pg.ClientBase, options: RebuildRun,
   await connection.query("COMMIT");
 }
 
-async function canContinue(connection: pg.ClientBase, { client, models, loadParked }: RebuildRun): Promise<boolean> {
+async function canContinue(connection: pg.ClientBase, options: RebuildRun): Promise<boolean> {
   // An earlier release may have created the tables without anchor columns.
   await connection.query(buildAnchorDdl(NEXT_SCHEMA));
   const checkpoint = await readCheckpoint(connection, NEXT_SCHEMA);
   // Without an anchor, the code cannot tell from which log the tables were built.
-  if (!checkpoint.anchor || checkpoint.fingerprint !== computeFingerprint(models)) return false;
-  if (await findLogDifference(requireAnchored(client, `schema ${NEXT_SCHEMA}`, checkpoint))) return false;
-  const skipped = await readSkipped(connection, NEXT_SCHEMA);
-  return isMissingOnlyParkedEvents(await loadParked(), skipped, checkpoint.position);
+  if (!checkpoint.anchor || checkpoint.fingerprint !== computeFingerprint(options.models)) return false;
+  if (await findLogDifference(requireAnchored(options.client, `schema ${NEXT_SCHEMA}`, checkpoint))) return false;
+  const skippedEvents = await readSkipped(connection, NEXT_SCHEMA);
+  return isMissingOnlyParkedEvents(await options.loadParkedStreams(), skippedEvents, checkpoint.position);
 }
 
 /** Projects the log into the new schema until the schema has caught up. */
 async function runUntilCaughtUp(options: RebuildRun, signal: AbortSignal): Promise<void> {
-  const done = new AbortController();
+  const caughtUpController = new AbortController();
   const onProgress = (progress: ProjectionProgress) => {
     options.onProgress(progress);
-    if (progress.hasCaughtUp) done.abort();
+    if (progress.hasCaughtUp) caughtUpController.abort();
   };
-  const either = AbortSignal.any([signal, done.signal]);
-  await runProjection({ ...options, schema: NEXT_SCHEMA, onProgress }, either);
+  const runSignal = AbortSignal.any([signal, caughtUpController.signal]);
+  await runProjection({ ...options, schema: NEXT_SCHEMA, onProgress }, runSignal);
 }
 
 /** Keeps the new tables up to date until the swap succeeds, or the signal aborts. */
@@ -105,27 +105,28 @@ async function runUntilSwapped(
   options: RebuildRun,
   signal: AbortSignal,
 ): Promise<bigint | undefined> {
-  const done = new AbortController();
-  const failed = new AbortController();
-  let readUpTo = BEFORE_FIRST_EVENT;
+  const swapController = new AbortController();
+  const failureController = new AbortController();
+  let lastReadPosition = BEFORE_FIRST_EVENT;
   const onProgress = (progress: ProjectionProgress) => {
-    readUpTo = progress.readUpTo;
+    lastReadPosition = progress.lastReadPosition;
     options.onProgress(progress);
   };
-  const following = runProjection(
+  const projectionPromise = runProjection(
     { ...options, schema: NEXT_SCHEMA, onProgress },
-    AbortSignal.any([signal, done.signal]),
+    AbortSignal.any([signal, swapController.signal]),
   ).catch((error: unknown) => {
     // If the projection run has ended, the new tables cannot catch up, so the swap must end too.
-    failed.abort();
+    failureController.abort();
     throw error;
   });
-  const swap = { ...options, getReadUpTo: () => readUpTo };
-  const swapping = swapIn(connection, swap, AbortSignal.any([signal, failed.signal]));
-  const [followed, swapped] = await Promise.allSettled([following, swapping.finally(() => done.abort())]);
-  if (swapped.status === "rejected") throw swapped.reason;
+  const swapOptions = { ...options, getPosition: () => lastReadPosition };
+  const swapSignal = AbortSignal.any([signal, failureController.signal]);
+  const swapPromise = swapIn(connection, swapOptions, swapSignal).finally(() => swapController.abort());
+  const [projectionResult, swapResult] = await Promise.allSettled([projectionPromise, swapPromise]);
+  if (swapResult.status === "rejected") throw swapResult.reason;
   // After the swap, the projection run may fail because its schema has a new name. Such an error is ignored.
-  if (followed.status === "rejected" && swapped.value === undefined) throw followed.reason;
-  if (swapped.value !== undefined) await dropFormer(connection, signal);
-  return swapped.value;
+  if (projectionResult.status === "rejected" && swapResult.value === undefined) throw projectionResult.reason;
+  if (swapResult.value !== undefined) await dropFormerSchema(connection, signal);
+  return swapResult.value;
 }

@@ -26,26 +26,26 @@ export async function upsertRows(
   rows: readonly Row[],
 ): Promise<void> {
   if (rows.length === 0) return;
-  const stored = Object.entries(model.columns);
-  const rendered = Object.entries(model.rendered ?? {});
-  const columns = [...stored, ...rendered.map(([name]) => [name, "text"] as const)];
-  const names = columns.map(([name]) => name);
-  const others = names.filter((name) => !model.primaryKey.includes(name));
-  const set = others.map((name) => `${name} = excluded.${name}`).join(", ");
+  const storedColumns = Object.entries(model.columns);
+  const renderedColumns = Object.entries(model.renderedColumns ?? {});
+  const columns = [...storedColumns, ...renderedColumns.map(([name]) => [name, "text"] as const)];
+  const columnNames = columns.map(([name]) => name);
+  const otherNames = columnNames.filter((name) => !model.primaryKey.includes(name));
+  const setSql = otherNames.map((name) => `${name} = excluded.${name}`).join(", ");
   await client.query({
     name: `upsert ${schema}.${model.table}`,
-    text: `INSERT INTO ${schema}.${model.table} (${names.join(", ")})
+    text: `INSERT INTO ${schema}.${model.table} (${columnNames.join(", ")})
       SELECT * FROM unnest(${columns.map(([, type], index) => `$${index + 1}::${type}[]`).join(", ")})
-      ON CONFLICT (${model.primaryKey.join(", ")}) DO UPDATE SET ${set}`,
+      ON CONFLICT (${model.primaryKey.join(", ")}) DO UPDATE SET ${setSql}`,
     values: [
-      ...stored.map(([name, type]) => toArrayLiteral(rows.map((row) => toText(row[name], type)))),
-      ...rendered.map(([, render]) => toArrayLiteral(rows.map((row) => membersOf(render(row))))),
+      ...storedColumns.map(([name, type]) => toArrayLiteral(rows.map((row) => toText(row[name], type)))),
+      ...renderedColumns.map(([, render]) => toArrayLiteral(rows.map((row) => formatMembers(render(row))))),
     ],
   });
 }
 
 /** Returns the JSON of an object without its braces. */
-function membersOf(object: object): string {
+function formatMembers(object: object): string {
   return JSON.stringify(object).slice(1, -1);
 }
 
@@ -65,9 +65,9 @@ export async function deleteRows(
 
 /** Returns SQL that joins the keys as a table `k` with the read model as `t`. */
 function buildKeyTableSql(model: AnyReadModel, condition: "ON" | "WHERE" = "ON"): string {
-  const arrays = model.primaryKey.map((name, index) => `$${index + 1}::${model.columns[name]}[]`).join(", ");
-  const match = model.primaryKey.map((name) => `t.${name} = k.${name}`).join(" AND ");
-  return `unnest(${arrays}) AS k (${model.primaryKey.join(", ")}) ${condition} ${match}`;
+  const arraysSql = model.primaryKey.map((name, index) => `$${index + 1}::${model.columns[name]}[]`).join(", ");
+  const matchSql = model.primaryKey.map((name) => `t.${name} = k.${name}`).join(" AND ");
+  return `unnest(${arraysSql}) AS k (${model.primaryKey.join(", ")}) ${condition} ${matchSql}`;
 }
 
 function toKeyColumns(model: AnyReadModel, keys: readonly (readonly string[])[]): string[] {

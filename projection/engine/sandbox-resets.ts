@@ -36,8 +36,8 @@ export function splitAtResets(events: readonly RecordedEvent[], generations: Gen
   return segments;
 }
 
-function toFixtureEvents(reset: RecordedEvent & { type: "SandboxReset" }): RecordedEvent[] {
-  const { data, metadata, type: _, ...location } = reset;
+function toFixtureEvents(resetEvent: RecordedEvent & { type: "SandboxReset" }): RecordedEvent[] {
+  const { data, metadata, type: _, ...location } = resetEvent;
   return data.facts.map(({ at, ...fact }) => ({
     ...location,
     ...fact,

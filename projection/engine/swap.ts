@@ -26,7 +26,7 @@ const LOCK_NOT_AVAILABLE = "55P03";
 export interface SwapOptions {
   logger: Logger;
   /** Returns the log position that the new tables reflect. */
-  getReadUpTo(): bigint;
+  getPosition(): bigint;
   /**
    * Set if the new tables were built from a different log than the current tables. Called in the transaction, after the
    * swap.
@@ -38,8 +38,8 @@ export interface SwapOptions {
  * Replaces the current tables with the new tables in one transaction, as soon as the new tables have caught up. The
  * swap locks all current tables first, so a statement sees either only current tables or only new tables.
  *
- * The replaced tables stay in another schema until {@link dropFormer} drops them. If an operator adopts a log, the swap
- * does not wait for the new tables to catch up, because positions of different logs cannot be compared.
+ * The replaced tables stay in another schema until {@link dropFormerSchema} drops them. If an operator adopts a log, the
+ * swap does not wait for the new tables to catch up, because positions of different logs cannot be compared.
  *
  * @returns position of the new tables at the swap; undefined if the signal aborted first
  */
@@ -66,11 +66,11 @@ export async function swapIn(
  * can cause a deadlock. The lock timeout is shorter than the time after which Postgres reports a deadlock, so the drop
  * gives up first and retries. If the signal aborts first, the next rebuild drops the tables.
  */
-export async function dropFormer(connection: pg.ClientBase, signal: AbortSignal): Promise<void> {
+export async function dropFormerSchema(connection: pg.ClientBase, signal: AbortSignal): Promise<void> {
   await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
   try {
-    const drop = `DROP SCHEMA IF EXISTS ${FORMER_SCHEMA} CASCADE`;
-    while (!signal.aborted && !(await runIfLockable(connection, drop))) await pause(RETRY_INTERVAL_MS, signal);
+    const dropSql = `DROP SCHEMA IF EXISTS ${FORMER_SCHEMA} CASCADE`;
+    while (!signal.aborted && !(await runIfLockable(connection, dropSql))) await pause(RETRY_INTERVAL_MS, signal);
   } finally {
     await connection.query("RESET lock_timeout");
   }
@@ -89,12 +89,12 @@ async function runIfLockable(connection: pg.ClientBase, statement: string): Prom
 
 async function trySwap(
   connection: pg.ClientBase,
-  { getReadUpTo, adopt, logger }: SwapOptions,
+  { getPosition, adopt, logger }: SwapOptions,
   signal: AbortSignal,
 ): Promise<bigint | undefined> {
   await lockWriters(connection, READ_MODEL_SCHEMA);
   const livePosition = await readPosition(connection, READ_MODEL_SCHEMA);
-  if (!adopt && !(await waitUntilReached(getReadUpTo, livePosition, signal))) {
+  if (!adopt && !(await waitUntilReached(getPosition, livePosition, signal))) {
     logger.warn("The new read models did not catch up in time. The swap is retried.");
     return undefined;
   }
@@ -142,10 +142,10 @@ async function lockReaders(connection: pg.ClientBase): Promise<boolean> {
 }
 
 /** Waits until the new read models reach a position. @returns false after the time limit or an abort */
-async function waitUntilReached(getReadUpTo: () => bigint, position: bigint, signal: AbortSignal): Promise<boolean> {
+async function waitUntilReached(getPosition: () => bigint, position: bigint, signal: AbortSignal): Promise<boolean> {
   const deadline = performance.now() + CATCH_UP_TIMEOUT_MS;
   while (!signal.aborted && performance.now() < deadline) {
-    if (getReadUpTo() >= position) return true;
+    if (getPosition() >= position) return true;
     await pause(CATCH_UP_CHECK_INTERVAL_MS, signal);
   }
   return false;

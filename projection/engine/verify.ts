@@ -19,9 +19,9 @@ export interface VerifyResult {
   /** Number of compared rows. */
   rows: number;
   /** Number of rows that differ. */
-  differences: number;
+  differenceCount: number;
   /** Number of streams with events that the read models lack. These events were not compared. */
-  skipped: number;
+  skippedStreamCount: number;
 }
 
 const SCRATCH_SCHEMA = "read_model_verify";
@@ -40,40 +40,40 @@ const MAX_REVISION = 2n ** 63n;
  */
 export async function verify(options: VerifyOptions, signal: AbortSignal): Promise<VerifyResult> {
   const { pool, models } = options;
-  return withMaintenanceLock(pool, async (live) => {
+  return withMaintenanceLock(pool, async (liveConnection) => {
     try {
       // Rows and checkpoint must come from one snapshot.
-      await live.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-      const { position, fingerprint } = await readCheckpoint(live, READ_MODEL_SCHEMA);
+      await liveConnection.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+      const { position, fingerprint } = await readCheckpoint(liveConnection, READ_MODEL_SCHEMA);
       if (fingerprint !== computeFingerprint(models)) {
         throw new StartError(`${OTHER_RELEASE}: verify them with that release, or rebuild them with this release.`);
       }
       await requireSameLog(options);
-      const streams = await readSkipped(live, READ_MODEL_SCHEMA);
+      const skippedEvents = await readSkipped(liveConnection, READ_MODEL_SCHEMA);
       // No parking event has a revision above MAX_REVISION, so the run never reloads the parked streams.
-      const parked = { streams, lastRevision: MAX_REVISION };
+      const parkedStreams = { streams: skippedEvents, lastRevision: MAX_REVISION };
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
       await pool.query(buildTablesDdl(models, SCRATCH_SCHEMA));
       await runProjection(
         {
           ...options,
           schema: SCRATCH_SCHEMA,
-          until: position,
+          endPosition: position,
           fillsUnusedTables: true,
-          loadParked: async () => parked,
+          loadParkedStreams: async () => parkedStreams,
         },
         signal,
       );
-      let [rows, differences] = [0, 0];
+      let [rows, differenceCount] = [0, 0];
       const onDifference = (difference: Difference) => {
-        differences += 1;
+        differenceCount += 1;
         options.onDifference(difference);
       };
       for (const model of models) {
         if (signal.aborted) break;
-        rows += await compareTables(pool, live, model, [READ_MODEL_SCHEMA, SCRATCH_SCHEMA], onDifference);
+        rows += await compareTables(pool, liveConnection, model, [READ_MODEL_SCHEMA, SCRATCH_SCHEMA], onDifference);
       }
-      return { position, rows, differences, skipped: streams.size };
+      return { position, rows, differenceCount, skippedStreamCount: skippedEvents.size };
     } finally {
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
     }

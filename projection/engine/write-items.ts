@@ -27,12 +27,12 @@ export interface ProjectionRun {
  * @throws {LeadershipLostError}
  */
 export async function writeItems(run: ProjectionRun, items: readonly SubscriptionItem[]): Promise<void> {
-  const last = items.findLast(movesCheckpoint);
-  if (!last) return;
-  const to = { position: last.position, eventId: last.kind === "event" ? last.event.id : last.id };
+  const lastItem = items.findLast(movesCheckpoint);
+  if (!lastItem) return;
+  const anchor = { position: lastItem.position, eventId: lastItem.kind === "event" ? lastItem.event.id : lastItem.id };
   const events = items.flatMap((item) => (item.kind === "event" ? [item.event] : []));
   try {
-    await writeBatch(run, events, countSkipped(items, run.streamsToSkip), to);
+    await writeBatch(run, events, countSkipped(items, run.streamsToSkip), anchor);
   } catch (error) {
     if (error instanceof ProjectionError && error.failedEvent) {
       const { position } = error.failedEvent;
@@ -47,7 +47,7 @@ export async function writeItems(run: ProjectionRun, items: readonly Subscriptio
       const reason = `the database refused a value of ${event.type} (SQLSTATE ${error.code})`;
       throw new ProjectionError(reason, event, error);
     }
-    for (const part of splitAfterEachEvent(items)) await writeItems(run, part);
+    for (const itemGroup of splitAfterEachEvent(items)) await writeItems(run, itemGroup);
   }
 }
 
@@ -58,23 +58,24 @@ export async function writeItems(run: ProjectionRun, items: readonly Subscriptio
 async function writeBatch(
   { options, checkpoint, report, signal }: ProjectionRun,
   events: readonly RecordedEvent[],
-  skipped: ReadonlyMap<string, SkippedEvents>,
-  to: Anchor,
+  skippedEvents: ReadonlyMap<string, SkippedEvents>,
+  anchor: Anchor,
 ): Promise<void> {
-  const { pool, schema, models, logger, fillsUnusedTables: asynchronousCommit = false } = options;
-  const { position: from, tableOid } = checkpoint;
+  const { pool, schema, models, logger, fillsUnusedTables: commitsAsynchronously = false } = options;
+  const { position: fromPosition, tableOid } = checkpoint;
+  const batchOptions = { skippedEvents, tableOid, commitsAsynchronously };
   const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
-  for (let retry = false; ; retry = true) {
-    const started = performance.now();
+  for (let isRetry = false; ; isRetry = true) {
+    const startedAt = performance.now();
     try {
-      if (!retry || (await readPosition(pool, schema)) !== to.position) {
+      if (!isRetry || (await readPosition(pool, schema)) !== anchor.position) {
         await withConnection(pool, (connection) =>
-          applyBatch(connection, schema, models, events, from, to, { skipped, tableOid, asynchronousCommit }),
+          applyBatch(connection, schema, models, events, fromPosition, anchor, batchOptions),
         );
       }
-      checkpoint.position = to.position;
-      report({ position: to.position, waitsFor: null }, events.length);
-      options.onBatch?.(events.length, (performance.now() - started) / 1000);
+      checkpoint.position = anchor.position;
+      report({ position: anchor.position, waitsFor: null }, events.length);
+      options.onBatch?.(events.length, (performance.now() - startedAt) / 1000);
       return;
     } catch (error) {
       if (!isPostgresUnavailable(error) || signal.aborted) throw error;
@@ -88,16 +89,16 @@ async function writeBatch(
 /**
  * Runs work on a connection of the pool. If the database is unavailable, the connection does not return to the pool.
  */
-async function withConnection(pool: pg.Pool, work: (connection: pg.PoolClient) => Promise<void>): Promise<void> {
+async function withConnection(pool: pg.Pool, run: (connection: pg.PoolClient) => Promise<void>): Promise<void> {
   const connection = await pool.connect();
-  let broken: Error | undefined;
+  let connectionError: Error | undefined;
   try {
-    await work(connection);
+    await run(connection);
   } catch (error) {
-    broken = error as Error;
+    connectionError = error as Error;
     throw error;
   } finally {
-    connection.release(isPostgresUnavailable(broken) ? broken : undefined);
+    connection.release(isPostgresUnavailable(connectionError) ? connectionError : undefined);
   }
 }
 
@@ -112,24 +113,24 @@ function movesCheckpoint(item: SubscriptionItem): item is CheckpointItem {
 }
 
 function countSkipped(items: readonly SubscriptionItem[], streamsToSkip: StreamsToSkip): Map<string, SkippedEvents> {
-  const skipped = new Map<string, SkippedEvents>();
+  const skippedEvents = new Map<string, SkippedEvents>();
   for (const item of items) {
-    const firstSkipped = item.kind === "skipped" && streamsToSkip.get(item.stream);
-    if (!firstSkipped) continue;
-    const { revision, position } = firstSkipped;
-    skipped.set(item.stream, { revision, position, events: (skipped.get(item.stream)?.events ?? 0n) + 1n });
+    const firstSkippedEvent = item.kind === "skipped" && streamsToSkip.get(item.stream);
+    if (!firstSkippedEvent) continue;
+    const { revision, position } = firstSkippedEvent;
+    skippedEvents.set(item.stream, { revision, position, events: (skippedEvents.get(item.stream)?.events ?? 0n) + 1n });
   }
-  return skipped;
+  return skippedEvents;
 }
 
-/** Splits the items after each event. The last part may have no event. */
+/** Splits the items after each event. The last group may have no event. */
 function splitAfterEachEvent(items: readonly SubscriptionItem[]): SubscriptionItem[][] {
-  const parts: SubscriptionItem[][] = [[]];
+  const itemGroups: SubscriptionItem[][] = [[]];
   for (const item of items) {
-    parts.at(-1)?.push(item);
-    if (item.kind === "event") parts.push([]);
+    itemGroups.at(-1)?.push(item);
+    if (item.kind === "event") itemGroups.push([]);
   }
-  return parts;
+  return itemGroups;
 }
 
 /** Returns true if Postgres refused a value (SQLSTATE classes 22 and 23). */

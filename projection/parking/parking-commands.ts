@@ -97,11 +97,11 @@ async function findStoppedRole(pool: pg.Pool, position: bigint): Promise<{ role:
 export async function findParkedStream(
   { log, pool }: ParkingDeps,
   position: bigint,
-): Promise<{ parked: ParkedStream; isIncomplete: boolean }> {
+): Promise<{ parkedStream: ParkedStream; isIncomplete: boolean }> {
   const { streams, relayOnly } = await readParkedStreams(log);
-  const parked = [...streams.values(), ...relayOnly.values()].find((entry) => entry.position === position);
-  if (!parked) throw new CommandRefusedError(`No stream is parked at position ${position}.`);
-  return { parked, isIncomplete: (await readSkipped(pool, READ_MODEL_SCHEMA)).has(parked.stream) };
+  const parkedStream = [...streams.values(), ...relayOnly.values()].find((stream) => stream.position === position);
+  if (!parkedStream) throw new CommandRefusedError(`No stream is parked at position ${position}.`);
+  return { parkedStream, isIncomplete: (await readSkipped(pool, READ_MODEL_SCHEMA)).has(parkedStream.stream) };
 }
 
 /**

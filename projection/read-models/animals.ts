@@ -20,7 +20,7 @@ export const animals = defineReadModel({
   nullable: ["breed", "sex", "birth_date", "weight_kg", "microchip"],
   primaryKey: ["animal_id"],
   indexes: [`customer_id, ${buildNameSortSql("name")}, animal_id`],
-  rendered: {
+  renderedColumns: {
     portal_json: (row) => ({
       id: row.animal_id,
       name: row.name,

@@ -56,7 +56,7 @@ export const appointments = defineReadModel({
   nullable: ["animal_id", "customer_id", "application_id", "reason", "notes"],
   primaryKey: ["appointment_id"],
   indexes: ["clinic_id, branch_id, scheduled_at, appointment_id", "clinic_id, scheduled_at, appointment_id"],
-  rendered: {
+  renderedColumns: {
     portal_json: (row) => ({
       id: row.appointment_id,
       scheduledAt: row.scheduled_at,

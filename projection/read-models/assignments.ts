@@ -14,7 +14,7 @@ export const assignments = defineReadModel({
   nullable: [],
   primaryKey: ["assignment_id"],
   indexes: ["appointment_id, allocation_start, assignment_id", "resource_id, allocation_start"],
-  rendered: {
+  renderedColumns: {
     availability_json: (row) => ({
       id: row.assignment_id,
       appointment_id: row.appointment_id,

@@ -17,7 +17,7 @@ export const availabilityRules = defineReadModel({
   nullable: ["valid_from", "valid_until", "recurrence"],
   primaryKey: ["rule_id"],
   indexes: ["resource_id, weekday, starts_at"],
-  rendered: {
+  renderedColumns: {
     availability_json: (row) => ({
       id: row.rule_id,
       resource_id: row.resource_id,

@@ -16,7 +16,7 @@ export const customers = defineReadModel({
   nullable: ["phone", "email", "city"],
   primaryKey: ["customer_id"],
   indexes: [`clinic_id, ${buildNameSortSql("full_name")}, customer_id`],
-  rendered: {
+  renderedColumns: {
     portal_json: (row) => ({
       id: row.customer_id,
       fullName: row.full_name,

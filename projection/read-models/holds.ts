@@ -16,7 +16,7 @@ export const holds = defineReadModel({
   nullable: ["resource_id"],
   primaryKey: ["hold_id"],
   indexes: [{ columns: "clinic_id, branch_id, expires_at", where: "status = 'active'" }],
-  rendered: {
+  renderedColumns: {
     availability_json: (row) => ({
       id: row.hold_id,
       resource_id: row.resource_id,

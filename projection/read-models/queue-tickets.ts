@@ -27,7 +27,7 @@ export const queueTickets = defineReadModel({
     { columns: "clinic_id, branch_id", where: "status NOT IN ('completed', 'cancelled', 'no_show')" },
     "appointment_id",
   ],
-  rendered: {
+  renderedColumns: {
     portal_json: (row) => ({
       id: row.ticket_id,
       appointment_id: row.appointment_id,

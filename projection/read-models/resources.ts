@@ -21,7 +21,7 @@ export const resources = defineReadModel({
   nullable: [],
   primaryKey: ["resource_id"],
   indexes: ["clinic_id, branch_id"],
-  rendered: {
+  renderedColumns: {
     availability_json: (row) => ({
       id: row.resource_id,
       resource_type: row.resource_type,

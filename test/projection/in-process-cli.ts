@@ -18,7 +18,7 @@ export async function runInProcess(
   const connection = { url: databaseUrl, applicationName: "test", size: 4, statementTimeoutMs: 60_000 };
   const pool = createPool({ ...connection, logger: silent });
   const lines: string[] = [];
-  const terminal = { out: (line: string) => void lines.push(line), progress: () => undefined };
+  const terminal = { out: (line: string) => void lines.push(line), showProgress: () => undefined };
   const { signal } = new AbortController();
   try {
     const context = { client, pool, logger: silent, terminal, databaseUrl, now: Date.now(), signal };

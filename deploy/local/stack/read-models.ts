@@ -43,7 +43,7 @@ export async function upgradeReadModels(
       await migrate(databaseUrl, logger);
       await ensureReadModels(pool, readModels);
       const onProgress = createProgressReporter(
-        { progress: (text) => progress.log(`  … ${text}`) },
+        { showProgress: (text) => progress.log(`  … ${text}`) },
         await readLogEnd(client),
       );
       await rebuild({ client, pool, models: readModels, logger, onProgress }, signal);

@@ -10,10 +10,10 @@ describe("the progress of a run through the log", () => {
   function report(end: bigint, ...moments: [number, bigint][]): string[] {
     const lines: string[] = [];
     let now = 0;
-    const onProgress = createProgressReporter({ progress: (text) => lines.push(text) }, end, () => now);
-    for (const [seconds, readUpTo] of moments) {
+    const onProgress = createProgressReporter({ showProgress: (text) => lines.push(text) }, end, () => now);
+    for (const [seconds, lastReadPosition] of moments) {
       now = seconds * 1_000;
-      onProgress({ readUpTo, events: Math.max(0, Number(readUpTo)), waitsFor: null });
+      onProgress({ lastReadPosition, eventCount: Math.max(0, Number(lastReadPosition)), waitsFor: null });
     }
     return lines;
   }

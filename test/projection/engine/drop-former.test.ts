@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import pg from "pg";
-import { dropFormer, FORMER_SCHEMA } from "../../../projection/engine/swap.ts";
+import { dropFormerSchema, FORMER_SCHEMA } from "../../../projection/engine/swap.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
 
@@ -29,7 +29,7 @@ describe("dropping the former tables after a rebuild", () => {
       );
       const [reader, dropper] = await Promise.all([pool.connect(), pool.connect()]);
       await reader.query(`BEGIN; SELECT FROM ${FORMER_SCHEMA}.${first}`);
-      const dropped = dropFormer(dropper, new AbortController().signal);
+      const dropped = dropFormerSchema(dropper, new AbortController().signal);
       await eventually("the drop waits for the session", async () => {
         const { rowCount } = await pool.query("SELECT FROM pg_locks WHERE NOT granted");
         return (rowCount ?? 0) > 0;

@@ -33,11 +33,11 @@ describe("the batches of a projection run that fills unused tables", () => {
       {
         ...{ client: world.client, pool: world.pool, models: readModels, logger: silent },
         ...{ schema: SCHEMA, fillsUnusedTables: true },
-        loadParked: async () => ({ streams: new Map(), lastRevision: -1n }),
+        loadParkedStreams: async () => ({ streams: new Map(), lastRevision: -1n }),
         onBatch: (events) => batches.push(events),
-        onProgress: ({ hasCaughtUp, events }) => {
+        onProgress: ({ hasCaughtUp, eventCount }) => {
           if (hasCaughtUp) appending ??= world.append(stream, renamed(customerId, "live"));
-          if (events > EVENTS) end.abort();
+          if (eventCount > EVENTS) end.abort();
         },
       },
       end.signal,

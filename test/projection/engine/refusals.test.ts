@@ -100,16 +100,8 @@ describe("a projection with a database that refuses statements", function () {
     onProgress: (progress: ProjectionProgress) => void = () => undefined,
     pool = world.pool,
   ) => {
-    const loadParked = async () => ({ streams: new Map(), lastRevision: EMPTY_STREAM });
-    const options = {
-      ...world,
-      pool,
-      schema: SCHEMA,
-      models: numbered,
-      logger: silent,
-      loadParked,
-      onProgress,
-    };
+    const loadParkedStreams = async () => ({ streams: new Map(), lastRevision: EMPTY_STREAM });
+    const options = { ...world, pool, schema: SCHEMA, models: numbered, logger: silent, loadParkedStreams, onProgress };
     return runProjection(options, signal).then(
       () => undefined,
       (error: Error) => error,

@@ -49,7 +49,7 @@ describe("rendered columns", () => {
   it("a release that renders other JSON has another fingerprint of its read models", () => {
     const changed: AnyReadModel[] = readModels.map((model) =>
       model.table === customers.table
-        ? { ...model, rendered: { ...model.rendered, appointment_json: () => ({ id: "another form" }) } }
+        ? { ...model, renderedColumns: { ...model.renderedColumns, appointment_json: () => ({ id: "another form" }) } }
         : model,
     );
     expect(computeFingerprint(changed)).to.not.equal(computeFingerprint(readModels));

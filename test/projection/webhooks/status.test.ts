@@ -20,7 +20,7 @@ describe("the operator's status of webhooks", function () {
 
   const status = async (json: boolean) => {
     const lines: string[] = [];
-    const terminal = { out: (line: string) => void lines.push(line), progress: () => undefined };
+    const terminal = { out: (line: string) => void lines.push(line), showProgress: () => undefined };
     const { signal } = new AbortController();
     await showStatus({ ...world, logger, terminal, now: Date.now(), signal }, { json });
     return lines.join("\n");

@@ -157,6 +157,10 @@ async function fillBuffer(
   if (endPosition !== undefined && !signal.aborted) await buffer.push({ kind: "foreign", position: endPosition });
 }
 
+function isAfter(item: SubscriptionItem, position: bigint): boolean {
+  return "position" in item && item.position > position;
+}
+
 /** @param knownRevision revision of the last parking event that is reflected in `run.streamsToSkip` */
 async function writeFromBuffer(
   buffer: BoundedBuffer<SubscriptionItem>,

@@ -20,8 +20,10 @@ export type SubscriptionItem =
   | { kind: "skipped"; stream: string; id: string; position: bigint }
   /** An event of another program in the same log. Its stream may be deleted at any time. */
   | { kind: "foreign"; position: bigint }
-  /** Signals that all events stored before the subscription's start have been delivered. Live events follow. */
-  | { kind: "caughtUp" };
+  /** Signals that all stored events have been delivered. Live events follow. */
+  | { kind: "caughtUp" }
+  /** Signals that the subscription received events too slowly to stay live. Stored events follow, then `caughtUp`. */
+  | { kind: "fellBehind" };
 
 /** Position of an event in the log and in its stream, with the event's type. */
 export interface LogPosition {
@@ -87,8 +89,9 @@ export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenera
     fromPosition: typeof after === "bigint" ? { commit: after, prepare: after } : (after ?? START),
     filter: createFilter(categories),
   });
-  // The client emits "caughtUp" outside of the stream. Pushing an item into the stream orders it after earlier events.
+  // The client emits these signals outside of the stream. Pushing an item into the stream orders it after earlier events.
   subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" }));
+  subscription.on("fellBehind", () => subscription.push({ kind: "fellBehind" }));
   const remove = onAbort(signal, () => subscription.destroy());
   try {
     for await (const item of subscription as AsyncIterable<StreamedItem>) {

@@ -22,6 +22,7 @@ export class RecordedSubscription {
     const stream = subscription as AllStreamSubscription;
     stream.on("confirmation", () => this.received.push("confirmation"));
     stream.on("caughtUp", () => this.received.push("caughtUp"));
+    stream.on("fellBehind", () => this.received.push("fellBehind"));
     stream.on("data", (event) => {
       this.received.push("event");
       this.events.push(event);

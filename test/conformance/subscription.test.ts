@@ -162,6 +162,27 @@ describe("subscription", function () {
       expect(numbers).to.deep.equal(Array.from({ length: 40 }, (_, n) => n));
     });
 
+    it("a live subscription that stops reading gets the message `fellBehind`, then every event and `caughtUp`", async () => {
+      const stream = createStreamName();
+      const filter = streamNameFilter({ prefixes: [stream] });
+      const subscription = client.subscribeToAll({ fromPosition: await findLogEnd(client), filter });
+      const seen = recordSubscription(subscription);
+      await eventually("caught up", () => seen.hasCaughtUp);
+      subscription.pause();
+      const rounds = 24;
+      for (let round = 0; round < rounds; round += 1) {
+        const events = createEvents(32).map((event) => ({ ...event, metadata: { padding: "x".repeat(24_000) } }));
+        await client.appendToStream(stream, events);
+      }
+      subscription.resume();
+      await eventually("all events", () => seen.events.length === rounds * 32);
+      await eventually("caught up again", () => seen.received.at(-1) === "caughtUp");
+      expect(seen.received.filter((signal) => signal === "fellBehind")).to.have.length.of.at.least(1);
+      expect(seen.events.map(({ event }) => Number(event?.revision))).to.deep.equal(
+        Array.from({ length: rounds * 32 }, (_, n) => n),
+      );
+    });
+
     it("each of several concurrent subscriptions gets all matching events", async () => {
       const stream = createStreamName();
       const filter = streamNameFilter({ prefixes: [stream] });

@@ -141,7 +141,7 @@ async function fillBuffer(
       // The log may have been replaced between the first check and the subscription.
       if (!isLogConfirmed) await requireMatchingLog(options, startCheckpoint);
       isLogConfirmed = true;
-      if (endPosition !== undefined && (item.kind === "caughtUp" || item.position > endPosition)) break;
+      if (endPosition !== undefined && (item.kind === "caughtUp" || isAfter(item, endPosition))) break;
       const spaceAvailable = buffer.push(item);
       if (item.kind === "caughtUp") buffer.setMinimum(1);
       if (spaceAvailable) await spaceAvailable;

@@ -20,8 +20,8 @@ export interface QueryApiOptions extends DocsOptions, PortalDependencies, Partne
  * read operations of the partner API.
  */
 export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
-  const { logger, read, retiredPaths, isProxyTrusted } = options;
-  const readiness = createReadiness(read, logger);
+  const { logger, readRow, retiredPaths, isProxyTrusted } = options;
+  const readiness = createReadiness(readRow, logger);
   const app = createApp({ logger, retiredPaths, isProxyTrusted, readiness }) as Koa<QueryState>;
   app.use((ctx, next) => {
     ctx.state.deadline = performance.now() + READ_TIMEOUT_MS;

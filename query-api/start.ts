@@ -72,7 +72,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const limiter = createRateLimiter(limiterPool, logger);
   const app = createQueryApp({
     logger,
-    read: createReadRow(pool),
+    readRow: createReadRow(pool),
     verifySession,
     verifyToken: createTokenVerifier(tokenKeys, config.TOKEN_ISSUER),
     limiter,

@@ -39,21 +39,21 @@ Each operation lists its error codes. In addition, every operation can return th
  *
  * @param statuses HTTP status of each error code
  * @param meanings description of each error code, for callers
- * @param headersOf returns the headers of a response with the given status
+ * @param getHeaders returns the headers of a response with the given status
  */
 export function describeErrors<Code extends string>(
   statuses: Readonly<Partial<Record<Code, number>>>,
   meanings: Readonly<Record<Code, string>>,
-  headersOf: (status: number) => Response["headers"],
+  getHeaders: (status: number) => Response["headers"],
 ): Record<string, Response> {
-  const byStatus = new Map<number, Code[]>();
+  const codesByStatus = new Map<number, Code[]>();
   for (const [code, status] of Object.entries(statuses) as [Code, number][]) {
-    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+    codesByStatus.set(status, [...(codesByStatus.get(status) ?? []), code]);
   }
-  const responses = [...byStatus].map(([status, codes]) => {
+  const responses = [...codesByStatus].map(([status, codes]) => {
     const description = codes.map((code) => `- \`${code}\`: ${meanings[code]}`).join("\n");
     const schema = { allOf: [{ $ref: toSchemaRef("Error") }, { properties: { error: { enum: codes } } }] };
-    return [status, { description, headers: headersOf(status), content: { "application/json": { schema } } }];
+    return [status, { description, headers: getHeaders(status), content: { "application/json": { schema } } }];
   });
   return Object.fromEntries(responses);
 }

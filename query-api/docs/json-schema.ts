@@ -7,8 +7,8 @@ import type { Content, JsonSchema } from "./openapi.ts";
  * @param io `input` for requests, `output` for responses; the two differ if the schema transforms values
  */
 export function toJsonSchema(schema: z.ZodType, io: "input" | "output"): JsonSchema {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, override: omitRedundantKeywords });
-  return rest;
+  const { $schema: _, ...jsonSchema } = z.toJSONSchema(schema, { io, override: omitRedundantKeywords });
+  return jsonSchema;
 }
 
 /** Converts named zod schemas to JSON Schemas that refer to each other by name. */
@@ -18,9 +18,9 @@ export function toComponents(
 ): Record<string, JsonSchema> {
   const registry = z.registry<{ id: string }>();
   for (const [id, schema] of Object.entries(schemas)) registry.add(schema, { id });
-  const converted = z.toJSONSchema(registry, { io, uri: toSchemaRef, override: omitRedundantKeywords });
+  const jsonSchemas = z.toJSONSchema(registry, { io, uri: toSchemaRef, override: omitRedundantKeywords });
   return Object.fromEntries(
-    Object.entries(converted.schemas).map(([id, { $schema: _, $id: __, ...schema }]) => [id, schema]),
+    Object.entries(jsonSchemas.schemas).map(([id, { $schema: _, $id: __, ...schema }]) => [id, schema]),
   );
 }
 

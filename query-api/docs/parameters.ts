@@ -3,8 +3,8 @@ import { toJsonSchema } from "./json-schema.ts";
 import type { JsonSchema, Parameter } from "./openapi.ts";
 
 /** Describes query parameters. All are optional, because each parameter has a default. */
-export function describeQueryParameters(declared: QueryParameters = {}): Parameter[] {
-  return Object.entries(declared).map(([name, { description, schema }]) => ({
+export function describeQueryParameters(declarations: QueryParameters = {}): Parameter[] {
+  return Object.entries(declarations).map(([name, { description, schema }]) => ({
     name,
     in: "query",
     required: false,

@@ -49,8 +49,8 @@ export function buildPartnerDocument(
 ): OpenApiDocument {
   const paths: Record<string, PathItem> = {};
   for (const [operationId, { method, path, requiresSandbox }] of operations) {
-    const read = reads.find((candidate) => candidate.operationId === operationId);
-    const operation = read ? describeRead(read, brand) : describeWrite(operationId as PartnerWriteId, brand);
+    const foundRead = reads.find((candidate) => candidate.operationId === operationId);
+    const operation = foundRead ? describeRead(foundRead, brand) : describeWrite(operationId as PartnerWriteId, brand);
     const pathTemplate = path.replace(/:(\w+)/g, "{$1}");
     paths[pathTemplate] = {
       ...paths[pathTemplate],
@@ -83,12 +83,12 @@ export function buildPartnerDocument(
 
 function buildSchemas(reads: readonly PartnerRead[]) {
   const writes = Object.entries(partnerWrites) as [PartnerWriteId, PartnerWrite][];
-  const requests = writes.flatMap(([id, { request }]) => (request ? [[toRequestName(id), request]] : []));
-  const outputs = {
+  const requestSchemas = writes.flatMap(([id, { request }]) => (request ? [[toRequestName(id), request]] : []));
+  const responseSchemas = {
     ...Object.fromEntries(reads.map(({ operationId, response }) => [toResponseName(operationId), response])),
     ...Object.fromEntries(writes.map(([id, { success }]) => [toResponseName(id), success.body])),
   };
-  const shared = {
+  const sharedSchemas = {
     Appointment: partnerAppointment,
     WebhookEndpoint: webhookEndpointRecord,
     WebhookDelivery: deliveryRecord,
@@ -97,7 +97,7 @@ function buildSchemas(reads: readonly PartnerRead[]) {
     Error: errorBody,
   };
   return {
-    ...toComponents(Object.fromEntries(requests), "input"),
-    ...toComponents({ ...outputs, ...shared, ...webhookBodies }, "output"),
+    ...toComponents(Object.fromEntries(requestSchemas), "input"),
+    ...toComponents({ ...responseSchemas, ...sharedSchemas, ...webhookBodies }, "output"),
   };
 }

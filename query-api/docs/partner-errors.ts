@@ -4,12 +4,12 @@ import type { PartnerWrite } from "../../shared/partner-api/writes.ts";
 import type { PartnerRead } from "../partner/read.ts";
 
 /** Returns all error codes that a read operation can return, with their HTTP status. */
-export function listReadErrors(operation: PartnerOperation, read: PartnerRead): PartnerRefusals {
+export function listReadErrors(operation: PartnerOperation, partnerRead: PartnerRead): PartnerRefusals {
   return {
     ...listAccessErrors(operation),
     invalid_log_position: 400,
-    ...(read.isPaged && { invalid_cursor: 400 }),
-    ...read.refusals,
+    ...(partnerRead.isPaged && { invalid_cursor: 400 }),
+    ...partnerRead.refusals,
     internal_error: 500,
     data_source_unavailable: 503,
     token_keys_unavailable: 503,
@@ -18,11 +18,11 @@ export function listReadErrors(operation: PartnerOperation, read: PartnerRead): 
 }
 
 /** Returns all error codes that a write operation can return, with their HTTP status. */
-export function listWriteErrors(operation: PartnerOperation, write: PartnerWrite): PartnerRefusals {
+export function listWriteErrors(operation: PartnerOperation, partnerWrite: PartnerWrite): PartnerRefusals {
   return {
     ...listAccessErrors(operation),
-    ...(write.request && { invalid_json: 400, body_too_large: 413, unsupported_media_type: 415 }),
-    ...write.refusals,
+    ...(partnerWrite.request && { invalid_json: 400, body_too_large: 413, unsupported_media_type: 415 }),
+    ...partnerWrite.refusals,
     internal_error: 500,
     event_log_unavailable: 503,
   };

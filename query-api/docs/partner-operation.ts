@@ -21,23 +21,23 @@ import { describeSecurity } from "./partner-security.ts";
 type DeclaredOperation = PartnerOperation & Pick<(typeof partnerOperations)[PartnerOperationId], "path">;
 
 /** Describes a read operation of the partner API. */
-export function describeRead(read: PartnerRead, brand: string): Operation {
-  const operation: PartnerOperation = partnerOperations[read.operationId];
+export function describeRead(partnerRead: PartnerRead, brand: string): Operation {
+  const operation: PartnerOperation = partnerOperations[partnerRead.operationId];
   return {
-    ...describeOperation(read.operationId, read.description),
+    ...describeOperation(partnerRead.operationId, partnerRead.description),
     parameters: [
       ...describeAccessParameters(operation, brand),
       describePositionParameter(brand),
-      ...describeQueryParameters(read.parameters),
-      ...(read.isPaged ? [cursorParameter] : []),
+      ...describeQueryParameters(partnerRead.parameters),
+      ...(partnerRead.isPaged ? [cursorParameter] : []),
     ],
     responses: {
       "200": {
         description: "Success.",
         headers: { ...toHeaderRefs("X-Correlation-ID"), ...rateLimitRefs },
-        content: toContent(toResponseName(read.operationId)),
+        content: toContent(toResponseName(partnerRead.operationId)),
       },
-      ...describePartnerErrors(listReadErrors(operation, read), operation),
+      ...describePartnerErrors(listReadErrors(operation, partnerRead), operation),
     },
   };
 }
@@ -45,17 +45,17 @@ export function describeRead(read: PartnerRead, brand: string): Operation {
 /** Describes a write operation of the partner API. */
 export function describeWrite(operationId: PartnerWriteId, brand: string): Operation {
   const operation: PartnerOperation = partnerOperations[operationId];
-  const write: PartnerWrite = partnerWrites[operationId];
-  const { status, description, headers = {} } = write.success;
+  const partnerWrite: PartnerWrite = partnerWrites[operationId];
+  const { status, description, headers = {} } = partnerWrite.success;
   const operationHeaders = Object.entries(headers).map(([name, header]) => [
     name,
     { ...header, schema: toJsonSchema(header.schema, "output") },
   ]);
-  const parameters = [...describeAccessParameters(operation, brand), ...describeRequestHeaders(write)];
+  const parameters = [...describeAccessParameters(operation, brand), ...describeRequestHeaders(partnerWrite)];
   return {
-    ...describeOperation(operationId, write.description),
+    ...describeOperation(operationId, partnerWrite.description),
     parameters,
-    ...(write.request && { requestBody: { required: true, content: toContent(toRequestName(operationId)) } }),
+    ...(partnerWrite.request && { requestBody: { required: true, content: toContent(toRequestName(operationId)) } }),
     responses: {
       [status]: {
         description,
@@ -67,7 +67,7 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
         },
         content: toContent(toResponseName(operationId)),
       },
-      ...describePartnerErrors(listWriteErrors(operation, write), operation),
+      ...describePartnerErrors(listWriteErrors(operation, partnerWrite), operation),
     },
   };
 }
@@ -104,7 +104,7 @@ function describePositionHeader(brand: string): Record<string, Header> {
   return { [getPositionHeader(brand)]: { description, required: false, schema: { type: "string" } } };
 }
 
-const pathIds: Readonly<Record<string, string>> = {
+const pathIdDescriptions: Readonly<Record<string, string>> = {
   endpointId: "Id of the webhook endpoint.",
   deliveryId: "Id of the delivery.",
 };
@@ -112,14 +112,14 @@ const pathIds: Readonly<Record<string, string>> = {
 /** Describes the ids in the operation's path, and the clinic and branch headers. */
 function describeAccessParameters({ path, requiresClinic }: PartnerOperation, brand: string): Parameter[] {
   const schema = { type: "string", format: "uuid" };
-  const ids = [...path.matchAll(/:(\w+)/g)].map(([, name = ""]): Parameter => {
-    return { name, in: "path", required: true, description: pathIds[name] ?? "Id of the object.", schema };
+  const pathParameters = [...path.matchAll(/:(\w+)/g)].map(([, name = ""]): Parameter => {
+    return { name, in: "path", required: true, description: pathIdDescriptions[name] ?? "Id of the object.", schema };
   });
-  if (!requiresClinic) return ids;
+  if (!requiresClinic) return pathParameters;
   const clinicText = "Id of the clinic. The clinic must have approved the application.";
   const branchText = "Id of a branch that the installation covers. Limits the request to this branch.";
   return [
-    ...ids,
+    ...pathParameters,
     describeHeaderParameter(`X-${brand}-Clinic-ID`, clinicText, schema),
     describeHeaderParameter(`X-${brand}-Branch-ID`, branchText, schema, false),
   ];
@@ -136,9 +136,9 @@ function describePartnerErrors(
   { scope }: PartnerOperation,
 ): Record<string, Response> {
   return describeErrors(statuses, partnerErrors, (status) => {
-    const rateRefs = status < 500 ? rateLimitRefs : describeOptionalRateLimitHeaders();
-    const challengeRefs = status === 401 && scope ? toHeaderRefs("WWW-Authenticate") : {};
-    const retryAfterRefs = status === 429 || status === 503 ? toHeaderRefs("Retry-After") : {};
-    return { ...toHeaderRefs("X-Correlation-ID"), ...rateRefs, ...challengeRefs, ...retryAfterRefs };
+    const rateHeaders = status < 500 ? rateLimitRefs : describeOptionalRateLimitHeaders();
+    const challengeHeaders = status === 401 && scope ? toHeaderRefs("WWW-Authenticate") : {};
+    const retryAfterHeaders = status === 429 || status === 503 ? toHeaderRefs("Retry-After") : {};
+    return { ...toHeaderRefs("X-Correlation-ID"), ...rateHeaders, ...challengeHeaders, ...retryAfterHeaders };
   });
 }

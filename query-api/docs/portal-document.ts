@@ -89,8 +89,8 @@ export function buildPortalDocument(
 }
 
 function describeOperation({ operationId, summary, description, parameters }: PortalOperation): Operation {
-  const refusals = listRefusalConditions(requirements[operationId]).map(([code]) => [code, 403]);
-  const statuses: Partial<Record<Code, number>> = { ...commonErrors, ...Object.fromEntries(refusals) };
+  const refusalStatuses = listRefusalConditions(requirements[operationId]).map(([code]) => [code, 403]);
+  const statuses: Partial<Record<Code, number>> = { ...commonErrors, ...Object.fromEntries(refusalStatuses) };
   return {
     operationId,
     tags: ["Portal"],
@@ -114,12 +114,12 @@ function describeOperation({ operationId, summary, description, parameters }: Po
 /** Describes the requirements of the operation as a sentence. */
 function describeRequirements(operationId: PortalOperationId): string {
   const { permission, entitlement, requiresBranch, requiresOperationalAccess } = requirements[operationId];
-  const required = [
+  const phrases = [
     "an active membership in a clinic",
     ...(requiresBranch ? ["access to a branch"] : []),
     ...(permission ? [`the permission \`${permission}\``] : []),
     ...(entitlement ? [`the entitlement \`${entitlement}\``] : []),
     ...(requiresOperationalAccess ? ["operational access"] : []),
   ];
-  return `Requires ${new Intl.ListFormat("en").format(required)}.`;
+  return `Requires ${new Intl.ListFormat("en").format(phrases)}.`;
 }

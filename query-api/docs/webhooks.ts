@@ -35,7 +35,7 @@ WHERE appointment.revision < $2
 \`GET /appointments\` returns the same revisions, so you can merge lists and events with the same rule. A sandbox
 reset replaces all appointments. After a reset, delete the revisions that you stored for the sandbox.`;
 
-const noRevision = `A test event contains no appointment and no revision.`;
+const noRevisionText = `A test event contains no appointment and no revision.`;
 
 /**
  * Describes the requests that the service sends to webhook endpoints.
@@ -46,27 +46,27 @@ export function describeWebhooks(brand: string): Record<string, PathItem> {
   const parameters = describeDeliveryHeaders(brand);
   const describeAppointmentEvent = (operationId: string, summary: string) =>
     describeDelivery({ operationId, summary, parameters }, "AppointmentEvent", orderText);
-  const testEvent = { operationId: "onEndpointTest", summary: "You requested a test event", parameters };
+  const testOperation = { operationId: "onEndpointTest", summary: "You requested a test event", parameters };
   return {
     "appointment.created": describeAppointmentEvent("onAppointmentCreated", "An appointment was created"),
     "appointment.updated": describeAppointmentEvent("onAppointmentUpdated", "An appointment was changed"),
-    "endpoint.test": describeDelivery(testEvent, "TestEvent", noRevision),
+    "endpoint.test": describeDelivery(testOperation, "TestEvent", noRevisionText),
   };
 }
 
 function describeDelivery(
   operation: Pick<Operation, "operationId" | "summary" | "parameters">,
-  body: keyof typeof webhookBodies,
-  revisions: string,
+  bodyName: keyof typeof webhookBodies,
+  revisionText: string,
 ): PathItem {
   const goneText = "The endpoint is gone. The service stops the delivery and disables the endpoint.";
   return {
     post: {
       ...operation,
       tags: [findSectionName("/webhook-endpoints")],
-      description: [verificationText, limitsText, revisions].join("\n\n"),
+      description: [verificationText, limitsText, revisionText].join("\n\n"),
       security: [],
-      requestBody: { required: true, content: toContent(body) },
+      requestBody: { required: true, content: toContent(bodyName) },
       responses: {
         "2XX": { description: "The receiver accepted the delivery.", headers: {} },
         "410": { description: goneText, headers: {} },
@@ -77,16 +77,16 @@ function describeDelivery(
 
 /** Describes the delivery headers. Each value is sent under the brand's header name and under the standard name. */
 function describeDeliveryHeaders(brand: string): Parameter[] {
-  const id = "Id of the delivery.";
-  const timestamp = "Time at which this attempt was signed, as Unix time in seconds.";
-  const signature =
+  const idText = "Id of the delivery.";
+  const timestampText = "Time at which this attempt was signed, as Unix time in seconds.";
+  const signatureText =
     "The prefix `v1,` and the signature in base64. After a secret rotation, the header can contain several signatures, separated by spaces.";
   return [
-    describeHeaderParameter(`X-${brand}-Signature`, signature),
-    describeHeaderParameter(`X-${brand}-Timestamp`, timestamp, { type: "integer" }),
-    describeHeaderParameter(`X-${brand}-Delivery-ID`, id),
-    describeHeaderParameter("webhook-signature", signature),
-    describeHeaderParameter("webhook-timestamp", timestamp, { type: "integer" }),
-    describeHeaderParameter("webhook-id", id),
+    describeHeaderParameter(`X-${brand}-Signature`, signatureText),
+    describeHeaderParameter(`X-${brand}-Timestamp`, timestampText, { type: "integer" }),
+    describeHeaderParameter(`X-${brand}-Delivery-ID`, idText),
+    describeHeaderParameter("webhook-signature", signatureText),
+    describeHeaderParameter("webhook-timestamp", timestampText, { type: "integer" }),
+    describeHeaderParameter("webhook-id", idText),
   ];
 }

@@ -19,10 +19,10 @@ export type ParameterValues<Declared extends QueryParameters> = {
 
 /** Parses the declared parameters of a query string. A repeated parameter counts as missing. */
 export function readParameters<Declared extends QueryParameters>(
-  declared: Declared,
+  declarations: Declared,
   query: Readonly<Record<string, string | string[] | undefined>>,
 ): ParameterValues<Declared> {
-  const values = Object.entries(declared).map(([name, parameter]) => {
+  const values = Object.entries(declarations).map(([name, parameter]) => {
     const text = query[name];
     return [name, parameter.parse(typeof text === "string" ? text : undefined)];
   });

@@ -56,9 +56,9 @@ export function createReadRow(pool: pg.Pool): ReadRow {
     values: readonly unknown[],
     deadline: number,
   ): Promise<Row> => {
-    const timeLeft = Math.max(0, deadline - performance.now());
+    const timeLeftMs = Math.max(0, deadline - performance.now());
     const query = pool.query<Row>({ ...statement, values: [...values] });
-    const { rows } = await withTimeout(timeLeft, query).catch((error: unknown) => {
+    const { rows } = await withTimeout(timeLeftMs, query).catch((error: unknown) => {
       const { code } = error as { code?: unknown };
       const isUnavailable = error instanceof TimeoutError || MISSING_SCHEMA_CODES.has(String(code));
       throw isUnavailable ? createUnavailableError("data_source_unavailable", error) : error;
@@ -76,10 +76,10 @@ const readinessStatement = { name: "readiness", text: "SELECT position FROM read
  * Creates a readiness check. The service is ready if it can query the read models. The cause of a failure is logged,
  * but not returned.
  */
-export function createReadiness(read: ReadRow, logger: Logger): Readiness {
+export function createReadiness(readRow: ReadRow, logger: Logger): Readiness {
   return async () => {
     try {
-      await read(readinessStatement, [], performance.now() + READ_TIMEOUT_MS);
+      await readRow(readinessStatement, [], performance.now() + READ_TIMEOUT_MS);
       return { postgres: null };
     } catch (error) {
       logger.warn({ error }, "The service is not ready, because it cannot read the read models.");

@@ -22,18 +22,18 @@ export interface TimeWindow {
  * `to` is later than `from`, by at most 31 days. If `to` is missing or invalid, the window ends seven days after
  * `from`.
  *
- * @param given start and end as text; undefined if absent
+ * @param bounds start and end as text; undefined if absent
  * @param now milliseconds since 1970
  */
-export function toTimeWindow(given: { from: string | undefined; to: string | undefined }, now: number): TimeWindow {
+export function toTimeWindow(bounds: { from: string | undefined; to: string | undefined }, now: number): TimeWindow {
   // If the default window would end after the year 9999, `from` counts as invalid.
-  const from = parseBound(given.from, LATEST_TIME - DEFAULT_WINDOW_DAYS * DAY_MS) ?? now;
-  const to = parseBound(given.to, LATEST_TIME);
+  const from = parseBound(bounds.from, LATEST_TIME - DEFAULT_WINDOW_DAYS * DAY_MS) ?? now;
+  const to = parseBound(bounds.to, LATEST_TIME);
   const isToValid = to !== undefined && to > from && to <= from + MAX_WINDOW_DAYS * DAY_MS;
   return { from: toInstant(from), to: toInstant(isToValid ? to : from + DEFAULT_WINDOW_DAYS * DAY_MS) };
 }
 
-function parseBound(text: string | undefined, latest: number): number | undefined {
+function parseBound(text: string | undefined, latestTime: number): number | undefined {
   const at = text === undefined ? undefined : parseRfc3339(text);
-  return at !== undefined && at >= EARLIEST_TIME && at <= latest ? at : undefined;
+  return at !== undefined && at >= EARLIEST_TIME && at <= latestTime ? at : undefined;
 }

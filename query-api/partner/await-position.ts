@@ -11,10 +11,10 @@ const WAIT_TIMEOUT_MS = 2_000;
  * Maximum number of waiting requests per application, so that requests with nonexistent log positions cannot block
  * other applications.
  */
-const MAX_WAITING_PER_APPLICATION = 50;
+const MAX_WAITS_PER_APPLICATION = 50;
 
 /** Maximum number of waiting requests of all applications. */
-const MAX_WAITING = 500;
+const MAX_WAITS = 500;
 
 /** Compares the read models' position with the log position in a request's header. */
 export interface PositionWait {
@@ -40,16 +40,16 @@ export interface PositionWait {
  *
  * @param brand brand in the header's name, as in `X-<brand>-Log-Position`
  */
-export function createPositionWait(read: ReadRow, brand: string): PositionWait {
-  const header = getPositionHeader(brand).toLowerCase();
+export function createPositionWait(readRow: ReadRow, brand: string): PositionWait {
+  const headerName = getPositionHeader(brand).toLowerCase();
   const watch = createPositionWatch(async () => {
     const deadline = performance.now() + READ_TIMEOUT_MS;
-    return (await read<{ position: bigint }>(positionStatement, [], deadline)).position;
+    return (await readRow<{ position: bigint }>(positionStatement, [], deadline)).position;
   });
   /** Application id of each waiting request. */
   const waitingApplicationIds: string[] = [];
   const parsePosition = (ctx: Koa.ParameterizedContext): bigint | undefined => {
-    const values = ctx.req.headersDistinct[header];
+    const values = ctx.req.headersDistinct[headerName];
     if (values === undefined) return undefined;
     const [text = ""] = values;
     if (values.length > 1 || !/^\d{1,20}$/.test(text)) throw new ApiError(400, "invalid_log_position");
@@ -63,12 +63,12 @@ export function createPositionWait(read: ReadRow, brand: string): PositionWait {
     async wait(ctx, applicationId) {
       const position = parsePosition(ctx);
       if (position === undefined) return;
-      const waitingOfApplication = waitingApplicationIds.filter((id) => id === applicationId);
-      if (waitingOfApplication.length >= MAX_WAITING_PER_APPLICATION || waitingApplicationIds.length >= MAX_WAITING)
-        throw createBehindError();
+      const matchingIds = waitingApplicationIds.filter((id) => id === applicationId);
+      if (matchingIds.length >= MAX_WAITS_PER_APPLICATION || waitingApplicationIds.length >= MAX_WAITS)
+        throw createReadModelBehindError();
       waitingApplicationIds.push(applicationId);
       try {
-        if (!(await watch(position, WAIT_TIMEOUT_MS))) throw createBehindError();
+        if (!(await watch(position, WAIT_TIMEOUT_MS))) throw createReadModelBehindError();
       } finally {
         waitingApplicationIds.splice(waitingApplicationIds.indexOf(applicationId), 1);
       }
@@ -76,6 +76,6 @@ export function createPositionWait(read: ReadRow, brand: string): PositionWait {
   };
 }
 
-function createBehindError(): ApiError {
+function createReadModelBehindError(): ApiError {
   return createUnavailableError("read_model_behind", undefined, 1);
 }

@@ -2,8 +2,8 @@
  * Returns an SQL condition that is true if the installation covers the branch and the branch header allows it.
  * $2: branches of the installation, null for all. $3: branch header, null if absent.
  */
-export function buildIsBranchVisibleSql(branchId: string): string {
-  return `(($2::uuid[] IS NULL OR ${branchId} = ANY ($2::uuid[])) AND ($3::uuid IS NULL OR ${branchId} = $3::uuid))`;
+export function buildIsBranchVisibleSql(column: string): string {
+  return `(($2::uuid[] IS NULL OR ${column} = ANY ($2::uuid[])) AND ($3::uuid IS NULL OR ${column} = $3::uuid))`;
 }
 
 /** SQL that returns `branch_denied` if the branch header ($3) names a branch that the clinic ($1) does not have. */

@@ -29,12 +29,12 @@ const CURSOR_LENGTH = 86;
 /**
  * Parses the query parameter `cursor`.
  *
- * @param given undefined for the first page; an array if the parameter is repeated
+ * @param cursor undefined for the first page; an array if the parameter is repeated
  * @throws {ApiError} 400 `invalid_cursor` if no response could have contained this cursor
  */
-export function readCursor(given: string | string[] | undefined): CursorPosition | undefined {
-  if (given === undefined) return undefined;
-  const position = typeof given === "string" && given.length === CURSOR_LENGTH ? decodeCursor(given) : undefined;
+export function readCursor(cursor: string | string[] | undefined): CursorPosition | undefined {
+  if (cursor === undefined) return undefined;
+  const position = typeof cursor === "string" && cursor.length === CURSOR_LENGTH ? decodeCursor(cursor) : undefined;
   if (!position) throw new ApiError(400, "invalid_cursor");
   return position;
 }
@@ -54,7 +54,7 @@ function decodeCursor(text: string): CursorPosition | undefined {
 /**
  * Returns SQL for the cursor of a row. The SQL removes the line breaks and the padding that Postgres adds to base64.
  */
-export function buildCursorSql(time: string, id: string): string {
-  const text = `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || ' ' || ${id}::text`;
-  return `translate(encode(convert_to(${text}, 'UTF8'), 'base64'), E'+/=\\n', '-_')`;
+export function buildCursorSql(timeColumn: string, idColumn: string): string {
+  const sql = `to_char(${timeColumn} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || ' ' || ${idColumn}::text`;
+  return `translate(encode(convert_to(${sql}, 'UTF8'), 'base64'), E'+/=\\n', '-_')`;
 }

@@ -36,7 +36,7 @@ const accessRecord = z.object({
 }) satisfies z.ZodType<AccessRecord>;
 
 /** Creates a function that looks up application, credential and installation in the read models. */
-export function createFindAccess(read: ReadRow, deadline: number): FindAccess {
+export function createFindAccess(readRow: ReadRow, deadline: number): FindAccess {
   return async ({ applicationId, credentialId, environment, clinicId }) =>
-    accessRecord.parse(await read(statement, [applicationId, credentialId, environment, clinicId], deadline));
+    accessRecord.parse(await readRow(statement, [applicationId, credentialId, environment, clinicId], deadline));
 }

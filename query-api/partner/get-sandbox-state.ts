@@ -3,7 +3,7 @@ import { sandboxRecord } from "../../shared/partner-api/sandbox-record.ts";
 import { definePartnerRead } from "./read.ts";
 
 /** Sorts by the bytes of the name. The response to a sandbox reset has the same order. */
-const buildNameOrderSql = (table: string, id: string) => `ORDER BY ${table}.name COLLATE "C", ${table}.${id}`;
+const buildNameOrderSql = (alias: string, column: string) => `ORDER BY ${alias}.name COLLATE "C", ${alias}.${column}`;
 
 export const getSandboxState = definePartnerRead({
   operationId: "getSandboxState",
@@ -22,5 +22,5 @@ export const getSandboxState = definePartnerRead({
       'appointments', (SELECT count(*) FROM read_model.appointment p WHERE p.clinic_id = s.clinic_id)
     ))::text AS body
     FROM read_model.sandbox s WHERE s.clinic_id = $1::uuid AND s.application_id = $2::uuid`,
-  values: ({ state: { clinicId, applicationId } }) => [clinicId, applicationId],
+  getValues: ({ state: { clinicId, applicationId } }) => [clinicId, applicationId],
 });

@@ -69,7 +69,7 @@ const attemptsSql = `SELECT json_agg(json_build_object('number', t.number, 'star
     ORDER BY number DESC LIMIT ${MAX_ATTEMPTS_IN_LIST}) t`;
 
 /** The start of an attempt updates a delivery, but not its row. */
-const lastStart =
+const lastStartSql =
   "SELECT started_at FROM webhooks.attempt WHERE delivery_id = d.delivery_id ORDER BY number DESC LIMIT 1";
 
 export const listWebhookDeliveries = definePartnerRead({
@@ -89,13 +89,13 @@ export const listWebhookDeliveries = definePartnerRead({
       'deliveries', coalesce((SELECT json_agg(json_build_object(
         'id', d.delivery_id, 'eventId', d.event_id, 'type', d.event_type, 'status', d.status,
         'attempts', coalesce((${attemptsSql}), '[]'), 'nextAttemptAt', rfc3339(d.next_attempt_at),
-        'createdAt', rfc3339(d.created_at), 'updatedAt', rfc3339(GREATEST(d.updated_at, (${lastStart}))))
+        'createdAt', rfc3339(d.created_at), 'updatedAt', rfc3339(GREATEST(d.updated_at, (${lastStartSql}))))
         ORDER BY d.created_at DESC, d.delivery_id) FROM page d), '[]'),
       'page', json_build_object('limit', $5::integer, 'returned', (SELECT count(*) FROM page),
         'nextCursor', CASE WHEN (SELECT count(*) FROM page_and_next_row) > $5::integer THEN (
           SELECT ${buildCursorSql("created_at", "delivery_id")} FROM page
           ORDER BY created_at, delivery_id DESC LIMIT 1) END))::text AS body`,
-  values({ state, params, parameters: { limit }, cursor }) {
+  getValues({ state, params, parameters: { limit }, cursor }) {
     const { clinicId, applicationId, environment } = state;
     // An id that is not a UUID matches no endpoint.
     const endpointId = uuidField.safeParse(params.endpointId).data ?? null;

@@ -36,12 +36,12 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
    * not contain the member `ok`. The SQL must restrict every table to the clinic.
    */
   sql: string;
-  values(request: PartnerRequest<Declared>): readonly unknown[];
+  getValues(request: PartnerRequest<Declared>): readonly unknown[];
 }
 
 /** Declares a read operation and infers the types of its parameters. */
 export function definePartnerRead<const Declared extends QueryParameters>(
-  read: PartnerRead<Declared>,
+  partnerRead: PartnerRead<Declared>,
 ): PartnerRead<Declared> {
-  return read;
+  return partnerRead;
 }

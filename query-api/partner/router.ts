@@ -5,7 +5,7 @@ import type { Environment } from "../../shared/domain/events/fields.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { type ClinicState, requirePartnerAccess } from "../../shared/partner-api/access.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
-import { countRefused, limitInstallation } from "../../shared/partner-api/rate-limits.ts";
+import { countRefusedRequest, limitInstallation } from "../../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { readParameters } from "../http/parameters.ts";
@@ -17,7 +17,7 @@ import type { PartnerRead } from "./read.ts";
 
 export interface PartnerDependencies {
   verifyToken: TokenVerifier;
-  read: ReadRow;
+  readRow: ReadRow;
   limiter: RateLimiter;
   /** Brand in header names, as in `X-<brand>-Clinic-ID`. */
   brand: string;
@@ -27,13 +27,13 @@ type State = ClinicState & QueryState;
 
 /** Creates the routes of the partner API's read operations, for both environments. */
 export function createPartnerReadRouter(reads: readonly PartnerRead[], dependencies: PartnerDependencies): Router {
-  const positionWait = createPositionWait(dependencies.read, dependencies.brand);
-  const routes = reads.map((read) => [
-    read.operationId,
+  const positionWait = createPositionWait(dependencies.readRow, dependencies.brand);
+  const routes = reads.map((partnerRead) => [
+    partnerRead.operationId,
     (environment: Environment) => [
-      authorize(read, environment, dependencies, positionWait),
+      authorize(partnerRead, environment, dependencies, positionWait),
       limitInstallation(dependencies.limiter),
-      respond(read, dependencies, positionWait),
+      respond(partnerRead, dependencies, positionWait),
     ],
   ]);
   return createPartnerRouter(Object.fromEntries(routes));
@@ -44,23 +44,23 @@ export function createPartnerReadRouter(reads: readonly PartnerRead[], dependenc
  * be out of date. In this case, counts the request as refused, waits for the log position and authorizes again.
  */
 function authorize(
-  read: PartnerRead,
+  partnerRead: PartnerRead,
   environment: Environment,
   dependencies: PartnerDependencies,
   positionWait: PositionWait,
 ): Koa.Middleware<State> {
-  const operation = partnerOperations[read.operationId];
+  const operation = partnerOperations[partnerRead.operationId];
   const { verifyToken: verify, brand } = dependencies;
   return async (ctx, next) => {
-    const findAccess = createFindAccess(dependencies.read, ctx.state.deadline);
+    const findAccess = createFindAccess(dependencies.readRow, ctx.state.deadline);
     const access = requirePartnerAccess(operation, environment, { verify, findAccess, brand });
     try {
       await access(ctx, async () => undefined);
-    } catch (refusal) {
+    } catch (error) {
       const { applicationId } = ctx.state as Partial<State>;
-      const isRefusal = refusal instanceof ApiError && refusal.status < 500;
-      if (!isRefusal || applicationId === undefined || !(await positionWait.isAhead(ctx))) throw refusal;
-      await countRefused(dependencies.limiter, ctx);
+      const isRefusal = error instanceof ApiError && error.status < 500;
+      if (!isRefusal || applicationId === undefined || !(await positionWait.isAhead(ctx))) throw error;
+      await countRefusedRequest(dependencies.limiter, ctx);
       await positionWait.wait(ctx, applicationId);
       await access(ctx, async () => undefined);
     }
@@ -73,30 +73,30 @@ function authorize(
  * limiting, so that only valid requests wait.
  */
 function respond(
-  read: PartnerRead,
+  partnerRead: PartnerRead,
   dependencies: PartnerDependencies,
   positionWait: PositionWait,
 ): Koa.Middleware<State> {
-  const statement = { name: `partner ${read.operationId}`, text: read.sql };
+  const statement = { name: `partner ${partnerRead.operationId}`, text: partnerRead.sql };
   return async (ctx) => {
     await positionWait.wait(ctx, ctx.state.applicationId);
-    const values = read.values({
+    const values = partnerRead.getValues({
       state: ctx.state,
       params: (ctx as { params?: Record<string, string> }).params ?? {},
-      parameters: readParameters(read.parameters ?? {}, ctx.query),
-      cursor: read.isPaged ? readCursor(ctx.query.cursor) : undefined,
+      parameters: readParameters(partnerRead.parameters ?? {}, ctx.query),
+      cursor: partnerRead.isPaged ? readCursor(ctx.query.cursor) : undefined,
     });
-    const row = await dependencies.read<ResponseRow>(statement, values, ctx.state.deadline);
-    if (row.refusal !== null) throw toRefusalError(read, row.refusal);
-    if (row.body === null) throw new Error(`The SQL of ${read.operationId} returned no body.`);
+    const row = await dependencies.readRow<ResponseRow>(statement, values, ctx.state.deadline);
+    if (row.refusal !== null) throw toRefusalError(partnerRead, row.refusal);
+    if (row.body === null) throw new Error(`The SQL of ${partnerRead.operationId} returned no body.`);
     ctx.type = "application/json";
     ctx.body = `{"ok":true,${row.body.slice(1)}`;
   };
 }
 
-function toRefusalError(read: PartnerRead, code: string): Error {
-  const status = new Map(Object.entries(read.refusals)).get(code);
+function toRefusalError(partnerRead: PartnerRead, code: string): Error {
+  const status = new Map(Object.entries(partnerRead.refusals)).get(code);
   return status
     ? new ApiError(status, code)
-    : new Error(`The SQL of ${read.operationId} returned the undeclared refusal ${code}.`);
+    : new Error(`The SQL of ${partnerRead.operationId} returned the undeclared refusal ${code}.`);
 }

@@ -27,7 +27,7 @@ const MAX_STALE_MS = TOKEN_LIFETIME_SECONDS * 1000;
  * @returns a key lookup that throws if the keys cannot be fetched and no usable keys are cached
  */
 export function createTokenKeys(url: URL, logger: Logger, caching: KeyCaching = DEFAULT_CACHING): JWTVerifyGetKey {
-  const remote = createRemoteJWKSet(url, {
+  const remoteKeys = createRemoteJWKSet(url, {
     timeoutDuration: KEY_FETCH_TIMEOUT_MS,
     cacheMaxAge: caching.maxAgeMs,
     cooldownDuration: caching.cooldownMs,
@@ -39,18 +39,18 @@ export function createTokenKeys(url: URL, logger: Logger, caching: KeyCaching = 
   let lastFreshAt = Number.NEGATIVE_INFINITY;
   return async (header, token) => {
     try {
-      if (!remote.fresh) await circuit(() => remote.reload());
-    } catch (unreachable) {
-      const cached = remote.jwks();
-      if (!cached || performance.now() - lastFreshAt > MAX_STALE_MS) throw unreachable;
+      if (!remoteKeys.fresh) await circuit(() => remoteKeys.reload());
+    } catch (error) {
+      const cachedKeys = remoteKeys.jwks();
+      if (!cachedKeys || performance.now() - lastFreshAt > MAX_STALE_MS) throw error;
       try {
-        return await createLocalJWKSet(cached)(header, token);
+        return await createLocalJWKSet(cachedKeys)(header, token);
       } catch {
         // The token may be signed with a key that was published after the last fetch.
-        throw unreachable;
+        throw error;
       }
     }
     lastFreshAt = performance.now();
-    return remote(header, token);
+    return remoteKeys(header, token);
   };
 }

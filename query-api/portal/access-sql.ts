@@ -48,33 +48,33 @@ const accessSql = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS bra
 /**
  * Returns SQL that is true if a branch is in a membership's scope.
  *
- * @param member name of a row with the columns branch_access and branch_ids
+ * @param rowName name of a row with the columns branch_access and branch_ids
  */
-export function buildIsInScopeSql(member: string, branchId: string): string {
-  return `(${member}.branch_access = 'all' OR ${member}.branch_ids ? ${branchId}::text)`;
+export function buildIsInScopeSql(rowName: string, branchColumn: string): string {
+  return `(${rowName}.branch_access = 'all' OR ${rowName}.branch_ids ? ${branchColumn}::text)`;
 }
 
 /**
  * Returns SQL for the branches in a membership's scope, as JSON. The list is empty if the membership covers all
  * branches.
  */
-export function buildBranchIdsSql(member: string): string {
-  return `CASE WHEN ${member}.branch_access = 'all' THEN '[]' ELSE coalesce((
+export function buildBranchIdsSql(rowName: string): string {
+  return `CASE WHEN ${rowName}.branch_access = 'all' THEN '[]' ELSE coalesce((
     SELECT json_agg(b.branch_id ORDER BY ${buildNameSortSql("b.name")}, b.branch_id) FROM read_model.branch b
-    WHERE b.clinic_id = ${member}.clinic_id AND ${buildIsInScopeSql(member, "b.branch_id")}), '[]') END`;
+    WHERE b.clinic_id = ${rowName}.clinic_id AND ${buildIsInScopeSql(rowName, "b.branch_id")}), '[]') END`;
 }
 
 /**
  * Builds the SQL of a portal operation. The SQL resolves clinic and branch, authorizes the request and then reads the
  * data, in one round trip. The result is a `ResponseRow`.
  *
- * @param data SELECT that returns one JSON object; it can use the row `access`, and its parameters start at $3
+ * @param dataSql SELECT that returns one JSON object; it can use the row `access`, and its parameters start at $3
  */
-export function buildAuthorizedSql(requirement: Requirement, data: string): string {
+export function buildAuthorizedSql(requirement: Requirement, dataSql: string): string {
   const refusalCases = listRefusalConditions(requirement).map(
     ([refusal, condition]) => `WHEN ${condition} THEN '${refusal}'`,
   );
-  return `SELECT decision.refusal, CASE WHEN decision.refusal IS NULL THEN (${data})::text END AS body
+  return `SELECT decision.refusal, CASE WHEN decision.refusal IS NULL THEN (${dataSql})::text END AS body
 FROM (VALUES (1)) request
 LEFT JOIN (${accessSql}) access ON true
 CROSS JOIN LATERAL (SELECT CASE ${refusalCases.join(" ")} END AS refusal) decision`;

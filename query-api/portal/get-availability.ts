@@ -10,7 +10,7 @@ import { defineOperation, envelope } from "./operation.ts";
 const MAX_RESOURCES = 1_000;
 const MAX_TIME_SPANS = 10_000;
 
-const freeForm = z.record(z.string(), z.unknown());
+const freeFormObject = z.record(z.string(), z.unknown());
 
 const resource = z.strictObject({
   id: uuid,
@@ -19,7 +19,7 @@ const resource = z.strictObject({
   capacity: z.number().min(0),
   timezone: z.string(),
   status: z.string(),
-  metadata: freeForm,
+  metadata: freeFormObject,
 });
 
 const rule = z.strictObject({
@@ -31,7 +31,7 @@ const rule = z.strictObject({
   valid_from: calendarDate.nullable(),
   valid_until: calendarDate.nullable(),
   rule_type: z.string(),
-  recurrence: freeForm.nullable(),
+  recurrence: freeFormObject.nullable(),
 });
 
 const assignment = z.strictObject({
@@ -116,7 +116,7 @@ export const getAvailability = defineOperation({
     ',"assignments":', (SELECT ${buildJsonArraySql("g.availability_json", "g.allocation_start, g.assignment_id")}
       FROM (${assignmentsSql}) g),
     ',"holds":', (SELECT ${buildJsonArraySql("h.availability_json", "h.starts_at, h.hold_id")} FROM (${holdsSql}) h), '}')`,
-  values({ from, to }, now) {
+  getValues({ from, to }, now) {
     const window = toTimeWindow({ from, to }, now);
     return [window.from, window.to];
   },

@@ -74,7 +74,7 @@ export const listAppointments = defineOperation({
     LEFT JOIN read_model.animal n ON n.animal_id = a.animal_id AND n.clinic_id = a.clinic_id
     LEFT JOIN read_model.customer u ON u.customer_id = a.customer_id AND u.clinic_id = a.clinic_id
   ) listed`,
-  values({ from, to, status, limit }, now) {
+  getValues({ from, to, status, limit }, now) {
     const window = toTimeWindow({ from, to }, now);
     return [window.from, window.to, status, limit];
   },

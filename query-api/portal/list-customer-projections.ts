@@ -63,6 +63,6 @@ export function listCustomerProjections(operatorName: string) {
       ORDER BY ${buildNameSortSql("full_name")}, customer_id
       LIMIT $3::integer OFFSET $4::integer
     ) u`,
-    values: ({ limit, offset }) => [limit, offset, operatorName],
+    getValues: ({ limit, offset }) => [limit, offset, operatorName],
   });
 }

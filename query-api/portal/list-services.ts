@@ -46,5 +46,5 @@ export const listServices = defineOperation({
     ORDER BY ${buildNameSortSql("name")}, service_id
     LIMIT $3::integer
   ) s`,
-  values: ({ limit, includeInactive }) => [limit, includeInactive],
+  getValues: ({ limit, includeInactive }) => [limit, includeInactive],
 });

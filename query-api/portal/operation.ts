@@ -38,12 +38,12 @@ export interface PortalOperation<Declared extends QueryParameters = QueryParamet
   response: z.ZodObject;
   /**
    * SELECT that returns the body without the envelope, as one JSON object. It can use the row `access` with clinic,
-   * branch and membership. $1 is the user, and $2 is the request's time. The results of `values` start at $3. The
+   * branch and membership. $1 is the user, and $2 is the request's time. The results of `getValues` start at $3. The
    * SELECT must restrict every table to `access.clinic_id`.
    */
   sql: string;
   /** @param now milliseconds since 1970 */
-  values?(parameters: ParameterValues<Declared>, now: number): readonly unknown[];
+  getValues?(parameters: ParameterValues<Declared>, now: number): readonly unknown[];
 }
 
 /** Declares an operation and infers the types of its parameters. */
@@ -59,6 +59,6 @@ export function defineOperation<const Declared extends QueryParameters>(
  * @param generatedAt undefined if the response does not contain this field
  */
 export function wrapInEnvelope(body: string, correlationId: string, generatedAt: Instant | undefined): string {
-  const generated = generatedAt === undefined ? "" : `"generatedAt":"${generatedAt}",`;
-  return `{"ok":true,"apiVersion":"v1","correlationId":"${correlationId}",${generated}${body.slice(1)}`;
+  const generatedAtMember = generatedAt === undefined ? "" : `"generatedAt":"${generatedAt}",`;
+  return `{"ok":true,"apiVersion":"v1","correlationId":"${correlationId}",${generatedAtMember}${body.slice(1)}`;
 }

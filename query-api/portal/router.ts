@@ -12,7 +12,7 @@ import type { SessionVerifier } from "./session.ts";
 
 export interface PortalDependencies {
   verifySession: SessionVerifier;
-  read: ReadRow;
+  readRow: ReadRow;
 }
 
 /** Creates the routes of the portal API. Methods other than GET and HEAD return 405 with `Allow`. */
@@ -39,8 +39,8 @@ function createHandler(operation: PortalOperation, dependencies: PortalDependenc
     const { userId } = await dependencies.verifySession(ctx.req.headers.cookie, now);
     const parameters = readParameters(operation.parameters ?? {}, ctx.query);
     const time = toInstant(now);
-    const values = [userId, time, ...(operation.values?.(parameters, now) ?? [])];
-    const row = await dependencies.read<ResponseRow>(statement, values, deadline);
+    const values = [userId, time, ...(operation.getValues?.(parameters, now) ?? [])];
+    const row = await dependencies.readRow<ResponseRow>(statement, values, deadline);
     if (row.refusal !== null) throw new ApiError(403, row.refusal);
     if (row.body === null) throw new Error(`The SQL of ${operation.operationId} returned no body.`);
     ctx.type = "application/json";

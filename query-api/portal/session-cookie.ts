@@ -18,11 +18,11 @@ const session = z.object({ access_token: z.string().min(1) });
  */
 export function extractAccessToken(header: string | undefined, name: string): string | undefined {
   const cookies = collectCookies(header ?? "", name);
-  const value = cookies.get(name) ?? joinChunks(cookies, name);
-  const text = value?.startsWith(BASE64_PREFIX) ? decodeBase64url(value.slice(BASE64_PREFIX.length)) : value;
-  if (text === undefined) return undefined;
+  const cookie = cookies.get(name) ?? joinChunks(cookies, name);
+  const sessionJson = cookie?.startsWith(BASE64_PREFIX) ? decodeBase64url(cookie.slice(BASE64_PREFIX.length)) : cookie;
+  if (sessionJson === undefined) return undefined;
   try {
-    return session.safeParse(JSON.parse(text)).data?.access_token;
+    return session.safeParse(JSON.parse(sessionJson)).data?.access_token;
   } catch {
     return undefined; // The text is not JSON: a chunk is missing, or another program wrote the cookie.
   }
@@ -35,10 +35,10 @@ export function extractAccessToken(header: string | undefined, name: string): st
 function collectCookies(header: string, name: string): Map<string, string> {
   const cookies = new Map<string, string>();
   for (const pair of header.split(";")) {
-    const separator = pair.indexOf("=");
-    const key = pair.slice(0, Math.max(0, separator)).trim();
+    const separatorIndex = pair.indexOf("=");
+    const key = pair.slice(0, Math.max(0, separatorIndex)).trim();
     if (key !== name && !key.startsWith(`${name}.`)) continue;
-    const value = decodeValue(pair.slice(separator + 1).trim());
+    const value = decodeValue(pair.slice(separatorIndex + 1).trim());
     if (!cookies.has(key)) cookies.set(key, value);
   }
   for (const [key, value] of cookies) if (value === "") cookies.delete(key);
@@ -46,18 +46,18 @@ function collectCookies(header: string, name: string): Map<string, string> {
 }
 
 function decodeValue(text: string): string {
-  const unquoted = text.startsWith('"') && text.endsWith('"') && text.length > 1 ? text.slice(1, -1) : text;
+  const unquotedText = text.startsWith('"') && text.endsWith('"') && text.length > 1 ? text.slice(1, -1) : text;
   try {
-    return decodeURIComponent(unquoted);
+    return decodeURIComponent(unquotedText);
   } catch {
-    return unquoted; // The text contains a % without two hex digits, so it is not percent-encoded.
+    return unquotedText; // The text contains a % without two hex digits, so it is not percent-encoded.
   }
 }
 
 function joinChunks(cookies: Map<string, string>, name: string): string | undefined {
-  const count = [...cookies.keys()].filter((key) => /^\d+$/.test(key.slice(name.length + 1))).length;
-  if (count === 0 || count > MAX_CHUNKS) return undefined;
-  const chunks = Array.from({ length: count }, (_, index) => cookies.get(`${name}.${index}`));
+  const chunkCount = [...cookies.keys()].filter((key) => /^\d+$/.test(key.slice(name.length + 1))).length;
+  if (chunkCount === 0 || chunkCount > MAX_CHUNKS) return undefined;
+  const chunks = Array.from({ length: chunkCount }, (_, index) => cookies.get(`${name}.${index}`));
   return chunks.includes(undefined) ? undefined : chunks.join("");
 }
 

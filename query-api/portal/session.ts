@@ -48,8 +48,8 @@ export function createSessionVerifier(settings: SessionSettings): SessionVerifie
   const { algorithms, key } = createSessionKeys(settings);
   const cache = new LruMap<string, CachedSession>(MAX_CACHED_SESSIONS);
   return async (cookieHeader = "", now) => {
-    const cached = cache.get(cookieHeader);
-    if (cached && now < cached.validUntil) return cached.session;
+    const cachedSession = cache.get(cookieHeader);
+    if (cachedSession && now < cachedSession.validUntil) return cachedSession.session;
     const token = extractAccessToken(cookieHeader, settings.PORTAL_COOKIE_NAME);
     if (token === undefined) throw new ApiError(401, "authentication_required");
     try {
@@ -78,8 +78,8 @@ export function createSessionVerifier(settings: SessionSettings): SessionVerifie
 
 /** Selects the key by algorithm, so that a public key is never used as a shared secret or vice versa. */
 function createSessionKeys(settings: SessionSettings): { algorithms: string[]; key: JWTVerifyGetKey } {
-  const { PORTAL_JWT_SECRET: text, PORTAL_JWKS_URL: url } = settings;
-  const secret = text === undefined ? undefined : importSharedSecret(text);
+  const { PORTAL_JWT_SECRET: secretText, PORTAL_JWKS_URL: url } = settings;
+  const secret = secretText === undefined ? undefined : importSharedSecret(secretText);
   const publicKeys = url === undefined ? undefined : createPublicKeys(new URL(url));
   if (!secret && !publicKeys) {
     throw new ConfigError(
@@ -102,10 +102,10 @@ function importSharedSecret(text: string): Promise<webcrypto.CryptoKey> {
 }
 
 function createPublicKeys(url: URL): JWTVerifyGetKey {
-  const remote = createRemoteJWKSet(url, { timeoutDuration: KEY_FETCH_TIMEOUT_MS });
+  const remoteKeys = createRemoteJWKSet(url, { timeoutDuration: KEY_FETCH_TIMEOUT_MS });
   return async (header, token) => {
     try {
-      return await remote(header, token);
+      return await remoteKeys(header, token);
     } catch (error) {
       const isTokenError =
         error instanceof errors.JWKSNoMatchingKey ||

@@ -47,7 +47,7 @@ const claimsSchema = z.object({
  *
  * @param authorization all Authorization headers of the request
  */
-export type TokenVerifier = (authorization: readonly string[], environment: Environment) => Promise<VerifiedToken>;
+export type TokenVerifier = (authHeaders: readonly string[], environment: Environment) => Promise<VerifiedToken>;
 
 /**
  * Verifies Bearer tokens of the partner API: JWT access tokens (RFC 9068), signed with EdDSA by a published key.
@@ -57,10 +57,10 @@ export type TokenVerifier = (authorization: readonly string[], environment: Envi
  * @throws {ApiError} 401 `missing_token` or `invalid_token`; 503 if the keys are unavailable
  */
 export function createTokenVerifier(keys: JWTVerifyGetKey, issuer: string): TokenVerifier {
-  return async (authorization, environment) => {
+  return async (authHeaders, environment) => {
     // With several Authorization headers, a proxy could check one token, and this service another.
-    if (authorization.length > 1) throw createUnauthorizedError("invalid_token");
-    const token = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(authorization[0] ?? "")?.[1];
+    if (authHeaders.length > 1) throw createUnauthorizedError("invalid_token");
+    const token = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(authHeaders[0] ?? "")?.[1];
     if (token === undefined) throw createUnauthorizedError("missing_token");
     try {
       const { payload } = await jwtVerify(token, keys, {
@@ -91,15 +91,15 @@ export function createTokenVerifier(keys: JWTVerifyGetKey, issuer: string): Toke
 const MAX_CACHED_TOKENS = 5_000;
 
 /** Keeps verified tokens until they expire. Suitable only for keys that do not change while the process runs. */
-export function cacheVerifiedTokens(verify: TokenVerifier): TokenVerifier {
+export function cacheVerifiedTokens(verifyToken: TokenVerifier): TokenVerifier {
   const cache = new LruMap<string, VerifiedToken>(MAX_CACHED_TOKENS);
-  return async (authorization, environment) => {
-    const cacheKey = [environment, ...authorization].join("\n");
-    const cached = cache.get(cacheKey);
-    if (cached && Date.now() < cached.expiresAt) return cached;
-    const verified = await verify(authorization, environment);
-    cache.set(cacheKey, verified);
-    return verified;
+  return async (authHeaders, environment) => {
+    const cacheKey = [environment, ...authHeaders].join("\n");
+    const cachedToken = cache.get(cacheKey);
+    if (cachedToken && Date.now() < cachedToken.expiresAt) return cachedToken;
+    const verifiedToken = await verifyToken(authHeaders, environment);
+    cache.set(cacheKey, verifiedToken);
+    return verifiedToken;
   };
 }
 

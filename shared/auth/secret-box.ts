@@ -14,7 +14,7 @@ export interface SecretBox {
    *
    * @throws {SecretBoxError}
    */
-  open(sealed: string): Promise<string>;
+  open(sealedSecret: string): Promise<string>;
 }
 
 /** Thrown if a secret cannot be decrypted, because the encrypted secret is malformed or the key is not configured. */
@@ -46,9 +46,9 @@ export function createSecretBox(config: Config<"WEBHOOK_SECRET_KEYS">["WEBHOOK_S
         .setProtectedHeader({ alg: "dir", enc: "A256GCM", kid: config.current })
         .encrypt(getKey(config.current));
     },
-    async open(sealed) {
+    async open(sealedSecret) {
       try {
-        const { plaintext } = await compactDecrypt(sealed, ({ kid }) => getKey(kid), ALGORITHMS);
+        const { plaintext } = await compactDecrypt(sealedSecret, ({ kid }) => getKey(kid), ALGORITHMS);
         return new TextDecoder().decode(plaintext);
       } catch (error) {
         if (error instanceof SecretBoxError) throw error;

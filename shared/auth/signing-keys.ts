@@ -24,10 +24,10 @@ export interface SigningKeys {
  */
 export async function importSigningKeys(setting: Setting, keys: readonly SigningKey[]): Promise<SigningKeys> {
   const publicKeys = keys.map((key) => toPublicJwk(setting, key));
-  const [first, publicKey] = [keys[0], publicKeys[0]];
-  if (!first || !publicKey) throw new StartError(`settings: ${setting} contains no key`);
-  const key = await importJWK(first, "EdDSA").catch(() => refuseKey(setting, first));
-  return { key, kid: first.kid, publicKey, jwks: { keys: publicKeys } };
+  const [firstKey, publicKey] = [keys[0], publicKeys[0]];
+  if (!firstKey || !publicKey) throw new StartError(`settings: ${setting} contains no key`);
+  const key = await importJWK(firstKey, "EdDSA").catch(() => refuseKey(setting, firstKey));
+  return { key, kid: firstKey.kid, publicKey, jwks: { keys: publicKeys } };
 }
 
 function toPublicJwk(setting: Setting, key: SigningKey): JWK {

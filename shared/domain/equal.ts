@@ -1,12 +1,12 @@
 /** Returns true if two JSON values are equal. The order of object members is irrelevant. */
-export function isEqual(one: unknown, other: unknown): boolean {
-  if (typeof one !== "object" || typeof other !== "object" || one === null || other === null)
-    return Object.is(one, other);
-  if (Array.isArray(one) !== Array.isArray(other)) return false;
-  const [left, right] = [one, other] as Record<string, unknown>[];
-  const keys = Object.keys(left ?? {});
+export function isEqual(left: unknown, right: unknown): boolean {
+  if (typeof left !== "object" || typeof right !== "object" || left === null || right === null)
+    return Object.is(left, right);
+  if (Array.isArray(left) !== Array.isArray(right)) return false;
+  const [leftMembers, rightMembers] = [left, right] as Record<string, unknown>[];
+  const keys = Object.keys(leftMembers ?? {});
   return (
-    keys.length === Object.keys(right ?? {}).length &&
-    keys.every((key) => Object.hasOwn(right ?? {}, key) && isEqual(left?.[key], right?.[key]))
+    keys.length === Object.keys(rightMembers ?? {}).length &&
+    keys.every((key) => Object.hasOwn(rightMembers ?? {}, key) && isEqual(leftMembers?.[key], rightMembers?.[key]))
   );
 }

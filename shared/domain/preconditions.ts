@@ -31,17 +31,17 @@ export function requireOwnedBy<State extends { clinicId: string }>(
 /**
  * Registers an aggregate. Repeating the registration with the same data returns no event.
  *
- * @param registered data of the existing registration; undefined if the aggregate does not exist
+ * @param registeredData data of the existing registration; undefined if the aggregate does not exist
  * @param objectName name of the aggregate in snake_case, for the error's code and message
  * @throws {DomainError} `<what>_exists` if the id is already registered with other data
  */
 export function registerIdempotently<Event extends { data: object }>(
-  registered: Event["data"] | undefined,
+  registeredData: Event["data"] | undefined,
   event: Event,
   objectName: string,
 ): Event[] {
-  if (registered === undefined) return [event];
-  if (isEqual(registered, event.data)) return [];
+  if (registeredData === undefined) return [event];
+  if (isEqual(registeredData, event.data)) return [];
   throw new DomainError(`${objectName}_exists`, `the id already belongs to another ${toWords(objectName)}`);
 }
 

@@ -53,12 +53,12 @@ const REQUEST_TIMEOUT_MS = 4_000;
 export interface EventLog {
   /**
    * Reads the events of a stream from its start, in order. Returns an empty array if the stream does not exist.
-   * @param upTo last revision to read; all revisions if undefined
+   * @param lastRevision last revision to read; all revisions if undefined
    *
    * @throws {LogUnavailableError}
    * @throws {EventSchemaError} if a stored event is invalid or has an unknown type
    */
-  read<Event extends CatalogEvent>(stream: string, upTo?: bigint): Promise<RecordedEvent<Event>[]>;
+  read<Event extends CatalogEvent>(stream: string, lastRevision?: bigint): Promise<RecordedEvent<Event>[]>;
   /**
    * Reads the last event of a stream. Returns undefined if the stream does not exist.
    *
@@ -98,35 +98,35 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
   }
 
   return {
-    read<Event extends CatalogEvent>(stream: string, upTo?: bigint) {
-      return readStream<Event>(stream, upTo === undefined ? {} : { maxCount: upTo + 1n });
+    read<Event extends CatalogEvent>(stream: string, lastRevision?: bigint) {
+      return readStream<Event>(stream, lastRevision === undefined ? {} : { maxCount: lastRevision + 1n });
     },
 
     async readLast<Event extends CatalogEvent>(stream: string) {
-      const [last] = await readStream<Event>(stream, {
+      const [lastEvent] = await readStream<Event>(stream, {
         direction: BACKWARDS,
         fromRevision: END,
         maxCount: 1n,
       });
-      return last;
+      return lastEvent;
     },
 
     async append(stream, expectedRevision, events) {
       for (const { event } of events) requireValidEvent(event);
-      const proposed = events.map(toStored);
+      const eventData = events.map(toEventData);
       const append = () =>
         runRequest(() =>
-          client.appendToStream(stream, proposed, {
+          client.appendToStream(stream, eventData, {
             expectedRevision: expectedRevision === EMPTY_STREAM ? NO_STREAM : expectedRevision,
           }),
         );
-      const result = await append().catch((error: unknown) => {
+      const appendResult = await append().catch((error: unknown) => {
         // If a connection breaks, all pending appends of the process fail, even those that the server has completed.
         // The server never appends the same ids at the same revision twice, so one retry is safe.
         if (error instanceof LogUnavailableError) return append();
         throw error;
       });
-      return result.position?.commit ?? 0n;
+      return appendResult.position?.commit ?? 0n;
     },
   };
 }
@@ -144,7 +144,7 @@ function toRecordedEvent(event: ClientEvent): RecordedEvent {
 const textEncoder = new TextEncoder();
 
 /** Converts an event to the form that the client appends, with the current schema version. */
-function toStored({ id, event, metadata }: NewEvent) {
+function toEventData({ id, event, metadata }: NewEvent) {
   return jsonEvent({
     id,
     type: event.type,
@@ -172,17 +172,17 @@ async function runRequest<T>(request: () => Promise<T>): Promise<T> {
  * Iterates over a read, up to a time limit. The client's own deadline has no effect if the server accepts connections
  * but never responds.
  *
- * @param milliseconds time limit of the whole read
+ * @param timeoutMs time limit of the whole read
  * @throws {LogUnavailableError}
  */
 export async function* readWithin<T>(
-  milliseconds: number,
-  read: AsyncIterable<T> & { destroy(error: Error): unknown },
+  timeoutMs: number,
+  streamingRead: AsyncIterable<T> & { destroy(error: Error): unknown },
 ): AsyncGenerator<T, void> {
-  const abortRead = () => read.destroy(new LogUnavailableError("the event log did not respond in time"));
-  const timer = setTimeout(abortRead, milliseconds);
+  const abortRead = () => streamingRead.destroy(new LogUnavailableError("the event log did not respond in time"));
+  const timer = setTimeout(abortRead, timeoutMs);
   try {
-    yield* read;
+    yield* streamingRead;
   } catch (error) {
     throw toLogError(error);
   } finally {

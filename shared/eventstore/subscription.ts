@@ -16,7 +16,7 @@ import type { RecordedEvent } from "./log.ts";
 /** An item of a catch-up subscription. */
 export type SubscriptionItem =
   | { kind: "event"; event: RecordedEvent; position: bigint }
-  /** An event for which `isSkipped` returned true. It was not parsed. */
+  /** An event for which `isSkipped` returned true. It was not validEvent. */
   | { kind: "skipped"; stream: string; id: string; position: bigint }
   /** An event of another program in the same log. Its stream may be deleted at any time. */
   | { kind: "foreign"; position: bigint }
@@ -46,10 +46,10 @@ export class UnreadableEventError extends Error {
   /** Reason why the event cannot be read. */
   readonly reason: string;
 
-  constructor(id: string, place: LogPosition, cause: EventSchemaError) {
-    super(`${describeLogPosition(place)}: ${cause.message}`, { cause });
+  constructor(id: string, logPosition: LogPosition, cause: EventSchemaError) {
+    super(`${describeLogPosition(logPosition)}: ${cause.message}`, { cause });
     this.id = id;
-    this.logPosition = place;
+    this.logPosition = logPosition;
     this.reason = cause.message;
   }
 }
@@ -63,7 +63,7 @@ export interface SubscriptionOptions {
   after: bigint | typeof END | undefined;
   /** Categories of the streams to deliver. If undefined, all streams except system streams are delivered. */
   categories?: readonly Category[];
-  /** Returns true if an event must be delivered as `skipped`, without being parsed. */
+  /** Returns true if an event must be delivered as `skipped`, without being validEvent. */
   isSkipped?(stream: string, revision: bigint): boolean;
   /** Signal that ends the subscription. */
   signal: AbortSignal;
@@ -92,16 +92,16 @@ export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenera
   // The client emits these signals outside of the stream. Pushing an item into the stream orders it after earlier events.
   subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" }));
   subscription.on("fellBehind", () => subscription.push({ kind: "fellBehind" }));
-  const remove = onAbort(signal, () => subscription.destroy());
+  const removeListener = onAbort(signal, () => subscription.destroy());
   try {
     for await (const item of subscription as AsyncIterable<StreamedItem>) {
-      yield "kind" in item ? item : toItem(item, isSkipped);
+      yield "kind" in item ? item : toSubscriptionItem(item, isSkipped);
     }
   } catch (error) {
     if (!signal.aborted) throw error;
   } finally {
-    remove();
-    await subscription.unsubscribe().catch(ignoreNeverConnected);
+    removeListener();
+    await subscription.unsubscribe().catch(ignoreUnsubscribeError);
   }
 }
 
@@ -111,7 +111,7 @@ type StreamedItem = SubscriptionItem | ResolvedEvent;
  * Ignores a failed `unsubscribe`. The loop over the subscription has already thrown the connection error that made it
  * fail.
  */
-function ignoreNeverConnected(): void {}
+function ignoreUnsubscribeError(): void {}
 
 function createFilter(categories: readonly Category[] | undefined): Filter {
   const options = { checkpointInterval: CHECKPOINT_INTERVAL };
@@ -120,7 +120,7 @@ function createFilter(categories: readonly Category[] | undefined): Filter {
     : excludeSystemEvents(options);
 }
 
-function toItem(
+function toSubscriptionItem(
   { event, commitPosition: position }: ResolvedEvent,
   isSkipped: NonNullable<SubscriptionOptions["isSkipped"]>,
 ): SubscriptionItem {
@@ -129,8 +129,8 @@ function toItem(
   if (isSkipped(stream, revision)) return { kind: "skipped", stream, id, position };
   if (!isCatalogStream(stream)) return { kind: "foreign", position };
   try {
-    const parsed = parseStoredEvent(event);
-    return { kind: "event", position, event: Object.assign(parsed, { id, stream, revision, position }) };
+    const validEvent = parseStoredEvent(event);
+    return { kind: "event", position, event: Object.assign(validEvent, { id, stream, revision, position }) };
   } catch (error) {
     if (!(error instanceof EventSchemaError)) throw error;
     throw new UnreadableEventError(id, { position, stream, revision, type }, error);

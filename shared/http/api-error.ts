@@ -11,13 +11,13 @@ export class ApiError extends Error {
   constructor(
     status: number,
     code: string,
-    more: { details?: ErrorDetail[]; headers?: Record<string, string>; cause?: unknown } = {},
+    options: { details?: ErrorDetail[]; headers?: Record<string, string>; cause?: unknown } = {},
   ) {
-    super(`${status} ${code}`, { cause: more.cause });
+    super(`${status} ${code}`, { cause: options.cause });
     this.status = status;
     this.code = code;
-    this.details = more.details;
-    this.headers = more.headers ?? {};
+    this.details = options.details;
+    this.headers = options.headers ?? {};
   }
 }
 

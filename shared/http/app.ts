@@ -69,16 +69,16 @@ export function createApp(options: AppOptions): Koa<RequestState> {
 async function renderErrors(ctx: Koa.ParameterizedContext<RequestState>, next: Koa.Next): Promise<void> {
   try {
     await next();
-  } catch (thrown) {
-    const error = toApiError(thrown);
-    if (error.status >= 500) ctx.state.log.error({ error: thrown }, "request failed");
-    ctx.set(error.headers);
-    ctx.status = error.status;
+  } catch (error) {
+    const apiError = toApiError(error);
+    if (apiError.status >= 500) ctx.state.log.error({ error }, "request failed");
+    ctx.set(apiError.headers);
+    ctx.status = apiError.status;
     ctx.body = {
       ok: false,
-      error: error.code,
+      error: apiError.code,
       correlationId: ctx.state.correlationId,
-      ...(error.details && { details: error.details }),
+      ...(apiError.details && { details: apiError.details }),
     };
   }
 }

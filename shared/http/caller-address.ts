@@ -8,6 +8,6 @@ export function toCallerAddress(ip: string): string {
   if (!ipaddr.isValid(ip)) return "unknown";
   const address = ipaddr.process(ip);
   if (!(address instanceof ipaddr.IPv6)) return address.toString();
-  const network = address.parts.slice(0, 4).map((part) => part.toString(16));
-  return `${network.join(":")}::/64`;
+  const networkParts = address.parts.slice(0, 4).map((part) => part.toString(16));
+  return `${networkParts.join(":")}::/64`;
 }

@@ -5,7 +5,7 @@ import { createErrorResponse, sendError } from "./error-response.ts";
 type Refusal = [status: number, reason: string, code: string];
 
 /** Responses to errors of Node's HTTP parser, by error code. */
-const RESPONSES_BY_ERROR: Record<string, Refusal> = {
+const REFUSALS_BY_ERROR: Record<string, Refusal> = {
   HPE_HEADER_OVERFLOW: [431, "Request Header Fields Too Large", "headers_too_large"],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, "Content Too Large", "body_too_large"],
   ERR_HTTP_REQUEST_TIMEOUT: [408, "Request Timeout", "request_timeout"],
@@ -17,7 +17,7 @@ export function respondToClientErrors(server: Server): void {
   const latestResponses = new WeakMap<Duplex, ServerResponse>();
   server.prependListener("request", (request, response) => latestResponses.set(request.socket, response));
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
-    const refusal = RESPONSES_BY_ERROR[error.code ?? ""] ?? MALFORMED_REQUEST;
+    const refusal = REFUSALS_BY_ERROR[error.code ?? ""] ?? MALFORMED_REQUEST;
     const response = latestResponses.get(socket);
     if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
     else if (!response || response.writableFinished) refuse(socket, refusal);
@@ -38,8 +38,8 @@ export function respondToClientErrors(server: Server): void {
  */
 export function requireHost(handler: RequestListener): RequestListener {
   return (request, response) => {
-    const hosts = request.headersDistinct.host?.length ?? 0;
-    if (hosts === 1 || (hosts === 0 && request.httpVersion === "1.0")) return handler(request, response);
+    const hostCount = request.headersDistinct.host?.length ?? 0;
+    if (hostCount === 1 || (hostCount === 0 && request.httpVersion === "1.0")) return handler(request, response);
     sendError(response, 400, "malformed_request", { Connection: "close" });
   };
 }

@@ -50,7 +50,7 @@ const CONTENT_TYPE_PARAMETER = /;\s*([^\s=;]*)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;
 function isUtf8Declared(contentType: string): boolean {
   const parameters = [...contentType.matchAll(CONTENT_TYPE_PARAMETER)];
   const charsets = parameters.filter(([, name]) => name?.toLowerCase() === "charset");
-  return charsets.every(([, , value = ""]) => /^(utf-?8|"utf-?8")$/i.test(value));
+  return charsets.every(([, , charset = ""]) => /^(utf-?8|"utf-?8")$/i.test(charset));
 }
 
 /**

@@ -10,9 +10,9 @@ type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
  * service can omit the header.
  */
 export class NoSniffingResponse<Request extends IncomingMessage> extends ServerResponse<Request> {
-  override writeHead(status: number, reasonOrHeaders?: string | Headers, more?: Headers): this {
+  override writeHead(status: number, reasonOrHeaders?: string | Headers, moreHeaders?: Headers): this {
     const [reason, headers] =
-      typeof reasonOrHeaders === "string" ? [reasonOrHeaders, more] : [this.statusMessage, reasonOrHeaders];
+      typeof reasonOrHeaders === "string" ? [reasonOrHeaders, moreHeaders] : [this.statusMessage, reasonOrHeaders];
     // `setHeader` is avoided for raw headers, because Node would then merge them and drop repeated headers.
     if (Array.isArray(headers)) return super.writeHead(status, reason, addNoSniffing(headers));
     this.setHeader(...NO_SNIFFING_HEADER);
@@ -23,10 +23,10 @@ export class NoSniffingResponse<Request extends IncomingMessage> extends ServerR
 /**
  * Adds `X-Content-Type-Options` to raw headers, unless they already contain it.
  *
- * @param raw alternating names and values
+ * @param rawHeaders alternating names and values
  */
-function addNoSniffing(raw: OutgoingHttpHeader[]): OutgoingHttpHeader[] {
-  const names = raw.filter((_, index) => index % 2 === 0);
-  const has = names.some((name) => String(name).toLowerCase() === NO_SNIFFING_HEADER[0].toLowerCase());
-  return has ? raw : [...raw, ...NO_SNIFFING_HEADER];
+function addNoSniffing(rawHeaders: OutgoingHttpHeader[]): OutgoingHttpHeader[] {
+  const names = rawHeaders.filter((_, index) => index % 2 === 0);
+  const hasHeader = names.some((name) => String(name).toLowerCase() === NO_SNIFFING_HEADER[0].toLowerCase());
+  return hasHeader ? rawHeaders : [...rawHeaders, ...NO_SNIFFING_HEADER];
 }

@@ -14,13 +14,13 @@ import type { RequestState } from "./app.ts";
 export function limitResponseTime(milliseconds: number, code: string): Koa.Middleware<RequestState> {
   return async (ctx, next) => {
     const startedAt = performance.now();
-    const handled = next();
+    const handlerPromise = next();
     try {
-      await withTimeout(milliseconds, handled);
+      await withTimeout(milliseconds, handlerPromise);
     } catch (error) {
       if (!(error instanceof TimeoutError)) throw error;
       const getDurationMs = () => Math.round(performance.now() - startedAt);
-      handled.then(
+      handlerPromise.then(
         () => ctx.state.log.warn({ duration: getDurationMs() }, "request succeeded after 503 was sent"),
         (cause) =>
           ctx.state.log.error({ error: cause, duration: getDurationMs() }, "request failed after 503 was sent"),

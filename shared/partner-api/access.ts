@@ -71,14 +71,14 @@ export function requirePartnerAccess(
     ctx.state.applicationId = applicationId;
     const headerClinicId = operation.requiresClinic ? readUuidHeader(ctx, `X-${dependencies.brand}-Clinic-ID`) : null;
     const clinicId = operation.requiresSandbox ? deriveSandboxClinicId(applicationId) : (headerClinicId ?? null);
-    const record = await dependencies.findAccess({ applicationId, credentialId, environment, clinicId });
-    if (!record.isCredentialActive) throw createUnauthorizedError("invalid_token");
+    const accessRecord = await dependencies.findAccess({ applicationId, credentialId, environment, clinicId });
+    if (!accessRecord.isCredentialActive) throw createUnauthorizedError("invalid_token");
     if (operation.requiresSandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
-    requireScope(operation.scope, token.scopes, record.applicationScopes);
+    requireScope(operation.scope, token.scopes, accessRecord.applicationScopes);
     ctx.state.environment = environment;
     ctx.state.log = ctx.state.log.child({ applicationId, environment });
     if (operation.requiresClinic || operation.requiresSandbox) {
-      authorizeClinic(ctx, operation, clinicId, record.installation, dependencies.brand);
+      authorizeClinic(ctx, operation, clinicId, accessRecord.installation, dependencies.brand);
     }
     await next();
   };
@@ -114,8 +114,8 @@ function requireScope(scope: Scope | null, ...grants: Scope[][]): void {
  *
  * @returns null if the header is absent; undefined if it is malformed or repeated
  */
-function readUuidHeader(ctx: Koa.ParameterizedContext, header: string): string | null | undefined {
-  const values = ctx.req.headersDistinct[header.toLowerCase()];
+function readUuidHeader(ctx: Koa.ParameterizedContext, headerName: string): string | null | undefined {
+  const values = ctx.req.headersDistinct[headerName.toLowerCase()];
   if (values === undefined) return null;
   return values.length === 1 ? uuid.safeParse(values[0]).data : undefined;
 }

@@ -52,7 +52,7 @@ export function limitResets(limiter: RateLimiter): Koa.Middleware<ClinicState> {
 /** Enforces the rate limit of the caller's address, for an operation that requires no token. */
 export function limitAddress(limiter: RateLimiter): Koa.Middleware<RequestState> {
   return async (ctx, next) => {
-    await enforceAddress(limiter, ctx);
+    await enforceAddressLimit(limiter, ctx);
     await next();
   };
 }
@@ -70,7 +70,7 @@ export function countRefusals(limiter: RateLimiter): Koa.Middleware<RequestState
       if (ctx.status === 404 && ctx.body === undefined) throw new ApiError(404, "not_found");
     } catch (error) {
       const isRefusal = error instanceof ApiError && error.status < 500;
-      if (isRefusal && !isCounted(ctx)) await countRefused(limiter, ctx);
+      if (isRefusal && !isCounted(ctx)) await countRefusedRequest(limiter, ctx);
       throw error;
     }
   };
@@ -82,15 +82,15 @@ export function countRefusals(limiter: RateLimiter): Koa.Middleware<RequestState
  *
  * @throws {ApiError} 429 `rate_limit_exceeded`
  */
-export async function countRefused(
+export async function countRefusedRequest(
   limiter: RateLimiter,
   ctx: Koa.ParameterizedContext<RequestState & Partial<PartnerState>>,
 ): Promise<void> {
   const { applicationId } = ctx.state;
-  if (applicationId === undefined) await enforceAddress(limiter, ctx);
+  if (applicationId === undefined) await enforceAddressLimit(limiter, ctx);
   else await enforceRateLimit(limiter, ctx, `refused ${applicationId}`, MAX_REFUSED_REQUESTS_PER_MINUTE);
 }
 
-function enforceAddress(limiter: RateLimiter, ctx: Koa.ParameterizedContext<RequestState>): Promise<void> {
+function enforceAddressLimit(limiter: RateLimiter, ctx: Koa.ParameterizedContext<RequestState>): Promise<void> {
   return enforceRateLimit(limiter, ctx, `address ${toCallerAddress(ctx.ip)}`, MAX_ADDRESS_REQUESTS_PER_MINUTE);
 }

@@ -45,32 +45,32 @@ export type WebhookBody = AppointmentBody | EndpointTestBody;
  * @returns undefined if the first event is neither a request nor an import, or the last event has no environment
  */
 export function toWebhookBody(history: readonly RecordedEvent<AppointmentEvent>[]): AppointmentBody | undefined {
-  const last = history.at(-1);
+  const lastEvent = history.at(-1);
   const appointment = foldAppointment(history);
-  if (!last?.metadata.environment || !appointment) return undefined;
-  const { notes: _, ...record } = toPartnerAppointment(appointment, last.revision);
+  if (!lastEvent?.metadata.environment || !appointment) return undefined;
+  const { notes: _, ...record } = toPartnerAppointment(appointment, lastEvent.revision);
   return {
-    id: last.id,
-    type: last.type === "AppointmentRequested" ? "appointment.created" : "appointment.updated",
+    id: lastEvent.id,
+    type: lastEvent.type === "AppointmentRequested" ? "appointment.created" : "appointment.updated",
     apiVersion: "v1",
-    createdAt: last.metadata.occurredAt,
-    environment: last.metadata.environment,
+    createdAt: lastEvent.metadata.occurredAt,
+    environment: lastEvent.metadata.environment,
     clinicId: appointment.clinicId,
     branchId: appointment.branchId,
     data: { appointment: record },
   };
 }
 
-type TestedEvent = CatalogEvent & { type: "WebhookEndpointTested"; metadata: EventMetadata };
+type EndpointTestedEvent = CatalogEvent & { type: "WebhookEndpointTested"; metadata: EventMetadata };
 
 /**
  * Creates the public event for a requested test of an endpoint.
  *
  * @returns undefined if the event has no clinic or no environment
  */
-export function toTestBody({ data: { testId }, metadata }: TestedEvent): EndpointTestBody | undefined {
+export function toTestBody({ data: { testId }, metadata }: EndpointTestedEvent): EndpointTestBody | undefined {
   const { environment, clinicId, occurredAt } = metadata;
   if (!environment || !clinicId) return undefined;
-  const common = { id: testId, apiVersion: "v1", createdAt: occurredAt, environment, clinicId } as const;
-  return { ...common, type: "endpoint.test", branchId: null, data: { test: true } };
+  const commonFields = { id: testId, apiVersion: "v1", createdAt: occurredAt, environment, clinicId } as const;
+  return { ...commonFields, type: "endpoint.test", branchId: null, data: { test: true } };
 }

@@ -86,7 +86,7 @@ function* statements({
     const statement = (name: string, parameters: Record<string, unknown>) => ({
       name,
       text,
-      values: [userId, at, ...(operation.values?.({ ...usual, ...parameters }, now) ?? [])],
+      values: [userId, at, ...(operation.getValues?.({ ...usual, ...parameters }, now) ?? [])],
     });
     yield statement(operation.operationId, {});
     if ("from" in (operation.parameters ?? {})) yield statement(`${operation.operationId}, last week`, lastWeek);
@@ -103,7 +103,7 @@ function* statements({
       applicationId: branchId,
       environment: "production",
     };
-    const values = read.values({ state, params: {}, parameters: usual, after: undefined } as never);
+    const values = read.getValues({ state, params: {}, parameters: usual, after: undefined } as never);
     yield { name: read.operationId, text: read.sql, values };
   }
 }

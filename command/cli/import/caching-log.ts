@@ -25,9 +25,9 @@ export function createCachingEventLog(log: EventLog, appends: "through" | "kept"
   }
 
   return {
-    async read<Event extends CatalogEvent>(stream: string, upTo?: bigint) {
+    async read<Event extends CatalogEvent>(stream: string, lastRevision?: bigint) {
       const events = await readCached(stream);
-      const selected = upTo === undefined ? events : events.filter(({ revision }) => revision <= upTo);
+      const selected = lastRevision === undefined ? events : events.filter(({ revision }) => revision <= lastRevision);
       return [...selected] as RecordedEvent<Event>[];
     },
 

@@ -16,8 +16,8 @@ export class AlreadyAppliedError extends Error {
 export function createRecognizingEventLog(log: EventLog, isOwn: (metadata: EventMetadata) => boolean): EventLog {
   const recognizingLog: EventLog = {
     ...log,
-    async read<Event extends CatalogEvent>(stream: string, upTo?: bigint) {
-      const events = await log.read<Event>(stream, upTo);
+    async read<Event extends CatalogEvent>(stream: string, lastRevision?: bigint) {
+      const events = await log.read<Event>(stream, lastRevision);
       if (events.some(({ metadata }) => isOwn(metadata))) throw new AlreadyAppliedError();
       return events;
     },

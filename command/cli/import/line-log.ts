@@ -42,11 +42,11 @@ export function createLineLog(cache: StreamCache, options: LineLogOptions): Even
   }
 
   const lineLog: EventLog = {
-    async read<Event extends CatalogEvent>(name: string, upTo?: bigint) {
-      if (name !== stream && !refreshesOthers) return cache.read<Event>(name, upTo);
+    async read<Event extends CatalogEvent>(name: string, lastRevision?: bigint) {
+      if (name !== stream && !refreshesOthers) return cache.read<Event>(name, lastRevision);
       const events = await (name === stream ? readOwn() : cache.refresh(name));
       return (
-        upTo === undefined ? events : events.filter(({ revision }) => revision <= upTo)
+        lastRevision === undefined ? events : events.filter(({ revision }) => revision <= lastRevision)
       ) as RecordedEvent<Event>[];
     },
     async readLast<Event extends CatalogEvent>(name: string) {

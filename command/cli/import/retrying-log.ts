@@ -55,7 +55,7 @@ export function createRetryingEventLog(
   }
 
   return {
-    read: (stream, upTo) => retry(() => log.read(stream, upTo)),
+    read: (stream, lastRevision) => retry(() => log.read(stream, lastRevision)),
     readLast: (stream) => retry(() => log.readLast(stream)),
     append: (stream, expectedRevision, events) => retry(() => log.append(stream, expectedRevision, events)),
   };

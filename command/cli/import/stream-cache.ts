@@ -108,9 +108,9 @@ export function createStreamCache(log: EventLog): StreamCache {
   return {
     find: (stream) => findEntry(stream)?.events,
     refresh,
-    async read<Event extends CatalogEvent>(stream: string, upTo?: bigint) {
+    async read<Event extends CatalogEvent>(stream: string, lastRevision?: bigint) {
       const events = await read(stream);
-      const selected = upTo === undefined ? events : events.filter(({ revision }) => revision <= upTo);
+      const selected = lastRevision === undefined ? events : events.filter(({ revision }) => revision <= lastRevision);
       return selected as RecordedEvent<Event>[];
     },
     readLast: (stream) => log.readLast(stream),

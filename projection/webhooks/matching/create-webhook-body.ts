@@ -30,10 +30,10 @@ function isAppointmentHistory(history: RecordedEvent[]): history is RecordedEven
 export async function readStream<Event extends CatalogEvent>(
   log: EventLog,
   stream: string,
-  upTo?: bigint,
+  lastRevision?: bigint,
 ): Promise<RecordedEvent<Event>[]> {
   try {
-    return await log.read<Event>(stream, upTo);
+    return await log.read<Event>(stream, lastRevision);
   } catch (error) {
     if (error instanceof StreamDeletedError) return [];
     throw error;

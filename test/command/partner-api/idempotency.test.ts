@@ -63,9 +63,9 @@ describe("idempotency of createPartnerAppointment", () => {
     const logCalls: string[] = [];
     const log: EventLog = {
       ...command.log,
-      read: (stream, upTo) => {
+      read: (stream, lastRevision) => {
         logCalls.push(`read ${stream.split("-")[0]}`);
-        return command.log.read(stream, upTo);
+        return command.log.read(stream, lastRevision);
       },
       append: (stream, revision, events) => {
         logCalls.push(`append ${stream.split("-")[0]}`);

@@ -26,9 +26,9 @@ describe("the streams that an import keeps in memory", () => {
     const progress = { count: 0, notify: () => {} };
     const countingLog: EventLog = {
       ...log,
-      read(stream, upTo) {
+      read(stream, lastRevision) {
         readStreams.push(stream);
-        return log.read(stream, upTo);
+        return log.read(stream, lastRevision);
       },
     };
     async function* readLines(): AsyncGenerator<Line> {

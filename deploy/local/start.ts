@@ -40,7 +40,7 @@ await runEntry(async () => {
     root,
     ports: "fixed",
     env: process.env,
-    external: process.env,
+    externalUrls: process.env,
     progress,
     shouldSyncNewData: true,
     shouldRestart: true,

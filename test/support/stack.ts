@@ -83,10 +83,10 @@ function exitWithParent(): void {
 }
 
 /** Starts servers for one test on free ports. Their folder is deleted when they stop. */
-export async function startTestServers(external: ExternalServers = process.env): Promise<Servers> {
+export async function startTestServers(externalUrls: ExternalServers = process.env): Promise<Servers> {
   const root = makeTestRoot();
   const ports = await findFreePorts();
-  const servers = await startServers({ root, ports, external, progress, shouldSyncNewData: false });
+  const servers = await startServers({ root, ports, externalUrls, progress, shouldSyncNewData: false });
   const stop = registerCleanup(async () => {
     await servers.stop();
     removeLocalRoot(root);
@@ -151,7 +151,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<St
     root,
     ports: "free",
     env: process.env,
-    external: {
+    externalUrls: {
       ...external,
       DATABASE_URL: external.DATABASE_URL && (await createTestDatabase()).urls.projection,
     },

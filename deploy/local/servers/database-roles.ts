@@ -73,23 +73,23 @@ export async function ensureExternalDatabase(url: string, passwords: Passwords):
 
 /** Returns a copy of the URL with another database and, if given, another user and password. */
 export function buildDatabaseUrl(url: string, database: string, user?: string, password?: string): string {
-  const result = new URL(url);
-  result.pathname = `/${encodeURIComponent(database)}`;
-  if (user !== undefined) result.username = user;
-  if (password !== undefined) result.password = password;
-  return result.href;
+  const databaseUrl = new URL(url);
+  databaseUrl.pathname = `/${encodeURIComponent(database)}`;
+  if (user !== undefined) databaseUrl.username = user;
+  if (password !== undefined) databaseUrl.password = password;
+  return databaseUrl.href;
 }
 
 /**
  * Returns the database URL for each service, with the service's role.
  *
  * @param url any URL of the server
- * @param projection URL of the database's owner
+ * @param ownerUrl URL of the database's owner
  */
-export function buildRoleUrls(url: string, database: string, passwords: Passwords, projection: string): DatabaseUrls {
+export function buildRoleUrls(url: string, database: string, passwords: Passwords, ownerUrl: string): DatabaseUrls {
   const buildUrl = (service: (typeof SERVICES)[number]) =>
     buildDatabaseUrl(url, database, `local_${service}`, passwords[service]);
-  return { projection, command: buildUrl("command"), query: buildUrl("query"), audit: buildUrl("audit") };
+  return { projection: ownerUrl, command: buildUrl("command"), query: buildUrl("query"), audit: buildUrl("audit") };
 }
 
 async function ensureRoles(client: pg.Client, passwords: Passwords): Promise<void> {
@@ -121,19 +121,19 @@ export async function restrictConnections(client: pg.Client, database: string): 
 /** Returns the SCRAM verifier of a password, so that the password itself never appears in a server log. */
 function computeScramVerifier(password: string): string {
   const salt = randomBytes(16);
-  const salted = pbkdf2Sync(password, salt, 4096, 32, "sha256");
-  const mac = (text: string) => createHmac("sha256", salted).update(text).digest();
-  const storedKey = createHash("sha256").update(mac("Client Key")).digest("base64");
-  return `SCRAM-SHA-256$4096:${salt.toString("base64")}$${storedKey}:${mac("Server Key").toString("base64")}`;
+  const saltedPassword = pbkdf2Sync(password, salt, 4096, 32, "sha256");
+  const computeMac = (text: string) => createHmac("sha256", saltedPassword).update(text).digest();
+  const storedKey = createHash("sha256").update(computeMac("Client Key")).digest("base64");
+  return `SCRAM-SHA-256$4096:${salt.toString("base64")}$${storedKey}:${computeMac("Server Key").toString("base64")}`;
 }
 
-/** Connects to Postgres, runs the work and disconnects. */
-export async function withClient<Result>(url: string, work: (client: pg.Client) => Promise<Result>): Promise<Result> {
+/** Connects to Postgres, runs the function and disconnects. */
+export async function withClient<Result>(url: string, run: (client: pg.Client) => Promise<Result>): Promise<Result> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
   client.on("error", () => undefined); // the pending query rejects with this error
   await client.connect();
   try {
-    return await work(client);
+    return await run(client);
   } finally {
     await client.end();
   }

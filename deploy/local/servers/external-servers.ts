@@ -17,11 +17,11 @@ const CONNECT_TIMEOUT_MS = 15_000;
  *
  * @throws {SetupError} one line that names the invalid setting
  */
-export function requireValidUrls(external: ExternalServers): void {
+export function requireValidUrls(externalUrls: ExternalServers): void {
   try {
     readConfig(
-      URL_SETTINGS.filter((name) => external[name]),
-      { ...external },
+      URL_SETTINGS.filter((name) => externalUrls[name]),
+      { ...externalUrls },
     );
   } catch (error) {
     throw error instanceof ConfigError ? new SetupError(error.message) : error;

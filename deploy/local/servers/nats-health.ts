@@ -92,13 +92,13 @@ function findRequestProblem(error: unknown): string | undefined {
  */
 async function detectHang(port: number, times: HealthCheckTimes, signal: AbortSignal): Promise<string | undefined> {
   const startedAt = performance.now();
-  for (let greetings = 0; greetings < times.maxGreetings; ) {
+  for (let greetingCount = 0; greetingCount < times.maxGreetings; ) {
     await sleep(times.greetingIntervalMs, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return undefined;
-    if ((await readGreeting(port, times.greetingTimeoutMs)) !== undefined) greetings += 1;
+    if ((await readGreeting(port, times.greetingTimeoutMs)) !== undefined) greetingCount += 1;
   }
-  const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
-  return `JetStream has not answered for ${seconds} s, although the server accepts connections`;
+  const elapsedSeconds = ((performance.now() - startedAt) / 1000).toFixed(0);
+  return `JetStream has not answered for ${elapsedSeconds} s, although the server accepts connections`;
 }
 
 /**
@@ -107,9 +107,9 @@ async function detectHang(port: number, times: HealthCheckTimes, signal: AbortSi
  */
 export async function readGreeting(
   port: number,
-  timeout = DEFAULT_TIMES.greetingTimeoutMs,
+  timeoutMs = DEFAULT_TIMES.greetingTimeoutMs,
 ): Promise<string | undefined> {
-  const socket = net.connect({ port, host: "127.0.0.1", timeout });
+  const socket = net.connect({ port, host: "127.0.0.1", timeout: timeoutMs });
   socket.once("timeout", () => socket.destroy(new Error("no greeting in time")));
   try {
     const [chunk] = (await once(socket, "data")) as [Buffer];

@@ -27,7 +27,7 @@ export async function prepareNats(
     args: ["-c", config],
     env: { PATH: process.env.PATH },
     cwd: "/",
-    ready: async () => /^INFO .*"jetstream":true/.test((await readGreeting(port)) ?? ""),
+    readinessCheck: async () => /^INFO .*"jetstream":true/.test((await readGreeting(port)) ?? ""),
     deathSignal: "SIGTERM" as const,
   });
   const watch = (signal: AbortSignal) => watchJetStream(port, signal, times);

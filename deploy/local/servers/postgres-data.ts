@@ -22,16 +22,16 @@ export interface DataFolderOptions {
  * leaves no incomplete data folder. Text is sorted by code point, so that the order is the same on every machine.
  */
 export async function createDataFolder(home: PostgresHome, options: DataFolderOptions): Promise<void> {
-  if (fs.existsSync(path.join(home.data, "PG_VERSION"))) return;
-  const fresh = `${home.data}.new`;
-  const passwordFile = `${home.data}.password`;
+  if (fs.existsSync(path.join(home.dataFolder, "PG_VERSION"))) return;
+  const newFolder = `${home.dataFolder}.new`;
+  const passwordFile = `${home.dataFolder}.password`;
   const { user } = options;
-  fs.rmSync(fresh, { recursive: true, force: true });
-  fs.mkdirSync(fresh, { recursive: true, mode: 0o700 });
+  fs.rmSync(newFolder, { recursive: true, force: true });
+  fs.mkdirSync(newFolder, { recursive: true, mode: 0o700 });
   fs.writeFileSync(passwordFile, `${options.password}\n`, { mode: 0o600 });
-  if (user) for (const file of [fresh, passwordFile]) fs.chownSync(file, user.uid, user.gid);
+  if (user) for (const file of [newFolder, passwordFile]) fs.chownSync(file, user.uid, user.gid);
   const args = ["--username=postgres", `--pwfile=${passwordFile}`, "--auth=scram-sha-256", "--encoding=UTF8"];
-  args.push("--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C", `--pgdata=${fresh}`);
+  args.push("--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C", `--pgdata=${newFolder}`);
   if (!options.shouldSync) args.push("--no-sync");
   try {
     await run(home.initdb, args, { ...user, cwd: "/", env: { PATH: process.env.PATH, LC_ALL: "C" } });
@@ -41,8 +41,8 @@ export async function createDataFolder(home: PostgresHome, options: DataFolderOp
   } finally {
     fs.rmSync(passwordFile, { force: true });
   }
-  fs.rmSync(home.data, { recursive: true, force: true });
-  fs.renameSync(fresh, home.data);
+  fs.rmSync(home.dataFolder, { recursive: true, force: true });
+  fs.renameSync(newFolder, home.dataFolder);
 }
 
 /**
@@ -51,15 +51,15 @@ export async function createDataFolder(home: PostgresHome, options: DataFolderOp
  *
  * @throws {SetupError} if another Postgres server uses the data folder
  */
-export function removeStalePidFile(data: string, log: (line: string) => void): void {
-  const file = path.join(data, "postmaster.pid");
+export function removeStalePidFile(dataFolder: string, log: (line: string) => void): void {
+  const file = path.join(dataFolder, "postmaster.pid");
   if (!fs.existsSync("/proc/self/cwd") || !fs.existsSync(file)) return;
   const recordedPid = Number(fs.readFileSync(file, "utf8").split("\n")[0]);
   if (readProcessIdentity(recordedPid) === undefined) return; // Postgres ignores the file if the process does not exist
-  const owner = findProcessesIn(data)[0];
-  if (owner !== undefined)
+  const ownerPid = findProcessesIn(dataFolder)[0];
+  if (ownerPid !== undefined)
     throw new SetupError(
-      `Postgres: process ${owner} already uses ${data}. Stop it (kill -INT ${owner}) and try again.`,
+      `Postgres: process ${ownerPid} already uses ${dataFolder}. Stop it (kill -INT ${ownerPid}) and try again.`,
     );
   log(`Postgres: removed a stale postmaster.pid. The process that now has pid ${recordedPid} is unrelated.`);
   fs.rmSync(file, { force: true });
@@ -70,11 +70,11 @@ export function removeStalePidFile(data: string, log: (line: string) => void): v
  * data folder.
  */
 export function findProcessesIn(folder: string): number[] {
-  const real = fs.realpathSync(folder);
+  const realFolder = fs.realpathSync(folder);
   return fs
     .readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
-    .filter((pid) => readWorkingFolder(pid) === real)
+    .filter((pid) => readWorkingFolder(pid) === realFolder)
     .map(Number);
 }
 

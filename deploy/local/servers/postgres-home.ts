@@ -14,7 +14,7 @@ export interface PostgresHome {
   initdb: string;
   postgres: string;
   /** Data folder. It may not exist yet. */
-  data: string;
+  dataFolder: string;
 }
 
 /**
@@ -32,13 +32,13 @@ export async function findPostgresHome(
   user: SystemUser | undefined,
   log: (line: string) => void,
 ): Promise<PostgresHome> {
-  const installed = findInstalledPrograms();
-  const needsCopy = user && !canRun(user, path.join(installed, "bin", "postgres"));
-  const programs = needsCopy ? await copyPrograms(installed, user, log) : installed;
+  const installedFolder = findInstalledPrograms();
+  const needsCopy = user && !canRun(user, path.join(installedFolder, "bin", "postgres"));
+  const programsFolder = needsCopy ? await copyPrograms(installedFolder, user, log) : installedFolder;
   return {
-    initdb: path.join(programs, "bin", "initdb"),
-    postgres: path.join(programs, "bin", "postgres"),
-    data: resolveDataFolder(dataPath, user, log),
+    initdb: path.join(programsFolder, "bin", "initdb"),
+    postgres: path.join(programsFolder, "bin", "postgres"),
+    dataFolder: resolveDataFolder(dataPath, user, log),
   };
 }
 
@@ -55,9 +55,9 @@ function findInstalledPrograms(): string {
 }
 
 /** Copies the programs to a folder that the user can enter, and returns that folder. */
-async function copyPrograms(installed: string, user: SystemUser, log: (line: string) => void): Promise<string> {
+async function copyPrograms(installedFolder: string, user: SystemUser, log: (line: string) => void): Promise<string> {
   const folder = getRelocatedFolder(PROJECT_FOLDER);
-  const { version } = JSON.parse(fs.readFileSync(path.join(installed, "..", "package.json"), "utf8"));
+  const { version } = JSON.parse(fs.readFileSync(path.join(installedFolder, "..", "package.json"), "utf8"));
   const target = path.join(folder, `native-${version}`);
   const postgres = path.join(target, "bin", "postgres");
   const release = await waitForLock(`${folder}.lock`, COPY_TIMEOUT_MS, () =>
@@ -68,7 +68,7 @@ async function copyPrograms(installed: string, user: SystemUser, log: (line: str
       log(`The operating system user of Postgres cannot enter ${PROJECT_FOLDER}. Copying the programs to ${target}.`);
       fs.mkdirSync(folder, { recursive: true, mode: 0o755 });
       fs.rmSync(`${target}.new`, { recursive: true, force: true });
-      fs.cpSync(installed, `${target}.new`, { recursive: true, verbatimSymlinks: true });
+      fs.cpSync(installedFolder, `${target}.new`, { recursive: true, verbatimSymlinks: true });
       fs.renameSync(`${target}.new`, target);
     }
   } finally {
@@ -97,17 +97,17 @@ function makeAccessible(folder: string): void {
 function resolveDataFolder(dataPath: string, user: SystemUser | undefined, log: (line: string) => void): string {
   const root = path.dirname(dataPath);
   fs.mkdirSync(root, { recursive: true });
-  const existing = fs.lstatSync(dataPath, { throwIfNoEntry: false });
-  if (existing?.isSymbolicLink()) return fs.readlinkSync(dataPath);
+  const existingFile = fs.lstatSync(dataPath, { throwIfNoEntry: false });
+  if (existingFile?.isSymbolicLink()) return fs.readlinkSync(dataPath);
   if (!user || canEnter(user, root)) return dataPath;
-  if (existing)
+  if (existingFile)
     throw new SetupError(
       `Postgres can no longer enter ${root}. Restore access to the folders above it, or run npm run reset.`,
     );
   const folder = getRelocatedFolder(root);
-  const data = path.join(folder, "postgres");
-  log(`The operating system user of Postgres cannot access ${root}, so Postgres stores its data in ${data}.`);
+  const dataFolder = path.join(folder, "postgres");
+  log(`The operating system user of Postgres cannot access ${root}, so Postgres stores its data in ${dataFolder}.`);
   fs.mkdirSync(folder, { recursive: true, mode: 0o755 });
-  fs.symlinkSync(data, dataPath);
-  return data;
+  fs.symlinkSync(dataFolder, dataPath);
+  return dataFolder;
 }

@@ -49,15 +49,15 @@ export async function preparePostgres(context: ComponentContext, options: Postgr
   const url = buildSuperuserUrl(options.port, options.password);
   const settings = [...SERVER_SETTINGS, `port=${options.port}`].flatMap((setting) => ["-c", setting]);
   const prepareProcess = async () => {
-    await waitForServerExit(home.data);
-    removeStalePidFile(home.data, log);
+    await waitForServerExit(home.dataFolder);
+    removeStalePidFile(home.dataFolder, log);
     return {
       command: home.postgres,
-      args: ["-D", home.data, ...settings],
+      args: ["-D", home.dataFolder, ...settings],
       env: { PATH: process.env.PATH, LC_ALL: "C" },
       cwd: "/",
       user,
-      ready: () => acceptsQueries(url),
+      readinessCheck: () => acceptsQueries(url),
       stopSignal: "SIGINT" as const, // fast shutdown, which does not wait for clients
       stopTimeoutMs: 60_000, // the final checkpoint can be slow, and a kill would make the next start slow
       deathSignal: "SIGQUIT" as const, // immediate shutdown, which also ends the server's child processes
@@ -69,10 +69,10 @@ export async function preparePostgres(context: ComponentContext, options: Postgr
 /**
  * Waits up to EXIT_TIMEOUT_MS for all processes of a killed server to end. A new server must not run at the same time.
  */
-async function waitForServerExit(data: string): Promise<void> {
+async function waitForServerExit(dataFolder: string): Promise<void> {
   if (!fs.existsSync("/proc/self/cwd")) return;
   const deadline = Date.now() + EXIT_TIMEOUT_MS;
-  while (findProcessesIn(data).length > 0 && Date.now() < deadline) await sleep(20);
+  while (findProcessesIn(dataFolder).length > 0 && Date.now() < deadline) await sleep(20);
 }
 
 function acceptsQueries(url: string): Promise<boolean> {

@@ -21,7 +21,7 @@ export interface ServerOptions {
   /** The stack's folder, which contains data, logs and secrets. */
   root: string;
   ports: Ports;
-  external: ExternalServers;
+  externalUrls: ExternalServers;
   /** Components that the caller starts later. Their ports are also checked before the servers start. */
   otherComponents?: readonly ComponentName[];
   progress: Progress;
@@ -54,8 +54,8 @@ export interface Servers {
  * @throws {SetupError} one line for the user
  */
 export async function startServers(options: ServerOptions): Promise<Servers> {
-  const { progress, external, ports, shouldRestart, signal } = options;
-  requireValidUrls(external);
+  const { progress, externalUrls, ports, shouldRestart, signal } = options;
+  requireValidUrls(externalUrls);
   const root = await openLocalRoot(options.root, progress.log);
   const { paths, pids, secrets } = root;
   const context = { paths, pids, log: progress.log, shouldRestart, signal };
@@ -67,12 +67,12 @@ export async function startServers(options: ServerOptions): Promise<Servers> {
   try {
     for (const name of listPortsToCheck(options)) await requireFreePort(name, ports[name]);
     const components = await startComponents(options, context, secrets, startedComponents);
-    const adminDatabaseUrl = external.DATABASE_URL || buildSuperuserUrl(ports.postgres, secrets.postgres.superuser);
-    const databaseUrls = external.DATABASE_URL
-      ? await ensureExternalDatabase(external.DATABASE_URL, secrets.postgres)
+    const adminDatabaseUrl = externalUrls.DATABASE_URL || buildSuperuserUrl(ports.postgres, secrets.postgres.superuser);
+    const databaseUrls = externalUrls.DATABASE_URL
+      ? await ensureExternalDatabase(externalUrls.DATABASE_URL, secrets.postgres)
       : await ensureEmbeddedDatabase(adminDatabaseUrl, "clinic", secrets.postgres);
-    const eventstoreUrl = external.EVENTSTORE_URL || `esdb://127.0.0.1:${ports.eventstore}?tls=false`;
-    const natsUrl = external.NATS_URL || `nats://127.0.0.1:${ports.nats}`;
+    const eventstoreUrl = externalUrls.EVENTSTORE_URL || `esdb://127.0.0.1:${ports.eventstore}?tls=false`;
+    const natsUrl = externalUrls.NATS_URL || `nats://127.0.0.1:${ports.nats}`;
     return { root, context, eventstoreUrl, natsUrl, adminDatabaseUrl, databaseUrls, components, stop };
   } catch (error) {
     await stop();
@@ -82,22 +82,22 @@ export async function startServers(options: ServerOptions): Promise<Servers> {
 
 /** Starts the embedded servers in parallel. Adds each server to `startedComponents` before its process starts. */
 async function startComponents(
-  { progress, external, ports, shouldSyncNewData }: ServerOptions,
+  { progress, externalUrls, ports, shouldSyncNewData }: ServerOptions,
   context: ComponentContext,
   secrets: LocalSecrets,
-  started: Component[],
+  startedComponents: Component[],
 ): Promise<Servers["components"]> {
   const postgresOptions = { port: ports.postgres, password: secrets.postgres.superuser, shouldSyncNewData };
-  const prepare = {
+  const prepareFunctions = {
     eventstore: () => prepareEventstore(context, ports.eventstore),
     postgres: () => preparePostgres(context, postgresOptions),
     nats: () => prepareNats(context, ports.nats),
   };
   const start = (name: ServerName) => {
-    if (external[EXTERNAL_URLS[name]]) return createExternalComponent(name);
+    if (externalUrls[EXTERNAL_URLS[name]]) return createExternalComponent(name);
     return progress.step(`${name} 127.0.0.1:${ports[name]}`, async () => {
-      const component = await prepare[name]();
-      started.push(component);
+      const component = await prepareFunctions[name]();
+      startedComponents.push(component);
       await component.start();
       return component;
     });
@@ -115,14 +115,14 @@ function prepareEventstore(context: ComponentContext, port: number): Component {
     ...buildNodeCommand("deploy/local/eventstore/main.ts", args),
     env: { PATH: process.env.PATH },
     cwd: PROJECT_FOLDER, // Node looks for the package tsx in this folder
-    ready: /^listening \d+$/m,
+    readinessCheck: /^listening \d+$/m,
   });
   return createComponent({ name: "eventstore", prepareProcess }, context);
 }
 
-function listPortsToCheck({ external, otherComponents = [] }: ServerOptions): ComponentName[] {
+function listPortsToCheck({ externalUrls, otherComponents = [] }: ServerOptions): ComponentName[] {
   const serverNames = Object.keys(EXTERNAL_URLS) as ServerName[];
-  return [...otherComponents, ...serverNames.filter((name) => !external[EXTERNAL_URLS[name]])];
+  return [...otherComponents, ...serverNames.filter((name) => !externalUrls[EXTERNAL_URLS[name]])];
 }
 
 /**
@@ -130,9 +130,9 @@ function listPortsToCheck({ external, otherComponents = [] }: ServerOptions): Co
  * it throws the first SetupError. If none of the errors is a SetupError, it throws the first error.
  */
 export async function awaitAll<Values extends readonly unknown[]>(
-  work: Values,
+  promises: Values,
 ): Promise<{ -readonly [Key in keyof Values]: Awaited<Values[Key]> }> {
-  const results = await Promise.allSettled(work);
+  const results = await Promise.allSettled(promises);
   const failures = results.filter((result) => result.status === "rejected");
   const failure = failures.find(({ reason }) => reason instanceof SetupError) ?? failures[0];
   if (failure) throw failure.reason;

@@ -49,8 +49,8 @@ function ensureRootFolder(root: string): void {
   } catch (error) {
     throw new SetupError(`Cannot write to ${root}: ${(error as Error).message}`);
   }
-  const names = fs.readdirSync(root);
-  if (names.includes("secrets.json") || names.every((name) => NAMES_BEFORE_SECRETS.includes(name))) return;
+  const fileNames = fs.readdirSync(root);
+  if (fileNames.includes("secrets.json") || fileNames.every((name) => NAMES_BEFORE_SECRETS.includes(name))) return;
   throw new SetupError(
     `${root} contains other files. Choose a folder that only the stack uses, because npm run reset deletes the whole folder.`,
   );
@@ -58,7 +58,7 @@ function ensureRootFolder(root: string): void {
 
 /** Deletes a stack's folder and its files in /var/lib. The caller must ensure that the stack is not running. */
 export function removeLocalRoot(root: string): void {
-  const resolved = path.resolve(root);
-  fs.rmSync(getRelocatedFolder(resolved), { recursive: true, force: true });
-  fs.rmSync(resolved, { recursive: true, force: true });
+  const rootFolder = path.resolve(root);
+  fs.rmSync(getRelocatedFolder(rootFolder), { recursive: true, force: true });
+  fs.rmSync(rootFolder, { recursive: true, force: true });
 }

@@ -4,13 +4,13 @@ import { z } from "zod";
 import { readProcessIdentity } from "./pid-lock.mjs";
 import { createSavedFile } from "./saved-file.ts";
 
-const entrySchema = z.object({
+const processSchema = z.object({
   name: z.string(),
   pid: z.int().min(2),
   identity: z.string(),
   signal: z.string(),
 });
-type Entry = z.infer<typeof entrySchema>;
+type RegisteredProcess = z.infer<typeof processSchema>;
 
 /**
  * Time limit in milliseconds for a leftover process to end after its stop signal. After this time, the process is
@@ -31,21 +31,21 @@ export interface PidRegistry {
 
 /** Opens the registry. The caller must hold the lock of the file's folder. */
 export function openPidRegistry(file: string, log: (line: string) => void): PidRegistry {
-  const entries = new Map<number, Entry>();
+  const processes = new Map<number, RegisteredProcess>();
   const savedFile = createSavedFile(file, log);
-  const save = () => savedFile.save(JSON.stringify([...entries.values()], null, 2));
+  const save = () => savedFile.save(JSON.stringify([...processes.values()], null, 2));
   return {
     add(name, pid, signal) {
       const identity = readProcessIdentity(pid);
       if (identity === undefined) return;
-      entries.set(pid, { name, pid, identity, signal });
+      processes.set(pid, { name, pid, identity, signal });
       save();
     },
     remove(pid) {
-      if (entries.delete(pid)) save();
+      if (processes.delete(pid)) save();
     },
     async stopLeftovers() {
-      const leftovers = readEntries(file).filter(isAlive);
+      const leftovers = readProcesses(file).filter(isAlive);
       for (const { name, pid, signal } of leftovers) {
         log(`Stopping ${name} (pid ${pid}). An earlier start was killed and left it running.`);
         sendSignal(pid, signal as NodeJS.Signals);
@@ -58,11 +58,11 @@ export function openPidRegistry(file: string, log: (line: string) => void): PidR
   };
 }
 
-function isAlive({ pid, identity }: Entry): boolean {
+function isAlive({ pid, identity }: RegisteredProcess): boolean {
   return readProcessIdentity(pid) === identity;
 }
 
-async function waitForExit(leftovers: Entry[]): Promise<void> {
+async function waitForExit(leftovers: RegisteredProcess[]): Promise<void> {
   const deadline = Date.now() + STOP_TIMEOUT_MS;
   while (leftovers.some(isAlive) && Date.now() < deadline) await sleep(20);
 }
@@ -70,9 +70,9 @@ async function waitForExit(leftovers: Entry[]): Promise<void> {
 /**
  * @throws {Error} if the file is damaged; a crash cannot damage it, because each save replaces the file in one step
  */
-function readEntries(file: string): Entry[] {
+function readProcesses(file: string): RegisteredProcess[] {
   if (!fs.existsSync(file)) return [];
-  return z.array(entrySchema).parse(JSON.parse(fs.readFileSync(file, "utf8")));
+  return z.array(processSchema).parse(JSON.parse(fs.readFileSync(file, "utf8")));
 }
 
 function sendSignal(pid: number, signal: NodeJS.Signals): void {

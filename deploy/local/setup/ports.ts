@@ -34,13 +34,13 @@ const issuedPorts = new Set<number>();
  */
 export function readPorts(env: NodeJS.ProcessEnv): Ports {
   const ports: Partial<Ports> = {};
-  const variables = new Map<number, string>();
+  const variablesByPort = new Map<number, string>();
   for (const name of COMPONENT_NAMES) {
     const { variable } = COMPONENTS[name];
     const port = readPort(env, name);
-    const other = variables.get(port);
-    if (other) throw new SetupError(`${other} and ${variable} are both ${port}. Set each to a different port.`);
-    variables.set(port, variable);
+    const duplicate = variablesByPort.get(port);
+    if (duplicate) throw new SetupError(`${duplicate} and ${variable} are both ${port}. Set each to a different port.`);
+    variablesByPort.set(port, variable);
     ports[name] = port;
   }
   return ports as Ports;
@@ -92,7 +92,7 @@ function readPort(env: NodeJS.ProcessEnv, name: ComponentName): number {
   const { variable, port } = COMPONENTS[name];
   const text = env[variable];
   if (text === undefined || text === "") return port;
-  const value = Number(text);
-  if (/^\d{1,5}$/.test(text) && value > 0 && value < 65_536) return value;
+  const parsedPort = Number(text);
+  if (/^\d{1,5}$/.test(text) && parsedPort > 0 && parsedPort < 65_536) return parsedPort;
   throw new SetupError(`${variable} must be a port between 1 and 65535.`);
 }

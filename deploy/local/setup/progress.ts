@@ -6,7 +6,7 @@ export interface Progress {
    * Runs a step. If the step is slow, reports from time to time that it is still running. Can also report the duration
    * of the finished step.
    */
-  step<Result>(name: string, work: () => Promise<Result>): Promise<Result>;
+  step<Result>(name: string, run: () => Promise<Result>): Promise<Result>;
 }
 
 /**
@@ -24,9 +24,9 @@ const MAX_REPORT_DELAY_MS = 60_000;
 export function createProgress(write: (line: string) => void, shouldReportCompletion: boolean): Progress {
   return {
     log: write,
-    async step(name, work) {
+    async step(name, run) {
       const startedAt = Date.now();
-      const result = await reportWhileRunning(name, work(), write);
+      const result = await reportWhileRunning(name, run(), write);
       if (shouldReportCompletion) write(`  ✓ ${name} (${formatSecondsSince(startedAt)} s)`);
       return result;
     },
@@ -34,13 +34,13 @@ export function createProgress(write: (line: string) => void, shouldReportComple
 }
 
 /**
- * Waits for work without a time limit. Reports at growing intervals that the work is still running.
+ * Waits for a promise without a time limit. Reports at growing intervals that it is still pending.
  *
  * @param write receives each line
  */
 export async function reportWhileRunning<Result>(
   name: string,
-  work: Promise<Result>,
+  promise: Promise<Result>,
   write: (line: string) => void,
 ): Promise<Result> {
   const startedAt = Date.now();
@@ -53,7 +53,7 @@ export async function reportWhileRunning<Result>(
   };
   reportAfter(FIRST_REPORT_DELAY_MS);
   try {
-    return await work;
+    return await promise;
   } finally {
     clearTimeout(timer);
   }

@@ -50,15 +50,15 @@ export function getLocalRoot(env: NodeJS.ProcessEnv): string {
  * compiled project, the command line runs the compiled entry. `npm start` and `npm test` use the compiled project,
  * because running from source takes a second longer.
  *
- * @param entry path relative to the project's folder
+ * @param entryFile path relative to the project's folder
  */
-export function buildNodeCommand(entry: string, args: readonly string[] = []): { command: string; args: string[] } {
+export function buildNodeCommand(entryFile: string, args: readonly string[] = []): { command: string; args: string[] } {
   const options = process.env.PROJECT_BUILD ? ["--enable-source-maps"] : ["--import", "tsx"];
-  return { command: process.execPath, args: [...options, resolveEntry(entry), ...args] };
+  return { command: process.execPath, args: [...options, resolveEntry(entryFile), ...args] };
 }
 
 /** Returns the file of a TypeScript entry: the compiled file if PROJECT_BUILD is set, and otherwise the source file. */
-export function resolveEntry(entry: string): string {
-  const build = process.env.PROJECT_BUILD;
-  return build ? path.resolve(build, entry.replace(/\.ts$/, ".js")) : path.resolve(PROJECT_FOLDER, entry);
+export function resolveEntry(entryFile: string): string {
+  const folder = process.env.PROJECT_BUILD;
+  return folder ? path.resolve(folder, entryFile.replace(/\.ts$/, ".js")) : path.resolve(PROJECT_FOLDER, entryFile);
 }

@@ -9,7 +9,7 @@ import { SetupError } from "./setup-error.ts";
 /** Database users with a password: the superuser of the embedded server, and a user for each service. */
 const databaseUser = z.enum(["superuser", "projection", "command", "query", "audit"]);
 
-const schema = z.object({
+const secretsSchema = z.object({
   /** Password of each database user. */
   postgres: z.record(databaseUser, z.string()),
   portalJwtSecret: z.string(),
@@ -22,7 +22,7 @@ const schema = z.object({
 });
 
 /** Secrets of a local stack. The first start of the stack creates them. */
-export type LocalSecrets = z.infer<typeof schema>;
+export type LocalSecrets = z.infer<typeof secretsSchema>;
 
 /** Secrets file of an earlier version, which may lack some of the current secrets. */
 const formerSchema = z.looseObject({ postgres: z.looseObject({}) });
@@ -34,19 +34,19 @@ const formerSchema = z.looseObject({ postgres: z.looseObject({}) });
  * @throws {SetupError} if the file is damaged
  */
 export async function loadSecrets(file: string): Promise<LocalSecrets> {
-  const stored = fs.existsSync(file) ? readStored(file) : undefined;
-  const complete = schema.safeParse(stored);
-  if (complete.success) return complete.data;
-  const fresh = await generateSecrets();
-  const merged = { ...fresh, ...stored, postgres: { ...fresh.postgres, ...stored?.postgres } };
-  const { success, data } = schema.safeParse(merged);
+  const storedSecrets = fs.existsSync(file) ? readStoredSecrets(file) : undefined;
+  const parsedSecrets = secretsSchema.safeParse(storedSecrets);
+  if (parsedSecrets.success) return parsedSecrets.data;
+  const newSecrets = await generateSecrets();
+  const secrets = { ...newSecrets, ...storedSecrets, postgres: { ...newSecrets.postgres, ...storedSecrets?.postgres } };
+  const { success, data } = secretsSchema.safeParse(secrets);
   if (!success) throw createDamagedFileError(file);
   fs.mkdirSync(path.dirname(file), { recursive: true });
   replaceFile(file, `${JSON.stringify(data, null, 2)}\n`);
   return data;
 }
 
-function readStored(file: string): z.infer<typeof formerSchema> {
+function readStoredSecrets(file: string): z.infer<typeof formerSchema> {
   try {
     return formerSchema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
   } catch {

@@ -11,9 +11,9 @@ export function isDiskFullError(error: unknown): error is NodeJS.ErrnoException 
 }
 
 /** Runs the main function of a program. If it fails, prints the error and exits with code 1. */
-export async function runEntry(entry: () => Promise<void>): Promise<void> {
+export async function runEntry(main: () => Promise<void>): Promise<void> {
   try {
-    await entry();
+    await main();
   } catch (error) {
     console.error(formatError(error));
     process.exit(1);

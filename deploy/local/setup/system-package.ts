@@ -25,20 +25,20 @@ export async function findProgram(
   { name, installAdvice }: SystemProgram,
   log: (line: string) => void,
 ): Promise<string> {
-  const found = findOnPath(name);
-  if (found) return found;
+  const existingPath = findOnPath(name);
+  if (existingPath) return existingPath;
   if (!existsSync("/usr/bin/apt-get")) throw new SetupError(`${name} is not on PATH. ${installAdvice}`);
-  const sudo = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
-  if (sudo.length > 0 && spawnSync("sudo", ["-n", "true"], { stdio: "ignore" }).status !== 0)
+  const sudoCommand = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
+  if (sudoCommand.length > 0 && spawnSync("sudo", ["-n", "true"], { stdio: "ignore" }).status !== 0)
     throw new SetupError(`${name} is not on PATH, and only root can install it. ${installAdvice}`);
   log(`${name} is not installed. Installing the system package with apt-get …`);
-  const aptGet = [...sudo, "apt-get", "-o", "DPkg::Lock::Timeout=120", "-q"];
+  const aptGetCommand = [...sudoCommand, "apt-get", "-o", "DPkg::Lock::Timeout=120", "-q"];
   for (const command of [["update"], ["install", "-y", "--no-install-recommends", name]]) {
-    const problem = await runAptGet([...aptGet, ...command], log);
+    const problem = await runAptGet([...aptGetCommand, ...command], log);
     if (problem) throw new SetupError(`apt-get could not install ${name} (${problem}). ${installAdvice}`);
   }
-  const installed = findOnPath(name);
-  if (installed) return installed;
+  const installedPath = findOnPath(name);
+  if (installedPath) return installedPath;
   throw new SetupError(`The package ${name} does not contain the program ${name}. ${installAdvice}`);
 }
 
@@ -74,9 +74,9 @@ async function runAptGet(commandLine: string[], log: (line: string) => void): Pr
   };
   child.stdout.on("data", onOutput);
   child.stderr.on("data", onOutput);
-  const code = await new Promise<number | null>((resolve) => {
+  const exitCode = await new Promise<number | null>((resolve) => {
     child.once("error", () => resolve(null));
     child.once("close", resolve);
   });
-  return code === 0 ? undefined : lastError || `code ${code}`;
+  return exitCode === 0 ? undefined : lastError || `code ${exitCode}`;
 }

@@ -21,16 +21,16 @@ export interface SystemUser {
  */
 export async function ensurePostgresUser(): Promise<SystemUser | undefined> {
   if (process.getuid?.() !== 0) return undefined;
-  const existing = await findPostgresUser();
-  if (existing) return existing;
+  const existingUser = await findPostgresUser();
+  if (existingUser) return existingUser;
   const options = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"];
   const failure = await run("useradd", [...options, "--shell", "/usr/sbin/nologin", POSTGRES_USER_NAME]).then(
     () => "the new user does not exist after useradd",
     (error) => String(error.stderr || error.message).trim(),
   );
   // If another process created the user at the same time, useradd failed, but the user exists.
-  const created = await findPostgresUser();
-  if (created) return created;
+  const createdUser = await findPostgresUser();
+  if (createdUser) return createdUser;
   throw new SetupError(
     `Postgres does not run as root, and the system user ${POSTGRES_USER_NAME} could not be created (${failure}). Start as an ordinary user, create the user ${POSTGRES_USER_NAME}, or set DATABASE_URL.`,
   );

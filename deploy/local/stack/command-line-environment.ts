@@ -14,12 +14,12 @@ export type RunningStack = Pick<StackFile, "auditSigningKeys" | "webhookSecretKe
  */
 export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: RunningStack): NodeJS.ProcessEnv {
   const { eventstore, nats, postgres } = stack.urls;
-  const isOwn = (name: string, url: string) => !env[name] || env[name] === url;
+  const usesStackUrl = (name: string, url: string) => !env[name] || env[name] === url;
   const settings: NodeJS.ProcessEnv = {};
   const setIfMissing = (name: string, value: string) => {
     if (!env[name]) settings[name] = value;
   };
-  if (isOwn("EVENTSTORE_URL", eventstore) && isOwn("DATABASE_URL", postgres.projection)) {
+  if (usesStackUrl("EVENTSTORE_URL", eventstore) && usesStackUrl("DATABASE_URL", postgres.projection)) {
     setIfMissing("EVENTSTORE_URL", eventstore);
     setIfMissing("DATABASE_URL", postgres.projection);
   }

@@ -16,7 +16,7 @@ export interface EnvironmentOptions {
   secrets: LocalSecrets;
   servers: Pick<Servers, "eventstoreUrl" | "natsUrl" | "databaseUrls">;
   /** Environment of the operator. Services inherit it, except EXCLUDED_VARIABLES and npm's variables. */
-  inherited: NodeJS.ProcessEnv;
+  inheritedEnv: NodeJS.ProcessEnv;
   /** Settings of individual services. They override all other settings. */
   overrides?: Partial<Record<ServiceName, Environment>> | undefined;
 }
@@ -49,16 +49,16 @@ const DEFAULT_SETTINGS: Partial<Record<ServiceName, Environment>> = {
 
 /** Returns the complete environment of every service. */
 export function buildServiceEnvironments(options: EnvironmentOptions): Environments {
-  const { ports, inherited, overrides } = options;
-  const common = {
-    ...selectInherited(inherited),
+  const { ports, inheritedEnv, overrides } = options;
+  const commonSettings = {
+    ...selectInheritedSettings(inheritedEnv),
     HOST: "127.0.0.1",
-    OPERATOR_NAME: inherited.OPERATOR_NAME ?? "Clinic Service Local",
+    OPERATOR_NAME: inheritedEnv.OPERATOR_NAME ?? "Clinic Service Local",
   };
   const settings = buildServiceSettings(options);
   return mapServices((name) => ({
     ...DEFAULT_SETTINGS[name],
-    ...common,
+    ...commonSettings,
     PORT: String(ports[name]),
     ...settings[name],
     ...overrides?.[name],
@@ -68,19 +68,19 @@ export function buildServiceEnvironments(options: EnvironmentOptions): Environme
 /** Returns the settings that differ between the services, such as keys and the URLs of servers. */
 function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): Environments {
   const urls = buildServiceUrls(ports);
-  const log = { EVENTSTORE_URL: servers.eventstoreUrl };
-  const webhooks = { WEBHOOK_SECRET_KEYS: secrets.webhookSecretKeys, WEBHOOK_ALLOW_LOOPBACK: "true" };
+  const logSettings = { EVENTSTORE_URL: servers.eventstoreUrl };
+  const webhookSettings = { WEBHOOK_SECRET_KEYS: secrets.webhookSecretKeys, WEBHOOK_ALLOW_LOOPBACK: "true" };
   const gatewaySettings = { TRUST_PROXY: "true" };
   return {
     projection: {
-      ...log,
-      ...webhooks,
+      ...logSettings,
+      ...webhookSettings,
       DATABASE_URL: servers.databaseUrls.projection,
       NATS_URL: servers.natsUrl,
     },
     command: {
-      ...log,
-      ...webhooks,
+      ...logSettings,
+      ...webhookSettings,
       ...gatewaySettings,
       DATABASE_URL: servers.databaseUrls.command,
       TOKEN_ISSUER: urls.gateway,
@@ -96,7 +96,7 @@ function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): 
       TOKEN_JWKS_URL: `${urls.command}/.well-known/jwks.json`,
     },
     audit: {
-      ...log,
+      ...logSettings,
       ...gatewaySettings,
       DATABASE_URL: servers.databaseUrls.audit,
       AUDIT_SIGNING_KEYS: secrets.auditSigningKeys,
@@ -106,8 +106,8 @@ function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): 
 }
 
 /** Returns the settings that every service inherits. */
-function selectInherited(inherited: NodeJS.ProcessEnv): Environment {
-  const entries = Object.entries(inherited).filter(
+function selectInheritedSettings(inheritedEnv: NodeJS.ProcessEnv): Environment {
+  const entries = Object.entries(inheritedEnv).filter(
     (entry): entry is [string, string] =>
       entry[1] !== undefined && !EXCLUDED_VARIABLES.includes(entry[0]) && !/^npm_/i.test(entry[0]),
   );

@@ -61,9 +61,9 @@ export async function upgradeReadModels(
 async function readStoredFingerprint(databaseUrl: string): Promise<string | undefined> {
   const table = `${READ_MODEL_SCHEMA}.checkpoint`;
   return withClient(databaseUrl, async (client) => {
-    const tables = await client.query("SELECT to_regclass($1) AS name", [table]);
-    if (tables.rows[0]?.name === null) return undefined;
-    const checkpoints = await client.query<{ shape: string }>(`SELECT shape FROM ${table}`);
-    return checkpoints.rows[0]?.shape;
+    const tableResult = await client.query("SELECT to_regclass($1) AS name", [table]);
+    if (tableResult.rows[0]?.name === null) return undefined;
+    const checkpointResult = await client.query<{ shape: string }>(`SELECT shape FROM ${table}`);
+    return checkpointResult.rows[0]?.shape;
   });
 }

@@ -29,7 +29,7 @@ export function createServiceComponent(service: ServiceName, env: Environment, c
     ...buildNodeCommand(entry),
     env,
     cwd: PROJECT_FOLDER,
-    ready: createReadinessProbe(name, `http://127.0.0.1:${env.PORT}/health/ready`, context.log),
+    readinessCheck: createReadinessProbe(name, `http://127.0.0.1:${env.PORT}/health/ready`, context.log),
     stopTimeoutMs: 12_000,
   });
   return createComponent({ name, prepareProcess }, context);
@@ -38,11 +38,11 @@ export function createServiceComponent(service: ServiceName, env: Environment, c
 /** Returns a function that checks whether a service is ready. If the service is not ready, the function reports why. */
 function createReadinessProbe(name: string, url: string, log: (line: string) => void): () => Promise<boolean> {
   const startedAt = Date.now();
-  let reported = "";
+  let reportedReason = "";
   return async () => {
     const { ready, reason } = await fetchReadiness(url);
-    if (reason !== "" && reason !== reported && Date.now() - startedAt > REPORT_AFTER_MS) {
-      reported = reason;
+    if (reason !== "" && reason !== reportedReason && Date.now() - startedAt > REPORT_AFTER_MS) {
+      reportedReason = reason;
       log(`  … ${name} is not ready: ${reason}`);
     }
     return ready;

@@ -9,7 +9,7 @@ const createTextFields = <Name extends string>(...names: readonly Name[]) =>
   Object.fromEntries(names.map((name) => [name, z.string()])) as Record<Name, z.ZodString>;
 
 /** Content of `stack.json`, which describes the running stack. It contains passwords and keys. */
-const schema = z.object({
+const stackFileSchema = z.object({
   startedAt: z.string(),
   pid: z.int(),
   /** URLs of the services and of the servers. The server URLs contain passwords. */
@@ -39,15 +39,15 @@ const schema = z.object({
   }),
 });
 
-export type StackFile = z.infer<typeof schema>;
+export type StackFile = z.infer<typeof stackFileSchema>;
 
 /** Credentials for the demo data. */
 export type DemoAccess = StackFile["demo"];
 
 /** Saves the description of the running stack for scripts, the demo and command-line programs. */
-export function writeStackFile(stack: Stack, demo: DemoAccess, file: SavedFile): void {
+export function writeStackFile(stack: Stack, demoAccess: DemoAccess, file: SavedFile): void {
   const { servers, urls } = stack;
-  const { gateway } = urls;
+  const { gateway: gatewayUrl } = urls;
   const { auditSigningKeys, webhookSecretKeys } = servers.root.secrets;
   const content: StackFile = {
     startedAt: new Date().toISOString(),
@@ -59,16 +59,16 @@ export function writeStackFile(stack: Stack, demo: DemoAccess, file: SavedFile):
       postgres: servers.databaseUrls,
     },
     apis: {
-      portal: `${gateway}/api/v1`,
-      sandbox: `${gateway}/sandbox/v1`,
-      production: `${gateway}/production/v1`,
-      audit: `${gateway}/audit/v1`,
-      reference: `${gateway}/docs`,
+      portal: `${gatewayUrl}/api/v1`,
+      sandbox: `${gatewayUrl}/sandbox/v1`,
+      production: `${gatewayUrl}/production/v1`,
+      audit: `${gatewayUrl}/audit/v1`,
+      reference: `${gatewayUrl}/docs`,
     },
     health: mapServices((service) => `${urls[service]}/health/ready`),
     auditSigningKeys,
     webhookSecretKeys,
-    demo,
+    demo: demoAccess,
   };
   file.save(`${JSON.stringify(content, null, 2)}\n`);
 }
@@ -82,7 +82,7 @@ export function writeStackFile(stack: Stack, demo: DemoAccess, file: SavedFile):
 export function readStackFile(file: string): StackFile | undefined {
   if (!fs.existsSync(file)) return undefined;
   try {
-    return schema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
+    return stackFileSchema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
   } catch {
     throw new Error(
       `${file} is invalid. Another version of this project may have started the stack. Restart it with npm start.`,

@@ -55,15 +55,15 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     ports,
     secrets: servers.root.secrets,
     servers,
-    inherited: options.env,
+    inheritedEnv: options.env,
     overrides: options.serviceEnv,
   });
   const services = mapServices((name) => createServiceComponent(name, env[name], servers.context));
   const start = (name: ServiceName) =>
     progress.step(`${services[name].name} 127.0.0.1:${ports[name]}`, () => services[name].start());
   const stop = async () => {
-    const { projection, ...others } = services;
-    await Promise.all(Object.values(others).map((service) => service.stop()));
+    const { projection, ...otherServices } = services;
+    await Promise.all(Object.values(otherServices).map((service) => service.stop()));
     await projection.stop();
     await servers.stop();
   };

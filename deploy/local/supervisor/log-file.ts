@@ -41,9 +41,9 @@ export function openLogFile(file: string): LogFile {
     path: file,
     write(chunk) {
       appender.append(chunk);
-      const pieces = (incompleteLine + chunk.toString("utf8")).split("\n");
-      incompleteLine = (pieces.pop() ?? "").slice(0, MAX_LINE_LENGTH);
-      lines.push(...pieces.slice(-MAX_LAST_LINES).map((line) => line.slice(0, MAX_LINE_LENGTH)));
+      const newLines = (incompleteLine + chunk.toString("utf8")).split("\n");
+      incompleteLine = (newLines.pop() ?? "").slice(0, MAX_LINE_LENGTH);
+      lines.push(...newLines.slice(-MAX_LAST_LINES).map((line) => line.slice(0, MAX_LINE_LENGTH)));
       lines.splice(0, Math.max(0, lines.length - MAX_LAST_LINES));
     },
     getLastLines: () => [...lines, incompleteLine].filter((line) => line.trim() !== ""),
@@ -69,10 +69,10 @@ class Appender {
 
   append(chunk: Buffer): void {
     this.#isClosed = false;
-    const unwritten = this.#reportLostLines() ? this.#tryWrite(chunk) : chunk;
-    if (unwritten.length === 0) return;
+    const unwrittenBytes = this.#reportLostLines() ? this.#tryWrite(chunk) : chunk;
+    if (unwrittenBytes.length === 0) return;
     if (this.#lostLines === 0) this.#lostSince = new Date();
-    this.#lostLines += Math.max(1, unwritten.filter((byte) => byte === LINE_FEED).length);
+    this.#lostLines += Math.max(1, unwrittenBytes.filter((byte) => byte === LINE_FEED).length);
     this.#reportTimer ??= setInterval(() => this.#retryReport(), REPORT_INTERVAL_MS).unref();
   }
 
@@ -101,8 +101,8 @@ class Appender {
     if (this.#lostLines === 0) return true;
     const since = this.#lostSince.toISOString();
     const line = `--- ${this.#lostLines} log lines were lost since ${since} because they could not be written\n`;
-    const text = Buffer.from(this.#endsMidLine ? `\n${line}` : line);
-    if (this.#tryWrite(text).length > 0) return false;
+    const reportBytes = Buffer.from(this.#endsMidLine ? `\n${line}` : line);
+    if (this.#tryWrite(reportBytes).length > 0) return false;
     this.#lostLines = 0;
     clearInterval(this.#reportTimer);
     this.#reportTimer = undefined;
@@ -111,27 +111,27 @@ class Appender {
 
   /** Returns the part of the chunk that could not be written. */
   #tryWrite(chunk: Buffer): Buffer {
-    let rest = chunk;
+    let remainingBytes = chunk;
     try {
       const descriptor = this.#ensureOpen(chunk.length);
-      while (rest.length > 0) {
-        const written = fs.writeSync(descriptor, rest);
-        this.#bytes += written;
-        this.#endsMidLine = rest[written - 1] !== LINE_FEED;
-        rest = rest.subarray(written);
+      while (remainingBytes.length > 0) {
+        const writtenBytes = fs.writeSync(descriptor, remainingBytes);
+        this.#bytes += writtenBytes;
+        this.#endsMidLine = remainingBytes[writtenBytes - 1] !== LINE_FEED;
+        remainingBytes = remainingBytes.subarray(writtenBytes);
       }
     } catch {
       // An error here must not end the supervisor. The caller counts the lost lines.
     }
-    return rest;
+    return remainingBytes;
   }
 
   /** Opens the file if it is closed. If the next bytes would exceed the maximum size, starts a new file. */
   #ensureOpen(nextBytes: number): number {
     if (this.#descriptor !== undefined && this.#bytes + nextBytes > MAX_FILE_BYTES) {
-      const fullFile = this.#descriptor;
+      const fullDescriptor = this.#descriptor;
       this.#descriptor = undefined;
-      fs.closeSync(fullFile);
+      fs.closeSync(fullDescriptor);
       fs.renameSync(this.#file, `${this.#file}.1`);
     }
     if (this.#descriptor === undefined) {

@@ -17,7 +17,7 @@ export interface ProcessSpec {
   /** Operating system user of the process; by default, the user of the supervisor. */
   user?: { uid: number; gid: number } | undefined;
   /** The process is ready when its standard output matches the pattern, or when the probe returns true. */
-  ready: RegExp | (() => Promise<boolean>);
+  readinessCheck: RegExp | (() => Promise<boolean>);
   /** Receives the output of the process. All processes of a component use the same log. */
   log: LogFile;
   stopSignal?: NodeJS.Signals;
@@ -104,28 +104,28 @@ function createHandle(spec: ProcessSpec, pid: number, child: ChildProcess, exite
     if (hasTimedOut) child.kill("SIGKILL");
     await exited;
   };
-  const ready = waitForReadiness(spec, child, exited).catch((error) => {
+  const readiness = waitForReadiness(spec, child, exited).catch((error) => {
     throw new SetupError(describeFailure(spec, error));
   });
-  ready.catch(() => undefined); // ignores the rejection if nobody calls waitUntilReady()
+  readiness.catch(() => undefined); // ignores the rejection if nobody calls waitUntilReady()
   return {
     pid,
     exited,
-    waitUntilReady: () => ready,
+    waitUntilReady: () => readiness,
     stop: () => end(spec.stopSignal ?? "SIGTERM", spec.stopTimeoutMs ?? 10_000),
     kill: () => end("SIGKILL", 1_000),
   };
 }
 
 async function waitForExit(child: ChildProcess, log: LogFile): Promise<Exit> {
-  const outputEnded = new Promise((resolve) => child.once("close", resolve));
+  const outputEnd = new Promise((resolve) => child.once("close", resolve));
   const exit = await new Promise<Exit>((resolve) => {
     child.once("exit", (code, signal) => resolve({ code, signal }));
     // A child without a pid was not started, so it emits no exit event.
     child.once("error", () => child.pid === undefined && resolve({ code: null, signal: null }));
   });
   // A grandchild can keep the pipes open, so the wait for the remaining output has a time limit.
-  await Promise.race([outputEnded, sleep(OUTPUT_TIMEOUT_MS, undefined, { ref: false })]);
+  await Promise.race([outputEnd, sleep(OUTPUT_TIMEOUT_MS, undefined, { ref: false })]);
   log.close();
   child.stdout?.destroy();
   child.stderr?.destroy();
@@ -133,13 +133,13 @@ async function waitForExit(child: ChildProcess, log: LogFile): Promise<Exit> {
 }
 
 async function waitForReadiness(spec: ProcessSpec, child: ChildProcess, exited: Promise<Exit>): Promise<void> {
-  const { ready } = spec;
+  const { readinessCheck: check } = spec;
   const controller = new AbortController();
   const earlyExit = exited.then(({ code, signal }) => {
     throw new Error(`it ended with ${signal ?? `code ${code}`}`);
   });
   const readiness =
-    ready instanceof RegExp ? waitForMatchingLine(child, ready) : pollUntilReady(ready, controller.signal);
+    check instanceof RegExp ? waitForMatchingLine(child, check) : pollUntilReady(check, controller.signal);
   try {
     await Promise.race([readiness, earlyExit]);
   } finally {
@@ -154,10 +154,10 @@ async function pollUntilReady(probe: () => Promise<boolean>, signal: AbortSignal
 
 function waitForMatchingLine(child: ChildProcess, pattern: RegExp): Promise<void> {
   return new Promise((resolve) => {
-    let text = "";
+    let recentOutput = "";
     const onOutput = (chunk: Buffer) => {
-      text = (text + chunk.toString("utf8")).slice(-4_000);
-      if (!pattern.test(text)) return;
+      recentOutput = (recentOutput + chunk.toString("utf8")).slice(-4_000);
+      if (!pattern.test(recentOutput)) return;
       child.stdout?.off("data", onOutput);
       resolve();
     };
@@ -172,8 +172,8 @@ function formatStartLine(name: string): string {
 /** Returns a message with the reason for the failure, the path of the log, and the last lines of output. */
 function describeFailure({ name, log }: ProcessSpec, error: Error): string {
   const lines = log.getLastLines();
-  const startLine = lines.findLastIndex((line) => line.startsWith("--- ") && line.endsWith(`${name} starts`));
-  const printed = lines.slice(startLine + 1).filter((line) => !line.startsWith("--- "));
+  const startLineIndex = lines.findLastIndex((line) => line.startsWith("--- ") && line.endsWith(`${name} starts`));
+  const outputLines = lines.slice(startLineIndex + 1).filter((line) => !line.startsWith("--- "));
   const summary = `${name} did not start: ${error.message}. See its log: ${log.path}`;
-  return [summary, ...printed.slice(-12)].join("\n  ");
+  return [summary, ...outputLines.slice(-12)].join("\n  ");
 }

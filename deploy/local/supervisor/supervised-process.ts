@@ -99,36 +99,36 @@ class SupervisedProcess implements Component {
 
   async #end(method: "stop" | "kill"): Promise<void> {
     this.#abortRun();
-    const ending = this.#currentProcess;
+    const endingProcess = this.#currentProcess;
     this.#currentProcess = undefined;
-    await ending?.[method]();
+    await endingProcess?.[method]();
   }
 
   async #launch(): Promise<RunningProcess> {
     const { name } = this;
     const runSignal = this.#runSignal;
     const options = await this.#definition.prepareProcess();
-    const launched = await startProcess({ ...options, name, log: this.#log }, this.#context.pids);
+    const launchedProcess = await startProcess({ ...options, name, log: this.#log }, this.#context.pids);
     if (runSignal.aborted) {
-      await launched.stop();
+      await launchedProcess.stop();
       throw new SetupError(`${name} was stopped while it started.`);
     }
-    this.#currentProcess = launched;
-    launched.exited.then(() => {
-      if (this.#currentProcess === launched) this.#currentProcess = undefined;
+    this.#currentProcess = launchedProcess;
+    launchedProcess.exited.then(() => {
+      if (this.#currentProcess === launchedProcess) this.#currentProcess = undefined;
     });
-    return launched;
+    return launchedProcess;
   }
 
   /** Restarts the process if it dies or hangs. */
   #supervise(process: RunningProcess): void {
     const readyAt = Date.now();
-    const exited = new AbortController();
+    const exitController = new AbortController();
     process.exited.then((exit) => {
-      exited.abort();
+      exitController.abort();
       this.#onExit(process, exit, readyAt);
     });
-    if (this.#context.shouldRestart) this.#watch(process, AbortSignal.any([exited.signal, this.#runSignal]));
+    if (this.#context.shouldRestart) this.#watch(process, AbortSignal.any([exitController.signal, this.#runSignal]));
   }
 
   async #watch(process: RunningProcess, signal: AbortSignal): Promise<void> {

@@ -7,7 +7,7 @@ import { createProgress } from "../../../deploy/local/setup/progress.ts";
 const servers = await startServers({
   root: process.argv[2] ?? "",
   ports: await findFreePorts(),
-  external: {},
+  externalUrls: {},
   progress: createProgress(() => undefined, false),
   shouldSyncNewData: false,
 });

@@ -124,7 +124,7 @@ describe("startServers", () => {
     await once(taken, "listening");
     const root = makeTestRoot();
     const progress = createProgress(() => undefined, false);
-    const message = await failure(startServers({ root, ports, external: {}, progress, shouldSyncNewData: false }));
+    const message = await failure(startServers({ root, ports, externalUrls: {}, progress, shouldSyncNewData: false }));
     expect(message).to.match(new RegExp(`^nats: port ${ports.nats} .*NATS_PORT=\\d+$`));
     expect(fs.existsSync(`${root}/lock`)).to.equal(false);
     expect(fs.existsSync(`${root}/pids.json`)).to.equal(false);
@@ -138,7 +138,7 @@ describe("startServers", () => {
     const again = startServers({
       root,
       ports: await findFreePorts(),
-      external: {},
+      externalUrls: {},
       progress,
       shouldSyncNewData: false,
     });

@@ -25,7 +25,7 @@ function environments(inherited: NodeJS.ProcessEnv = {}) {
         audit: "postgres://local_audit@127.0.0.1/clinic",
       },
     },
-    inherited,
+    inheritedEnv: inherited,
     overrides: { projection: { WEBHOOK_RETRY_SCHEDULE: "0.1,0.1" } },
   });
 }

@@ -21,7 +21,7 @@ function setUp(script: string, options: Partial<ProcessSpec> = {}) {
     command: process.execPath,
     args: ["-e", script],
     env: {},
-    ready: /ready/,
+    readinessCheck: /ready/,
     log: openLogFile(paths.log("sample")),
     ...options,
   };

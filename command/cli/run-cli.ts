@@ -77,16 +77,16 @@ function createProgram(terminal: Terminal, setExitCode: (code: number) => void):
 }
 
 function addCommand(group: Program, command: Command, terminal: Terminal): void {
-  const leaf = group.command(command.verb).description(command.summary);
+  const subcommand = group.command(command.verb).description(command.summary);
   for (const [name, option] of Object.entries(command.options)) {
     const placeholder = option.placeholder === undefined ? "" : ` <${option.placeholder}>`;
-    leaf.option(`${toOptionName(name)}${placeholder}`, describeOption(option));
+    subcommand.option(`${toOptionName(name)}${placeholder}`, describeOption(option));
   }
-  leaf
+  subcommand
     .option(...ACTOR_OPTION)
     .option(...JSON_OPTION)
     .addHelpText("after", formatExample(command))
-    .action((given: RawOptions) => runCommand(command, given, terminal));
+    .action((rawOptions: RawOptions) => runCommand(command, rawOptions, terminal));
 }
 
 function describeOption({ help, isGenerated, schema }: Option): string {
@@ -106,7 +106,7 @@ function addImport(program: Program, terminal: Terminal, setExitCode: (code: num
     .option(...ACTOR_OPTION)
     .option("--json", "print each failed line and the totals to standard output, one JSON object per line")
     .addHelpText("after", IMPORT_HELP)
-    .action(async (file: string, given: ImportOptions) => setExitCode(await importFile(file, given, terminal)));
+    .action(async (file: string, options: ImportOptions) => setExitCode(await importFile(file, options, terminal)));
 }
 
 function addRecover(group: Program, terminal: Terminal): void {
@@ -144,8 +144,8 @@ function addRotate(group: Program, terminal: Terminal): void {
 
 /** Formats a command's example for the help text. */
 function formatExample(command: Command | undefined): string {
-  const words = command ? `${command.noun} ${command.verb} ${command.example}` : "--help";
-  return `\nExample:\n  ${COMMAND_PREFIX} ${words}`;
+  const exampleArguments = command ? `${command.noun} ${command.verb} ${command.example}` : "--help";
+  return `\nExample:\n  ${COMMAND_PREFIX} ${exampleArguments}`;
 }
 
 const ROTATE_HELP = `

@@ -25,8 +25,8 @@ export const animalCommands: Command[] = [
       weightKg: option.number(animalFields.weightKg.default(null), "weight in kilograms"),
       microchip: option.nullableText(animalFields.microchip, "microchip number"),
     },
-    run: (log, { id: animalId, clinic: clinicId, customer: customerId, ...rest }, context) =>
-      registerAnimal(log, { animalId, clinicId, customerId, ...rest }, context),
+    run: (log, { id: animalId, clinic: clinicId, customer: customerId, ...details }, context) =>
+      registerAnimal(log, { animalId, clinicId, customerId, ...details }, context),
   }),
   defineCommand(animalCategory, {
     name: "animal change",

@@ -52,8 +52,8 @@ export const appointmentCommands: Command[] = [
       reason: option.nullableText(requestFields.reason, "reason for the appointment"),
       notes: option.nullableText(requestFields.notes, "notes"),
     },
-    run: (log, { id: appointmentId, clinic: clinicId, branch: branchId, animal: animalId, ...rest }, context) =>
-      requestAppointment(log, { appointmentId, clinicId, branchId, animalId, ...rest }, context),
+    run: (log, { id: appointmentId, clinic: clinicId, branch: branchId, animal: animalId, ...details }, context) =>
+      requestAppointment(log, { appointmentId, clinicId, branchId, animalId, ...details }, context),
   }),
   defineCommand(appointmentCategory, {
     name: "appointment import",
@@ -91,10 +91,10 @@ export const appointmentCommands: Command[] = [
       ),
     },
     run: (log, values, context) => {
-      const { id: appointmentId, clinic: clinicId, branch: branchId, ...rest } = values;
-      const { animal: animalId, customer: customerId, resources: resourceIds, ...more } = rest;
+      const { id: appointmentId, clinic: clinicId, branch: branchId, ...details } = values;
+      const { animal: animalId, customer: customerId, resources: resourceIds, ...otherDetails } = details;
       const ids = { appointmentId, clinicId, branchId, animalId, customerId, resourceIds };
-      return importAppointment(log, { ...ids, ...more }, context);
+      return importAppointment(log, { ...ids, ...otherDetails }, context);
     },
   }),
   defineTransition("confirm", "Confirms a requested appointment.", confirmAppointment),
@@ -148,8 +148,8 @@ export const appointmentCommands: Command[] = [
     },
     run: (log, values, context) => {
       const { id: appointmentId, clinic: clinicId, assignment: assignmentId, resource: resourceId } = values;
-      const time = { allocationStart: values.from, allocationEnd: values.until };
-      return allocateResource(log, { appointmentId, clinicId, assignmentId, resourceId, ...time }, context);
+      const allocationTimes = { allocationStart: values.from, allocationEnd: values.until };
+      return allocateResource(log, { appointmentId, clinicId, assignmentId, resourceId, ...allocationTimes }, context);
     },
   }),
   defineCommand(appointmentCategory, {

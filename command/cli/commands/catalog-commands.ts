@@ -73,8 +73,8 @@ export const catalogCommands: Command[] = [
       timezone: option.nullableText(timeZone, "IANA time zone; default: time zone of the clinic", "zone"),
       metadata: option.json(resourceFields.metadata.default({}), "other properties of the resource, as a JSON object"),
     },
-    run: (log, { id: resourceId, clinic: clinicId, branch: branchId, type: resourceType, ...rest }, context) =>
-      addResource(log, { resourceId, clinicId, branchId, resourceType, ...rest }, context),
+    run: (log, { id: resourceId, clinic: clinicId, branch: branchId, type: resourceType, ...details }, context) =>
+      addResource(log, { resourceId, clinicId, branchId, resourceType, ...details }, context),
   }),
   defineCommand(resourceCategory, {
     name: "resource retire",
@@ -100,8 +100,8 @@ export const catalogCommands: Command[] = [
       recurrence: option.json(ruleFields.recurrence.default(null), "recurrence of the rule, as a JSON object"),
     },
     getStreamId: (values) => values.resource,
-    run: (log, { id: ruleId, clinic: clinicId, resource: resourceId, type: ruleType, ...rest }, context) =>
-      setRule(log, { resourceId, clinicId, rule: { ruleId, ruleType, ...rest } }, context),
+    run: (log, { id: ruleId, clinic: clinicId, resource: resourceId, type: ruleType, ...details }, context) =>
+      setRule(log, { resourceId, clinicId, rule: { ruleId, ruleType, ...details } }, context),
   }),
   defineCommand(resourceCategory, {
     name: "rule remove",

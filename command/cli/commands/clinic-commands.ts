@@ -38,8 +38,8 @@ export const clinicCommands: Command[] = [
         "date-time",
       ),
     },
-    run: (log, { id: clinicId, demo: isDemo, ...rest }, context) =>
-      registerClinic(log, { clinicId, isDemo, ...rest }, context),
+    run: (log, { id: clinicId, demo: isDemo, ...details }, context) =>
+      registerClinic(log, { clinicId, isDemo, ...details }, context),
   }),
   defineCommand(clinicCategory, {
     name: "clinic suspend",

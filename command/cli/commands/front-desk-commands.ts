@@ -78,10 +78,10 @@ export const frontDeskCommands: Command[] = [
       notes: option.nullableText(ticketFields.notes, "notes"),
     },
     run: (log, values, context) => {
-      const { id: ticketId, clinic: clinicId, branch: branchId, number: ticketNumber, date, ...rest } = values;
-      const { appointment: appointmentId, visit: visitId, animal: animalId, ...more } = rest;
+      const { id: ticketId, clinic: clinicId, branch: branchId, number: ticketNumber, date, ...details } = values;
+      const { appointment: appointmentId, visit: visitId, animal: animalId, ...otherDetails } = details;
       const ids = { ticketId, clinicId, branchId, appointmentId, visitId, animalId };
-      return issueTicket(log, { ...ids, ticketNumber, queueDate: date, ...more }, context);
+      return issueTicket(log, { ...ids, ticketNumber, queueDate: date, ...otherDetails }, context);
     },
   }),
   defineTicketTransition("call", "Calls a waiting ticket.", callTicket),

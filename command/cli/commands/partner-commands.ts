@@ -30,8 +30,8 @@ export const partnerCommands: Command[] = [
       environment: option.text(applicationFields.environment, "sandbox or production", "name"),
       scopes: option.list(applicationFields.scopes, `scopes, separated by commas: ${scopes.join(", ")}`, "scopes"),
     },
-    run: (log, { id: applicationId, ...rest }, context) =>
-      registerApplication(log, { applicationId, ...rest }, context),
+    run: (log, { id: applicationId, ...details }, context) =>
+      registerApplication(log, { applicationId, ...details }, context),
   }),
   defineCommand(partnerApplicationCategory, {
     name: "partner revoke",

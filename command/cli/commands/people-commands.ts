@@ -60,9 +60,9 @@ export const peopleCommands: Command[] = [
         "date-time",
       ),
     },
-    run: (log, { id: membershipId, clinic: clinicId, user: userId, staff: staffId, ...rest }, context) => {
-      const grant = { membershipId, clinicId, userId, staffId, acceptedAt: rest.acceptedAt };
-      return grantMembership(log, { ...grant, ...toRights(rest) }, context);
+    run: (log, { id: membershipId, clinic: clinicId, user: userId, staff: staffId, ...details }, context) => {
+      const grant = { membershipId, clinicId, userId, staffId, acceptedAt: details.acceptedAt };
+      return grantMembership(log, { ...grant, ...toRights(details) }, context);
     },
   }),
   defineCommand(membershipCategory, {
@@ -78,8 +78,8 @@ export const peopleCommands: Command[] = [
     summary: "Replaces the role, permissions and branches of a membership.",
     example: `${EXAMPLE_ID} ${EXAMPLE_CLINIC} --role manager --permissions manage_staff,manage_schedule`,
     options: { ...membershipOptions, ...rightsOptions },
-    run: (log, { id: membershipId, clinic: clinicId, ...rest }, context) =>
-      changePermissions(log, { membershipId, clinicId, rights: toRights(rest) }, context),
+    run: (log, { id: membershipId, clinic: clinicId, ...details }, context) =>
+      changePermissions(log, { membershipId, clinicId, rights: toRights(details) }, context),
   }),
   defineCommand(membershipCategory, {
     name: "membership revoke",
@@ -121,8 +121,8 @@ export const peopleCommands: Command[] = [
       email: option.nullableText(staffFields.email, "e-mail address", "address"),
       role: rightsOptions.role,
     },
-    run: (log, { id: staffId, clinic: clinicId, user: userId, ...rest }, context) =>
-      hireStaff(log, { staffId, clinicId, userId, ...rest }, context),
+    run: (log, { id: staffId, clinic: clinicId, user: userId, ...details }, context) =>
+      hireStaff(log, { staffId, clinicId, userId, ...details }, context),
   }),
   defineCommand(staffCategory, {
     name: "staff deactivate",

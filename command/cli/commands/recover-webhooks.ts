@@ -25,17 +25,17 @@ const COMMAND_NAME = "webhooks recover";
  * @throws {InputError} that names the invalid options
  * @throws {DomainError | LogUnavailableError} if the recovery stops; replays that were already requested are kept
  */
-export async function recoverWebhooks(given: RawOptions, terminal: Terminal): Promise<void> {
-  const { endpoint: endpointId, since, until, dryRun: isDryRun, actor, json } = parseOptions(schema, given);
+export async function recoverWebhooks(rawOptions: RawOptions, terminal: Terminal): Promise<void> {
+  const { endpoint: endpointId, since, until, dryRun: isDryRun, actor, json } = parseOptions(schema, rawOptions);
   const context = createOperatorContext(actor, Date.now());
-  let bar: ReturnType<typeof createProgressBar> | undefined;
+  let progressBar: ReturnType<typeof createProgressBar> | undefined;
   const result = await withEventLog(terminal.env, (log, client) =>
     recoverDeliveries({ log, client }, { endpointId, since, until, isDryRun }, context, (progress) => {
-      bar ??= createProgressBar(COMMAND_NAME, progress.found, terminal);
-      const processed = progress.requested + progress.left;
-      bar.show(processed, `${processed} of ${progress.found} deliveries`);
+      progressBar ??= createProgressBar(COMMAND_NAME, progress.found, terminal);
+      const processedCount = progress.requested + progress.left;
+      progressBar.show(processedCount, `${processedCount} of ${progress.found} deliveries`);
     }),
-  ).finally(() => bar?.end());
+  ).finally(() => progressBar?.end());
   const line = json
     ? JSON.stringify({ command: COMMAND_NAME, id: endpointId, dryRun: isDryRun, ...result })
     : formatRecovery(result, isDryRun);

@@ -21,8 +21,8 @@ const schema = z.object({
  * @throws {ConfigError} if the keys that encrypt webhook secrets are missing
  * @throws {DomainError | LogUnavailableError}
  */
-export async function rotateEndpointSecret(given: RawOptions, terminal: Terminal): Promise<void> {
-  const { id, leaked: isLeaked, actor, json } = parseOptions(schema, given);
+export async function rotateEndpointSecret(rawOptions: RawOptions, terminal: Terminal): Promise<void> {
+  const { id, leaked: isLeaked, actor, json } = parseOptions(schema, rawOptions);
   const context = createOperatorContext(actor, Date.now());
   const secretBox = createSecretBox(readConfig(["WEBHOOK_SECRET_KEYS"], terminal.env).WEBHOOK_SECRET_KEYS);
   const { secret, statePosition } = await withEventLog(terminal.env, async (log) =>

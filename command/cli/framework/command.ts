@@ -65,10 +65,10 @@ export interface Command {
   /**
    * Checks the values of the options.
    *
-   * @param given values by option name in camelCase
+   * @param givenValues values by option name in camelCase
    * @param generatesIds if true, an omitted id is generated; otherwise a missing id is a problem
    */
-  check(given: Record<string, unknown>, generatesIds: boolean): CheckResult;
+  check(givenValues: Record<string, unknown>, generatesIds: boolean): CheckResult;
 }
 
 /** Values that `run` in the declaration of a command returns for printing. */
@@ -105,14 +105,14 @@ export function defineCommand<O extends Options>(
   const schema = z.strictObject(Object.fromEntries(Object.entries(options).map(([key, { schema }]) => [key, schema])));
   return {
     ...{ noun, verb, summary, example, options, isImportable },
-    check(given, generatesIds) {
-      const generatedIds = generatesIds ? generateIds(options, given) : {};
-      const parsed = schema.safeParse({ ...generatedIds, ...given });
-      if (!parsed.success) {
-        const changedId = getStreamId(pickValidValues(options, given) as PartialValues<O>);
-        return { problems: toOptionProblems(parsed.error, given), changedId };
+    check(givenValues, generatesIds) {
+      const generatedIds = generatesIds ? generateIds(options, givenValues) : {};
+      const parsedValues = schema.safeParse({ ...generatedIds, ...givenValues });
+      if (!parsedValues.success) {
+        const changedId = getStreamId(pickValidValues(options, givenValues) as PartialValues<O>);
+        return { problems: toOptionProblems(parsedValues.error, givenValues), changedId };
       }
-      const values = parsed.data as OptionValues<O>;
+      const values = parsedValues.data as OptionValues<O>;
       const changedId = getStreamId(values);
       if (changedId === undefined)
         throw new Error(`Command ${name} has no option with the id of the object that it changes`);
@@ -127,15 +127,15 @@ export function defineCommand<O extends Options>(
   };
 }
 
-function pickValidValues(options: Options, given: Record<string, unknown>): Record<string, unknown> {
+function pickValidValues(options: Options, givenValues: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
-    Object.entries(options).map(([name, { schema }]) => [name, schema.safeParse(given[name]).data]),
+    Object.entries(options).map(([name, { schema }]) => [name, schema.safeParse(givenValues[name]).data]),
   );
 }
 
-function generateIds(options: Options, given: Record<string, unknown>): Record<string, string> {
-  const missing = Object.keys(options).filter((name) => options[name]?.isGenerated && given[name] === undefined);
-  return Object.fromEntries(missing.map((name) => [name, randomUUID()]));
+function generateIds(options: Options, givenValues: Record<string, unknown>): Record<string, string> {
+  const names = Object.keys(options).filter((name) => options[name]?.isGenerated && givenValues[name] === undefined);
+  return Object.fromEntries(names.map((name) => [name, randomUUID()]));
 }
 
 /** Returns the values of `--id` and of all other options whose ids can be generated. */
@@ -145,7 +145,7 @@ function pickGeneratedIds(options: Options, values: Record<string, unknown>): Re
 }
 
 /** Converts zod issues to problems, each with the name of its option. */
-export function toOptionProblems({ issues }: z.ZodError, given: Record<string, unknown>): OptionProblem[] {
+export function toOptionProblems({ issues }: z.ZodError, givenValues: Record<string, unknown>): OptionProblem[] {
   return issues.flatMap((issue): OptionProblem[] => {
     if (issue.code === "unrecognized_keys") {
       const message = "is not an option of this command";
@@ -153,7 +153,7 @@ export function toOptionProblems({ issues }: z.ZodError, given: Record<string, u
     }
     const { path } = issue;
     const option = path.join(".");
-    const isMissing = path.length === 1 && given[option] === undefined;
+    const isMissing = path.length === 1 && givenValues[option] === undefined;
     return [{ option, path, message: isMissing ? "is missing" : describeIssue(issue) }];
   });
 }

@@ -45,8 +45,8 @@ export function describeFailure(error: unknown): Failure {
 /**
  * Formats problems as one line.
  *
- * @param nameOf returns the name of an option as the operator types it
+ * @param getOptionName returns the name of an option as the operator types it
  */
-export function formatProblems(problems: OptionProblem[], nameOf: (option: string) => string): string {
-  return problems.map(({ option, message }) => `${nameOf(option)} ${message}`).join("; ");
+export function formatProblems(problems: OptionProblem[], getOptionName: (option: string) => string): string {
+  return problems.map(({ option, message }) => `${getOptionName(option)} ${message}`).join("; ");
 }

@@ -7,15 +7,15 @@ import { readConfig } from "../../../shared/runtime/config.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { InputError } from "./failure.ts";
 
-/** Connects to the event log, runs work on it, and closes the connection afterwards. */
+/** Connects to the event log, calls a function with it, and closes the connection afterwards. */
 export async function withEventLog<Result>(
   env: NodeJS.ProcessEnv,
-  work: (log: EventLog, client: EventStoreDBClient) => Promise<Result>,
+  run: (log: EventLog, client: EventStoreDBClient) => Promise<Result>,
 ): Promise<Result> {
   const { EVENTSTORE_URL } = readConfig(["EVENTSTORE_URL"], env);
   const client = connectEventStore(EVENTSTORE_URL, "operator");
   try {
-    return await work(createEventLog(client), client);
+    return await run(createEventLog(client), client);
   } finally {
     await client.dispose();
   }

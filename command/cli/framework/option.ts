@@ -12,7 +12,7 @@ export interface Option<Schema extends z.ZodType = z.ZodType> {
   /**
    * Converts text from the command line to the JSON type that the schema expects. Returns unsuitable text unchanged.
    */
-  fromText(given: string): unknown;
+  fromText(text: string): unknown;
   /** If true, the command line generates an id if the option is omitted. */
   isGenerated: boolean;
 }
@@ -24,7 +24,7 @@ function createOption<Schema extends z.ZodType>(
   schema: Schema,
   help: string,
   placeholder: string | undefined,
-  fromText: (given: string) => unknown,
+  fromText: (text: string) => unknown,
 ): Option<Schema> {
   return { schema, help, placeholder, fromText, isGenerated: false };
 }
@@ -33,7 +33,7 @@ function createOption<Schema extends z.ZodType>(
 export const option = {
   /** Defines an option with a text value. */
   text<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
-    return createOption(schema, help, placeholder, (given) => given);
+    return createOption(schema, help, placeholder, (text) => text);
   },
 
   /**
@@ -53,7 +53,7 @@ export const option = {
 
   /** Defines an option with a numeric value. */
   number<Schema extends z.ZodType>(schema: Schema, help: string) {
-    return createOption(schema, help, "number", (given) => (/^-?\d+(\.\d+)?$/.test(given) ? Number(given) : given));
+    return createOption(schema, help, "number", (text) => (/^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text));
   },
 
   /** Defines an option without a value: true if given, otherwise false. */
@@ -63,7 +63,7 @@ export const option = {
 
   /** Defines an option with a list of values, separated by commas on the command line. */
   list<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "list") {
-    return createOption(schema, help, placeholder, (given) => given.split(",").map((item) => item.trim()));
+    return createOption(schema, help, placeholder, (text) => text.split(",").map((item) => item.trim()));
   },
 
   /**
@@ -76,11 +76,11 @@ export const option = {
       .optional()
       .refine(isNestedWithin, `must not be nested more than ${MAX_NESTING_LEVELS} levels deep`)
       .pipe(schema);
-    return createOption(nestedSchema, help, "json", (given) => {
+    return createOption(nestedSchema, help, "json", (text) => {
       try {
-        return JSON.parse(given) as unknown;
+        return JSON.parse(text) as unknown;
       } catch {
-        return given;
+        return text;
       }
     });
   },
@@ -107,20 +107,20 @@ export const timeZone = z.string().refine((name) => timeZones.has(name), TIME_ZO
  * could overflow the stack.
  */
 function isNestedWithin(value: unknown): boolean {
-  let level = [value];
-  for (let depth = 0; level.length > 0; depth += 1) {
+  let levelValues = [value];
+  for (let depth = 0; levelValues.length > 0; depth += 1) {
     if (depth > MAX_NESTING_LEVELS) return false;
-    level = level.flatMap((item) => (typeof item === "object" && item !== null ? Object.values(item) : []));
+    levelValues = levelValues.flatMap((item) => (typeof item === "object" && item !== null ? Object.values(item) : []));
   }
   return true;
 }
 
-function toNullIfEmpty(given: string): string | null {
-  return given === "" ? null : given;
+function toNullIfEmpty(text: string): string | null {
+  return text === "" ? null : text;
 }
 
 /** Returns a copy of an object without the members that are undefined. */
 export function omitUndefined<T extends object>(object: T) {
-  const defined = Object.entries(object).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(defined) as { [Name in keyof T]?: Exclude<T[Name], undefined> };
+  const definedMembers = Object.entries(object).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(definedMembers) as { [Name in keyof T]?: Exclude<T[Name], undefined> };
 }

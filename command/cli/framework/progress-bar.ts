@@ -8,18 +8,18 @@ export function createProgressBar(name: string, total: number, terminal: Termina
   let shownTenths = 0;
   return {
     /**
-     * @param done number of finished items
-     * @param counts text next to the bar
+     * @param finishedCount number of finished items
+     * @param countsText text next to the bar
      */
-    show(done: number, counts: string): void {
-      const share = done / total;
+    show(finishedCount: number, countsText: string): void {
+      const share = finishedCount / total;
       if (terminal.redraw) {
-        const filled = Math.round(share * BAR_WIDTH);
-        const bar = "█".repeat(filled) + "░".repeat(BAR_WIDTH - filled);
-        terminal.redraw(`${bar} ${String(Math.floor(share * 100)).padStart(3)} %  ${counts}`);
+        const filledWidth = Math.round(share * BAR_WIDTH);
+        const bar = "█".repeat(filledWidth) + "░".repeat(BAR_WIDTH - filledWidth);
+        terminal.redraw(`${bar} ${String(Math.floor(share * 100)).padStart(3)} %  ${countsText}`);
       } else if (Math.floor(share * 10) > shownTenths) {
         shownTenths = Math.floor(share * 10);
-        void terminal.err(`${name}: ${counts}`);
+        void terminal.err(`${name}: ${countsText}`);
       }
     },
     /** Writes a line above the bar. */

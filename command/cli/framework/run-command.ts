@@ -28,9 +28,9 @@ export interface Terminal {
  *
  * @throws {InputError} that names the invalid options
  */
-export async function runCommand(command: Command, given: RawOptions, terminal: Terminal): Promise<void> {
-  const { json, actor, ...texts } = given;
-  const checkResult = command.check(parseTexts(command, texts), true);
+export async function runCommand(command: Command, rawOptions: RawOptions, terminal: Terminal): Promise<void> {
+  const { json, actor, ...optionTexts } = rawOptions;
+  const checkResult = command.check(parseTexts(command, optionTexts), true);
   if ("problems" in checkResult) throw new InputError(formatProblems(checkResult.problems, toOptionName));
   const context = createOperatorContext(typeof actor === "string" ? actor : undefined, Date.now());
   const result = await withEventLog(terminal.env, (log) => checkResult.prepared.run(log, context));
@@ -42,10 +42,10 @@ export async function runCommand(command: Command, given: RawOptions, terminal: 
  *
  * @throws {InputError} that names the invalid options
  */
-export function parseOptions<Schema extends z.ZodType>(schema: Schema, given: RawOptions): z.output<Schema> {
-  const parsed = schema.safeParse(given);
-  if (parsed.success) return parsed.data;
-  throw new InputError(formatProblems(toOptionProblems(parsed.error, given), toOptionName));
+export function parseOptions<Schema extends z.ZodType>(schema: Schema, rawOptions: RawOptions): z.output<Schema> {
+  const parsedOptions = schema.safeParse(rawOptions);
+  if (parsedOptions.success) return parsedOptions.data;
+  throw new InputError(formatProblems(toOptionProblems(parsedOptions.error, rawOptions), toOptionName));
 }
 
 /** Formats the result of a command as one line of text or JSON. */
@@ -69,9 +69,9 @@ export function toOptionName(option: string): string {
   return `--${option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
-function parseTexts(command: Command, given: RawOptions): Record<string, unknown> {
+function parseTexts(command: Command, optionTexts: RawOptions): Record<string, unknown> {
   return Object.fromEntries(
-    Object.entries(given).map(([name, value]) => {
+    Object.entries(optionTexts).map(([name, value]) => {
       const option = command.options[name];
       return [name, option && typeof value === "string" ? option.fromText(value) : value];
     }),

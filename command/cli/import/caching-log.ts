@@ -13,22 +13,22 @@ import {
  * only once. The cache never expires, so this event log must only be used for work of limited size. If another process
  * appends to a stream, the next append to that stream fails and removes the stream from the cache.
  *
- * @param appends `through`: appends go to the log and the cache; `kept`: appends go only to the cache, for a dry run
+ * @param appendMode `through`: appends go to the log and the cache; `kept`: appends go only to the cache, for a dry run
  */
-export function createCachingEventLog(log: EventLog, appends: "through" | "kept"): EventLog {
+export function createCachingEventLog(log: EventLog, appendMode: "through" | "kept"): EventLog {
   const streams = new Map<string, RecordedEvent[]>();
 
   async function readCached(stream: string): Promise<RecordedEvent[]> {
-    const cached = streams.get(stream) ?? (await log.read(stream));
-    streams.set(stream, cached);
-    return cached;
+    const cachedEvents = streams.get(stream) ?? (await log.read(stream));
+    streams.set(stream, cachedEvents);
+    return cachedEvents;
   }
 
   return {
     async read<Event extends CatalogEvent>(stream: string, lastRevision?: bigint) {
       const events = await readCached(stream);
-      const selected = lastRevision === undefined ? events : events.filter(({ revision }) => revision <= lastRevision);
-      return [...selected] as RecordedEvent<Event>[];
+      const history = lastRevision === undefined ? events : events.filter(({ revision }) => revision <= lastRevision);
+      return [...history] as RecordedEvent<Event>[];
     },
 
     async readLast<Event extends CatalogEvent>(stream: string) {
@@ -36,12 +36,12 @@ export function createCachingEventLog(log: EventLog, appends: "through" | "kept"
     },
 
     async append(stream, expectedRevision, events) {
-      const cached = await readCached(stream);
-      if (appends === "kept" && (cached.at(-1)?.revision ?? EMPTY_STREAM) !== expectedRevision)
+      const cachedEvents = await readCached(stream);
+      if (appendMode === "kept" && (cachedEvents.at(-1)?.revision ?? EMPTY_STREAM) !== expectedRevision)
         throw new WrongExpectedRevisionError(`${stream} is not at revision ${expectedRevision}`);
       streams.delete(stream);
-      const position = appends === "through" ? await log.append(stream, expectedRevision, events) : 0n;
-      streams.set(stream, [...cached, ...toRecordedEvents(stream, expectedRevision, events, position)]);
+      const position = appendMode === "through" ? await log.append(stream, expectedRevision, events) : 0n;
+      streams.set(stream, [...cachedEvents, ...toRecordedEvents(stream, expectedRevision, events, position)]);
       return position;
     },
   };
@@ -56,7 +56,7 @@ export function toRecordedEvents(
 ): RecordedEvent[] {
   return events.map(({ id, event, metadata }, index) => {
     const revision = lastRevision + 1n + BigInt(index);
-    const stored = { ...metadata, schemaVersion: getCurrentVersion(event.type) };
-    return { ...event, id, metadata: stored, stream, revision, position };
+    const storedMetadata = { ...metadata, schemaVersion: getCurrentVersion(event.type) };
+    return { ...event, id, metadata: storedMetadata, stream, revision, position };
   });
 }

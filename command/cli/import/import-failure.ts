@@ -51,22 +51,22 @@ export function describeRefusal(line: number, error: DomainError, command: Comma
 
 /** Converts the path of a field in the domain to its JSONPath in the line: `resourceIds.1` becomes `$.resources[1]`. */
 function toFieldPath(path: string, { options }: Command): string {
-  const [name = "", ...rest] = path.split(".");
-  const option = [name, name.replace(/Id(s?)$/, "$1")].find((known) => known in options);
-  return formatJsonPath(option === undefined ? [] : [option, ...rest.map(Number)]);
+  const [name = "", ...indexes] = path.split(".");
+  const option = [name, name.replace(/Id(s?)$/, "$1")].find((optionName) => optionName in options);
+  return formatJsonPath(option === undefined ? [] : [option, ...indexes.map(Number)]);
 }
 
 /** Finds the option for an error code. For `branch_not_found`, this is `branch`, or `id` in a branch command. */
 function findOption(code: string, { noun, options }: Command): string {
-  const names = Object.keys(options);
-  const listed = OPTION_BY_CODE[code];
-  if (listed !== undefined && names.includes(listed)) return listed;
-  const named = code
+  const optionNames = Object.keys(options);
+  const listedOption = OPTION_BY_CODE[code];
+  if (listedOption !== undefined && optionNames.includes(listedOption)) return listedOption;
+  const namedOption = code
     .split("_")
     .filter((word) => word !== noun)
     .flatMap((word) => [word, `${word}s`])
-    .find((word) => names.includes(word));
-  return named ?? (names.includes("id") ? "id" : (names[0] ?? ""));
+    .find((word) => optionNames.includes(word));
+  return namedOption ?? (optionNames.includes("id") ? "id" : (optionNames[0] ?? ""));
 }
 
 /** Formats a path as JSONPath, such as `$.scopes[0]`. */

@@ -36,17 +36,17 @@ export interface ImportOptions {
  * @throws {LogUnavailableError} or any other error that stopped the import, after the totals are printed
  */
 export async function importFile(name: string, options: ImportOptions, terminal: Terminal): Promise<number> {
-  const output = { json: options.json === true, dryRun: options.dryRun === true };
+  const outputOptions = { json: options.json === true, dryRun: options.dryRun === true };
   const waitSeconds = parseLogWait(options.logWait);
   return withInput(name, terminal.stdin, async (input) => {
     const baseContext = createOperatorContext(options.actor, Date.now());
     const survey = await surveyLines(input);
-    const report = createImportReport(survey.lines, output, terminal);
+    const report = createImportReport(survey.lineCount, outputOptions, terminal);
     const interruption = terminal.catchInterruption();
     interruption.addEventListener("abort", () => report.writeNote(INTERRUPTED_NOTE), { once: true });
     const { tally, end, error } = await withEventLog(terminal.env, (log) => {
-      const target = output.dryRun ? createCachingEventLog(log, "kept") : log;
-      const retryingLog = createReportingLog(target, waitSeconds, interruption, report);
+      const targetLog = outputOptions.dryRun ? createCachingEventLog(log, "kept") : log;
+      const retryingLog = createReportingLog(targetLog, waitSeconds, interruption, report);
       return applyLines(readLines(input), { survey, log: retryingLog, baseContext, report, interruption });
     });
     await report.writeTotals(tally, end);
@@ -60,15 +60,15 @@ const INTERRUPTED_NOTE = "finishing the lines in progress; press Ctrl-C again to
 /**
  * Creates an event log that retries its operations, and reports when the log becomes unavailable or available again.
  */
-function createReportingLog(log: EventLog, seconds: number, signal: AbortSignal, report: ImportReport): EventLog {
+function createReportingLog(log: EventLog, waitSeconds: number, signal: AbortSignal, report: ImportReport): EventLog {
   return createRetryingEventLog(log, {
-    timeoutMs: seconds * 1000,
+    timeoutMs: waitSeconds * 1000,
     signal,
     onAvailabilityChange: (isAvailable) =>
       report.writeNote(
         isAvailable
           ? "the event log is available again"
-          : `the event log does not answer; retrying for up to ${seconds} s`,
+          : `the event log does not answer; retrying for up to ${waitSeconds} s`,
       ),
   });
 }
@@ -92,15 +92,15 @@ async function surveyLines(input: ImportInput): Promise<ImportSurvey> {
   const hash = createHash("sha256");
   const createId = createLineIds();
   const lineNumberById = new Map<string, number>();
-  let lines = 0;
+  let lineCount = 0;
   for await (const line of readLines(input)) {
-    lines += 1;
-    if (lines > MAX_LINES)
+    lineCount += 1;
+    if (lineCount > MAX_LINES)
       throw new InputError(`the file has more than ${MAX_LINES} lines; split it into smaller files`);
     if (!("text" in line)) continue;
     hash.update(line.text).update("\n");
-    const parsed = parseLine(line.text);
-    if ("prepared" in parsed) lineNumberById.set(createId(parsed.contentKey), line.number);
+    const parsedLine = parseLine(line.text);
+    if ("prepared" in parsedLine) lineNumberById.set(createId(parsedLine.contentKey), line.number);
   }
-  return { lines, importId: deriveImportId(hash.digest("hex")), lineNumberById };
+  return { lineCount, importId: deriveImportId(hash.digest("hex")), lineNumberById };
 }

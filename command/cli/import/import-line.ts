@@ -38,24 +38,24 @@ export function parseLine(text: string): CommandLine | InvalidLine {
   if (value === undefined) return createInvalidLine("is not valid JSON");
   if (typeof value !== "object" || value === null || Array.isArray(value))
     return createInvalidLine("is not a JSON object");
-  const { command: name, ...given } = value as Record<string, unknown>;
+  const { command: name, ...givenValues } = value as Record<string, unknown>;
   if (name === undefined) return createInvalidCommandLine("is missing");
   const command = typeof name === "string" ? importableCommands.get(name) : undefined;
   if (!command) return createInvalidCommandLine(`${describeName(name)} cannot be imported; see \`import --help\``);
-  const checked = command.check(given, false);
-  if ("prepared" in checked) {
-    const contentKey = JSON.stringify([name, ...Object.entries(given).sort(([a], [b]) => (a < b ? -1 : 1))]);
-    return { command, prepared: checked.prepared, contentKey };
+  const checkResult = command.check(givenValues, false);
+  if ("prepared" in checkResult) {
+    const contentKey = JSON.stringify([name, ...Object.entries(givenValues).sort(([a], [b]) => (a < b ? -1 : 1))]);
+    return { command, prepared: checkResult.prepared, contentKey };
   }
-  const listed = checked.problems.slice(0, MAX_PROBLEMS);
-  const unlisted = checked.problems.length - listed.length;
-  const problems = listed.map(({ path, message }) => ({ field: formatJsonPath(path), reason: message }));
-  let reason = formatProblems(listed, (option) => option);
-  if (unlisted > 0) {
-    problems.push({ field: formatJsonPath([]), reason: `has ${unlisted} more problems` });
-    reason += `; and ${unlisted} more problems`;
+  const listedProblems = checkResult.problems.slice(0, MAX_PROBLEMS);
+  const unlistedCount = checkResult.problems.length - listedProblems.length;
+  const problems = listedProblems.map(({ path, message }) => ({ field: formatJsonPath(path), reason: message }));
+  let reason = formatProblems(listedProblems, (option) => option);
+  if (unlistedCount > 0) {
+    problems.push({ field: formatJsonPath([]), reason: `has ${unlistedCount} more problems` });
+    reason += `; and ${unlistedCount} more problems`;
   }
-  return { reason, problems, changedId: checked.changedId };
+  return { reason, problems, changedId: checkResult.changedId };
 }
 
 /** Creates the description of a line that is not a command. */
@@ -79,12 +79,12 @@ function describeName(name: unknown): string {
  * any order. Lines with equal content get different ids.
  */
 export function createLineIds(): (contentKey: string) => string {
-  const counts = new Map<string, number>();
+  const countById = new Map<string, number>();
   return (contentKey) => {
     const id = deriveId(contentKey);
-    const earlierLines = counts.get(id) ?? 0;
-    counts.set(id, earlierLines + 1);
-    return earlierLines === 0 ? id : deriveId(`${contentKey}\n${earlierLines}`);
+    const earlierCount = countById.get(id) ?? 0;
+    countById.set(id, earlierCount + 1);
+    return earlierCount === 0 ? id : deriveId(`${contentKey}\n${earlierCount}`);
   };
 }
 

@@ -32,38 +32,38 @@ export async function* readLines(input: ImportInput): AsyncGenerator<Line> {
     let start = 0;
     for (let end = chunk.indexOf(NEWLINE_BYTE); end >= 0; end = chunk.indexOf(NEWLINE_BYTE, start)) {
       appendBytes(line, chunk.subarray(start, end));
-      const finished = toLine(number, line);
-      if (finished) yield finished;
+      const finishedLine = toLine(number, line);
+      if (finishedLine) yield finishedLine;
       number += 1;
       line = createLineBytes();
       start = end + 1;
     }
     appendBytes(line, chunk.subarray(start));
   }
-  const last = toLine(number, line);
-  if (last) yield last;
+  const lastLine = toLine(number, line);
+  if (lastLine) yield lastLine;
 }
 
-/** Bytes of the line that is being read. `parts` is empty if the line is too long. */
+/** Bytes of the line that is being read. `chunks` is empty if the line is too long. */
 interface LineBytes {
-  parts: Buffer[];
+  chunks: Buffer[];
   length: number;
 }
 
-const createLineBytes = (): LineBytes => ({ parts: [], length: 0 });
+const createLineBytes = (): LineBytes => ({ chunks: [], length: 0 });
 
-function appendBytes(line: LineBytes, part: Buffer): void {
-  line.length += part.length;
-  if (line.length <= MAX_LINE_BYTES) line.parts.push(part);
-  else line.parts = [];
+function appendBytes(line: LineBytes, chunk: Buffer): void {
+  line.length += chunk.length;
+  if (line.length <= MAX_LINE_BYTES) line.chunks.push(chunk);
+  else line.chunks = [];
 }
 
-const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const utf8Decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** Decodes a complete line. Returns undefined for a blank line. */
-function toLine(number: number, { parts, length }: LineBytes): Line | undefined {
+function toLine(number: number, { chunks, length }: LineBytes): Line | undefined {
   if (length > MAX_LINE_BYTES) return { number, problem: "is longer than 1 MiB" };
-  const text = decodeUtf8(Buffer.concat(parts));
+  const text = decodeUtf8(Buffer.concat(chunks));
   if (text === undefined) return { number, problem: "is not valid UTF-8" };
   const content = number === 1 ? text.replace(/^\uFEFF/, "") : text;
   if (content.trim() === "") return undefined;
@@ -73,7 +73,7 @@ function toLine(number: number, { parts, length }: LineBytes): Line | undefined 
 /** Returns undefined for bytes that are not valid UTF-8. */
 function decodeUtf8(bytes: Buffer): string | undefined {
   try {
-    return utf8.decode(bytes);
+    return utf8Decoder.decode(bytes);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ERR_ENCODING_INVALID_ENCODED_DATA") return undefined;
     throw error;
@@ -89,23 +89,23 @@ async function* readChunks({ name, open }: ImportInput): AsyncGenerator<Buffer> 
 }
 
 /**
- * Runs work on an input that can be read twice: the named file or, for `-`, a copy of standard input. The copy is an
- * unlinked file, so no other process can open it, and the system deletes it when this process ends.
+ * Calls a function with an input that can be read twice: the named file or, for `-`, a copy of standard input. The copy
+ * is an unlinked file, so no other process can open it, and the system deletes it when this process ends.
  */
 export async function withInput<Result>(
   name: string,
   stdin: NodeJS.ReadableStream,
-  work: (input: ImportInput) => Promise<Result>,
+  run: (input: ImportInput) => Promise<Result>,
 ): Promise<Result> {
-  if (name !== "-") return work({ name, open: () => fs.createReadStream(name) });
+  if (name !== "-") return run({ name, open: () => fs.createReadStream(name) });
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "clinic-import-"));
-  const copy = path.join(folder, "stdin.ndjson");
-  const fd = fs.openSync(copy, "w+", 0o600);
+  const copyPath = path.join(folder, "stdin.ndjson");
+  const fd = fs.openSync(copyPath, "w+", 0o600);
   fs.rmSync(folder, { recursive: true });
   try {
-    await pipeline(stdin, fs.createWriteStream(copy, { fd, autoClose: false }));
-    const open = () => fs.createReadStream(copy, { fd, start: 0, autoClose: false });
-    return await work({ name: "standard input", open });
+    await pipeline(stdin, fs.createWriteStream(copyPath, { fd, autoClose: false }));
+    const open = () => fs.createReadStream(copyPath, { fd, start: 0, autoClose: false });
+    return await run({ name: "standard input", open });
   } finally {
     fs.closeSync(fd);
   }

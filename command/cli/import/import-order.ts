@@ -24,35 +24,35 @@ interface IdUse {
  * changes the object. A command that changes an object waits for every earlier command that refers to the object. All
  * other commands run concurrently.
  */
-export function createImportOrder(): (call: Pick<PreparedCommand, "changedId" | "ids">) => Turn {
-  const uses = new Map<string, IdUse>();
+export function createImportOrder(): (command: Pick<PreparedCommand, "changedId" | "ids">) => Turn {
+  const idUses = new Map<string, IdUse>();
 
   return ({ changedId, ids }) => {
     let resolve = () => {};
-    const ended = new Promise<void>((done) => {
-      resolve = done;
+    const completion = new Promise<void>((resolvePromise) => {
+      resolve = resolvePromise;
     });
     const predecessors: (Promise<void> | undefined)[] = [];
     for (const id of ids) {
-      const use = uses.get(id) ?? { writer: undefined, readers: new Set() };
-      uses.set(id, use);
-      predecessors.push(use.writer);
+      const idUse = idUses.get(id) ?? { writer: undefined, readers: new Set() };
+      idUses.set(id, idUse);
+      predecessors.push(idUse.writer);
       if (id === changedId) {
-        predecessors.push(...use.readers);
-        use.writer = ended;
-        use.readers = new Set();
+        predecessors.push(...idUse.readers);
+        idUse.writer = completion;
+        idUse.readers = new Set();
       } else {
-        use.readers.add(ended);
+        idUse.readers.add(completion);
       }
     }
     const end = () => {
       resolve();
       for (const id of ids) {
-        const use = uses.get(id);
-        if (!use) continue;
-        use.readers.delete(ended);
-        if (use.writer === ended) use.writer = undefined;
-        if (!use.writer && use.readers.size === 0) uses.delete(id);
+        const idUse = idUses.get(id);
+        if (!idUse) continue;
+        idUse.readers.delete(completion);
+        if (idUse.writer === completion) idUse.writer = undefined;
+        if (!idUse.writer && idUse.readers.size === 0) idUses.delete(id);
       }
     };
     return { ready: Promise.all(predecessors), end };

@@ -15,7 +15,7 @@ import { createStreamCache, type StreamCache } from "./stream-cache.ts";
 /** Summary of the file. The whole file is read before any line is applied. */
 export interface ImportSurvey {
   /** Number of lines that are not blank. */
-  lines: number;
+  lineCount: number;
   /** Id of the import, derived from the content of the file. */
   importId: string;
   /** Line number of each valid line, by the line's id. */
@@ -65,10 +65,10 @@ interface ImportState extends Omit<ApplyOptions, "log"> {
 export async function applyLines(lines: AsyncIterable<Line>, options: ApplyOptions): Promise<ImportOutcome> {
   const tally: Tally = { applied: 0, alreadyApplied: 0, invalid: 0, refused: 0 };
   const takeTurn = createImportOrder();
-  const { log, ...others } = options;
+  const { log, ...inputs } = options;
   const cache = createStreamCache(log);
   const failedIds = new Map<string, number>();
-  const state: ImportState = { ...others, cache, expectsNew: true, tally, takeTurn, failedIds, fatalError: undefined };
+  const state: ImportState = { ...inputs, cache, expectsNew: true, tally, takeTurn, failedIds, fatalError: undefined };
   const inProgress = new LinesInProgress();
   try {
     await startLines(lines, state, inProgress);
@@ -78,7 +78,7 @@ export async function applyLines(lines: AsyncIterable<Line>, options: ApplyOptio
   await inProgress.waitForEnd();
   if (state.fatalError) return { tally, end: "failed", error: state.fatalError.error };
   // An interrupted import is still complete if the last lines of the file were already in progress.
-  const isInterrupted = options.interruption.aborted && countFinished(tally) < options.survey.lines;
+  const isInterrupted = options.interruption.aborted && countFinished(tally) < options.survey.lineCount;
   return { tally, end: isInterrupted ? "interrupted" : "complete" };
 }
 
@@ -89,15 +89,15 @@ async function startLines(lines: AsyncIterable<Line>, state: ImportState, inProg
     await inProgress.waitForRoom(length);
     if (isStopped(state)) return;
     const { number } = line;
-    const parsed = "text" in line ? parseLine(line.text) : createInvalidLine(line.problem);
-    const work =
-      "reason" in parsed
-        ? reportInvalidLine(state, number, parsed)
-        : applyInTurn(state, { ...parsed, number, id: createId(parsed.contentKey) });
+    const parsedLine = "text" in line ? parseLine(line.text) : createInvalidLine(line.problem);
+    const completion =
+      "reason" in parsedLine
+        ? reportInvalidLine(state, number, parsedLine)
+        : applyInTurn(state, { ...parsedLine, number, id: createId(parsedLine.contentKey) });
     const stopOnError = (error: unknown) => {
       state.fatalError ??= { error };
     };
-    inProgress.add(length, work.catch(stopOnError));
+    inProgress.add(length, completion.catch(stopOnError));
   }
 }
 
@@ -171,10 +171,10 @@ async function applyOnce(state: ImportState, line: NumberedCommandLine): Promise
       );
       if (isConfirmed) return "applied";
     }
-    const recorded = await cache.refresh(stream);
-    state.expectsNew = recorded.length === 0;
+    const recordedEvents = await cache.refresh(stream);
+    state.expectsNew = recordedEvents.length === 0;
     // This check precedes all rules, so an applied line is not refused even if a rule would refuse it today.
-    if (recorded.some(({ metadata }) => isApplied(metadata))) return "alreadyApplied";
+    if (recordedEvents.some(({ metadata }) => isApplied(metadata))) return "alreadyApplied";
     const { events } = await run({ assumesNew: false, refreshesOthers: false }).catch((error: unknown) => {
       if (error instanceof DomainError) return run({ assumesNew: false, refreshesOthers: true });
       throw error;
@@ -192,12 +192,12 @@ function ignoreUnconfirmed(error: unknown): false {
   throw error;
 }
 
-async function recordFailure(state: ImportState, result: "invalid" | "refused", failure: LineFailure): Promise<void> {
+async function recordFailure(state: ImportState, outcome: "invalid" | "refused", failure: LineFailure): Promise<void> {
   await state.report.reportFailure(failure);
-  countLine(state, result);
+  countLine(state, outcome);
 }
 
-function countLine({ tally, report }: ImportState, result: keyof Tally): void {
-  tally[result] += 1;
+function countLine({ tally, report }: ImportState, outcome: keyof Tally): void {
+  tally[outcome] += 1;
   report.showProgress(tally);
 }

@@ -34,9 +34,9 @@ export interface LineLogOptions {
 export function createLineLog(cache: StreamCache, options: LineLogOptions): EventLog {
   const { stream, isApplied, assumesNew, refreshesOthers } = options;
 
-  async function readOwn(): Promise<RecordedEvent[]> {
-    const known = cache.find(stream);
-    const events = await (known ?? (assumesNew ? [] : cache.refresh(stream)));
+  async function readOwnStream(): Promise<RecordedEvent[]> {
+    const cachedEvents = cache.find(stream);
+    const events = await (cachedEvents ?? (assumesNew ? [] : cache.refresh(stream)));
     if (events.some(({ metadata }) => isApplied(metadata))) throw new AlreadyAppliedError();
     return events;
   }
@@ -44,7 +44,7 @@ export function createLineLog(cache: StreamCache, options: LineLogOptions): Even
   const lineLog: EventLog = {
     async read<Event extends CatalogEvent>(name: string, lastRevision?: bigint) {
       if (name !== stream && !refreshesOthers) return cache.read<Event>(name, lastRevision);
-      const events = await (name === stream ? readOwn() : cache.refresh(name));
+      const events = await (name === stream ? readOwnStream() : cache.refresh(name));
       return (
         lastRevision === undefined ? events : events.filter(({ revision }) => revision <= lastRevision)
       ) as RecordedEvent<Event>[];

@@ -7,33 +7,33 @@ const MAX_LINES = 256;
  */
 const MAX_CHARACTERS = 8 * 1024 * 1024;
 
-/** Lines whose work has started but not ended. */
+/** Lines that have started but not ended. */
 export class LinesInProgress {
-  readonly #works = new Set<Promise<void>>();
+  readonly #lines = new Set<Promise<void>>();
   #characters = 0;
   #resume = () => {};
 
   /** Waits until a line of this length may start. Must not be called again before it has resolved. */
   async waitForRoom(characters: number): Promise<void> {
-    while (this.#works.size >= MAX_LINES || (this.#works.size > 0 && this.#characters + characters > MAX_CHARACTERS))
+    while (this.#lines.size >= MAX_LINES || (this.#lines.size > 0 && this.#characters + characters > MAX_CHARACTERS))
       await new Promise<void>((resolve) => {
         this.#resume = resolve;
       });
   }
 
-  /** Adds the work of a line. The work must not fail. */
-  add(characters: number, work: Promise<void>): void {
+  /** Adds a line. Its completion must not fail. */
+  add(characters: number, completion: Promise<void>): void {
     this.#characters += characters;
-    const ended = work.then(() => {
-      this.#works.delete(ended);
+    const trackedCompletion = completion.then(() => {
+      this.#lines.delete(trackedCompletion);
       this.#characters -= characters;
       this.#resume();
     });
-    this.#works.add(ended);
+    this.#lines.add(trackedCompletion);
   }
 
-  /** Waits until all works have ended. */
+  /** Waits until all lines have ended. */
   async waitForEnd(): Promise<void> {
-    await Promise.all(this.#works);
+    await Promise.all(this.#lines);
   }
 }

@@ -14,7 +14,7 @@ export interface StreamCache extends EventLog {
   refresh(stream: string): Promise<RecordedEvent[]>;
 }
 
-interface Entry {
+interface CacheEntry {
   events: Promise<RecordedEvent[]>;
   /** Estimated memory. */
   bytes: number;
@@ -42,41 +42,41 @@ const LASTING_PREFIXES = [customerCategory, animalCategory].map((category) => to
  * An append at an outdated revision fails, and removes the stream from the cache.
  */
 export function createStreamCache(log: EventLog): StreamCache {
-  const entries = new Map<string, Entry>();
+  const entries = new Map<string, CacheEntry>();
   let totalBytes = 0;
 
-  function remove(stream: string, only?: Entry): void {
+  function remove(stream: string, expectedEntry?: CacheEntry): void {
     const entry = entries.get(stream);
-    if (!entry || (only && entry !== only)) return;
+    if (!entry || (expectedEntry && entry !== expectedEntry)) return;
     entries.delete(stream);
     totalBytes -= entry.bytes;
   }
 
   /** Adds an entry as the most recently used entry. Removes the least recently used entries if memory is short. */
-  function add(stream: string, entry: Entry): void {
+  function add(stream: string, entry: CacheEntry): void {
     remove(stream);
     entries.set(stream, entry);
     totalBytes += entry.bytes;
-    for (const oldest of entries.keys()) {
+    for (const oldestStream of entries.keys()) {
       if (totalBytes <= MAX_BYTES) return;
-      remove(oldest);
+      remove(oldestStream);
     }
   }
 
   async function refresh(stream: string): Promise<RecordedEvent[]> {
-    const loading = { events: log.read(stream), bytes: EVENT_BYTES, confirmedAt: performance.now() };
-    add(stream, loading);
+    const loadingEntry = { events: log.read(stream), bytes: EVENT_BYTES, confirmedAt: performance.now() };
+    add(stream, loadingEntry);
     try {
-      const events = await loading.events;
-      if (entries.get(stream) === loading) add(stream, { ...loading, bytes: estimateBytes(events) });
+      const events = await loadingEntry.events;
+      if (entries.get(stream) === loadingEntry) add(stream, { ...loadingEntry, bytes: estimateBytes(events) });
       return events;
     } catch (error) {
-      remove(stream, loading);
+      remove(stream, loadingEntry);
       throw error;
     }
   }
 
-  function findEntry(stream: string): Entry | undefined {
+  function findEntry(stream: string): CacheEntry | undefined {
     const entry = entries.get(stream);
     if (entry) {
       entries.delete(stream);
@@ -85,22 +85,22 @@ export function createStreamCache(log: EventLog): StreamCache {
     return entry;
   }
 
-  const read = (stream: string) => {
+  const readRecent = (stream: string) => {
     const entry = findEntry(stream);
     return entry && isRecent(stream, entry) ? entry.events : refresh(stream);
   };
 
   async function append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint> {
     const entry = entries.get(stream);
-    const known = expectedRevision === EMPTY_STREAM ? [] : await entry?.events;
+    const knownEvents = expectedRevision === EMPTY_STREAM ? [] : await entry?.events;
     // Until the append has succeeded, the content of the stream is unknown.
     remove(stream);
     const confirmedAt = performance.now();
     const position = await log.append(stream, expectedRevision, events);
-    if (known && (known.at(-1)?.revision ?? EMPTY_STREAM) === expectedRevision) {
-      const added = toRecordedEvents(stream, expectedRevision, events, position);
-      const bytes = (entry?.bytes ?? 0) + estimateBytes(added);
-      add(stream, { events: Promise.resolve([...known, ...added]), bytes, confirmedAt });
+    if (knownEvents && (knownEvents.at(-1)?.revision ?? EMPTY_STREAM) === expectedRevision) {
+      const addedEvents = toRecordedEvents(stream, expectedRevision, events, position);
+      const bytes = (entry?.bytes ?? 0) + estimateBytes(addedEvents);
+      add(stream, { events: Promise.resolve([...knownEvents, ...addedEvents]), bytes, confirmedAt });
     }
     return position;
   }
@@ -109,16 +109,16 @@ export function createStreamCache(log: EventLog): StreamCache {
     find: (stream) => findEntry(stream)?.events,
     refresh,
     async read<Event extends CatalogEvent>(stream: string, lastRevision?: bigint) {
-      const events = await read(stream);
-      const selected = lastRevision === undefined ? events : events.filter(({ revision }) => revision <= lastRevision);
-      return selected as RecordedEvent<Event>[];
+      const events = await readRecent(stream);
+      const history = lastRevision === undefined ? events : events.filter(({ revision }) => revision <= lastRevision);
+      return history as RecordedEvent<Event>[];
     },
     readLast: (stream) => log.readLast(stream),
     append,
   };
 }
 
-function isRecent(stream: string, { confirmedAt }: Entry): boolean {
+function isRecent(stream: string, { confirmedAt }: CacheEntry): boolean {
   if (performance.now() - confirmedAt < MAX_AGE_MS) return true;
   return LASTING_PREFIXES.some((prefix) => stream.startsWith(prefix));
 }

@@ -14,26 +14,26 @@ import { testServers } from "./support/stack.ts";
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("..", import.meta.url));
-const bin = (name: string) => join(root, "node_modules", ".bin", name);
+const toBinPath = (name: string) => join(root, "node_modules", ".bin", name);
 
 describe("the services, compiled for production", function () {
   this.timeout(60_000);
-  let project: string;
+  let projectDir: string;
 
   before(async () => {
     // The build runs in a copy of the project, so it uses only declared files and does not affect other tests.
-    project = await mkdtemp(join(tmpdir(), "clinic-build-"));
-    const sources = ["command", "projection", "query-api", "shared"];
-    for (const name of [...sources, "package.json", "tsconfig.json", "tsconfig.build.json"]) {
-      await cp(join(root, name), join(project, name), { recursive: true });
+    projectDir = await mkdtemp(join(tmpdir(), "clinic-build-"));
+    const sourceFolders = ["command", "projection", "query-api", "shared"];
+    for (const name of [...sourceFolders, "package.json", "tsconfig.json", "tsconfig.build.json"]) {
+      await cp(join(root, name), join(projectDir, name), { recursive: true });
     }
-    await symlink(join(root, "node_modules"), join(project, "node_modules"));
-    await run("npm", ["run", "build"], { cwd: project });
-    await rm(join(project, "node_modules"));
+    await symlink(join(root, "node_modules"), join(projectDir, "node_modules"));
+    await run("npm", ["run", "build"], { cwd: projectDir });
+    await rm(join(projectDir, "node_modules"));
     await linkRuntimeDependencies();
   });
 
-  after(() => rm(project, { recursive: true, force: true }));
+  after(() => rm(projectDir, { recursive: true, force: true }));
 
   /**
    * Links only the packages that `npm ci --omit=dev` installs, so that the compiled code cannot import other packages.
@@ -44,16 +44,16 @@ describe("the services, compiled for production", function () {
     for (const [path, { dev }] of packages) {
       const isTopLevel = path.lastIndexOf("node_modules/") === 0;
       if (dev || !isTopLevel || !existsSync(join(root, path))) continue;
-      await mkdir(dirname(join(project, path)), { recursive: true });
-      await symlink(join(root, path), join(project, path));
+      await mkdir(dirname(join(projectDir, path)), { recursive: true });
+      await symlink(join(root, path), join(projectDir, path));
     }
   }
 
-  const main = (service: string) => join(project, "dist", service, "main.js");
+  const toMainPath = (service: string) => join(projectDir, "dist", service, "main.js");
 
   for (const service of ["command", "projection", "query-api", "command/audit"]) {
     it(`plain Node can run the compiled ${service} service, which reports all missing settings in one line`, async () => {
-      const failure = await run(process.execPath, [main(service)], { env: {} }).catch((error) => error);
+      const failure = await run(process.execPath, [toMainPath(service)], { env: {} }).catch((error) => error);
       expect(failure.code).to.equal(1);
       expect(failure.stderr).to.match(/^[a-z-]+: settings: .*DATABASE_URL is missing.*\n$/);
     });
@@ -67,15 +67,15 @@ describe("the services, compiled for production", function () {
   it("the compiled audit service serves the audit page and all files that the page loads", async () => {
     const { eventstoreUrl } = await testServers();
     const { DATABASE_URL } = queryEnvironment;
-    const keys = await createSigningKeys();
-    const env = { PORT: "0", EVENTSTORE_URL: eventstoreUrl, DATABASE_URL, AUDIT_SIGNING_KEYS: keys };
+    const signingKeys = await createSigningKeys();
+    const env = { PORT: "0", EVENTSTORE_URL: eventstoreUrl, DATABASE_URL, AUDIT_SIGNING_KEYS: signingKeys };
     const files = await loadPageFiles("command/audit", env, "/audit");
     expect(files).to.include.members(["/audit/main.js", "/audit/api.js", "/audit/audit.css"]);
   });
 
   /** Starts a service and returns the files that its page loads. Fails if a file is missing. */
   async function loadPageFiles(service: string, env: NodeJS.ProcessEnv, path: string): Promise<string[]> {
-    const child = spawn(process.execPath, [main(service)], {
+    const child = spawn(process.execPath, [toMainPath(service)], {
       env: { ...env, LOG_LEVEL: "info" },
       stdio: ["ignore", "pipe", "inherit"],
     });
@@ -85,26 +85,26 @@ describe("the services, compiled for production", function () {
         log += chunk;
       });
       const url = await eventually("the service listens", () => /"url":"(http:[^"]+)"/.exec(log)?.[1]);
-      const get = async (file: string) => {
+      const loadFile = async (file: string) => {
         const response = await fetch(`${url}${file}`);
         expect(response.status, file).to.equal(200);
         return response.text();
       };
       const files = new Set<string>();
-      for (const [, file = ""] of (await get(path)).matchAll(/(?:src|href|data-document)="(\/[^"]+)"/g))
+      for (const [, file = ""] of (await loadFile(path)).matchAll(/(?:src|href|data-document)="(\/[^"]+)"/g))
         files.add(file);
       // Adds all modules that the module imports.
       for (const file of files) {
-        const text = await get(file);
+        const text = await loadFile(file);
         if (!file.endsWith(".js")) continue;
         for (const [, name] of text.matchAll(/^import .*from "\.\/([\w-]+\.js)"/gm))
           files.add(join(dirname(file), name ?? ""));
       }
       return [...files];
     } finally {
-      const ended = once(child, "exit");
+      const exitPromise = once(child, "exit");
       child.kill("SIGTERM");
-      await ended;
+      await exitPromise;
     }
   }
 });
@@ -119,15 +119,15 @@ describe("the import rules of biome.json", () => {
 
   after(() => rm(project, { recursive: true }));
 
-  async function lint(path: string, imported: string): Promise<string> {
+  async function lint(path: string, importedPath: string): Promise<string> {
     const file = join(project, path);
     await mkdir(dirname(file), { recursive: true });
-    await writeFile(file, `import { x } from "${imported}";\n\nexport const y = x;\n`);
-    const { stdout, stderr } = await run(bin("biome"), ["lint", path], { cwd: project }).catch((error) => error);
+    await writeFile(file, `import { x } from "${importedPath}";\n\nexport const y = x;\n`);
+    const { stdout, stderr } = await run(toBinPath("biome"), ["lint", path], { cwd: project }).catch((error) => error);
     return `${stdout}${stderr}`.includes("noRestrictedImports") ? "refused" : "allowed";
   }
 
-  for (const [path, imported, verdict] of [
+  for (const [path, importedPath, verdict] of [
     ["command/x.ts", "../projection/roles/role.ts", "refused"],
     ["command/partner-api/x.ts", "../../query-api/app.ts", "refused"],
     ["projection/x.ts", "../command/handling/handle.ts", "refused"],
@@ -145,8 +145,8 @@ describe("the import rules of biome.json", () => {
     ["command/x.ts", "../shared/http/app.ts", "allowed"],
     ["test/x.ts", "../projection/roles/role.ts", "allowed"],
   ] as const) {
-    it(`the linter ${verdict === "allowed" ? "allows" : "refuses"} an import of ${imported} in ${path}`, async () => {
-      expect(await lint(path, imported)).to.equal(verdict);
+    it(`the linter ${verdict === "allowed" ? "allows" : "refuses"} an import of ${importedPath} in ${path}`, async () => {
+      expect(await lint(path, importedPath)).to.equal(verdict);
     });
   }
 });

@@ -16,62 +16,62 @@ const PLACEHOLDER = /[<>*…{}]/;
 
 describe("the Markdown documents", () => {
   it("the Markdown documents link only to files and headings that exist", async () => {
-    const broken: string[] = [];
+    const errors: string[] = [];
     for (const { name, text } of await readDocuments()) {
       for (const [, target = ""] of removeCodeBlocks(text).matchAll(/\]\(([^)\s]+)\)/g)) {
         if (/^[a-z]+:/.test(target)) continue;
         const [path = "", anchor] = target.split("#");
         const file = path === "" ? join(root, name) : join(root, dirname(name), path);
-        if (!existsSync(file)) broken.push(`${name}: ${target}`);
-        else if (anchor && !listAnchors(await readFile(file, "utf8")).has(anchor)) broken.push(`${name}: ${target}`);
+        if (!existsSync(file)) errors.push(`${name}: ${target}`);
+        else if (anchor && !listAnchors(await readFile(file, "utf8")).has(anchor)) errors.push(`${name}: ${target}`);
       }
     }
-    expect(broken).to.deep.equal([]);
+    expect(errors).to.deep.equal([]);
   });
 
   it("the Markdown documents name only files and folders that exist", async () => {
-    const missing: string[] = [];
+    const missingPaths: string[] = [];
     for (const { name, text } of await readDocuments()) {
       for (const [, code = ""] of removeCodeBlocks(text).matchAll(/`([^`\n]+)`/g)) {
         if (!REPOSITORY_PATH.test(code) || PLACEHOLDER.test(code)) continue;
-        if (!existsSync(join(root, code))) missing.push(`${name}: ${code}`);
+        if (!existsSync(join(root, code))) missingPaths.push(`${name}: ${code}`);
       }
     }
-    expect(missing).to.deep.equal([]);
+    expect(missingPaths).to.deep.equal([]);
   });
 
   it("the Markdown documents name only npm scripts that exist", async () => {
     const { scripts } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
-    const unknown: string[] = [];
+    const unknownScripts: string[] = [];
     for (const { name, text } of await readDocuments()) {
       for (const [, script = ""] of text.matchAll(/npm run (?:-s )?([a-z]+)/g)) {
-        if (!Object.hasOwn(scripts, script)) unknown.push(`${name}: npm run ${script}`);
+        if (!Object.hasOwn(scripts, script)) unknownScripts.push(`${name}: npm run ${script}`);
       }
     }
-    expect(unknown).to.deep.equal([]);
+    expect(unknownScripts).to.deep.equal([]);
   });
 
   it("all Markdown documents are reachable from the README through links", async () => {
     const names = (await readDocuments()).map(({ name }) => name);
-    const reached = new Set(["README.md"]);
-    for (const name of reached) {
+    const reachedDocuments = new Set(["README.md"]);
+    for (const name of reachedDocuments) {
       const text = await readFile(join(root, name), "utf8");
       for (const [, target = ""] of removeCodeBlocks(text).matchAll(/\]\(([^)\s#]+\.md)/g)) {
-        if (!/^[a-z]+:/.test(target)) reached.add(join(dirname(name), target));
+        if (!/^[a-z]+:/.test(target)) reachedDocuments.add(join(dirname(name), target));
       }
     }
-    expect(names.filter((name) => !reached.has(name))).to.deep.equal([]);
+    expect(names.filter((name) => !reachedDocuments.has(name))).to.deep.equal([]);
   });
 });
 
 /** Returns the Markdown files in the root and in the folders of the repository. */
 async function readDocuments(): Promise<{ name: string; text: string }[]> {
   const isDocument = (name: string) => name.endsWith(".md");
-  const inFolders = FOLDERS.map(async (folder) => {
+  const folderNames = FOLDERS.map(async (folder) => {
     const names = await readdir(join(root, folder), { recursive: true });
     return names.filter(isDocument).map((name) => join(folder, name));
   });
-  const names = [...(await readdir(root)).filter(isDocument), ...(await Promise.all(inFolders)).flat()];
+  const names = [...(await readdir(root)).filter(isDocument), ...(await Promise.all(folderNames)).flat()];
   return Promise.all(names.map(async (name) => ({ name, text: await readFile(join(root, name), "utf8") })));
 }
 

@@ -40,7 +40,7 @@ describe("the logs of all services at level debug", () => {
     provider = await startIdentityProvider();
     receiver = await startReceiver();
     logs = captureLogs();
-    const common = { PORT: "0", LOG_LEVEL: "debug", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
+    const commonEnv = { PORT: "0", LOG_LEVEL: "debug", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
     const webhooks = {
       WEBHOOK_SECRET_KEYS: JSON.stringify({
         current: "k1",
@@ -49,10 +49,10 @@ describe("the logs of all services at level debug", () => {
       WEBHOOK_ALLOW_LOOPBACK: "true",
       WEBHOOK_RETRY_SCHEDULE: "0.05,0.05",
     };
-    projection = await startProjection({ ...common, ...webhooks, DATABASE_URL: database.urls.projection });
-    command = await startTestCommand({ ...common, ...webhooks, DATABASE_URL: database.urls.command });
+    projection = await startProjection({ ...commonEnv, ...webhooks, DATABASE_URL: database.urls.projection });
+    command = await startTestCommand({ ...commonEnv, ...webhooks, DATABASE_URL: database.urls.command });
     query = await startQueryApi({
-      ...common,
+      ...commonEnv,
       DATABASE_URL: database.urls.query,
       OPERATOR_NAME: "Test Operator",
       PORTAL_COOKIE_NAME: provider.cookieName,
@@ -73,8 +73,8 @@ describe("the logs of all services at level debug", () => {
   it("the logs of all services contain no secrets, tokens, or data about people or animals", async () => {
     const world = await createPartnerWorld(command, "sandbox");
     const cookie = await createPortalUser(world);
-    const hook = { url: `${receiver.url}/hooks?key=in-the-url`, events: ["appointment.created"] };
-    const endpoint = await sendRequest("POST", `${command.url}/sandbox/v1/webhook-endpoints`, world.headers, hook);
+    const body = { url: `${receiver.url}/hooks?key=in-the-url`, events: ["appointment.created"] };
+    const endpoint = await sendRequest("POST", `${command.url}/sandbox/v1/webhook-endpoints`, world.headers, body);
     expect(endpoint.status).to.equal(201);
     receiver.queueReactions({ status: 500, body: RESPONSE_BODY }, { mode: "close" });
     const key = `key-${randomUUID()}`;
@@ -108,9 +108,9 @@ describe("the logs of all services at level debug", () => {
       },
       ...{ password: new URL(database.urls.query).password, animal: world.animalId },
     };
-    for (const [what, secret] of Object.entries(secrets)) {
-      expect(secret, what).to.be.a("string").and.not.equal("");
-      expect(text, what).not.to.contain(secret);
+    for (const [label, secret] of Object.entries(secrets)) {
+      expect(secret, label).to.be.a("string").and.not.equal("");
+      expect(text, label).not.to.contain(secret);
     }
   }).timeout(40_000);
 
@@ -119,8 +119,8 @@ describe("the logs of all services at level debug", () => {
     const { log } = command;
     const context = operatorContext();
     const [customerId, membershipId, userId] = [randomUUID(), randomUUID(), randomUUID()];
-    const plan = { clinicId, plan: "pro", status: "active" as const, currentPeriodEnd: null };
-    await changeSubscription(log, plan, context);
+    const subscription = { clinicId, plan: "pro", status: "active" as const, currentPeriodEnd: null };
+    await changeSubscription(log, subscription, context);
     await registerCustomer(log, { customerId, clinicId, ...PERSON, city: null }, context);
     const permissions = ["view_clinical" as const, "manage_schedule" as const];
     const rights = { role: "owner" as const, permissions, branchAccess: "all" as const, branchIds: [] };
@@ -139,13 +139,13 @@ describe("the logs of all services at level debug", () => {
   }
 
   async function readInPortal(Cookie: string): Promise<void> {
-    for (const [path, expected] of [
+    for (const [path, expectedStatus] of [
       ["customers", PERSON.phone],
       ["appointments?from=2099-05-04T00:00:00Z", NOTES],
     ]) {
       await eventually(path!, async () => {
         const response = await fetch(`${query.url}/api/v1/${path}`, { headers: { Cookie } });
-        return (await response.text()).includes(expected!);
+        return (await response.text()).includes(expectedStatus!);
       });
     }
   }

@@ -11,7 +11,7 @@ import { runEntry } from "../deploy/local/setup/setup-error.ts";
 import { findChromium } from "./support/chromium.ts";
 import type { FileResult } from "./support/mocha-process.ts";
 
-const bin = (name: string) => path.join(PROJECT_FOLDER, "node_modules", ".bin", name);
+const toBinPath = (name: string) => path.join(PROJECT_FOLDER, "node_modules", ".bin", name);
 
 /**
  * Number of mocha processes. Exceeds the number of cores by one, because many tests wait for servers, but is at most 3.
@@ -25,58 +25,58 @@ await runEntry(async () => {
   // Missing programs are installed before the tests, because an installation exceeds the time limit of a test.
   if (!process.env.NATS_URL) await findNatsServer((line) => console.log(line));
   await findChromium((line) => console.log(line));
-  const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "test-run-"));
-  const build = path.join(scratch, "build");
-  process.env.PROJECT_BUILD = build;
+  const scratchDir = fs.mkdtempSync(path.join(os.tmpdir(), "test-run-"));
+  const buildDir = path.join(scratchDir, "build");
+  process.env.PROJECT_BUILD = buildDir;
   const counts: Counts = { passed: 0, failed: 0, skipped: 0 };
   const args = process.argv.slice(2);
-  const summary = path.join(scratch, "summary");
-  const codes = [
-    await step(
+  const summaryFile = path.join(scratchDir, "summary");
+  const exitCodes = [
+    await runStep(
       "types",
-      () => [start(bin("tsc"), ["--outDir", build])],
-      () => linkBuild(build),
+      () => [startProcess(toBinPath("tsc"), ["--outDir", buildDir])],
+      () => linkBuild(buildDir),
     ),
-    await step("lint", () => [start(bin("biome"), ["check", "."])]),
-    await step("tests", () => (args.length > 0 ? [startMocha(args, summary)] : startPool(counts))),
+    await runStep("lint", () => [startProcess(toBinPath("biome"), ["check", "."])]),
+    await runStep("tests", () => (args.length > 0 ? [startMocha(args, summaryFile)] : startPool(counts))),
   ];
-  console.log(args.length > 0 ? fs.readFileSync(summary, "utf8") : formatCounts(counts));
-  fs.rmSync(scratch, { recursive: true });
-  process.exitCode = codes.find((code) => code !== 0) ?? (counts.failed > 0 ? 1 : 0);
+  console.log(args.length > 0 ? fs.readFileSync(summaryFile, "utf8") : formatCounts(counts));
+  fs.rmSync(scratchDir, { recursive: true });
+  process.exitCode = exitCodes.find((code) => code !== 0) ?? (counts.failed > 0 ? 1 : 0);
 });
 
 /** Links everything that the compiled code needs outside the project's folder. */
-function linkBuild(build: string): void {
-  linkAssets(PROJECT_FOLDER, build);
+function linkBuild(buildDir: string): void {
+  linkAssets(PROJECT_FOLDER, buildDir);
   for (const name of ["node_modules", "package.json"])
-    fs.symlinkSync(path.join(PROJECT_FOLDER, name), path.join(build, name));
+    fs.symlinkSync(path.join(PROJECT_FOLDER, name), path.join(buildDir, name));
 }
 
 /** Starts mocha with the given arguments. The summary is written to a file. */
-function startMocha(args: readonly string[], summary: string): ChildProcess {
-  const strict = process.env.CI ? ["--forbid-only"] : [];
-  const files = args.some((word) => word.includes("test/")) ? [] : ["test/**/*.test.ts"];
-  return start(bin("mocha"), [...strict, ...args, ...files], { TEST_SUMMARY: summary });
+function startMocha(args: readonly string[], summaryFile: string): ChildProcess {
+  const strictOptions = process.env.CI ? ["--forbid-only"] : [];
+  const files = args.some((arg) => arg.includes("test/")) ? [] : ["test/**/*.test.ts"];
+  return startProcess(toBinPath("mocha"), [...strictOptions, ...args, ...files], { TEST_SUMMARY: summaryFile });
 }
 
 /** Starts several processes that together run all test files, the largest files first. Adds the results to the counts. */
 function startPool(counts: Counts): ChildProcess[] {
-  const folder = path.join(PROJECT_FOLDER, "test");
-  const queue = fs
-    .readdirSync(folder, { recursive: true, encoding: "utf8" })
+  const testFolder = path.join(PROJECT_FOLDER, "test");
+  const fileQueue = fs
+    .readdirSync(testFolder, { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".test.ts"))
-    .map((name) => ({ file: path.join(folder, name), size: fs.statSync(path.join(folder, name)).size }))
+    .map((name) => ({ file: path.join(testFolder, name), size: fs.statSync(path.join(testFolder, name)).size }))
     .sort((a, b) => b.size - a.size)
     .map(({ file }) => file);
-  return Array.from({ length: MOCHA_PROCESSES }, () => startPoolProcess(queue, counts));
+  return Array.from({ length: MOCHA_PROCESSES }, () => startPoolProcess(fileQueue, counts));
 }
 
-function startPoolProcess(queue: string[], counts: Counts): ChildProcess {
-  const entry = path.join(PROJECT_FOLDER, "test", "support", "mocha-process.ts");
-  const child = start(process.execPath, ["--import=tsx", entry], {}, "ipc");
+function startPoolProcess(fileQueue: string[], counts: Counts): ChildProcess {
+  const entryFile = path.join(PROJECT_FOLDER, "test", "support", "mocha-process.ts");
+  const child = startProcess(process.execPath, ["--import=tsx", entryFile], {}, "ipc");
   let file: string | undefined;
   const sendNext = () => {
-    file = queue.shift();
+    file = fileQueue.shift();
     if (file === undefined) child.disconnect();
     else child.send(file);
   };
@@ -94,7 +94,7 @@ function startPoolProcess(queue: string[], counts: Counts): ChildProcess {
   return child;
 }
 
-function start(command: string, args: string[], env: NodeJS.ProcessEnv = {}, ipc?: "ipc"): ChildProcess {
+function startProcess(command: string, args: string[], env: NodeJS.ProcessEnv = {}, ipc?: "ipc"): ChildProcess {
   const commandLine = withDeathSignal("SIGTERM", command, args);
   return spawn(...commandLine, {
     cwd: PROJECT_FOLDER,
@@ -104,7 +104,7 @@ function start(command: string, args: string[], env: NodeJS.ProcessEnv = {}, ipc
 }
 
 /** Runs one step and returns its exit code. A signal ends the step and the whole run. */
-async function step(
+async function runStep(
   name: string,
   startProcesses: () => ChildProcess[],
   finish: () => void = () => undefined,
@@ -112,22 +112,22 @@ async function step(
   const startedAt = Date.now();
   console.log(`== ${name}`);
   const children = startProcesses();
-  const ended = Promise.all(children.map(exitCode));
-  const forward = (signal: NodeJS.Signals) => {
+  const exitPromise = Promise.all(children.map(awaitExitCode));
+  const forwardSignal = (signal: NodeJS.Signals) => {
     for (const child of children) child.kill(signal);
-    ended.finally(() => process.exit(130));
+    exitPromise.finally(() => process.exit(130));
   };
   const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-  for (const signal of signals) process.on(signal, forward);
-  const code = (await ended).find((code) => code !== 0) ?? 0;
-  for (const signal of signals) process.off(signal, forward);
+  for (const signal of signals) process.on(signal, forwardSignal);
+  const code = (await exitPromise).find((code) => code !== 0) ?? 0;
+  for (const signal of signals) process.off(signal, forwardSignal);
   finish();
-  const took = ((Date.now() - startedAt) / 1000).toFixed(1);
-  console.log(`== ${name}: ${code === 0 ? "passed" : "FAILED"} (${took} s)`);
+  const secondsText = ((Date.now() - startedAt) / 1000).toFixed(1);
+  console.log(`== ${name}: ${code === 0 ? "passed" : "FAILED"} (${secondsText} s)`);
   return code;
 }
 
-function exitCode(child: ChildProcess): Promise<number> {
+function awaitExitCode(child: ChildProcess): Promise<number> {
   return new Promise((resolve, reject) => {
     child.once("error", reject);
     child.once("exit", (status) => resolve(status ?? 1));

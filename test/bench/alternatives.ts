@@ -46,24 +46,24 @@ async function measureGraphileWorker(): Promise<void> {
   let jobs = new Set<string>();
   let arrivals: number[] = [];
   // Receipts of the reference's posts can arrive after these posts have ended.
-  const sink = await startWebhookSink(([, eventId, at]) => {
-    if (jobs.has(eventId)) arrivals.push(at);
+  const sink = await startWebhookSink(([, eventId, receivedAt]) => {
+    if (jobs.has(eventId)) arrivals.push(receivedAt);
   });
-  const postgres = components.postgres.pid;
-  const otherPids = { sink: [sink.pid], ...(postgres !== undefined && { postgres: [postgres] }) };
+  const postgresPid = components.postgres.pid;
+  const otherPids = { sink: [sink.pid], ...(postgresPid !== undefined && { postgres: [postgresPid] }) };
   try {
     await queue.migrate();
     await measureSignedPosts(sink.url, WARM_UP_POSTS);
     for (const [name, settings] of Object.entries(SETTINGS)) {
       const options = { databaseUrl: database.urls.projection, sinkUrl: sink.url, settings };
-      const before = await measureSignedPosts(sink.url, THROUGHPUT.posts);
+      const rateBefore = await measureSignedPosts(sink.url, THROUGHPUT.posts);
       jobs = await addJobs(queue);
       arrivals = [];
       const cpu = await runWorker(options, otherPids, async () => arrivals.length >= JOBS && isEmpty(queue));
       if (arrivals.length > JOBS) throw new Error(`graphile-worker sent ${arrivals.length} webhooks for ${JOBS} jobs.`);
-      const ours = JOBS / ((Math.max(...arrivals) - Math.min(...arrivals)) / 1_000);
-      const after = await measureSignedPosts(sink.url, THROUGHPUT.posts);
-      printRow({ name: `graphile-worker: ${name}`, ours, reference: (before + after) / 2, cpu });
+      const rate = JOBS / ((Math.max(...arrivals) - Math.min(...arrivals)) / 1_000);
+      const rateAfter = await measureSignedPosts(sink.url, THROUGHPUT.posts);
+      printRow({ name: `graphile-worker: ${name}`, rate, referenceRate: (rateBefore + rateAfter) / 2, cpu });
     }
   } finally {
     sink.stop();
@@ -75,9 +75,9 @@ async function measureGraphileWorker(): Promise<void> {
 /** Adds jobs to the queue. @returns the ids of the events whose webhooks the jobs send */
 async function addJobs(queue: WorkerUtils): Promise<Set<string>> {
   const eventIds = Array.from({ length: JOBS }, () => randomUUID());
-  for (let added = 0; added < JOBS; added += JOBS_PER_INSERT) {
+  for (let addedCount = 0; addedCount < JOBS; addedCount += JOBS_PER_INSERT) {
     await queue.addJobs(
-      eventIds.slice(added, added + JOBS_PER_INSERT).map((eventId) => ({
+      eventIds.slice(addedCount, addedCount + JOBS_PER_INSERT).map((eventId) => ({
         identifier: "send",
         payload: { deliveryId: randomUUID(), body: createWebhookBody(eventId) },
       })),
@@ -103,12 +103,12 @@ async function runWorker(
   try {
     await once(worker, "message");
     const pids = { worker: [worker.pid as number], ...otherPids };
-    const before = readCpuSeconds(pids);
+    const cpuBefore = readCpuSeconds(pids);
     worker.send(options);
     await eventually("all jobs are done", () => failIfEnded(worker) || isDone(), TIMEOUT_MS);
-    const after = readCpuSeconds(pids);
+    const cpuAfter = readCpuSeconds(pids);
     return Object.fromEntries(
-      Object.entries(after).map(([name, seconds]) => [name, ((seconds - (before[name] ?? 0)) / JOBS) * 1e6]),
+      Object.entries(cpuAfter).map(([name, seconds]) => [name, ((seconds - (cpuBefore[name] ?? 0)) / JOBS) * 1e6]),
     );
   } finally {
     worker.kill();

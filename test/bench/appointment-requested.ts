@@ -3,14 +3,14 @@ import { randomUUID } from "node:crypto";
 /** Creates the first event of a new appointment. */
 export function createAppointmentRequested(clinicId: string) {
   const appointmentId = randomUUID();
-  const people = { animalId: randomUUID(), customerId: randomUUID(), applicationId: null, requestHash: null };
-  const time = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
+  const references = { animalId: randomUUID(), customerId: randomUUID(), applicationId: null, requestHash: null };
+  const schedule = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
   const data = {
     appointmentId,
     clinicId,
     branchId: randomUUID(),
-    ...people,
-    ...time,
+    ...references,
+    ...schedule,
     reason: null,
     notes: null,
     sandboxGeneration: 0,

@@ -27,69 +27,69 @@ const ROWS_PER_WRITE = 2_000;
  * Fills the read models directly with a clinic's past appointments, its appointments of the next 35 days, and related
  * rows. The number of future appointments does not depend on the history.
  *
- * @param history number of past appointments
+ * @param historyLength number of past appointments
  */
 export async function fillClinic(
   admin: pg.Pool,
   { clinicId, branchId }: { clinicId: string; branchId: string },
-  history: number,
+  historyLength: number,
 ): Promise<void> {
   const now = toInstant(Date.now());
   const today = Math.floor(Date.now() / DAY_MS) * DAY_MS;
-  const customerOf = (n: number) => Math.abs(n) % CUSTOMERS;
-  const startOf = (n: number) => {
-    const inDay = ((n % APPOINTMENTS_PER_DAY) + APPOINTMENTS_PER_DAY) % APPOINTMENTS_PER_DAY;
-    return today + Math.floor(n / APPOINTMENTS_PER_DAY) * DAY_MS + (70 + inDay) * 360_000;
+  const toCustomerNumber = (n: number) => Math.abs(n) % CUSTOMERS;
+  const toStartMs = (n: number) => {
+    const slotInDay = ((n % APPOINTMENTS_PER_DAY) + APPOINTMENTS_PER_DAY) % APPOINTMENTS_PER_DAY;
+    return today + Math.floor(n / APPOINTMENTS_PER_DAY) * DAY_MS + (70 + slotInDay) * 360_000;
   };
-  const span = (n: number) => [toInstant(startOf(n)), toInstant(startOf(n) + DURATION_MS)] as const;
-  const resourceOf = (n: number) => idOf("resource", Math.abs(n) % RESOURCES);
-  const clinic = { clinic_id: clinicId };
-  const branch = { ...clinic, branch_id: branchId };
-  const times = { created_at: now, updated_at: now };
-  const write = (model: unknown, from: number, to: number, row: (n: number) => Row) =>
-    writeRows(admin, model as AnyReadModel, from, to, row);
+  const toSpan = (n: number) => [toInstant(toStartMs(n)), toInstant(toStartMs(n) + DURATION_MS)] as const;
+  const toResourceId = (n: number) => toId("resource", Math.abs(n) % RESOURCES);
+  const clinicColumns = { clinic_id: clinicId };
+  const branchColumns = { ...clinicColumns, branch_id: branchId };
+  const timeColumns = { created_at: now, updated_at: now };
+  const write = (model: unknown, from: number, to: number, createRow: (n: number) => Row) =>
+    writeRows(admin, model as AnyReadModel, from, to, createRow);
 
   await write(resources, 0, RESOURCES, (n) => ({
-    resource_id: idOf("resource", n),
-    ...branch,
+    resource_id: toId("resource", n),
+    ...branchColumns,
     ...{ resource_type: "room", name: `Room ${n}`, capacity: 1, timezone: "Europe/Istanbul" },
     ...{ status: "active", metadata: {}, longest_allocation_seconds: DURATION_MS / 1_000 },
   }));
   await write(customers, 0, CUSTOMERS, (n) => ({
-    customer_id: idOf("customer", n),
-    ...clinic,
-    ...{ full_name: `Customer ${idOf("name", n)}`, phone: null, email: null, city: null },
-    ...times,
+    customer_id: toId("customer", n),
+    ...clinicColumns,
+    ...{ full_name: `Customer ${toId("name", n)}`, phone: null, email: null, city: null },
+    ...timeColumns,
   }));
   await write(animals, 0, CUSTOMERS, (n) => ({
-    ...{ animal_id: idOf("animal", n), ...clinic, customer_id: idOf("customer", n) },
+    ...{ animal_id: toId("animal", n), ...clinicColumns, customer_id: toId("customer", n) },
     ...{ name: `Animal ${n}`, species: "cat", breed: null, sex: null, birth_date: null },
-    ...{ weight_kg: null, microchip: null, ...times },
+    ...{ weight_kg: null, microchip: null, ...timeColumns },
   }));
-  const coming = COMING_DAYS * APPOINTMENTS_PER_DAY;
-  await write(appointments, -history, coming, (n) => ({
-    appointment_id: idOf("appointment", n),
-    ...branch,
-    ...{ animal_id: idOf("animal", customerOf(n)), customer_id: idOf("customer", customerOf(n)) },
-    ...{ application_id: null, scheduled_at: span(n)[0], duration_minutes: 30 },
+  const comingCount = COMING_DAYS * APPOINTMENTS_PER_DAY;
+  await write(appointments, -historyLength, comingCount, (n) => ({
+    appointment_id: toId("appointment", n),
+    ...branchColumns,
+    ...{ animal_id: toId("animal", toCustomerNumber(n)), customer_id: toId("customer", toCustomerNumber(n)) },
+    ...{ application_id: null, scheduled_at: toSpan(n)[0], duration_minutes: 30 },
     status: n < 0 ? "completed" : n < 20 ? "waiting" : "confirmed",
-    ...{ reason: "Vaccination", notes: "Brings the vaccination card", revision: 3, ...times },
+    ...{ reason: "Vaccination", notes: "Brings the vaccination card", revision: 3, ...timeColumns },
   }));
-  await write(assignments, -history, coming, (n) => ({
-    ...{ assignment_id: idOf("assignment", n), appointment_id: idOf("appointment", n) },
-    ...{ resource_id: resourceOf(n), allocation_start: span(n)[0], allocation_end: span(n)[1] },
+  await write(assignments, -historyLength, comingCount, (n) => ({
+    ...{ assignment_id: toId("assignment", n), appointment_id: toId("appointment", n) },
+    ...{ resource_id: toResourceId(n), allocation_start: toSpan(n)[0], allocation_end: toSpan(n)[1] },
     status: "allocated",
   }));
-  await write(queueTickets, -history, TICKETS, (n) => ({
-    ...{ ticket_id: idOf("ticket", n), ...branch, appointment_id: idOf("appointment", n), visit_id: null },
-    ...{ animal_id: idOf("animal", customerOf(n)), ticket_number: String(Math.abs(n)) },
-    ...{ queue_date: span(n)[0].slice(0, 10), arrival_type: "scheduled", priority: "normal" },
+  await write(queueTickets, -historyLength, TICKETS, (n) => ({
+    ...{ ticket_id: toId("ticket", n), ...branchColumns, appointment_id: toId("appointment", n), visit_id: null },
+    ...{ animal_id: toId("animal", toCustomerNumber(n)), ticket_number: String(Math.abs(n)) },
+    ...{ queue_date: toSpan(n)[0].slice(0, 10), arrival_type: "scheduled", priority: "normal" },
     ...{ status: n < 0 ? "completed" : "waiting", estimated_wait_minutes: null, checked_in_at: now },
     ...{ called_at: null, completed_at: null, notes: null, updated_at: now },
   }));
-  await write(holds, -history, HOLDS, (n) => ({
-    ...{ hold_id: idOf("hold", n), ...branch, resource_id: resourceOf(n) },
-    ...{ starts_at: span(n)[0], ends_at: span(n)[1], expires_at: span(n)[0], status: "active" },
+  await write(holds, -historyLength, HOLDS, (n) => ({
+    ...{ hold_id: toId("hold", n), ...branchColumns, resource_id: toResourceId(n) },
+    ...{ starts_at: toSpan(n)[0], ends_at: toSpan(n)[1], expires_at: toSpan(n)[0], status: "active" },
   }));
   await admin.query("VACUUM ANALYZE");
 }
@@ -99,13 +99,13 @@ async function writeRows(
   model: AnyReadModel,
   from: number,
   to: number,
-  row: (n: number) => Row,
+  createRow: (n: number) => Row,
 ): Promise<void> {
   const connection = await admin.connect();
   try {
     for (let start = from; start < to; start += ROWS_PER_WRITE) {
       const length = Math.min(ROWS_PER_WRITE, to - start);
-      const rows = Array.from({ length }, (_, index) => row(start + index));
+      const rows = Array.from({ length }, (_, index) => createRow(start + index));
       await upsertRows(connection, READ_MODEL_SCHEMA, model, rows);
     }
   } finally {
@@ -114,7 +114,7 @@ async function writeRows(
 }
 
 /** Returns the same UUID for the same number, so that rows can refer to each other. */
-function idOf(kind: string, n: number): string {
-  const hex = createHash("md5").update(`${kind} ${n}`).digest("hex");
+function toId(kind: string, number: number): string {
+  const hex = createHash("md5").update(`${kind} ${number}`).digest("hex");
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }

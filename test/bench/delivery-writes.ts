@@ -21,7 +21,7 @@ import { measurePostgres } from "./measure-postgres.ts";
 
 const CLINICS = 40;
 const DELIVERIES = 20_000;
-const WARM_UP = 4_000;
+const WARM_UP_DELIVERIES = 4_000;
 const EVENTS_PER_BATCH = 250;
 const SLOTS_PER_ENDPOINT = 4;
 const OUTCOMES_PER_BATCH = 100;
@@ -34,10 +34,10 @@ async function registerEndpoints(world: World): Promise<Endpoint[][]> {
   const projectors = world.start.projectors();
   const clinics = await Promise.all(
     Array.from({ length: CLINICS }, async () => {
-      const first = await world.registerEndpoint("http://127.0.0.1/");
-      const more = { siblingEndpoint: first };
-      const others = Array.from({ length: fanOut - 1 }, () => world.registerEndpoint("http://127.0.0.1/", more));
-      return [first, ...(await Promise.all(others))];
+      const firstEndpoint = await world.registerEndpoint("http://127.0.0.1/");
+      const options = { siblingEndpoint: firstEndpoint };
+      const siblings = Array.from({ length: fanOut - 1 }, () => world.registerEndpoint("http://127.0.0.1/", options));
+      return [firstEndpoint, ...(await Promise.all(siblings))];
     }),
   );
   await eventually("the endpoints", async () => {
@@ -73,8 +73,8 @@ async function deliverDue(pool: pg.Pool, endpoints: readonly Endpoint[]): Promis
     ...{ endpointId, applicationId },
   }));
   const { claimed } = await claimDueDeliveries(pool, grants, [], Date.now(), LEASE_MS);
-  for (let at = 0; at < claimed.length; at += OUTCOMES_PER_BATCH) {
-    const outcomes = claimed.slice(at, at + OUTCOMES_PER_BATCH).map(toSuccess);
+  for (let start = 0; start < claimed.length; start += OUTCOMES_PER_BATCH) {
+    const outcomes = claimed.slice(start, start + OUTCOMES_PER_BATCH).map(toSuccess);
     await writeOutcomes(pool, outcomes, Date.now());
   }
   return claimed.length;
@@ -86,15 +86,15 @@ function toSuccess(claimed: ClaimedDelivery) {
 }
 
 async function deliver(pool: pg.Pool, clinics: readonly Endpoint[][], deliveries: number): Promise<void> {
-  let delivered = 0;
-  while (delivered < deliveries) {
+  let deliveredCount = 0;
+  while (deliveredCount < deliveries) {
     const count = Math.ceil(EVENTS_PER_BATCH / fanOut);
     const messages = Array.from({ length: count }, (_, n) => createMessage(clinics[n % CLINICS]![0]!));
     await addDeliveries(pool, messages, Date.now());
-    for (let more = true; more; ) {
-      const finished = await deliverDue(pool, clinics.flat());
-      delivered += finished;
-      more = finished > 0;
+    for (let hasMore = true; hasMore; ) {
+      const finishedCount = await deliverDue(pool, clinics.flat());
+      deliveredCount += finishedCount;
+      hasMore = finishedCount > 0;
     }
   }
 }
@@ -107,7 +107,7 @@ const pool = createPool({
 });
 try {
   const clinics = await registerEndpoints(world);
-  await deliver(pool, clinics, WARM_UP);
+  await deliver(pool, clinics, WARM_UP_DELIVERIES);
   const { cpuMs, walBytes } = await measurePostgres(pool, () => deliver(pool, clinics, DELIVERIES));
   console.log(`endpoints of each event    ${fanOut}`);
   console.log(`CPU of Postgres            ${((cpuMs * 1_000) / DELIVERIES).toFixed(0)} µs per delivery`);
@@ -118,7 +118,7 @@ try {
        FROM pg_stat_user_tables WHERE schemaname = 'webhooks' AND n_tup_ins > 0 ORDER BY relname`,
   );
   for (const { name, bytes, hot } of rows) {
-    const size = `${(bytes / (DELIVERIES + WARM_UP)).toFixed(0)} bytes per delivery`;
+    const size = `${(bytes / (DELIVERIES + WARM_UP_DELIVERIES)).toFixed(0)} bytes per delivery`;
     console.log(`${name.padEnd(26)} ${size}${hot === null ? "" : `, ${(hot * 100).toFixed(0)} % of updates HOT`}`);
   }
 } finally {

@@ -20,7 +20,7 @@ const LONG_HISTORY = 500_000;
 const DAY_MS = 86_400_000;
 
 /** Number of executions after which Postgres may use a generic plan for a prepared statement. */
-const WARM_UP = 8;
+const WARM_UP_RUNS = 8;
 
 interface Cost {
   buffers: number;
@@ -34,21 +34,21 @@ interface Statement {
 }
 
 try {
-  const short = await measure(SHORT_HISTORY);
-  const long = await measure(LONG_HISTORY);
+  const shortCosts = await measureCosts(SHORT_HISTORY);
+  const longCosts = await measureCosts(LONG_HISTORY);
   console.log(`\n${"read".padEnd(44)} buffers: ${SHORT_HISTORY} / ${LONG_HISTORY} appointments, ratio; ms`);
-  for (const [name, cost] of short) {
-    const grown = long.get(name) as Cost;
-    const ratio = (grown.buffers / cost.buffers).toFixed(2);
-    const times = `${cost.milliseconds.toFixed(2)} / ${grown.milliseconds.toFixed(2)} ms`;
-    console.log(`${name.padEnd(44)} ${cost.buffers} / ${grown.buffers}  ${ratio}  ${times}`);
+  for (const [name, shortCost] of shortCosts) {
+    const longCost = longCosts.get(name) as Cost;
+    const ratio = (longCost.buffers / shortCost.buffers).toFixed(2);
+    const timesText = `${shortCost.milliseconds.toFixed(2)} / ${longCost.milliseconds.toFixed(2)} ms`;
+    console.log(`${name.padEnd(44)} ${shortCost.buffers} / ${longCost.buffers}  ${ratio}  ${timesText}`);
   }
 } finally {
   await mochaGlobalTeardown();
 }
 
 /** Measures every read in a new database with the given number of past appointments. */
-async function measure(appointments: number): Promise<Map<string, Cost>> {
+async function measureCosts(appointments: number): Promise<Map<string, Cost>> {
   const database = await createReadModelDatabase();
   const reader = new pg.Client({ connectionString: database.urls.query });
   await reader.connect();
@@ -56,7 +56,7 @@ async function measure(appointments: number): Promise<Map<string, Cost>> {
     const ids = await openClinic(database.given);
     await fillClinic(database.admin, ids, appointments);
     const costs = new Map<string, Cost>();
-    for (const statement of statements(ids)) costs.set(statement.name, await cost(reader, statement));
+    for (const statement of createStatements(ids)) costs.set(statement.name, await measureCost(reader, statement));
     return costs;
   } finally {
     await reader.end();
@@ -65,7 +65,7 @@ async function measure(appointments: number): Promise<Map<string, Cost>> {
 }
 
 /** Yields all portal reads and the partner API's list of appointments, with the values of typical requests. */
-function* statements({
+function* createStatements({
   clinicId,
   branchId,
   userId,
@@ -75,26 +75,26 @@ function* statements({
   userId: string;
 }): Iterable<Statement> {
   const now = Date.now();
-  const at = new Date(now).toISOString();
+  const nowText = new Date(now).toISOString();
   const lastWeek = {
     from: new Date(now - 9 * DAY_MS).toISOString(),
     to: new Date(now - 2 * DAY_MS).toISOString(),
   };
-  const usual = { limit: 50, offset: 0, status: null, includeInactive: true };
+  const usualParameters = { limit: 50, offset: 0, status: null, includeInactive: true };
   for (const operation of createPortalOperations({ operatorName: "Bench" })) {
     const text = buildAuthorizedSql(requirements[operation.operationId], operation.sql);
-    const statement = (name: string, parameters: Record<string, unknown>) => ({
+    const createStatement = (name: string, parameters: Record<string, unknown>) => ({
       name,
       text,
-      values: [userId, at, ...(operation.getValues?.({ ...usual, ...parameters }, now) ?? [])],
+      values: [userId, nowText, ...(operation.getValues?.({ ...usualParameters, ...parameters }, now) ?? [])],
     });
-    yield statement(operation.operationId, {});
-    if ("from" in (operation.parameters ?? {})) yield statement(`${operation.operationId}, last week`, lastWeek);
+    yield createStatement(operation.operationId, {});
+    if ("from" in (operation.parameters ?? {})) yield createStatement(`${operation.operationId}, last week`, lastWeek);
     if ("offset" in (operation.parameters ?? {}))
-      yield statement(`${operation.operationId}, offset 50`, { offset: 50 });
+      yield createStatement(`${operation.operationId}, offset 50`, { offset: 50 });
   }
-  for (const read of partnerReads) {
-    if (read.operationId !== "listPartnerAppointments") continue;
+  for (const partnerRead of partnerReads) {
+    if (partnerRead.operationId !== "listPartnerAppointments") continue;
     const state = {
       clinicId,
       branchId: null,
@@ -103,15 +103,15 @@ function* statements({
       applicationId: branchId,
       environment: "production",
     };
-    const values = read.getValues({ state, params: {}, parameters: usual, after: undefined } as never);
-    yield { name: read.operationId, text: read.sql, values };
+    const values = partnerRead.getValues({ state, params: {}, parameters: usualParameters, after: undefined } as never);
+    yield { name: partnerRead.operationId, text: partnerRead.sql, values };
   }
 }
 
 /** Executes a prepared statement several times, and then measures one more execution with EXPLAIN. */
-async function cost(reader: pg.Client, { name, text, values }: Statement): Promise<Cost> {
+async function measureCost(reader: pg.Client, { name, text, values }: Statement): Promise<Cost> {
   const query = { name, text, values: [...values] };
-  for (let run = 0; run < WARM_UP; run += 1) {
+  for (let run = 0; run < WARM_UP_RUNS; run += 1) {
     const { rows } = await reader.query(query);
     if (rows.length !== 1 || rows[0].refusal !== null) throw new Error(`${name}: ${JSON.stringify(rows)}`);
   }

@@ -73,8 +73,8 @@ interface ImportResult {
   applied: number;
   alreadyApplied: number;
   /** Seconds of CPU time. */
-  commandCpu: number;
-  logCpu: number;
+  commandCpuSeconds: number;
+  logCpuSeconds: number;
   /** Maximum resident memory of the command's process. MiB. */
   peakMib: number;
 }
@@ -94,18 +94,18 @@ async function runImport(file: string, log: LogProcess): Promise<ImportResult> {
   child.stdout.on("data", (chunk) => (output.out += String(chunk)));
   child.stderr.on("data", (chunk) => (output.err += String(chunk)));
   let peakMib = 0;
-  const sampling = setInterval(() => (peakMib = Math.max(peakMib, readChildMib(child.pid ?? 0))), 50);
+  const samplingTimer = setInterval(() => (peakMib = Math.max(peakMib, readChildMib(child.pid ?? 0))), 50);
   const [code] = await once(child, "close");
-  clearInterval(sampling);
+  clearInterval(samplingTimer);
   if (code !== 0) throw new Error(`the import failed: ${output.out}${output.err}`);
   const totals = JSON.parse(output.out.trimEnd().split("\n").at(-1) ?? "");
-  const [user = 0, system = 0] = (output.err.trimEnd().split("\n").at(-1) ?? "").split(" ").map(Number);
+  const [userSeconds = 0, systemSeconds = 0] = (output.err.trimEnd().split("\n").at(-1) ?? "").split(" ").map(Number);
   return {
     seconds: (performance.now() - startedAt) / 1_000,
     applied: totals.applied,
     alreadyApplied: totals.alreadyApplied,
-    commandCpu: user + system,
-    logCpu: (readCpuSeconds(logPids).log ?? 0) - logCpuBefore,
+    commandCpuSeconds: userSeconds + systemSeconds,
+    logCpuSeconds: (readCpuSeconds(logPids).log ?? 0) - logCpuBefore,
     peakMib,
   };
 }
@@ -128,28 +128,28 @@ const client = log.createClient();
 try {
   const { file, lines } = createFile(dir, LINES);
   const text = JSON.stringify(lines.at(-1));
-  const append = () =>
+  const measureAppends = () =>
     measureRate({
-      work: () =>
+      runTask: () =>
         client.appendToStream(`bench-${randomUUID()}`, jsonEvent({ type: "Benchmark", data: { text }, metadata: {} })),
       concurrency: APPENDERS,
       pids: { log: [log.pid] },
     });
   const print = (name: string, result: ImportResult, references: LoadResult[]) => {
-    const reference = references.reduce((sum, { perSecond }) => sum + perSecond, 0) / references.length;
+    const referenceRate = references.reduce((sum, { perSecond }) => sum + perSecond, 0) / references.length;
     const toMicros = (seconds: number) => (seconds / lines.length) * 1e6;
-    const cpu = { command: toMicros(result.commandCpu), log: toMicros(result.logCpu) };
+    const cpu = { command: toMicros(result.commandCpuSeconds), log: toMicros(result.logCpuSeconds) };
     const note = `peak memory ${result.peakMib.toFixed(0)} MiB`;
-    printRow({ name, ours: lines.length / result.seconds, reference, cpu, note });
+    printRow({ name, rate: lines.length / result.seconds, referenceRate, cpu, note });
   };
-  const before = await append();
-  const first = await runImport(file, log);
-  const between = await append();
-  print("import", first, [before, between]);
-  const again = await runImport(file, log);
-  print("repeated import", again, [between, await append()]);
-  if (first.applied !== lines.length || again.alreadyApplied !== lines.length)
-    throw new Error(`applied ${first.applied}, already applied ${again.alreadyApplied} of ${lines.length} lines`);
+  const appendsBefore = await measureAppends();
+  const firstRun = await runImport(file, log);
+  const appendsBetween = await measureAppends();
+  print("import", firstRun, [appendsBefore, appendsBetween]);
+  const rerun = await runImport(file, log);
+  print("repeated import", rerun, [appendsBetween, await measureAppends()]);
+  if (firstRun.applied !== lines.length || rerun.alreadyApplied !== lines.length)
+    throw new Error(`applied ${firstRun.applied}, already applied ${rerun.alreadyApplied} of ${lines.length} lines`);
 } finally {
   await client.dispose();
   await log.kill("SIGTERM");

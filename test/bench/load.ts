@@ -45,7 +45,7 @@ export async function measureLoad(options: LoadOptions): Promise<LoadResult> {
   const { origin, next, status = 200, pids, connections = 50 } = options;
   const pool = new Pool(origin, { connections, pipelining: 1 });
   try {
-    return await measureRate({ work: () => send(pool, next(), status), concurrency: connections, pids });
+    return await measureRate({ runTask: () => send(pool, next(), status), concurrency: connections, pids });
   } finally {
     await pool.close();
   }
@@ -53,39 +53,39 @@ export async function measureLoad(options: LoadOptions): Promise<LoadResult> {
 
 /** Runs work repeatedly for a few seconds, after a warm-up, with a number of concurrent workers. */
 export async function measureRate(options: {
-  work(): Promise<unknown>;
+  runTask(): Promise<unknown>;
   concurrency: number;
   pids: LoadOptions["pids"];
 }): Promise<LoadResult> {
-  const { work, concurrency, pids } = options;
+  const { runTask, concurrency, pids } = options;
   const run = async (milliseconds: number) => {
     const latencies: number[] = [];
-    const end = performance.now() + milliseconds;
+    const endsAt = performance.now() + milliseconds;
     const worker = async () => {
-      for (let start = performance.now(); start < end; start = performance.now()) {
-        await work();
-        latencies.push(performance.now() - start);
+      for (let startedAt = performance.now(); startedAt < endsAt; startedAt = performance.now()) {
+        await runTask();
+        latencies.push(performance.now() - startedAt);
       }
     };
     await Promise.all(Array.from({ length: concurrency }, worker));
     return latencies.sort((a, b) => a - b);
   };
   await run(WARM_UP_MS);
-  const before = readCpuSeconds(pids);
-  const start = performance.now();
+  const cpuBefore = readCpuSeconds(pids);
+  const startedAt = performance.now();
   const latencies = await run(MEASURED_MS);
-  const seconds = (performance.now() - start) / 1_000;
-  const after = readCpuSeconds(pids);
-  const at = (share: number) => latencies[Math.floor(latencies.length * share)] ?? Number.NaN;
+  const seconds = (performance.now() - startedAt) / 1_000;
+  const cpuAfter = readCpuSeconds(pids);
+  const findAt = (share: number) => latencies[Math.floor(latencies.length * share)] ?? Number.NaN;
   const cpu = Object.keys(pids).map((name) => [
     name,
-    (((after[name] ?? 0) - (before[name] ?? 0)) / latencies.length) * 1e6,
+    (((cpuAfter[name] ?? 0) - (cpuBefore[name] ?? 0)) / latencies.length) * 1e6,
   ]);
-  return { perSecond: latencies.length / seconds, p50: at(0.5), p99: at(0.99), cpu: Object.fromEntries(cpu) };
+  return { perSecond: latencies.length / seconds, p50: findAt(0.5), p99: findAt(0.99), cpu: Object.fromEntries(cpu) };
 }
 
 /** Sends one request and reads the response. `dispatch` costs less than `request`. */
-function send(pool: Pool, { method, path, headers, body }: LoadRequest, expected: number): Promise<void> {
+function send(pool: Pool, { method, path, headers, body }: LoadRequest, expectedStatus: number): Promise<void> {
   return new Promise((resolve, reject) => {
     let status = 0;
     const chunks: Buffer[] = [];
@@ -98,11 +98,11 @@ function send(pool: Pool, { method, path, headers, body }: LoadRequest, expected
           return true;
         },
         onData(chunk) {
-          if (status !== expected) chunks.push(chunk);
+          if (status !== expectedStatus) chunks.push(chunk);
           return true;
         },
         onComplete: () =>
-          status === expected
+          status === expectedStatus
             ? resolve()
             : reject(new Error(`${method} ${path}: status ${status}, ${Buffer.concat(chunks)}`)),
         onError: reject,
@@ -114,9 +114,9 @@ function send(pool: Pool, { method, path, headers, body }: LoadRequest, expected
 /** Reads the CPU time of each group of processes and of their children, including children that have ended. Seconds. */
 export function readCpuSeconds(pids: LoadOptions["pids"]): Record<string, number> {
   return Object.fromEntries(
-    Object.entries(pids).map(([name, group]) => [
+    Object.entries(pids).map(([name, groupPids]) => [
       name,
-      group.flatMap(withChildren).reduce((sum, pid) => sum + readProcessSeconds(pid), 0),
+      groupPids.flatMap(withChildren).reduce((sum, pid) => sum + readProcessSeconds(pid), 0),
     ]),
   );
 }

@@ -33,8 +33,8 @@ const DATA = {
 };
 const RECORD_BYTES = 500;
 
-const event = () => jsonEvent({ type: "AppointmentRequested", data: DATA });
-const perSecond = (count: number, began: number) => Math.round(count / ((performance.now() - began) / 1000));
+const createEvent = () => jsonEvent({ type: "AppointmentRequested", data: DATA });
+const computeRate = (count: number, startedAt: number) => Math.round(count / ((performance.now() - startedAt) / 1000));
 
 /**
  * Appends for three seconds. Each appender writes to its own stream and waits for each append.
@@ -43,88 +43,88 @@ const perSecond = (count: number, began: number) => Math.round(count / ((perform
  */
 async function measureAppendRate(client: EventStoreDBClient, appenders: number): Promise<number> {
   let count = 0;
-  const began = performance.now();
-  const end = began + SECONDS * 1000;
-  const appender = async (n: number) => {
-    while (performance.now() < end) {
-      await client.appendToStream(`bench-${appenders}-${n}`, event());
+  const startedAt = performance.now();
+  const endsAt = startedAt + SECONDS * 1000;
+  const runAppender = async (n: number) => {
+    while (performance.now() < endsAt) {
+      await client.appendToStream(`bench-${appenders}-${n}`, createEvent());
       count += 1;
     }
   };
-  await Promise.all(Array.from({ length: appenders }, (_, n) => appender(n)));
-  return perSecond(count, began);
+  await Promise.all(Array.from({ length: appenders }, (_, n) => runAppender(n)));
+  return computeRate(count, startedAt);
 }
 
 /** Appends records of the same size to a file and flushes it after each batch. @returns records per second */
-async function diskRate(dir: string, batchSize: number): Promise<number> {
+async function measureDiskRate(dir: string, batchSize: number): Promise<number> {
   const file = await open(join(dir, "limit"), "a");
   const batch = Buffer.alloc(RECORD_BYTES * batchSize, "x");
   let count = 0;
-  const began = performance.now();
-  while (performance.now() < began + 1500) {
+  const startedAt = performance.now();
+  while (performance.now() < startedAt + 1500) {
     await file.write(batch);
     await file.datasync();
     count += batchSize;
   }
   await file.close();
-  return perSecond(count, began);
+  return computeRate(count, startedAt);
 }
 
 /** Decodes one message repeatedly, as the client does for each event that it reads. @returns messages per second */
-function decodeRate(): number {
+function measureDecodeRate(): number {
   const data = Buffer.from(JSON.stringify(DATA));
-  const proposed = { ...event(), metadata: new Uint8Array(0), data };
-  const wire = readWireBytes(encodeRecord(proposed, { stream: "bench-64-1", revision: 5, position: 5000, created: 1 }));
-  const began = performance.now();
+  const event = { ...createEvent(), metadata: new Uint8Array(0), data };
+  const bytes = readWireBytes(encodeRecord(event, { stream: "bench-64-1", revision: 5, position: 5000, created: 1 }));
+  const startedAt = performance.now();
   for (let n = 0; n < READ_EVENTS; n += 1) {
-    const message = streams.ReadResp.deserializeBinary(new Uint8Array(wire)).getEvent();
+    const message = streams.ReadResp.deserializeBinary(new Uint8Array(bytes)).getEvent();
     if (message !== undefined) convertGrpcEvent(message);
   }
-  return perSecond(READ_EVENTS, began);
+  return computeRate(READ_EVENTS, startedAt);
 }
 
-async function measureRate(events: AsyncIterable<unknown>, wanted: number): Promise<number> {
+async function timeReads(events: AsyncIterable<unknown>, wantedCount: number): Promise<number> {
   let count = 0;
-  const began = performance.now();
+  const startedAt = performance.now();
   for await (const _ of events) {
     count += 1;
-    if (count === wanted) break;
+    if (count === wantedCount) break;
   }
-  return perSecond(count, began);
+  return computeRate(count, startedAt);
 }
 
 /** Appends events in batches of 10,000. */
-async function fill(client: EventStoreDBClient, events: number): Promise<void> {
-  for (let done = 0; done < events; done += 10_000) {
+async function fillLog(client: EventStoreDBClient, events: number): Promise<void> {
+  for (let appendedCount = 0; appendedCount < events; appendedCount += 10_000) {
     const appends = Array.from({ length: 20 }, (_, n) =>
-      client.appendToStream(`fill-${(done / 10_000) % 100}-${n}`, Array.from({ length: 500 }, event)),
+      client.appendToStream(`fill-${(appendedCount / 10_000) % 100}-${n}`, Array.from({ length: 500 }, createEvent)),
     );
     await Promise.all(appends);
   }
 }
 
 /** Reads 20 events of a stream repeatedly, with 8 concurrent readers. @returns reads per second */
-async function streamReadRate(client: EventStoreDBClient): Promise<number> {
+async function measureStreamReadRate(client: EventStoreDBClient): Promise<number> {
   let count = 0;
-  const began = performance.now();
-  const reader = async (n: number) => {
+  const startedAt = performance.now();
+  const runReader = async (n: number) => {
     for (let round = 0; round < 100; round += 1) {
       const options = { fromRevision: BigInt(round), maxCount: 20 };
       for await (const _ of client.readStream(`bench-64-${(n + round) % 64}`, options));
       count += 1;
     }
   };
-  await Promise.all(Array.from({ length: 8 }, (_, n) => reader(n)));
-  return perSecond(count, began);
+  await Promise.all(Array.from({ length: 8 }, (_, n) => runReader(n)));
+  return computeRate(count, startedAt);
 }
 
 const dir = await mkdtemp(join(tmpdir(), "bench-log-"));
-const main = join(import.meta.dirname, "../../deploy/local/eventstore/main.ts");
+const mainFile = join(import.meta.dirname, "../../deploy/local/eventstore/main.ts");
 
 /** Starts the log. @returns a client, a function that stops the log, and the duration of the start */
 async function startLog() {
-  const args = ["--import", "tsx", main, "--dir", join(dir, "log"), "--port", "0"];
-  const began = performance.now();
+  const args = ["--import", "tsx", mainFile, "--dir", join(dir, "log"), "--port", "0"];
+  const startedAt = performance.now();
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   const [line] = await once(child.stdout, "data");
   const port = String(line).trim().split(" ")[1];
@@ -134,7 +134,7 @@ async function startLog() {
     child.kill("SIGTERM");
     await once(child, "close");
   };
-  return { client, stop, milliseconds: Math.round(performance.now() - began) };
+  return { client, stop, milliseconds: Math.round(performance.now() - startedAt) };
 }
 
 let log = await startLog();
@@ -142,18 +142,18 @@ printRow({ name: "log: start, empty", p50: log.milliseconds });
 try {
   await measureAppendRate(log.client, 64);
   for (const appenders of [1, 64, 256]) {
-    const reference = await diskRate(dir, appenders);
-    const ours = await measureAppendRate(log.client, appenders);
-    printRow({ name: `log: ${appenders} concurrent appends`, ours, reference });
+    const referenceRate = await measureDiskRate(dir, appenders);
+    const rate = await measureAppendRate(log.client, appenders);
+    printRow({ name: `log: ${appenders} concurrent appends`, rate, referenceRate });
   }
-  await fill(log.client, READ_EVENTS);
-  decodeRate();
-  const reference = decodeRate();
-  printRow({ name: "log: readAll", ours: await measureRate(log.client.readAll(), READ_EVENTS), reference });
+  await fillLog(log.client, READ_EVENTS);
+  measureDecodeRate();
+  const referenceRate = measureDecodeRate();
+  printRow({ name: "log: readAll", rate: await timeReads(log.client.readAll(), READ_EVENTS), referenceRate });
   const subscription = log.client.subscribeToAll({ fromPosition: START });
-  printRow({ name: "log: subscribeToAll, catch-up", ours: await measureRate(subscription, READ_EVENTS), reference });
-  printRow({ name: "log: readStream, 20 events", ours: await streamReadRate(log.client) });
-  await fill(log.client, START_EVENTS);
+  printRow({ name: "log: subscribeToAll, catch-up", rate: await timeReads(subscription, READ_EVENTS), referenceRate });
+  printRow({ name: "log: readStream, 20 events", rate: await measureStreamReadRate(log.client) });
+  await fillLog(log.client, START_EVENTS);
   await log.stop();
   log = await startLog();
   printRow({ name: `log: start with ${START_EVENTS} more events`, p50: log.milliseconds });

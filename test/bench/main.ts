@@ -10,8 +10,8 @@ import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { printHeader } from "./report.ts";
 
-/** File of each part. */
-const PARTS: Record<string, string> = {
+/** File of each benchmark. */
+const FILES: Record<string, string> = {
   reads: "reads.ts",
   growth: "growth.ts",
   writes: "writes.ts",
@@ -25,20 +25,20 @@ const PARTS: Record<string, string> = {
 };
 
 const names = process.argv.slice(2);
-const unknown = names.filter((name) => !(name in PARTS));
-if (unknown.length > 0) {
-  console.error(`Unknown benchmark: ${unknown.join(", ")}. Choose from: ${Object.keys(PARTS).join(", ")}.`);
+const unknownNames = names.filter((name) => !(name in FILES));
+if (unknownNames.length > 0) {
+  console.error(`Unknown benchmark: ${unknownNames.join(", ")}. Choose from: ${Object.keys(FILES).join(", ")}.`);
   process.exit(2);
 }
 
-const memory = Math.round(totalmem() / 2 ** 30);
-const load = loadavg()[0]?.toFixed(1);
+const memoryGib = Math.round(totalmem() / 2 ** 30);
+const loadAverage = loadavg()[0]?.toFixed(1);
 console.log(
-  `${availableParallelism()} cores (${cpus()[0]?.model}), ${memory} GiB, Node ${process.version}, load ${load}`,
+  `${availableParallelism()} cores (${cpus()[0]?.model}), ${memoryGib} GiB, Node ${process.version}, load ${loadAverage}`,
 );
 printHeader();
-for (const name of names.length > 0 ? names : Object.keys(PARTS)) {
-  const file = fileURLToPath(new URL(PARTS[name] as string, import.meta.url));
+for (const name of names.length > 0 ? names : Object.keys(FILES)) {
+  const file = fileURLToPath(new URL(FILES[name] as string, import.meta.url));
   const child = spawn(process.execPath, ["--import=tsx", file], { stdio: ["ignore", "inherit", "inherit"] });
   const [code] = await once(child, "exit");
   if (code !== 0) {

@@ -13,13 +13,13 @@ export interface PostgresUse {
  * Measures what a Postgres server on this machine spends on some work, including background processes. Connections must
  * stay open during the work, because the CPU time of ended processes is not counted.
  */
-export async function measurePostgres(pool: pg.Pool, work: () => Promise<unknown>): Promise<PostgresUse> {
+export async function measurePostgres(pool: pg.Pool, runWorkload: () => Promise<unknown>): Promise<PostgresUse> {
   // Full-page images after a checkpoint depend on the time of the checkpoint, not on the work.
   await pool.query("SELECT pg_stat_force_next_flush()");
-  const before = await readUse(pool);
-  await work();
-  const after = await readUse(pool);
-  return { cpuMs: after.cpuMs - before.cpuMs, walBytes: after.walBytes - before.walBytes };
+  const useBefore = await readUse(pool);
+  await runWorkload();
+  const useAfter = await readUse(pool);
+  return { cpuMs: useAfter.cpuMs - useBefore.cpuMs, walBytes: useAfter.walBytes - useBefore.walBytes };
 }
 
 async function readUse(pool: pg.Pool): Promise<PostgresUse> {
@@ -27,9 +27,9 @@ async function readUse(pool: pg.Pool): Promise<PostgresUse> {
     "SELECT pg_backend_pid() AS pid, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 AS wal",
   );
   const { pid, wal } = rows[0]!;
-  const server = readParent(pid);
-  const processes = readdirSync("/proc").filter((name) => /^\d+$/.test(name) && readParent(Number(name)) === server);
-  return { cpuMs: processes.reduce((sum, name) => sum + readCpuMs(Number(name)), 0), walBytes: wal };
+  const serverPid = readParent(pid);
+  const pidNames = readdirSync("/proc").filter((name) => /^\d+$/.test(name) && readParent(Number(name)) === serverPid);
+  return { cpuMs: pidNames.reduce((sum, name) => sum + readCpuMs(Number(name)), 0), walBytes: wal };
 }
 
 /** Returns the id of a process's parent, or undefined if the process has ended. */

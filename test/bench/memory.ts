@@ -23,26 +23,26 @@ const SAMPLES = 200;
 const stack = await startTestStack();
 try {
   const world = await createWorld(stack);
-  const list = () => world.portal("/appointments?limit=50");
-  const create = () => world.createAppointment(randomUUID());
+  const sendRead = () => world.portal("/appointments?limit=50");
+  const sendCreate = () => world.createAppointment(randomUUID());
   printMemory("memory after the start", "VmRSS");
-  const before = await measureLatencies(list);
-  printRow({ name: "reads, one connection", ...before });
+  const latenciesBefore = await measureLatencies(sendRead);
+  printRow({ name: "reads, one connection", ...latenciesBefore });
 
-  await Promise.all([run(LOAD.seconds, LOAD.readers, list), run(LOAD.seconds, LOAD.writers, create)]);
+  await Promise.all([run(LOAD.seconds, LOAD.readers, sendRead), run(LOAD.seconds, LOAD.writers, sendCreate)]);
   printMemory(`peak memory, ${LOAD.seconds} s of reads and creates`, "VmHWM");
 
-  const idle = await openConnections(CONNECTIONS.idle);
-  const statuses = await run(CONNECTIONS.seconds, CONNECTIONS.busy, list);
+  const idleSockets = await openConnections(CONNECTIONS.idle);
+  const statusCounts = await run(CONNECTIONS.seconds, CONNECTIONS.busy, sendRead);
   await sleep(RECOVERY_MS);
   printRow({
     name: `reads, ${RECOVERY_MS / 1_000} s after ${CONNECTIONS.busy} busy connections`,
-    ...(await measureLatencies(list)),
+    ...(await measureLatencies(sendRead)),
   });
   printMemory(`peak memory, ${CONNECTIONS.idle} idle and ${CONNECTIONS.busy} busy connections`, "VmHWM");
-  const counts = [...statuses].map(([status, count]) => `${count} × ${status}`);
-  printRow({ name: "responses on busy connections", note: counts.join(", ") });
-  for (const socket of idle) socket.destroy();
+  const countTexts = [...statusCounts].map(([status, count]) => `${count} × ${status}`);
+  printRow({ name: "responses on busy connections", note: countTexts.join(", ") });
+  for (const socket of idleSockets) socket.destroy();
   await sleep(REST_MS);
   printMemory(`memory after ${REST_MS / 1_000} s without load`, "VmRSS");
 } finally {
@@ -56,30 +56,30 @@ async function run(
   concurrency: number,
   send: () => Promise<{ status: number }>,
 ): Promise<Map<number, number>> {
-  const statuses = new Map<number, number>();
-  const end = performance.now() + seconds * 1_000;
+  const statusCounts = new Map<number, number>();
+  const endsAt = performance.now() + seconds * 1_000;
   const worker = async () => {
-    while (performance.now() < end) {
+    while (performance.now() < endsAt) {
       const { status } = await send();
-      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      statusCounts.set(status, (statusCounts.get(status) ?? 0) + 1);
     }
   };
   await Promise.all(Array.from({ length: concurrency }, worker));
-  return statuses;
+  return statusCounts;
 }
 
-async function measureLatencies(send: () => Promise<unknown>): Promise<{ ours: number; p50: number; p99: number }> {
+async function measureLatencies(send: () => Promise<unknown>): Promise<{ rate: number; p50: number; p99: number }> {
   const latencies: number[] = [];
-  const started = performance.now();
+  const startedAt = performance.now();
   for (let sample = 0; sample < SAMPLES; sample += 1) {
     const sentAt = performance.now();
     await send();
     latencies.push(performance.now() - sentAt);
   }
-  const ours = SAMPLES / ((performance.now() - started) / 1_000);
+  const rate = SAMPLES / ((performance.now() - startedAt) / 1_000);
   latencies.sort((a, b) => a - b);
-  const at = (share: number) => latencies[Math.floor(SAMPLES * share)] ?? Number.NaN;
-  return { ours, p50: at(0.5), p99: at(0.99) };
+  const findAt = (share: number) => latencies[Math.floor(SAMPLES * share)] ?? Number.NaN;
+  return { rate, p50: findAt(0.5), p99: findAt(0.99) };
 }
 
 /** Opens connections to the gateway that send nothing. */
@@ -95,10 +95,10 @@ async function openConnections(count: number): Promise<Socket[]> {
 /** Prints the memory of each Node process and of nats-server. @param field resident memory now or its peak */
 function printMemory(name: string, field: "VmRSS" | "VmHWM"): void {
   const { postgres: _, ...components } = stack.components;
-  const memory = Object.values(components).flatMap(({ name, pid }) => {
+  const memoryTexts = Object.values(components).flatMap(({ name, pid }) => {
     if (pid === undefined) return [];
     const [, kilobytes] = new RegExp(`${field}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
     return `${name} ${(Number(kilobytes) / 1_024).toFixed(0)} MiB`;
   });
-  printRow({ name, note: memory.join(", ") });
+  printRow({ name, note: memoryTexts.join(", ") });
 }

@@ -26,7 +26,7 @@ import { printRow } from "./report.ts";
 const EVENTS = 400_000;
 const LIVE_EVENTS = 2_000;
 const LIVE_RATE = 500;
-const never = new AbortController().signal;
+const signal = new AbortController().signal;
 const logger = createLogger("bench", "error");
 
 const { eventstoreUrl, components } = await testServers();
@@ -40,24 +40,24 @@ await ensureReadModels(pool, readModels);
 const client = connectEventStore(eventstoreUrl, "bench");
 const log = createEventLog(client);
 try {
-  await generate(log, EVENTS / 8);
-  const before = await measureRead(readAll);
-  let peak = 0;
-  const watch = setInterval(() => {
-    peak = Math.max(peak, process.memoryUsage.rss());
+  await generateEvents(log, EVENTS / 8);
+  const readsBefore = await measureRead(readAll);
+  let peakBytes = 0;
+  const memoryTimer = setInterval(() => {
+    peakBytes = Math.max(peakBytes, process.memoryUsage.rss());
   }, 50);
-  const rebuilt = await measureRead(() =>
-    rebuild({ client, pool, models: readModels, logger, onProgress: () => undefined }, never),
+  const rebuildLoad = await measureRead(() =>
+    rebuild({ client, pool, models: readModels, logger, onProgress: () => undefined }, signal),
   );
-  clearInterval(watch);
-  const after = await measureRead(readAll);
-  printRow({ name: "read only", ours: (before.perSecond + after.perSecond) / 2, cpu: before.cpu });
+  clearInterval(memoryTimer);
+  const readsAfter = await measureRead(readAll);
+  printRow({ name: "read only", rate: (readsBefore.perSecond + readsAfter.perSecond) / 2, cpu: readsBefore.cpu });
   printRow({
     name: "rebuild",
-    ours: rebuilt.perSecond,
-    reference: (before.perSecond + after.perSecond) / 2,
-    cpu: rebuilt.cpu,
-    note: `peak memory ${Math.round(peak / 1_048_576)} MiB`,
+    rate: rebuildLoad.perSecond,
+    referenceRate: (readsBefore.perSecond + readsAfter.perSecond) / 2,
+    cpu: rebuildLoad.cpu,
+    note: `peak memory ${Math.round(peakBytes / 1_048_576)} MiB`,
   });
   await measureLiveLag();
 } finally {
@@ -67,14 +67,14 @@ try {
 }
 
 /** Runs work that reads all events. @returns events per second, and microseconds of CPU time per event by process */
-async function measureRead(run: () => Promise<unknown>): Promise<Pick<LoadResult, "perSecond" | "cpu">> {
-  const started = performance.now();
-  const [ownBefore, postgresBefore] = [process.cpuUsage(), readCpuSeconds(pids).postgres ?? 0];
-  await run();
-  const { user, system } = process.cpuUsage(ownBefore);
-  const postgres = ((readCpuSeconds(pids).postgres ?? 0) - postgresBefore) * 1e6;
-  const seconds = (performance.now() - started) / 1_000;
-  return { perSecond: EVENTS / seconds, cpu: { process: (user + system) / EVENTS, postgres: postgres / EVENTS } };
+async function measureRead(runOnce: () => Promise<unknown>): Promise<Pick<LoadResult, "perSecond" | "cpu">> {
+  const startedAt = performance.now();
+  const [ownCpuBefore, postgresCpuBefore] = [process.cpuUsage(), readCpuSeconds(pids).postgres ?? 0];
+  await runOnce();
+  const { user, system } = process.cpuUsage(ownCpuBefore);
+  const postgresMicros = ((readCpuSeconds(pids).postgres ?? 0) - postgresCpuBefore) * 1e6;
+  const seconds = (performance.now() - startedAt) / 1_000;
+  return { perSecond: EVENTS / seconds, cpu: { process: (user + system) / EVENTS, postgres: postgresMicros / EVENTS } };
 }
 
 async function readAll(): Promise<void> {
@@ -88,17 +88,17 @@ async function readAll(): Promise<void> {
 }
 
 /** Derives an id from a kind and a number, so that each run creates the same ids. */
-function id(kind: string, number: number): string {
+function toId(kind: string, number: number): string {
   const hex = createHash("sha256").update(`${kind} ${number}`).digest("hex");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
-function metadata(number: number): EventMetadata {
+function createMetadata(number: number): EventMetadata {
   return {
-    $correlationId: id("request", number),
-    $causationId: id("request", number),
+    $correlationId: toId("request", number),
+    $causationId: toId("request", number),
     actor: { type: "operator", id: "bench" },
-    clinicId: id("clinic", number % 50),
+    clinicId: toId("clinic", number % 50),
     environment: "production",
     schemaVersion: 1,
     occurredAt: new Date(1_790_000_000_000 + number * 1_000).toISOString(),
@@ -106,9 +106,9 @@ function metadata(number: number): EventMetadata {
 }
 
 /** Creates the events of a customer, an animal and a completed appointment: eight events in three streams. */
-function createFamilyEvents(number: number): [string, CatalogEvent[]][] {
-  const [customerId, animalId, appointmentId] = [id("customer", number), id("animal", number), id("visit", number)];
-  const clinicId = id("clinic", number % 50);
+function createFamilyEvents(index: number): [string, CatalogEvent[]][] {
+  const [customerId, animalId, appointmentId] = [toId("customer", index), toId("animal", index), toId("visit", index)];
+  const clinicId = toId("clinic", index % 50);
   const contact = { phone: null, email: null, city: "Ljubljana" };
   const details = {
     name: "Rex",
@@ -118,10 +118,10 @@ function createFamilyEvents(number: number): [string, CatalogEvent[]][] {
     birthDate: "2020-02-29",
     microchip: null,
   };
-  const scheduledAt = new Date(1_790_000_000_000 + number * 60_000).toISOString();
-  const of = {
+  const scheduledAt = new Date(1_790_000_000_000 + index * 60_000).toISOString();
+  const references = {
     clinicId,
-    branchId: id("branch", number % 50),
+    branchId: toId("branch", index % 50),
     animalId,
     customerId,
     reason: "Check-up",
@@ -133,9 +133,9 @@ function createFamilyEvents(number: number): [string, CatalogEvent[]][] {
       [
         {
           type: "CustomerRegistered",
-          data: { customerId, clinicId, fullName: `Customer ${number}`, ...contact },
+          data: { customerId, clinicId, fullName: `Customer ${index}`, ...contact },
         },
-        { type: "CustomerDetailsChanged", data: { customerId, fullName: `Client ${number}`, ...contact } },
+        { type: "CustomerDetailsChanged", data: { customerId, fullName: `Client ${index}`, ...contact } },
       ],
     ],
     [
@@ -152,7 +152,7 @@ function createFamilyEvents(number: number): [string, CatalogEvent[]][] {
           type: "AppointmentRequested",
           data: {
             appointmentId,
-            ...of,
+            ...references,
             scheduledAt,
             durationMinutes: 30,
             applicationId: null,
@@ -168,24 +168,24 @@ function createFamilyEvents(number: number): [string, CatalogEvent[]][] {
   ];
 }
 
-async function generate(to: EventLog, families: number): Promise<void> {
+async function generateEvents(targetLog: EventLog, families: number): Promise<void> {
   let next = 0;
-  const work = async () => {
+  const appendFamilies = async () => {
     while (next < families) {
       const number = next++;
-      const about = metadata(number);
+      const metadata = createMetadata(number);
       await Promise.all(
-        createFamilyEvents(number).map(([stream, facts]) =>
-          to.append(
+        createFamilyEvents(number).map(([stream, events]) =>
+          targetLog.append(
             stream,
             -1n,
-            facts.map((event) => ({ id: randomUUID(), event, metadata: about })),
+            events.map((event) => ({ id: randomUUID(), event, metadata })),
           ),
         ),
       );
     }
   };
-  await Promise.all(Array.from({ length: 64 }, work));
+  await Promise.all(Array.from({ length: 64 }, appendFamilies));
 }
 
 /** Appends events at a steady rate, and measures the time until their rows are in the read model. */
@@ -193,39 +193,39 @@ async function measureLiveLag(): Promise<void> {
   const projectors = startProjectors({ client, pool, databaseUrl: url, models: readModels, logger });
   while (projectors.getStatus().state !== "running") await delay(20);
   const lags: number[] = [];
-  const pending: Promise<void>[] = [];
-  const started = performance.now();
+  const pendingAppends: Promise<void>[] = [];
+  const startedAt = performance.now();
   for (let number = 0; number < LIVE_EVENTS; number += 1) {
-    const due = started + (number * 1000) / LIVE_RATE;
-    if (due > performance.now()) await delay(due - performance.now());
-    pending.push(appendAndSee(number, lags));
+    const dueAt = startedAt + (number * 1000) / LIVE_RATE;
+    if (dueAt > performance.now()) await delay(dueAt - performance.now());
+    pendingAppends.push(appendAndAwaitRow(number, lags));
   }
-  await Promise.all(pending);
+  await Promise.all(pendingAppends);
   await projectors.stop();
   lags.sort((a, b) => a - b);
-  const at = (share: number) => lags[Math.floor(lags.length * share)] ?? Number.NaN;
-  printRow({ name: `append to row, ${LIVE_RATE} events/s`, p50: at(0.5), p99: at(0.99) });
+  const findAt = (share: number) => lags[Math.floor(lags.length * share)] ?? Number.NaN;
+  printRow({ name: `append to row, ${LIVE_RATE} events/s`, p50: findAt(0.5), p99: findAt(0.99) });
 }
 
 /**
  * Appends an event. Waits only for the row of every twentieth event, because more queries would distort the
  * measurement.
  */
-async function appendAndSee(number: number, lags: number[]): Promise<void> {
+async function appendAndAwaitRow(number: number, lags: number[]): Promise<void> {
   const customerId = randomUUID();
   const details = { fullName: "Live", phone: null, email: null, city: null };
   const event: CatalogEvent = {
     type: "CustomerRegistered",
     data: { customerId, clinicId: randomUUID(), ...details },
   };
-  await log.append(`customer-${customerId}`, -1n, [{ id: randomUUID(), event, metadata: metadata(number) }]);
+  await log.append(`customer-${customerId}`, -1n, [{ id: randomUUID(), event, metadata: createMetadata(number) }]);
   if (number % 20 !== 0) return;
-  const appended = performance.now();
+  const appendedAt = performance.now();
   const query = {
     name: "see",
     text: "SELECT FROM read_model.customer WHERE customer_id = $1",
     values: [customerId],
   };
   while ((await pool.query(query)).rowCount === 0) await delay(1);
-  lags.push(performance.now() - appended);
+  lags.push(performance.now() - appendedAt);
 }

@@ -41,19 +41,19 @@ try {
   await fillClinic(database.admin, ids, HISTORY);
   const headers = { cookie: await provider.createSessionCookie(ids.userId) };
   const service = await startService();
-  const reference = await startReference();
-  const postgres = servers.components.postgres.pid;
-  const pids = (pid: number) => ({ node: [pid], ...(postgres !== undefined && { postgres: [postgres] }) });
+  const referenceServer = await startReference();
+  const postgresPid = servers.components.postgres.pid;
+  const pids = (pid: number) => ({ node: [pid], ...(postgresPid !== undefined && { postgres: [postgresPid] }) });
   for (const path of PATHS) {
-    const document = await (await fetch(service.origin + path, { headers })).text();
-    await store(path.split("?")[0] ?? "", document);
+    const responseText = await (await fetch(service.origin + path, { headers })).text();
+    await storeDocument(path.split("?")[0] ?? "", responseText);
     const measure = ({ origin, pid }: Server) =>
       measureLoad({ origin, next: () => ({ method: "GET", path, headers }), pids: pids(pid) });
     // A machine is not equally fast at all times, so the reference runs before and after.
-    const before = await measure(reference);
-    const ours = await measure(service);
-    const after = await measure(reference);
-    printLoad(path, ours, before, after);
+    const referenceBefore = await measure(referenceServer);
+    const serviceLoad = await measure(service);
+    const referenceAfter = await measure(referenceServer);
+    printLoad(path, serviceLoad, referenceBefore, referenceAfter);
   }
 } finally {
   for (const child of children) child.kill();
@@ -68,7 +68,7 @@ interface Server {
 }
 
 async function startService(): Promise<Server> {
-  return start(new URL("./query-api-process.ts", import.meta.url), {
+  return startServer(new URL("./query-api-process.ts", import.meta.url), {
     PORT: "0",
     LOG_LEVEL: "info",
     DATABASE_URL: database.urls.query,
@@ -84,11 +84,11 @@ async function startService(): Promise<Server> {
 async function startReference(): Promise<Server> {
   const { secret, issuer, cookieName } = provider;
   const settings = JSON.stringify({ databaseUrl: database.urls.projection, secret, issuer, cookieName });
-  return start(new URL("./reference-server.ts", import.meta.url), {}, [settings]);
+  return startServer(new URL("./reference-server.ts", import.meta.url), {}, [settings]);
 }
 
-async function start(entry: URL, env: Record<string, string>, args: string[] = []): Promise<Server> {
-  const child = fork(entry, args, {
+async function startServer(entryUrl: URL, env: Record<string, string>, args: string[] = []): Promise<Server> {
+  const child = fork(entryUrl, args, {
     execArgv: ["--import=tsx"],
     env: { ...process.env, ...env },
     stdio: ["ignore", "ignore", "inherit", "ipc"],
@@ -98,7 +98,7 @@ async function start(entry: URL, env: Record<string, string>, args: string[] = [
   return { origin: `http://127.0.0.1:${port}`, pid: child.pid as number };
 }
 
-async function store(path: string, body: string): Promise<void> {
+async function storeDocument(path: string, body: string): Promise<void> {
   const client = new pg.Client({ connectionString: database.urls.projection });
   await client.connect();
   await client.query("CREATE TABLE IF NOT EXISTS reference_document (path text PRIMARY KEY, body text NOT NULL)");

@@ -5,9 +5,9 @@ export interface Row {
   /** Name of the measurement. */
   name: string;
   /** Items per second of the service or of an alternative. */
-  ours?: number;
+  rate?: number;
   /** Items per second of the reference, measured in the same run. */
-  reference?: number;
+  referenceRate?: number;
   /** Latency of the service or of an alternative. Milliseconds. */
   p50?: number;
   p99?: number;
@@ -32,14 +32,14 @@ export function printHeader(): void {
   printCells(COLUMNS.map(([title]) => title));
 }
 
-export function printRow({ name, ours, reference, p50, p99, cpu = {}, note }: Row): void {
+export function printRow({ name, rate, referenceRate, p50, p99, cpu = {}, note }: Row): void {
   const costs = Object.entries(cpu).map(([process, micros]) => `${process} ${micros.toFixed(0)}`);
   if (note !== undefined) costs.push(note);
   printCells([
     name,
-    ours?.toFixed(0) ?? "",
-    reference?.toFixed(0) ?? "",
-    ours === undefined || reference === undefined ? "" : (ours / reference).toFixed(3),
+    rate?.toFixed(0) ?? "",
+    referenceRate?.toFixed(0) ?? "",
+    rate === undefined || referenceRate === undefined ? "" : (rate / referenceRate).toFixed(3),
     p50?.toFixed(1) ?? "",
     p99?.toFixed(1) ?? "",
     costs.join(", "),
@@ -51,16 +51,16 @@ export function printRow({ name, ours, reference, p50, p99, cpu = {}, note }: Ro
  *
  * @param references results of the reference. Usually one before and one after, because a machine's speed varies
  */
-export function printLoad(name: string, ours: LoadResult, ...references: LoadResult[]): void {
-  const reference = references.reduce((sum, { perSecond }) => sum + perSecond, 0) / references.length;
-  const { perSecond, p50, p99, cpu } = ours;
-  printRow({ name, ours: perSecond, reference, p50, p99, cpu });
+export function printLoad(name: string, load: LoadResult, ...references: LoadResult[]): void {
+  const referenceRate = references.reduce((sum, { perSecond }) => sum + perSecond, 0) / references.length;
+  const { perSecond, p50, p99, cpu } = load;
+  printRow({ name, rate: perSecond, referenceRate, p50, p99, cpu });
 }
 
 function printCells(cells: readonly string[]): void {
-  const padded = cells.map((cell, column) => {
+  const paddedCells = cells.map((cell, column) => {
     const width = COLUMNS[column]?.[1] ?? 0;
     return column === 0 ? cell.padEnd(width) : cell.padStart(column < COLUMNS.length - 1 ? width : 0);
   });
-  console.log(padded.join("  ").trimEnd());
+  console.log(paddedCells.join("  ").trimEnd());
 }

@@ -24,7 +24,7 @@ export function createSignedPoster(url: string): SignedPoster {
       const headers = { "Content-Type": "application/json", ...createSignatureHeaders(content, [secret], "SERVICE") };
       const exchange = new Exchange();
       await exchange.run(
-        (fresh) => client.post("bench", destination, headers, fresh),
+        (freshSocket) => client.post("bench", destination, headers, freshSocket),
         body,
         () => undefined,
       );
@@ -47,9 +47,9 @@ export function createWebhookBody(eventId: string): string {
 export async function measureSignedPosts(url: string, count: number): Promise<number> {
   const poster = createSignedPoster(url);
   const body = createWebhookBody(randomUUID());
-  const began = performance.now();
+  const startedAt = performance.now();
   await runConcurrently(THROUGHPUT.connections, count, () => poster.post(randomUUID(), body));
-  const rate = count / ((performance.now() - began) / 1_000);
+  const rate = count / ((performance.now() - startedAt) / 1_000);
   poster.close();
   return rate;
 }
@@ -58,12 +58,12 @@ export async function measureSignedPosts(url: string, count: number): Promise<nu
 export async function runConcurrently(
   workers: number,
   count: number,
-  work: (n: number) => Promise<void>,
+  runTask: (n: number) => Promise<void>,
 ): Promise<void> {
   const numbers = Array.from({ length: count }, (_, n) => n).values();
   await Promise.all(
     Array.from({ length: workers }, async () => {
-      for (const n of numbers) await work(n);
+      for (const n of numbers) await runTask(n);
     }),
   );
 }

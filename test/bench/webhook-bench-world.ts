@@ -31,7 +31,7 @@ export interface BenchWorld {
   /** Returns the time from append to receipt of each event whose webhook has arrived. Milliseconds. */
   listWaits(eventIds: readonly string[]): number[];
   /** Time at which the first webhook of each event arrived. Milliseconds since 1970. */
-  receipts: Map<string, number>;
+  receiptTimes: Map<string, number>;
   /** Number of requests for each delivery. */
   requestCounts: Map<string, number>;
   /** Waits until webhooks of `count` deliveries have arrived, counted from the last call of {@link clearReceipts}. */
@@ -41,7 +41,7 @@ export interface BenchWorld {
   /** Deletes all recorded appends and receipts. */
   clearReceipts(): void;
   /** Runs work and measures what Postgres and the running service's processes spend on it. */
-  measureUse(work: () => Promise<unknown>): Promise<ServiceUse>;
+  measureUse(runWorkload: () => Promise<unknown>): Promise<ServiceUse>;
   /** Starts the service and waits until it is ready. */
   startService(): Promise<void>;
   /** Stops the service with SIGTERM and waits until its processes have ended. */
@@ -51,7 +51,7 @@ export interface BenchWorld {
   /** Inserts deliveries that are due now, distributed over new endpoints of new applications. */
   insertDueDeliveries(
     url: string,
-    of: { applications: number; endpointsEach: number; deliveries: number },
+    counts: { applications: number; endpointsEach: number; deliveries: number },
   ): Promise<void>;
   /** Cancels all pending deliveries, and waits until the attempts in progress have ended. */
   cancelDueDeliveries(): Promise<void>;
@@ -76,110 +76,110 @@ export async function createBenchWorld(): Promise<BenchWorld> {
   const { eventstoreUrl, natsUrl } = await testServers();
   const database = await createTestDatabase();
   const world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
-  const receipts = new Map<string, number>();
-  const appended = new Map<string, number>();
+  const receiptTimes = new Map<string, number>();
+  const appendTimes = new Map<string, number>();
   const requestCounts = new Map<string, number>();
   const secrets = new Map<string, string[]>();
   const signatures = { valid: 0, invalid: 0 };
-  const onReceipt = ([deliveryId, id, at]: Receipt) => {
-    if (!appended.has(id)) return;
+  const onReceipt = ([deliveryId, id, receivedAt]: Receipt) => {
+    if (!appendTimes.has(id)) return;
     requestCounts.set(deliveryId, (requestCounts.get(deliveryId) ?? 0) + 1);
-    if (!receipts.has(id)) receipts.set(id, at);
+    if (!receiptTimes.has(id)) receiptTimes.set(id, receivedAt);
   };
   const sink = await startWebhookSink(onReceipt, (sample) => {
-    const known = secrets.get((JSON.parse(sample.body) as { clinicId: string }).clinicId);
-    if (known) signatures[known.some((secret) => isSigned(sample, secret)) ? "valid" : "invalid"] += 1;
+    const knownSecrets = secrets.get((JSON.parse(sample.body) as { clinicId: string }).clinicId);
+    if (knownSecrets) signatures[knownSecrets.some((secret) => isSigned(sample, secret)) ? "valid" : "invalid"] += 1;
   });
-  const awaitCount = async (what: string, counted: { size: number }, count: number, timeoutMs: number) => {
+  const awaitCount = async (label: string, arrivals: { size: number }, count: number, timeoutMs: number) => {
     const deadline = now() + timeoutMs;
-    while (counted.size < count) {
-      if (now() > deadline) throw new Error(`Only ${counted.size} of ${count} ${what} arrived in ${timeoutMs} ms`);
+    while (arrivals.size < count) {
+      if (now() > deadline) throw new Error(`Only ${arrivals.size} of ${count} ${label} arrived in ${timeoutMs} ms`);
       await sleep(10);
     }
   };
   const registerEndpoints = async (url: string, count: number) => {
-    const first = await world.registerEndpoint(url, { events: ["appointment.created"] });
-    const more = { events: ["appointment.created" as const], siblingEndpoint: first };
-    const others = Array.from({ length: count - 1 }, () => world.registerEndpoint(url, more));
-    const endpoints = [first, ...(await Promise.all(others))];
+    const firstEndpoint = await world.registerEndpoint(url, { events: ["appointment.created"] });
+    const siblingOptions = { events: ["appointment.created" as const], siblingEndpoint: firstEndpoint };
+    const otherEndpoints = Array.from({ length: count - 1 }, () => world.registerEndpoint(url, siblingOptions));
+    const endpoints = [firstEndpoint, ...(await Promise.all(otherEndpoints))];
     secrets.set(
-      first.clinicId,
+      firstEndpoint.clinicId,
       endpoints.map(({ secret }) => secret),
     );
-    return first.clinicId;
+    return firstEndpoint.clinicId;
   };
-  let service: ChildProcess[] = [];
+  let serviceProcesses: ChildProcess[] = [];
   const stopService = async () => {
-    const running = service;
-    service = [];
-    for (const process of running) process.kill("SIGTERM");
-    await Promise.all(running.map((process) => once(process, "exit")));
+    const runningProcesses = serviceProcesses;
+    serviceProcesses = [];
+    for (const child of runningProcesses) child.kill("SIGTERM");
+    await Promise.all(runningProcesses.map((child) => once(child, "exit")));
   };
   return {
     sinkUrl: sink.url,
     otherSinkUrl: sink.otherUrl,
-    receipts,
+    receiptTimes,
     requestCounts,
     signatures,
     registerEndpoint: (url) => registerEndpoints(url, 1),
     registerEndpoints,
     async appendAppointment(clinicId) {
       const event = createAppointmentRequested(clinicId);
-      appended.set(event.id, now());
+      appendTimes.set(event.id, now());
       await world.log.append(event.stream, -1n, [event]);
       return event.id;
     },
-    awaitReceipts: (count, timeoutMs) => awaitCount("events", receipts, count, timeoutMs),
+    awaitReceipts: (count, timeoutMs) => awaitCount("events", receiptTimes, count, timeoutMs),
     awaitDeliveries: (count, timeoutMs) => awaitCount("deliveries", requestCounts, count, timeoutMs),
     listWaits: (ids) =>
       ids.flatMap((id) => {
-        const [from, to] = [appended.get(id), receipts.get(id)];
-        return from === undefined || to === undefined ? [] : [to - from];
+        const [appendedAt, receivedAt] = [appendTimes.get(id), receiptTimes.get(id)];
+        return appendedAt === undefined || receivedAt === undefined ? [] : [receivedAt - appendedAt];
       }),
     clearReceipts() {
-      receipts.clear();
+      receiptTimes.clear();
       requestCounts.clear();
-      appended.clear();
+      appendTimes.clear();
     },
     async startService() {
-      service = SERVICE_PROCESSES.map((roles) => spawnService(world, roles));
-      await Promise.all(service.map((process) => once(process.stdout ?? process, "data")));
+      serviceProcesses = SERVICE_PROCESSES.map((roles) => spawnService(world, roles));
+      await Promise.all(serviceProcesses.map((child) => once(child.stdout ?? child, "data")));
       await sleep(1_500);
     },
     stopService,
-    async measureUse(work) {
-      const read = () => service.map(({ pid }) => readCpuMs(pid ?? 0));
-      const before = read();
-      const postgres = await measurePostgres(world.pool, work);
-      return { ...postgres, processesMs: read().map((ms, index) => ms - (before[index] ?? 0)) };
+    async measureUse(runWorkload) {
+      const readCpuTimes = () => serviceProcesses.map(({ pid }) => readCpuMs(pid ?? 0));
+      const cpuBefore = readCpuTimes();
+      const postgresUse = await measurePostgres(world.pool, runWorkload);
+      return { ...postgresUse, processesMs: readCpuTimes().map((ms, index) => ms - (cpuBefore[index] ?? 0)) };
     },
     readPeakMemory() {
-      const held = service.map(({ pid }) => {
+      const peakSizes = serviceProcesses.map(({ pid }) => {
         const status = readFileSync(`/proc/${pid}/status`, "utf8");
         return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1_024;
       });
-      return Math.max(...held);
+      return Math.max(...peakSizes);
     },
     async insertDueDeliveries(url, { applications, endpointsEach, deliveries }) {
-      const made: Endpoint[] = [];
+      const endpoints: Endpoint[] = [];
       for (let n = 0; n < applications; n += 1) {
         const sibling = await world.registerEndpoint(url);
-        const others = Array.from({ length: endpointsEach - 1 }, () =>
+        const otherEndpoints = Array.from({ length: endpointsEach - 1 }, () =>
           world.registerEndpoint(url, { siblingEndpoint: sibling }),
         );
-        made.push(sibling, ...(await Promise.all(others)));
+        endpoints.push(sibling, ...(await Promise.all(otherEndpoints)));
       }
       const values = [
-        made.map(({ endpointId }) => endpointId),
-        made.map(({ applicationId }) => applicationId),
-        made.map(({ clinicId }) => clinicId),
+        endpoints.map(({ endpointId }) => endpointId),
+        endpoints.map(({ applicationId }) => applicationId),
+        endpoints.map(({ clinicId }) => clinicId),
         JSON.stringify({ id: randomUUID(), type: "appointment.created", filler: "x".repeat(600) }),
       ];
       for (let n = 0; n < deliveries; n += 5_000) await world.pool.query(INSERT_DUE_DELIVERIES, [5_000, ...values]);
     },
     async cancelDueDeliveries() {
       for (;;) {
-        const { rowCount: cancelled } = await world.pool.query(
+        const { rowCount: cancelledCount } = await world.pool.query(
           `WITH cancelled AS (
              DELETE FROM webhooks.pending_delivery WHERE delivery_id IN (
                SELECT delivery_id FROM webhooks.pending_delivery WHERE lease_expires_at IS NULL LIMIT 5000)
@@ -187,8 +187,8 @@ export async function createBenchWorld(): Promise<BenchWorld> {
            UPDATE webhooks.delivery d SET status = 'cancelled', next_attempt_at = NULL
              FROM cancelled WHERE d.delivery_id = cancelled.delivery_id`,
         );
-        const { rowCount: left } = await world.pool.query("SELECT FROM webhooks.pending_delivery LIMIT 1");
-        if (cancelled === 0 && left === 0) return;
+        const { rowCount: remainingCount } = await world.pool.query("SELECT FROM webhooks.pending_delivery LIMIT 1");
+        if (cancelledCount === 0 && remainingCount === 0) return;
         await sleep(100);
       }
     },
@@ -239,8 +239,8 @@ function spawnService(
   urls: { eventstoreUrl: string; databaseUrl: string; natsUrl: string },
   roles: string,
 ): ChildProcess {
-  const main = fileURLToPath(new URL("../../projection/main.ts", import.meta.url));
-  return spawn(process.execPath, ["--import=tsx", main], {
+  const mainFile = fileURLToPath(new URL("../../projection/main.ts", import.meta.url));
+  return spawn(process.execPath, ["--import=tsx", mainFile], {
     stdio: ["ignore", "pipe", "inherit"],
     env: {
       ...process.env,

@@ -7,7 +7,7 @@ import { createServer, type RequestListener, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 
 /** A received webhook: the ids of delivery and event, and the time of arrival in milliseconds since 1970. */
-export type Receipt = [deliveryId: string, eventId: string, at: number];
+export type Receipt = [deliveryId: string, eventId: string, receivedAt: number];
 
 /** A complete request, whose signature the parent process verifies. */
 export interface SampledRequest {
@@ -50,7 +50,7 @@ function respond(path: string, response: ServerResponse): void {
 }
 
 const listener: RequestListener = (request, response) => {
-  const at = now();
+  const receivedAt = now();
   const chunks: Buffer[] = [];
   request.on("data", (chunk: Buffer) => chunks.push(chunk));
   request.on("end", () => {
@@ -61,7 +61,7 @@ const listener: RequestListener = (request, response) => {
     respond(path, response);
     if (path !== "/") return;
     const headers = request.headers as Record<string, string>;
-    receipts.push([headers["webhook-id"] ?? "", id, at]);
+    receipts.push([headers["webhook-id"] ?? "", id, receivedAt]);
     requestCount += 1;
     if (requestCount % SAMPLE_INTERVAL === 0) samples.push({ headers, body: body.toString() });
   });

@@ -33,9 +33,9 @@ const FAIRNESS = {
   dueEach: 20,
 };
 const MEMORY = { endpoints: 100, deliveries: 100_000, seconds: 20 };
-const WARM_UP = 2_000;
+const WARM_UP_EVENTS = 2_000;
 
-const append = (world: BenchWorld, clinics: readonly string[], events: number) =>
+const appendEvents = (world: BenchWorld, clinics: readonly string[], events: number) =>
   runConcurrently(THROUGHPUT.appenders, events, async (n) => {
     await world.appendAppointment(clinics[n % clinics.length] ?? "");
   });
@@ -48,19 +48,19 @@ async function measureThroughput(
   endpoints = 1,
 ): Promise<number> {
   world.clearReceipts();
-  const began = now();
+  const startedAt = now();
   const deliveries = events * endpoints;
-  const use = await world.measureUse(async () => {
-    await append(world, clinics, events);
+  const serviceUse = await world.measureUse(async () => {
+    await appendEvents(world, clinics, events);
     await world.awaitDeliveries(deliveries, 120_000);
   });
-  const rate = deliveries / ((now() - began) / 1_000);
-  const perDelivery = (ms: number | undefined) => `${(((ms ?? 0) * 1_000) / deliveries).toFixed(0)} µs`;
-  row("CPU per delivery: Postgres", perDelivery(use.cpuMs), "");
+  const rate = deliveries / ((now() - startedAt) / 1_000);
+  const formatPerDelivery = (ms: number | undefined) => `${(((ms ?? 0) * 1_000) / deliveries).toFixed(0)} µs`;
+  printRow("CPU per delivery: Postgres", formatPerDelivery(serviceUse.cpuMs), "");
   for (const [index, roles] of SERVICE_PROCESSES.entries()) {
-    row(`CPU per delivery: ${roles}`, perDelivery(use.processesMs[index]), "");
+    printRow(`CPU per delivery: ${roles}`, formatPerDelivery(serviceUse.processesMs[index]), "");
   }
-  row("WAL per delivery", `${(use.walBytes / deliveries).toFixed(0)} bytes`, "");
+  printRow("WAL per delivery", `${(serviceUse.walBytes / deliveries).toFixed(0)} bytes`, "");
   return rate;
 }
 
@@ -70,10 +70,10 @@ async function measureFanOut(world: BenchWorld): Promise<void> {
   const clinics = await Promise.all(
     Array.from({ length: count }, () => world.registerEndpoints(world.sinkUrl, endpoints)),
   );
-  const what = `deliveries, ${endpoints} endpoints for each event`;
+  const label = `deliveries, ${endpoints} endpoints for each event`;
   await compareWithLimit(
     world,
-    what,
+    label,
     "",
     (_, __, n) => measureThroughput(world, clinics, n, endpoints),
     clinics,
@@ -84,32 +84,32 @@ async function measureFanOut(world: BenchWorld): Promise<void> {
 /** Appends events, and then starts the service. @returns deliveries per second */
 async function measureBacklog(world: BenchWorld, clinics: readonly string[], events: number): Promise<number> {
   world.clearReceipts();
-  await append(world, clinics, events);
+  await appendEvents(world, clinics, events);
   await world.startService();
   await world.awaitReceipts(events, 120_000);
-  const receipts = [...world.receipts.values()];
-  return events / ((Math.max(...receipts) - Math.min(...receipts)) / 1_000);
+  const receiptTimes = [...world.receiptTimes.values()];
+  return events / ((Math.max(...receiptTimes) - Math.min(...receiptTimes)) / 1_000);
 }
 
 /** Prints a rate and its ratio to the limit. Measures the limit before and after, because a machine's speed varies. */
 async function compareWithLimit(
   world: BenchWorld,
-  what: string,
+  label: string,
   goal: string,
   measure: (world: BenchWorld, clinics: readonly string[], events: number) => Promise<number>,
   clinics: readonly string[],
   events = THROUGHPUT.events,
 ): Promise<void> {
-  const before = await measureSignedPosts(world.sinkUrl, THROUGHPUT.posts);
+  const limitBefore = await measureSignedPosts(world.sinkUrl, THROUGHPUT.posts);
   const rate = await measure(world, clinics, events);
-  const after = await measureSignedPosts(world.sinkUrl, THROUGHPUT.posts);
-  const share = rate / ((before + after) / 2);
-  row("only signed posts to the sink", `${before.toFixed(0)}/s, then ${after.toFixed(0)}/s`, "");
-  row(what, `${rate.toFixed(0)}/s, ${share.toFixed(2)} of it`, goal);
-  const repeated = [...world.requestCounts.values()].reduce((sum, requests) => sum + requests - 1, 0);
+  const limitAfter = await measureSignedPosts(world.sinkUrl, THROUGHPUT.posts);
+  const ratio = rate / ((limitBefore + limitAfter) / 2);
+  printRow("only signed posts to the sink", `${limitBefore.toFixed(0)}/s, then ${limitAfter.toFixed(0)}/s`, "");
+  printRow(label, `${rate.toFixed(0)}/s, ${ratio.toFixed(2)} of it`, goal);
+  const repeatedCount = [...world.requestCounts.values()].reduce((sum, requests) => sum + requests - 1, 0);
   const { valid, invalid } = world.signatures;
-  row("repeated requests", String(repeated), "0");
-  row("invalid signatures", `${invalid} of ${valid + invalid} verified`, "0");
+  printRow("repeated requests", String(repeatedCount), "0");
+  printRow("invalid signatures", `${invalid} of ${valid + invalid} verified`, "0");
 }
 
 async function measureMemory(world: BenchWorld): Promise<void> {
@@ -121,11 +121,11 @@ async function measureMemory(world: BenchWorld): Promise<void> {
     deliveries,
   });
   await world.startService();
-  const before = await world.countAttempts();
+  const attemptsBefore = await world.countAttempts();
   await sleep(seconds * 1_000);
-  const rate = ((await world.countAttempts()) - before) / seconds;
-  row(`${deliveries} deliveries due: peak memory`, `${world.readPeakMemory().toFixed(0)} MiB`, "");
-  row(`${deliveries} deliveries due: sent`, `${rate.toFixed(0)}/s`, "");
+  const rate = ((await world.countAttempts()) - attemptsBefore) / seconds;
+  printRow(`${deliveries} deliveries due: peak memory`, `${world.readPeakMemory().toFixed(0)} MiB`, "");
+  printRow(`${deliveries} deliveries due: sent`, `${rate.toFixed(0)}/s`, "");
 }
 
 /** Appends events at a steady rate without waiting for their webhooks. @returns the events' ids */
@@ -136,10 +136,10 @@ async function appendSteadily(
   seconds: number,
 ): Promise<string[]> {
   const appends: Promise<string>[] = [];
-  const began = now();
+  const startedAt = now();
   for (let n = 0; n < perSecond * seconds; n += 1) {
-    const ahead = began + (n * 1_000) / perSecond - now();
-    if (ahead > 1) await sleep(ahead);
+    const waitMs = startedAt + (n * 1_000) / perSecond - now();
+    if (waitMs > 1) await sleep(waitMs);
     appends.push(world.appendAppointment(clinics[n % clinics.length] ?? ""));
   }
   return Promise.all(appends);
@@ -169,39 +169,39 @@ async function findUnusedPort(): Promise<number> {
 
 async function measureIsolation(world: BenchWorld): Promise<void> {
   const { endpoints, perSecond, badPerSecond, seconds } = ISOLATION;
-  const clinicsAt = (url: string, count: number) =>
+  const registerClinics = (url: string, count: number) =>
     Promise.all(Array.from({ length: count }, () => world.registerEndpoint(url)));
-  const good = await clinicsAt(world.sinkUrl, endpoints);
-  const badUrls = [
+  const healthyClinics = await registerClinics(world.sinkUrl, endpoints);
+  const failingUrls = [
     ...["/black-hole", "/drip", "/error"].map((path) => `${world.sinkUrl}${path}`),
     `http://127.0.0.1:${await findUnusedPort()}/`,
   ];
-  const bad = (await Promise.all(badUrls.map((url) => clinicsAt(url, 1)))).flat();
-  await measureLatency(world, good, perSecond, 3);
-  const alone = await measureLatency(world, good, perSecond, seconds);
+  const failingClinics = (await Promise.all(failingUrls.map((url) => registerClinics(url, 1)))).flat();
+  await measureLatency(world, healthyClinics, perSecond, 3);
+  const waitsAlone = await measureLatency(world, healthyClinics, perSecond, seconds);
   // The healthy endpoints get the same number of events in both runs.
-  const [beside] = await Promise.all([
-    sleep(1_000).then(() => measureLatency(world, good, perSecond, seconds)),
-    appendSteadily(world, bad, badPerSecond, seconds + 1),
+  const [waitsBeside] = await Promise.all([
+    sleep(1_000).then(() => measureLatency(world, healthyClinics, perSecond, seconds)),
+    appendSteadily(world, failingClinics, badPerSecond, seconds + 1),
   ]);
-  row(`${endpoints} healthy endpoints alone, ${perSecond} events/s`, percentiles(alone), "");
-  row(`with 4 failing endpoints at ${badPerSecond} events/s`, percentiles(beside), "");
-  row("ratio of both p99", (beside[2] / alone[2]).toFixed(2), "at most 2");
+  printRow(`${endpoints} healthy endpoints alone, ${perSecond} events/s`, formatPercentiles(waitsAlone), "");
+  printRow(`with 4 failing endpoints at ${badPerSecond} events/s`, formatPercentiles(waitsBeside), "");
+  printRow("ratio of both p99", (waitsBeside[2] / waitsAlone[2]).toFixed(2), "at most 2");
 }
 
 async function measureFairness(world: BenchWorld): Promise<void> {
   const { endpoints, perSecond, seconds, applications, endpointsEach, dueEach } = FAIRNESS;
-  const good = await Promise.all(Array.from({ length: endpoints }, () => world.registerEndpoint(world.sinkUrl)));
-  const measure = () => measureLatency(world, good, perSecond, seconds);
-  await measureLatency(world, good, perSecond, 3);
+  const clinics = await Promise.all(Array.from({ length: endpoints }, () => world.registerEndpoint(world.sinkUrl)));
+  const measure = () => measureLatency(world, clinics, perSecond, seconds);
+  await measureLatency(world, clinics, perSecond, 3);
   // The healthy endpoints are measured alone before and after, because a machine's speed varies.
-  let before = await measure();
-  row(`${endpoints} healthy endpoints alone, ${perSecond} events/s`, percentiles(before), "");
-  const bad = [
-    { path: "/black-hole", what: "never respond" },
-    { path: "/slow", what: "respond after 9 s" },
+  let waitsBefore = await measure();
+  printRow(`${endpoints} healthy endpoints alone, ${perSecond} events/s`, formatPercentiles(waitsBefore), "");
+  const failingReceivers = [
+    { path: "/black-hole", behavior: "never respond" },
+    { path: "/slow", behavior: "respond after 9 s" },
   ];
-  for (const { path, what } of bad) {
+  for (const { path, behavior } of failingReceivers) {
     const deliveries = applications * endpointsEach * dueEach;
     await world.insertDueDeliveries(`${world.otherSinkUrl}${path}`, {
       applications,
@@ -209,45 +209,45 @@ async function measureFairness(world: BenchWorld): Promise<void> {
       deliveries,
     });
     await sleep(2_000);
-    const beside = await measure();
-    const held = world.readPeakMemory();
+    const waitsBeside = await measure();
+    const peakMib = world.readPeakMemory();
     await world.cancelDueDeliveries();
-    const after = await measure();
-    row(`with ${applications} applications that ${what}`, percentiles(beside), "");
-    row("healthy endpoints alone again", percentiles(after), "");
-    row("ratio of p99 with them to p99 alone", ((2 * beside[2]) / (before[2] + after[2])).toFixed(2), "at most 2");
-    row("peak memory of a process", `${held.toFixed(0)} MiB`, "");
-    before = after;
+    const waitsAfter = await measure();
+    printRow(`with ${applications} applications that ${behavior}`, formatPercentiles(waitsBeside), "");
+    printRow("healthy endpoints alone again", formatPercentiles(waitsAfter), "");
+    printRow("ratio of both p99", ((2 * waitsBeside[2]) / (waitsBefore[2] + waitsAfter[2])).toFixed(2), "at most 2");
+    printRow("peak memory of a process", `${peakMib.toFixed(0)} MiB`, "");
+    waitsBefore = waitsAfter;
   }
 }
 
 const onlyThroughput = process.argv[2] === "throughput";
-const say = (line: string) => console.log(line);
-const row = (what: string, measured: string, goal: string) =>
-  say(`${what.padEnd(46)} ${measured.padEnd(26)} ${goal}`.trimEnd());
-const percentiles = (values: readonly number[]) => `${values.map((value) => value.toFixed(0)).join(" / ")} ms`;
+const printLine = (line: string) => console.log(line);
+const printRow = (label: string, measuredText: string, goal: string) =>
+  printLine(`${label.padEnd(46)} ${measuredText.padEnd(26)} ${goal}`.trimEnd());
+const formatPercentiles = (values: readonly number[]) => `${values.map((value) => value.toFixed(0)).join(" / ")} ms`;
 
-say(
+printLine(
   `machine: ${os.availableParallelism()} × ${os.cpus()[0]?.model.trim()}, ${Math.round(os.totalmem() / 2 ** 30)} GiB, Node ${process.version}, load ${os.loadavg()[0]?.toFixed(1)}`,
 );
-say(`configuration: ${JSON.stringify({ SERVICE_PROCESSES, THROUGHPUT, LATENCY, ISOLATION, FAIRNESS, MEMORY })}`);
+printLine(`configuration: ${JSON.stringify({ SERVICE_PROCESSES, THROUGHPUT, LATENCY, ISOLATION, FAIRNESS, MEMORY })}`);
 const world = await createBenchWorld();
 try {
   const clinics = await Promise.all(
     Array.from({ length: THROUGHPUT.endpoints }, () => world.registerEndpoint(world.sinkUrl)),
   );
-  row("measured", "", "goal");
+  printRow("measured", "", "goal");
   await world.startService();
-  await measureThroughput(world, clinics, WARM_UP);
+  await measureThroughput(world, clinics, WARM_UP_EVENTS);
   if (!onlyThroughput) {
-    const some = clinics.slice(0, LATENCY.endpoints);
-    const waits = await measureLatency(world, some, LATENCY.perSecond, LATENCY.seconds);
-    row(`${LATENCY.perSecond} events/s: p50 / p95 / p99`, percentiles(waits), "p95 below 130 ms");
+    const latencyClinics = clinics.slice(0, LATENCY.endpoints);
+    const waits = await measureLatency(world, latencyClinics, LATENCY.perSecond, LATENCY.seconds);
+    printRow(`${LATENCY.perSecond} events/s: p50 / p95 / p99`, formatPercentiles(waits), "p95 below 130 ms");
     await measureIsolation(world);
     await measureFairness(world);
   }
   await world.stopService();
-  await measureSignedPosts(world.sinkUrl, WARM_UP);
+  await measureSignedPosts(world.sinkUrl, WARM_UP_EVENTS);
   await compareWithLimit(world, "deliveries of earlier events", "0.25", measureBacklog, clinics);
   await compareWithLimit(world, "deliveries during appends", "", measureThroughput, clinics);
   await measureFanOut(world);

@@ -39,9 +39,9 @@ try {
   await compareWithAppends(client, "64 concurrent creates", CONNECTIONS, () => createRequest(world, randomUUID()));
   await compareWithAppends(client, "single creates", 1, () => createRequest(world, randomUUID()));
   const keys = Array.from({ length: REPEATED_KEYS }, () => randomUUID());
-  let sent = 0;
+  let sentCount = 0;
   await compareWithAppends(client, "64 concurrent repeated creates", CONNECTIONS, () =>
-    createRequest(world, keys[sent++ % keys.length] as string),
+    createRequest(world, keys[sentCount++ % keys.length] as string),
   );
   await measureRefusals(await createPartnerWorld({ url, log }, "production", { rateLimitPerMinute: 1 }));
   await measureTokens(world);
@@ -70,10 +70,10 @@ async function compareWithAppends(
 ): Promise<void> {
   const data = { text: "x".repeat(500) };
   const append = () => client.appendToStream(`bench-${randomUUID()}`, jsonEvent({ type: "Benchmark", data }));
-  const measureAppends = () => measureRate({ work: append, concurrency: connections, pids });
-  const before = await measureAppends();
-  const ours = await measureLoad({ origin: url, next, status: 201, pids, connections });
-  printLoad(name, ours, before, await measureAppends());
+  const measureAppends = () => measureRate({ runTask: append, concurrency: connections, pids });
+  const appendsBefore = await measureAppends();
+  const requestLoad = await measureLoad({ origin: url, next, status: 201, pids, connections });
+  printLoad(name, requestLoad, appendsBefore, await measureAppends());
 }
 
 /** Compares requests over the rate limit with a Koa application that always returns the same response. */
@@ -87,8 +87,8 @@ async function measureRefusals(world: PartnerWorld): Promise<void> {
   const server = createServer(app.callback()).listen(0, "127.0.0.1");
   await once(server, "listening");
   const measure = (origin: string) => measureLoad({ origin, next, status: 429, pids, connections: CONNECTIONS });
-  const reference = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  printLoad("429 responses", await measure(url), await measure(reference));
+  const referenceUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  printLoad("429 responses", await measure(url), await measure(referenceUrl));
   server.close();
 }
 
@@ -104,7 +104,7 @@ async function measureTokens({ applicationId, clientSecret, environment }: Partn
     body: JSON.stringify({ ...credentials, grant_type: "client_credentials" }),
   });
   const measure = (connections: number): Promise<LoadResult> => measureLoad({ origin: url, next, pids, connections });
-  const signatures = await measureRate({ work: sign, concurrency: 8, pids });
-  printLoad("64 concurrent token exchanges", await measure(CONNECTIONS), signatures);
-  printLoad("single token exchanges", await measure(1), signatures);
+  const signingLoad = await measureRate({ runTask: sign, concurrency: 8, pids });
+  printLoad("64 concurrent token exchanges", await measure(CONNECTIONS), signingLoad);
+  printLoad("single token exchanges", await measure(1), signingLoad);
 }

@@ -34,8 +34,8 @@ describe("append", function () {
     const result = await client.appendToStream(stream, createEvent(0), { expectedRevision: NO_STREAM });
     expect(result.success).to.equal(true);
     expect(result.nextExpectedRevision).to.equal(0n);
-    const [read] = await collect(client.readAll({ fromPosition: result.position!, maxCount: 1 }));
-    expect(read?.event?.streamId).to.equal(stream);
+    const [resolvedEvent] = await collect(client.readAll({ fromPosition: result.position!, maxCount: 1 }));
+    expect(resolvedEvent?.event?.streamId).to.equal(stream);
   });
 
   it("an append that expects the current revision is accepted and increases the revision", async () => {
@@ -95,18 +95,18 @@ describe("append", function () {
     const stream = createStreamName();
     await client.appendToStream(stream, createEvent(0));
     const results = await Promise.allSettled(
-      createEvents(32).map((one) => client.appendToStream(stream, one, { expectedRevision: 0n })),
+      createEvents(32).map((event) => client.appendToStream(stream, event, { expectedRevision: 0n })),
     );
-    const lost = results.filter((result) => result.status === "rejected");
-    expect(lost).to.have.length(31);
-    for (const { reason } of lost) expect(reason).to.be.instanceOf(WrongExpectedVersionError);
+    const rejections = results.filter((result) => result.status === "rejected");
+    expect(rejections).to.have.length(31);
+    for (const { reason } of rejections) expect(reason).to.be.instanceOf(WrongExpectedVersionError);
     expect(await collect(client.readStream(stream))).to.have.length(2);
   });
 
   it("concurrent appends that accept any revision are all written, with consecutive revisions", async () => {
     const stream = createStreamName();
     const results = await Promise.all(
-      createEvents(64).map((one) => client.appendToStream(stream, one, { expectedRevision: ANY })),
+      createEvents(64).map((event) => client.appendToStream(stream, event, { expectedRevision: ANY })),
     );
     const revisions = results.map((result) => Number(result.nextExpectedRevision));
     expect(revisions.toSorted((a, b) => a - b)).to.deep.equal(Array.from({ length: 64 }, (_, n) => n));
@@ -116,9 +116,9 @@ describe("append", function () {
     const stream = createStreamName();
     const result = await client.appendToStream(stream, createEvents(1000), { expectedRevision: NO_STREAM });
     expect(result.nextExpectedRevision).to.equal(999n);
-    const read = await collect(client.readStream(stream));
-    expect(read.map(({ event }) => Number(event?.revision))).to.deep.equal(Array.from({ length: 1000 }, (_, n) => n));
-    expect(read.map(({ event }) => (event!.data as { n: number }).n)).to.deep.equal(
+    const events = await collect(client.readStream(stream));
+    expect(events.map(({ event }) => Number(event?.revision))).to.deep.equal(Array.from({ length: 1000 }, (_, n) => n));
+    expect(events.map(({ event }) => (event!.data as { n: number }).n)).to.deep.equal(
       Array.from({ length: 1000 }, (_, n) => n),
     );
   });
@@ -142,18 +142,18 @@ describe("append", function () {
     const stream = createStreamName();
     const text = "x".repeat(1_000_000);
     await client.appendToStream(stream, jsonEvent({ type: "Big", data: { text } }));
-    const [read] = await collect(client.readStream(stream));
-    expect((read!.event!.data as { text: string }).text).to.equal(text);
+    const [resolvedEvent] = await collect(client.readStream(stream));
+    expect((resolvedEvent!.event!.data as { text: string }).text).to.equal(text);
   });
 
   it("an oversized append is refused, even if it is split across several messages, and later appends succeed", async () => {
     const stream = createStreamName();
-    const big = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
-    const error = await getRejection(client.appendToStream(stream, big));
+    const bigEvent = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
+    const error = await getRejection(client.appendToStream(stream, bigEvent));
     expect(error).to.be.instanceOf(MaxAppendSizeExceededError);
-    const parts = Array.from({ length: 3 }, () => jsonEvent({ type: "Big", data: { text: "x".repeat(500_000) } }));
-    const second = await getRejection(client.appendToStream(stream, parts, { batchAppendSize: 600_000 }));
-    expect(second).to.be.instanceOf(MaxAppendSizeExceededError);
+    const bigEvents = Array.from({ length: 3 }, () => jsonEvent({ type: "Big", data: { text: "x".repeat(500_000) } }));
+    const batchError = await getRejection(client.appendToStream(stream, bigEvents, { batchAppendSize: 600_000 }));
+    expect(batchError).to.be.instanceOf(MaxAppendSizeExceededError);
     const result = await client.appendToStream(stream, createEvent(0), { expectedRevision: NO_STREAM });
     expect(result.nextExpectedRevision).to.equal(0n);
   });
@@ -175,16 +175,16 @@ describe("append", function () {
     );
     expect(error.actualVersion).to.equal(0n);
     expect(error.expectedVersion).to.equal(5n);
-    const big = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
-    const tooLarge = await getRejection(client.appendToStream(stream, big, { credentials: CREDENTIALS }));
-    expect(tooLarge).to.be.instanceOf(MaxAppendSizeExceededError);
+    const bigEvent = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
+    const sizeError = await getRejection(client.appendToStream(stream, bigEvent, { credentials: CREDENTIALS }));
+    expect(sizeError).to.be.instanceOf(MaxAppendSizeExceededError);
   });
 
   it("a client with exceptions disabled gets a failed result for a refused append", async () => {
     const stream = createStreamName();
     await client.appendToStream(stream, createEvent(0));
-    const lenient = log.createClient("throwOnAppendFailure=false");
-    const result = await lenient.appendToStream(stream, createEvent(1), { expectedRevision: 77n });
+    const lenientClient = log.createClient("throwOnAppendFailure=false");
+    const result = await lenientClient.appendToStream(stream, createEvent(1), { expectedRevision: 77n });
     expect(result.success).to.equal(false);
   });
 });

@@ -85,14 +85,14 @@ describe("delete", function () {
       const result = await client.tombstoneStream(stream, { expectedRevision: 1n });
       expect(result.position?.commit).to.be.a("bigint");
       const credentials = { username: "admin", password: "changeit" };
-      for (const attempt of [
+      for (const sendRequest of [
         () => collect(client.readStream(stream)),
         () => client.appendToStream(stream, createEvent(2)),
         () => client.appendToStream(stream, createEvent(2), { credentials }),
         () => client.deleteStream(stream),
         () => client.tombstoneStream(stream),
       ]) {
-        expect(await getRejection(attempt())).to.be.instanceOf(StreamDeletedError);
+        expect(await getRejection(sendRequest())).to.be.instanceOf(StreamDeletedError);
       }
     });
 
@@ -106,8 +106,8 @@ describe("delete", function () {
     it("a soft-deleted stream and a stream without events can be tombstoned", async () => {
       const stream = await createStream();
       await client.deleteStream(stream);
-      const missing = createStreamName();
-      for (const name of [stream, missing]) {
+      const missingStream = createStreamName();
+      for (const name of [stream, missingStream]) {
         await client.tombstoneStream(name);
         expect(await getRejection(client.appendToStream(name, createEvent(0)))).to.be.instanceOf(StreamDeletedError);
       }

@@ -35,10 +35,10 @@ export class LogUnderTest {
   }
 
   /** Returns a client with its own connection. `parameter` is appended to the connection string. */
-  createClient(parameter = ""): EventStoreDBClient {
+  createClient(urlParameter = ""): EventStoreDBClient {
     const separator = this.url.includes("?") ? "&" : "?";
     const client = EventStoreDBClient.connectionString(
-      parameter === "" ? this.url : `${this.url}${separator}${parameter}`,
+      urlParameter === "" ? this.url : `${this.url}${separator}${urlParameter}`,
     );
     this.#clients.push(client);
     return client;
@@ -67,14 +67,14 @@ export function createEvents(count: number, type = "Counted") {
 
 /** Returns the error of a promise. Throws if the promise resolves. */
 export async function getRejection(promise: Promise<unknown>): Promise<Error> {
-  let value: unknown;
+  let resolvedValue: unknown;
   try {
-    value = await promise;
+    resolvedValue = await promise;
   } catch (error) {
     if (error instanceof Error) return error;
     throw new Error(`the promise rejected with a value that is not an Error: ${String(error)}`);
   }
-  throw new Error(`the promise should reject, but resolved with ${String(value)}`);
+  throw new Error(`the promise should reject, but resolved with ${String(resolvedValue)}`);
 }
 
 /** Returns all values of an async iterable. */
@@ -85,16 +85,16 @@ export async function collect<T>(iteration: AsyncIterable<T>): Promise<T[]> {
 }
 
 /** Waits until a condition is true. After ten seconds, throws an error with the description. */
-export async function eventually(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
+export async function eventually(label: string, condition: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = Date.now() + 10_000;
   while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`timed out after ten seconds, waiting for: ${what}`);
+    if (Date.now() > deadline) throw new Error(`timed out after ten seconds, waiting for: ${label}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
 
 /** Returns the position of the last event of the log. */
 export async function findLogEnd(client: EventStoreDBClient) {
-  const [last] = await collect(client.readAll({ direction: "backwards", fromPosition: END, maxCount: 1 }));
-  return last?.event?.position ?? START;
+  const [lastEvent] = await collect(client.readAll({ direction: "backwards", fromPosition: END, maxCount: 1 }));
+  return lastEvent?.event?.position ?? START;
 }

@@ -22,8 +22,8 @@ describe("stream metadata", function () {
   });
   after(() => log.stop());
 
-  const readRevisions = async (reading: AsyncIterable<{ event?: { revision: bigint } }>) =>
-    (await collect(reading)).map(({ event }) => Number(event?.revision));
+  const readRevisions = async (resolvedEvents: AsyncIterable<{ event?: { revision: bigint } }>) =>
+    (await collect(resolvedEvents)).map(({ event }) => Number(event?.revision));
 
   it("a read of stream metadata returns all keys unchanged, including custom keys", async () => {
     const stream = createStreamName();
@@ -49,8 +49,8 @@ describe("stream metadata", function () {
     await client.appendToStream(stream, createEvents(10));
     await client.setStreamMetadata(stream, { maxCount: 3 });
     expect(await readRevisions(client.readStream(stream))).to.deep.equal([7, 8, 9]);
-    const backwards = { direction: BACKWARDS, fromRevision: END } as const;
-    expect(await readRevisions(client.readStream(stream, backwards))).to.deep.equal([9, 8, 7]);
+    const backwardsOptions = { direction: BACKWARDS, fromRevision: END } as const;
+    expect(await readRevisions(client.readStream(stream, backwardsOptions))).to.deep.equal([9, 8, 7]);
     await client.appendToStream(stream, createEvent(10));
     expect(await readRevisions(client.readStream(stream))).to.deep.equal([8, 9, 10]);
     await client.setStreamMetadata(stream, {});
@@ -62,8 +62,8 @@ describe("stream metadata", function () {
     await client.appendToStream(stream, createEvents(6));
     await client.setStreamMetadata(stream, { truncateBefore: 4 });
     expect(await readRevisions(client.readStream(stream))).to.deep.equal([4, 5]);
-    const backwards = { direction: BACKWARDS, fromRevision: END } as const;
-    expect(await readRevisions(client.readStream(stream, backwards))).to.deep.equal([5, 4]);
+    const backwardsOptions = { direction: BACKWARDS, fromRevision: END } as const;
+    expect(await readRevisions(client.readStream(stream, backwardsOptions))).to.deep.equal([5, 4]);
     expect(await readRevisions(client.readStream(stream, { fromRevision: 1n, maxCount: 1 }))).to.deep.equal([4]);
   });
 
@@ -71,10 +71,10 @@ describe("stream metadata", function () {
     const stream = createStreamName();
     await client.appendToStream(stream, createEvents(6));
     await client.setStreamMetadata(stream, { truncateBefore: 4 });
-    const seen = new RecordedSubscription(client.subscribeToStream(stream, { fromRevision: START }));
-    await eventually("caught up", () => seen.hasCaughtUp);
-    expect(seen.numbers).to.deep.equal([4, 5]);
-    await seen.stop();
+    const recording = new RecordedSubscription(client.subscribeToStream(stream, { fromRevision: START }));
+    await eventually("caught up", () => recording.hasCaughtUp);
+    expect(recording.numbers).to.deep.equal([4, 5]);
+    await recording.stop();
   });
 
   it("truncating a stream does not change its revision", async () => {

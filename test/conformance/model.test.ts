@@ -18,14 +18,14 @@ type ExpectedKind = typeof ANY | typeof NO_STREAM | typeof STREAM_EXISTS | "curr
 
 type Step =
   | {
-      readonly do: "append";
+      readonly operation: "append";
       readonly stream: number;
       readonly count: number;
-      readonly expected: ExpectedKind;
+      readonly expectedKind: ExpectedKind;
     }
-  | { readonly do: "retry"; readonly stream: number }
-  | { readonly do: "read"; readonly stream: number; readonly backwards: boolean; readonly from: number }
-  | { readonly do: "delete" | "tombstone"; readonly stream: number };
+  | { readonly operation: "retry"; readonly stream: number }
+  | { readonly operation: "read"; readonly stream: number; readonly backwards: boolean; readonly from: number }
+  | { readonly operation: "delete" | "tombstone"; readonly stream: number };
 
 /** Expected state of a stream. `ids` contains the event ids by revision. */
 interface StreamModel {
@@ -34,12 +34,12 @@ interface StreamModel {
   hiddenBefore: number;
   softDeleted: boolean;
   tombstoned: boolean;
-  lastAppend: { readonly events: ReturnType<typeof createEvent>[]; readonly expected: bigint } | undefined;
+  lastAppend: { readonly events: ReturnType<typeof createEvent>[]; readonly lastRevision: bigint } | undefined;
 }
 
 const STREAM_COUNT = 3;
 const stream = fc.nat({ max: STREAM_COUNT - 1 });
-const expectedRevision = fc.constantFrom<ExpectedKind>(
+const expectedKindArbitrary = fc.constantFrom<ExpectedKind>(
   ANY,
   NO_STREAM,
   STREAM_EXISTS,
@@ -48,28 +48,28 @@ const expectedRevision = fc.constantFrom<ExpectedKind>(
   "behind",
   "ahead",
 );
-const step: fc.Arbitrary<Step> = fc.oneof(
+const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 18,
     arbitrary: fc.record({
-      do: fc.constant("append" as const),
+      operation: fc.constant("append" as const),
       stream,
       count: fc.integer({ min: 1, max: 4 }),
-      expected: expectedRevision,
+      expectedKind: expectedKindArbitrary,
     }),
   },
-  { weight: 6, arbitrary: fc.record({ do: fc.constant("retry" as const), stream }) },
+  { weight: 6, arbitrary: fc.record({ operation: fc.constant("retry" as const), stream }) },
   {
     weight: 12,
     arbitrary: fc.record({
-      do: fc.constant("read" as const),
+      operation: fc.constant("read" as const),
       stream,
       backwards: fc.boolean(),
       from: fc.nat({ max: 12 }),
     }),
   },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("delete" as const), stream }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("tombstone" as const), stream }) },
+  { weight: 3, arbitrary: fc.record({ operation: fc.constant("delete" as const), stream }) },
+  { weight: 1, arbitrary: fc.record({ operation: fc.constant("tombstone" as const), stream }) },
 );
 
 /** Returns the value of a promise, or the name of its error. */
@@ -101,12 +101,12 @@ class SequenceRun {
     }));
   }
 
-  async step(one: Step): Promise<void> {
-    const model = this.#models[one.stream]!;
-    if (one.do === "append") await this.#append(model, one.count, one.expected);
-    else if (one.do === "retry") await this.#retry(model);
-    else if (one.do === "read") await this.#read(model, one.backwards, one.from);
-    else await this.#remove(model, one.do);
+  async step(step: Step): Promise<void> {
+    const model = this.#models[step.stream]!;
+    if (step.operation === "append") await this.#append(model, step.count, step.expectedKind);
+    else if (step.operation === "retry") await this.#retry(model);
+    else if (step.operation === "read") await this.#read(model, step.backwards, step.from);
+    else await this.#remove(model, step.operation);
   }
 
   /** Compares all visible events after a sequence of operations. */
@@ -114,92 +114,92 @@ class SequenceRun {
     for (const model of this.#models) await this.#read(model, false, 0);
   }
 
-  async #append(model: StreamModel, count: number, expected: ExpectedKind): Promise<void> {
-    const last = model.ids.length - 1;
-    const revision = toRevision(expected, last);
-    const proposed = Array.from({ length: count }, () => createEvent(this.#counter++));
-    const wanted = predictAppend(model, revision, last, count);
-    const got = await getOutcome(
+  async #append(model: StreamModel, count: number, expectedKind: ExpectedKind): Promise<void> {
+    const lastRevision = model.ids.length - 1;
+    const revision = toRevision(expectedKind, lastRevision);
+    const events = Array.from({ length: count }, () => createEvent(this.#counter++));
+    const expectedOutcome = predictAppend(model, revision, lastRevision, count);
+    const outcome = await getOutcome(
       this.#client
-        .appendToStream(model.name, proposed, { expectedRevision: revision })
+        .appendToStream(model.name, events, { expectedRevision: revision })
         .then((result) => result.nextExpectedRevision),
     );
-    expect(got, `append expecting ${revision} at ${last}`).to.equal(wanted);
-    if (typeof wanted === "string") return;
+    expect(outcome, `append expecting ${revision} at ${lastRevision}`).to.equal(expectedOutcome);
+    if (typeof expectedOutcome === "string") return;
     if (model.softDeleted) model.hiddenBefore = model.ids.length;
     model.softDeleted = false;
-    model.lastAppend = { events: proposed, expected: BigInt(last) };
-    model.ids.push(...proposed.map(({ id }) => id));
+    model.lastAppend = { events, lastRevision: BigInt(lastRevision) };
+    model.ids.push(...events.map(({ id }) => id));
   }
 
   async #retry(model: StreamModel): Promise<void> {
     const { lastAppend } = model;
     if (lastAppend === undefined) return;
-    const { events: proposed, expected } = lastAppend;
-    const expectedRevision = expected < 0n ? NO_STREAM : expected;
-    const got = await getOutcome(
+    const { events, lastRevision } = lastAppend;
+    const expectedRevision = lastRevision < 0n ? NO_STREAM : lastRevision;
+    const outcome = await getOutcome(
       this.#client
-        .appendToStream(model.name, proposed, { expectedRevision })
+        .appendToStream(model.name, events, { expectedRevision })
         .then((result) => result.nextExpectedRevision),
     );
-    const wanted = model.tombstoned ? StreamDeletedError.name : expected + BigInt(proposed.length);
-    expect(got, "retry").to.equal(wanted);
+    const expectedOutcome = model.tombstoned ? StreamDeletedError.name : lastRevision + BigInt(events.length);
+    expect(outcome, "retry").to.equal(expectedOutcome);
   }
 
-  async #read(model: StreamModel, backwards: boolean, from: number): Promise<void> {
-    const reading = this.#client.readStream(model.name, {
+  async #read(model: StreamModel, backwards: boolean, fromRevision: number): Promise<void> {
+    const events = this.#client.readStream(model.name, {
       direction: backwards ? "backwards" : "forwards",
-      fromRevision: BigInt(from),
+      fromRevision: BigInt(fromRevision),
     });
-    const got = await getOutcome(collect(reading).then((all) => all.map(({ event }) => event!.id)));
-    expect(got, `read ${backwards ? "backwards" : "forwards"} from ${from}`).to.deep.equal(
-      predictRead(model, backwards, from),
+    const outcome = await getOutcome(collect(events).then((resolved) => resolved.map(({ event }) => event!.id)));
+    expect(outcome, `read ${backwards ? "backwards" : "forwards"} from ${fromRevision}`).to.deep.equal(
+      predictRead(model, backwards, fromRevision),
     );
   }
 
-  async #remove(model: StreamModel, how: "delete" | "tombstone"): Promise<void> {
-    const done = how === "delete" ? this.#client.deleteStream(model.name) : this.#client.tombstoneStream(model.name);
-    const got = await getOutcome(done.then(() => "done"));
-    const missing = how === "delete" && model.ids.length === 0;
-    const refused = missing ? WrongExpectedVersionError.name : "done";
-    expect(got, how).to.equal(model.tombstoned ? StreamDeletedError.name : refused);
-    if (got !== "done") return;
-    if (how === "delete") model.softDeleted = true;
+  async #remove(model: StreamModel, kind: "delete" | "tombstone"): Promise<void> {
+    const answer = kind === "delete" ? this.#client.deleteStream(model.name) : this.#client.tombstoneStream(model.name);
+    const outcome = await getOutcome(answer.then(() => "done"));
+    const isMissing = kind === "delete" && model.ids.length === 0;
+    const expectedOutcome = isMissing ? WrongExpectedVersionError.name : "done";
+    expect(outcome, kind).to.equal(model.tombstoned ? StreamDeletedError.name : expectedOutcome);
+    if (outcome !== "done") return;
+    if (kind === "delete") model.softDeleted = true;
     else model.tombstoned = true;
   }
 }
 
-function toRevision(expected: ExpectedKind, last: number) {
-  if (expected === "current") return last < 0 ? NO_STREAM : BigInt(last);
-  if (expected === "behind") return last < 1 ? NO_STREAM : BigInt(last - 1);
-  return expected === "ahead" ? BigInt(last + 3) : expected;
+function toRevision(expectedKind: ExpectedKind, lastRevision: number) {
+  if (expectedKind === "current") return lastRevision < 0 ? NO_STREAM : BigInt(lastRevision);
+  if (expectedKind === "behind") return lastRevision < 1 ? NO_STREAM : BigInt(lastRevision - 1);
+  return expectedKind === "ahead" ? BigInt(lastRevision + 3) : expectedKind;
 }
 
 function predictAppend(
   model: StreamModel,
   revision: bigint | typeof ANY | typeof NO_STREAM | typeof STREAM_EXISTS,
-  last: number,
+  lastRevision: number,
   count: number,
 ): bigint | string {
-  const written = BigInt(last + count);
+  const next = BigInt(lastRevision + count);
   if (model.tombstoned) return StreamDeletedError.name;
-  if (revision === ANY) return written;
+  if (revision === ANY) return next;
   if (revision === STREAM_EXISTS) {
     if (model.softDeleted) return StreamDeletedError.name;
-    return last < 0 ? WrongExpectedVersionError.name : written;
+    return lastRevision < 0 ? WrongExpectedVersionError.name : next;
   }
-  if (revision === NO_STREAM) return last < 0 || model.softDeleted ? written : WrongExpectedVersionError.name;
-  return revision === BigInt(last) ? written : WrongExpectedVersionError.name;
+  if (revision === NO_STREAM) return lastRevision < 0 || model.softDeleted ? next : WrongExpectedVersionError.name;
+  return revision === BigInt(lastRevision) ? next : WrongExpectedVersionError.name;
 }
 
-function predictRead(model: StreamModel, backwards: boolean, from: number): string[] | string {
+function predictRead(model: StreamModel, backwards: boolean, fromRevision: number): string[] | string {
   if (model.tombstoned) return StreamDeletedError.name;
   if (model.ids.length === 0 || model.softDeleted) return StreamNotFoundError.name;
-  const visible = model.ids.map((id, revision) => ({ id, revision })).slice(model.hiddenBefore);
-  const wanted = backwards
-    ? visible.filter(({ revision }) => revision <= from).toReversed()
-    : visible.filter(({ revision }) => revision >= from);
-  return wanted.map(({ id }) => id);
+  const visibleEvents = model.ids.map((id, revision) => ({ id, revision })).slice(model.hiddenBefore);
+  const expectedEvents = backwards
+    ? visibleEvents.filter(({ revision }) => revision <= fromRevision).toReversed()
+    : visibleEvents.filter(({ revision }) => revision >= fromRevision);
+  return expectedEvents.map(({ id }) => id);
 }
 
 describe("random sequences", function () {
@@ -214,9 +214,9 @@ describe("random sequences", function () {
   it("random sequences of appends, deletions and reads have the results that a model of the log predicts", async () => {
     const client = log.createClient();
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
+      fc.asyncProperty(fc.array(stepArbitrary, { minLength: 5, maxLength: 40 }), async (steps) => {
         const run = new SequenceRun(client);
-        for (const one of steps) await run.step(one);
+        for (const step of steps) await run.step(step);
         await run.finish();
       }),
       { numRuns: 60 },

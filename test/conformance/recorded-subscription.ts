@@ -12,7 +12,7 @@ type ReceivedEvent = ResolvedEvent<EventType> | AllStreamResolvedEvent;
 export class RecordedSubscription {
   readonly events: ReceivedEvent[] = [];
   /** Names of the received signals and events in order, for example "confirmation" or "event". */
-  readonly received: string[] = [];
+  readonly receivedNames: string[] = [];
   readonly errors: Error[] = [];
   readonly #subscription: AllStreamSubscription | StreamSubscription;
 
@@ -20,22 +20,22 @@ export class RecordedSubscription {
     this.#subscription = subscription;
     // The two kinds of subscriptions differ only in the type of their events.
     const stream = subscription as AllStreamSubscription;
-    stream.on("confirmation", () => this.received.push("confirmation"));
-    stream.on("caughtUp", () => this.received.push("caughtUp"));
-    stream.on("fellBehind", () => this.received.push("fellBehind"));
+    stream.on("confirmation", () => this.receivedNames.push("confirmation"));
+    stream.on("caughtUp", () => this.receivedNames.push("caughtUp"));
+    stream.on("fellBehind", () => this.receivedNames.push("fellBehind"));
     stream.on("data", (event) => {
-      this.received.push("event");
+      this.receivedNames.push("event");
       this.events.push(event);
     });
     stream.on("error", (error: Error) => {
-      this.received.push("error");
+      this.receivedNames.push("error");
       this.errors.push(error);
     });
-    stream.on("end", () => this.received.push("end"));
+    stream.on("end", () => this.receivedNames.push("end"));
   }
 
   get hasCaughtUp(): boolean {
-    return this.received.includes("caughtUp");
+    return this.receivedNames.includes("caughtUp");
   }
 
   /** The number `n` from the data of each received event. */

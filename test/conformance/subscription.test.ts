@@ -27,60 +27,58 @@ describe("subscription", function () {
   });
   after(() => log.stop());
 
-  function recordSubscription(
-    subscription: ConstructorParameters<typeof RecordedSubscription>[0],
-  ): RecordedSubscription {
-    const recorded = new RecordedSubscription(subscription);
-    openSubscriptions.push(recorded);
-    return recorded;
+  function record(subscription: ConstructorParameters<typeof RecordedSubscription>[0]): RecordedSubscription {
+    const recordedSubscription = new RecordedSubscription(subscription);
+    openSubscriptions.push(recordedSubscription);
+    return recordedSubscription;
   }
 
   describe("to a stream", () => {
     it("a stream subscription sends the existing events, then the message `caughtUp`, then new events", async () => {
       const stream = createStreamName();
       await client.appendToStream(stream, createEvents(3));
-      const seen = recordSubscription(client.subscribeToStream(stream, { fromRevision: START }));
-      await eventually("caught up", () => seen.hasCaughtUp);
-      expect(seen.received).to.deep.equal(["confirmation", "event", "event", "event", "caughtUp"]);
+      const recording = record(client.subscribeToStream(stream, { fromRevision: START }));
+      await eventually("caught up", () => recording.hasCaughtUp);
+      expect(recording.receivedNames).to.deep.equal(["confirmation", "event", "event", "event", "caughtUp"]);
       await client.appendToStream(stream, createEvent(3));
-      await eventually("the live event", () => seen.events.length === 4);
-      expect(seen.numbers).to.deep.equal([0, 1, 2, 3]);
+      await eventually("the live event", () => recording.events.length === 4);
+      expect(recording.numbers).to.deep.equal([0, 1, 2, 3]);
     });
 
     it("a subscription can start before the stream exists", async () => {
       const stream = createStreamName();
-      const seen = recordSubscription(client.subscribeToStream(stream));
-      await eventually("caught up", () => seen.hasCaughtUp);
+      const recording = record(client.subscribeToStream(stream));
+      await eventually("caught up", () => recording.hasCaughtUp);
       await client.appendToStream(stream, createEvents(2));
-      await eventually("both events", () => seen.events.length === 2);
+      await eventually("both events", () => recording.events.length === 2);
     });
 
     it("a stream subscription from a revision sends only events after that revision", async () => {
       const stream = createStreamName();
       await client.appendToStream(stream, createEvents(5));
-      const seen = recordSubscription(client.subscribeToStream(stream, { fromRevision: 2n }));
-      await eventually("caught up", () => seen.hasCaughtUp);
-      expect(seen.numbers).to.deep.equal([3, 4]);
+      const recording = record(client.subscribeToStream(stream, { fromRevision: 2n }));
+      await eventually("caught up", () => recording.hasCaughtUp);
+      expect(recording.numbers).to.deep.equal([3, 4]);
     });
 
     it("a stream subscription from the end sends only new events", async () => {
       const stream = createStreamName();
       await client.appendToStream(stream, createEvents(5));
-      const seen = recordSubscription(client.subscribeToStream(stream, { fromRevision: END }));
-      await eventually("caught up", () => seen.hasCaughtUp);
+      const recording = record(client.subscribeToStream(stream, { fromRevision: END }));
+      await eventually("caught up", () => recording.hasCaughtUp);
       await client.appendToStream(stream, createEvent(5));
-      await eventually("the live event", () => seen.events.length > 0);
-      expect(seen.numbers).to.deep.equal([5]);
+      await eventually("the live event", () => recording.events.length > 0);
+      expect(recording.numbers).to.deep.equal([5]);
     });
 
     it("a subscription fails if the stream is tombstoned", async () => {
       const stream = createStreamName();
       await client.appendToStream(stream, createEvent(0));
-      const seen = recordSubscription(client.subscribeToStream(stream));
-      await eventually("caught up", () => seen.hasCaughtUp);
+      const recording = record(client.subscribeToStream(stream));
+      await eventually("caught up", () => recording.hasCaughtUp);
       await client.tombstoneStream(stream);
-      await eventually("the error", () => seen.errors.length > 0);
-      expect(seen.errors[0]).to.be.instanceOf(StreamDeletedError);
+      await eventually("the error", () => recording.errors.length > 0);
+      expect(recording.errors[0]).to.be.instanceOf(StreamDeletedError);
     });
   });
 
@@ -89,56 +87,56 @@ describe("subscription", function () {
       const stream = createStreamName();
       const { position } = await client.appendToStream(stream, createEvent(0));
       await client.appendToStream(stream, createEvents(3));
-      const seen = recordSubscription(client.subscribeToAll({ fromPosition: position! }));
-      await eventually("caught up", () => seen.hasCaughtUp);
-      const commits = seen.events.map(({ event }) => event!.position!.commit);
+      const recording = record(client.subscribeToAll({ fromPosition: position! }));
+      await eventually("caught up", () => recording.hasCaughtUp);
+      const commits = recording.events.map(({ event }) => event!.position!.commit);
       expect(commits.every((commit) => commit > position!.commit)).to.equal(true);
       expect(commits).to.deep.equal(commits.toSorted((x, y) => (x < y ? -1 : 1)));
-      expect(seen.events.filter(({ event }) => event?.streamId === stream)).to.have.length(3);
+      expect(recording.events.filter(({ event }) => event?.streamId === stream)).to.have.length(3);
     });
 
     it("a subscription to all streams from the end sends only new events", async () => {
       const stream = createStreamName();
       await client.appendToStream(stream, createEvent(0));
       const filter = streamNameFilter({ prefixes: [stream] });
-      const seen = recordSubscription(client.subscribeToAll({ fromPosition: END, filter }));
-      await eventually("caught up", () => seen.hasCaughtUp);
+      const recording = record(client.subscribeToAll({ fromPosition: END, filter }));
+      await eventually("caught up", () => recording.hasCaughtUp);
       await client.appendToStream(stream, createEvent(1));
-      await eventually("the live event", () => seen.events.length > 0);
-      expect(seen.numbers).to.deep.equal([1]);
+      await eventually("the live event", () => recording.events.length > 0);
+      expect(recording.numbers).to.deep.equal([1]);
     });
 
     it("a subscription that becomes live while 16 writers append events sends every event exactly once", async () => {
       const category = createStreamName("racing");
-      const start = await findLogEnd(client);
-      const perWriter = 150;
-      let stopped = 0;
+      const startPosition = await findLogEnd(client);
+      const eventCount = 150;
+      let stoppedCount = 0;
       const writers = Array.from({ length: 16 }, async (_, writer) => {
-        const own = log.createClient();
-        for (let n = 0; n < perWriter; n += 1) await own.appendToStream(`${category}-${writer}`, createEvent(n));
-        stopped += 1;
+        const ownClient = log.createClient();
+        for (let n = 0; n < eventCount; n += 1) await ownClient.appendToStream(`${category}-${writer}`, createEvent(n));
+        stoppedCount += 1;
       });
       const filter = streamNameFilter({ prefixes: [category] });
       // Many subscriptions start while the writers run, so that they become live at different moments.
-      const subscriptions: RecordedSubscription[] = [];
-      while (stopped < 16) {
-        const fromPosition = start;
-        const seen = recordSubscription(client.subscribeToAll({ fromPosition, filter }));
-        subscriptions.push(seen);
-        await eventually("caught up", () => seen.hasCaughtUp || seen.events.length >= 16 * perWriter);
-        if (subscriptions.length >= 8) break;
+      const recordings: RecordedSubscription[] = [];
+      while (stoppedCount < 16) {
+        const fromPosition = startPosition;
+        const recording = record(client.subscribeToAll({ fromPosition, filter }));
+        recordings.push(recording);
+        await eventually("caught up", () => recording.hasCaughtUp || recording.events.length >= 16 * eventCount);
+        if (recordings.length >= 8) break;
       }
       await Promise.all(writers);
-      for (const seen of subscriptions) {
-        await eventually("all events", () => seen.events.length >= 16 * perWriter);
-        expect(seen.events).to.have.length(16 * perWriter);
+      for (const recording of recordings) {
+        await eventually("all events", () => recording.events.length >= 16 * eventCount);
+        expect(recording.events).to.have.length(16 * eventCount);
         for (let writer = 0; writer < 16; writer += 1) {
-          const own = seen.events.filter(({ event }) => event?.streamId === `${category}-${writer}`);
-          expect(own.map(({ event }) => Number(event?.revision))).to.deep.equal(
-            Array.from({ length: perWriter }, (_, n) => n),
+          const writerEvents = recording.events.filter(({ event }) => event?.streamId === `${category}-${writer}`);
+          expect(writerEvents.map(({ event }) => Number(event?.revision))).to.deep.equal(
+            Array.from({ length: eventCount }, (_, n) => n),
           );
         }
-        const commits = seen.events.map(({ event }) => event!.position!.commit);
+        const commits = recording.events.map(({ event }) => event!.position!.commit);
         expect(commits.every((commit, index) => index === 0 || commit > commits[index - 1]!)).to.equal(true);
       }
     });
@@ -151,12 +149,12 @@ describe("subscription", function () {
       const numbers: number[] = [];
       while (numbers.length < 40) {
         const subscription = client.subscribeToAll({ fromPosition, filter });
-        let taken = 0;
+        let takenCount = 0;
         for await (const { event } of subscription) {
           numbers.push((event!.data as { n: number }).n);
           fromPosition = event!.position!;
-          taken += 1;
-          if (taken === 7 || numbers.length === 40) break;
+          takenCount += 1;
+          if (takenCount === 7 || numbers.length === 40) break;
         }
       }
       expect(numbers).to.deep.equal(Array.from({ length: 40 }, (_, n) => n));
@@ -166,8 +164,8 @@ describe("subscription", function () {
       const stream = createStreamName();
       const filter = streamNameFilter({ prefixes: [stream] });
       const subscription = client.subscribeToAll({ fromPosition: await findLogEnd(client), filter });
-      const seen = recordSubscription(subscription);
-      await eventually("caught up", () => seen.hasCaughtUp);
+      const recording = record(subscription);
+      await eventually("caught up", () => recording.hasCaughtUp);
       subscription.pause();
       const rounds = 24;
       for (let round = 0; round < rounds; round += 1) {
@@ -175,10 +173,10 @@ describe("subscription", function () {
         await client.appendToStream(stream, events);
       }
       subscription.resume();
-      await eventually("all events", () => seen.events.length === rounds * 32);
-      await eventually("caught up again", () => seen.received.at(-1) === "caughtUp");
-      expect(seen.received.filter((signal) => signal === "fellBehind")).to.have.length.of.at.least(1);
-      expect(seen.events.map(({ event }) => Number(event?.revision))).to.deep.equal(
+      await eventually("all events", () => recording.events.length === rounds * 32);
+      await eventually("caught up again", () => recording.receivedNames.at(-1) === "caughtUp");
+      expect(recording.receivedNames.filter((name) => name === "fellBehind")).to.have.length.of.at.least(1);
+      expect(recording.events.map(({ event }) => Number(event?.revision))).to.deep.equal(
         Array.from({ length: rounds * 32 }, (_, n) => n),
       );
     });
@@ -187,10 +185,10 @@ describe("subscription", function () {
       const stream = createStreamName();
       const filter = streamNameFilter({ prefixes: [stream] });
       const fromPosition = await findLogEnd(client);
-      const all = Array.from({ length: 10 }, () => recordSubscription(client.subscribeToAll({ fromPosition, filter })));
-      for (const seen of all) await eventually("caught up", () => seen.hasCaughtUp);
+      const recordings = Array.from({ length: 10 }, () => record(client.subscribeToAll({ fromPosition, filter })));
+      for (const recording of recordings) await eventually("caught up", () => recording.hasCaughtUp);
       await client.appendToStream(stream, createEvents(20));
-      for (const seen of all) await eventually("all events", () => seen.events.length === 20);
+      for (const recording of recordings) await eventually("all events", () => recording.events.length === 20);
     });
   });
 
@@ -208,9 +206,9 @@ describe("subscription", function () {
     });
 
     async function readNumbers(filter: Filter): Promise<number[]> {
-      const seen = recordSubscription(client.subscribeToAll({ fromPosition: positionBefore, filter }));
-      await eventually("caught up", () => seen.hasCaughtUp);
-      return seen.numbers;
+      const recording = record(client.subscribeToAll({ fromPosition: positionBefore, filter }));
+      await eventually("caught up", () => recording.hasCaughtUp);
+      return recording.numbers;
     }
 
     const listEvery = (step: number, offset = 0) =>
@@ -218,8 +216,8 @@ describe("subscription", function () {
 
     it("a subscription filters streams by prefix", async () => {
       expect(await readNumbers(streamNameFilter({ prefixes: [`${category}-3`] }))).to.deep.equal(listEvery(5, 3));
-      const two = await readNumbers(streamNameFilter({ prefixes: [`${category}-0`, `${category}-4`] }));
-      expect(two).to.deep.equal([...listEvery(5), ...listEvery(5, 4)].toSorted((x, y) => x - y));
+      const matchingNumbers = await readNumbers(streamNameFilter({ prefixes: [`${category}-0`, `${category}-4`] }));
+      expect(matchingNumbers).to.deep.equal([...listEvery(5), ...listEvery(5, 4)].toSorted((x, y) => x - y));
     });
 
     it("a subscription filters streams by regular expression", async () => {
@@ -246,23 +244,23 @@ describe("subscription", function () {
           checkpoints.push(position);
         },
       });
-      const seen = recordSubscription(client.subscribeToAll({ fromPosition: positionBefore, filter }));
-      await eventually("caught up", () => seen.hasCaughtUp);
+      const recording = record(client.subscribeToAll({ fromPosition: positionBefore, filter }));
+      await eventually("caught up", () => recording.hasCaughtUp);
       await eventually("checkpoints", () => checkpoints.length >= 5);
-      expect(seen.events).to.deep.equal([]);
+      expect(recording.events).to.deep.equal([]);
       const commits = checkpoints.map(({ commit }) => commit);
       expect(commits).to.deep.equal(commits.toSorted((x, y) => (x < y ? -1 : 1)));
 
       const stream = `${category}-none-1`;
       await client.appendToStream(stream, createEvent(1000));
-      const resumed = recordSubscription(
+      const resumedSubscription = record(
         client.subscribeToAll({
           fromPosition: checkpoints.at(-1)!,
           filter: streamNameFilter({ prefixes: [`${category}-none`] }),
         }),
       );
-      await eventually("the one match", () => resumed.events.length > 0);
-      expect(resumed.numbers).to.deep.equal([1000]);
+      await eventually("the one match", () => resumedSubscription.events.length > 0);
+      expect(resumedSubscription.numbers).to.deep.equal([1000]);
     });
 
     it("a live filtered subscription without matching events reports checkpoints", async () => {
@@ -276,8 +274,8 @@ describe("subscription", function () {
           checkpoints.push(position);
         },
       });
-      const seen = recordSubscription(client.subscribeToAll({ fromPosition: END, filter }));
-      await eventually("caught up", () => seen.hasCaughtUp);
+      const recording = record(client.subscribeToAll({ fromPosition: END, filter }));
+      await eventually("caught up", () => recording.hasCaughtUp);
       for (let n = 0; n < 400; n += 1) await client.appendToStream(stream, createEvent(n));
       await eventually("a live checkpoint", () => checkpoints.length > 0);
     });

@@ -11,20 +11,20 @@ import { startTestStack } from "../support/stack.ts";
 import { type Answer, createWorld, type World } from "./world.ts";
 
 /** If true, the tests are skipped, because tests must not stop external servers. */
-const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
+const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
-(external ? describe.skip : describe)("faults", function () {
+(hasExternalServers ? describe.skip : describe)("faults", function () {
   this.timeout(240_000);
   let stack: Stack;
   let world: World;
   let receiver: Receiver;
   let endpoint: { id: string; secret: string };
   /** Ids of all appointments whose create request returned 201. */
-  const created = new Set<string>();
+  const createdIds = new Set<string>();
   /** Ids of the received deliveries, by appointment id. */
-  const received = new Map<string, Set<string>>();
-  let receiving: Promise<void>;
-  let over = false;
+  const deliveryIds = new Map<string, Set<string>>();
+  let receiveLoop: Promise<void>;
+  let isOver = false;
 
   before(async () => {
     stack = await startTestStack({
@@ -41,59 +41,59 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     world = await createWorld(stack);
     receiver = await startReceiver();
     const answer = await eventually("an endpoint can be registered", async () => {
-      const tried = await world.partner("POST", "/webhook-endpoints", {
+      const response = await world.partner("POST", "/webhook-endpoints", {
         body: { url: receiver.url, events: ["appointment.created"] },
       });
-      return tried.status === 201 && tried;
+      return response.status === 201 && response;
     });
     endpoint = { id: answer.body.endpoint.id, secret: answer.body.secret };
-    receiving = receiveAll();
+    receiveLoop = receiveAll();
   });
 
   after(async () => {
-    over = true;
-    await receiving;
+    isOver = true;
+    await receiveLoop;
     await receiver?.close();
     await stack?.stop();
   });
 
   async function receiveAll(): Promise<void> {
-    while (!over) {
+    while (!isOver) {
       const webhook = await receiver.waitForWebhook(100).catch(() => undefined);
       if (!webhook) continue;
       const body = new Webhook(endpoint.secret).verify(webhook.body, webhook.headers) as {
         data: { appointment: { id: string } };
       };
       const { id } = body.data.appointment;
-      received.set(id, (received.get(id) ?? new Set()).add(webhook.headers["webhook-id"] as string));
+      deliveryIds.set(id, (deliveryIds.get(id) ?? new Set()).add(webhook.headers["webhook-id"] as string));
     }
   }
 
-  async function create(): Promise<Answer> {
+  async function createAppointment(): Promise<Answer> {
     const answer = await world.createAppointment(`fault-${randomUUID()}`);
-    if (answer.status === 201) created.add(answer.body.appointment.id);
+    if (answer.status === 201) createdIds.add(answer.body.appointment.id);
     return answer;
   }
 
   /** Creates appointments until `stop` is called. Retries failed requests with the same idempotency key. */
   function createContinuously(workers = 4): { stop(): Promise<void> } {
     let stopped = false;
-    const work = async () => {
+    const runWorker = async () => {
       while (!stopped) {
         const key = `fault-${randomUUID()}`;
         await eventually("a create that succeeds in the end", async () => {
           const answer = await world.createAppointment(key).catch(() => undefined);
-          if (answer?.status === 201) created.add(answer.body.appointment.id);
+          if (answer?.status === 201) createdIds.add(answer.body.appointment.id);
           else if (answer) expect(answer.status).to.be.oneOf([502, 503]);
           return answer?.status === 201;
         });
       }
     };
-    const working = Promise.all(Array.from({ length: workers }, work));
+    const runningWorkers = Promise.all(Array.from({ length: workers }, runWorker));
     return {
       async stop() {
         stopped = true;
-        await working;
+        await runningWorkers;
       },
     };
   }
@@ -105,10 +105,10 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
   async function expectEverythingArrived(): Promise<void> {
     await eventually("every appointment shows in the read model", async () => {
       const rows = await query<{ appointment_id: string }>("SELECT appointment_id FROM read_model.appointment");
-      return [...created].every((id) => rows.some((row) => row.appointment_id === id));
+      return [...createdIds].every((id) => rows.some((row) => row.appointment_id === id));
     });
-    await eventually("every webhook arrived", () => [...created].every((id) => received.has(id)));
-    for (const ids of received.values()) expect(ids.size).to.equal(1);
+    await eventually("every webhook arrived", () => [...createdIds].every((id) => deliveryIds.has(id)));
+    for (const ids of deliveryIds.values()) expect(ids.size).to.equal(1);
     const duplicates = await query(
       "SELECT event_id FROM webhooks.delivery GROUP BY event_id, endpoint_id HAVING count(*) > 1",
     );
@@ -121,7 +121,7 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
     const client = connectEventStore(stack.servers.eventstoreUrl, "test");
     try {
       const log = createEventLog(client);
-      for (const id of [...created].slice(-20)) {
+      for (const id of [...createdIds].slice(-20)) {
         const events = await log.read(`appointment-${id}`);
         expect(events.map(({ type }) => type)).to.deep.equal(["AppointmentRequested"]);
       }
@@ -141,21 +141,21 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
   }
 
   it("without a fault, created appointments are projected and delivered", async () => {
-    for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
+    for (let count = 0; count < 10; count += 1) expect((await createAppointment()).status).to.equal(201);
     await expectEverythingArrived();
-    expect([...(await world.portalAppointments()).keys()]).to.include.members([...created]);
+    expect([...(await world.portalAppointments()).keys()]).to.include.members([...createdIds]);
   });
 
   it("while Postgres is stopped, create requests succeed and the portal returns 503; nothing is lost after the restart", async () => {
     await stack.components.postgres.stop();
-    for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
-    const started = performance.now();
-    const portal = await world.portal("/appointments");
-    expect(portal.status).to.equal(503);
+    for (let count = 0; count < 10; count += 1) expect((await createAppointment()).status).to.equal(201);
+    const startedAt = performance.now();
+    const portalAnswer = await world.portal("/appointments");
+    expect(portalAnswer.status).to.equal(503);
     // The portal does not wait for the restart of Postgres.
-    expect(performance.now() - started).to.be.below(10_000);
-    expect(Number(portal.headers.get("retry-after"))).to.be.greaterThan(0);
-    expect(portal.body).to.include({ ok: false, error: "data_source_unavailable" });
+    expect(performance.now() - startedAt).to.be.below(10_000);
+    expect(Number(portalAnswer.headers.get("retry-after"))).to.be.greaterThan(0);
+    expect(portalAnswer.body).to.include({ ok: false, error: "data_source_unavailable" });
     await stack.components.postgres.start();
     await expectEverythingArrived();
     expect((await world.portal("/clinic/context")).status).to.equal(200);
@@ -163,10 +163,10 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
 
   it("while NATS is stopped, create and read requests succeed, and webhooks arrive after the restart", async () => {
     await stack.components.nats.stop();
-    for (let count = 0; count < 10; count += 1) expect((await create()).status).to.equal(201);
+    for (let count = 0; count < 10; count += 1) expect((await createAppointment()).status).to.equal(201);
     await eventually("the portal shows the appointments", async () => {
-      const shown = await world.portalAppointments();
-      return [...created].every((id) => shown.has(id));
+      const shownAppointments = await world.portalAppointments();
+      return [...createdIds].every((id) => shownAppointments.has(id));
     });
     await stack.components.nats.start();
     await expectEverythingArrived();
@@ -174,28 +174,28 @@ const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => p
 
   it("while the event log is down, create requests get 503 and read requests succeed; all services reconnect afterwards", async () => {
     await stack.components.eventstore.kill();
-    const refused = await create();
-    expect(refused.status).to.equal(503);
-    expect(Number(refused.headers.get("retry-after"))).to.be.greaterThan(0);
-    expect(refused.body).to.include({ ok: false, error: "event_log_unavailable" });
+    const refusedAnswer = await createAppointment();
+    expect(refusedAnswer.status).to.equal(503);
+    expect(Number(refusedAnswer.headers.get("retry-after"))).to.be.greaterThan(0);
+    expect(refusedAnswer.body).to.include({ ok: false, error: "event_log_unavailable" });
     expect((await world.portal("/appointments")).status).to.equal(200);
     await stack.components.eventstore.start();
-    await eventually("a create succeeds again", async () => (await create()).status === 201);
+    await eventually("a create succeeds again", async () => (await createAppointment()).status === 201);
     await expectEverythingArrived();
   });
 
   for (const name of ["projection", "command", "queryApi", "eventstore", "nats", "postgres"] as const) {
     it(`if ${name} is killed under load, no event and no delivery is lost or duplicated`, async () => {
-      const before = created.size;
-      const work = createContinuously();
+      const countBefore = createdIds.size;
+      const creator = createContinuously();
       try {
-        await eventually("creates succeed before the kill", () => created.size >= before + 20);
+        await eventually("creates succeed before the kill", () => createdIds.size >= countBefore + 20);
         await stack.components[name].kill();
         await stack.components[name].start();
-        const after = created.size;
-        await eventually("creates succeed after the restart", () => created.size >= after + 20);
+        const countAfter = createdIds.size;
+        await eventually("creates succeed after the restart", () => createdIds.size >= countAfter + 20);
       } finally {
-        await work.stop();
+        await creator.stop();
       }
       await expectEverythingArrived();
     });

@@ -12,18 +12,18 @@ import { startTestStack } from "../support/stack.ts";
 import { createWorld, type World } from "./world.ts";
 
 /** If true, the tests are skipped, because external servers do not use the small disk. */
-const external = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
+const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
 /** Size of the file system in MiB. A new stack occupies about 100 MiB. */
-const DISK = 256;
+const DISK_MIB = 256;
 
 /** Time limit for each recovery, long enough for a restart delay of 15 seconds on a busy machine. Milliseconds. */
 const RECOVERY_TIMEOUT_MS = 120_000;
 
 /** Number of refused create requests after which the test frees space. */
-const REFUSALS = 20;
+const REFUSAL_COUNT = 20;
 
-(external ? describe.skip : describe)("a stack on a full disk", function () {
+(hasExternalServers ? describe.skip : describe)("a stack on a full disk", function () {
   this.timeout(300_000);
   let disk: SmallDisk;
   let stack: Stack;
@@ -31,14 +31,14 @@ const REFUSALS = 20;
   let receiver: Receiver;
   const lines: string[] = [];
   /** Ids of all appointments whose create request returned 201. */
-  const acknowledged = new Set<string>();
+  const acknowledgedIds = new Set<string>();
   /** Ids of all appointments whose webhook has arrived. */
-  const received = new Set<string>();
-  let receiving: Promise<void>;
-  let over = false;
+  const receivedIds = new Set<string>();
+  let receiveLoop: Promise<void>;
+  let isOver = false;
 
   before(async function () {
-    disk = mountSmallDisk(this, DISK);
+    disk = mountSmallDisk(this, DISK_MIB);
     stack = await startTestStack({
       root: path.join(disk.folder, "stack"),
       shouldRestart: true,
@@ -56,31 +56,31 @@ const REFUSALS = 20;
       },
       RECOVERY_TIMEOUT_MS,
     );
-    receiving = receiveAll(endpoint.secret);
+    receiveLoop = receiveAll(endpoint.secret);
   });
 
   after(async () => {
-    over = true;
-    await receiving;
+    isOver = true;
+    await receiveLoop;
     await receiver?.close();
     await stack?.stop();
     disk?.remove();
   });
 
   async function receiveAll(secret: string): Promise<void> {
-    while (!over) {
+    while (!isOver) {
       const webhook = await receiver.waitForWebhook(500).catch(() => undefined);
       if (!webhook) continue;
       const body = new Webhook(secret).verify(webhook.body, webhook.headers) as {
         data: { appointment: { id: string } };
       };
-      received.add(body.data.appointment.id);
+      receivedIds.add(body.data.appointment.id);
     }
   }
 
   async function create(key = `full-${randomUUID()}`): Promise<number> {
     const { status, body } = await world.createAppointment(key);
-    if (status === 201) acknowledged.add(body.appointment.id);
+    if (status === 201) acknowledgedIds.add(body.appointment.id);
     return status;
   }
 
@@ -104,32 +104,32 @@ const REFUSALS = 20;
 
   it("requests return 503 while the disk is full, and after space is freed the stack recovers without losing acknowledged data", async () => {
     for (let count = 0; count < 10; count += 1) expect(await create()).to.equal(201);
-    const refused: string[] = [];
-    for (let count = 0; refused.length < REFUSALS; count += 1) {
+    const refusedKeys: string[] = [];
+    for (let count = 0; refusedKeys.length < REFUSAL_COUNT; count += 1) {
       disk.fill();
       if (count % 5 === 0) await growWriteAheadLog();
       const key = `full-${randomUUID()}`;
       const status = await create(key);
       expect(status, "a create").to.be.oneOf([201, 503]);
-      if (status === 503) refused.push(key);
+      if (status === 503) refusedKeys.push(key);
       expect((await world.portal("/appointments?limit=250")).status, "a read").to.be.oneOf([200, 503]);
     }
     disk.free();
-    for (const key of refused) {
+    for (const key of refusedKeys) {
       await eventually("a create succeeds again", async () => (await create(key)) === 201, RECOVERY_TIMEOUT_MS);
     }
     await eventually(
       "every acknowledged appointment is listed",
       async () => {
         const { status, body } = await world.portal("/appointments?limit=250");
-        const listed = new Set(status === 200 ? body.appointments.map(({ id }: { id: string }) => id) : []);
-        return [...acknowledged].every((id) => listed.has(id));
+        const listedIds = new Set(status === 200 ? body.appointments.map(({ id }: { id: string }) => id) : []);
+        return [...acknowledgedIds].every((id) => listedIds.has(id));
       },
       RECOVERY_TIMEOUT_MS,
     );
     await eventually(
       "every webhook arrived",
-      () => [...acknowledged].every((id) => received.has(id)),
+      () => [...acknowledgedIds].every((id) => receivedIds.has(id)),
       RECOVERY_TIMEOUT_MS,
     );
     for (const component of Object.values(stack.components)) {

@@ -18,7 +18,7 @@ import { type Partner, type PartnerApi, startPartnerApi } from "../support/partn
 import { testServers } from "../support/stack.ts";
 
 const logger = createLogger("test", "fatal");
-const never = new AbortController().signal;
+const signal = new AbortController().signal;
 const PORTAL = {
   cookieName: "sb-test-auth-token",
   jwtIssuer: "http://portal.test",
@@ -42,7 +42,7 @@ describe("sandboxes in the read models", () => {
   });
 
   const sandboxOf = async (partner: Partner) => (await partner.request("GET", "/sandbox")).body.sandbox;
-  const create = async (partner: Partner, sandbox: Awaited<ReturnType<typeof sandboxOf>>) => {
+  const createAppointment = async (partner: Partner, sandbox: Awaited<ReturnType<typeof sandboxOf>>) => {
     const { status, body } = await partner.request("POST", "/appointments", {
       headers: { "X-SERVICE-Clinic-ID": sandbox.clinicId, "Idempotency-Key": randomUUID() },
       body: {
@@ -55,13 +55,13 @@ describe("sandboxes in the read models", () => {
     return body.appointment.id as string;
   };
   /** Returns the bodies of all responses in which a partner can read its sandbox. */
-  const everything = async (partner: Partner, clinicId: string) => {
+  const readTexts = async (partner: Partner, clinicId: string) => {
     const headers = { "X-SERVICE-Clinic-ID": clinicId };
-    const week = `from=${new Date(Date.now() - 5 * 86_400_000).toISOString().slice(0, 10)}T00:00:00Z`;
+    const weekQuery = `from=${new Date(Date.now() - 5 * 86_400_000).toISOString().slice(0, 10)}T00:00:00Z`;
     const answers = await Promise.all([
       partner.request("GET", "/sandbox"),
       partner.request("GET", "/clinic/context", { headers }),
-      partner.request("GET", `/appointments?limit=250&${week}`, { headers }),
+      partner.request("GET", `/appointments?limit=250&${weekQuery}`, { headers }),
     ]);
     expect(answers.map(({ status }) => status)).to.deep.equal([200, 200, 200]);
     return answers.map(({ text }) => text);
@@ -69,37 +69,37 @@ describe("sandboxes in the read models", () => {
 
   it("the read models of a sandbox match the log after several resets and after a rebuild", async () => {
     const partners = [await api.partner(), await api.partner()];
-    const last: string[] = [];
+    const lastIds: string[] = [];
     for (const partner of partners) {
       for (let round = 0; round < 3; round += 1) {
         const sandbox = await sandboxOf(partner);
         const { clinicId } = sandbox;
-        const appointmentId = await create(partner, sandbox);
+        const appointmentId = await createAppointment(partner, sandbox);
         await confirmAppointment(api.command.log, { clinicId, appointmentId }, operatorContext());
-        if (round === 2) last.push(appointmentId);
+        if (round === 2) lastIds.push(appointmentId);
         else expect((await partner.request("POST", "/sandbox/reset")).status).to.equal(200);
       }
     }
-    const clinics = await Promise.all(partners.map(async (partner) => (await sandboxOf(partner)).clinicId as string));
-    const read = () => Promise.all(partners.map((partner, index) => everything(partner, clinics[index] as string)));
+    const clinicIds = await Promise.all(partners.map(async (partner) => (await sandboxOf(partner)).clinicId as string));
+    const readAll = () => Promise.all(partners.map((partner, index) => readTexts(partner, clinicIds[index] as string)));
     await eventually("the last confirmations are read", async () => {
       const sql = "SELECT FROM read_model.appointment WHERE appointment_id = ANY ($1) AND status = 'confirmed'";
-      return (await pool.query(sql, [last])).rowCount === last.length;
+      return (await pool.query(sql, [lastIds])).rowCount === lastIds.length;
     });
-    const before = await read();
+    const textsBefore = await readAll();
     const options = { client, pool, models: readModels, logger, onProgress: () => undefined };
-    const found: Difference[] = [];
-    const verified = await verify({ ...options, onDifference: (difference) => found.push(difference) }, never);
-    expect(found).to.deep.equal([]);
-    expect(verified.rows).to.be.above(0);
-    await rebuild(options, never);
-    expect(await read()).to.deep.equal(before);
+    const differences: Difference[] = [];
+    const { rows } = await verify({ ...options, onDifference: (difference) => differences.push(difference) }, signal);
+    expect(differences).to.deep.equal([]);
+    expect(rows).to.be.above(0);
+    await rebuild(options, signal);
+    expect(await readAll()).to.deep.equal(textsBefore);
   });
 
   it("a portal user of a sandbox sees only that sandbox's data since the last reset", async () => {
-    const [partner, other] = [await api.partner(), await api.partner()];
+    const [partner, otherPartner] = [await api.partner(), await api.partner()];
     const sandbox = await sandboxOf(partner);
-    const theirs = await sandboxOf(other);
+    const otherSandbox = await sandboxOf(otherPartner);
     const userId = randomUUID();
     const rights = {
       ...{ role: "owner" as const, branchAccess: "all" as const, branchIds: [], staffId: null },
@@ -114,31 +114,31 @@ describe("sandboxes in the read models", () => {
     };
     await grantMembership(api.command.log, { ...membership, clinicId: sandbox.clinicId }, operatorContext());
     const Cookie = await createSessionCookie({ id: userId, email: "owner@example.test" }, PORTAL, Date.now());
-    const portal = (path: string) => sendRequest("GET", `${api.queryUrl}/api/v1${path}`, { Cookie });
-    await eventually("the membership is known", async () => (await portal("/clinic/context")).status === 200);
+    const requestPortal = (path: string) => sendRequest("GET", `${api.queryUrl}/api/v1${path}`, { Cookie });
+    await eventually("the membership is known", async () => (await requestPortal("/clinic/context")).status === 200);
 
-    const clinics = (await portal("/clinics")).body.clinics;
+    const clinics = (await requestPortal("/clinics")).body.clinics;
     expect(clinics.map(({ id }: { id: string }) => id)).to.deep.equal([sandbox.clinicId]);
-    const animals = async () =>
-      (await portal("/customers")).body.customers.flatMap((one: { animals: { id: string }[] }) =>
-        one.animals.map(({ id }) => id),
+    const listAnimalIds = async () =>
+      (await requestPortal("/customers")).body.customers.flatMap((customer: { animals: { id: string }[] }) =>
+        customer.animals.map(({ id }) => id),
       ) as string[];
-    expect((await animals()).sort()).to.deep.equal(sandbox.animals.map(({ id }: { id: string }) => id).sort());
-    const appointments = async () => (await portal("/appointments")).text;
-    const made = await create(partner, sandbox);
-    const foreign = await create(other, theirs);
+    expect((await listAnimalIds()).sort()).to.deep.equal(sandbox.animals.map(({ id }: { id: string }) => id).sort());
+    const appointments = async () => (await requestPortal("/appointments")).text;
+    const ownId = await createAppointment(partner, sandbox);
+    const foreignId = await createAppointment(otherPartner, otherSandbox);
     await sandboxOf(partner);
     expect(await appointments())
-      .to.include(made)
-      .and.not.to.include(foreign);
+      .to.include(ownId)
+      .and.not.to.include(foreignId);
     for (const path of ["/branches", "/services", "/staff", "/availability", "/queue"]) {
-      const { status, text } = await portal(path);
+      const { status, text } = await requestPortal(path);
       expect(status, path).to.equal(200);
-      expect(text).not.to.include(theirs.clinicId);
+      expect(text).not.to.include(otherSandbox.clinicId);
     }
     expect((await partner.request("POST", "/sandbox/reset")).status).to.equal(200);
     await sandboxOf(partner);
-    expect(await appointments()).not.to.include(made);
-    expect(await animals()).to.have.length(sandbox.animals.length);
+    expect(await appointments()).not.to.include(ownId);
+    expect(await listAnimalIds()).to.have.length(sandbox.animals.length);
   });
 });

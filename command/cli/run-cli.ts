@@ -125,7 +125,7 @@ function addRecover(group: Program, terminal: Terminal): void {
     .option(...ACTOR_OPTION)
     .option(...JSON_OPTION)
     .addHelpText("after", RECOVER_HELP)
-    .action((given: RawOptions) => recoverWebhooks(given, terminal));
+    .action((rawOptions: RawOptions) => recoverWebhooks(rawOptions, terminal));
 }
 
 function addRotate(group: Program, terminal: Terminal): void {
@@ -139,7 +139,7 @@ function addRotate(group: Program, terminal: Terminal): void {
     .option(...ACTOR_OPTION)
     .option(...JSON_OPTION)
     .addHelpText("after", ROTATE_HELP)
-    .action((given: RawOptions) => rotateEndpointSecret(given, terminal));
+    .action((rawOptions: RawOptions) => rotateEndpointSecret(rawOptions, terminal));
 }
 
 /** Formats a command's example for the help text. */

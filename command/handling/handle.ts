@@ -99,8 +99,8 @@ export function handle<C extends Category, State>(
   context: CommandContext,
   options: { onConflict?: "retry" | "throw"; isExpectedNew?: boolean } = {},
 ): Promise<CommandResult<State>> {
-  const change = options.onConflict === "throw" ? changeOnce : changeStream;
-  return change(log, toStreamName(aggregate.category, id), { decide, context }, async (commands, attempt) => {
+  const applyChange = options.onConflict === "throw" ? changeOnce : changeStream;
+  return applyChange(log, toStreamName(aggregate.category, id), { decide, context }, async (commands, attempt) => {
     if (options.isExpectedNew && attempt === 0) {
       const decision = decideAll(aggregate, NEW_AGGREGATE, commands);
       // Only an append verifies the assumption. A refusal needs the state of the stream.

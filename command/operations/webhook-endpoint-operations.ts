@@ -79,9 +79,9 @@ export async function rotateSecret(
   input: EndpointReference & { isLeaked?: boolean },
   context: CommandContext,
 ): Promise<EndpointWithSecret> {
-  const { secret, ...encrypted } = await generateSecret(secretBox);
+  const { secret, ...storedSecret } = await generateSecret(secretBox);
   const previousExpiresAt = toInstant(context.now + (input.isLeaked ? 0 : SECRET_OVERLAP_MS));
-  const decide = decideRotateSecret({ ...encrypted, previousExpiresAt });
+  const decide = decideRotateSecret({ ...storedSecret, previousExpiresAt });
   try {
     const { state, statePosition } = await changeEndpoint(log, input, decide, context, "throw");
     return { endpoint: requireOwnEndpoint(state, input.owner), secret, statePosition };

@@ -40,9 +40,9 @@ export function exchangeToken(
     const { application, credential, statePosition } = await decide((load) => authenticate(load, request, environment));
     ctx.state.logPosition = statePosition;
     const scopes = selectScopes(request.scope, application.scopes);
-    const token = { applicationId: application.id, credentialId: credential.id, environment, scopes };
+    const accessToken = { applicationId: application.id, credentialId: credential.id, environment, scopes };
     ctx.body = {
-      access_token: await tokenSigner.sign(token, randomUUID(), ctx.state.now),
+      access_token: await tokenSigner.sign(accessToken, randomUUID(), ctx.state.now),
       token_type: "Bearer",
       expires_in: TOKEN_LIFETIME_SECONDS,
       scope: scopes.join(" "),

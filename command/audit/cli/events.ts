@@ -12,17 +12,17 @@ export async function showEvents({ actor, json, ...options }: CommandOptions, te
     const { signal } = new AbortController();
     const readOptions = { client, isVisible: isVisibleToOperator, signal, onProgress: progress.show };
     const { events } = await listEvents(query, readOptions);
-    let count = 0;
+    let eventCount = 0;
     try {
       if (!json) await terminal.write(`${formatTableHead(terminal.columns)}\n`);
       for await (const event of events) {
-        count += 1;
+        eventCount += 1;
         progress.end();
         await terminal.write(`${json ? JSON.stringify(event) : formatTableRow(event, terminal.columns)}\n`);
       }
     } finally {
       progress.end();
     }
-    if (!json) terminal.err(`${count} ${count === 1 ? "event" : "events"}`);
+    if (!json) terminal.err(`${eventCount} ${eventCount === 1 ? "event" : "events"}`);
   });
 }

@@ -58,10 +58,10 @@ async function requireClinic(log: EventLog, clinicId: string): Promise<void> {
 async function writeAtomically(file: string, lines: AsyncIterable<string>): Promise<number> {
   const partFile = `${file}.part`;
   const fd = openPartFile(file, partFile);
-  let count = 0;
+  let lineCount = 0;
   const countedLines = async function* () {
     for await (const line of lines) {
-      count += 1;
+      lineCount += 1;
       yield line;
     }
   };
@@ -69,7 +69,7 @@ async function writeAtomically(file: string, lines: AsyncIterable<string>): Prom
     await pipeline(countedLines, fs.createWriteStream(partFile, { fd, flush: true }));
     // Unlike `rename`, `link` fails if another process has created the file in the meantime.
     fs.linkSync(partFile, file);
-    return count;
+    return lineCount;
   } catch (error) {
     throw toInputError(file, error);
   } finally {

@@ -29,8 +29,8 @@ async function readKey(stdin: ReadStream): Promise<"next" | "end"> {
   try {
     for (;;) {
       stdin.resume();
-      const [keys] = (await once(stdin, "data")) as [Buffer];
-      for (const key of keys.toString("utf8")) {
+      const [pressedKeys] = (await once(stdin, "data")) as [Buffer];
+      for (const key of pressedKeys.toString("utf8")) {
         if (QUIT_KEYS.has(key)) return "end";
         if (key === "\r" || key === "\n" || key === " ") return "next";
       }

@@ -51,14 +51,14 @@ export async function showReplay(
   const { stream } = readQuery(replayQuery, options);
   await withAuditedAccess(terminal, { actor, action: "replay", query: options }, async ({ client }) => {
     const readKey = all || json ? undefined : terminal.readKey;
-    let count = 0;
+    let stepCount = 0;
     for await (const step of replayStream(stream, { client, isVisible: isVisibleToOperator })) {
-      if (count > 0 && (await readKey?.()) === "end") return;
-      count += 1;
+      if (stepCount > 0 && (await readKey?.()) === "end") return;
+      stepCount += 1;
       await terminal.write(json ? `${JSON.stringify(step)}\n` : formatStep(step, terminal.columns));
-      if (readKey && count === 1) terminal.err("(Enter: next event; q: quit)");
+      if (readKey && stepCount === 1) terminal.err("(Enter: next event; q: quit)");
     }
-    if (count === 0) throw toNotFoundError(stream);
+    if (stepCount === 0) throw toNotFoundError(stream);
   });
 }
 

@@ -47,8 +47,8 @@ export async function verifyFile(
 
 async function loadTrustedKeys(key: string): Promise<GetTrustedKey> {
   // A thumbprint is never read as a file name: an attacker could provide a file with that name and another key.
-  const text = isThumbprint(key.trim()) || !fs.existsSync(key) ? key : fs.readFileSync(key, "utf8");
-  const getTrustedKey = await readTrustedKeys(text);
+  const keyText = isThumbprint(key.trim()) || !fs.existsSync(key) ? key : fs.readFileSync(key, "utf8");
+  const getTrustedKey = await readTrustedKeys(keyText);
   if (!getTrustedKey) throw new InputError("--key must be a thumbprint or a file with a public key or key set");
   return getTrustedKey;
 }

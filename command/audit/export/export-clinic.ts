@@ -61,11 +61,11 @@ async function* generateLines(
   const events = scanLog({ client, prefixes: undefined, endPosition: logEnd, signal, onProgress });
   for await (const { auditEvent } of events) {
     if (!isOnlyOfClinic(auditEvent) || !isStoredWithin(storedRange, auditEvent)) continue;
-    const event = toCanonicalJson(auditEvent);
-    const link = computeNextLink(summary.link, event);
+    const canonicalEvent = toCanonicalJson(auditEvent);
+    const link = computeNextLink(summary.link, canonicalEvent);
     summary.add(auditEvent, link);
     // In canonical JSON, `chain` comes before `event`.
-    yield `{"chain":"${link}","event":${event}}\n`;
+    yield `{"chain":"${link}","event":${canonicalEvent}}\n`;
   }
   if (signal.aborted) return;
   const made = { at: now, by: options.exportedBy, accessId: options.accessId, logEnd: String(logEnd) };

@@ -19,18 +19,18 @@ const MARK_LENGTH = 16;
  * mark is dropped and the interval doubles.
  */
 export function createMarkCollector(maxMarks = MAX_MARKS): { add(link: string): void; getMarks(): Marks } {
-  let every = 1;
+  let interval = 1;
   let links: string[] = [];
   let lineCount = 0;
   return {
     add(link) {
       lineCount += 1;
-      if (lineCount % every === 0) links.push(link.slice(0, MARK_LENGTH));
+      if (lineCount % interval === 0) links.push(link.slice(0, MARK_LENGTH));
       if (links.length <= maxMarks) return;
       links = links.filter((_, index) => index % 2 === 1);
-      every *= 2;
+      interval *= 2;
     },
-    getMarks: () => ({ every, links }),
+    getMarks: () => ({ every: interval, links }),
   };
 }
 
@@ -40,11 +40,11 @@ export function createMarkCollector(maxMarks = MAX_MARKS): { add(link: string): 
  * @returns the first and the last line of the interval that contains the difference, counted from 1
  */
 export function findFirstDifference(left: Marks, right: Marks): { firstLine: number; lastLine: number } {
-  const every = Math.max(left.every, right.every);
-  const [leftLinks, rightLinks] = [selectMarks(left, every), selectMarks(right, every)];
+  const interval = Math.max(left.every, right.every);
+  const [leftLinks, rightLinks] = [selectMarks(left, interval), selectMarks(right, interval)];
   let equalCount = 0;
   while (equalCount < leftLinks.length && leftLinks[equalCount] === rightLinks[equalCount]) equalCount += 1;
-  return { firstLine: equalCount * every + 1, lastLine: (equalCount + 1) * every };
+  return { firstLine: equalCount * interval + 1, lastLine: (equalCount + 1) * interval };
 }
 
 function selectMarks({ every, links }: Marks, interval: number): string[] {

@@ -42,7 +42,7 @@ export function recordRequestAccess(
 ): Promise<string> {
   const { auditor, correlationId, now } = ctx.state;
   const actor = { type: "auditor", id: auditor.id } as const;
-  const request = { correlationId, causationId: correlationId, now };
-  const context = { actor, clinicId: null, environment: null, ...request };
+  const requestFields = { correlationId, causationId: correlationId, now };
+  const context = { actor, clinicId: null, environment: null, ...requestFields };
   return recordAccess(log, { auditorId: auditor.id, action, query }, context);
 }

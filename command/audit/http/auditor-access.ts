@@ -58,13 +58,13 @@ function createAuthenticator(log: EventLog): (ctx: Koa.ParameterizedContext<Audi
   });
   const rememberedHashes = new Set<string>();
   return async (ctx) => {
-    const header = ctx.get("Authorization");
-    const credentialHash = createHash("sha256").update(header).digest("base64");
+    const authorization = ctx.get("Authorization");
+    const credentialHash = createHash("sha256").update(authorization).digest("base64");
     const callerAddress = toCallerAddress(ctx.ip);
     const usage = rememberedHashes.has(credentialHash) ? null : await invalidCredentialLimiter.get(callerAddress);
     if (usage && usage.consumedPoints >= MAX_INVALID_CREDENTIALS_PER_MINUTE) throwRateLimitError(usage);
     try {
-      const auditor = await authenticate(log, header, ctx.state.now);
+      const auditor = await authenticate(log, authorization, ctx.state.now);
       rememberedHashes.add(credentialHash);
       for (const oldestHash of rememberedHashes) {
         if (rememberedHashes.size <= MAX_REMEMBERED_CREDENTIALS) break;

@@ -37,7 +37,7 @@ const foldsByCategory = new Map<string, Fold>(
   ]),
 );
 foldsByCategory.set("sandbox", (_, event) => {
-  const { revision: _r, position: _p, ...state } = toSandbox(event as Parameters<typeof toSandbox>[0]);
+  const { revision: _revision, position: _position, ...state } = toSandbox(event as Parameters<typeof toSandbox>[0]);
   return state;
 });
 

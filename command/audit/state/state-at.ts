@@ -49,7 +49,7 @@ export interface StateDiff {
 export async function getStateAt(query: StateQuery, readOptions: StreamReadOptions): Promise<StreamState | undefined> {
   const { stream } = query;
   const foldedStream = await foldUpTo(stream, query.at, query.by, readOptions);
-  return foldedStream && { stream, last: foldedStream.last, state: foldedStream.state ?? null };
+  return foldedStream && { stream, last: foldedStream.lastEvent, state: foldedStream.state ?? null };
 }
 
 /**
@@ -60,7 +60,7 @@ export async function compareStates(query: DiffQuery, readOptions: StreamReadOpt
   const { stream, by } = query;
   const from = await foldUpTo(stream, query.from, by, readOptions);
   const to = await foldUpTo(stream, query.to, by, readOptions);
-  return from && to && { stream, from: from.last, to: to.last, changes: findChanges(from.state, to.state) };
+  return from && to && { stream, from: from.lastEvent, to: to.lastEvent, changes: findChanges(from.state, to.state) };
 }
 
 async function foldUpTo(stream: string, point: Point, timeBasis: TimeBasis, readOptions: StreamReadOptions) {
@@ -70,12 +70,12 @@ async function foldUpTo(stream: string, point: Point, timeBasis: TimeBasis, read
     exists = true;
     return isBeforePoint(event);
   };
-  let last: LastEvent | null = null;
+  let lastEvent: LastEvent | null = null;
   let state: unknown;
   for await (const { event, stateAfter } of foldStream(stream, readOptions, isIncluded)) {
     const { revision, position, type, occurredAt, storedAt } = event;
-    last = { revision, position, type, occurredAt, storedAt };
+    lastEvent = { revision, position, type, occurredAt, storedAt };
     state = stateAfter;
   }
-  return exists ? { last, state } : undefined;
+  return exists ? { lastEvent, state } : undefined;
 }

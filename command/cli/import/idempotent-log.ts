@@ -10,15 +10,15 @@ export class AlreadyAppliedError extends Error {
 /**
  * Creates an event log whose reads throw if a stream contains an event of the command.
  *
- * @param isOwn returns true for the metadata of an event of the command
+ * @param isOwnEvent returns true for the metadata of an event of the command
  * @throws {AlreadyAppliedError} from the reads of the event log
  */
-export function createRecognizingEventLog(log: EventLog, isOwn: (metadata: EventMetadata) => boolean): EventLog {
+export function createRecognizingEventLog(log: EventLog, isOwnEvent: (metadata: EventMetadata) => boolean): EventLog {
   const recognizingLog: EventLog = {
     ...log,
     async read<Event extends CatalogEvent>(stream: string, lastRevision?: bigint) {
       const events = await log.read<Event>(stream, lastRevision);
-      if (events.some(({ metadata }) => isOwn(metadata))) throw new AlreadyAppliedError();
+      if (events.some(({ metadata }) => isOwnEvent(metadata))) throw new AlreadyAppliedError();
       return events;
     },
     async readLast<Event extends CatalogEvent>(stream: string) {

@@ -161,11 +161,11 @@ async function applyOnce(state: ImportState, line: NumberedCommandLine): Promise
   const isApplied = ({ $correlationId, $causationId }: EventMetadata) =>
     $causationId === id || ($correlationId === importId && (lineNumberById.get($causationId) ?? 0) > line.number);
   const context = { ...baseContext, correlationId: importId, causationId: id };
-  const run = (options: { assumesNew: boolean; refreshesOthers: boolean }) =>
+  const run = (options: { assumesNew: boolean; refreshesOtherStreams: boolean }) =>
     prepared.run(createLineLog(cache, { stream, isApplied, ...options }), context);
   try {
     if (state.expectsNew || cache.find(stream)) {
-      const isConfirmed = await run({ assumesNew: true, refreshesOthers: false }).then(
+      const isConfirmed = await run({ assumesNew: true, refreshesOtherStreams: false }).then(
         ({ events }) => events > 0,
         ignoreUnconfirmed,
       );
@@ -175,8 +175,8 @@ async function applyOnce(state: ImportState, line: NumberedCommandLine): Promise
     state.expectsNew = recordedEvents.length === 0;
     // This check precedes all rules, so an applied line is not refused even if a rule would refuse it today.
     if (recordedEvents.some(({ metadata }) => isApplied(metadata))) return "alreadyApplied";
-    const { events } = await run({ assumesNew: false, refreshesOthers: false }).catch((error: unknown) => {
-      if (error instanceof DomainError) return run({ assumesNew: false, refreshesOthers: true });
+    const { events } = await run({ assumesNew: false, refreshesOtherStreams: false }).catch((error: unknown) => {
+      if (error instanceof DomainError) return run({ assumesNew: false, refreshesOtherStreams: true });
       throw error;
     });
     return events > 0 ? "applied" : "alreadyApplied";

@@ -20,7 +20,7 @@ export interface LineLogOptions {
    */
   assumesNew: boolean;
   /** If true, all other streams are read from the event log. Otherwise they may come from memory. */
-  refreshesOthers: boolean;
+  refreshesOtherStreams: boolean;
 }
 
 /**
@@ -32,7 +32,7 @@ export interface LineLogOptions {
  *   or would remain unverified
  */
 export function createLineLog(cache: StreamCache, options: LineLogOptions): EventLog {
-  const { stream, isApplied, assumesNew, refreshesOthers } = options;
+  const { stream, isApplied, assumesNew, refreshesOtherStreams } = options;
 
   async function readOwnStream(): Promise<RecordedEvent[]> {
     const cachedEvents = cache.find(stream);
@@ -43,7 +43,7 @@ export function createLineLog(cache: StreamCache, options: LineLogOptions): Even
 
   const lineLog: EventLog = {
     async read<Event extends CatalogEvent>(name: string, lastRevision?: bigint) {
-      if (name !== stream && !refreshesOthers) return cache.read<Event>(name, lastRevision);
+      if (name !== stream && !refreshesOtherStreams) return cache.read<Event>(name, lastRevision);
       const events = await (name === stream ? readOwnStream() : cache.refresh(name));
       return (
         lastRevision === undefined ? events : events.filter(({ revision }) => revision <= lastRevision)

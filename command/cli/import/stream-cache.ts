@@ -45,7 +45,7 @@ export function createStreamCache(log: EventLog): StreamCache {
   const entries = new Map<string, CacheEntry>();
   let totalBytes = 0;
 
-  function remove(stream: string, expectedEntry?: CacheEntry): void {
+  function removeEntry(stream: string, expectedEntry?: CacheEntry): void {
     const entry = entries.get(stream);
     if (!entry || (expectedEntry && entry !== expectedEntry)) return;
     entries.delete(stream);
@@ -53,25 +53,25 @@ export function createStreamCache(log: EventLog): StreamCache {
   }
 
   /** Adds an entry as the most recently used entry. Removes the least recently used entries if memory is short. */
-  function add(stream: string, entry: CacheEntry): void {
-    remove(stream);
+  function addEntry(stream: string, entry: CacheEntry): void {
+    removeEntry(stream);
     entries.set(stream, entry);
     totalBytes += entry.bytes;
     for (const oldestStream of entries.keys()) {
       if (totalBytes <= MAX_BYTES) return;
-      remove(oldestStream);
+      removeEntry(oldestStream);
     }
   }
 
   async function refresh(stream: string): Promise<RecordedEvent[]> {
     const loadingEntry = { events: log.read(stream), bytes: EVENT_BYTES, confirmedAt: performance.now() };
-    add(stream, loadingEntry);
+    addEntry(stream, loadingEntry);
     try {
       const events = await loadingEntry.events;
-      if (entries.get(stream) === loadingEntry) add(stream, { ...loadingEntry, bytes: estimateBytes(events) });
+      if (entries.get(stream) === loadingEntry) addEntry(stream, { ...loadingEntry, bytes: estimateBytes(events) });
       return events;
     } catch (error) {
-      remove(stream, loadingEntry);
+      removeEntry(stream, loadingEntry);
       throw error;
     }
   }
@@ -94,13 +94,13 @@ export function createStreamCache(log: EventLog): StreamCache {
     const entry = entries.get(stream);
     const knownEvents = expectedRevision === EMPTY_STREAM ? [] : await entry?.events;
     // Until the append has succeeded, the content of the stream is unknown.
-    remove(stream);
+    removeEntry(stream);
     const confirmedAt = performance.now();
     const position = await log.append(stream, expectedRevision, events);
     if (knownEvents && (knownEvents.at(-1)?.revision ?? EMPTY_STREAM) === expectedRevision) {
       const addedEvents = toRecordedEvents(stream, expectedRevision, events, position);
       const bytes = (entry?.bytes ?? 0) + estimateBytes(addedEvents);
-      add(stream, { events: Promise.resolve([...knownEvents, ...addedEvents]), bytes, confirmedAt });
+      addEntry(stream, { events: Promise.resolve([...knownEvents, ...addedEvents]), bytes, confirmedAt });
     }
     return position;
   }

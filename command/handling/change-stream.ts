@@ -41,7 +41,7 @@ const CHANGE_TIMEOUT_MS = 10_000;
  * Maximum number of changes that wait for a stream, and maximum number of changes in one append. An append of 50
  * changes stays far below 1 MiB.
  */
-const BATCH_LIMITS = { maxWaiting: 2_000, maxBatch: 50 };
+const BATCH_LIMITS = { maxWaitingItems: 2_000, maxBatchSize: 50 };
 
 /** First and longest retry delay. Delays have jitter, so that competing processes do not retry simultaneously. */
 const RETRY_DELAYS_MS = { firstMs: 5, maxMs: 100 };

@@ -1,13 +1,13 @@
 import { z } from "zod";
 import { environment, uuid } from "../../shared/domain/events/fields.ts";
-import { deliveredType } from "../../shared/domain/events/partner.ts";
+import { deliveredEventType } from "../../shared/domain/events/partner.ts";
 import type { WebhookBody } from "../../shared/partner-api/webhook-body.ts";
 
 const wholeNumber = z.string().regex(/^\d+$/, "must be a whole number").transform(BigInt);
 
 const routingFields = z.looseObject({
   id: uuid,
-  type: deliveredType,
+  type: deliveredEventType,
   environment,
   clinicId: uuid,
   branchId: uuid.nullable(),

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { uuid as uuidField } from "../../shared/domain/events/fields.ts";
-import { deliveredType } from "../../shared/domain/events/partner.ts";
+import { deliveredEventType } from "../../shared/domain/events/partner.ts";
 import { attemptErrors } from "../../shared/webhooks/attempt-error.ts";
 import { instant, uuid } from "../http/fields.ts";
 import { createLimitParameter } from "../http/parameters.ts";
@@ -21,7 +21,7 @@ const MAX_ATTEMPTS_IN_LIST = 50;
 export const deliveryRecord = z.strictObject({
   id: uuid,
   eventId: uuid,
-  type: deliveredType,
+  type: deliveredEventType,
   status: z.enum(["pending", "delivered", "failed", "skipped", "cancelled"]),
   attempts: z
     .array(

@@ -35,7 +35,7 @@ const DEFAULT_WINDOW_SECONDS = 60;
 const COUNT_TIMEOUT_MS = 1_200;
 
 /** Limits for each key: how many requests may wait to be counted, and how many one statement may count. */
-const BATCH_LIMITS = { maxWaiting: 2_000, maxBatch: 2_000 };
+const BATCH_LIMITS = { maxWaitingItems: 2_000, maxBatchSize: 2_000 };
 
 /**
  * Creates a limiter that shares its counts with all other processes through Postgres. If Postgres is slow, a request
@@ -49,11 +49,11 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
   const processes = registerProcess(pool, logger);
   const windows = new Windows();
   const addToBatch = createBatches<null, Count>(BATCH_LIMITS);
-  const probeIncrement = { key: `process ${randomUUID()}`, requests: 1, windowMs: 1_000, known: undefined };
+  const probeIncrement = { key: `process ${randomUUID()}`, requests: 1, windowMs: 1_000, window: undefined };
   const outage = new Outage({
     probe: () => addRequests(pool, probeIncrement),
     probeTimeoutMs: COUNT_TIMEOUT_MS,
-    onEnd: () => void addUncounted(),
+    onEnd: () => void addUncountedRequests(),
     logger,
   });
 
@@ -63,24 +63,24 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
    */
   async function addInPostgres(key: string, requests: number, windowMs: number): Promise<Count[]> {
     if (outage.isActive()) throw new Error("Postgres is unavailable");
-    const known = windows.find(key);
-    const uncountedBefore = windows.takeUncounted(key);
-    const counting = addRequests(pool, { key, requests: requests + uncountedBefore, windowMs, known });
-    const { used, endsAt, endsInMs } = await withTimeout(COUNT_TIMEOUT_MS, counting).catch((error) => {
-      windows.restoreUncounted(key, uncountedBefore);
+    const knownWindow = windows.find(key);
+    const outageRequests = windows.takeUncountedRequests(key);
+    const addition = addRequests(pool, { key, requests: requests + outageRequests, windowMs, window: knownWindow });
+    const { used, endsAt, endsInMs } = await withTimeout(COUNT_TIMEOUT_MS, addition).catch((error) => {
+      windows.restoreUncountedRequests(key, outageRequests);
       throw error;
     });
-    const uncounted = windows.find(key)?.uncounted ?? 0;
-    windows.set(key, { used, uncounted, lengthMs: windowMs, endsAt, expiresAt: performance.now() + endsInMs });
+    const uncountedRequests = windows.find(key)?.uncountedRequests ?? 0;
+    windows.set(key, { used, uncountedRequests, lengthMs: windowMs, endsAt, expiresAt: performance.now() + endsInMs });
     return Array.from({ length: requests }, (_, index) => ({
       ...{ used: used - requests + 1 + index, endsAt, endsInMs },
     }));
   }
 
   /** After an outage, adds this process's uncounted requests to the shared counts. */
-  async function addUncounted(): Promise<void> {
+  async function addUncountedRequests(): Promise<void> {
     try {
-      for (const [key, { lengthMs }] of windows.listUncounted()) await addInPostgres(key, 0, lengthMs);
+      for (const [key, { lengthMs }] of windows.listUncountedWindows()) await addInPostgres(key, 0, lengthMs);
     } catch (error) {
       // The remaining uncounted requests of a key are added with the key's next request.
       logger.debug({ error }, "some requests that were permitted during an outage are not counted yet");
@@ -90,23 +90,23 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
   function countLocally(key: string, limit: number, windowMs: number): Count {
     const window = windows.find(key) ?? createLocalWindow(windowMs);
     const share = Math.floor(Math.max(0, limit - window.used) / Math.min(processes.count(), limit));
-    const isPermitted = window.uncounted < share;
-    if (isPermitted) window.uncounted += 1;
+    const isPermitted = window.uncountedRequests < share;
+    if (isPermitted) window.uncountedRequests += 1;
     windows.set(key, window);
-    return toCount(window, isPermitted ? limit - share + window.uncounted : limit + 1);
+    return toCount(window, isPermitted ? limit - share + window.uncountedRequests : limit + 1);
   }
 
   return {
     async count(key, limit, windowSeconds = DEFAULT_WINDOW_SECONDS) {
       const windowMs = windowSeconds * 1_000;
-      const known = windows.find(key);
-      if (known && known.used > limit) return toCount(known, known.used);
+      const knownWindow = windows.find(key);
+      if (knownWindow && knownWindow.used > limit) return toCount(knownWindow, knownWindow.used);
       if (outage.isActive()) return countLocally(key, limit, windowMs);
       try {
         return await addToBatch(key, null, (requests) => addInPostgres(key, requests.length, windowMs));
       } catch (error) {
-        const isFull = error instanceof QueueFullError;
-        if (isFull || !(await outage.isCauseOf(error)))
+        const isQueueFull = error instanceof QueueFullError;
+        if (isQueueFull || !(await outage.isCauseOf(error)))
           throw createUnavailableError("rate_limit_unavailable", error, 1);
         return countLocally(key, limit, windowMs);
       }
@@ -122,7 +122,7 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
 function createLocalWindow(lengthMs: number): Window {
   const now = Date.now();
   const endsAt = (Math.floor(now / lengthMs) + 1) * lengthMs;
-  return { used: 0, uncounted: 0, lengthMs, endsAt, expiresAt: performance.now() + endsAt - now };
+  return { used: 0, uncountedRequests: 0, lengthMs, endsAt, expiresAt: performance.now() + endsAt - now };
 }
 
 function toCount({ endsAt, expiresAt }: Window, used: number): Count {

@@ -25,20 +25,20 @@ export async function enforceRateLimit(
   windowSeconds?: number,
 ): Promise<void> {
   const { used, endsAt, endsInMs } = await limiter.count(key, limit, windowSeconds);
-  const remaining = Math.max(0, limit - used);
-  const reset = toInstant(endsAt);
-  if (!isCounted(ctx) || isTighter(remaining, reset, ctx.response)) {
-    ctx.set({ [LIMIT_HEADER]: String(limit), [REMAINING_HEADER]: String(remaining), [RESET_HEADER]: reset });
+  const remainingRequests = Math.max(0, limit - used);
+  const resetAt = toInstant(endsAt);
+  if (!isCounted(ctx) || isTighter(remainingRequests, resetAt, ctx.response)) {
+    ctx.set({ [LIMIT_HEADER]: String(limit), [REMAINING_HEADER]: String(remainingRequests), [RESET_HEADER]: resetAt });
   }
   if (used > limit) {
-    const retryAfter = String(Math.max(1, Math.ceil(endsInMs / 1000)));
-    throw new ApiError(429, "rate_limit_exceeded", { headers: { "Retry-After": retryAfter } });
+    const retryAfterSeconds = String(Math.max(1, Math.ceil(endsInMs / 1000)));
+    throw new ApiError(429, "rate_limit_exceeded", { headers: { "Retry-After": retryAfterSeconds } });
   }
 }
 
-function isTighter(remaining: number, reset: string, sent: Koa.Response): boolean {
-  const difference = remaining - Number(sent.get(REMAINING_HEADER));
-  return difference < 0 || (difference === 0 && reset > sent.get(RESET_HEADER));
+function isTighter(remainingRequests: number, resetAt: string, response: Koa.Response): boolean {
+  const difference = remainingRequests - Number(response.get(REMAINING_HEADER));
+  return difference < 0 || (difference === 0 && resetAt > response.get(RESET_HEADER));
 }
 
 /** Returns true if a rate limit has already counted the request. */

@@ -37,19 +37,19 @@ export interface ProcessCount {
 export function registerProcess(pool: pg.Pool, logger: Logger): ProcessCount {
   const id = randomUUID();
   let count = ASSUMED_PROCESSES;
-  let heartbeats = 0;
-  const heartbeat = async () => {
+  let heartbeatCount = 0;
+  const recordHeartbeat = async () => {
     try {
       const { rows } = await pool.query<{ others: number }>({ ...HEARTBEAT_STATEMENT, values: [id] });
       count = 1 + (rows[0]?.others ?? 0);
-      if (heartbeats % HEARTBEATS_PER_REMOVAL === 0) await removeEndedCounters(pool);
-      heartbeats += 1;
+      if (heartbeatCount % HEARTBEATS_PER_REMOVAL === 0) await removeEndedCounters(pool);
+      heartbeatCount += 1;
     } catch (error) {
       // The level is debug, because the limiter already warns when it cannot count a request in Postgres.
       logger.debug({ error }, "number of processes that count requests could not be read");
     }
   };
-  void heartbeat();
-  const timer = setInterval(heartbeat, HEARTBEAT_INTERVAL_MS).unref();
+  void recordHeartbeat();
+  const timer = setInterval(recordHeartbeat, HEARTBEAT_INTERVAL_MS).unref();
   return { count: () => count, close: () => clearInterval(timer) };
 }

@@ -20,7 +20,7 @@ export interface CounterAddition {
   /** Length of the window, if the statement starts a new window. Milliseconds. */
   windowMs: number;
   /** Last known window of the key. If the key's row is missing in Postgres, the statement continues this window. */
-  known: Pick<Count, "used" | "endsAt"> | undefined;
+  window: Pick<Count, "used" | "endsAt"> | undefined;
 }
 
 const NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
@@ -53,8 +53,8 @@ const REMOVE_STATEMENT = {
 };
 
 /** Adds requests to the current window of a key, and returns the window. */
-export async function addRequests(pool: pg.Pool, { key, requests, windowMs, known }: CounterAddition): Promise<Count> {
-  const values = [key, known?.used ?? 0, requests, known?.endsAt ?? null, windowMs];
+export async function addRequests(pool: pg.Pool, { key, requests, windowMs, window }: CounterAddition): Promise<Count> {
+  const values = [key, window?.used ?? 0, requests, window?.endsAt ?? null, windowMs];
   const { rows } = await pool.query<Count>({ ...ADD_STATEMENT, values });
   return rows[0] as Count;
 }

@@ -3,7 +3,7 @@ export interface Window {
   /** Number of requests that all processes had counted, according to the last response of Postgres. */
   used: number;
   /** Number of requests that this process has permitted since that response without counting them in Postgres. */
-  uncounted: number;
+  uncountedRequests: number;
   /** Length of the window. Milliseconds. */
   lengthMs: number;
   /** End of the window. Milliseconds since 1970. */
@@ -29,30 +29,30 @@ export class Windows {
    * Resets the number of uncounted requests of a key, and returns the former number. The caller adds these requests to
    * the count in Postgres.
    */
-  takeUncounted(key: string): number {
+  takeUncountedRequests(key: string): number {
     const window = this.find(key);
-    const uncounted = window?.uncounted ?? 0;
-    if (window) window.uncounted = 0;
-    return uncounted;
+    const uncountedRequests = window?.uncountedRequests ?? 0;
+    if (window) window.uncountedRequests = 0;
+    return uncountedRequests;
   }
 
   /** Restores the number of uncounted requests of a key after Postgres could not add these requests to the count. */
-  restoreUncounted(key: string, uncounted: number): void {
+  restoreUncountedRequests(key: string, uncountedRequests: number): void {
     const window = this.find(key);
-    if (window) window.uncounted += uncounted;
+    if (window) window.uncountedRequests += uncountedRequests;
   }
 
   /** Lists the keys and windows that have uncounted requests. */
-  listUncounted(): [string, Window][] {
-    return [...this.#windows].filter(([key]) => (this.find(key)?.uncounted ?? 0) > 0);
+  listUncountedWindows(): [string, Window][] {
+    return [...this.#windows].filter(([key]) => (this.find(key)?.uncountedRequests ?? 0) > 0);
   }
 
   set(key: string, window: Window): void {
     this.#windows.delete(key);
     this.#windows.set(key, window);
-    for (const oldest of this.#windows.keys()) {
+    for (const oldestKey of this.#windows.keys()) {
       if (this.#windows.size <= MAX_KEYS) break;
-      this.#windows.delete(oldest);
+      this.#windows.delete(oldestKey);
     }
   }
 }

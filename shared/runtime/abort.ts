@@ -15,10 +15,10 @@ export function onAbort(signal: AbortSignal, listener: () => void): () => void {
 }
 
 /** Waits until the work ends or the signal aborts. After an abort, the work continues and the result is undefined. */
-export function waitUnlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+export function waitUnlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
     // `Promise.race` is not used, because a long-lived promise would retain the result of every race.
-    const remove = onAbort(signal, () => resolve(undefined));
-    work.then(resolve, reject).finally(remove);
+    const removeListener = onAbort(signal, () => resolve(undefined));
+    promise.then(resolve, reject).finally(removeListener);
   });
 }

@@ -19,9 +19,9 @@ export function createBackoff(bounds: { firstMs: number; maxMs: number }): Backo
   let waitMs = bounds.firstMs;
   return {
     async pause(signal) {
-      const jittered = waitMs * (0.75 + Math.random() / 2);
+      const jitteredMs = waitMs * (0.75 + Math.random() / 2);
       waitMs = Math.min(waitMs * 2, bounds.maxMs);
-      await pause(jittered, signal);
+      await pause(jitteredMs, signal);
     },
     reset() {
       waitMs = bounds.firstMs;

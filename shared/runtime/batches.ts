@@ -28,19 +28,19 @@ export type AddToBatch<Item, Outcome> = (key: string, item: Item, send: Send<Ite
  * Creates a function that sends the items of each key in batches. At most one batch of a key is in progress. Items
  * that arrive meanwhile form the next batches, in order of arrival. A slow key does not delay other keys.
  *
- * @param limits.maxWaiting maximum number of waiting items of a key; further items are refused immediately
- * @param limits.maxBatch maximum number of items in a batch
+ * @param limits.maxWaitingItems maximum number of waiting items of a key; further items are refused immediately
+ * @param limits.maxBatchSize maximum number of items in a batch
  */
 export function createBatches<Item, Outcome>(limits: {
-  maxWaiting: number;
-  maxBatch: number;
+  maxWaitingItems: number;
+  maxBatchSize: number;
 }): AddToBatch<Item, Outcome> {
-  const waiting = new Map<string, WaitingItem<Item, Outcome>[]>();
+  const waitingItems = new Map<string, WaitingItem<Item, Outcome>[]>();
 
-  async function sendAll(key: string, first: WaitingItem<Item, Outcome>, send: Send<Item, Outcome>) {
-    const next: WaitingItem<Item, Outcome>[] = [];
-    waiting.set(key, next);
-    for (let batch = [first]; batch.length > 0; batch = next.splice(0, limits.maxBatch)) {
+  async function sendAll(key: string, firstItem: WaitingItem<Item, Outcome>, send: Send<Item, Outcome>) {
+    const nextItems: WaitingItem<Item, Outcome>[] = [];
+    waitingItems.set(key, nextItems);
+    for (let batch = [firstItem]; batch.length > 0; batch = nextItems.splice(0, limits.maxBatchSize)) {
       try {
         const outcomes = await send(batch.map(({ item }) => item));
         for (const [index, { resolve }] of batch.entries()) resolve(outcomes[index] as Outcome);
@@ -48,14 +48,14 @@ export function createBatches<Item, Outcome>(limits: {
         for (const { reject } of batch) reject(error);
       }
     }
-    waiting.delete(key);
+    waitingItems.delete(key);
   }
 
   return (key, item, send) =>
     new Promise((resolve, reject) => {
-      const next = waiting.get(key);
-      if (!next) void sendAll(key, { item, resolve, reject }, send);
-      else if (next.length < limits.maxWaiting) next.push({ item, resolve, reject });
-      else reject(new QueueFullError(`${limits.maxWaiting} items of one key are already waiting`));
+      const nextItems = waitingItems.get(key);
+      if (!nextItems) void sendAll(key, { item, resolve, reject }, send);
+      else if (nextItems.length < limits.maxWaitingItems) nextItems.push({ item, resolve, reject });
+      else reject(new QueueFullError(`${limits.maxWaitingItems} items of one key are already waiting`));
     });
 }

@@ -15,10 +15,10 @@ export class BoundedBuffer<T> {
   /**
    * Sets the number of items that `take` waits for. The default is 1.
    *
-   * @param items at most the capacity
+   * @param itemCount at most the capacity
    */
-  setMinimum(items: number): void {
-    this.#minimum = items;
+  setMinimum(itemCount: number): void {
+    this.#minimum = itemCount;
     this.#wakeConsumerIfReady();
   }
 
@@ -67,9 +67,9 @@ export class BoundedBuffer<T> {
 
   /** Removes and returns up to `maxItems` available items in order, without waiting. */
   takeNow(maxItems: number): T[] {
-    const taken = this.#items.splice(0, maxItems);
+    const takenItems = this.#items.splice(0, maxItems);
     this.#wakeProducer?.();
-    return taken;
+    return takenItems;
   }
 
   /** Closes the queue. The consumer can still take the remaining items. */

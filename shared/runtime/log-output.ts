@@ -14,9 +14,9 @@ const RETRY_DELAY_MS = 500;
 const FULL_PIPE_RETRY_DELAY_MS = 10;
 
 /** Outputs that have unwritten text. */
-const unwritten = new Set<LogOutput>();
+const unwrittenOutputs = new Set<LogOutput>();
 process.on("exit", () => {
-  for (const output of unwritten) output.flush();
+  for (const output of unwrittenOutputs) output.flush();
 });
 
 /**
@@ -26,7 +26,7 @@ process.on("exit", () => {
  */
 export class LogOutput {
   readonly #descriptor: number;
-  readonly #onLost: (lines: number, since: Date) => void;
+  readonly #onLost: (lineCount: number, since: Date) => void;
   #pendingText = "";
   /** Bytes that are being written, or that will be written again after a failure. */
   #unwrittenBytes: Buffer | undefined;
@@ -38,7 +38,7 @@ export class LogOutput {
   /**
    * @param onLost receives the number of lost lines and the time of the first lost line. The callback may write a line
    */
-  constructor(descriptor: number, onLost: (lines: number, since: Date) => void) {
+  constructor(descriptor: number, onLost: (lineCount: number, since: Date) => void) {
     this.#descriptor = descriptor;
     this.#onLost = onLost;
   }
@@ -74,35 +74,35 @@ export class LogOutput {
       }
       this.#unwrittenBytes = Buffer.from(this.#pendingText);
       this.#pendingText = "";
-      unwritten.add(this);
+      unwrittenOutputs.add(this);
     }
     const bytes = this.#unwrittenBytes;
     this.#isWriting = true;
-    fs.write(this.#descriptor, bytes, (error, written) => {
+    fs.write(this.#descriptor, bytes, (error, writtenLength) => {
       this.#isWriting = false;
       if (error) {
         this.#writeLater(error.code === "EAGAIN" ? FULL_PIPE_RETRY_DELAY_MS : RETRY_DELAY_MS);
         return;
       }
-      this.#unwrittenBytes = written < bytes.length ? bytes.subarray(written) : undefined;
+      this.#unwrittenBytes = writtenLength < bytes.length ? bytes.subarray(writtenLength) : undefined;
       if (this.#unwrittenBytes) this.#writeNext();
       else this.#writeLater(WRITE_INTERVAL_MS);
     });
   }
 
-  #writeLater(delay: number): void {
+  #writeLater(delayMs: number): void {
     const write = () => {
       this.#timer = undefined;
       this.#writeNext();
     };
-    this.#timer = setTimeout(write, delay).unref();
+    this.#timer = setTimeout(write, delayMs).unref();
   }
 
   #reportLost(): void {
-    unwritten.delete(this);
+    unwrittenOutputs.delete(this);
     if (this.#lostLines === 0) return;
-    const lost = this.#lostLines;
+    const lostLines = this.#lostLines;
     this.#lostLines = 0;
-    this.#onLost(lost, this.#lostSince);
+    this.#onLost(lostLines, this.#lostSince);
   }
 }

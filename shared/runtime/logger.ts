@@ -25,9 +25,9 @@ const STDOUT = 1;
  * @param level minimum level of the lines. The report about lost lines is written at any level
  */
 export function createLogger(service: string, level: string): Logger {
-  const output = new LogOutput(STDOUT, (lost, since) =>
+  const output = new LogOutput(STDOUT, (lostLines, since) =>
     logger[logger.isLevelEnabled("warn") ? "warn" : (logger.level as LevelWithSilent)](
-      { lost, since },
+      { lost: lostLines, since },
       "log lines were lost because the log could not be written",
     ),
   );
@@ -47,11 +47,11 @@ export function createLogger(service: string, level: string): Logger {
 
 /** Copies the members of a log line, and redacts the values of the members named in `REDACTED_MEMBERS`. */
 function redact(members: Record<string, unknown>, depth = 0): Record<string, unknown> {
-  const redacted = Object.entries(members).map(([name, value]) => {
+  const redactedEntries = Object.entries(members).map(([name, value]) => {
     if (REDACTED_MEMBERS.has(name)) return [name, "[redacted]"];
     return [name, depth < MAX_REDACTED_DEPTH && isPlainObject(value) ? redact(value, depth + 1) : value];
   });
-  return Object.fromEntries(redacted);
+  return Object.fromEntries(redactedEntries);
 }
 
 function isPlainObject(value: unknown): value is Record<string, unknown> {

@@ -23,8 +23,8 @@ export class LruMap<K, V> {
     this.#entries.delete(key);
     this.#entries.set(key, value);
     if (this.#entries.size <= this.#capacity) return;
-    for (const oldest of this.#entries.keys()) {
-      this.#entries.delete(oldest);
+    for (const oldestKey of this.#entries.keys()) {
+      this.#entries.delete(oldestKey);
       return;
     }
   }

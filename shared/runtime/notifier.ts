@@ -20,12 +20,12 @@ export function createNotifier(): Notifier {
         await new Promise<void>((resolve) => {
           wakeSleeper = () => {
             clearTimeout(timer);
-            remove();
+            removeListener();
             wakeSleeper = undefined;
             resolve();
           };
           const timer = setTimeout(wakeSleeper, milliseconds);
-          const remove = onAbort(signal, wakeSleeper);
+          const removeListener = onAbort(signal, wakeSleeper);
         });
       }
       isWoken = false;

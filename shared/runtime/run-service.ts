@@ -46,6 +46,6 @@ export async function runService(
 function toOneLine(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const isExpected = error instanceof ConfigError || error instanceof StartError;
-  const cause = error.cause === undefined ? "" : ` (${toOneLine(error.cause)})`;
-  return `${isExpected ? "" : `${error.name}: `}${getSafeMessage(error)}${cause}`.replaceAll("\n", " ");
+  const causeText = error.cause === undefined ? "" : ` (${toOneLine(error.cause)})`;
+  return `${isExpected ? "" : `${error.name}: `}${getSafeMessage(error)}${causeText}`.replaceAll("\n", " ");
 }

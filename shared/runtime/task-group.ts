@@ -11,22 +11,22 @@ export async function runTaskGroup(
   tasks: readonly ((signal: AbortSignal) => Promise<void>)[],
 ): Promise<void> {
   const groupController = new AbortController();
-  const end = () => groupController.abort();
-  const remove = onAbort(signal, end);
+  const abortGroup = () => groupController.abort();
+  const removeListener = onAbort(signal, abortGroup);
   const failures: unknown[] = [];
-  const run = async (task: (signal: AbortSignal) => Promise<void>) => {
+  const runTask = async (task: (signal: AbortSignal) => Promise<void>) => {
     try {
       await task(groupController.signal);
     } catch (error) {
       failures.push(error);
     } finally {
-      end();
+      abortGroup();
     }
   };
   try {
-    await Promise.all(tasks.map(run));
+    await Promise.all(tasks.map(runTask));
   } finally {
-    remove();
+    removeListener();
   }
   if (failures.length > 0) throw failures[0];
 }

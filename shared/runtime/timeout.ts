@@ -9,13 +9,13 @@ export class TimeoutError extends Error {
  * @throws {TimeoutError} after the time limit
  * @throws the error of the call
  */
-export async function withTimeout<T>(milliseconds: number, call: Promise<T>): Promise<T> {
+export async function withTimeout<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<never>((_, reject) => {
+  const timeoutPromise = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new TimeoutError(`no response within ${milliseconds} ms`)), milliseconds);
   });
   try {
-    return await Promise.race([call, timeout]);
+    return await Promise.race([promise, timeoutPromise]);
   } finally {
     clearTimeout(timer);
   }
@@ -27,9 +27,9 @@ export async function withTimeout<T>(milliseconds: number, call: Promise<T>): Pr
  * @returns true if the work ended in time
  * @throws the error of the work
  */
-export async function settlesWithin(work: Promise<unknown>, milliseconds: number): Promise<boolean> {
+export async function settlesWithin(promise: Promise<unknown>, milliseconds: number): Promise<boolean> {
   try {
-    await withTimeout(milliseconds, work);
+    await withTimeout(milliseconds, promise);
     return true;
   } catch (error) {
     if (error instanceof TimeoutError) return false;

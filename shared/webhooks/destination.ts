@@ -63,8 +63,8 @@ const LOOKUP_TIMEOUT_MS = 5_000;
  *
  * @throws {UnsafeDestinationError}
  */
-export async function checkDestination(text: string, options: DestinationOptions): Promise<SafeDestination> {
-  const url = parseUrl(text);
+export async function checkDestination(urlText: string, options: DestinationOptions): Promise<SafeDestination> {
+  const url = parseUrl(urlText);
   const host = url.hostname.replace(/^\[|\]$/g, "");
   const isAddress = isIP(host) !== 0;
   const isOwnMachine = host === "localhost" || (isAddress && isLoopback(host));
@@ -110,12 +110,12 @@ function parseUrl(text: string): URL {
  * public, the host is refused, because a client could connect to that address.
  */
 function requirePublicAddresses(addresses: readonly string[]): [string, ...string[]] {
-  const [first, ...others] = addresses;
-  if (first === undefined) throw new UnsafeDestinationError("lookup_failed", { message: "The host has no address." });
+  const [address, ...otherAddresses] = addresses;
+  if (address === undefined) throw new UnsafeDestinationError("lookup_failed", { message: "The host has no address." });
   if (!addresses.every(isPublicUnicast)) {
     throw new UnsafeDestinationError("address_not_public");
   }
-  return [first, ...others];
+  return [address, ...otherAddresses];
 }
 
 async function lookUpAddresses(host: string, options: DestinationOptions): Promise<readonly string[]> {

@@ -22,11 +22,11 @@ const PLATFORM_ADDRESSES = new Set(["168.63.129.16"]);
  */
 export function isPublicUnicast(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
-  const parsed = ipaddr.parse(address);
-  if (parsed.range() !== "unicast") return false;
-  return parsed instanceof ipaddr.IPv6
-    ? parsed.match(GLOBAL_UNICAST) && !parsed.match(SIXBONE)
-    : !PLATFORM_ADDRESSES.has(parsed.toString());
+  const parsedAddress = ipaddr.parse(address);
+  if (parsedAddress.range() !== "unicast") return false;
+  return parsedAddress instanceof ipaddr.IPv6
+    ? parsedAddress.match(GLOBAL_UNICAST) && !parsedAddress.match(SIXBONE)
+    : !PLATFORM_ADDRESSES.has(parsedAddress.toString());
 }
 
 /** Returns true if an address is a loopback address: 127.0.0.0/8 or ::1. */

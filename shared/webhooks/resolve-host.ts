@@ -23,16 +23,16 @@ const RESOLUTION_DELAY_MS = 200;
 export async function resolveHost(host: string, servers?: readonly string[]): Promise<string[]> {
   const resolver = new Resolver({ timeout: QUERY_TIMEOUT_MS, tries: MAX_TRIES });
   if (servers) resolver.setServers(servers);
-  let delay: NodeJS.Timeout | undefined;
-  const resolve = async (family: 4 | 6) => {
+  let delayTimer: NodeJS.Timeout | undefined;
+  const resolveFamily = async (family: 4 | 6) => {
     const addresses = await (family === 4 ? resolver.resolve4(host) : resolver.resolve6(host));
-    delay ??= setTimeout(() => resolver.cancel(), RESOLUTION_DELAY_MS);
+    delayTimer ??= setTimeout(() => resolver.cancel(), RESOLUTION_DELAY_MS);
     return addresses;
   };
-  const families = await Promise.allSettled([resolve(4), resolve(6)]);
-  clearTimeout(delay);
-  const found = families.flatMap((family) => (family.status === "fulfilled" ? family.value : []));
-  const [v4] = families;
-  if (found.length === 0 && v4.status === "rejected") throw v4.reason;
-  return found;
+  const results = await Promise.allSettled([resolveFamily(4), resolveFamily(6)]);
+  clearTimeout(delayTimer);
+  const addresses = results.flatMap((result) => (result.status === "fulfilled" ? result.value : []));
+  const [ipv4Result] = results;
+  if (addresses.length === 0 && ipv4Result.status === "rejected") throw ipv4Result.reason;
+  return addresses;
 }

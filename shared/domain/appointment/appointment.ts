@@ -66,31 +66,31 @@ export function evolveAppointment(
   }
   if (event.type === "AppointmentImported") {
     const { appointmentId, requestedAt, statusAt: _, ...data } = event.data;
-    const withoutPartner = { applicationId: null, sandboxGeneration: 0 };
+    const partnerFields = { applicationId: null, sandboxGeneration: 0 };
     const times = { createdAt: requestedAt ?? at, updatedAt: at };
-    return { id: appointmentId, ...data, ...withoutPartner, ...times, assignments: [] };
+    return { id: appointmentId, ...data, ...partnerFields, ...times, assignments: [] };
   }
   if (!state) return undefined;
-  const changed = { ...state, updatedAt: at };
+  const changedState = { ...state, updatedAt: at };
   switch (event.type) {
     case "AppointmentRescheduled": {
       const { scheduledAt, durationMinutes } = event.data;
-      return { ...changed, scheduledAt, durationMinutes };
+      return { ...changedState, scheduledAt, durationMinutes };
     }
     case "ResourceAllocated": {
       const { assignmentId: id, resourceId, allocationStart: start, allocationEnd: end } = event.data;
-      const added = { id, resourceId, start, end, active: true };
-      return { ...changed, assignments: [...state.assignments, added] };
+      const assignment = { id, resourceId, start, end, active: true };
+      return { ...changedState, assignments: [...state.assignments, assignment] };
     }
     case "ResourceReleased": {
       const { assignmentId } = event.data;
       const assignments = state.assignments.map((assignment) =>
         assignment.id === assignmentId ? { ...assignment, active: false } : assignment,
       );
-      return { ...changed, assignments };
+      return { ...changedState, assignments };
     }
     default:
-      return { ...changed, status: statusAfterEvent[event.type] };
+      return { ...changedState, status: statusAfterEvent[event.type] };
   }
 }
 
@@ -113,7 +113,7 @@ export type Transition = Exclude<keyof typeof statusAfterEvent, "AppointmentRequ
  * For each transition, the statuses in which it is permitted. In all other statuses, the transition's decider throws
  * `illegal_transition`.
  */
-const permittedStatuses = {
+const permittedStatusesByTransition = {
   AppointmentConfirmed: ["requested"],
   AppointmentCheckedIn: ["requested", "confirmed"],
   AppointmentPutInWaiting: ["checked_in"],
@@ -191,8 +191,8 @@ function releaseResources({ id: appointmentId, assignments }: Appointment): Appo
 
 function requireTransition(state: Appointment | undefined, transition: Transition): Appointment {
   const appointment = requireExisting(state, "appointment");
-  const permitted: readonly AppointmentStatus[] = permittedStatuses[transition];
-  if (!permitted.includes(appointment.status)) refuseTransition(appointment.status, transition);
+  const permittedStatuses: readonly AppointmentStatus[] = permittedStatusesByTransition[transition];
+  if (!permittedStatuses.includes(appointment.status)) refuseTransition(appointment.status, transition);
   return appointment;
 }
 
@@ -214,13 +214,13 @@ export function decideAllocate(
   return (state) => {
     const { id: appointmentId, status, branchId, assignments } = requireExisting(state, "appointment");
     const { assignmentId, allocationStart, allocationEnd } = allocation;
-    const added = { id: assignmentId, resourceId: resource.id, start: allocationStart, end: allocationEnd };
-    const existing = assignments.find(({ id }) => id === assignmentId);
-    if (existing && isEqual(existing, { ...added, active: true })) return [];
+    const assignment = { id: assignmentId, resourceId: resource.id, start: allocationStart, end: allocationEnd };
+    const existingAssignment = assignments.find(({ id }) => id === assignmentId);
+    if (existingAssignment && isEqual(existingAssignment, { ...assignment, active: true })) return [];
     if (resource.branchId !== branchId || !resource.active) {
       throw new DomainError("resource_not_available", "the resource is retired or belongs to another branch");
     }
-    if (existing) throw new DomainError("assignment_exists", "the id already belongs to another assignment");
+    if (existingAssignment) throw new DomainError("assignment_exists", "the id already belongs to another assignment");
     if (FINAL_STATUSES.includes(status)) throw new DomainError("appointment_over", `the appointment is ${status}`);
     if (allocationEnd <= allocationStart) {
       throw new DomainError("allocation_empty", "the allocation must end after it starts");

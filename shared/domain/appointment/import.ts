@@ -53,8 +53,8 @@ export function decideImport(
     ];
     if (details.length > 0) throw new InvalidAppointmentError(details);
     const customerId = appointment.customerId ?? facts.animal?.customerId ?? null;
-    const imported = { type: "AppointmentImported" as const, data: { ...appointment, customerId } };
-    return [imported, ...resourceIds.map((resourceId) => createAllocation(appointment, resourceId))];
+    const importedEvent = { type: "AppointmentImported" as const, data: { ...appointment, customerId } };
+    return [importedEvent, ...resourceIds.map((resourceId) => createAllocationEvent(appointment, resourceId))];
   };
 }
 
@@ -74,10 +74,10 @@ export function deriveOccurredAt(
   now: number,
 ): number {
   if (statusAt !== null) return Date.parse(statusAt);
-  const requested = requestedAt === null ? undefined : Date.parse(requestedAt);
-  if (status === "requested" || status === "confirmed") return requested ?? now;
+  const requestedTime = requestedAt === null ? undefined : Date.parse(requestedAt);
+  if (status === "requested" || status === "confirmed") return requestedTime ?? now;
   const endedAt = Date.parse(scheduledAt) + (status === "cancelled" ? 0 : durationMinutes * 60_000);
-  return Math.min(now, Math.max(endedAt, requested ?? endedAt));
+  return Math.min(now, Math.max(endedAt, requestedTime ?? endedAt));
 }
 
 /** Checks that the referenced objects exist. An object of another clinic is reported as missing. */
@@ -107,18 +107,18 @@ function findInvalidFields(
 ): ErrorDetail[] {
   const details: ErrorDetail[] = [];
   const isFuture = Date.parse(scheduledAt) > now;
-  const permitted = isFuture ? FUTURE_STATUSES : FINAL_STATUSES;
-  if (!permitted.includes(status)) {
-    const when = isFuture ? "in the future" : "in the past";
+  const permittedStatuses = isFuture ? FUTURE_STATUSES : FINAL_STATUSES;
+  if (!permittedStatuses.includes(status)) {
+    const timePhrase = isFuture ? "in the future" : "in the past";
     details.push({
       path: "status",
-      message: `must be one of ${permitted.join(", ")} for an appointment ${when}`,
+      message: `must be one of ${permittedStatuses.join(", ")} for an appointment ${timePhrase}`,
     });
   }
-  const latest = toInstant(now);
-  if (requestedAt !== null && requestedAt > (statusAt ?? latest))
+  const nowInstant = toInstant(now);
+  if (requestedAt !== null && requestedAt > (statusAt ?? nowInstant))
     details.push({ path: "requestedAt", message: statusAt ? "must not be after statusAt" : MUST_BE_PAST });
-  if (statusAt !== null && statusAt > latest) details.push({ path: "statusAt", message: MUST_BE_PAST });
+  if (statusAt !== null && statusAt > nowInstant) details.push({ path: "statusAt", message: MUST_BE_PAST });
   const isReleased = status === "cancelled" || status === "no_show";
   if (isReleased && resourceIds.length > 0)
     details.push({ path: "resourceIds", message: `must be empty: a ${status} appointment has no resources` });
@@ -130,7 +130,7 @@ function findInvalidFields(
 const FUTURE_STATUSES: readonly string[] = ["requested", "confirmed", "cancelled"];
 const MUST_BE_PAST = "must not be in the future";
 
-function createAllocation(
+function createAllocationEvent(
   { appointmentId, scheduledAt, durationMinutes }: ImportedData,
   resourceId: string,
 ): AppointmentEvent {

@@ -20,8 +20,8 @@ export const auditorAggregate: Aggregate<typeof auditorCategory, Auditor> = {
   category: auditorCategory,
   evolve(state, event) {
     if (event.type === "AuditorRegistered") {
-      const { auditorId: id, ...registered } = event.data;
-      return { id, ...registered, revoked: false };
+      const { auditorId: id, ...registration } = event.data;
+      return { id, ...registration, revoked: false };
     }
     return state && { ...state, revoked: true };
   },

@@ -111,10 +111,10 @@ export function decideCloseClinic(data: DataOf<ClinicEvent, "ClinicClosed">): Cl
 /** Opens a branch of a clinic. The first branch becomes the main branch permanently. */
 export function decideOpenBranch(data: Omit<DataOf<ClinicEvent, "BranchOpened">, "isMain">): ClinicDecision {
   return (state) => {
-    const existing = requireExisting(state, "clinic").branches.find(({ id }) => id === data.branchId);
-    if (existing?.name === data.name && existing.city === data.city) return [];
+    const existingBranch = requireExisting(state, "clinic").branches.find(({ id }) => id === data.branchId);
+    if (existingBranch?.name === data.name && existingBranch.city === data.city) return [];
     const { branches } = requireOpen(state);
-    if (existing) throw new DomainError("branch_exists", "the id already belongs to another branch");
+    if (existingBranch) throw new DomainError("branch_exists", "the id already belongs to another branch");
     return [{ type: "BranchOpened", data: { ...data, isMain: branches.length === 0 } }];
   };
 }

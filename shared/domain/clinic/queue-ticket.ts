@@ -52,15 +52,15 @@ export const decideMarkTicketNoShow = createTransitionDecider("QueueTicketMarked
 
 /**
  * Creates the decider of a status transition. A transition to the current status changes nothing. A transition from a
- * status that is not in `from` is refused.
+ * status that is not permitted is refused.
  */
-function createTransitionDecider(type: keyof typeof statusAfterEvent, from: QueueTicketStatus[]) {
-  const to = statusAfterEvent[type];
+function createTransitionDecider(type: keyof typeof statusAfterEvent, permittedStatuses: QueueTicketStatus[]) {
+  const newStatus = statusAfterEvent[type];
   return ({ clinicId, ticketId }: QueueTicketRef): QueueTicketDecision =>
     (state) => {
       const { status } = requireOwnedBy(clinicId, state, "queue_ticket");
-      if (status === to) return [];
-      if (from.includes(status)) return [{ type, data: { ticketId } }];
-      throw new DomainError("illegal_ticket_move", `a ticket that is ${status} cannot become ${to}`);
+      if (status === newStatus) return [];
+      if (permittedStatuses.includes(status)) return [{ type, data: { ticketId } }];
+      throw new DomainError("illegal_ticket_move", `a ticket that is ${status} cannot become ${newStatus}`);
     };
 }

@@ -45,6 +45,6 @@ const categoryNames = new Set<string>(categories.map(({ name }) => name));
 
 /** Returns true if a stream belongs to a category of the catalog. Streams of other programs may be in the same log. */
 export function isCatalogStream(stream: string): boolean {
-  const end = stream.indexOf("-");
-  return end > 0 && categoryNames.has(stream.slice(0, end));
+  const separatorIndex = stream.indexOf("-");
+  return separatorIndex > 0 && categoryNames.has(stream.slice(0, separatorIndex));
 }

@@ -11,12 +11,12 @@ export const uuid = z.guid().transform((text) => text.toLowerCase());
 export const instant = z.string().transform((text, context) => {
   if (CANONICAL_INSTANT.test(text)) return text;
   const milliseconds = parseRfc3339(text);
-  const iso = milliseconds === undefined ? undefined : toInstant(milliseconds);
-  if (iso === undefined || iso.length !== 24 || iso < "0001") {
+  const isoText = milliseconds === undefined ? undefined : toInstant(milliseconds);
+  if (isoText === undefined || isoText.length !== 24 || isoText < "0001") {
     context.addIssue({ code: "custom", message: "must be an RFC 3339 date-time with an offset" });
     return z.NEVER;
   }
-  return iso;
+  return isoText;
 });
 
 /**
@@ -42,7 +42,7 @@ export const timeOfDay = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d:[0-5]\d$/, "
  * lone surrogates.
  */
 const isStorable = (text: string) => !/[\0\p{Cs}]/u.test(text);
-const storable = z.string().refine(isStorable, "must not contain NUL or lone surrogates");
+const storableText = z.string().refine(isStorable, "must not contain NUL or lone surrogates");
 
 /** Schema of a JSON object with any members. */
 export const freeForm = z
@@ -56,13 +56,13 @@ function isStorableDeep(value: unknown): boolean {
 }
 
 /** Schema of a short text that a person wrote. The text must not be blank. */
-export const label = storable.pipe(z.string().trim().min(1).max(200));
+export const label = storableText.pipe(z.string().trim().min(1).max(200));
 
 /** Creates the schema of a non-empty word or code with a maximum length in characters. */
-export const boundedText = (maxLength: number) => storable.pipe(z.string().min(1).max(maxLength));
+export const boundedText = (maxLength: number) => storableText.pipe(z.string().min(1).max(maxLength));
 
 /** Schema of free text with up to 2000 characters. Characters are code points, as in JSON Schema. */
-export const notes = storable.refine((text) => [...text].length <= 2000, "must have at most 2000 characters");
+export const notes = storableText.refine((text) => [...text].length <= 2000, "must have at most 2000 characters");
 
 export const environment = z.enum(["sandbox", "production"]);
 export type Environment = z.infer<typeof environment>;

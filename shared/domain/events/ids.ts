@@ -7,8 +7,8 @@ import type { Environment } from "./fields.ts";
  */
 const NAMESPACE = "8b0f4f5e-3f0c-4f9b-9a53-3f1f7c1b2d10";
 
-function deriveId(kind: string, ...parts: string[]): string {
-  return uuidv5([kind, ...parts].join("\n"), NAMESPACE);
+function deriveId(kind: string, ...nameParts: string[]): string {
+  return uuidv5([kind, ...nameParts].join("\n"), NAMESPACE);
 }
 
 /** Derives the id of an installation. An application has one installation at each clinic. */

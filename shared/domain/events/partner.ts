@@ -79,7 +79,7 @@ export const webhookEventType = z.enum(["appointment.created", "appointment.upda
 export type WebhookEventType = z.infer<typeof webhookEventType>;
 
 /** Event types of deliveries: the types that an endpoint can subscribe to, and the test event. */
-export const deliveredType = z.enum([...webhookEventType.options, "endpoint.test"]);
+export const deliveredEventType = z.enum([...webhookEventType.options, "endpoint.test"]);
 
 const endpointId = uuid;
 

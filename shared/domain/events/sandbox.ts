@@ -28,8 +28,8 @@ const schemasByType = new Map<string, z.ZodType>(
 const fixtureFact = z
   .object({ type: z.string(), data: z.unknown(), at: instant })
   .transform(({ type, data, at }, context) => {
-    const parsed = schemasByType.get(type)?.safeParse(data);
-    if (parsed?.success) return { type, data: parsed.data, at } as FixtureFact;
+    const parseResult = schemasByType.get(type)?.safeParse(data);
+    if (parseResult?.success) return { type, data: parseResult.data, at } as FixtureFact;
     context.addIssue({
       code: "custom",
       message: `${type} is not allowed in fixture data, or has invalid data`,

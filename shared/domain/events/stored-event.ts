@@ -34,19 +34,19 @@ export class EventSchemaError extends Error {
  * @returns the event with typed data and metadata
  * @throws {EventSchemaError} with a message that names the type and any invalid fields
  */
-export function parseStoredEvent(stored: StoredEvent): ValidEvent {
-  const { type } = stored;
+export function parseStoredEvent(storedEvent: StoredEvent): ValidEvent {
+  const { type } = storedEvent;
   const schema = schemasByType.get(type);
   if (!schema) throw new EventSchemaError(`${type} is unknown to this release; use the newer release that wrote it`);
-  const metadata = eventMetadata.safeParse(stored.metadata);
+  const metadata = eventMetadata.safeParse(storedEvent.metadata);
   if (!metadata.success) throw createSchemaError(type, "metadata", metadata.error);
   const { schemaVersion } = metadata.data;
-  const current = getCurrentVersion(type);
-  if (schemaVersion > current)
+  const currentVersion = getCurrentVersion(type);
+  if (schemaVersion > currentVersion)
     throw new EventSchemaError(
-      `${type} has schema version ${schemaVersion}, but this release supports only up to ${current}; use the newer release that wrote it`,
+      `${type} has schema version ${schemaVersion}, but this release supports only up to ${currentVersion}; use the newer release that wrote it`,
     );
-  const data = schema.safeParse(upcast(type, schemaVersion, stored.data));
+  const data = schema.safeParse(upcast(type, schemaVersion, storedEvent.data));
   if (!data.success) throw createSchemaError(type, "data", data.error);
   return { type, data: data.data, metadata: metadata.data } as ValidEvent;
 }
@@ -57,12 +57,12 @@ export function parseStoredEvent(stored: StoredEvent): ValidEvent {
  * @throws {EventSchemaError}
  */
 export function requireValidEvent({ type, data }: { type: string; data: unknown }): void {
-  const result = schemasByType.get(type)?.safeParse(data);
-  if (!result) throw new EventSchemaError(`${type} is not in the catalog`);
-  if (!result.success) throw createSchemaError(type, "data", result.error);
+  const parseResult = schemasByType.get(type)?.safeParse(data);
+  if (!parseResult) throw new EventSchemaError(`${type} is not in the catalog`);
+  if (!parseResult.success) throw createSchemaError(type, "data", parseResult.error);
 }
 
-function createSchemaError(type: string, part: string, error: z.ZodError): EventSchemaError {
-  const fields = error.issues.map((issue) => `${[part, ...issue.path].join(".")} ${describeIssue(issue)}`);
-  return new EventSchemaError(`${type} does not fit its schema: ${fields.join("; ")}`);
+function createSchemaError(type: string, memberName: string, error: z.ZodError): EventSchemaError {
+  const problems = error.issues.map((issue) => `${[memberName, ...issue.path].join(".")} ${describeIssue(issue)}`);
+  return new EventSchemaError(`${type} does not fit its schema: ${problems.join("; ")}`);
 }

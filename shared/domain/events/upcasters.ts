@@ -1,14 +1,14 @@
 import type { CatalogEventType } from "./catalog.ts";
 
 /** Converts stored data of an event type to the next schema version. An upcaster is pure, and accepts any object. */
-type Upcast = (data: Readonly<Record<string, unknown>>) => Record<string, unknown>;
+type Upcaster = (data: Readonly<Record<string, unknown>>) => Record<string, unknown>;
 
 /**
  * Upcasters by event type. The first upcaster of a type converts version 1 to version 2, the second converts version 2
  * to version 3. A type without upcasters has version 1. An upcaster must never change, because the log keeps the old
  * data.
  */
-const upcasters: Partial<Record<CatalogEventType, readonly Upcast[]>> = {
+const upcasters: Partial<Record<CatalogEventType, readonly Upcaster[]>> = {
   AppointmentRequested: [
     // Version 1 contains a sandbox generation only if a sandbox application requested the appointment.
     (data) => ({ sandboxGeneration: 0, ...data }),
@@ -35,7 +35,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-const upcastersByType = new Map<string, readonly Upcast[]>(Object.entries(upcasters));
+const upcastersByType = new Map<string, readonly Upcaster[]>(Object.entries(upcasters));
 
 /** Returns the current schema version of an event type. */
 export function getCurrentVersion(type: string): number {
@@ -48,5 +48,5 @@ export function getCurrentVersion(type: string): number {
  */
 export function upcast(type: string, version: number, data: unknown): unknown {
   const pendingUpcasters = upcastersByType.get(type)?.slice(version - 1) ?? [];
-  return pendingUpcasters.reduce((current, step) => (isObject(current) ? step(current) : current), data);
+  return pendingUpcasters.reduce((value, upcaster) => (isObject(value) ? upcaster(value) : value), data);
 }

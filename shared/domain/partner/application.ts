@@ -31,8 +31,8 @@ export const applicationAggregate: Aggregate<typeof partnerApplicationCategory, 
   evolve(state, event) {
     if (event.type === "ApplicationRegistered") {
       const { applicationId: id, environment, name, scopes } = event.data;
-      const empty = { credentials: [], revokedCredentialIds: [], webhookOrigins: [] };
-      return { id, environment, name, scopes, ...empty, revoked: false };
+      const emptyLists = { credentials: [], revokedCredentialIds: [], webhookOrigins: [] };
+      return { id, environment, name, scopes, ...emptyLists, revoked: false };
     }
     if (!state) return undefined;
     switch (event.type) {
@@ -50,7 +50,7 @@ export const applicationAggregate: Aggregate<typeof partnerApplicationCategory, 
         return { ...state, webhookOrigins: [...state.webhookOrigins, event.data.origin] };
       case "WebhookOriginWithdrawn": {
         const { origin } = event.data;
-        return { ...state, webhookOrigins: state.webhookOrigins.filter((known) => known !== origin) };
+        return { ...state, webhookOrigins: state.webhookOrigins.filter((approvedOrigin) => approvedOrigin !== origin) };
       }
       case "ApplicationRevoked":
         return { ...state, revoked: true };
@@ -129,8 +129,8 @@ export function decideRevokeApplication(reason: string | null): ApplicationDecis
 }
 
 function parseOrigin(url: string): string {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (parsed && /^https?:$/.test(parsed.protocol)) return parsed.origin;
+  const parsedUrl = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsedUrl && /^https?:$/.test(parsedUrl.protocol)) return parsedUrl.origin;
   throw new DomainError("invalid_origin", "an origin must have the form https://hooks.example.com");
 }
 

@@ -33,8 +33,8 @@ export const installationAggregate: Aggregate<typeof installationCategory, Insta
         return { id, ...request, ...defaults, status: "requested" };
       }
       case "InstallationApproved": {
-        const { installationId: id, approvedBy: _, ...granted } = event.data;
-        return { id, ...granted, status: "approved" };
+        const { installationId: id, approvedBy: _, ...grant } = event.data;
+        return { id, ...grant, status: "approved" };
       }
     }
     if (!state) return undefined;
@@ -103,14 +103,14 @@ export function decideApproveInstallation(
 ): InstallationDecision {
   return (state) => {
     const installation = requireExisting(state, "installation");
-    const { id: installationId, applicationId, clinicId, status, scopes: requested } = installation;
+    const { id: installationId, applicationId, clinicId, status, scopes: requestedScopes } = installation;
     requireAdministrator(approver, clinic);
     const branchIds = approval.branchIds?.map((id) => requireBranch(clinic, id).id) ?? null;
     requireAtLeastOneBranch(branchIds);
     if (status === "approved") throw new DomainError("installation_approved", "the installation is already approved");
     if (status === "revoked")
       throw new DomainError("installation_revoked", "the installation is revoked; request access again");
-    const scopes = requireGrantedScopes(approval.scopes ?? requested, requested);
+    const scopes = requireGrantedScopes(approval.scopes ?? requestedScopes, requestedScopes);
     const rateLimitPerMinute = approval.rateLimitPerMinute ?? DEFAULT_RATE_LIMIT_PER_MINUTE;
     const approvedBy = approver?.userId ?? null;
     const data = { installationId, applicationId, clinicId, approvedBy, rateLimitPerMinute };
@@ -124,17 +124,17 @@ export function decideNarrowInstallation(narrowing: {
   branchIds?: string[] | undefined;
 }): InstallationDecision {
   return (state) => {
-    const { id: installationId, scopes: granted, branchIds: permitted } = requireApproved(state);
-    const scopes = requireGrantedScopes(narrowing.scopes ?? granted, granted);
-    const branchIds = narrowing.branchIds ?? permitted;
+    const { id: installationId, scopes: grantedScopes, branchIds: permittedBranchIds } = requireApproved(state);
+    const scopes = requireGrantedScopes(narrowing.scopes ?? grantedScopes, grantedScopes);
+    const branchIds = narrowing.branchIds ?? permittedBranchIds;
     requireAtLeastOneBranch(branchIds);
-    if (permitted && !branchIds?.every((id) => permitted.includes(id))) {
+    if (permittedBranchIds && !branchIds?.every((id) => permittedBranchIds.includes(id))) {
       throw new DomainError(
         "installation_widened",
         "the scopes and branches of an installation can be reduced but not extended",
       );
     }
-    if (isEqual({ scopes, branchIds }, { scopes: granted, branchIds: permitted })) return [];
+    if (isEqual({ scopes, branchIds }, { scopes: grantedScopes, branchIds: permittedBranchIds })) return [];
     return [{ type: "InstallationNarrowed", data: { installationId, scopes, branchIds } }];
   };
 }
@@ -183,11 +183,11 @@ function requireAtLeastOneBranch(branchIds: string[] | null): void {
   }
 }
 
-function requireGrantedScopes(requested: readonly Scope[], granted: readonly Scope[]): Scope[] {
-  if (requested.length === 0 || !requested.every((scope) => granted.includes(scope))) {
+function requireGrantedScopes(requestedScopes: readonly Scope[], grantedScopes: readonly Scope[]): Scope[] {
+  if (requestedScopes.length === 0 || !requestedScopes.every((scope) => grantedScopes.includes(scope))) {
     throw new DomainError("scope_not_granted", "at least one scope is required, and all must be granted");
   }
-  return granted.filter((scope) => requested.includes(scope));
+  return grantedScopes.filter((scope) => requestedScopes.includes(scope));
 }
 
 function requireApproved(state: Installation | undefined): Installation {

@@ -29,8 +29,8 @@ export function listSandboxBranches(applicationId: string): { id: string; name: 
  * @param day YYYY-MM-DD, UTC
  */
 export function createFixture(applicationId: string, day: string): FixtureFact[] {
-  const start = Date.parse(`${day}T00:00:00.000Z`);
-  const at = (days: number, hours: number) => toInstant(start + days * DAY_MS + hours * HOUR_MS);
+  const dayStart = Date.parse(`${day}T00:00:00.000Z`);
+  const at = (days: number, hours: number) => toInstant(dayStart + days * DAY_MS + hours * HOUR_MS);
   const context: FixtureContext = {
     clinicId: deriveSandboxClinicId(applicationId),
     id: (...names) => deriveSandboxEntityId(applicationId, ...names),
@@ -77,12 +77,12 @@ function createOwners({ clinicId, id, registeredAt: at }: FixtureContext): Fixtu
     const customerId = id("customer", fullName);
     const [firstName = ""] = fullName.toLowerCase().split(" ");
     const contact = { phone: null, email: `${firstName}@example.com`, city: "London" };
-    const unknown = { breed: null, sex: null, birthDate: null, microchip: null };
+    const unknownDetails = { breed: null, sex: null, birthDate: null, microchip: null };
     return [
       { type: "CustomerRegistered", data: { customerId, clinicId, fullName, ...contact }, at },
       ...animals.map(([name, species, weightKg]): FixtureFact => {
         const animalId = id("animal", name);
-        const data = { animalId, clinicId, customerId, name, species, ...unknown, weightKg };
+        const data = { animalId, clinicId, customerId, name, species, ...unknownDetails, weightKg };
         return { type: "AnimalRegistered", data, at };
       }),
     ];
@@ -100,17 +100,17 @@ function createRooms({ clinicId, id, branches, registeredAt: at }: FixtureContex
       { type: "ResourceAdded", data: { resourceId, clinicId, branchId, ...room }, at },
       ...[1, 2, 3, 4, 5].map((weekday): FixtureFact => {
         const ruleId = id("rule", branchId, String(weekday));
-        const hours = { weekday, startsAt: "09:00:00", endsAt: "17:00:00" };
-        return { type: "AvailabilityRuleSet", data: { resourceId, ruleId, ...hours, ...validity }, at };
+        const openHours = { weekday, startsAt: "09:00:00", endsAt: "17:00:00" };
+        return { type: "AvailabilityRuleSet", data: { resourceId, ruleId, ...openHours, ...validity }, at };
       }),
     ];
   });
 }
 
 interface PlannedAppointment {
-  animal: string;
+  animalName: string;
   /** Index of the branch in the list of branches. */
-  branch: 0 | 1;
+  branchIndex: 0 | 1;
   /** Days from the fixture's day to the appointment. */
   days: number;
   /** Hour at which the appointment starts (UTC). */
@@ -131,17 +131,17 @@ const NO_SHOW_TRANSITIONS: Transition[] = [...CONFIRMED_TRANSITIONS, "Appointmen
 const CANCELLED_TRANSITIONS: Transition[] = ["AppointmentCancelled"];
 
 const PLANNED_APPOINTMENTS: PlannedAppointment[] = [
-  { animal: "Biscuit", branch: 0, days: -2, hour: 10, reason: "Vaccination", events: COMPLETED_TRANSITIONS },
-  { animal: "Misty", branch: 1, days: -1, hour: 15, reason: "Check-up", events: NO_SHOW_TRANSITIONS },
-  { animal: "Pepper", branch: 0, days: 0, hour: 11, reason: "Limping", events: CONFIRMED_TRANSITIONS },
-  { animal: "Clover", branch: 0, days: 1, hour: 10, reason: "Nail trim", events: [] },
-  { animal: "Misty", branch: 1, days: 1, hour: 14, reason: "Dental check", events: CONFIRMED_TRANSITIONS },
-  { animal: "Pepper", branch: 0, days: 2, hour: 9, reason: "Follow-up", events: CANCELLED_TRANSITIONS },
-  { animal: "Biscuit", branch: 1, days: 6, hour: 16, reason: "Follow-up", events: [] },
+  { animalName: "Biscuit", branchIndex: 0, days: -2, hour: 10, reason: "Vaccination", events: COMPLETED_TRANSITIONS },
+  { animalName: "Misty", branchIndex: 1, days: -1, hour: 15, reason: "Check-up", events: NO_SHOW_TRANSITIONS },
+  { animalName: "Pepper", branchIndex: 0, days: 0, hour: 11, reason: "Limping", events: CONFIRMED_TRANSITIONS },
+  { animalName: "Clover", branchIndex: 0, days: 1, hour: 10, reason: "Nail trim", events: [] },
+  { animalName: "Misty", branchIndex: 1, days: 1, hour: 14, reason: "Dental check", events: CONFIRMED_TRANSITIONS },
+  { animalName: "Pepper", branchIndex: 0, days: 2, hour: 9, reason: "Follow-up", events: CANCELLED_TRANSITIONS },
+  { animalName: "Biscuit", branchIndex: 1, days: 6, hour: 16, reason: "Follow-up", events: [] },
 ];
 
 function createAppointments(context: FixtureContext): FixtureFact[] {
-  return PLANNED_APPOINTMENTS.flatMap((planned) => createAppointmentEvents(planned, context));
+  return PLANNED_APPOINTMENTS.flatMap((appointment) => createAppointmentEvents(appointment, context));
 }
 
 /**
@@ -149,15 +149,15 @@ function createAppointments(context: FixtureContext): FixtureFact[] {
  * whichever is earlier.
  */
 function createAppointmentEvents(
-  { animal, branch, days, hour, reason, events }: PlannedAppointment,
+  { animalName, branchIndex, days, hour, reason, events }: PlannedAppointment,
   context: FixtureContext,
 ): FixtureFact[] {
   const { clinicId, id, branches, at } = context;
-  const appointmentId = id("appointment", animal, String(days), String(hour));
-  const people = { animalId: id("animal", animal), customerId: id("customer", findOwner(animal)) };
-  const plan = { scheduledAt: at(days, hour), durationMinutes: 30, reason, notes: null };
-  const ids = { appointmentId, clinicId, branchId: branches[branch] ?? "" };
-  const data = { ...ids, ...people, ...plan, applicationId: null, requestHash: null, sandboxGeneration: 0 };
+  const appointmentId = id("appointment", animalName, String(days), String(hour));
+  const participantIds = { animalId: id("animal", animalName), customerId: id("customer", findOwnerName(animalName)) };
+  const schedule = { scheduledAt: at(days, hour), durationMinutes: 30, reason, notes: null };
+  const ids = { appointmentId, clinicId, branchId: branches[branchIndex] ?? "" };
+  const data = { ...ids, ...participantIds, ...schedule, applicationId: null, requestHash: null, sandboxGeneration: 0 };
   const requestDays = Math.min(days, 0) - 3;
   return [
     { type: "AppointmentRequested", data, at: at(requestDays, 8) },
@@ -171,7 +171,7 @@ function createAppointmentEvents(
   ];
 }
 
-function findOwner(animal: string): string {
-  const owner = Object.entries(OWNERS).find(([, animals]) => animals.some(([name]) => name === animal));
+function findOwnerName(animalName: string): string {
+  const owner = Object.entries(OWNERS).find(([, animals]) => animals.some(([name]) => name === animalName));
   return owner?.[0] ?? "";
 }

@@ -24,9 +24,9 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
   evolve(state, event) {
     const at = event.metadata.occurredAt;
     if (event.type === "WebhookEndpointRegistered") {
-      const { endpointId: id, secretId: _, encryptedSecret: __, ...registered } = event.data;
-      const initial = { status: "active", disabledReason: null, createdAt: at, updatedAt: at } as const;
-      return { id, ...registered, ...initial };
+      const { endpointId: id, secretId: _, encryptedSecret: __, ...registration } = event.data;
+      const initialState = { status: "active", disabledReason: null, createdAt: at, updatedAt: at } as const;
+      return { id, ...registration, ...initialState };
     }
     if (!state) return undefined;
     switch (event.type) {

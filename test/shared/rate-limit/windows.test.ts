@@ -3,7 +3,7 @@ import { Windows } from "../../../shared/rate-limit/windows.ts";
 
 const endlessWindow = {
   used: 1,
-  uncounted: 0,
+  uncountedRequests: 0,
   lengthMs: 60_000,
   endsAt: 0,
   expiresAt: Number.POSITIVE_INFINITY,

@@ -3,7 +3,7 @@ import { createBatches, QueueFullError } from "../../../shared/runtime/batches.t
 
 describe("batches", () => {
   it("items that arrive while a batch of the same key is sent form the next batch, and other keys are not delayed", async () => {
-    const add = createBatches<number, number>({ maxWaiting: 20, maxBatch: 15 });
+    const add = createBatches<number, number>({ maxWaitingItems: 20, maxBatchSize: 15 });
     let finish: () => void = () => undefined;
     const blocked = new Promise<void>((resolve) => {
       finish = resolve;
@@ -24,7 +24,7 @@ describe("batches", () => {
   });
 
   it("if a batch fails, all items of the batch fail, and the next batch is still sent", async () => {
-    const add = createBatches<string, number>({ maxWaiting: 20, maxBatch: 20 });
+    const add = createBatches<string, number>({ maxWaitingItems: 20, maxBatchSize: 20 });
     let calls = 0;
     const send = async (items: string[]) => {
       calls += 1;

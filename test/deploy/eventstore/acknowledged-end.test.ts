@@ -30,14 +30,14 @@ describe("the acknowledged end of the embedded log", function () {
 
   it("a starting log repairs one damaged copy of the acknowledged end, but does not start if both copies are damaged", async () => {
     await createLog(dir, 100);
-    const intact = await readFile(getEndFilePath(dir));
+    const intactFile = await readFile(getEndFilePath(dir));
     for (const offset of [20, 4096 + 20]) {
       await flipBit(getEndFilePath(dir), offset);
       const lines: string[] = [];
       await (await openStore(dir, { printLine: (line) => lines.push(line) })).close();
       expect(lines).to.have.length(1);
       expect(lines[0]).to.include(getEndFilePath(dir));
-      expect(await readFile(getEndFilePath(dir))).to.deep.equal(intact);
+      expect(await readFile(getEndFilePath(dir))).to.deep.equal(intactFile);
     }
     await flipBit(getEndFilePath(dir), 20);
     await flipBit(getEndFilePath(dir), 4096 + 20);
@@ -47,17 +47,17 @@ describe("the acknowledged end of the embedded log", function () {
   it("a log converts the acknowledged end of an earlier release, whose second copy is at byte 512", async () => {
     await createLog(dir, 100);
     const current = await readFile(getEndFilePath(dir));
-    const former = Buffer.alloc(1024);
-    for (const offset of [0, 512]) current.copy(former, offset, 0, 64);
-    for (const damaged of [[], [20], [532]]) {
-      await writeFile(getEndFilePath(dir), former);
-      for (const offset of damaged) await flipBit(getEndFilePath(dir), offset);
+    const formerFile = Buffer.alloc(1024);
+    for (const offset of [0, 512]) current.copy(formerFile, offset, 0, 64);
+    for (const damagedOffsets of [[], [20], [532]]) {
+      await writeFile(getEndFilePath(dir), formerFile);
+      for (const offset of damagedOffsets) await flipBit(getEndFilePath(dir), offset);
       const lines: string[] = [];
       await (await openStore(dir, { printLine: (line) => lines.push(line) })).close();
-      expect(lines).to.have.length(damaged.length);
-      const rewritten = await readFile(getEndFilePath(dir));
+      expect(lines).to.have.length(damagedOffsets.length);
+      const rewrittenFile = await readFile(getEndFilePath(dir));
       for (const offset of [0, 4096]) {
-        expect(rewritten.subarray(offset, offset + 64)).to.deep.equal(current.subarray(0, 64));
+        expect(rewrittenFile.subarray(offset, offset + 64)).to.deep.equal(current.subarray(0, 64));
       }
     }
     await flipBit(getEndFilePath(dir), 20);
@@ -66,19 +66,19 @@ describe("the acknowledged end of the embedded log", function () {
   });
 
   describe("after the acknowledged end", () => {
-    let acknowledged: LogContent;
-    let complete: LogContent;
-    let border: number;
+    let acknowledgedContent: LogContent;
+    let completeContent: LogContent;
+    let endByte: number;
     let size: number;
     let bytes: Buffer;
     let lines: string[];
 
     /** Creates a log whose last write is on disk but is not yet recorded in the acknowledged end. */
     beforeEach(async () => {
-      acknowledged = await changeAndRead(dir, (store) => appendEvents(store, 50));
-      border = (await stat(getSegmentPath(dir, 1))).size;
+      acknowledgedContent = await changeAndRead(dir, (store) => appendEvents(store, 50));
+      endByte = (await stat(getSegmentPath(dir, 1))).size;
       await copyFile(getEndFilePath(dir), join(dir, "aside"));
-      complete = await changeAndRead(dir, (store) =>
+      completeContent = await changeAndRead(dir, (store) =>
         submit(store, createAppend("last", ["x".repeat(2_000), "y".repeat(2_000)])),
       );
       await rename(join(dir, "aside"), getEndFilePath(dir));
@@ -97,35 +97,35 @@ describe("the acknowledged end of the embedded log", function () {
     }
 
     it("a starting log keeps a complete write that is not recorded as acknowledged", async () => {
-      expect(await startAndRead()).to.deep.equal(complete);
+      expect(await startAndRead()).to.deep.equal(completeContent);
       expect(lines).to.deep.equal([]);
     });
 
     it("a starting log drops and reports an incomplete last write, wherever the write was cut off", async () => {
-      for (const length of [border + 1, border + 39, border + 40, border + 41, border + 2_200, size - 1]) {
+      for (const length of [endByte + 1, endByte + 39, endByte + 40, endByte + 41, endByte + 2_200, size - 1]) {
         await writeFile(getSegmentPath(dir, 1), bytes.subarray(0, length));
-        const end = await readFile(getEndFilePath(dir));
+        const endFile = await readFile(getEndFilePath(dir));
         lines = [];
-        expect(await startAndRead(), `cut at ${length}`).to.deep.equal(acknowledged);
+        expect(await startAndRead(), `cut at ${length}`).to.deep.equal(acknowledgedContent);
         expect(lines).to.have.length(1);
         expect(lines[0]).to.match(/dropped \d+ bytes at offset \d+, after position \d+/);
-        await writeFile(getEndFilePath(dir), end);
+        await writeFile(getEndFilePath(dir), endFile);
       }
     });
 
     it("a starting log drops an unacknowledged write that ends with zeros, as after a power loss", async () => {
-      for (const zeros of [size - border, size - border - 40, 3_000, 600]) {
-        const written = Buffer.from(bytes).fill(0, size - zeros);
-        await writeFile(getSegmentPath(dir, 1), written);
-        const end = await readFile(getEndFilePath(dir));
-        expect(await startAndRead(), `${zeros} zeros`).to.deep.equal(acknowledged);
-        await writeFile(getEndFilePath(dir), end);
+      for (const zeroBytes of [size - endByte, size - endByte - 40, 3_000, 600]) {
+        const writtenFile = Buffer.from(bytes).fill(0, size - zeroBytes);
+        await writeFile(getSegmentPath(dir, 1), writtenFile);
+        const endFile = await readFile(getEndFilePath(dir));
+        expect(await startAndRead(), `${zeroBytes} zeros`).to.deep.equal(acknowledgedContent);
+        await writeFile(getEndFilePath(dir), endFile);
       }
     });
 
     it("a log does not start if a complete write after the acknowledged end is damaged", async () => {
-      await flipBit(getSegmentPath(dir, 1), border + 500);
-      expect(await getStartError(dir)).to.include(`offset ${border}`);
+      await flipBit(getSegmentPath(dir, 1), endByte + 500);
+      expect(await getStartError(dir)).to.include(`offset ${endByte}`);
     });
   });
 });

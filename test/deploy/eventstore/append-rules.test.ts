@@ -11,14 +11,14 @@ import {
 const EMPTY_STREAM: AppendTarget = { lastRevision: NO_STREAM, isTombstoned: false, isSoftDeleted: false };
 
 /**
- * Creates the state and history of a stream with these event ids. If `remembered` is true, the ids were written
+ * Creates the state and history of a stream with these event ids. If `isRemembered` is true, the ids were written
  * recently.
  */
-function createStream(ids: readonly string[], remembered = true): { state: AppendTarget; history: StreamHistory } {
+function createStream(ids: readonly string[], isRemembered = true): { state: AppendTarget; history: StreamHistory } {
   return {
     state: { ...EMPTY_STREAM, lastRevision: ids.length - 1 },
     history: {
-      findRecentRevision: (id) => (remembered && ids.includes(id) ? ids.indexOf(id) : undefined),
+      findRecentRevision: (id) => (isRemembered && ids.includes(id) ? ids.indexOf(id) : undefined),
       findEventId: (revision) => ids[revision],
       hasMetadata: () => false,
     },
@@ -27,8 +27,8 @@ function createStream(ids: readonly string[], remembered = true): { state: Appen
 
 describe("append rules", () => {
   const { state, history } = createStream(["a", "b", "c"]);
-  const decide = (expected: number, ids: string[], at: AppendTarget = state) =>
-    decideAppend(expected, ids, at, history);
+  const decide = (expected: number, ids: string[], target: AppendTarget = state) =>
+    decideAppend(expected, ids, target, history);
   const WRONG_REVISION = { kind: "wrong-revision", current: 2 };
 
   it("an append at the current revision is written without a check of the event ids", () => {
@@ -63,24 +63,24 @@ describe("append rules", () => {
       expect(decide(expected, ["b", "c"])).to.deep.equal({ kind: "already-written", revision: 2 });
       expect(decide(expected, ["c", "x"])).to.deep.equal(WRONG_REVISION);
     }
-    const forgotten = createStream(["a"], false);
-    expect(decideAppend(ANY, ["a"], forgotten.state, forgotten.history)).to.deep.equal({ kind: "write" });
+    const forgottenStream = createStream(["a"], false);
+    expect(decideAppend(ANY, ["a"], forgottenStream.state, forgottenStream.history)).to.deep.equal({ kind: "write" });
   });
 
   it("an append that expects an existing stream is written if the stream has only metadata", () => {
-    const described = { ...history, hasMetadata: () => true };
-    expect(decideAppend(STREAM_EXISTS, ["x"], EMPTY_STREAM, described)).to.deep.equal({ kind: "write" });
-    const missing = { kind: "wrong-revision", current: NO_STREAM };
-    expect(decide(STREAM_EXISTS, ["x"], EMPTY_STREAM)).to.deep.equal(missing);
+    const historyWithMetadata = { ...history, hasMetadata: () => true };
+    expect(decideAppend(STREAM_EXISTS, ["x"], EMPTY_STREAM, historyWithMetadata)).to.deep.equal({ kind: "write" });
+    const wrongRevision = { kind: "wrong-revision", current: NO_STREAM };
+    expect(decide(STREAM_EXISTS, ["x"], EMPTY_STREAM)).to.deep.equal(wrongRevision);
   });
 
   it("an append restores a soft-deleted stream unless the append expects an existing stream or an earlier revision", () => {
-    const deleted = { ...state, isSoftDeleted: true };
-    expect(decide(NO_STREAM, ["x"], deleted)).to.deep.equal({ kind: "write" });
-    expect(decide(2, ["x"], deleted)).to.deep.equal({ kind: "write" });
-    expect(decide(ANY, ["x"], deleted)).to.deep.equal({ kind: "write" });
-    expect(decide(1, ["x"], deleted)).to.deep.equal(WRONG_REVISION);
-    expect(decide(STREAM_EXISTS, ["x"], deleted)).to.deep.equal({ kind: "deleted" });
+    const deletedState = { ...state, isSoftDeleted: true };
+    expect(decide(NO_STREAM, ["x"], deletedState)).to.deep.equal({ kind: "write" });
+    expect(decide(2, ["x"], deletedState)).to.deep.equal({ kind: "write" });
+    expect(decide(ANY, ["x"], deletedState)).to.deep.equal({ kind: "write" });
+    expect(decide(1, ["x"], deletedState)).to.deep.equal(WRONG_REVISION);
+    expect(decide(STREAM_EXISTS, ["x"], deletedState)).to.deep.equal({ kind: "deleted" });
   });
 
   it("every append to a tombstoned stream is refused", () => {

@@ -10,11 +10,11 @@ import { createAppend, openStore, readContent, submit } from "./stored-log.ts";
 const README = join(import.meta.dirname, "../../../deploy/local/eventstore/README.md");
 
 /** Returns the commands from the README's section about backups, with the given directories. */
-async function readBackupScript(log: string, backup: string): Promise<string> {
-  const text = await readFile(README, "utf8");
-  const [, script] = /## Backups\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(text) ?? [];
+async function readBackupScript(logDir: string, backupDir: string): Promise<string> {
+  const readme = await readFile(README, "utf8");
+  const [, script] = /## Backups\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(readme) ?? [];
   if (script === undefined) throw new Error("the README does not contain commands for a backup");
-  return script.replaceAll("LOG", log).replaceAll("BACKUP", backup);
+  return script.replaceAll("LOG", logDir).replaceAll("BACKUP", backupDir);
 }
 
 describe("a backup of the running embedded log", function () {
@@ -24,25 +24,25 @@ describe("a backup of the running embedded log", function () {
     const { dir, remove } = await createTemporaryDir();
     const store = await openStore(join(dir, "log"));
     let isWriting = true;
-    let acknowledged = 0;
+    let acknowledgedCount = 0;
     const write = async (writer: number) => {
       while (isWriting) {
         const { outcome } = await submit(store, createAppend(`note-${writer}`, ["x".repeat(1_000)]));
         expect(outcome).to.equal("written");
-        acknowledged += 1;
+        acknowledgedCount += 1;
       }
     };
     const writers = Array.from({ length: 8 }, (_, writer) => write(writer));
     for (let round = 0; round < 5; round += 1) {
-      const before = acknowledged;
-      const copy = join(dir, `copy-${round}`);
-      await promisify(execFile)("sh", ["-ec", await readBackupScript(join(dir, "log"), copy)]);
-      const restored = await openStore(copy);
-      const { forwards } = await readContent(restored);
-      await restored.close();
-      expect(forwards.length).to.be.at.least(before);
-      const original = (await readContent(store)).forwards;
-      expect(forwards).to.deep.equal(original.slice(0, forwards.length));
+      const countBefore = acknowledgedCount;
+      const copyDir = join(dir, `copy-${round}`);
+      await promisify(execFile)("sh", ["-ec", await readBackupScript(join(dir, "log"), copyDir)]);
+      const restoredStore = await openStore(copyDir);
+      const { forwards } = await readContent(restoredStore);
+      await restoredStore.close();
+      expect(forwards.length).to.be.at.least(countBefore);
+      const originalEvents = (await readContent(store)).forwards;
+      expect(forwards).to.deep.equal(originalEvents.slice(0, forwards.length));
     }
     isWriting = false;
     await Promise.all(writers);

@@ -51,16 +51,16 @@ describe("the embedded log under SIGKILL", function () {
     const port = await findFreePort();
     const appenders = Array.from({ length: APPENDER_COUNT }, (_, n) => new Appender(`crash-${n}`));
     for (let round = 0; round < ROUND_COUNT; round += 1) {
-      const before = countAcknowledged(appenders);
+      const countBefore = countAcknowledged(appenders);
       const log = await LogProcess.start(dir, port);
       const client = log.createClient();
-      const running = appenders.map((appender) => appender.run(client));
+      const runs = appenders.map((appender) => appender.run(client));
       // Kills the log after a random number of appends, so that every round makes progress.
-      const wanted = before + 100 + Math.floor(Math.random() * 900);
-      await waitFor(() => countAcknowledged(appenders) >= wanted);
+      const targetCount = countBefore + 100 + Math.floor(Math.random() * 900);
+      await waitFor(() => countAcknowledged(appenders) >= targetCount);
       const { signal } = await log.kill("SIGKILL");
       expect(signal).to.equal("SIGKILL");
-      await Promise.all(running);
+      await Promise.all(runs);
       await client.dispose();
       await verify(dir, appenders);
     }
@@ -85,24 +85,24 @@ async function waitFor(condition: () => boolean): Promise<void> {
 async function verify(dir: string, appenders: readonly Appender[]): Promise<void> {
   const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
   const client = createClient(log.port);
-  const all = await collect(client.readAll());
-  const commits = all.map(({ event }) => event!.position.commit);
+  const events = await collect(client.readAll());
+  const commits = events.map(({ event }) => event!.position.commit);
   expect(commits.every((commit, index) => index === 0 || commit > commits[index - 1]!)).to.equal(true);
-  const byStream = new Map<string, (typeof all)[number]["event"][]>();
-  for (const { event } of all) {
-    const stored = byStream.get(event!.streamId);
-    if (stored === undefined) byStream.set(event!.streamId, [event]);
-    else stored.push(event);
+  const byStream = new Map<string, (typeof events)[number]["event"][]>();
+  for (const { event } of events) {
+    const streamEvents = byStream.get(event!.streamId);
+    if (streamEvents === undefined) byStream.set(event!.streamId, [event]);
+    else streamEvents.push(event);
   }
   for (const { stream, acknowledged } of appenders) {
-    const stored = (byStream.get(stream) ?? []).map((event) => event!);
-    expect(stored.map(({ revision }) => Number(revision))).to.deep.equal(stored.map((_, index) => index));
+    const streamEvents = (byStream.get(stream) ?? []).map((event) => event!);
+    expect(streamEvents.map(({ revision }) => Number(revision))).to.deep.equal(streamEvents.map((_, index) => index));
     // Each appender has at most one append that is stored but not acknowledged.
-    expect(stored.length - acknowledged.length).to.be.within(0, 1);
-    const found = stored.slice(0, acknowledged.length);
-    expect(found.map(({ id, position }) => ({ id, position: position.commit }))).to.deep.equal(acknowledged);
+    expect(streamEvents.length - acknowledged.length).to.be.within(0, 1);
+    const firstEvents = streamEvents.slice(0, acknowledged.length);
+    expect(firstEvents.map(({ id, position }) => ({ id, position: position.commit }))).to.deep.equal(acknowledged);
     const byRevision = await collect(client.readStream(stream)).catch(() => []);
-    expect(byRevision.map(({ event }) => event!.id)).to.deep.equal(stored.map(({ id }) => id));
+    expect(byRevision.map(({ event }) => event!.id)).to.deep.equal(streamEvents.map(({ id }) => id));
   }
   await client.dispose();
   await log.stop();

@@ -35,19 +35,19 @@ describe("damaged files of the embedded log", function () {
 
   it("a log with a flipped bit in the newest file does not start, and the error states file, offset, position and remedy", async () => {
     const segments = await createLog(dir, 3_040);
-    const newest = getSegmentPath(dir, segments);
-    await flipBit(newest, 0.5);
+    const newestPath = getSegmentPath(dir, segments);
+    await flipBit(newestPath, 0.5);
     const { code, stdout, stderr } = await new LogProcess(["--dir", dir, "--port", "0"]).exit;
     expect(code).to.equal(1);
     expect(stdout).to.equal("");
     expect(stderr.trimEnd().split("\n")).to.have.length(1);
-    expect(stderr).to.include(newest);
+    expect(stderr).to.include(newestPath);
     expect(stderr).to.match(/offset \d+, after position \d+: .+ restore its whole directory from a backup\.\n$/);
   });
 
   it("a log with five flipped bits in an older file does not start", async () => {
     expect(await createLog(dir, 3_040)).to.be.greaterThan(3);
-    for (const at of [0.1, 0.3, 0.5, 0.7, 0.9]) await flipBit(getSegmentPath(dir, 2), at);
+    for (const fraction of [0.1, 0.3, 0.5, 0.7, 0.9]) await flipBit(getSegmentPath(dir, 2), fraction);
     expect(await getStartError(dir)).to.include(getSegmentPath(dir, 2));
   });
 
@@ -64,8 +64,8 @@ describe("damaged files of the embedded log", function () {
       Array.from({ length: 30 }, (_, n) => jsonEvent({ type: "Noted", data: { stream, n } }));
     await client.appendToStream("before", events("before"));
     const offset = (await stat(getSegmentPath(dir, 1))).size;
-    const damaged = events("damaged");
-    const { position } = await client.appendToStream("damaged", damaged, { expectedRevision: "no_stream" });
+    const damagedEvents = events("damaged");
+    const { position } = await client.appendToStream("damaged", damagedEvents, { expectedRevision: "no_stream" });
     await client.appendToStream("after", events("after"));
     await flipBit(getSegmentPath(dir, 1), offset + 300);
 
@@ -81,18 +81,18 @@ describe("damaged files of the embedded log", function () {
       expect(lines.at(-1)).to.include(getSegmentPath(dir, 1));
     }
     // These appends could be retries. To recognise a retry, the log must read the ids of the stored events.
-    await getRejection(client.appendToStream("damaged", damaged, { expectedRevision: "no_stream" }));
+    await getRejection(client.appendToStream("damaged", damagedEvents, { expectedRevision: "no_stream" }));
     await getRejection(client.appendToStream("damaged", createEvent(1), { expectedRevision: 0n }));
     expect(await collect(client.readStream("before"))).to.have.length(30);
     expect(await collect(client.readStream("after"))).to.have.length(30);
     // Reading these events also loads the damaged event, which is on the same page.
     expect(await collect(client.readAll({ maxCount: 30 }))).to.have.length(30);
-    const newest = { direction: "backwards", fromPosition: "end", maxCount: 30 } as const;
-    expect(await collect(client.readAll(newest))).to.have.length(30);
-    const last = { direction: "backwards", fromRevision: "end", maxCount: 20 } as const;
-    expect(await collect(client.readStream("damaged", last))).to.have.length(20);
-    const later = await client.appendToStream("after", createEvent(31));
-    expect(later.position!.commit > position!.commit).to.equal(true);
+    const newestRange = { direction: "backwards", fromPosition: "end", maxCount: 30 } as const;
+    expect(await collect(client.readAll(newestRange))).to.have.length(30);
+    const lastRange = { direction: "backwards", fromRevision: "end", maxCount: 20 } as const;
+    expect(await collect(client.readStream("damaged", lastRange))).to.have.length(20);
+    const lastAppend = await client.appendToStream("after", createEvent(31));
+    expect(lastAppend.position!.commit > position!.commit).to.equal(true);
     await client.dispose();
     await server.stop();
     expect(await getStartError(dir)).to.include(getSegmentPath(dir, 1));
@@ -101,83 +101,83 @@ describe("damaged files of the embedded log", function () {
   it("reads of a running log fail if a segment file is truncated or replaced with the file of another log", async () => {
     const store = await openStore(dir);
     await appendEvents(store, 400);
-    const first = getSegmentPath(dir, 1);
-    const kept = await readFile(first);
-    await truncate(first, 20_000);
-    expect((await getRejection(readContent(store))).message).to.include(`${first}, offset 20000`);
-    const other = await createTemporaryDir();
-    const stranger = await openStore(other.dir);
-    await appendEvents(stranger, 400);
-    await writeFile(first, await readFile(getSegmentPath(other.dir, 1)), { flag: "r+" });
-    expect((await getRejection(readContent(store))).message).to.include(first);
-    await writeFile(first, kept, { flag: "r+" });
+    const firstPath = getSegmentPath(dir, 1);
+    const firstBytes = await readFile(firstPath);
+    await truncate(firstPath, 20_000);
+    expect((await getRejection(readContent(store))).message).to.include(`${firstPath}, offset 20000`);
+    const otherDir = await createTemporaryDir();
+    const otherStore = await openStore(otherDir.dir);
+    await appendEvents(otherStore, 400);
+    await writeFile(firstPath, await readFile(getSegmentPath(otherDir.dir, 1)), { flag: "r+" });
+    expect((await getRejection(readContent(store))).message).to.include(firstPath);
+    await writeFile(firstPath, firstBytes, { flag: "r+" });
     await readContent(store);
-    await stranger.close();
+    await otherStore.close();
     await store.close();
-    await other.remove();
+    await otherDir.remove();
   });
 
   it("a log does not start if a file is missing, or was replaced with another file of the same log or of another log", async () => {
     const segments = await createLog(dir, 1_000);
-    const other = await createTemporaryDir();
-    const stranger = await openStore(other.dir);
-    await appendEvents(stranger, 1_000);
-    await stranger.close();
+    const otherDir = await createTemporaryDir();
+    const otherStore = await openStore(otherDir.dir);
+    await appendEvents(otherStore, 1_000);
+    await otherStore.close();
 
     const [first, second, last] = [getSegmentPath(dir, 1), getSegmentPath(dir, 2), getSegmentPath(dir, segments)];
-    const aside = join(dir, "aside");
+    const asidePath = join(dir, "aside");
     for (const path of [first, second, last, getEndFilePath(dir)]) {
-      await rename(path, aside);
+      await rename(path, asidePath);
       expect(await getStartError(dir)).to.include(path === last ? "were acknowledged" : `${path}: The`);
-      await rename(aside, path);
+      await rename(asidePath, path);
     }
-    await copyFile(last, aside);
-    await copyFile(getSegmentPath(other.dir, segments), last);
+    await copyFile(last, asidePath);
+    await copyFile(getSegmentPath(otherDir.dir, segments), last);
     expect(await getStartError(dir)).to.include("another log");
     await copyFile(second, last);
     expect(await getStartError(dir)).to.include("does not continue");
-    await rename(aside, last);
+    await rename(asidePath, last);
     await copyFile(last, getSegmentPath(dir, segments + 2));
     expect(await getStartError(dir)).to.include(`${getSegmentPath(dir, segments + 1)}: The segment file is missing`);
     await rm(getSegmentPath(dir, segments + 2));
-    await copyFile(getEndFilePath(dir), aside);
-    await copyFile(join(other.dir, "events", "acknowledged"), getEndFilePath(dir));
+    await copyFile(getEndFilePath(dir), asidePath);
+    await copyFile(join(otherDir.dir, "events", "acknowledged"), getEndFilePath(dir));
     expect(await getStartError(dir)).to.include("another log");
-    await rename(aside, getEndFilePath(dir));
-    await rename(join(dir, "events"), aside);
+    await rename(asidePath, getEndFilePath(dir));
+    await rename(join(dir, "events"), asidePath);
     expect(await getStartError(dir)).to.include(`${join(dir, "events")}: The directory is missing`);
-    await rename(aside, join(dir, "events"));
+    await rename(asidePath, join(dir, "events"));
     await (await openStore(dir)).close();
-    await other.remove();
+    await otherDir.remove();
   });
 
   it("a log that is truncated exactly between two acknowledged writes does not start", async () => {
-    let end = 0;
+    let firstBytes = 0;
     await changeAndRead(dir, async (store) => {
       await appendEvents(store, 50);
-      end = (await stat(getSegmentPath(dir, 1))).size;
+      firstBytes = (await stat(getSegmentPath(dir, 1))).size;
       await submit(store, createAppend("last", ["acknowledged"]));
     });
-    await truncate(getSegmentPath(dir, 1), end);
+    await truncate(getSegmentPath(dir, 1), firstBytes);
     expect(await getStartError(dir)).to.match(/offset \d+, .+ all events up to position \d+ were acknowledged/);
   });
 
   it("a crash while a segment is created loses no event", async () => {
     const segments = await createLog(dir, 300);
-    const before = await changeAndRead(dir, async () => undefined);
+    const contentBefore = await changeAndRead(dir, async () => undefined);
     await writeFile(`${getSegmentPath(dir, segments + 1)}.new`, "EVENTLOG");
-    expect(await changeAndRead(dir, async () => undefined)).to.deep.equal(before);
+    expect(await changeAndRead(dir, async () => undefined)).to.deep.equal(contentBefore);
 
     // Simulates a crash just after a segment was created, before or after its first write was acknowledged.
-    const end = await readFile(getEndFilePath(dir));
+    const endFile = await readFile(getEndFilePath(dir));
     const store = await openStore(dir, { segmentBytes: 1 });
     await submit(store, createAppend("note-1", ["in a new segment"]));
     await store.close();
     await truncate(getSegmentPath(dir, segments + 1), 64);
     expect(await getStartError(dir)).to.include("were acknowledged");
-    await writeFile(getEndFilePath(dir), end);
-    expect(await changeAndRead(dir, async () => undefined)).to.deep.equal(before);
-    await changeAndRead(dir, (again) => appendEvents(again, 300));
+    await writeFile(getEndFilePath(dir), endFile);
+    expect(await changeAndRead(dir, async () => undefined)).to.deep.equal(contentBefore);
+    await changeAndRead(dir, (reopenedStore) => appendEvents(reopenedStore, 300));
     expect((await changeAndRead(dir, async () => undefined)).forwards).to.have.length(600);
   });
 });

@@ -16,33 +16,33 @@ describe("the embedded log on a failing disk", function () {
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
     const client = log.createClient();
     const text = "x".repeat(20_000);
-    let acknowledged = 0;
-    let failed = false;
-    while (!failed && acknowledged < 1000) {
-      const event = jsonEvent({ type: "Large", data: { n: acknowledged, text } });
-      const expectedRevision = acknowledged === 0 ? "no_stream" : BigInt(acknowledged - 1);
+    let acknowledgedCount = 0;
+    let hasFailed = false;
+    while (!hasFailed && acknowledgedCount < 1000) {
+      const event = jsonEvent({ type: "Large", data: { n: acknowledgedCount, text } });
+      const expectedRevision = acknowledgedCount === 0 ? "no_stream" : BigInt(acknowledgedCount - 1);
       await client.appendToStream("full", event, { expectedRevision }).then(
         () => {
-          acknowledged += 1;
+          acknowledgedCount += 1;
         },
         () => {
-          failed = true;
+          hasFailed = true;
         },
       );
     }
-    expect(failed).to.equal(true);
+    expect(hasFailed).to.equal(true);
     const { code, stderr } = await log.exit;
     expect(code).to.equal(1);
     expect(stderr).to.match(/^The embedded log stopped: .+\n$/);
     await client.dispose();
 
-    const again = await LogProcess.start(dir);
-    const reader = again.createClient();
-    const stored = await collect(reader.readStream("full"));
-    expect(stored.length).to.be.within(acknowledged, acknowledged + 1);
-    expect(stored.map(({ event }) => (event!.data as { n: number }).n)).to.deep.equal(stored.map((_, n) => n));
+    const restartedLog = await LogProcess.start(dir);
+    const reader = restartedLog.createClient();
+    const events = await collect(reader.readStream("full"));
+    expect(events.length).to.be.within(acknowledgedCount, acknowledgedCount + 1);
+    expect(events.map(({ event }) => (event!.data as { n: number }).n)).to.deep.equal(events.map((_, n) => n));
     await reader.dispose();
-    await again.kill();
+    await restartedLog.kill();
     await remove();
   });
 

@@ -31,15 +31,15 @@ const createRecord = (revision: number | undefined, body: Uint8Array) => ({
 
 describe("the stored formats of the embedded log", () => {
   it("sorting encoded safe integers by bytes gives the numeric order", () => {
-    const bytes = (value: number) => {
+    const encode = (number: number) => {
       const buffer = Buffer.alloc(8);
-      writeSafeInteger(buffer, value, 0);
+      writeSafeInteger(buffer, number, 0);
       return buffer;
     };
     fc.assert(
       fc.property(arbitrarySafeInteger, arbitrarySafeInteger, (a, b) => {
-        expect(readSafeInteger(bytes(a), 0)).to.equal(a);
-        expect(Math.sign(Buffer.compare(bytes(a), bytes(b)))).to.equal(Math.sign(a - b));
+        expect(readSafeInteger(encode(a), 0)).to.equal(a);
+        expect(Math.sign(Buffer.compare(encode(a), encode(b)))).to.equal(Math.sign(a - b));
       }),
     );
   });
@@ -64,9 +64,9 @@ describe("the stored formats of the embedded log", () => {
           const record = encodeRecord(event, { stream, revision, position, created });
           expect(readStreamName(record)).to.equal(stream);
           expect(readEventType(record)).to.equal(type);
-          const read = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()!;
-          const recorded = read.getEvent()!;
-          expect(read.getCommitPosition()).to.equal(String(position));
+          const response = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()!;
+          const recorded = response.getEvent()!;
+          expect(response.getCommitPosition()).to.equal(String(position));
           expect(recorded.getCommitPosition()).to.equal(String(position));
           expect(recorded.getPreparePosition()).to.equal(String(position));
           expect(recorded.getStreamRevision()).to.equal(String(revision));
@@ -93,16 +93,16 @@ describe("the stored formats of the embedded log", () => {
     };
     const revision = 9_223_372_036_854_775_807n;
     const record = encodeRecord(event, { stream: "s", revision, position: 1, created: 0 });
-    const read = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()?.getEvent();
-    expect(read?.getStreamRevision()).to.equal("9223372036854775807");
+    const recorded = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()?.getEvent();
+    expect(recorded?.getStreamRevision()).to.equal("9223372036854775807");
   });
 
   it("decoding an encoded record returns the same record, also for a tombstone", () => {
     fc.assert(
       fc.property(fc.option(fc.nat(), { nil: undefined }), fc.uint8Array(), (revision, body) => {
         const encoded = encodeStoredRecord(createRecord(revision, body), 5);
-        const padded = Buffer.concat([Buffer.from("xy"), encoded, Buffer.from("z")]);
-        expect(decodeStoredRecord(padded, 2, 5)).to.deep.equal(createRecord(revision, body));
+        const paddedRecord = Buffer.concat([Buffer.from("xy"), encoded, Buffer.from("z")]);
+        expect(decodeStoredRecord(paddedRecord, 2, 5)).to.deep.equal(createRecord(revision, body));
       }),
     );
   });
@@ -110,27 +110,27 @@ describe("the stored formats of the embedded log", () => {
   it("records and headers with a flipped bit, truncated records and records of another log are not decoded", () => {
     const encoded = encodeStoredRecord(createRecord(3, Buffer.from("some content")), 5);
     for (let bit = 0; bit < 8 * encoded.length; bit += 1) {
-      const flipped = Buffer.from(encoded);
-      flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
-      expect(decodeStoredRecord(flipped, 0, 5), `bit ${bit}`).to.equal(undefined);
+      const flippedBytes = Buffer.from(encoded);
+      flippedBytes[bit >> 3] = (flippedBytes[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+      expect(decodeStoredRecord(flippedBytes, 0, 5), `bit ${bit}`).to.equal(undefined);
     }
     for (let length = 0; length < encoded.length; length += 1) {
       expect(decodeStoredRecord(encoded.subarray(0, length), 0, 5)).to.equal(undefined);
     }
     expect(decodeStoredRecord(encoded, 0, 6)).to.equal(undefined);
-    const before = { events: 3, position: 99, checksum: 4 };
-    const frame = encodeFrame([encoded], before).bytes.subarray(0, FRAME_HEADER_BYTES);
-    const segment = encodeSegmentHeader("00112233445566778899aabbccddeeff", 2, before);
-    expect(decodeFrameHeader(frame)?.previous).to.deep.equal(before);
-    expect(decodeSegmentHeader(segment)?.previous).to.deep.equal(before);
+    const previous = { events: 3, position: 99, checksum: 4 };
+    const frame = encodeFrame([encoded], previous).bytes.subarray(0, FRAME_HEADER_BYTES);
+    const segment = encodeSegmentHeader("00112233445566778899aabbccddeeff", 2, previous);
+    expect(decodeFrameHeader(frame)?.previous).to.deep.equal(previous);
+    expect(decodeSegmentHeader(segment)?.previous).to.deep.equal(previous);
     for (const [header, decode] of [
       [frame, decodeFrameHeader],
       [segment, decodeSegmentHeader],
     ] as const) {
       for (let bit = 0; bit < 8 * header.length; bit += 1) {
-        const flipped = Buffer.from(header);
-        flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
-        expect(decode(flipped), `bit ${bit}`).to.equal(undefined);
+        const flippedBytes = Buffer.from(header);
+        flippedBytes[bit >> 3] = (flippedBytes[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+        expect(decode(flippedBytes), `bit ${bit}`).to.equal(undefined);
       }
     }
   });

@@ -31,18 +31,18 @@ class Writer {
   }
 
   async append(client: EventStoreDBClient): Promise<void> {
-    const written = jsonEvent({ type: "Large", data: { text: "x".repeat(20_000) } });
+    const event = jsonEvent({ type: "Large", data: { text: "x".repeat(20_000) } });
     const count = this.acknowledged.length;
-    await client.appendToStream("large", written, {
+    await client.appendToStream("large", event, {
       expectedRevision: count === 0 ? "no_stream" : BigInt(count - 1),
     });
-    this.acknowledged.push(written.id);
+    this.acknowledged.push(event.id);
   }
 
   /** Checks that the stream holds exactly the acknowledged events. */
   async verify(client: EventStoreDBClient): Promise<void> {
-    const read = await collect(client.readStream("large"));
-    expect(read.map(({ event }) => event?.id)).to.deep.equal(this.acknowledged);
+    const storedEvents = await collect(client.readStream("large"));
+    expect(storedEvents.map(({ event }) => event?.id)).to.deep.equal(this.acknowledged);
   }
 }
 
@@ -72,8 +72,8 @@ describe("the embedded log on a full disk", function () {
       await disk.fill(round * PAGE_BYTES);
       expect(isUnavailable(await writer.appendUntilFailure(client)), "the services answer 503").to.equal(true);
       const credentials = { credentials: { username: "any", password: "any" } };
-      const large = jsonEvent({ type: "Large", data: { text: "x".repeat(20_000) } });
-      expect(isUnavailable(await getRejection(client.appendToStream("other", large, credentials)))).to.equal(true);
+      const largeEvent = jsonEvent({ type: "Large", data: { text: "x".repeat(20_000) } });
+      expect(isUnavailable(await getRejection(client.appendToStream("other", largeEvent, credentials)))).to.equal(true);
       await writer.verify(client);
       await disk.free();
       await writer.append(client);
@@ -110,20 +110,20 @@ describe("the embedded log on a full disk", function () {
     await appendEvents(store, 99);
     await disk.fill();
     const writes = Array.from({ length: 50 }, (_, n) => createAppend(`waiting-${n}`, ["x".repeat(1_000)]));
-    const failed = await Promise.all(writes.map((write) => submit(store, write)));
-    expect(failed.map(({ outcome }) => outcome)).to.include("disk-full");
-    const retried = await Promise.all([stored, createAppend("new", ["x".repeat(5_000)])].map((w) => submit(store, w)));
-    expect(retried.map(({ outcome }) => outcome)).to.deep.equal(["written", "disk-full"]);
-    expect(retried[0]).to.include({ revision: 0 });
+    const firstResults = await Promise.all(writes.map((write) => submit(store, write)));
+    expect(firstResults.map(({ outcome }) => outcome)).to.include("disk-full");
+    const retries = await Promise.all([stored, createAppend("new", ["x".repeat(5_000)])].map((w) => submit(store, w)));
+    expect(retries.map(({ outcome }) => outcome)).to.deep.equal(["written", "disk-full"]);
+    expect(retries[0]).to.include({ revision: 0 });
     await disk.free();
-    const repeated = await Promise.all(writes.map((write) => submit(store, write)));
-    expect(repeated.every((result) => result.outcome === "written" && result.revision === 0)).to.equal(true);
+    const secondResults = await Promise.all(writes.map((write) => submit(store, write)));
+    expect(secondResults.every((result) => result.outcome === "written" && result.revision === 0)).to.equal(true);
     const content = await readContent(store);
     expect(content.forwards).to.have.length(150);
     await store.close();
-    const again = await openStore(dir);
-    expect(await readContent(again)).to.deep.equal(content);
-    await again.close();
+    const reopenedStore = await openStore(dir);
+    expect(await readContent(reopenedStore)).to.deep.equal(content);
+    await reopenedStore.close();
   });
 
   it("an append that needs a new segment fails on a full disk and succeeds when the disk has space", async () => {
@@ -139,38 +139,38 @@ describe("the embedded log on a full disk", function () {
     expect(store.log.segments.count).to.equal(segments + 1);
     const content = await readContent(store);
     await store.close();
-    const again = await openStore(dir);
-    expect(await readContent(again)).to.deep.equal(content);
-    await again.close();
+    const reopenedStore = await openStore(dir);
+    expect(await readContent(reopenedStore)).to.deep.equal(content);
+    await reopenedStore.close();
   });
 
   it("if a full disk prevents an append from being acknowledged, the append is undone and can be retried", async () => {
     const lines: string[] = [];
     const store = await openStore(dir, { printLine: (line) => lines.push(line) });
     await appendEvents(store, 30);
-    const before = await readContent(store);
-    const [refused, late] = [createAppend("late", ["one"]), createAppend("late", ["two"])];
+    const contentBefore = await readContent(store);
+    const [refusedWrite, lateWrite] = [createAppend("late", ["one"]), createAppend("late", ["two"])];
     const writeSync = fs.writeSync;
     // Simulates a copy-on-write file system, which needs space even to overwrite a file.
-    const noSpace = () => {
+    const failWrite = () => {
       throw Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });
     };
     try {
-      fs.writeSync = noSpace as typeof fs.writeSync;
-      expect((await submit(store, refused)).outcome).to.equal("disk-full");
-      expect(await readContent(store)).to.deep.equal(before);
+      fs.writeSync = failWrite as typeof fs.writeSync;
+      expect((await submit(store, refusedWrite)).outcome).to.equal("disk-full");
+      expect(await readContent(store)).to.deep.equal(contentBefore);
     } finally {
       fs.writeSync = writeSync;
     }
-    expect((await submit(store, late)).outcome).to.equal("written");
+    expect((await submit(store, lateWrite)).outcome).to.equal("written");
     const content = await readContent(store);
     expect(content.forwards).to.have.length(31);
     await store.close();
     try {
-      fs.writeSync = noSpace as typeof fs.writeSync;
-      const again = await openStore(dir);
-      expect(await readContent(again)).to.deep.equal(content);
-      await again.close();
+      fs.writeSync = failWrite as typeof fs.writeSync;
+      const reopenedStore = await openStore(dir);
+      expect(await readContent(reopenedStore)).to.deep.equal(content);
+      await reopenedStore.close();
     } finally {
       fs.writeSync = writeSync;
     }

@@ -20,12 +20,12 @@ const createWrite = (stream: string): WriteRequest => ({
 function createSlowGroupCommit() {
   const groups: string[][] = [];
   let release: () => void = () => undefined;
-  const released = new Promise<void>((resolve) => {
+  const gate = new Promise<void>((resolve) => {
     release = resolve;
   });
   const commits = new GroupCommit(async (writes) => {
     groups.push(writes.map(({ stream }) => stream));
-    await released;
+    await gate;
     return writes.map((_, index): WriteResult => ({ outcome: "written", revision: index, position: 1 }));
   });
   return { commits, groups, release };
@@ -35,19 +35,19 @@ describe("group commit", () => {
   it("a group commit writes all queued writes in order, in groups of limited size", async () => {
     const { commits, groups, release } = createSlowGroupCommit();
     const count = 2 * MAX_GROUP_WRITES + 5;
-    const all = Array.from({ length: count }, (_, n) => commits.submit(createWrite(String(n)), 1, NO_DEADLINE));
+    const submissions = Array.from({ length: count }, (_, n) => commits.submit(createWrite(String(n)), 1, NO_DEADLINE));
     release();
-    await Promise.all(all);
+    await Promise.all(submissions);
     expect(groups.flat()).to.deep.equal(Array.from({ length: count }, (_, n) => String(n)));
     expect(groups.map(({ length }) => length)).to.deep.equal([MAX_GROUP_WRITES, MAX_GROUP_WRITES, 5]);
   });
 
   it("a group commit refuses a write if the queue already has the maximum number of writes or bytes", async () => {
     const { commits, release } = createSlowGroupCommit();
-    const waiting = Array.from({ length: MAX_PENDING_WRITES }, () => commits.submit(createWrite("a"), 1, NO_DEADLINE));
+    const writes = Array.from({ length: MAX_PENDING_WRITES }, () => commits.submit(createWrite("a"), 1, NO_DEADLINE));
     expect(await commits.submit(createWrite("b"), 1, NO_DEADLINE)).to.deep.equal({ outcome: "overloaded" });
     release();
-    await Promise.all(waiting);
+    await Promise.all(writes);
     expect((await commits.submit(createWrite("c"), 1, NO_DEADLINE)).outcome).to.equal("written");
     expect(await commits.submit(createWrite("d"), MAX_PENDING_BYTES + 1, NO_DEADLINE)).to.deep.equal({
       outcome: "overloaded",
@@ -57,32 +57,32 @@ describe("group commit", () => {
 
   it("a group commit does not start a write whose deadline has passed", async () => {
     const { commits, groups, release } = createSlowGroupCommit();
-    const late = commits.submit(createWrite("late"), 1, Date.now() - 1);
-    const good = commits.submit(createWrite("good"), 1, NO_DEADLINE);
+    const lateCommit = commits.submit(createWrite("late"), 1, Date.now() - 1);
+    const timelyCommit = commits.submit(createWrite("good"), 1, NO_DEADLINE);
     release();
-    expect(await late).to.deep.equal({ outcome: "expired" });
-    expect((await good).outcome).to.equal("written");
+    expect(await lateCommit).to.deep.equal({ outcome: "expired" });
+    expect((await timelyCommit).outcome).to.equal("written");
     expect(groups).to.deep.equal([["good"]]);
   });
 
   it("closing a group commit completes the queued writes and refuses new writes", async () => {
     const { commits, release } = createSlowGroupCommit();
-    const waiting = commits.submit(createWrite("a"), 1, NO_DEADLINE);
-    const closed = commits.close();
+    const submission = commits.submit(createWrite("a"), 1, NO_DEADLINE);
+    const closing = commits.close();
     expect(await commits.submit(createWrite("b"), 1, NO_DEADLINE)).to.deep.equal({ outcome: "closing" });
     release();
-    await closed;
-    expect((await waiting).outcome).to.equal("written");
+    await closing;
+    expect((await submission).outcome).to.equal("written");
   });
 
   it("after a failed commit, a group commit rejects all further writes and reports the failure", async () => {
     const commits = new GroupCommit(() => Promise.reject(new Error("no space")));
-    const [one, two] = [
+    const [firstCommit, secondCommit] = [
       commits.submit(createWrite("a"), 1, NO_DEADLINE),
       commits.submit(createWrite("b"), 1, NO_DEADLINE),
     ];
-    expect((await getRejection(one)).message).to.equal("no space");
-    expect((await getRejection(two)).message).to.equal("no space");
+    expect((await getRejection(firstCommit)).message).to.equal("no space");
+    expect((await getRejection(secondCommit)).message).to.equal("no space");
     expect((await commits.failure).message).to.equal("no space");
     expect((await getRejection(commits.submit(createWrite("c"), 1, NO_DEADLINE))).message).to.equal("no space");
     await commits.close();

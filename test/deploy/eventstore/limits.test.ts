@@ -17,12 +17,12 @@ describe("the limits of the embedded log", function () {
   });
   afterEach(() => remove());
 
-  for (const [what, limits] of [
+  for (const [noun, limits] of [
     ["events", { ...LIMITS, events: 90 }],
     ["streams", { ...LIMITS, streams: 72 }],
     ["segments", { ...LIMITS, segments: 1 }],
   ] as const) {
-    it(`a log with the maximum number of ${what} refuses appends but serves reads`, async () => {
+    it(`a log with the maximum number of ${noun} refuses appends but serves reads`, async () => {
       const store = await openStore(dir, { limits, segmentBytes: 10_000 });
       await appendEvents(store, 50);
       let outcome = "written";
@@ -33,20 +33,20 @@ describe("the limits of the embedded log", function () {
       const { forwards } = await readContent(store);
       expect(forwards.length).to.be.at.least(50);
       await store.close();
-      const again = await openStore(dir, { limits });
-      expect((await readContent(again)).forwards).to.deep.equal(forwards);
-      await again.close();
+      const reopenedStore = await openStore(dir, { limits });
+      expect((await readContent(reopenedStore)).forwards).to.deep.equal(forwards);
+      await reopenedStore.close();
     });
   }
 
   it("a full log accepts retries, and still rejects appends with a wrong expected revision", async () => {
     const store = await openStore(dir, { limits: { ...LIMITS, events: 50, streams: 20 } });
-    const stored = { ...createAppend("note-0", ["stored"]), expectedRevision: -1 };
-    expect((await submit(store, stored)).outcome).to.equal("written");
+    const storedWrite = { ...createAppend("note-0", ["stored"]), expectedRevision: -1 };
+    expect((await submit(store, storedWrite)).outcome).to.equal("written");
     await appendEvents(store, 49);
-    const wrong = { ...createAppend("note-0", ["other"]), expectedRevision: 700 };
+    const wrongWrite = { ...createAppend("note-0", ["other"]), expectedRevision: 700 };
     const results = await Promise.all(
-      [stored, wrong, createAppend("note-1", ["new"])].map((write) => submit(store, write)),
+      [storedWrite, wrongWrite, createAppend("note-1", ["new"])].map((write) => submit(store, write)),
     );
     expect(results.map(({ outcome }) => outcome)).to.deep.equal(["written", "wrong-revision", "log-full"]);
     expect(results[0]).to.include({ revision: 0 });
@@ -56,33 +56,33 @@ describe("the limits of the embedded log", function () {
   it("a group of writes to deleted streams with large metadata is stored in several frames", async () => {
     const store = await openStore(dir);
     const streams = Array.from({ length: 12 }, (_, n) => `large-${n}`);
-    const metadata = (stream: string) => {
+    const createMetadataWrite = (stream: string) => {
       const [event] = createAppend(`$$${stream}`, ["x".repeat(1_000_000)]).events;
       return { ...createAppend(`$$${stream}`, []), events: [{ ...event!, type: "$metadata" }] };
     };
     for (const stream of streams) {
       await submit(store, createAppend(stream, ["one"]));
-      await submit(store, metadata(stream));
+      await submit(store, createMetadataWrite(stream));
     }
-    const deleted = streams.map((stream) => ({ ...createAppend(stream, []), kind: "soft-delete" as const }));
-    await Promise.all(deleted.map((write) => submit(store, write)));
-    for (const stream of streams) await submit(store, metadata(stream));
-    const again = await Promise.all(deleted.map((write) => submit(store, write)));
-    const back = await Promise.all(streams.map((stream) => submit(store, createAppend(stream, ["back"]))));
-    expect([...again, ...back].every(({ outcome }) => outcome === "written")).to.equal(true);
+    const deletions = streams.map((stream) => ({ ...createAppend(stream, []), kind: "soft-delete" as const }));
+    await Promise.all(deletions.map((write) => submit(store, write)));
+    for (const stream of streams) await submit(store, createMetadataWrite(stream));
+    const repeats = await Promise.all(deletions.map((write) => submit(store, write)));
+    const restores = await Promise.all(streams.map((stream) => submit(store, createAppend(stream, ["back"]))));
+    expect([...repeats, ...restores].every(({ outcome }) => outcome === "written")).to.equal(true);
     const content = await readContent(store);
     await store.close();
-    const opened = await openStore(dir);
-    expect(await readContent(opened)).to.deep.equal(content);
-    await opened.close();
+    const reopenedStore = await openStore(dir);
+    expect(await readContent(reopenedStore)).to.deep.equal(content);
+    await reopenedStore.close();
   });
 
   it("a log with too many segments, events or streams does not start, and the error states the maximum", async () => {
     const store = await openStore(dir);
     await appendEvents(store, 50);
     await store.close();
-    const few = await getRejection(openStore(dir, { limits: { ...LIMITS, segments: 0 } }));
-    expect(few.message).to.match(/has 1 segments\. The limit is 0\.$/);
+    const error = await getRejection(openStore(dir, { limits: { ...LIMITS, segments: 0 } }));
+    expect(error.message).to.match(/has 1 segments\. The limit is 0\.$/);
     for (const limits of [
       { ...LIMITS, events: 49 },
       { ...LIMITS, streams: 19 },

@@ -6,21 +6,21 @@ import { collect } from "../../conformance/log-under-test.ts";
  * name.
  */
 export async function dumpLog(client: EventStoreDBClient, streams: readonly string[]) {
-  const all = await collect(client.readAll());
+  const allEvents = await collect(client.readAll());
   const backwards = await collect(client.readAll({ direction: "backwards", fromPosition: END }));
   const byStream: Record<string, unknown> = {};
   for (const stream of streams) {
     byStream[stream] = {
       events: await collect(client.readStream(stream)).then(
-        (read) => read.map(({ event }) => dumpPlace(event)),
+        (readEvents) => readEvents.map(({ event }) => dumpPosition(event)),
         getErrorName,
       ),
       metadata: await client.getStreamMetadata(stream).then(({ metadata }) => metadata ?? null, getErrorName),
     };
   }
   return {
-    all: all.map(({ event }) => dumpEvent(event)),
-    backwards: backwards.map(({ event }) => dumpPlace(event)),
+    all: allEvents.map(({ event }) => dumpEvent(event)),
+    backwards: backwards.map(({ event }) => dumpPosition(event)),
     byStream,
   };
 }
@@ -29,13 +29,13 @@ type ReadEvent = NonNullable<Awaited<ReturnType<typeof collect<{ event?: unknown
 
 function dumpEvent(event: ReadEvent | undefined) {
   const { id, type, isJson, created, data, metadata } = event as Record<string, unknown>;
-  const content = [data, metadata].map((part) =>
-    part instanceof Uint8Array ? Buffer.from(part).toString("hex") : part,
+  const content = [data, metadata].map((field) =>
+    field instanceof Uint8Array ? Buffer.from(field).toString("hex") : field,
   );
-  return [dumpPlace(event), id, type, isJson, (created as Date).toISOString(), ...content];
+  return [dumpPosition(event), id, type, isJson, (created as Date).toISOString(), ...content];
 }
 
-function dumpPlace(event: ReadEvent | undefined): string {
+function dumpPosition(event: ReadEvent | undefined): string {
   const { streamId, revision, position } = event as {
     streamId: string;
     revision: bigint;

@@ -27,7 +27,7 @@ describe("the index of the embedded log", () => {
       fc.property(streams, (names) => {
         const index = createIndex(names);
         for (const stream of new Set(names)) {
-          const ordinals = [...names.keys()].filter((at) => names[at] === stream);
+          const ordinals = [...names.keys()].filter((ordinal) => names[ordinal] === stream);
           expect(ordinals.map((_, revision) => index.findOrdinal(stream, revision))).to.deep.equal(ordinals);
           expect(index.findOrdinals(stream, 0, ordinals.length - 1)).to.deep.equal(ordinals);
           expect(index.findOrdinal(stream, ordinals.length)).to.equal(undefined);
@@ -68,9 +68,9 @@ describe("the index of the embedded log", () => {
       positions.push(Number.MAX_SAFE_INTEGER - n);
       offsets.push(0xffff_ffff - n);
     }
-    for (const at of [0, 65_535, 65_536, 199_999]) {
-      expect(positions.at(at)).to.equal(Number.MAX_SAFE_INTEGER - at);
-      expect(offsets.at(at)).to.equal(0xffff_ffff - at);
+    for (const index of [0, 65_535, 65_536, 199_999]) {
+      expect(positions.at(index)).to.equal(Number.MAX_SAFE_INTEGER - index);
+      expect(offsets.at(index)).to.equal(0xffff_ffff - index);
     }
     expect(() => positions.at(200_000)).to.throw(RangeError);
     expect(() => offsets.set(200_000, 1)).to.throw(RangeError);

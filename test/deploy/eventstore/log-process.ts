@@ -23,13 +23,13 @@ export class LogProcess {
   #stdout = "";
   #stderr = "";
 
-  /** @param limit maximum size in KiB of the files that the process writes */
-  constructor(args: readonly string[], limit?: number) {
-    const entry = buildNodeCommand("deploy/local/eventstore/main.ts", args);
-    const command = [entry.command, ...entry.args];
-    const shell = ["-c", `ulimit -f ${limit}; exec "$@"`, "sh", ...command];
-    const [program = "", ...rest] = limit === undefined ? command : ["bash", ...shell];
-    this.#child = spawn(program, rest, { stdio: ["ignore", "pipe", "pipe"] });
+  /** @param fileLimitKib maximum size in KiB of the files that the process writes */
+  constructor(args: readonly string[], fileLimitKib?: number) {
+    const nodeCommand = buildNodeCommand("deploy/local/eventstore/main.ts", args);
+    const command = [nodeCommand.command, ...nodeCommand.args];
+    const shellArgs = ["-c", `ulimit -f ${fileLimitKib}; exec "$@"`, "sh", ...command];
+    const [program = "", ...programArgs] = fileLimitKib === undefined ? command : ["bash", ...shellArgs];
+    this.#child = spawn(program, programArgs, { stdio: ["ignore", "pipe", "pipe"] });
     this.#child.stdout?.on("data", (chunk) => {
       this.#stdout += String(chunk);
     });
@@ -51,8 +51,8 @@ export class LogProcess {
   }
 
   /** Starts a log and waits until its port accepts connections. */
-  static async start(dir: string, port = 0, limit?: number): Promise<LogProcess> {
-    const log = new LogProcess(["--dir", dir, "--port", String(port)], limit);
+  static async start(dir: string, port = 0, fileLimitKib?: number): Promise<LogProcess> {
+    const log = new LogProcess(["--dir", dir, "--port", String(port)], fileLimitKib);
     await Promise.race([
       log.waitUntilListening(),
       log.exit.then(({ stderr }) => {
@@ -82,8 +82,8 @@ export class LogProcess {
     return this.#child.pid ?? 0;
   }
 
-  createClient(parameter = ""): EventStoreDBClient {
-    return createClient(this.port, parameter);
+  createClient(urlParameters = ""): EventStoreDBClient {
+    return createClient(this.port, urlParameters);
   }
 
   async kill(signal: NodeJS.Signals = "SIGTERM"): Promise<ProcessExit> {
@@ -92,8 +92,8 @@ export class LogProcess {
   }
 }
 
-export function createClient(port: number, parameter = ""): EventStoreDBClient {
-  return EventStoreDBClient.connectionString(`esdb://127.0.0.1:${port}?tls=false${parameter}`);
+export function createClient(port: number, urlParameters = ""): EventStoreDBClient {
+  return EventStoreDBClient.connectionString(`esdb://127.0.0.1:${port}?tls=false${urlParameters}`);
 }
 
 /** Creates a temporary directory. `remove` deletes the directory. */

@@ -23,11 +23,11 @@ function openDatabase(dir: string): Database {
 }
 
 /** Encodes a key of the LevelDB format: a letter, an optional stream name with its length, and a number. */
-function encodeKey(letter: string, number: number, name = ""): Buffer {
-  const key = Buffer.alloc(letter === "r" ? 11 + Buffer.byteLength(name) : 9);
-  key.write(letter, 0);
-  if (letter === "r") key.writeUInt16BE(Buffer.byteLength(name), 1);
-  key.write(name, letter === "r" ? 3 : 1);
+function encodeKey(prefix: string, number: number, name = ""): Buffer {
+  const key = Buffer.alloc(prefix === "r" ? 11 + Buffer.byteLength(name) : 9);
+  key.write(prefix, 0);
+  if (prefix === "r") key.writeUInt16BE(Buffer.byteLength(name), 1);
+  key.write(name, prefix === "r" ? 3 : 1);
   writeSafeInteger(key, number, key.length - 8);
   return key;
 }
@@ -107,23 +107,23 @@ describe("a log directory of an earlier release", function () {
     expect(await startAndDump(lines)).to.deep.equal(expected);
     expect(lines[0]).to.include(`Migrating the log in ${dir}`);
     expect(lines.at(-1)).to.include(`Migrated ${expected.all.length} events`);
-    const again: string[] = [];
-    expect(await startAndDump(again)).to.deep.equal(expected);
-    expect(again, "migrated once").to.deep.equal([]);
+    const secondLines: string[] = [];
+    expect(await startAndDump(secondLines)).to.deep.equal(expected);
+    expect(secondLines, "migrated once").to.deep.equal([]);
   });
 
   it("a migrated log recognises retried appends and deleted streams", async () => {
     await startAndDump();
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     const client = createClient(server.port);
-    const first = expected.all.filter((event) => String(event[0]).includes(" plain ")).slice(0, 3);
-    const retry = first.map((event) => jsonEvent({ id: String(event[1]), type: "Noted", data: {} }));
-    const { position } = await client.appendToStream("plain", retry, { expectedRevision: "no_stream" });
-    expect(`${position?.commit}/`).to.equal(String(first[2]?.[0]).slice(0, String(position?.commit).length + 1));
+    const firstEvents = expected.all.filter((event) => String(event[0]).includes(" plain ")).slice(0, 3);
+    const retryEvents = firstEvents.map((event) => jsonEvent({ id: String(event[1]), type: "Noted", data: {} }));
+    const { position } = await client.appendToStream("plain", retryEvents, { expectedRevision: "no_stream" });
+    expect(`${position?.commit}/`).to.equal(String(firstEvents[2]?.[0]).slice(0, String(position?.commit).length + 1));
     await getRejection(client.appendToStream("tombstoned", jsonEvent({ type: "Noted", data: {} })));
-    const added = jsonEvent({ type: "Noted", data: {} });
-    const revived = await client.appendToStream("soft-deleted", added, { expectedRevision: "no_stream" });
-    expect(revived.nextExpectedRevision).to.equal(2n);
+    const newEvent = jsonEvent({ type: "Noted", data: {} });
+    const appendResult = await client.appendToStream("soft-deleted", newEvent, { expectedRevision: "no_stream" });
+    expect(appendResult.nextExpectedRevision).to.equal(2n);
     await client.dispose();
     await server.stop();
   });
@@ -133,11 +133,11 @@ describe("a log directory of an earlier release", function () {
     expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
     const { cause } = await getRejection(openDatabase(dir).open());
     expect(String(cause)).to.include("this-log-is-kept-in-segment-files-which-need-a-newer-release");
-    const former = openDatabase(join(dir, "leveldb"));
-    expect((await former.keys({ gt: Buffer.from("e"), lt: Buffer.from("f") }).all()).length).to.equal(
+    const formerDatabase = openDatabase(join(dir, "leveldb"));
+    expect((await formerDatabase.keys({ gt: Buffer.from("e"), lt: Buffer.from("f") }).all()).length).to.equal(
       expected.all.length,
     );
-    await former.close();
+    await formerDatabase.close();
   });
 
   it("a database with a missing event is not migrated, and the error contains the position", async () => {
@@ -183,9 +183,9 @@ describe("a log directory of an earlier release", function () {
 
   it("a database that exceeds the log's limits is not migrated and stays unchanged", async () => {
     const limits = { events: 1_000_000, streams: 1_000_000, segments: 1_000 };
-    for (const limit of [{ events: 5 }, { streams: 2 }, { segments: 0 }]) {
+    for (const lowLimit of [{ events: 5 }, { streams: 2 }, { segments: 0 }]) {
       const lines: string[] = [];
-      const options = { limits: { ...limits, ...limit }, printLine: (line: string) => lines.push(line) };
+      const options = { limits: { ...limits, ...lowLimit }, printLine: (line: string) => lines.push(line) };
       expect((await getRejection(openStore(dir, options))).message).to.match(/limit/);
       expect(await readdir(dir)).not.to.include.members(["events"]);
       expect(lines.join("\n")).not.to.include("Migrated");

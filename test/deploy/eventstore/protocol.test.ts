@@ -36,7 +36,7 @@ describe("the embedded log's protocol", function () {
   this.timeout(30_000);
   let server: LogServer;
   let client: EventStoreDBClient;
-  let raw: StreamsClient;
+  let rawClient: StreamsClient;
   let remove: () => Promise<void>;
 
   before(async () => {
@@ -44,20 +44,20 @@ describe("the embedded log's protocol", function () {
     remove = directory.remove;
     server = await startLogServer({ dir: directory.dir, host: "127.0.0.1", port: 0 });
     client = EventStoreDBClient.connectionString(`esdb://127.0.0.1:${server.port}?tls=false`);
-    raw = createRawClient(server.port);
+    rawClient = createRawClient(server.port);
   });
   after(async () => {
     await client.dispose();
-    raw.close();
+    rawClient.close();
     await server.stop();
     await remove();
   });
 
-  function createBatchRequest(name: string | Uint8Array, correlation = randomUUID() as string) {
+  function createBatchRequest(name: string | Uint8Array, correlationId = randomUUID() as string) {
     const options = new streams.BatchAppendReq.Options().setStreamIdentifier(createStreamIdentifier(name));
     options.setAny(new empty.Empty());
     return new streams.BatchAppendReq()
-      .setCorrelationId(createTextId(correlation))
+      .setCorrelationId(createTextId(correlationId))
       .setOptions(options)
       .setProposedMessagesList([createProposedMessage(createTextId(randomUUID()))])
       .setIsFinal(true);
@@ -71,17 +71,17 @@ describe("the embedded log's protocol", function () {
       ["a name that is too long", "x".repeat(5000)],
       ["the name of all streams", "$all"],
     ];
-    for (const [what, name] of invalidNames) {
-      it(`${what} is refused as the stream name of an append, read or deletion, and later calls work`, async () => {
-        const good = createBatchRequest(createStreamName());
-        const { answers, error } = await sendBatchAppend(raw, [createBatchRequest(name), good]);
+    for (const [caseName, name] of invalidNames) {
+      it(`${caseName} is refused as the stream name of an append, read or deletion, and later calls work`, async () => {
+        const validRequest = createBatchRequest(createStreamName());
+        const { answers, error } = await sendBatchAppend(rawClient, [createBatchRequest(name), validRequest]);
         expect(error).to.equal(undefined);
         expect(answers.filter((answer) => answer.getError()?.getCode() === CODE_INVALID_ARGUMENT)).to.have.length(1);
         expect(answers.filter((answer) => answer.hasSuccess())).to.have.length(1);
 
         const stream = new streams.ReadReq.Options.StreamOptions().setStreamIdentifier(createStreamIdentifier(name));
-        const read = await sendRead(raw, createReadOptions().setStream(stream.setStart(new shared.Empty())));
-        expect(read.error?.code).to.equal(status.INVALID_ARGUMENT);
+        const reply = await sendRead(rawClient, createReadOptions().setStream(stream.setStart(new shared.Empty())));
+        expect(reply.error?.code).to.equal(status.INVALID_ARGUMENT);
         if (typeof name === "string") {
           const deletion = await getRejection(client.deleteStream(name));
           expect((deletion as Error & { code: number }).code).to.equal(status.INVALID_ARGUMENT);
@@ -106,36 +106,36 @@ describe("the embedded log's protocol", function () {
     it("a client can append an event id as two numbers, and read the id as text or as two numbers", async () => {
       const id = "f0e1d2c3-b4a5-4697-8879-6a5b4c3d2e1f";
       const name = createStreamName();
-      const structured = new shared.UUID.Structured()
+      const structuredId = new shared.UUID.Structured()
         .setMostSignificantBits(BigInt.asIntN(64, 0xf0e1d2c3b4a54697n).toString())
         .setLeastSignificantBits(BigInt.asIntN(64, 0x88796a5b4c3d2e1fn).toString());
-      const asNumbers = new shared.UUID().setStructured(structured);
+      const numericId = new shared.UUID().setStructured(structuredId);
       const request = createBatchRequest(name)
-        .setProposedMessagesList([createProposedMessage(asNumbers)])
-        .setCorrelationId(asNumbers);
-      const { answers } = await sendBatchAppend(raw, [request]);
-      expect(answers[0]?.getCorrelationId()?.getStructured()?.toObject()).to.deep.equal(structured.toObject());
+        .setProposedMessagesList([createProposedMessage(numericId)])
+        .setCorrelationId(numericId);
+      const { answers } = await sendBatchAppend(rawClient, [request]);
+      expect(answers[0]?.getCorrelationId()?.getStructured()?.toObject()).to.deep.equal(structuredId.toObject());
       const [read] = await collect(client.readStream(name));
       expect(read?.event?.id).to.equal(id);
 
       const stream = new streams.ReadReq.Options.StreamOptions().setStreamIdentifier(createStreamIdentifier(name));
-      const option = new streams.ReadReq.Options.UUIDOption().setStructured(new shared.Empty());
-      const options = createReadOptions().setStream(stream.setStart(new shared.Empty())).setUuidOption(option);
-      const { responses } = await sendRead(raw, options);
-      const back = responses[0]?.getEvent()?.getEvent();
-      expect(back?.getId()?.getStructured()?.toObject()).to.deep.equal(structured.toObject());
-      expect(Buffer.from(back?.getData_asU8() ?? []).toString()).to.equal("{}");
+      const uuidOption = new streams.ReadReq.Options.UUIDOption().setStructured(new shared.Empty());
+      const options = createReadOptions().setStream(stream.setStart(new shared.Empty())).setUuidOption(uuidOption);
+      const { responses } = await sendRead(rawClient, options);
+      const event = responses[0]?.getEvent()?.getEvent();
+      expect(event?.getId()?.getStructured()?.toObject()).to.deep.equal(structuredId.toObject());
+      expect(Buffer.from(event?.getData_asU8() ?? []).toString()).to.equal("{}");
     });
 
     it("an append with an invalid event id or without an event type is refused", async () => {
       const noId = createBatchRequest(createStreamName()).setProposedMessagesList([
         createProposedMessage(createTextId("not-a-uuid")),
       ]);
-      const noType = createProposedMessage(createTextId(randomUUID()));
-      noType.getMetadataMap().del("type");
-      const { answers } = await sendBatchAppend(raw, [
+      const eventWithoutType = createProposedMessage(createTextId(randomUUID()));
+      eventWithoutType.getMetadataMap().del("type");
+      const { answers } = await sendBatchAppend(rawClient, [
         noId,
-        createBatchRequest(createStreamName()).setProposedMessagesList([noType]),
+        createBatchRequest(createStreamName()).setProposedMessagesList([eventWithoutType]),
       ]);
       expect(answers.map((answer) => answer.getError()?.getCode())).to.deep.equal([3, 3]);
     });
@@ -143,21 +143,21 @@ describe("the embedded log's protocol", function () {
 
   describe("BatchAppend", () => {
     it("BatchAppend sends one response for an append in several parts, even if an early part is refused", async () => {
-      const refused = randomUUID();
+      const correlationId = randomUUID();
       const name = createStreamName();
-      const tooLarge = (final: boolean) => {
-        const part = createBatchRequest(name, refused).setIsFinal(final);
-        const big = createProposedMessage(createTextId(randomUUID())).setData(Buffer.alloc(600_000));
-        return part.setProposedMessagesList([big]);
+      const createLargePart = (isFinal: boolean) => {
+        const part = createBatchRequest(name, correlationId).setIsFinal(isFinal);
+        const largeMessage = createProposedMessage(createTextId(randomUUID())).setData(Buffer.alloc(600_000));
+        return part.setProposedMessagesList([largeMessage]);
       };
-      const rest = [1, 2, 3].map((n) => {
-        const part = tooLarge(n === 3);
+      const laterParts = [1, 2, 3].map((n) => {
+        const part = createLargePart(n === 3);
         part.clearOptions();
         return part;
       });
-      const { answers, error } = await sendBatchAppend(raw, [
-        tooLarge(false),
-        ...rest,
+      const { answers, error } = await sendBatchAppend(rawClient, [
+        createLargePart(false),
+        ...laterParts,
         createBatchRequest(createStreamName()),
       ]);
       expect(error).to.equal(undefined);
@@ -165,7 +165,7 @@ describe("the embedded log's protocol", function () {
       expect(ids).to.have.length(2);
       expect(new Set(ids).size).to.equal(2);
       const { responses } = await sendRead(
-        raw,
+        rawClient,
         createReadOptions().setStream(
           new streams.ReadReq.Options.StreamOptions()
             .setStreamIdentifier(createStreamIdentifier(name))
@@ -177,10 +177,10 @@ describe("the embedded log's protocol", function () {
 
     it("BatchAppend reports a timeout for an append whose deadline has passed, and does not write the append", async () => {
       const name = createStreamName();
-      const late = createBatchRequest(name);
+      const lateRequest = createBatchRequest(name);
       const deadline = timestamps.Timestamp.fromDate(new Date(Date.now() - 1000));
-      late.getOptions()?.setDeadline(deadline);
-      const { answers } = await sendBatchAppend(raw, [late]);
+      lateRequest.getOptions()?.setDeadline(deadline);
+      const { answers } = await sendBatchAppend(rawClient, [lateRequest]);
       expect(answers).to.have.length(1);
       expect(answers[0]?.getError()?.getDetails()?.getTypeName()).to.equal("event_store.client.Timeout");
       expect((await getRejection(collect(client.readStream(name)))).message).to.include("not found");
@@ -189,7 +189,7 @@ describe("the embedded log's protocol", function () {
     it("BatchAppend sends one response for each of thousands of concurrent appends", async () => {
       const count = 3000;
       const requests = Array.from({ length: count }, (_, n) => createBatchRequest(`many-${n % 10}`));
-      const { answers, error } = await sendBatchAppend(raw, requests);
+      const { answers, error } = await sendBatchAppend(rawClient, requests);
       expect(error).to.equal(undefined);
       const ids = answers.map((answer) => answer.getCorrelationId()?.getString());
       expect(ids).to.have.length(count);
@@ -199,9 +199,9 @@ describe("the embedded log's protocol", function () {
 
   describe("unsupported features", () => {
     async function getSubscriptionError(filter: Filter) {
-      const seen = new RecordedSubscription(client.subscribeToAll({ filter }));
-      await eventually("the refusal", () => seen.errors.length > 0);
-      return seen.errors[0] as Error & { code: number };
+      const subscription = new RecordedSubscription(client.subscribeToAll({ filter }));
+      await eventually("the refusal", () => subscription.errors.length > 0);
+      return subscription.errors[0] as Error & { code: number };
     }
 
     it("a filter with an invalid regular expression is refused", async () => {
@@ -215,13 +215,13 @@ describe("the embedded log's protocol", function () {
 
     it("unsupported stream metadata is refused", async () => {
       const name = createStreamName();
-      const refused: StreamMetadata[] = [
+      const refusedMetadata: StreamMetadata[] = [
         { maxAge: 5 },
         { cacheControl: 5 },
         { acl: { readRoles: ["$all"] } },
         { maxCount: -1 },
       ];
-      for (const metadata of refused) {
+      for (const metadata of refusedMetadata) {
         const error = await getRejection(client.setStreamMetadata(name, metadata));
         expect(error.message).to.match(/does not support|must be a JSON object/);
       }
@@ -250,10 +250,10 @@ describe("the embedded log's protocol", function () {
       `esdb+discover://127.0.0.1:${server.port}?tls=false`,
       `esdb://127.0.0.1:${server.port},127.0.0.1:${server.port}?tls=false`,
     ]) {
-      const found = EventStoreDBClient.connectionString(url);
-      const result = await found.appendToStream(createStreamName(), createEvent(0));
-      expect(result.success).to.equal(true);
-      await found.dispose();
+      const clusterClient = EventStoreDBClient.connectionString(url);
+      const appendResult = await clusterClient.appendToStream(createStreamName(), createEvent(0));
+      expect(appendResult.success).to.equal(true);
+      await clusterClient.dispose();
     }
   });
 
@@ -263,12 +263,12 @@ describe("the embedded log's protocol", function () {
       await client.appendToStream(name, createEvent(n));
       await client.appendToStream(createStreamName("other"), createEvent(n));
     }
-    const expression = new streams.ReadReq.Options.FilterOptions.Expression().setPrefixList([name]);
+    const prefixFilter = new streams.ReadReq.Options.FilterOptions.Expression().setPrefixList([name]);
     const filter = new streams.ReadReq.Options.FilterOptions()
-      .setStreamIdentifier(expression)
+      .setStreamIdentifier(prefixFilter)
       .setCount(new shared.Empty())
       .setCheckpointintervalmultiplier(1);
-    const { responses } = await sendRead(raw, createReadOptions().setFilter(filter).setCount("3"));
+    const { responses } = await sendRead(rawClient, createReadOptions().setFilter(filter).setCount("3"));
     expect(responses.map((response) => response.getEvent()?.getEvent()?.getStreamRevision())).to.deep.equal([
       "0",
       "1",

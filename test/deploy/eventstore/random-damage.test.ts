@@ -18,35 +18,35 @@ function createRandom(seed: number): () => number {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+    let bits = Math.imul(state ^ (state >>> 15), state | 1);
+    bits ^= bits + Math.imul(bits ^ (bits >>> 7), bits | 61);
+    return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
   };
 }
 
 /** Damages a copy of the files: flips 1 to 5 bits, truncates a file, or both. Returns the damaged files. */
 function createDamage(files: ReadonlyMap<string, Buffer>, random: () => number): Map<string, Buffer> {
-  const below = (end: number) => Math.floor(random() * end);
+  const pickBelow = (limit: number) => Math.floor(random() * limit);
   const paths = [...files.keys()];
-  const damaged = new Map<string, Buffer>();
-  const take = () => {
-    const path = paths[below(paths.length)] ?? "";
-    return { path, bytes: damaged.get(path) ?? Buffer.from(files.get(path) ?? []) };
+  const damagedFiles = new Map<string, Buffer>();
+  const pickFile = () => {
+    const path = paths[pickBelow(paths.length)] ?? "";
+    return { path, bytes: damagedFiles.get(path) ?? Buffer.from(files.get(path) ?? []) };
   };
-  const kind = below(3);
+  const kind = pickBelow(3);
   if (kind !== 1) {
-    for (let left = 1 + below(5); left > 0; left -= 1) {
-      const { path, bytes } = take();
-      const at = below(bytes.length);
-      bytes[at] = (bytes[at] ?? 0) ^ (1 << below(8));
-      damaged.set(path, bytes);
+    for (let flipsLeft = 1 + pickBelow(5); flipsLeft > 0; flipsLeft -= 1) {
+      const { path, bytes } = pickFile();
+      const offset = pickBelow(bytes.length);
+      bytes[offset] = (bytes[offset] ?? 0) ^ (1 << pickBelow(8));
+      damagedFiles.set(path, bytes);
     }
   }
   if (kind !== 0) {
-    const { path, bytes } = take();
-    damaged.set(path, bytes.subarray(0, below(bytes.length)));
+    const { path, bytes } = pickFile();
+    damagedFiles.set(path, bytes.subarray(0, pickBelow(bytes.length)));
   }
-  return damaged;
+  return damagedFiles;
 }
 
 /** Overwrites files in place, so that an open log reads the new content. */
@@ -59,8 +59,8 @@ async function overwriteFiles(files: ReadonlyMap<string, Buffer>): Promise<void>
 
 /** Restores the damaged files and the file of the acknowledged end, which a starting log may have rewritten. */
 async function restoreFiles(files: ReadonlyMap<string, Buffer>, damaged: ReadonlyMap<string, Buffer>): Promise<void> {
-  const changed = [...files].filter(([path]) => damaged.has(path) || path.endsWith("acknowledged"));
-  await overwriteFiles(new Map(changed));
+  const changedFiles = [...files].filter(([path]) => damaged.has(path) || path.endsWith("acknowledged"));
+  await overwriteFiles(new Map(changedFiles));
 }
 
 /** Returns the content that was read, or "refused" if the log reports damage. Throws all other errors. */
@@ -104,32 +104,32 @@ describe("random damage of the embedded log's files", function () {
 
   it(`a randomly damaged log either refuses to start or contains all acknowledged events (seed ${SEED})`, async () => {
     const random = createRandom(SEED);
-    let refused = 0;
+    let refusalCount = 0;
     for (let trial = 0; trial < START_TRIALS; trial += 1) {
-      const damaged = createDamage(files, random);
-      await overwriteFiles(damaged);
+      const damagedFiles = createDamage(files, random);
+      await overwriteFiles(damagedFiles);
       const content = await readContentOrRefusal(() => openAndRead(dir));
-      if (content === "refused") refused += 1;
+      if (content === "refused") refusalCount += 1;
       else expect(content, `seed ${SEED}, trial ${trial}`).to.deep.equal(acknowledged);
-      await restoreFiles(files, damaged);
+      await restoreFiles(files, damagedFiles);
     }
-    expect(refused).to.be.within(START_TRIALS / 2, START_TRIALS - 1);
+    expect(refusalCount).to.be.within(START_TRIALS / 2, START_TRIALS - 1);
     expect(await openAndRead(dir)).to.deep.equal(acknowledged);
   });
 
   it(`a read of a running log with random damage fails or returns all acknowledged events (seed ${SEED})`, async () => {
     const random = createRandom(SEED + 1);
     const store: Store = await openStore(dir);
-    let refused = 0;
+    let refusalCount = 0;
     for (let trial = 0; trial < READ_TRIALS; trial += 1) {
-      const damaged = createDamage(files, random);
-      await overwriteFiles(damaged);
+      const damagedFiles = createDamage(files, random);
+      await overwriteFiles(damagedFiles);
       const content = await readContentOrRefusal(() => readContent(store));
-      if (content === "refused") refused += 1;
+      if (content === "refused") refusalCount += 1;
       else expect(content, `seed ${SEED}, trial ${trial}`).to.deep.equal(acknowledged);
-      await restoreFiles(files, damaged);
+      await restoreFiles(files, damagedFiles);
     }
-    expect(refused).to.be.at.least(READ_TRIALS / 2);
+    expect(refusalCount).to.be.at.least(READ_TRIALS / 2);
     expect(await readContent(store)).to.deep.equal(acknowledged);
     await store.close();
   });

@@ -31,12 +31,12 @@ export function createProposedMessage(id: InstanceType<typeof sharedPb.UUID>, ty
 
 /** Creates the options of a read of all streams from the start. Callers can change the options. */
 export function createReadOptions() {
-  const text = new streams.ReadReq.Options.UUIDOption().setString(new shared.Empty());
+  const textOption = new streams.ReadReq.Options.UUIDOption().setString(new shared.Empty());
   return new streams.ReadReq.Options()
     .setAll(new streams.ReadReq.Options.AllOptions().setStart(new shared.Empty()))
     .setCount("10")
     .setNoFilter(new shared.Empty())
-    .setUuidOption(text);
+    .setUuidOption(textOption);
 }
 
 /** Performs a read. Returns all responses, and the error if the read failed. */

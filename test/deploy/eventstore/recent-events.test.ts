@@ -7,15 +7,15 @@ const getPositions = (events: ReturnType<RecentEvents["findAfter"]>) => events?.
 
 describe("the recent events in memory", () => {
   it("a lookup returns all recent events after a log position, or undefined if one of those events was dropped", () => {
-    const recent = new RecentEvents(100);
-    expect(getPositions(recent.findAfter(100))).to.deep.equal([]);
-    expect(recent.findAfter(99)).to.equal(undefined);
-    recent.push([createEvent(110), createEvent(125)]);
-    recent.push([createEvent(140)]);
-    expect(getPositions(recent.findAfter(100))).to.deep.equal([110, 125, 140]);
-    expect(getPositions(recent.findAfter(110))).to.deep.equal([125, 140]);
-    expect(getPositions(recent.findAfter(120))).to.deep.equal([125, 140]);
-    expect(getPositions(recent.findAfter(140))).to.deep.equal([]);
+    const recentEvents = new RecentEvents(100);
+    expect(getPositions(recentEvents.findAfter(100))).to.deep.equal([]);
+    expect(recentEvents.findAfter(99)).to.equal(undefined);
+    recentEvents.push([createEvent(110), createEvent(125)]);
+    recentEvents.push([createEvent(140)]);
+    expect(getPositions(recentEvents.findAfter(100))).to.deep.equal([110, 125, 140]);
+    expect(getPositions(recentEvents.findAfter(110))).to.deep.equal([125, 140]);
+    expect(getPositions(recentEvents.findAfter(120))).to.deep.equal([125, 140]);
+    expect(getPositions(recentEvents.findAfter(140))).to.deep.equal([]);
   });
 
   it("the oldest events are dropped from memory if the kept events exceed the maximum number or the maximum size", () => {
@@ -24,17 +24,17 @@ describe("the recent events in memory", () => {
       [40, MAX_RECENT_BYTES / 8],
       [5, 2 * MAX_RECENT_BYTES],
     ] as const) {
-      const recent = new RecentEvents(0);
+      const recentEvents = new RecentEvents(0);
       for (let n = 1; n <= count; n += 1) {
-        recent.push([createEvent(n, size)]);
+        recentEvents.push([createEvent(n, size)]);
         for (const from of [n - 1, Math.max(0, n - 3), 0]) {
-          const known = getPositions(recent.findAfter(from));
-          if (known !== undefined)
-            expect(known).to.deep.equal(Array.from({ length: n - from }, (_, i) => from + i + 1));
+          const positions = getPositions(recentEvents.findAfter(from));
+          if (positions !== undefined)
+            expect(positions).to.deep.equal(Array.from({ length: n - from }, (_, i) => from + i + 1));
         }
       }
-      expect(recent.findAfter(0)).to.equal(undefined);
-      expect(getPositions(recent.findAfter(count))).to.deep.equal([]);
+      expect(recentEvents.findAfter(0)).to.equal(undefined);
+      expect(getPositions(recentEvents.findAfter(count))).to.deep.equal([]);
     }
   });
 });

@@ -23,15 +23,15 @@ describe("stopping the embedded log", function () {
       { length: 20 },
       (_, n) => new RecordedSubscription(n % 2 === 0 ? client.subscribeToAll() : client.subscribeToStream("watched")),
     );
-    for (const seen of subscriptions) await eventually("caught up", () => seen.hasCaughtUp);
-    const began = Date.now();
+    for (const subscription of subscriptions) await eventually("caught up", () => subscription.hasCaughtUp);
+    const startedAt = Date.now();
     const { code, stderr } = await log.kill("SIGTERM");
-    expect(Date.now() - began).to.be.below(2000);
+    expect(Date.now() - startedAt).to.be.below(2000);
     expect(code).to.equal(0);
     expect(stderr).to.equal("");
-    for (const seen of subscriptions) {
-      await eventually("the error", () => seen.errors.length > 0);
-      expect(seen.errors[0]).to.be.instanceOf(UnavailableError);
+    for (const subscription of subscriptions) {
+      await eventually("the error", () => subscription.errors.length > 0);
+      expect(subscription.errors[0]).to.be.instanceOf(UnavailableError);
     }
     await client.dispose();
   });
@@ -42,12 +42,12 @@ describe("stopping the embedded log", function () {
     const data = Buffer.alloc(900_000);
     const append = () => client.appendToStream("big", binaryEvent({ type: "Big", data }));
     await Promise.all(Array.from({ length: 20 }, append));
-    const paused = client.readAll();
-    await new Promise((resolve) => paused.once("readable", resolve));
-    const began = Date.now();
-    paused.on("error", () => undefined);
+    const pausedRead = client.readAll();
+    await new Promise((resolve) => pausedRead.once("readable", resolve));
+    const startedAt = Date.now();
+    pausedRead.on("error", () => undefined);
     expect((await log.kill("SIGTERM")).code).to.equal(0);
-    expect(Date.now() - began).to.be.below(2000);
+    expect(Date.now() - startedAt).to.be.below(2000);
     await client.dispose();
   });
 
@@ -56,20 +56,20 @@ describe("stopping the embedded log", function () {
     const client = log.createClient();
     await client.appendToStream("first", createEvent(0));
     const appends = Array.from({ length: 500 }, (_, n) => client.appendToStream(`waiting-${n}`, createEvent(n)));
-    const settled = Promise.allSettled(appends);
+    const settlement = Promise.allSettled(appends);
     await Promise.race(appends);
     expect((await log.kill("SIGTERM")).code).to.equal(0);
-    const results = await settled;
+    const results = await settlement;
     await client.dispose();
 
-    const again = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    const reader = createClient(again.port);
-    const stored = (await collect(reader.readAll())).map(({ event }) => event?.streamId ?? "");
-    expect(new Set(stored).size, "each once").to.equal(stored.length);
+    const restartedLog = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+    const reader = createClient(restartedLog.port);
+    const storedStreams = (await collect(reader.readAll())).map(({ event }) => event?.streamId ?? "");
+    expect(new Set(storedStreams).size, "each once").to.equal(storedStreams.length);
     for (const [n, { status }] of results.entries())
-      if (status === "fulfilled") expect(stored).to.include(`waiting-${n}`);
+      if (status === "fulfilled") expect(storedStreams).to.include(`waiting-${n}`);
     expect(results.filter(({ status }) => status === "fulfilled").length).to.be.greaterThan(0);
     await reader.dispose();
-    await again.stop();
+    await restartedLog.stop();
   });
 });

@@ -24,17 +24,17 @@ describe("slow readers of the embedded log", function () {
     const data = Buffer.alloc(EVENT_BYTES, 7);
     const append = () => client.appendToStream("big", binaryEvent({ type: "Big", data }));
     for (let n = 0; n < EVENT_COUNT; n += 15) await Promise.all(Array.from({ length: 15 }, append));
-    const before = await readPeakMemory(log.pid);
+    const bytesBefore = await readPeakMemory(log.pid);
 
-    const readings = Array.from({ length: READER_COUNT }, () => client.readAll());
-    for (const reading of readings) await new Promise((resolve) => reading.once("readable", resolve));
+    const reads = Array.from({ length: READER_COUNT }, () => client.readAll());
+    for (const read of reads) await new Promise((resolve) => read.once("readable", resolve));
     // Consumes the reads one after the other, so that the remaining reads are paused.
-    for (const reading of readings) {
+    for (const read of reads) {
       let count = 0;
-      for await (const _ of reading) count += 1;
+      for await (const _ of read) count += 1;
       expect(count).to.equal(EVENT_COUNT);
     }
-    expect((await readPeakMemory(log.pid)) - before).to.be.below((READER_COUNT * EVENT_COUNT * EVENT_BYTES) / 2);
+    expect((await readPeakMemory(log.pid)) - bytesBefore).to.be.below((READER_COUNT * EVENT_COUNT * EVENT_BYTES) / 2);
     await client.dispose();
     await log.kill();
     await remove();

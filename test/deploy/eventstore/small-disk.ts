@@ -18,9 +18,9 @@ export interface SmallDisk {
 
 /** Mounts a tmpfs for a test suite. If that fails, skips the suite and adds the reason to the test titles. */
 export async function mountSmallDisk(hook: Mocha.Context, bytes: number): Promise<SmallDisk> {
-  const mounted = await mountTmpfs(bytes);
-  if (typeof mounted !== "string") return mounted;
-  for (const test of hook.test?.parent?.tests ?? []) test.title += ` (skipped: ${mounted})`;
+  const diskOrReason = await mountTmpfs(bytes);
+  if (typeof diskOrReason !== "string") return diskOrReason;
+  for (const test of hook.test?.parent?.tests ?? []) test.title += ` (skipped: ${diskOrReason})`;
   return hook.skip();
 }
 

@@ -40,12 +40,12 @@ describe("starting the embedded log", function () {
 
   it("if the port is in use, the log exits with a one-line error and unlocks the directory", async () => {
     const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    const other = await createTemporaryDir();
-    const args = ["--dir", other.dir, "--port", String(log.port)];
+    const otherDir = await createTemporaryDir();
+    const args = ["--dir", otherDir.dir, "--port", String(log.port)];
     expect(await getStartError(args)).to.include(`Port ${log.port} on 127.0.0.1 is in use`);
     await log.stop();
-    await (await startLogServer({ dir: other.dir, host: "127.0.0.1", port: 0 })).stop();
-    await other.remove();
+    await (await startLogServer({ dir: otherDir.dir, host: "127.0.0.1", port: 0 })).stop();
+    await otherDir.remove();
   });
 
   it("the log exits with a one-line error if an argument is missing", async () => {
@@ -53,38 +53,38 @@ describe("starting the embedded log", function () {
   });
 
   it("the error for a missing, invalid or unknown argument names the argument", () => {
-    const refused = (...args: string[]) => expect(() => readArguments(args)).to.throw(LogStartError);
-    refused("--dir", dir).with.property("message").that.includes("--port is missing");
-    refused("--dir", dir, "--port", "many").with.property("message").that.includes("--port must be a number");
-    refused("--dir", dir, "--port", "70000").with.property("message").that.includes("at most 65535");
-    refused("--dir", dir, "--port", "0", "--colour", "red").with.property("message").that.includes("--colour");
+    const expectRefused = (...args: string[]) => expect(() => readArguments(args)).to.throw(LogStartError);
+    expectRefused("--dir", dir).with.property("message").that.includes("--port is missing");
+    expectRefused("--dir", dir, "--port", "many").with.property("message").that.includes("--port must be a number");
+    expectRefused("--dir", dir, "--port", "70000").with.property("message").that.includes("at most 65535");
+    expectRefused("--dir", dir, "--port", "0", "--colour", "red").with.property("message").that.includes("--colour");
   });
 
   it("after a restart, the log has all events, recognises retries and accepts new events", async () => {
-    const first = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    const one = createClient(first.port);
-    const pair = [createEvent(0), createEvent(1)];
-    const { position } = await one.appendToStream("kept", pair, { expectedRevision: "no_stream" });
-    await one.deleteStream("kept");
-    await one.appendToStream("kept", createEvent(2));
-    await one.tombstoneStream("closed");
-    await one.dispose();
-    await first.stop();
+    const firstServer = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+    const firstClient = createClient(firstServer.port);
+    const events = [createEvent(0), createEvent(1)];
+    const { position } = await firstClient.appendToStream("kept", events, { expectedRevision: "no_stream" });
+    await firstClient.deleteStream("kept");
+    await firstClient.appendToStream("kept", createEvent(2));
+    await firstClient.tombstoneStream("closed");
+    await firstClient.dispose();
+    await firstServer.stop();
 
-    const second = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    const two = createClient(second.port);
-    const read = await collect(two.readStream("kept"));
-    expect(read.map(({ event }) => Number(event?.revision))).to.deep.equal([2]);
-    const retried = await two.appendToStream("kept", pair, { expectedRevision: "no_stream" });
-    expect(retried.position).to.deep.equal(position);
-    const next = await two.appendToStream("kept", createEvent(3), { expectedRevision: 2n });
-    expect(next.position!.commit > read[0]!.event!.position!.commit).to.equal(true);
-    let refused = "";
-    await two.appendToStream("closed", createEvent(0)).catch((error: { type: string }) => {
-      refused = error.type;
+    const secondServer = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+    const secondClient = createClient(secondServer.port);
+    const storedEvents = await collect(secondClient.readStream("kept"));
+    expect(storedEvents.map(({ event }) => Number(event?.revision))).to.deep.equal([2]);
+    const retryResult = await secondClient.appendToStream("kept", events, { expectedRevision: "no_stream" });
+    expect(retryResult.position).to.deep.equal(position);
+    const next = await secondClient.appendToStream("kept", createEvent(3), { expectedRevision: 2n });
+    expect(next.position!.commit > storedEvents[0]!.event!.position!.commit).to.equal(true);
+    let errorType = "";
+    await secondClient.appendToStream("closed", createEvent(0)).catch((error: { type: string }) => {
+      errorType = error.type;
     });
-    expect(refused).to.equal("stream-deleted");
-    await two.dispose();
-    await second.stop();
+    expect(errorType).to.equal("stream-deleted");
+    await secondClient.dispose();
+    await secondServer.stop();
   });
 });

@@ -34,11 +34,11 @@ export function submit(store: Store, write: WriteRequest) {
 }
 
 /** Appends single events to several streams, and waits until all are acknowledged. */
-export async function appendEvents(store: Store, events: number, streams = 20): Promise<void> {
-  const group = 25;
-  for (let done = 0; done < events; done += group) {
-    const writes = Array.from({ length: Math.min(group, events - done) }, (_, n) =>
-      submit(store, createAppend(`note-${(done + n * 7) % streams}`, [`number ${done + n}`])),
+export async function appendEvents(store: Store, eventCount: number, streamCount = 20): Promise<void> {
+  const groupSize = 25;
+  for (let doneCount = 0; doneCount < eventCount; doneCount += groupSize) {
+    const writes = Array.from({ length: Math.min(groupSize, eventCount - doneCount) }, (_, n) =>
+      submit(store, createAppend(`note-${(doneCount + n * 7) % streamCount}`, [`number ${doneCount + n}`])),
     );
     for (const { outcome } of await Promise.all(writes)) {
       if (outcome !== "written") throw new Error(`an append was ${outcome}`);
@@ -47,9 +47,9 @@ export async function appendEvents(store: Store, events: number, streams = 20): 
 }
 
 /** Creates a log with the given number of events. Returns the number of segments. */
-export async function createLog(dir: string, events: number): Promise<number> {
+export async function createLog(dir: string, eventCount: number): Promise<number> {
   const store = await openStore(dir);
-  await appendEvents(store, events);
+  await appendEvents(store, eventCount);
   const { count } = store.log.segments;
   await store.close();
   return count;
@@ -132,10 +132,10 @@ export function getSegmentPath(dir: string, number: number): string {
   return join(dir, "events", `${String(number).padStart(8, "0")}.segment`);
 }
 
-/** Flips one bit of a file. `at` is an offset in bytes, or a fraction of the file size if it is below 1. */
-export async function flipBit(path: string, at: number): Promise<void> {
+/** Flips one bit of a file. `offsetOrFraction` is in bytes, or a fraction of the file size if it is below 1. */
+export async function flipBit(path: string, offsetOrFraction: number): Promise<void> {
   const bytes = await readFile(path);
-  const offset = at < 1 ? Math.floor(bytes.length * at) : at;
+  const offset = offsetOrFraction < 1 ? Math.floor(bytes.length * offsetOrFraction) : offsetOrFraction;
   bytes[offset] = (bytes[offset] ?? 0) ^ 4;
   await writeFile(path, bytes);
 }

@@ -19,7 +19,7 @@ fs.copyFileSync("package-lock.json", "node_modules/.package-lock.json");
 `;
 
 /** Creates a minimal clone: the bootstrap, a lock file with one package, and the given entry script. */
-function makeClone(entry: string) {
+function makeClone(entryScript: string) {
   const folder = makeTestRoot();
   const write = (name: string, text: string) => {
     fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
@@ -31,7 +31,7 @@ function makeClone(entry: string) {
   const lock = (version: string) =>
     write("package-lock.json", JSON.stringify({ packages: { "": {}, "node_modules/tsx": { version } } }));
   lock("1.0.0");
-  write("entry.mjs", entry);
+  write("entry.mjs", entryScript);
   write("npm-cli.js", FAKE_NPM);
   const args = ["deploy/local/bootstrap.mjs", "entry.mjs", "one", "two"];
   const options = {
@@ -53,9 +53,9 @@ function makeClone(entry: string) {
 describe("bootstrap", () => {
   it("bootstrap forwards arguments and the exit code, and installs packages only if the lock file has changed", () => {
     const clone = makeClone("console.log(process.argv.slice(2).join()); process.exit(7)");
-    const first = clone.run();
-    expect([first.status, first.stdout.trim()]).to.eql([7, "one,two"]);
-    expect(first.stderr).to.include("Installing the dependencies (npm ci)");
+    const firstRun = clone.run();
+    expect([firstRun.status, firstRun.stdout.trim()]).to.eql([7, "one,two"]);
+    expect(firstRun.stderr).to.include("Installing the dependencies (npm ci)");
     expect(clone.npmCalls()).to.match(/^ci --include=dev /);
     expect(clone.run().stderr).to.equal("");
     expect(clone.installs()).to.equal(1);
@@ -74,8 +74,8 @@ describe("bootstrap", () => {
 
   it("two concurrent bootstraps install the packages only once", async () => {
     const clone = makeClone("");
-    const codes = [clone.start(), clone.start()].map((child) => once(child, "exit"));
-    expect((await Promise.all(codes)).map(([code]) => code)).to.eql([0, 0]);
+    const exits = [clone.start(), clone.start()].map((child) => once(child, "exit"));
+    expect((await Promise.all(exits)).map(([code]) => code)).to.eql([0, 0]);
     expect(clone.installs()).to.equal(1);
   });
 

@@ -40,11 +40,11 @@ describe("on a full disk", function () {
     disk = mountSmallDisk(this, 1);
     const file = path.join(disk.folder, "pids.json");
     const lines: string[] = [];
-    const saved = createSavedFile(file, (line) => lines.push(line));
-    saved.save("first");
+    const savedFile = createSavedFile(file, (line) => lines.push(line));
+    savedFile.save("first");
     disk.fill();
-    saved.save("x".repeat(10_000));
-    saved.save("y".repeat(10_000));
+    savedFile.save("x".repeat(10_000));
+    savedFile.save("y".repeat(10_000));
     expect(fs.readFileSync(file, "utf8")).to.equal("first");
     disk.free();
     await eventually("the file has the newest content", () => fs.readFileSync(file, "utf8") === "y".repeat(10_000));
@@ -58,19 +58,19 @@ describe("on a full disk", function () {
     const root = path.join(disk.folder, "root");
     fs.mkdirSync(path.join(root, "logs"), { recursive: true });
     disk.fill();
-    const refused = await openLocalRoot(root, () => undefined).catch((error: unknown) => error);
-    expect(refused).to.be.instanceOf(Error).and.have.property("message").which.includes("ENOSPC");
+    const rootError = await openLocalRoot(root, () => undefined).catch((error: unknown) => error);
+    expect(rootError).to.be.instanceOf(Error).and.have.property("message").which.includes("ENOSPC");
     disk.free();
-    const opened = await openLocalRoot(root, () => undefined);
-    opened.release();
+    const localRoot = await openLocalRoot(root, () => undefined);
+    localRoot.release();
   });
 
   it("if JetStream hangs after a failed write, nats-server is restarted and keeps all confirmed messages", async function () {
     disk = mountSmallDisk(this, 24);
     const port = (await findFreePorts()).nats;
     const { context, lines } = createContext();
-    const times = { intervalMs: 500, greetingIntervalMs: 300, maxGreetings: 10, greetingTimeoutMs: 10_000 };
-    component = await prepareNats(context, port, times);
+    const healthTimes = { intervalMs: 500, greetingIntervalMs: 300, maxGreetings: 10, greetingTimeoutMs: 10_000 };
+    component = await prepareNats(context, port, healthTimes);
     await component.start();
     const publish = async (bytes: number) => {
       const connection = await connect({ servers: `127.0.0.1:${port}`, reconnect: false });
@@ -83,12 +83,12 @@ describe("on a full disk", function () {
         await connection.close();
       }
     };
-    let confirmed = await publish(1_000);
+    let lastSequence = await publish(1_000);
     disk.fill();
     const firstPid = component.pid;
     await eventually("a write fails", async () => {
       const sequence = await publish(500_000).catch(() => undefined);
-      confirmed = sequence ?? confirmed;
+      lastSequence = sequence ?? lastSequence;
       return sequence === undefined;
     });
     await eventually("nats-server restarts", () => component!.pid !== firstPid, RECOVERY_TIMEOUT_MS);
@@ -99,7 +99,7 @@ describe("on a full disk", function () {
       () => publish(500_000).catch(() => undefined),
       RECOVERY_TIMEOUT_MS,
     );
-    expect(next).to.be.greaterThan(confirmed);
+    expect(next).to.be.greaterThan(lastSequence);
   });
 
   it("on a full disk, Postgres is restarted until the disk has space, and keeps all committed data", async function () {
@@ -125,16 +125,16 @@ describe("on a full disk", function () {
       }
     };
     await query("CREATE TABLE sample (number int, text text)");
-    let committed = 0;
+    let insertCount = 0;
     const insert = () =>
-      query(`INSERT INTO sample SELECT ${committed}, repeat('x', 1000) FROM generate_series(1, 2000)`);
+      query(`INSERT INTO sample SELECT ${insertCount}, repeat('x', 1000) FROM generate_series(1, 2000)`);
     disk.fill();
     await eventually(
       "Postgres ends because it cannot write its log",
       async () => {
         disk!.fill();
         await insert().then(
-          () => committed++,
+          () => insertCount++,
           () => undefined,
         );
         // The write needs a new segment of the write-ahead log. If the disk has no space for the segment, Postgres
@@ -155,6 +155,6 @@ describe("on a full disk", function () {
       RECOVERY_TIMEOUT_MS,
     );
     const [row] = await query("SELECT count(DISTINCT number)::int AS numbers FROM sample");
-    expect(row!.numbers).to.be.within(committed, committed + 1);
+    expect(row!.numbers).to.be.within(insertCount, insertCount + 1);
   });
 });

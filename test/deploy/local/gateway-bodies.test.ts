@@ -20,8 +20,8 @@ function startCountingService(onRequest: () => void = () => undefined): Promise<
 }
 
 /** Returns a request with this Content-Length and only a part of the body. */
-function buildIncompleteRequest(length: number, part: string): Buffer {
-  return Buffer.from(`POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n${part}`);
+function buildIncompleteRequest(length: number, bodyPart: string): Buffer {
+  return Buffer.from(`POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n${bodyPart}`);
 }
 
 /** A client that has sent a part of a request and waits. */
@@ -53,8 +53,8 @@ describe("the gateway and request bodies", () => {
   it("the gateway forwards a complete request without delay while 700 bodies are incomplete", async () => {
     let requests = 0;
     const gateway = await startGatewayTo(await startCountingService(() => requests++));
-    const incomplete = buildIncompleteRequest(100, "{");
-    const clients = await Promise.all(Array.from({ length: 700 }, () => startSlowClient(gateway.url, incomplete)));
+    const request = buildIncompleteRequest(100, "{");
+    const clients = await Promise.all(Array.from({ length: 700 }, () => startSlowClient(gateway.url, request)));
     const response = await fetch(`${gateway.url}/a`, { method: "POST", body: "hello" });
     expect([response.status, await response.text()]).to.eql([200, "5"]);
     const isWaiting = ({ socket, response }: SlowClient) => !socket.closed && response() === "";
@@ -66,8 +66,8 @@ describe("the gateway and request bodies", () => {
     let requests = 0;
     const clientTimeouts = { headersMs: 2_000, requestMs: 2_000 };
     const gateway = await startGatewayTo(await startCountingService(() => requests++), { clientTimeouts });
-    const incomplete = buildIncompleteRequest(100, "{");
-    const clients = Array.from({ length: 700 }, () => sendRaw(gateway.url, incomplete));
+    const request = buildIncompleteRequest(100, "{");
+    const clients = Array.from({ length: 700 }, () => sendRaw(gateway.url, request));
     for (const responses of await Promise.all(clients)) {
       expect(responses).to.have.length(1);
       expectGatewayError(responses[0] as RawResponse, 408, "request_timeout");
@@ -78,15 +78,15 @@ describe("the gateway and request bodies", () => {
   it("the gateway refuses the oldest incomplete bodies to free memory, but never refuses a body that arrives in one piece", async () => {
     const bodyLimits = { maxBytes: 65_536, maxTotalBytes: 100_000 };
     const gateway = await startGatewayTo(await startCountingService(), { bodyLimits });
-    const incomplete = buildIncompleteRequest(50_000, "x".repeat(40_000));
-    const clients = [await startSlowClient(gateway.url, incomplete), await startSlowClient(gateway.url, incomplete)];
+    const request = buildIncompleteRequest(50_000, "x".repeat(40_000));
+    const clients = [await startSlowClient(gateway.url, request), await startSlowClient(gateway.url, request)];
     for (let count = 0; count < 5; count += 1) {
-      const complete = await fetch(`${gateway.url}/a`, { method: "POST", body: "x".repeat(60_000) });
-      expect([complete.status, await complete.text()]).to.eql([200, "60000"]);
+      const response = await fetch(`${gateway.url}/a`, { method: "POST", body: "x".repeat(60_000) });
+      expect([response.status, await response.text()]).to.eql([200, "60000"]);
     }
-    const refused = clients.filter(({ response }) => response() !== "");
-    expect(refused.length).to.be.greaterThan(0);
-    for (const { response } of refused)
+    const refusedClients = clients.filter(({ response }) => response() !== "");
+    expect(refusedClients.length).to.be.greaterThan(0);
+    for (const { response } of refusedClients)
       expect(response()).to.match(/^HTTP\/1\.1 503 .*Retry-After: 1.*"error":"too_many_bodies"/s);
     for (const { socket } of clients) socket.destroy();
   });
@@ -97,15 +97,15 @@ describe("the gateway and request bodies", () => {
       bodyLimits: { maxBytes: 65_536, maxTotalBytes: 100_000 },
     });
     for (let count = 0; count < 10; count += 1) {
-      const incomplete = buildIncompleteRequest(50_000, "x".repeat(40_000));
-      (await startSlowClient(gateway.url, incomplete)).socket.destroy();
+      const request = buildIncompleteRequest(50_000, "x".repeat(40_000));
+      (await startSlowClient(gateway.url, request)).socket.destroy();
     }
-    const last = await startSlowClient(gateway.url, buildIncompleteRequest(60_001, "x".repeat(60_000)));
-    const complete = await fetch(`${gateway.url}/a`, { method: "POST", body: "x".repeat(40_000) });
-    expect(complete.status).to.equal(200);
-    last.socket.write("x");
-    await eventually("the response to the last client", () => last.response().endsWith("60001"));
-    last.socket.destroy();
+    const lastClient = await startSlowClient(gateway.url, buildIncompleteRequest(60_001, "x".repeat(60_000)));
+    const response = await fetch(`${gateway.url}/a`, { method: "POST", body: "x".repeat(40_000) });
+    expect(response.status).to.equal(200);
+    lastClient.socket.write("x");
+    await eventually("the response to the last client", () => lastClient.response().endsWith("60001"));
+    lastClient.socket.destroy();
     expect(requests).to.equal(2);
   });
 
@@ -119,35 +119,35 @@ describe("the gateway and request bodies", () => {
   it("the gateway refuses a body above the limit with 413, even without Content-Length, and the client can read the response", async () => {
     let requests = 0;
     const gateway = await startGatewayTo(await startCountingService(() => requests++));
-    const fits = await fetch(`${gateway.url}/a`, { method: "POST", body: "x".repeat(65_536) });
-    expect([fits.status, await fits.text()]).to.eql([200, "65536"]);
+    const largestResponse = await fetch(`${gateway.url}/a`, { method: "POST", body: "x".repeat(65_536) });
+    expect([largestResponse.status, await largestResponse.text()]).to.eql([200, "65536"]);
     for (const body of [Buffer.alloc(65_537, "x"), Buffer.alloc(2_000_000, "x")]) {
       const head = "POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
-      const declared = Buffer.concat([Buffer.from(`${head}Content-Length: ${body.length}\r\n\r\n`), body]);
-      expectGatewayError(await sendOne(gateway.url, declared), 413, "body_too_large");
+      const declaredRequest = Buffer.concat([Buffer.from(`${head}Content-Length: ${body.length}\r\n\r\n`), body]);
+      expectGatewayError(await sendOne(gateway.url, declaredRequest), 413, "body_too_large");
       const chunk = Buffer.from(`${head}Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n`);
-      const chunked = Buffer.concat([chunk, body, Buffer.from("\r\n0\r\n\r\n")]);
-      expectGatewayError(await sendOne(gateway.url, chunked), 413, "body_too_large");
+      const chunkedRequest = Buffer.concat([chunk, body, Buffer.from("\r\n0\r\n\r\n")]);
+      expectGatewayError(await sendOne(gateway.url, chunkedRequest), 413, "body_too_large");
     }
     expect(requests).to.equal(1);
   });
 
   it("the gateway responds with an error body if a service is down or disconnects", async () => {
-    const disconnecting = await listen(net.createServer((socket) => socket.once("data", () => socket.destroy())));
+    const disconnectingServer = await listen(net.createServer((socket) => socket.once("data", () => socket.destroy())));
     const request = Buffer.from("POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx");
-    const gateway = await startGatewayTo(disconnecting);
+    const gateway = await startGatewayTo(disconnectingServer);
     expectGatewayError(await sendOne(gateway.url, request), 502, "upstream_unavailable");
-    disconnecting.close();
+    disconnectingServer.close();
     expectGatewayError(await sendOne(gateway.url, request), 503, "upstream_unavailable");
   });
 
   it("if a service closes an idle connection, no client gets 502, and the gateway retries only GET requests, and only once", async () => {
-    const counts: Record<string, number> = {};
+    const requestCounts: Record<string, number> = {};
     const usedConnections = new WeakSet<net.Socket>();
-    const closing = await listen(
+    const closingServer = await listen(
       http.createServer({ keepAlive: true }, (request, response) => {
         const key = `${request.method} ${request.url}`;
-        counts[key] = (counts[key] ?? 0) + 1;
+        requestCounts[key] = (requestCounts[key] ?? 0) + 1;
         // Simulates a service that closes an idle connection at the moment at which the gateway reuses it.
         if (usedConnections.has(request.socket)) request.socket.destroy();
         usedConnections.add(request.socket);
@@ -155,23 +155,23 @@ describe("the gateway and request bodies", () => {
         response.end("ok");
       }),
     );
-    const gateway = await startGatewayTo(closing);
+    const gateway = await startGatewayTo(closingServer);
     const statuses: Record<number, number> = {};
     let next = 0;
     const sendRequests = async () => {
-      for (let number = next++; number < 200; number = next++) {
-        const method = ["POST", "POST", "DELETE", "GET"][number % 4] as string;
-        const body = number % 4 === 0 ? { body: "x" } : {};
-        const response = await fetch(`${gateway.url}/${number}`, { method, ...body });
+      for (let requestNumber = next++; requestNumber < 200; requestNumber = next++) {
+        const method = ["POST", "POST", "DELETE", "GET"][requestNumber % 4] as string;
+        const body = requestNumber % 4 === 0 ? { body: "x" } : {};
+        const response = await fetch(`${gateway.url}/${requestNumber}`, { method, ...body });
         await response.text();
         statuses[response.status] = (statuses[response.status] ?? 0) + 1;
       }
     };
     await Promise.all(Array.from({ length: 4 }, sendRequests));
     expect(statuses).to.eql({ 200: 200 });
-    const retried = Object.keys(counts).filter((key) => counts[key] !== 1);
-    expect(retried).not.to.eql([]);
-    expect(Math.max(...Object.values(counts)), "requests to the service per request to the gateway").to.equal(2);
-    expect(retried.filter((key) => !key.startsWith("GET"))).to.eql([]);
+    const retriedKeys = Object.keys(requestCounts).filter((key) => requestCounts[key] !== 1);
+    expect(retriedKeys).not.to.eql([]);
+    expect(Math.max(...Object.values(requestCounts)), "requests to the service per request to the gateway").to.equal(2);
+    expect(retriedKeys.filter((key) => !key.startsWith("GET"))).to.eql([]);
   });
 });

@@ -8,7 +8,7 @@ describe("the gateway and misbehaving services", () => {
   afterEach(closeAll);
 
   it("if a service disconnects, the gateway returns 502, or aborts the response if the response has already started", async () => {
-    const disconnecting = await listen(
+    const disconnectingServer = await listen(
       net.createServer((socket) => {
         socket.once("data", (data) => {
           if (data.toString().startsWith("PUT")) socket.destroy();
@@ -16,21 +16,21 @@ describe("the gateway and misbehaving services", () => {
         });
       }),
     );
-    const gateway = await startGatewayTo(disconnecting);
+    const gateway = await startGatewayTo(disconnectingServer);
     expect((await fetch(`${gateway.url}/a`, { method: "PUT" })).status).to.equal(502);
-    const half = await fetch(`${gateway.url}/a`);
-    expect(await half.text().catch(() => "aborted")).to.equal("aborted");
+    const halfResponse = await fetch(`${gateway.url}/a`);
+    expect(await halfResponse.text().catch(() => "aborted")).to.equal("aborted");
   });
 
   it("the gateway streams responses: the client receives the first part before the service writes the last part", async () => {
     let finish = () => undefined as unknown;
-    const slow = await listen(
+    const slowServer = await listen(
       http.createServer((_, response) => {
         response.write("first");
         finish = () => response.end("last");
       }),
     );
-    const gateway = await startGatewayTo(slow);
+    const gateway = await startGatewayTo(slowServer);
     const reader = (await fetch(`${gateway.url}/a`)).body!.getReader();
     expect(Buffer.from((await reader.read()).value!).toString()).to.equal("first");
     finish();
@@ -39,7 +39,7 @@ describe("the gateway and misbehaving services", () => {
 
   it("the gateway forwards the response of a service that disconnects without reading the body", async () => {
     const responseBody = '{"ok":false,"error":"missing_token"}';
-    const hasty = await listen(
+    const hastyServer = await listen(
       net.createServer((socket) => {
         socket.once("data", () => {
           socket.pause();
@@ -52,7 +52,7 @@ describe("the gateway and misbehaving services", () => {
         socket.on("error", () => undefined);
       }),
     );
-    const gateway = await startGatewayTo(hasty);
+    const gateway = await startGatewayTo(hastyServer);
     const body = Buffer.alloc(65_536, "x");
     for (let count = 0; count < 100; count += 1) {
       const response = await fetch(`${gateway.url}/a`, { method: "POST", body });
@@ -61,14 +61,14 @@ describe("the gateway and misbehaving services", () => {
   });
 
   it("the gateway stops within the time limit even if a service never responds", async () => {
-    const silent = await listen(net.createServer((socket) => void socket.on("error", () => undefined)));
-    const gateway = await startGatewayTo(silent, { drainTimeoutMs: 50 });
-    const connected = once(silent, "connection");
+    const silentServer = await listen(net.createServer((socket) => void socket.on("error", () => undefined)));
+    const gateway = await startGatewayTo(silentServer, { drainTimeoutMs: 50 });
+    const connection = once(silentServer, "connection");
     const outcome = fetch(`${gateway.url}/a`).then(
       () => "responded",
       () => "aborted",
     );
-    await connected;
+    await connection;
     await gateway.close();
     expect(await outcome).to.equal("aborted");
   });

@@ -16,12 +16,12 @@ function reset(root: string) {
 describe("reset", () => {
   it("`npm run reset` fails with a one-line error while the stack is running, and deletes the folder of a stopped stack", async () => {
     const root = makeTestRoot();
-    const held = await openLocalRoot(root, () => undefined);
-    const refused = reset(root);
-    expect(refused.status).to.equal(1);
-    expect(refused.stderr).to.equal(`The stack in ${root} is running as process ${process.pid}. Stop it first.\n`);
-    expect(fs.existsSync(held.paths.secrets)).to.equal(true);
-    held.release();
+    const localRoot = await openLocalRoot(root, () => undefined);
+    const resetResult = reset(root);
+    expect(resetResult.status).to.equal(1);
+    expect(resetResult.stderr).to.equal(`The stack in ${root} is running as process ${process.pid}. Stop it first.\n`);
+    expect(fs.existsSync(localRoot.paths.secrets)).to.equal(true);
+    localRoot.release();
     expect(reset(root).status).to.equal(0);
     expect(fs.existsSync(root)).to.equal(false);
   });
@@ -51,28 +51,28 @@ describe("reset", () => {
 describe("openLocalRoot", () => {
   it("openLocalRoot creates the secrets once, in a file that only the file's owner can read", async () => {
     const root = makeTestRoot();
-    const first = await openLocalRoot(root, () => undefined);
-    first.release();
-    const second = await openLocalRoot(root, () => undefined);
-    second.release();
-    expect(second.secrets).to.eql(first.secrets);
-    expect(fs.statSync(first.paths.secrets).mode & 0o777).to.equal(0o600);
-    expect(new Set(Object.values(first.secrets.postgres)).size).to.equal(5);
+    const firstRoot = await openLocalRoot(root, () => undefined);
+    firstRoot.release();
+    const secondRoot = await openLocalRoot(root, () => undefined);
+    secondRoot.release();
+    expect(secondRoot.secrets).to.eql(firstRoot.secrets);
+    expect(fs.statSync(firstRoot.paths.secrets).mode & 0o777).to.equal(0o600);
+    expect(new Set(Object.values(firstRoot.secrets.postgres)).size).to.equal(5);
   });
 
   it("openLocalRoot adds missing secrets to the file of an earlier version, and refuses a damaged file", async () => {
     const root = makeTestRoot();
-    const first = await openLocalRoot(root, () => undefined);
-    first.release();
-    const { auditSigningKeys: _, ...former } = first.secrets;
-    const { audit: __, ...postgres } = former.postgres;
-    fs.writeFileSync(first.paths.secrets, JSON.stringify({ ...former, postgres }));
-    const second = await openLocalRoot(root, () => undefined);
-    second.release();
-    expect(second.secrets).to.include({ tokenSigningKeys: former.tokenSigningKeys });
-    expect(second.secrets.postgres).to.include(postgres);
-    expect(JSON.parse(second.secrets.auditSigningKeys).keys).to.have.length(1);
-    fs.writeFileSync(first.paths.secrets, "{");
+    const firstRoot = await openLocalRoot(root, () => undefined);
+    firstRoot.release();
+    const { auditSigningKeys: _, ...formerSecrets } = firstRoot.secrets;
+    const { audit: __, ...postgres } = formerSecrets.postgres;
+    fs.writeFileSync(firstRoot.paths.secrets, JSON.stringify({ ...formerSecrets, postgres }));
+    const secondRoot = await openLocalRoot(root, () => undefined);
+    secondRoot.release();
+    expect(secondRoot.secrets).to.include({ tokenSigningKeys: formerSecrets.tokenSigningKeys });
+    expect(secondRoot.secrets.postgres).to.include(postgres);
+    expect(JSON.parse(secondRoot.secrets.auditSigningKeys).keys).to.have.length(1);
+    fs.writeFileSync(firstRoot.paths.secrets, "{");
     const message = await openLocalRoot(root, () => undefined).catch((error: Error) => error.message);
     expect(message).to.include("is damaged");
   });

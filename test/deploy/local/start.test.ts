@@ -18,25 +18,25 @@ describe("npm start", () => {
     };
     const portEnv = Object.fromEntries(Object.entries(variables).map(([name, port]) => [name, String(port)]));
     const { command, args } = buildNodeCommand("deploy/local/start.ts");
-    const noExternal = { EVENTSTORE_URL: "", DATABASE_URL: "", NATS_URL: "" };
-    const env = { ...process.env, ...portEnv, ...noExternal, LOCAL_DIR: root };
+    const noServerUrls = { EVENTSTORE_URL: "", DATABASE_URL: "", NATS_URL: "" };
+    const env = { ...process.env, ...portEnv, ...noServerUrls, LOCAL_DIR: root };
     const child = spawn(command, args, { cwd: PROJECT_FOLDER, env, stdio: ["ignore", "pipe", "inherit"] });
-    let text = "";
+    let output = "";
     child.stdout.on("data", (chunk: Buffer) => {
-      text += chunk;
+      output += chunk;
     });
-    const exited = once(child, "exit");
-    const running = () => readPids(getLocalPaths(root).pids);
+    const exit = once(child, "exit");
+    const readRunning = () => readPids(getLocalPaths(root).pids);
     const gateway = await eventually(
       "the gateway's process",
-      () => running().find(({ name }) => name === "gateway"),
+      () => readRunning().find(({ name }) => name === "gateway"),
       100_000,
     );
     process.kill(gateway.pid, "SIGSTOP"); // the gateway does not become ready, and does not react to SIGTERM
     child.kill("SIGINT");
-    expect(await exited).to.eql([0, null]);
-    expect(text).to.match(/\nStopped\.\n$/);
-    expect(running()).to.eql([]);
+    expect(await exit).to.eql([0, null]);
+    expect(output).to.match(/\nStopped\.\n$/);
+    expect(readRunning()).to.eql([]);
     expect(fs.existsSync(getLocalPaths(root).lock)).to.equal(false);
   }).timeout(150_000);
 });

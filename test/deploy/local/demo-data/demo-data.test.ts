@@ -22,12 +22,12 @@ describe("demo data", () => {
   let root: string;
   let server: LogServer;
   const lines: string[] = [];
-  let first: DemoAccess;
+  let firstAccess: DemoAccess;
 
   // The tests share one log, so each test sees the events of all earlier tests.
   before(async () => {
     await startEmpty();
-    first = await seed();
+    firstAccess = await seed();
   });
   after(() => server.stop());
 
@@ -38,69 +38,69 @@ describe("demo data", () => {
 
   const credentialsFile = () => path.join(root, "demo-credentials.json");
   const eventstoreUrl = () => `esdb://127.0.0.1:${server.port}?tls=false`;
-  const seed = (log = (line: string) => void lines.push(line), at = now): Promise<DemoAccess> =>
+  const seed = (log = (line: string) => void lines.push(line), seedTime = now): Promise<DemoAccess> =>
     seedDemoData({
       ...portal,
-      ...{ eventstoreUrl: eventstoreUrl(), credentialsFile: credentialsFile(), log, now: at },
+      ...{ eventstoreUrl: eventstoreUrl(), credentialsFile: credentialsFile(), log, now: seedTime },
     });
 
   /** Returns all events of the log, parsed by the event catalog. */
-  async function events(): Promise<CatalogEvent[]> {
+  async function readEvents(): Promise<CatalogEvent[]> {
     const client = connectEventStore(eventstoreUrl(), "test");
-    const found: CatalogEvent[] = [];
+    const events: CatalogEvent[] = [];
     for await (const { event } of client.readAll()) {
-      const parsed = event && !event.type.startsWith("$") ? parseStoredEvent(event as never) : undefined;
-      if (parsed) found.push(parsed);
+      const catalogEvent = event && !event.type.startsWith("$") ? parseStoredEvent(event as never) : undefined;
+      if (catalogEvent) events.push(catalogEvent);
     }
     await client.dispose();
-    return found;
+    return events;
   }
-  const ofType = <Type extends CatalogEvent["type"]>(all: CatalogEvent[], type: Type) =>
-    all.filter((event): event is Extract<CatalogEvent, { type: Type }> => event.type === type);
+  const ofType = <Type extends CatalogEvent["type"]>(events: CatalogEvent[], type: Type) =>
+    events.filter((event): event is Extract<CatalogEvent, { type: Type }> => event.type === type);
 
   it("seedDemoData creates all demo data, and a second call appends nothing", async () => {
-    const all = await events();
-    expect(ofType(all, "ClinicRegistered").map(({ data }) => data.environment)).to.have.members([
+    const events = await readEvents();
+    expect(ofType(events, "ClinicRegistered").map(({ data }) => data.environment)).to.have.members([
       "production",
       "production",
       "production",
       "sandbox",
     ]);
-    expect(ofType(all, "ClinicSuspended")).to.have.length(1);
-    expect(ofType(all, "ClinicRegistered").filter(({ data }) => data.demoExpiresAt !== null)).to.have.length(1);
-    expect(ofType(all, "CustomerRegistered").length).to.be.within(290, 320);
-    expect(ofType(all, "AnimalRegistered").length).to.be.within(440, 470);
-    expect(new Set(ofType(all, "StaffMemberHired").map(({ data }) => data.role)).size).to.equal(5);
-    expect(ofType(all, "InstallationApproved")).to.have.length(2);
+    expect(ofType(events, "ClinicSuspended")).to.have.length(1);
+    expect(ofType(events, "ClinicRegistered").filter(({ data }) => data.demoExpiresAt !== null)).to.have.length(1);
+    expect(ofType(events, "CustomerRegistered").length).to.be.within(290, 320);
+    expect(ofType(events, "AnimalRegistered").length).to.be.within(440, 470);
+    expect(new Set(ofType(events, "StaffMemberHired").map(({ data }) => data.role)).size).to.equal(5);
+    expect(ofType(events, "InstallationApproved")).to.have.length(2);
     expect(lines.at(-1)).to.match(/^demo data: (\d+) of \1 steps$/);
 
-    const second = await seed(undefined, now + 3_600_000);
-    expect(await events()).to.have.length(all.length);
-    expect(second.applications).to.deep.equal(first.applications);
-    expect(second.portalUsers[0]?.cookie).not.to.equal(first.portalUsers[0]?.cookie);
+    const secondAccess = await seed(undefined, now + 3_600_000);
+    expect(await readEvents()).to.have.length(events.length);
+    expect(secondAccess.applications).to.deep.equal(firstAccess.applications);
+    expect(secondAccess.portalUsers[0]?.cookie).not.to.equal(firstAccess.portalUsers[0]?.cookie);
   });
 
   it("seedDemoData returns valid client secrets and portal sessions", async () => {
-    const { applications, portalUsers } = first;
-    const all = await events();
+    const { applications, portalUsers } = firstAccess;
+    const events = await readEvents();
     expect(fs.statSync(credentialsFile()).mode & 0o777).to.equal(0o600);
     expect(applications.map(({ environment }) => environment)).to.deep.equal(["production", "sandbox"]);
     for (const { clientId, clientSecret, clinicId, branchId, animalId } of applications) {
-      const issued = ofType(all, "CredentialIssued").find(({ data }) => data.applicationId === clientId);
-      expect(issued?.data.secretHash).to.equal(hashClientSecret(clientSecret));
-      const approved = ofType(all, "InstallationApproved").find(({ data }) => data.applicationId === clientId);
-      expect(approved?.data.clinicId).to.equal(clinicId);
-      const facts = ofType(all, "SandboxReset").flatMap(({ data }) => data.facts) as CatalogEvent[];
-      const animal = ofType([...all, ...facts], "AnimalRegistered").find(({ data }) => data.animalId === animalId);
+      const issuedEvent = ofType(events, "CredentialIssued").find(({ data }) => data.applicationId === clientId);
+      expect(issuedEvent?.data.secretHash).to.equal(hashClientSecret(clientSecret));
+      const approvedEvent = ofType(events, "InstallationApproved").find(({ data }) => data.applicationId === clientId);
+      expect(approvedEvent?.data.clinicId).to.equal(clinicId);
+      const facts = ofType(events, "SandboxReset").flatMap(({ data }) => data.facts) as CatalogEvent[];
+      const animal = ofType([...events, ...facts], "AnimalRegistered").find(({ data }) => data.animalId === animalId);
       expect(animal?.data.clinicId).to.equal(clinicId);
-      const branch = ofType(all, "BranchOpened").find(({ data }) => data.branchId === branchId);
+      const branch = ofType(events, "BranchOpened").find(({ data }) => data.branchId === branchId);
       expect(branch?.data.clinicId).to.equal(clinicId);
     }
-    const userIds = ofType(all, "MembershipGranted").map(({ data }) => data.userId);
+    const userIds = ofType(events, "MembershipGranted").map(({ data }) => data.userId);
     expect(portalUsers).to.have.length(16);
     for (const { cookie } of portalUsers) {
-      const value = /^sb-local-auth-token=base64-([\w-]+)$/.exec(cookie)?.[1] ?? "";
-      const session = JSON.parse(Buffer.from(value, "base64url").toString());
+      const encodedSession = /^sb-local-auth-token=base64-([\w-]+)$/.exec(cookie)?.[1] ?? "";
+      const session = JSON.parse(Buffer.from(encodedSession, "base64url").toString());
       const key = new TextEncoder().encode(portal.portalJwtSecret);
       const { payload } = await jwtVerify(session.access_token, key, {
         issuer: portal.portalJwtIssuer,
@@ -114,28 +114,28 @@ describe("demo data", () => {
   it("seedDemoData replaces and revokes client secrets if the file with the secrets is lost", async () => {
     fs.rmSync(credentialsFile());
     const second = await seed();
-    const all = await events();
-    expect(ofType(all, "CredentialRevoked")).to.have.length(2);
-    expect(ofType(all, "CredentialIssued")).to.have.length(4);
+    const events = await readEvents();
+    expect(ofType(events, "CredentialRevoked")).to.have.length(2);
+    expect(ofType(events, "CredentialIssued")).to.have.length(4);
     for (const [index, { clientSecret }] of second.applications.entries()) {
-      expect(clientSecret).not.to.equal(first.applications[index]?.clientSecret);
+      expect(clientSecret).not.to.equal(firstAccess.applications[index]?.clientSecret);
     }
   });
 
   it("seedDemoData completes an interrupted run without duplicates, even hours later", async () => {
     await server.stop();
     await startEmpty();
-    const failure = await seed(() => {
+    const seedError = await seed(() => {
       throw new Error("interrupted");
     }).catch((error: Error) => error);
-    expect(String(failure)).to.contain("interrupted");
-    const before = (await events()).length;
+    expect(String(seedError)).to.contain("interrupted");
+    const countBefore = (await readEvents()).length;
     await seed(undefined, now + 5 * 3_600_000);
-    const all = await events();
-    expect(before).to.be.within(1, all.length - 1);
-    const registered = ofType(all, "AnimalRegistered").map(({ data }) => data.animalId);
-    expect(new Set(registered).size).to.equal(registered.length);
-    const distinct = new Set(all.map((event) => JSON.stringify(event.data) + event.type));
-    expect(distinct.size).to.equal(all.length);
+    const events = await readEvents();
+    expect(countBefore).to.be.within(1, events.length - 1);
+    const animalIds = ofType(events, "AnimalRegistered").map(({ data }) => data.animalId);
+    expect(new Set(animalIds).size).to.equal(animalIds.length);
+    const distinctEvents = new Set(events.map((event) => JSON.stringify(event.data) + event.type));
+    expect(distinctEvents.size).to.equal(events.length);
   });
 });

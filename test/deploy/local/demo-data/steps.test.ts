@@ -5,12 +5,12 @@ import type { EventLog } from "../../../../shared/eventstore/log.ts";
 describe("steps of the demo data", () => {
   it("if the signal is aborted, runSteps stops after the current step and fails with the signal's reason", async () => {
     const controller = new AbortController();
-    const ran: string[] = [];
+    const runNames: string[] = [];
     const step = (name: string, run: () => void = () => undefined): Step => ({
       name,
       time: 0,
       run: async () => {
-        ran.push(name);
+        runNames.push(name);
         run();
       },
     });
@@ -18,6 +18,6 @@ describe("steps of the demo data", () => {
     const sequence = [step("first"), step("second", () => controller.abort(stop)), step("third")];
     const run = runSteps({} as EventLog, [[sequence]], () => undefined, controller.signal);
     expect(await run.catch((error: Error) => error)).to.equal(stop);
-    expect(ran).to.deep.equal(["first", "second"]);
+    expect(runNames).to.deep.equal(["first", "second"]);
   });
 });

@@ -15,9 +15,9 @@ describe("the demo week", () => {
       for (const clinic of demoClinics) {
         const week = createWeek(clinic, now);
         expect(new Set(week.map(({ status }) => status))).to.deep.equal(new Set(appointmentStatuses));
-        const today = week.filter(({ date }) => date === toLocalDate(clinic.timezone, now));
+        const todayAppointments = week.filter(({ date }) => date === toLocalDate(clinic.timezone, now));
         for (const { id } of clinic.branches) {
-          const statuses = today.filter(({ branchId }) => branchId === id).map(({ status }) => status);
+          const statuses = todayAppointments.filter(({ branchId }) => branchId === id).map(({ status }) => status);
           expect(statuses).to.include.members(["in_consultation", "waiting", "checked_in"]);
         }
       }
@@ -25,17 +25,17 @@ describe("the demo week", () => {
   });
 
   it("the domain accepts all steps of the demo data at any hour, and the demo week is deterministic", async () => {
-    const empty = {
+    const emptyLog = {
       read: async () => [],
       readLast: async () => undefined,
       append: () => Promise.reject(new Error("must not be written")),
     };
     for (const now of [0, 9, 17].map((hour) => hours[hour] as number)) {
-      let [done, all] = [0, 0];
-      await runSteps(createCachingEventLog(empty, "kept"), buildPhases(now), (count, of) => {
-        [done, all] = [count, of];
+      let [doneCount, stepCount] = [0, 0];
+      await runSteps(createCachingEventLog(emptyLog, "kept"), buildPhases(now), (count, total) => {
+        [doneCount, stepCount] = [count, total];
       });
-      expect(done).to.equal(all);
+      expect(doneCount).to.equal(stepCount);
       const names = buildPhases(now)
         .flat(2)
         .map(({ name }) => name);

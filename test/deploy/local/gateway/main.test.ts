@@ -101,8 +101,8 @@ describe("gateway", () => {
     ["POST", "/..//api/v1/clinics", "command"],
   ]) {
     it(`the gateway forwards ${method} ${path} unchanged to ${service}`, async () => {
-      const received = await send(`${method} ${path} HTTP/1.1`);
-      expect([received.service, received.method, received.url]).to.eql([service, method, path]);
+      const request = await send(`${method} ${path} HTTP/1.1`);
+      expect([request.service, request.method, request.url]).to.eql([service, method, path]);
     });
   }
 
@@ -138,9 +138,9 @@ describe("gateway", () => {
   });
 
   it("the gateway returns 200 or 400 for a request target with random bytes", async () => {
-    const target = fc.uint8Array({ minLength: 1, maxLength: 40 });
+    const targetBytes = fc.uint8Array({ minLength: 1, maxLength: 40 });
     await fc.assert(
-      fc.asyncProperty(fc.constantFrom("GET", "POST", "CONNECT"), target, async (method, bytes) => {
+      fc.asyncProperty(fc.constantFrom("GET", "POST", "CONNECT"), targetBytes, async (method, bytes) => {
         const text = Buffer.from(bytes).toString("latin1");
         const head = `${method} /${text} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
         const response = await sendBytes(port, Buffer.from(head, "latin1"));
@@ -152,17 +152,17 @@ describe("gateway", () => {
 
   it("the gateway forwards bodies unchanged, and keeps the case, order and repetitions of headers in both directions", async () => {
     const head = "POST /a HTTP/1.1\r\nX-SERVICE-Clinic-ID: 1\r\nx-twice: a\r\nX-Twice: b\r\nContent-Length: 5";
-    const received = await send(head, "hello");
-    expect(received.rawHeaders.slice(0, 6)).to.eql(["X-SERVICE-Clinic-ID", "1", "x-twice", "a", "X-Twice", "b"]);
-    expect(received.body).to.equal("hello");
+    const request = await send(head, "hello");
+    expect(request.rawHeaders.slice(0, 6)).to.eql(["X-SERVICE-Clinic-ID", "1", "x-twice", "a", "X-Twice", "b"]);
+    expect(request.body).to.equal("hello");
     const response = await sendBytes(port, "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     expect(response.headers.match(/Set-Cookie: \w=\d/g)).to.eql(["Set-Cookie: a=1", "Set-Cookie: b=2"]);
   });
 
   it("the gateway forwards chunked bodies of POST, DELETE and GET requests", async () => {
     for (const method of ["POST", "DELETE", "GET"]) {
-      const received = await send(`${method} /a HTTP/1.1\r\nTransfer-Encoding: chunked`, "3\r\nabc\r\n0\r\n\r\n");
-      expect([received.method, received.body]).to.eql([method, "abc"]);
+      const request = await send(`${method} /a HTTP/1.1\r\nTransfer-Encoding: chunked`, "3\r\nabc\r\n0\r\n\r\n");
+      expect([request.method, request.body]).to.eql([method, "abc"]);
     }
   });
 
@@ -173,8 +173,8 @@ describe("gateway", () => {
 
   it("the gateway replaces X-Forwarded-For with the address of the client", async () => {
     const { rawHeaders } = await send("GET /a HTTP/1.1\r\nx-forwarded-for: 6.6.6.6\r\nX-Forwarded-For: 7.7.7.7");
-    const values = rawHeaders.filter((_, index) => rawHeaders[index - 1]?.toLowerCase() === "x-forwarded-for");
-    expect(values).to.eql(["127.0.0.1"]);
+    const addresses = rawHeaders.filter((_, index) => rawHeaders[index - 1]?.toLowerCase() === "x-forwarded-for");
+    expect(addresses).to.eql(["127.0.0.1"]);
   });
 
   it("the gateway returns 503 while a service is down, and forwards requests after the service restarts", async () => {

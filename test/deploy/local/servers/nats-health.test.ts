@@ -14,11 +14,11 @@ describe("watchJetStream", () => {
     const port = (await findFreePorts()).nats;
     const nats = await prepareNats({ paths, pids: openPidRegistry(paths.pids, log), log }, port);
     await nats.start();
-    const stopped = new AbortController();
-    let reason: string | undefined;
-    const times = { intervalMs: 20, greetingIntervalMs: 20, maxGreetings: 20, greetingTimeoutMs: 500 };
-    const watch = watchJetStream(port, stopped.signal, times).then((found) => {
-      reason = found;
+    const controller = new AbortController();
+    let failure: string | undefined;
+    const healthTimes = { intervalMs: 20, greetingIntervalMs: 20, maxGreetings: 20, greetingTimeoutMs: 500 };
+    const watch = watchJetStream(port, controller.signal, healthTimes).then((problem) => {
+      failure = problem;
     });
     for (let count = 0; count < 100; count += 1) expect(await readGreeting(port)).to.match(/^INFO /);
     process.kill(nats.pid!, "SIGSTOP");
@@ -27,10 +27,10 @@ describe("watchJetStream", () => {
     for (let count = 0; count < 3; count += 1) expect(await readGreeting(port, 500)).to.equal(undefined);
     process.kill(nats.pid!, "SIGCONT");
     expect(await readGreeting(port)).to.match(/^INFO /);
-    expect(reason).to.equal(undefined);
-    stopped.abort();
+    expect(failure).to.equal(undefined);
+    controller.abort();
     await watch;
-    expect(reason).to.equal(undefined);
+    expect(failure).to.equal(undefined);
     await nats.stop();
   });
 });

@@ -29,7 +29,7 @@ async function query(url: string, sql: string): Promise<unknown[]> {
   }
 }
 
-const failure = (promise: Promise<unknown>) =>
+const getError = (promise: Promise<unknown>) =>
   promise.then(
     () => expect.fail("should fail"),
     (error: Error) => error.message,
@@ -54,16 +54,16 @@ describe("embedded Postgres", () => {
   it("each service has a separate database role and password, and only the privileges that the service needs", async () => {
     const { urls, drop } = await createTestDatabase();
     expect(await query(urls.projection, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user")).to.eql([false]);
-    for (const [url, group] of [
+    for (const [url, roleName] of [
       [urls.query, "clinic_query"],
       [urls.command, "clinic_command"],
       [urls.audit, "clinic_audit"],
     ] as const) {
-      expect(await query(url, `SELECT pg_has_role('${group}', 'member')`)).to.eql([true]);
-      expect(await failure(query(url, "CREATE TABLE mine ()"))).to.include("permission denied");
+      expect(await query(url, `SELECT pg_has_role('${roleName}', 'member')`)).to.eql([true]);
+      expect(await getError(query(url, "CREATE TABLE mine ()"))).to.include("permission denied");
       const wrongUrl = new URL(url);
       wrongUrl.password = "wrong";
-      expect(await failure(query(wrongUrl.href, "SELECT 1"))).to.include("password authentication failed");
+      expect(await getError(query(wrongUrl.href, "SELECT 1"))).to.include("password authentication failed");
     }
     await drop();
   });
@@ -79,17 +79,17 @@ describe("an external server", () => {
     ["NATS_URL", "http://127.0.0.1:4222"],
   ] as const) {
     it(`the local stack refuses the invalid setting ${name}=${text} before any server starts`, async () => {
-      expect(await failure(startTestServers({ ...POSTGRES_ONLY, [name]: text }))).to.match(
+      expect(await getError(startTestServers({ ...POSTGRES_ONLY, [name]: text }))).to.match(
         new RegExp(`^settings: .*${name}.*[a-z]+://`),
       );
     });
   }
 
   it("requireReachable names the setting of an external server that does not respond", async () => {
-    expect(await failure(requireReachable({ EVENTSTORE_URL: POSTGRES_ONLY.EVENTSTORE_URL }))).to.equal(
+    expect(await getError(requireReachable({ EVENTSTORE_URL: POSTGRES_ONLY.EVENTSTORE_URL }))).to.equal(
       "the event log at esdb://127.0.0.1:1 does not respond; check EVENTSTORE_URL and that the log is running",
     );
-    expect(await failure(requireReachable({ NATS_URL: "nats://me:secret@127.0.0.1:1" }))).to.equal(
+    expect(await getError(requireReachable({ NATS_URL: "nats://me:secret@127.0.0.1:1" }))).to.equal(
       "NATS_URL: the server at 127.0.0.1:1 does not answer (CONNECTION_REFUSED).",
     );
   });
@@ -97,65 +97,65 @@ describe("an external server", () => {
 
 describe("DATABASE_URL", () => {
   it("a server at DATABASE_URL replaces the embedded Postgres if the user in the URL can create roles", async () => {
-    const host = await startTestServers(POSTGRES_ONLY);
-    const superuser = new URL(host.adminDatabaseUrl);
+    const hostServers = await startTestServers(POSTGRES_ONLY);
+    const superuser = new URL(hostServers.adminDatabaseUrl);
     superuser.pathname = "/clinic";
-    const guest = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: superuser.href });
-    expect(guest.databaseUrls.projection).to.equal(superuser.href);
-    expect(await query(guest.databaseUrls.command, "SELECT current_user")).to.eql(["local_command"]);
-    expect(await failure(guest.components.postgres.stop())).to.include("external server");
-    await guest.stop();
+    const guestServers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: superuser.href });
+    expect(guestServers.databaseUrls.projection).to.equal(superuser.href);
+    expect(await query(guestServers.databaseUrls.command, "SELECT current_user")).to.eql(["local_command"]);
+    expect(await getError(guestServers.components.postgres.stop())).to.include("external server");
+    await guestServers.stop();
     expect(await query(superuser.href, "SELECT 1"), "still runs").to.eql([1]);
-    const refused = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: host.databaseUrls.projection });
-    expect(await failure(refused)).to.match(/^DATABASE_URL: the user cannot create the roles .*CREATEROLE\.$/);
-    await host.stop();
+    const refusedStart = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: hostServers.databaseUrls.projection });
+    expect(await getError(refusedStart)).to.match(/^DATABASE_URL: the user cannot create the roles .*CREATEROLE\.$/);
+    await hostServers.stop();
   });
 
   it("startServers fails with a one-line error if no server listens at DATABASE_URL", async () => {
-    const refused = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "postgres://a:b@127.0.0.1:1/clinic" });
-    expect(await failure(refused)).to.equal("DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1");
+    const refusedStart = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "postgres://a:b@127.0.0.1:1/clinic" });
+    expect(await getError(refusedStart)).to.equal("DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1");
   });
 });
 
 describe("startServers", () => {
   it("if a port is in use, startServers stops all servers and suggests another port in a one-line error", async () => {
     const ports = await findFreePorts();
-    const taken = net.createServer().listen(ports.nats, "127.0.0.1");
-    await once(taken, "listening");
+    const portHolder = net.createServer().listen(ports.nats, "127.0.0.1");
+    await once(portHolder, "listening");
     const root = makeTestRoot();
     const progress = createProgress(() => undefined, false);
-    const message = await failure(startServers({ root, ports, externalUrls: {}, progress, shouldSyncNewData: false }));
+    const message = await getError(startServers({ root, ports, externalUrls: {}, progress, shouldSyncNewData: false }));
     expect(message).to.match(new RegExp(`^nats: port ${ports.nats} .*NATS_PORT=\\d+$`));
     expect(fs.existsSync(`${root}/lock`)).to.equal(false);
     expect(fs.existsSync(`${root}/pids.json`)).to.equal(false);
-    taken.close();
+    portHolder.close();
   });
 
   it("startServers fails with a one-line error if another stack uses the folder", async () => {
     const servers = await startTestServers({ ...POSTGRES_ONLY });
     const { root } = servers.root.paths;
     const progress = createProgress(() => undefined, false);
-    const again = startServers({
+    const restart = startServers({
       root,
       ports: await findFreePorts(),
       externalUrls: {},
       progress,
       shouldSyncNewData: false,
     });
-    expect(await failure(again)).to.equal(`The stack in ${root} is already running as process ${process.pid}.`);
+    expect(await getError(restart)).to.equal(`The stack in ${root} is already running as process ${process.pid}.`);
     await servers.stop();
   });
 
   it("all servers end if the supervisor gets SIGKILL, and the next start uses the same data", async () => {
     const root = makeTestRoot();
-    const first = await supervise(root);
-    expect(first.pids).to.have.length(3);
-    first.child.kill("SIGKILL");
-    await eventually("all servers gone", () => first.pids.every((pid) => readProcessIdentity(pid) === undefined));
-    const second = await supervise(root);
-    expect(await query(second.url, "SELECT 1")).to.eql([1]);
-    second.child.kill("SIGKILL");
-    await eventually("all servers gone", () => second.pids.every((pid) => readProcessIdentity(pid) === undefined));
+    const firstRun = await supervise(root);
+    expect(firstRun.pids).to.have.length(3);
+    firstRun.child.kill("SIGKILL");
+    await eventually("all servers gone", () => firstRun.pids.every((pid) => readProcessIdentity(pid) === undefined));
+    const secondRun = await supervise(root);
+    expect(await query(secondRun.url, "SELECT 1")).to.eql([1]);
+    secondRun.child.kill("SIGKILL");
+    await eventually("all servers gone", () => secondRun.pids.every((pid) => readProcessIdentity(pid) === undefined));
   });
 });
 

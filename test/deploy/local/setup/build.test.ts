@@ -24,14 +24,14 @@ console.log(JSON.stringify([PROJECT_FOLDER, file, ...process.argv.slice(2)]));
 /** Creates a small project whose program is `command/main.ts`. */
 function makeProject(program: string) {
   const folder = makeTestRoot();
-  const file = (name: string) => path.join(folder, name);
+  const resolveFile = (name: string) => path.join(folder, name);
   for (const name of ["command", "deploy/local/setup", "projection", "query-api", "shared"])
-    fs.mkdirSync(file(name), { recursive: true });
-  for (const name of COPIED_FILES) fs.copyFileSync(path.join(PROJECT_FOLDER, name), file(name));
-  fs.symlinkSync(fs.realpathSync(path.join(PROJECT_FOLDER, "node_modules")), file("node_modules"));
-  const write = (source: string) => fs.writeFileSync(file("command/main.ts"), source);
+    fs.mkdirSync(resolveFile(name), { recursive: true });
+  for (const name of COPIED_FILES) fs.copyFileSync(path.join(PROJECT_FOLDER, name), resolveFile(name));
+  fs.symlinkSync(fs.realpathSync(path.join(PROJECT_FOLDER, "node_modules")), resolveFile("node_modules"));
+  const write = (source: string) => fs.writeFileSync(resolveFile("command/main.ts"), source);
   write(program);
-  const args = [file("deploy/local/bootstrap.mjs"), "--compiled", "command/main.ts", "--flag"];
+  const args = [resolveFile("deploy/local/bootstrap.mjs"), "--compiled", "command/main.ts", "--flag"];
   const env = { PATH: process.env.PATH };
   return {
     folder,
@@ -39,7 +39,7 @@ function makeProject(program: string) {
     run: () => spawnSync(process.execPath, args, { cwd: folder, env, encoding: "utf8" }),
     start: () => spawn(process.execPath, args, { cwd: folder, env, stdio: ["ignore", "pipe", "inherit"] }),
     /** Returns a value that changes with each compilation. */
-    buildId: () => fs.statSync(file(".build")).ino,
+    buildId: () => fs.statSync(resolveFile(".build")).ino,
   };
 }
 
@@ -54,9 +54,9 @@ describe("bootstrap --compiled", () => {
   it("a changed source file takes effect at the next start, and unchanged files are not compiled again", () => {
     const { write, run, buildId } = makeProject("console.log(1);");
     expect(run().stdout).to.equal("1\n");
-    const first = buildId();
+    const firstId = buildId();
     expect(run().stdout).to.equal("1\n");
-    expect(buildId()).to.equal(first);
+    expect(buildId()).to.equal(firstId);
     write("console.log(2);");
     expect(run().stdout).to.equal("2\n");
   });

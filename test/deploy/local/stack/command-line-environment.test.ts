@@ -23,54 +23,54 @@ const stack = {
 };
 const otherLog = "esdb://log.example.com:2113";
 const otherDatabase = "postgres://owner@db.example.com/clinic";
-const all = { ...urls, ...keyNames };
+const stackEnv = { ...urls, ...keyNames };
 
 describe("settings that command-line programs take from the running stack", () => {
-  const complete = (env: NodeJS.ProcessEnv) => ({ ...env, ...buildCommandLineEnvironment(env, stack) });
+  const addStackEnv = (env: NodeJS.ProcessEnv) => ({ ...env, ...buildCommandLineEnvironment(env, stack) });
 
   it("command-line programs use all servers and keys of the stack if no environment variable names a server", () => {
-    for (const env of [{}, { EVENTSTORE_URL: "", DATABASE_URL: "" }]) expect(complete(env)).to.deep.equal(all);
+    for (const env of [{}, { EVENTSTORE_URL: "", DATABASE_URL: "" }]) expect(addStackEnv(env)).to.deep.equal(stackEnv);
   });
 
   it("command-line programs use the stack's settings if an environment variable names the stack's log or database", () => {
     const { EVENTSTORE_URL, DATABASE_URL } = urls;
-    expect(complete({ EVENTSTORE_URL })).to.deep.equal(all);
-    expect(complete({ DATABASE_URL })).to.deep.equal(all);
+    expect(addStackEnv({ EVENTSTORE_URL })).to.deep.equal(stackEnv);
+    expect(addStackEnv({ DATABASE_URL })).to.deep.equal(stackEnv);
   });
 
   it("command-line programs use none of the stack's settings if an environment variable names another log or database", () => {
-    expect(complete({ EVENTSTORE_URL: otherLog })).to.deep.equal({ EVENTSTORE_URL: otherLog });
-    expect(complete({ DATABASE_URL: otherDatabase })).to.deep.equal({ DATABASE_URL: otherDatabase });
-    const others = { EVENTSTORE_URL: otherLog, DATABASE_URL: otherDatabase };
-    expect(complete(others)).to.deep.equal(others);
+    expect(addStackEnv({ EVENTSTORE_URL: otherLog })).to.deep.equal({ EVENTSTORE_URL: otherLog });
+    expect(addStackEnv({ DATABASE_URL: otherDatabase })).to.deep.equal({ DATABASE_URL: otherDatabase });
+    const otherEnv = { EVENTSTORE_URL: otherLog, DATABASE_URL: otherDatabase };
+    expect(addStackEnv(otherEnv)).to.deep.equal(otherEnv);
   });
 
   it("the stack's settings never override environment variables of a command-line program", () => {
-    const env = { ...all, NATS_URL: "nats://n.example.com:4222", AUDIT_SIGNING_KEYS: "own" };
-    expect(complete(env)).to.deep.equal(env);
+    const env = { ...stackEnv, NATS_URL: "nats://n.example.com:4222", AUDIT_SIGNING_KEYS: "own" };
+    expect(addStackEnv(env)).to.deep.equal(env);
   });
 });
 
 describe("command-line.ts", () => {
   const folder = makeTestRoot();
-  const entry = path.join(folder, "entry.mjs");
+  const entryFile = path.join(folder, "entry.mjs");
 
   before(() => {
     const services = { projection: "p", command: "c", queryApi: "q", audit: "a", gateway: "g" };
     const postgres = { projection: urls.DATABASE_URL, command: "c", query: "q", audit: "a" };
     const apis = { portal: "p", sandbox: "s", production: "p", audit: "a", reference: "r" };
     const demo = { portalUsers: [], applications: [], auditor: { credential: "c" } };
-    const about = { startedAt: "", pid: 1, apis, health: services, demo };
-    const content = { ...about, ...stack, urls: { ...services, ...stack.urls, postgres } };
-    fs.writeFileSync(path.join(folder, "stack.json"), JSON.stringify(content));
+    const stackFields = { startedAt: "", pid: 1, apis, health: services, demo };
+    const stackFile = { ...stackFields, ...stack, urls: { ...services, ...stack.urls, postgres } };
+    fs.writeFileSync(path.join(folder, "stack.json"), JSON.stringify(stackFile));
     fs.writeFileSync(
-      entry,
+      entryFile,
       "console.log([process.env.EVENTSTORE_URL, ...process.argv.slice(2)].join(' ')); process.exit(+process.argv[2])",
     );
   });
 
   const run = (root: string, ...args: string[]) => {
-    const { command, args: words } = buildNodeCommand("deploy/local/command-line.ts", [entry, ...args]);
+    const { command, args: words } = buildNodeCommand("deploy/local/command-line.ts", [entryFile, ...args]);
     const env = { PATH: process.env.PATH, LOCAL_DIR: root };
     return spawnSync(command, words, { cwd: PROJECT_FOLDER, env, encoding: "utf8" });
   };
@@ -81,8 +81,8 @@ describe("command-line.ts", () => {
   });
 
   it("command-line.ts explains a failure if no stack is running and EVENTSTORE_URL is not set", () => {
-    const none = path.join(folder, "none");
-    expect(run(none, "0").stderr).to.equal("");
-    expect(run(none, "2").stderr).to.match(/^No local stack is running\. Start it with npm start/);
+    const missingRoot = path.join(folder, "none");
+    expect(run(missingRoot, "0").stderr).to.equal("");
+    expect(run(missingRoot, "2").stderr).to.match(/^No local stack is running\. Start it with npm start/);
   });
 });

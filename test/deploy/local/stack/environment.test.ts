@@ -5,7 +5,7 @@ import { readConfig } from "../../../../shared/runtime/config.ts";
 
 const signingKey = { kty: "OKP", crv: "Ed25519", kid: "k", d: "x", x: "y" };
 
-function environments(inherited: NodeJS.ProcessEnv = {}) {
+function buildEnvironments(inherited: NodeJS.ProcessEnv = {}) {
   return buildServiceEnvironments({
     ports: readPorts(inherited),
     secrets: {
@@ -32,7 +32,7 @@ function environments(inherited: NodeJS.ProcessEnv = {}) {
 
 describe("buildServiceEnvironments", () => {
   it("each service of the local stack gets valid settings and its own database role", () => {
-    const { command, queryApi, projection } = environments();
+    const { command, queryApi, projection } = buildEnvironments();
     expect(readConfig(["DATABASE_URL", "TOKEN_SIGNING_KEYS", "TRUST_PROXY", "PORT"], command)).to.include({
       DATABASE_URL: "postgres://local_command@127.0.0.1/clinic",
       TRUST_PROXY: true,
@@ -48,17 +48,17 @@ describe("buildServiceEnvironments", () => {
   });
 
   it("services of the local stack get only the secrets that they need", () => {
-    const { command, queryApi, gateway } = environments({
+    const { command, queryApi, gateway } = buildEnvironments({
       DATABASE_URL: "postgres://admin:super-password@h/d",
     });
     expect(queryApi).to.not.have.any.keys("TOKEN_SIGNING_KEYS", "WEBHOOK_SECRET_KEYS", "NATS_URL");
     expect(command).to.not.have.any.keys("PORTAL_JWT_SECRET", "NATS_URL");
     expect(gateway).to.not.have.any.keys("DATABASE_URL", "PORTAL_JWT_SECRET", "TOKEN_SIGNING_KEYS");
-    expect(JSON.stringify(environments({ DATABASE_URL: "x" }))).to.not.include("super-password");
+    expect(JSON.stringify(buildEnvironments({ DATABASE_URL: "x" }))).to.not.include("super-password");
   });
 
   it("every service of the local stack inherits the user's environment, except the variables of npm", () => {
-    const { command, gateway } = environments({
+    const { command, gateway } = buildEnvironments({
       LOG_LEVEL: "debug",
       GATEWAY_PORT: "9000",
       npm_config_x: "1",

@@ -20,7 +20,7 @@ describe("openLogFile on a full disk", () => {
     const log = openLogFile(file);
     log.write(Buffer.from("first\n"));
     disk.fill();
-    const before = new Date().toISOString();
+    const timeBefore = new Date().toISOString();
     // Writes more than fits into the file's last page, so that one line is written incompletely.
     for (let line = 0; line < 500; line += 1) log.write(Buffer.from(`${"x".repeat(99)}\n`));
     log.write(Buffer.from("two\nlines\n"));
@@ -30,9 +30,9 @@ describe("openLogFile on a full disk", () => {
       "the report",
       () => /^--- (\d+) log lines were lost since (\S+) because /m.exec(fs.readFileSync(file, "utf8")) ?? undefined,
     );
-    const written = fs.readFileSync(file, "utf8").match(/^x{99}$/gm)?.length ?? 0;
-    expect(Number(report[1])).to.equal(502 - written);
-    expect(report[2]! >= before && report[2]! <= new Date().toISOString()).to.equal(true);
+    const writtenCount = fs.readFileSync(file, "utf8").match(/^x{99}$/gm)?.length ?? 0;
+    expect(Number(report[1])).to.equal(502 - writtenCount);
+    expect(report[2]! >= timeBefore && report[2]! <= new Date().toISOString()).to.equal(true);
     log.write(Buffer.from("last\n"));
     log.close();
     expect(fs.readFileSync(file, "utf8")).to.match(/could not be written\nlast\n$/);

@@ -27,8 +27,8 @@ function setUp(script: string, options: Partial<ProcessSpec> = {}) {
   };
   const context: ComponentContext = { paths, pids, log, shouldRestart: true };
   const start = (overrides: Partial<ProcessSpec> = {}) => startProcess({ ...spec, ...overrides }, pids);
-  const createSample = (more: { watch?: ComponentDefinition["watch"]; signal?: AbortSignal } = {}) => {
-    const { watch, signal } = more;
+  const createSample = (options: { watch?: ComponentDefinition["watch"]; signal?: AbortSignal } = {}) => {
+    const { watch, signal } = options;
     const definition = { name: "sample", prepareProcess: () => spec, ...(watch && { watch }) };
     return createComponent(definition, { ...context, signal });
   };
@@ -49,7 +49,7 @@ function readDescriptorPath(fd: string): string | undefined {
   }
 }
 
-const failure = (promise: Promise<unknown>) =>
+const getError = (promise: Promise<unknown>) =>
   promise.then(
     () => expect.fail("should fail"),
     (error: Error) => error.message,
@@ -57,14 +57,14 @@ const failure = (promise: Promise<unknown>) =>
 
 describe("startProcess", () => {
   it("startProcess reports the reason and the last lines of output if the process does not become ready", async () => {
-    const sample = await setUp("console.error('no such thing'); process.exit(7)").start();
-    const message = await failure(sample.waitUntilReady());
+    const sampleProcess = await setUp("console.error('no such thing'); process.exit(7)").start();
+    const message = await getError(sampleProcess.waitUntilReady());
     expect(message).to.include("sample did not start: it ended with code 7").and.include("no such thing");
   });
 
   it("startProcess reports the name of a program that does not exist", async () => {
     const { start } = setUp("", { command: "/nowhere/program" });
-    const message = await failure(start().then((sample) => sample.waitUntilReady()));
+    const message = await getError(start().then((sample) => sample.waitUntilReady()));
     expect(message)
       .to.match(/(sample did not start|Cannot start sample)/)
       .and.include("/nowhere/program");
@@ -72,19 +72,19 @@ describe("startProcess", () => {
 
   it("startProcess closes the log file if the process cannot be started", async () => {
     const { start, paths } = setUp("", { command: "/nowhere/program", cwd: "/nowhere" });
-    for (let attempt = 0; attempt < 3; attempt += 1) await failure(start().then((sample) => sample.waitUntilReady()));
-    await failure(start({ args: ["a\0b"] }));
-    const open = fs.readdirSync("/proc/self/fd").filter((fd) => readDescriptorPath(fd) === paths.log("sample"));
-    expect(open).to.eql([]);
+    for (let attempt = 0; attempt < 3; attempt += 1) await getError(start().then((sample) => sample.waitUntilReady()));
+    await getError(start({ args: ["a\0b"] }));
+    const openFds = fs.readdirSync("/proc/self/fd").filter((fd) => readDescriptorPath(fd) === paths.log("sample"));
+    expect(openFds).to.eql([]);
   });
 
   it("a process that ignores the stop signal is killed after the time limit", async () => {
-    const sample = await setUp(`process.on('SIGTERM', () => {}); ${READY_SCRIPT}`, {
+    const sampleProcess = await setUp(`process.on('SIGTERM', () => {}); ${READY_SCRIPT}`, {
       stopTimeoutMs: 200,
     }).start();
-    await sample.waitUntilReady();
-    await sample.stop();
-    expect((await sample.exited).signal).to.equal("SIGKILL");
+    await sampleProcess.waitUntilReady();
+    await sampleProcess.stop();
+    expect((await sampleProcess.exited).signal).to.equal("SIGKILL");
   });
 });
 
@@ -93,11 +93,11 @@ describe("createComponent", () => {
     const { createSample, lines } = setUp(READY_SCRIPT);
     const component = createSample();
     await component.start();
-    const first = component.pid!;
-    process.kill(first, "SIGKILL");
-    await eventually("a new process", () => component.pid !== undefined && component.pid !== first);
+    const firstPid = component.pid!;
+    process.kill(firstPid, "SIGKILL");
+    await eventually("a new process", () => component.pid !== undefined && component.pid !== firstPid);
     await component.waitUntilReady();
-    expect(lines).to.include(`sample (pid ${first}) died with SIGKILL.`).and.include("Restarting sample in 0.25 s.");
+    expect(lines).to.include(`sample (pid ${firstPid}) died with SIGKILL.`).and.include("Restarting sample in 0.25 s.");
     await component.stop();
   });
 
@@ -108,16 +108,16 @@ describe("createComponent", () => {
     const component = createSample();
     await component.start();
     fs.rmSync(gate);
-    const first = component.pid!;
-    process.kill(first, "SIGKILL");
-    const second = await eventually("a new process", () => component.pid !== first && component.pid);
-    process.kill(second, "SIGSTOP"); // while the process is stopped, it cannot become ready
+    const firstPid = component.pid!;
+    process.kill(firstPid, "SIGKILL");
+    const secondPid = await eventually("a new process", () => component.pid !== firstPid && component.pid);
+    process.kill(secondPid, "SIGSTOP"); // while the process is stopped, it cannot become ready
     const report = await eventually("a report", () => lines.find((line) => line.includes("still running")));
     expect(report).to.match(/^ {2}… restart of sample: still running after \d+\.\d s$/);
-    process.kill(second, "SIGCONT");
+    process.kill(secondPid, "SIGCONT");
     fs.writeFileSync(gate, "");
     await eventually("the process runs again", () => lines.includes("sample is running again."));
-    expect(component.pid).to.equal(second);
+    expect(component.pid).to.equal(secondPid);
     await component.stop();
   });
 
@@ -125,10 +125,10 @@ describe("createComponent", () => {
     const { createSample, lines } = setUp("console.log('ready'); setTimeout(() => process.exit(1), 10)");
     const component = createSample();
     await component.start();
-    const waits = () => lines.filter((line) => line.startsWith("Restarting sample in"));
-    await eventually("five restarts", () => waits().length >= 5);
+    const findRestartLines = () => lines.filter((line) => line.startsWith("Restarting sample in"));
+    await eventually("five restarts", () => findRestartLines().length >= 5);
     expect(
-      waits()
+      findRestartLines()
         .slice(0, 5)
         .map((line) => /([\d.]+) s\.$/.exec(line)?.[1]),
     ).to.eql(["0.25", "0.5", "1", "2", "4"]);
@@ -142,8 +142,8 @@ describe("createComponent", () => {
     process.kill(component.pid!, "SIGKILL");
     await eventually("the delay", () => lines.some((line) => line.startsWith("Restarting sample in")));
     await component.start();
-    const second = component.pid!;
-    process.kill(second, "SIGKILL");
+    const secondPid = component.pid!;
+    process.kill(secondPid, "SIGKILL");
     await eventually("the process runs again", () => lines.includes("sample is running again."));
     expect(lines.filter((line) => line.startsWith("Restarting sample in"))).to.have.length(2);
     await component.stop();
@@ -151,14 +151,14 @@ describe("createComponent", () => {
 
   it("stopping the stack cancels a start that is in progress and prevents further starts", async () => {
     const { createSample } = setUp("setInterval(() => {}, 1000)");
-    const stack = new AbortController();
-    const component = createSample({ signal: stack.signal });
-    const message = failure(component.start());
+    const controller = new AbortController();
+    const component = createSample({ signal: controller.signal });
+    const message = getError(component.start());
     const pid = await eventually("a process", () => component.pid);
-    stack.abort();
+    controller.abort();
     expect(await message).to.include("sample did not start: it ended with SIGTERM");
     expect(readProcessIdentity(pid)).to.equal(undefined);
-    expect(await failure(component.start())).to.equal("sample was not started because the stack is stopping.");
+    expect(await getError(component.start())).to.equal("sample was not started because the stack is stopping.");
   });
 
   it("the supervisor kills and restarts a process that hangs", async () => {
@@ -175,7 +175,7 @@ describe("createComponent", () => {
   it("a failed first start is reported to the caller and not retried", async () => {
     const { createSample, lines } = setUp("process.exit(3)");
     const component = createSample();
-    expect(await failure(component.start())).to.include("ended with code 3");
+    expect(await getError(component.start())).to.include("ended with code 3");
     expect([component.pid, lines]).to.eql([undefined, []]);
   });
 
@@ -195,23 +195,23 @@ describe("createComponent", () => {
 describe("PidRegistry", () => {
   it("the pid registry stops the processes of a killed supervisor", async () => {
     const { start, paths, lines } = setUp(READY_SCRIPT);
-    const sample = await start();
-    await sample.waitUntilReady();
+    const sampleProcess = await start();
+    await sampleProcess.waitUntilReady();
     await openPidRegistry(paths.pids, (line) => lines.push(line)).stopLeftovers();
-    expect(readProcessIdentity(sample.pid)).to.equal(undefined);
-    expect(lines[0]).to.include(`Stopping sample (pid ${sample.pid})`);
-    await sample.exited;
+    expect(readProcessIdentity(sampleProcess.pid)).to.equal(undefined);
+    expect(lines[0]).to.include(`Stopping sample (pid ${sampleProcess.pid})`);
+    await sampleProcess.exited;
   });
 
   it("the pid registry does not stop an unrelated process that now has a recorded pid", async () => {
     const { start, paths } = setUp(READY_SCRIPT);
-    const sample = await start();
-    await sample.waitUntilReady();
-    const recorded = fs.readFileSync(paths.pids, "utf8").replace(/:\d+"/, ':1"');
-    const other = path.join(paths.root, "other.json");
-    fs.writeFileSync(other, recorded);
-    await openPidRegistry(other, () => undefined).stopLeftovers();
-    expect(readProcessIdentity(sample.pid)).to.be.a("string");
-    await sample.stop();
+    const sampleProcess = await start();
+    await sampleProcess.waitUntilReady();
+    const registryText = fs.readFileSync(paths.pids, "utf8").replace(/:\d+"/, ':1"');
+    const otherRegistry = path.join(paths.root, "other.json");
+    fs.writeFileSync(otherRegistry, registryText);
+    await openPidRegistry(otherRegistry, () => undefined).stopLeftovers();
+    expect(readProcessIdentity(sampleProcess.pid)).to.be.a("string");
+    await sampleProcess.stop();
   });
 });

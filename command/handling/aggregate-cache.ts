@@ -137,8 +137,6 @@ export class AggregateCache {
         for await (const item of subscribeToLog(options)) {
           // Events before the end of the log may have been missed, so nothing that was read earlier is kept.
           if (item.kind === "caughtUp") this.#isLive = true;
-          // Evictions are late until the subscription has caught up, so requests read the log.
-          if (item.kind === "fellBehind") this.#isLive = false;
           if (item.kind === "skipped") this.#evict(item.stream);
           backoff.reset();
         }

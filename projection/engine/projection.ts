@@ -141,7 +141,7 @@ async function fillBuffer(
       // The log may have been replaced between the first check and the subscription.
       if (!isLogConfirmed) await requireMatchingLog(options, startCheckpoint);
       isLogConfirmed = true;
-      if (endPosition !== undefined && (item.kind === "caughtUp" || isAfter(item, endPosition))) break;
+      if (endPosition !== undefined && (item.kind === "caughtUp" || item.position > endPosition)) break;
       const spaceAvailable = buffer.push(item);
       if (item.kind === "caughtUp") buffer.setMinimum(1);
       if (spaceAvailable) await spaceAvailable;
@@ -155,10 +155,6 @@ async function fillBuffer(
   // All events up to `endPosition` are now buffered. If the event at `endPosition` was deleted, the subscription never
   // reaches this position, so an item with the position is added here.
   if (endPosition !== undefined && !signal.aborted) await buffer.push({ kind: "foreign", position: endPosition });
-}
-
-function isAfter(item: SubscriptionItem, position: bigint): boolean {
-  return "position" in item && item.position > position;
 }
 
 /** @param knownRevision revision of the last parking event that is reflected in `run.streamsToSkip` */

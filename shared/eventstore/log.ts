@@ -7,6 +7,7 @@ import {
   NO_STREAM,
   type ReadStreamOptions,
   StreamNotFoundError,
+  UnknownError,
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
@@ -116,9 +117,11 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
       const eventData = events.map(toEventData);
       const append = () =>
         runRequest(() =>
-          client.appendToStream(stream, eventData, {
-            expectedRevision: expectedRevision === EMPTY_STREAM ? NO_STREAM : expectedRevision,
-          }),
+          client
+            .appendToStream(stream, eventData, {
+              expectedRevision: expectedRevision === EMPTY_STREAM ? NO_STREAM : expectedRevision,
+            })
+            .catch(convertUnknownOutcome),
         );
       const appendResult = await append().catch((error: unknown) => {
         // If a connection breaks, all pending appends of the process fail, even those that the server has completed.
@@ -152,6 +155,16 @@ function toEventData({ id, event, metadata }: NewEvent) {
     // The client encodes an object as JSON, and then as Base64 and back. Bytes are stored unchanged, which is faster.
     metadata: textEncoder.encode(JSON.stringify({ ...metadata, schemaVersion: getCurrentVersion(event.type) })),
   });
+}
+
+/**
+ * Converts the error of an append whose outcome the server does not know. While EventStoreDB writes events, it ignores
+ * another append of the same events, and reports an unknown error about two seconds later.
+ */
+function convertUnknownOutcome(error: unknown): never {
+  if (error instanceof UnknownError)
+    throw new LogUnavailableError("the event log does not know the outcome of the append", { cause: error });
+  throw error;
 }
 
 /**

@@ -21,9 +21,7 @@ export type SubscriptionItem =
   /** An event of another program in the same log. Its stream may be deleted at any time. */
   | { kind: "foreign"; position: bigint }
   /** Signals that all stored events have been delivered. Live events follow. */
-  | { kind: "caughtUp" }
-  /** Signals that the subscription received events too slowly to stay live. Stored events follow, then `caughtUp`. */
-  | { kind: "fellBehind" };
+  | { kind: "caughtUp" };
 
 /** Position of an event in the log and in its stream, with the event's type. */
 export interface LogPosition {
@@ -89,9 +87,8 @@ export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenera
     fromPosition: typeof after === "bigint" ? { commit: after, prepare: after } : (after ?? START),
     filter: createFilter(categories),
   });
-  // The client emits these signals outside of the stream. Pushing an item into the stream orders it after earlier events.
+  // The client emits this signal outside of the stream. Pushing an item into the stream orders it after earlier events.
   subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" }));
-  subscription.on("fellBehind", () => subscription.push({ kind: "fellBehind" }));
   const removeListener = onAbort(signal, () => subscription.destroy());
   try {
     for await (const item of subscription as AsyncIterable<StreamedItem>) {

@@ -22,7 +22,6 @@ export class RecordedSubscription {
     const stream = subscription as AllStreamSubscription;
     stream.on("confirmation", () => this.receivedNames.push("confirmation"));
     stream.on("caughtUp", () => this.receivedNames.push("caughtUp"));
-    stream.on("fellBehind", () => this.receivedNames.push("fellBehind"));
     stream.on("data", (event) => {
       this.receivedNames.push("event");
       this.events.push(event);

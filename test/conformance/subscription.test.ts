@@ -160,7 +160,7 @@ describe("subscription", function () {
       expect(numbers).to.deep.equal(Array.from({ length: 40 }, (_, n) => n));
     });
 
-    it("a live subscription that stops reading gets the message `fellBehind`, then every event and `caughtUp`", async () => {
+    it("a live subscription that stops reading for a while gets every event once, then `caughtUp` again", async () => {
       const stream = createStreamName();
       const filter = streamNameFilter({ prefixes: [stream] });
       const subscription = client.subscribeToAll({ fromPosition: await findLogEnd(client), filter });
@@ -175,7 +175,6 @@ describe("subscription", function () {
       subscription.resume();
       await eventually("all events", () => recording.events.length === rounds * 32);
       await eventually("caught up again", () => recording.receivedNames.at(-1) === "caughtUp");
-      expect(recording.receivedNames.filter((name) => name === "fellBehind")).to.have.length.of.at.least(1);
       expect(recording.events.map(({ event }) => Number(event?.revision))).to.deep.equal(
         Array.from({ length: rounds * 32 }, (_, n) => n),
       );

@@ -23,11 +23,6 @@ export function encodeCaughtUp(): Uint8Array {
   return new streams.ReadResp().setCaughtUp(new streams.ReadResp.CaughtUp()).serializeBinary();
 }
 
-/** Encodes the signal that a live subscription has fallen behind. The next events come from disk. */
-export function encodeFellBehind(): Uint8Array {
-  return new streams.ReadResp().setFellBehind(new streams.ReadResp.FellBehind()).serializeBinary();
-}
-
 /** Encodes the response to a read of a stream that does not exist or is soft-deleted. */
 export function encodeStreamNotFound(stream: string): Uint8Array {
   const identifier = new shared.StreamIdentifier().setStreamName(Buffer.from(stream));

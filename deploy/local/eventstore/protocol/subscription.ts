@@ -10,7 +10,7 @@ import type { LogEvent } from "../model/record.ts";
 import { getFirstReadableRevision } from "../model/stream-state.ts";
 import { readAllEvents } from "../storage/log-reader.ts";
 import { createStreamDeletedError } from "./errors.ts";
-import { encodeCaughtUp, encodeCheckpoint, encodeConfirmation, encodeFellBehind } from "./messages.ts";
+import { encodeCaughtUp, encodeCheckpoint, encodeConfirmation } from "./messages.ts";
 import { type ReadContext, resolveStart, sendEvent, sendRevisionRange } from "./read.ts";
 
 /**
@@ -70,7 +70,6 @@ class AllStreamsSubscription {
   }
 
   async #catchUp(): Promise<void> {
-    if (this.#isLive) this.#read.writer.send(encodeFellBehind());
     this.#isLive = false;
     const range = { from: this.#lastPosition, isInclusive: false, isBackwards: false };
     for await (const page of readAllEvents(this.#read.store.log, range)) {

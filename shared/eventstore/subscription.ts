@@ -16,7 +16,7 @@ import type { RecordedEvent } from "./log.ts";
 /** An item of a catch-up subscription. */
 export type SubscriptionItem =
   | { kind: "event"; event: RecordedEvent; position: bigint }
-  /** An event for which `isSkipped` returned true. It was not validEvent. */
+  /** An event for which `isSkipped` returned true. It was not parsed. */
   | { kind: "skipped"; stream: string; id: string; position: bigint }
   /** An event of another program in the same log. Its stream may be deleted at any time. */
   | { kind: "foreign"; position: bigint }
@@ -61,7 +61,7 @@ export interface SubscriptionOptions {
   after: bigint | typeof END | undefined;
   /** Categories of the streams to deliver. If undefined, all streams except system streams are delivered. */
   categories?: readonly Category[];
-  /** Returns true if an event must be delivered as `skipped`, without being validEvent. */
+  /** Returns true if an event must be delivered as `skipped`, without being parsed. */
   isSkipped?(stream: string, revision: bigint): boolean;
   /** Signal that ends the subscription. */
   signal: AbortSignal;

@@ -50,8 +50,8 @@ export async function requestAppointment(
   const hashedFields = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes };
   const requestHash = hash("sha256", JSON.stringify(hashedFields));
   const request = { ...hashedFields, applicationId: null, requestHash, sandboxGeneration: 0 };
-  const facts = { clinic, animal, permittedBranchIds: null, now: context.now };
-  const decide = restrictToOpenClinic(clinic, decideRequest(request, facts));
+  const requestContext = { clinic, animal, permittedBranchIds: null, now: context.now };
+  const decide = restrictToOpenClinic(clinic, decideRequest(request, requestContext));
   return handle(log, appointmentAggregate, appointmentId, decide, clinicContext);
 }
 

@@ -22,11 +22,11 @@ export function readParameters<Declared extends QueryParameters>(
   declarations: Declared,
   query: Readonly<Record<string, string | string[] | undefined>>,
 ): ParameterValues<Declared> {
-  const values = Object.entries(declarations).map(([name, parameter]) => {
+  const parsedEntries = Object.entries(declarations).map(([name, parameter]) => {
     const text = query[name];
     return [name, parameter.parse(typeof text === "string" ? text : undefined)];
   });
-  return Object.fromEntries(values);
+  return Object.fromEntries(parsedEntries);
 }
 
 /** Declares an integer parameter. Values outside the range are clamped. Other invalid values are replaced by the default. */

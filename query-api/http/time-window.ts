@@ -34,6 +34,6 @@ export function toTimeWindow(bounds: { from: string | undefined; to: string | un
 }
 
 function parseBound(text: string | undefined, latestTime: number): number | undefined {
-  const at = text === undefined ? undefined : parseRfc3339(text);
-  return at !== undefined && at >= EARLIEST_TIME && at <= latestTime ? at : undefined;
+  const time = text === undefined ? undefined : parseRfc3339(text);
+  return time !== undefined && time >= EARLIEST_TIME && time <= latestTime ? time : undefined;
 }

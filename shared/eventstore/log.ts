@@ -81,21 +81,21 @@ export interface EventLog {
 
 export function createEventLog(client: EventStoreDBClient): EventLog {
   async function readStream<Event extends CatalogEvent>(stream: string, options: ReadStreamOptions) {
-    const read: ClientEvent[] = [];
+    const clientEvents: ClientEvent[] = [];
     await runRequest(async () => {
       try {
         for await (const { event } of client.readStream(stream, {
           ...options,
           deadline: REQUEST_TIMEOUT_MS,
         })) {
-          if (event) read.push(event);
+          if (event) clientEvents.push(event);
         }
       } catch (error) {
         if (!(error instanceof StreamNotFoundError)) throw error;
       }
     });
     // Events are parsed after the read has ended, because an unfinished read would prevent the client's disposal.
-    return read.map((event) => toRecordedEvent(event) as RecordedEvent<Event>);
+    return clientEvents.map((event) => toRecordedEvent(event) as RecordedEvent<Event>);
   }
 
   return {

@@ -23,7 +23,7 @@ const HEARTBEAT_STATEMENT = {
       here AS (
         INSERT INTO rate_limit.process (id, seen_at) VALUES ($1, now())
         ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at)
-    SELECT count(*)::integer AS others FROM rate_limit.process
+    SELECT count(*)::integer AS "otherProcesses" FROM rate_limit.process
     WHERE id <> $1 AND seen_at > now() - interval '10 seconds'`,
 };
 
@@ -40,8 +40,8 @@ export function registerProcess(pool: pg.Pool, logger: Logger): ProcessCount {
   let heartbeatCount = 0;
   const recordHeartbeat = async () => {
     try {
-      const { rows } = await pool.query<{ others: number }>({ ...HEARTBEAT_STATEMENT, values: [id] });
-      count = 1 + (rows[0]?.others ?? 0);
+      const { rows } = await pool.query<{ otherProcesses: number }>({ ...HEARTBEAT_STATEMENT, values: [id] });
+      count = 1 + (rows[0]?.otherProcesses ?? 0);
       if (heartbeatCount % HEARTBEATS_PER_REMOVAL === 0) await removeEndedCounters(pool);
       heartbeatCount += 1;
     } catch (error) {

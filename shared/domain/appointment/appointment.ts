@@ -67,8 +67,8 @@ export function evolveAppointment(
   if (event.type === "AppointmentImported") {
     const { appointmentId, requestedAt, statusAt: _, ...data } = event.data;
     const partnerFields = { applicationId: null, sandboxGeneration: 0 };
-    const times = { createdAt: requestedAt ?? at, updatedAt: at };
-    return { id: appointmentId, ...data, ...partnerFields, ...times, assignments: [] };
+    const timestamps = { createdAt: requestedAt ?? at, updatedAt: at };
+    return { id: appointmentId, ...data, ...partnerFields, ...timestamps, assignments: [] };
   }
   if (!state) return undefined;
   const changedState = { ...state, updatedAt: at };

@@ -23,7 +23,7 @@ export interface AppointmentImport extends ImportedData {
  * Current data that an import is checked against. A referenced object may belong to another clinic. An object that does
  * not exist is undefined.
  */
-export interface ImportFacts {
+export interface ImportContext {
   clinic: Clinic;
   animal: Animal | undefined;
   customer: Customer | undefined;
@@ -42,17 +42,17 @@ export interface ImportFacts {
  */
 export function decideImport(
   { resourceIds, ...appointment }: AppointmentImport,
-  facts: ImportFacts,
+  context: ImportContext,
 ): Decision<Appointment, AppointmentEvent> {
   return (state) => {
     if (state?.requestHash === appointment.requestHash) return [];
     if (state) throw new DomainError("appointment_exists", "the id already belongs to another appointment");
     const details = [
-      ...findInvalidReferences({ resourceIds, ...appointment }, facts),
-      ...findInvalidFields(appointment, resourceIds, facts.now),
+      ...findInvalidReferences({ resourceIds, ...appointment }, context),
+      ...findInvalidFields(appointment, resourceIds, context.now),
     ];
     if (details.length > 0) throw new InvalidAppointmentError(details);
-    const customerId = appointment.customerId ?? facts.animal?.customerId ?? null;
+    const customerId = appointment.customerId ?? context.animal?.customerId ?? null;
     const importedEvent = { type: "AppointmentImported" as const, data: { ...appointment, customerId } };
     return [importedEvent, ...resourceIds.map((resourceId) => createAllocationEvent(appointment, resourceId))];
   };
@@ -81,8 +81,8 @@ export function deriveOccurredAt(
 }
 
 /** Checks that the referenced objects exist. An object of another clinic is reported as missing. */
-function findInvalidReferences(appointment: AppointmentImport, facts: ImportFacts): ErrorDetail[] {
-  const { clinic, animal, customer, resources, now } = facts;
+function findInvalidReferences(appointment: AppointmentImport, context: ImportContext): ErrorDetail[] {
+  const { clinic, animal, customer, resources, now } = context;
   const details: ErrorDetail[] = [];
   if (!clinic.branches.some(({ id }) => id === appointment.branchId))
     details.push({ path: "branchId", message: "is not a branch of the clinic" });

@@ -9,7 +9,7 @@ import type { Appointment } from "./appointment.ts";
 export type AppointmentRequest = Omit<DataOf<AppointmentEvent, "AppointmentRequested">, "customerId">;
 
 /** Current data that a request is checked against. */
-export interface RequestFacts {
+export interface RequestContext {
   clinic: Clinic;
   /** The animal in the request, which may belong to another clinic; undefined if the animal does not exist. */
   animal: Animal | undefined;
@@ -37,16 +37,16 @@ export class InvalidAppointmentError extends DomainError {
  */
 export function decideRequest(
   request: AppointmentRequest,
-  facts: RequestFacts,
+  context: RequestContext,
 ): Decision<Appointment, AppointmentEvent> {
   return (state) => {
     if (state) {
       if (state.requestHash !== null && state.requestHash === request.requestHash) return [];
       throw new DomainError("idempotency_conflict", "the idempotency key was used for another request");
     }
-    const details = findProblems(request, facts);
+    const details = findProblems(request, context);
     if (details.length > 0) throw new InvalidAppointmentError(details);
-    const customerId = request.animalId === null ? null : (facts.animal?.customerId ?? null);
+    const customerId = request.animalId === null ? null : (context.animal?.customerId ?? null);
     return [{ type: "AppointmentRequested", data: { ...request, customerId } }];
   };
 }
@@ -55,8 +55,8 @@ export function decideRequest(
  * Checks a request. An object of another clinic is reported as missing, so that the existence of the object is not
  * revealed.
  */
-function findProblems(request: AppointmentRequest, facts: RequestFacts): ErrorDetail[] {
-  const { clinic, animal, permittedBranchIds, now } = facts;
+function findProblems(request: AppointmentRequest, context: RequestContext): ErrorDetail[] {
+  const { clinic, animal, permittedBranchIds, now } = context;
   const { branchId } = request;
   const details: ErrorDetail[] = [];
   const isBranchKnown = clinic.branches.some(({ id }) => id === branchId);

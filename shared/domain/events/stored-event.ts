@@ -38,17 +38,17 @@ export function parseStoredEvent(storedEvent: StoredEvent): ValidEvent {
   const { type } = storedEvent;
   const schema = schemasByType.get(type);
   if (!schema) throw new EventSchemaError(`${type} is unknown to this release; use the newer release that wrote it`);
-  const metadata = eventMetadata.safeParse(storedEvent.metadata);
-  if (!metadata.success) throw createSchemaError(type, "metadata", metadata.error);
-  const { schemaVersion } = metadata.data;
+  const metadataResult = eventMetadata.safeParse(storedEvent.metadata);
+  if (!metadataResult.success) throw createSchemaError(type, "metadata", metadataResult.error);
+  const { schemaVersion } = metadataResult.data;
   const currentVersion = getCurrentVersion(type);
   if (schemaVersion > currentVersion)
     throw new EventSchemaError(
       `${type} has schema version ${schemaVersion}, but this release supports only up to ${currentVersion}; use the newer release that wrote it`,
     );
-  const data = schema.safeParse(upcast(type, schemaVersion, storedEvent.data));
-  if (!data.success) throw createSchemaError(type, "data", data.error);
-  return { type, data: data.data, metadata: metadata.data } as ValidEvent;
+  const dataResult = schema.safeParse(upcast(type, schemaVersion, storedEvent.data));
+  if (!dataResult.success) throw createSchemaError(type, "data", dataResult.error);
+  return { type, data: dataResult.data, metadata: metadataResult.data } as ValidEvent;
 }
 
 /**

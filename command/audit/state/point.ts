@@ -14,7 +14,7 @@ export type Point =
  * A point in the history of a stream, as text: `3` or `revision:3`, `position:8812`, a date-time or `time:…`, `start`
  * (before the first event) or `end`.
  */
-export const streamPointField = z.string().transform((text, context): Point => {
+export const streamPointField = z.string().transform((text, ctx): Point => {
   const [kind, value] = /^(revision|position|time):(.*)$/.exec(text)?.slice(1) ?? [undefined, text];
   if (text === "start" || text === "end") return { kind: text };
   if (kind !== "position" && kind !== "time" && /^\d{1,15}$/.test(value ?? "")) {
@@ -23,7 +23,7 @@ export const streamPointField = z.string().transform((text, context): Point => {
   if (kind === "position" && /^\d{1,20}$/.test(value ?? "")) return { kind, position: BigInt(value ?? "") };
   const time = kind === undefined || kind === "time" ? instant.safeParse(value) : undefined;
   if (time?.success) return { kind: "time", time: time.data };
-  context.addIssue({
+  ctx.addIssue({
     code: "custom",
     message: "must be a revision, position:<n>, a date-time with an offset, `start` or `end`",
   });

@@ -11,12 +11,12 @@ export interface Turn {
 /** Unfinished commands that refer to one object. */
 interface IdUse {
   /** Resolves when the last command that changes the object has ended. Undefined if no command changes the object. */
-  writer: Promise<void> | undefined;
+  writerEnd: Promise<void> | undefined;
   /**
    * One promise for each command that refers to the object without changing it, and that follows the last command that
    * changes the object. Each promise resolves when its command has ended.
    */
-  readers: Set<Promise<void>>;
+  readerEnds: Set<Promise<void>>;
 }
 
 /**
@@ -34,15 +34,15 @@ export function createImportOrder(): (command: Pick<PreparedCommand, "changedId"
     });
     const predecessors: (Promise<void> | undefined)[] = [];
     for (const id of ids) {
-      const idUse = idUses.get(id) ?? { writer: undefined, readers: new Set() };
+      const idUse = idUses.get(id) ?? { writerEnd: undefined, readerEnds: new Set() };
       idUses.set(id, idUse);
-      predecessors.push(idUse.writer);
+      predecessors.push(idUse.writerEnd);
       if (id === changedId) {
-        predecessors.push(...idUse.readers);
-        idUse.writer = completion;
-        idUse.readers = new Set();
+        predecessors.push(...idUse.readerEnds);
+        idUse.writerEnd = completion;
+        idUse.readerEnds = new Set();
       } else {
-        idUse.readers.add(completion);
+        idUse.readerEnds.add(completion);
       }
     }
     const end = () => {
@@ -50,9 +50,9 @@ export function createImportOrder(): (command: Pick<PreparedCommand, "changedId"
       for (const id of ids) {
         const idUse = idUses.get(id);
         if (!idUse) continue;
-        idUse.readers.delete(completion);
-        if (idUse.writer === completion) idUse.writer = undefined;
-        if (!idUse.writer && idUse.readers.size === 0) idUses.delete(id);
+        idUse.readerEnds.delete(completion);
+        if (idUse.writerEnd === completion) idUse.writerEnd = undefined;
+        if (!idUse.writerEnd && idUse.readerEnds.size === 0) idUses.delete(id);
       }
     };
     return { ready: Promise.all(predecessors), end };

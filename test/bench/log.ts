@@ -74,7 +74,7 @@ async function measureDiskRate(dir: string, batchSize: number): Promise<number> 
 function measureDecodeRate(): number {
   const data = Buffer.from(JSON.stringify(DATA));
   const event = { ...createEvent(), metadata: new Uint8Array(0), data };
-  const bytes = readWireBytes(encodeRecord(event, { stream: "bench-64-1", revision: 5, position: 5000, created: 1 }));
+  const bytes = readWireBytes(encodeRecord(event, { stream: "bench-64-1", revision: 5, position: 5000, createdAt: 1 }));
   const startedAt = performance.now();
   for (let n = 0; n < READ_EVENTS; n += 1) {
     const message = streams.ReadResp.deserializeBinary(new Uint8Array(bytes)).getEvent();

@@ -29,7 +29,7 @@ describe("append rules", () => {
   const { state, history } = createStream(["a", "b", "c"]);
   const decide = (expected: number, ids: string[], target: AppendTarget = state) =>
     decideAppend(expected, ids, target, history);
-  const WRONG_REVISION = { kind: "wrong-revision", current: 2 };
+  const WRONG_REVISION = { kind: "wrong-revision", currentRevision: 2 };
 
   it("an append at the current revision is written without a check of the event ids", () => {
     expect(decide(2, ["a"])).to.deep.equal({ kind: "write" });
@@ -70,7 +70,7 @@ describe("append rules", () => {
   it("an append that expects an existing stream is written if the stream has only metadata", () => {
     const historyWithMetadata = { ...history, hasMetadata: () => true };
     expect(decideAppend(STREAM_EXISTS, ["x"], EMPTY_STREAM, historyWithMetadata)).to.deep.equal({ kind: "write" });
-    const wrongRevision = { kind: "wrong-revision", current: NO_STREAM };
+    const wrongRevision = { kind: "wrong-revision", currentRevision: NO_STREAM };
     expect(decide(STREAM_EXISTS, ["x"], EMPTY_STREAM)).to.deep.equal(wrongRevision);
   });
 

@@ -59,9 +59,9 @@ describe("the stored formats of the embedded log", () => {
         arbitrarySafeInteger,
         arbitrarySafeInteger,
         (id, type, stream, contentType, data, metadata, revision, position) => {
-          const created = 1_700_000_000_123;
+          const createdAt = 1_700_000_000_123;
           const event = { id, type, contentType, data, metadata };
-          const record = encodeRecord(event, { stream, revision, position, created });
+          const record = encodeRecord(event, { stream, revision, position, createdAt });
           expect(readStreamName(record)).to.equal(stream);
           expect(readEventType(record)).to.equal(type);
           const response = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()!;
@@ -92,7 +92,7 @@ describe("the stored formats of the embedded log", () => {
       metadata: new Uint8Array(0),
     };
     const revision = 9_223_372_036_854_775_807n;
-    const record = encodeRecord(event, { stream: "s", revision, position: 1, created: 0 });
+    const record = encodeRecord(event, { stream: "s", revision, position: 1, createdAt: 0 });
     const recorded = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()?.getEvent();
     expect(recorded?.getStreamRevision()).to.equal("9223372036854775807");
   });
@@ -118,11 +118,11 @@ describe("the stored formats of the embedded log", () => {
       expect(decodeStoredRecord(encoded.subarray(0, length), 0, 5)).to.equal(undefined);
     }
     expect(decodeStoredRecord(encoded, 0, 6)).to.equal(undefined);
-    const previous = { events: 3, position: 99, checksum: 4 };
-    const frame = encodeFrame([encoded], previous).bytes.subarray(0, FRAME_HEADER_BYTES);
-    const segment = encodeSegmentHeader("00112233445566778899aabbccddeeff", 2, previous);
-    expect(decodeFrameHeader(frame)?.previous).to.deep.equal(previous);
-    expect(decodeSegmentHeader(segment)?.previous).to.deep.equal(previous);
+    const previousState = { eventCount: 3, position: 99, checksum: 4 };
+    const frame = encodeFrame([encoded], previousState).bytes.subarray(0, FRAME_HEADER_BYTES);
+    const segment = encodeSegmentHeader("00112233445566778899aabbccddeeff", 2, previousState);
+    expect(decodeFrameHeader(frame)?.previousState).to.deep.equal(previousState);
+    expect(decodeSegmentHeader(segment)?.previousState).to.deep.equal(previousState);
     for (const [header, decode] of [
       [frame, decodeFrameHeader],
       [segment, decodeSegmentHeader],

@@ -46,7 +46,7 @@ async function createDatabase(dir: string, events: number): Promise<void> {
         stream: "note-1",
         revision,
         position,
-        created: 1_700_000_000_000,
+        createdAt: 1_700_000_000_000,
       });
       const entry = Buffer.alloc(28);
       writeSafeInteger(entry, position, 0);

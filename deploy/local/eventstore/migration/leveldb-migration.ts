@@ -36,14 +36,14 @@ const PROGRESS_INTERVAL_MS = 2_000;
  * Copies all events into an empty log.
  *
  * @param dir directory of the database, for messages
- * @param events directory `events/` of the empty log
+ * @param logDir directory `events/` of the empty log
  * @throws LogDamagedError if events are missing or contradict each other
  * @throws LogStartError if the disk has no space for the copy, or the log exceeds its limits
  */
-export async function copyLevelDb(database: LevelDb, dir: string, events: string, options: LogOptions): Promise<void> {
-  const target = await openEventsDirectory(events, options);
-  const { index } = target.log;
-  let reportAt = 0;
+export async function copyLevelDb(database: LevelDb, dir: string, logDir: string, options: LogOptions): Promise<void> {
+  const openLog = await openEventsDirectory(logDir, options);
+  const { index } = openLog.log;
+  let nextReportAt = 0;
   options.printLine(`Migrating the log in ${dir} to segment files. The LevelDB files are kept.`);
   try {
     for await (const entries of readEntries(database, EVENT_KEYS)) {
@@ -54,15 +54,15 @@ export async function copyLevelDb(database: LevelDb, dir: string, events: string
         return record;
       });
       requireWithinLimits(index, options.limits);
-      await target.writer.append(records);
-      if (target.writer.end.segment > options.limits.segments) {
+      await openLog.writer.append(records);
+      if (openLog.writer.end.segment > options.limits.segments) {
         throw new LogStartError(
           `The log in ${dir} cannot be migrated: it needs more than the limit of ${options.limits.segments} segments. Nothing was changed.`,
         );
       }
-      if (performance.now() < reportAt) continue;
+      if (performance.now() < nextReportAt) continue;
       options.printLine(`Migrating the log: ${index.eventCount} events so far, up to position ${index.lastPosition}.`);
-      reportAt = performance.now() + PROGRESS_INTERVAL_MS;
+      nextReportAt = performance.now() + PROGRESS_INTERVAL_MS;
     }
     await compareRevisions(database, dir, index);
     await compareStreamStates(database, dir, index);
@@ -72,7 +72,7 @@ export async function copyLevelDb(database: LevelDb, dir: string, events: string
       `The log in ${dir} cannot be migrated: the disk is full. Nothing was changed. Free some space and start again.`,
     );
   } finally {
-    await target.close();
+    await openLog.close();
   }
 }
 
@@ -83,13 +83,13 @@ export async function copyLevelDb(database: LevelDb, dir: string, events: string
  * @throws LogStartError if the last events differ
  */
 export async function requireSameEnd(database: LevelDb, dir: string, log: CommittedLog): Promise<void> {
-  let stored: [Buffer, Buffer] | undefined;
-  for await (const entry of database.iterator({ ...EVENT_KEYS, reverse: true, limit: 1 })) stored = entry;
-  const position = stored === undefined ? 0 : parseEventKey(stored[0]);
+  let lastEntry: [Buffer, Buffer] | undefined;
+  for await (const entry of database.iterator({ ...EVENT_KEYS, reverse: true, limit: 1 })) lastEntry = entry;
+  const position = lastEntry === undefined ? 0 : parseEventKey(lastEntry[0]);
   let isSame = position === log.index.lastPosition;
-  if (stored !== undefined && isSame) {
+  if (lastEntry !== undefined && isSame) {
     const range = { from: position, isInclusive: true, isBackwards: false };
-    for await (const [event] of readAllEvents(log, range)) isSame = event?.record.equals(stored[1]) === true;
+    for await (const [event] of readAllEvents(log, range)) isSame = event?.record.equals(lastEntry[1]) === true;
   }
   if (isSame) return;
   throw new LogStartError(
@@ -99,15 +99,15 @@ export async function requireSameEnd(database: LevelDb, dir: string, log: Commit
 
 /** Decodes an event from the database. Checks that the event matches its key and follows the previous event. */
 function parseStoredRecord(dir: string, index: LogIndex, position: number, body: Buffer): StoredRecord {
-  const stored = decodeReadEvent(body);
-  const event = stored?.getEvent();
-  if (stored === undefined || event === undefined)
+  const storedEvent = decodeReadEvent(body);
+  const event = storedEvent?.getEvent();
+  if (storedEvent === undefined || event === undefined)
     throw createPositionError(dir, position, "The event cannot be read.");
   const stream = readStreamName(body);
   const type = readEventType(body);
   const name = Buffer.from(event.getStreamIdentifier()?.getStreamName_asU8() ?? []).toString();
   const isConsistent =
-    stored.getCommitPosition() === String(position) &&
+    storedEvent.getCommitPosition() === String(position) &&
     event.getCommitPosition() === String(position) &&
     name === stream &&
     event.getMetadataMap().get("type") === type;

@@ -31,16 +31,16 @@ const RETIRED_CONTENT = "this-log-is-kept-in-segment-files-which-need-a-newer-re
  * @throws LogDamagedError if the database's file CURRENT is missing or damaged
  */
 export async function findLevelDb(dir: string): Promise<"database" | "retired" | "none"> {
-  const current = join(dir, "CURRENT");
-  if (existsSync(current)) {
-    const content = await readFile(current, "latin1");
+  const currentFile = join(dir, "CURRENT");
+  if (existsSync(currentFile)) {
+    const content = await readFile(currentFile, "latin1");
     if (content === RETIRED_CONTENT) return "retired";
     if (content.startsWith("MANIFEST-")) return "database";
-    throw createDamageError(current, "The file refers to neither a LevelDB database nor a migrated log.");
+    throw createDamageError(currentFile, "The file refers to neither a LevelDB database nor a migrated log.");
   }
   if (existsSync(join(dir, "events"))) return "none";
-  const names = await readdir(dir);
-  if (names.some((name) => DATA_FILE.test(name))) throw createDamageError(current, "The file is missing.");
+  const fileNames = await readdir(dir);
+  if (fileNames.some((name) => DATA_FILE.test(name))) throw createDamageError(currentFile, "The file is missing.");
   return "none";
 }
 
@@ -77,10 +77,10 @@ export async function openLevelDb(dir: string): Promise<LevelDb> {
  * @param isDatabase true if the directory contains a database; its file CURRENT is then copied to `leveldb/`
  */
 export async function retireLevelDb(dir: string, isDatabase: boolean): Promise<void> {
-  const current = join(dir, "CURRENT");
+  const currentFile = join(dir, "CURRENT");
   if (isDatabase) {
     await mkdir(join(dir, "leveldb"), { recursive: true, mode: 0o700 });
-    await createFile(join(dir, "leveldb"), "CURRENT", await readFile(current));
+    await createFile(join(dir, "leveldb"), "CURRENT", await readFile(currentFile));
   }
   await createFile(dir, "CURRENT", Buffer.from(RETIRED_CONTENT));
 }
@@ -89,9 +89,9 @@ export async function retireLevelDb(dir: string, isDatabase: boolean): Promise<v
 export async function moveLevelDbFiles(dir: string): Promise<void> {
   if ((await findLevelDb(dir)) !== "retired") return;
   const leveldbDir = join(dir, "leveldb");
-  const names = await readdir(dir);
-  if (!existsSync(leveldbDir) || !names.some((name) => DATA_FILE.test(name))) return;
-  for (const name of names.filter((name) => DATA_FILE.test(name) || OTHER_FILE.test(name))) {
+  const fileNames = await readdir(dir);
+  if (!existsSync(leveldbDir) || !fileNames.some((name) => DATA_FILE.test(name))) return;
+  for (const name of fileNames.filter((name) => DATA_FILE.test(name) || OTHER_FILE.test(name))) {
     await rename(join(dir, name), join(leveldbDir, name));
   }
   await syncDirectory(leveldbDir);

@@ -29,26 +29,26 @@ export interface StreamHistory {
 export type Decision =
   | { readonly kind: "write" }
   | { readonly kind: "already-written"; readonly revision: number }
-  | { readonly kind: "wrong-revision"; readonly current: number }
+  | { readonly kind: "wrong-revision"; readonly currentRevision: number }
   | { readonly kind: "deleted" };
 
-const WRITE: Decision = { kind: "write" };
+const WRITE_DECISION: Decision = { kind: "write" };
 
 /** Applies the rules to an append. A deletion follows the same rules as an append of one new event. */
 export function decideAppend(
-  expected: number,
+  expectedRevision: number,
   ids: readonly string[],
   stream: AppendTarget,
   history: StreamHistory,
 ): Decision {
   if (stream.isTombstoned) return { kind: "deleted" };
-  if (expected === STREAM_EXISTS) {
+  if (expectedRevision === STREAM_EXISTS) {
     if (stream.isSoftDeleted) return { kind: "deleted" };
     if (stream.lastRevision < 0 && !history.hasMetadata()) return refuseRevision(stream);
   }
-  if (expected === ANY || expected === STREAM_EXISTS) return decideByRecentIds(ids, stream, history);
-  if (expected < stream.lastRevision) return decideByStoredIds(expected, ids, stream, history);
-  return expected === stream.lastRevision ? WRITE : refuseRevision(stream);
+  if (expectedRevision === ANY || expectedRevision === STREAM_EXISTS) return decideByRecentIds(ids, stream, history);
+  if (expectedRevision < stream.lastRevision) return decideByStoredIds(expectedRevision, ids, stream, history);
+  return expectedRevision === stream.lastRevision ? WRITE_DECISION : refuseRevision(stream);
 }
 
 /**
@@ -58,11 +58,11 @@ export function decideAppend(
 function decideByRecentIds(ids: readonly string[], stream: AppendTarget, history: StreamHistory): Decision {
   let revision = -1;
   for (const [index, id] of ids.entries()) {
-    const found = history.findRecentRevision(id);
-    if (found === undefined) return index === 0 ? WRITE : refuseRevision(stream);
-    revision = found;
+    const recentRevision = history.findRecentRevision(id);
+    if (recentRevision === undefined) return index === 0 ? WRITE_DECISION : refuseRevision(stream);
+    revision = recentRevision;
   }
-  return ids.length === 0 ? WRITE : { kind: "already-written", revision };
+  return ids.length === 0 ? WRITE_DECISION : { kind: "already-written", revision };
 }
 
 /**
@@ -70,20 +70,20 @@ function decideByRecentIds(ids: readonly string[], stream: AppendTarget, history
  * the expected revision have the append's ids, the append is a retry.
  */
 function decideByStoredIds(
-  expected: number,
+  expectedRevision: number,
   ids: readonly string[],
   stream: AppendTarget,
   history: StreamHistory,
 ): Decision {
   for (const [index, id] of ids.entries()) {
-    if (history.findEventId(expected + 1 + index) === id) continue;
-    const isRecreation = index === 0 && expected === NO_STREAM && stream.isSoftDeleted;
-    return isRecreation ? WRITE : refuseRevision(stream);
+    if (history.findEventId(expectedRevision + 1 + index) === id) continue;
+    const isRecreation = index === 0 && expectedRevision === NO_STREAM && stream.isSoftDeleted;
+    return isRecreation ? WRITE_DECISION : refuseRevision(stream);
   }
   if (ids.length === 0) return refuseRevision(stream);
-  return { kind: "already-written", revision: expected + ids.length };
+  return { kind: "already-written", revision: expectedRevision + ids.length };
 }
 
 function refuseRevision(stream: AppendTarget): Decision {
-  return { kind: "wrong-revision", current: stream.lastRevision };
+  return { kind: "wrong-revision", currentRevision: stream.lastRevision };
 }

@@ -57,14 +57,14 @@ export class BackwardWriter {
     let length = 1;
     for (let bound = 128; value >= bound; bound *= 128) length += 1;
     this.#start -= length;
-    let rest = value;
+    let remainder = value;
     let index = this.#start;
-    while (rest > 127) {
-      this.#buffer[index] = (rest % 128) | 128;
-      rest = Math.floor(rest / 128);
+    while (remainder > 127) {
+      this.#buffer[index] = (remainder % 128) | 128;
+      remainder = Math.floor(remainder / 128);
       index += 1;
     }
-    this.#buffer[index] = rest;
+    this.#buffer[index] = remainder;
   }
 
   #writeBigintVarint(value: bigint): void {

@@ -25,7 +25,7 @@ export interface EventPlacement {
   readonly revision: number | bigint;
   readonly position: number;
   /** Milliseconds since 1970. */
-  readonly created: number;
+  readonly createdAt: number;
 }
 
 /** A stored event: its position in the log and its encoded record. */
@@ -57,8 +57,8 @@ const MIN_POSITION_STEP = 64;
 
 /** Returns an upper bound for the size in bytes of an event's encoded record. */
 export function getMaxRecordBytes(stream: string, event: ProposedEvent): number {
-  const texts = 2 * (stream.length + event.type.length) * 3 + event.contentType.length * 3;
-  return MAX_FIXED_BYTES + texts + event.data.length + event.metadata.length;
+  const textBytes = 2 * (stream.length + event.type.length) * 3 + event.contentType.length * 3;
+  return MAX_FIXED_BYTES + textBytes + event.data.length + event.metadata.length;
 }
 
 /**
@@ -66,12 +66,12 @@ export function getMaxRecordBytes(stream: string, event: ProposedEvent): number 
  * like offsets in a file. Read models store positions, so this rule must never change.
  */
 export function computePosition(
-  before: number,
+  previousPosition: number,
   stream: string,
   event: Pick<ProposedEvent, "type" | "data" | "metadata">,
 ): number {
-  const texts = stream.length + event.type.length;
-  return before + MIN_POSITION_STEP + texts + event.data.length + event.metadata.length;
+  const textLength = stream.length + event.type.length;
+  return previousPosition + MIN_POSITION_STEP + textLength + event.data.length + event.metadata.length;
 }
 
 export function encodeRecord(event: ProposedEvent, placement: EventPlacement): Buffer {
@@ -88,9 +88,9 @@ function writeReadResp(writer: BackwardWriter, event: ProposedEvent, placement: 
   const end = writer.freeBytes;
   writer.writeVarint(placement.position);
   writer.writeByte(TAGS.eventCommit);
-  const recorded = writer.freeBytes;
+  const recordedEnd = writer.freeBytes;
   writeRecordedEvent(writer, event, placement);
-  writer.completeField(TAGS.eventRecord, recorded);
+  writer.completeField(TAGS.eventRecord, recordedEnd);
   writer.completeField(TAGS.respEvent, end);
 }
 
@@ -99,7 +99,7 @@ function writeRecordedEvent(writer: BackwardWriter, event: ProposedEvent, placem
   if (event.metadata.length > 0) writeBytesField(writer, TAGS.customMetadata, event.metadata);
   writeMapEntry(writer, "content-type", event.contentType);
   // The client expects .NET ticks of 100 ns and divides them by 10,000.
-  writeMapEntry(writer, "created", `${placement.created}0000`);
+  writeMapEntry(writer, "created", `${placement.createdAt}0000`);
   writeMapEntry(writer, "type", event.type);
   writer.writeVarint(placement.position);
   writer.writeByte(TAGS.commit);
@@ -123,10 +123,10 @@ function writeTextField(writer: BackwardWriter, tag: number, text: string): void
   writer.completeField(tag, end);
 }
 
-function writeNestedTextField(writer: BackwardWriter, outer: number, inner: number, text: string): void {
+function writeNestedTextField(writer: BackwardWriter, outerTag: number, innerTag: number, text: string): void {
   const end = writer.freeBytes;
-  writeTextField(writer, inner, text);
-  writer.completeField(outer, end);
+  writeTextField(writer, innerTag, text);
+  writer.completeField(outerTag, end);
 }
 
 function writeMapEntry(writer: BackwardWriter, key: string, value: string): void {

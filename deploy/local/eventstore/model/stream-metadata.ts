@@ -45,9 +45,9 @@ export function parseMetadata(event: ProposedEvent): MetadataEffect {
       "Stream metadata must be a JSON object. $maxCount must be a positive integer, and $tb a non-negative integer.",
     );
   }
-  const unsupported = UNSUPPORTED_KEYS.find((key) => key in body.data);
-  if (unsupported !== undefined) {
-    throw new MetadataError(`The embedded log does not support the stream metadata ${unsupported}.`);
+  const unsupportedKey = UNSUPPORTED_KEYS.find((key) => key in body.data);
+  if (unsupportedKey !== undefined) {
+    throw new MetadataError(`The embedded log does not support the stream metadata ${unsupportedKey}.`);
   }
   const truncateBefore = body.data.$tb ?? 0;
   const isSoftDeleted = truncateBefore >= MIN_SOFT_DELETED_TB;
@@ -69,8 +69,8 @@ export function encodeSoftDeletion(): Uint8Array {
  *
  * @param truncateBefore first revision that reads return
  */
-export function encodeRestoration(previous: Uint8Array | undefined, truncateBefore: number): Uint8Array {
-  const body = previous === undefined ? {} : parseJsonObject(previous);
+export function encodeRestoration(previousData: Uint8Array | undefined, truncateBefore: number): Uint8Array {
+  const body = previousData === undefined ? {} : parseJsonObject(previousData);
   return Buffer.from(JSON.stringify({ ...body, $tb: truncateBefore }));
 }
 

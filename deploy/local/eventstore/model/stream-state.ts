@@ -23,8 +23,8 @@ export function getOriginalStream(stream: string): string | undefined {
  */
 export function getFirstReadableRevision(stream: string, state: StreamState): number {
   const maxCount = getOriginalStream(stream) === undefined ? state.maxCount : 1;
-  const byCount = maxCount > 0 ? state.lastRevision - maxCount + 1 : 0;
-  return Math.max(0, state.truncateBefore, byCount);
+  const firstRetainedRevision = maxCount > 0 ? state.lastRevision - maxCount + 1 : 0;
+  return Math.max(0, state.truncateBefore, firstRetainedRevision);
 }
 
 /** Returns true if the stream has events and is not soft-deleted. Reads do not find any other stream. */

@@ -24,10 +24,10 @@ export function serveAppend(
 ): void {
   let append: AppendRequest | undefined;
   let hasFailed = false;
-  const runUnlessFailed = (work: () => void) => {
+  const runUnlessFailed = (run: () => void) => {
     if (hasFailed) return;
     try {
-      work();
+      run();
     } catch (error) {
       hasFailed = true;
       fail(error);
@@ -57,23 +57,25 @@ function startAppend(options: AppendReq.Options): AppendRequest {
 }
 
 function addEvent(append: AppendRequest | undefined, message: AppendReq): void {
-  const proposed = message.getProposedMessage();
-  if (append === undefined || proposed === undefined) {
+  const proposedMessage = message.getProposedMessage();
+  if (append === undefined || proposedMessage === undefined) {
     throw createInvalidArgumentError("The options of an append must be sent before its events.");
   }
-  append.events.add([proposed]);
+  append.events.add([proposedMessage]);
 }
 
 async function writeAppend(store: Store, append: AppendRequest, deadline: Deadline): Promise<AppendResp> {
   const { expectedRevision } = append;
   const { stream, events, storedBytes } = append.events;
-  const write = { kind: "append", stream, expectedRevision, events } as const;
-  const result = await writeOrThrow(store, write, storedBytes, deadline);
+  const request = { kind: "append", stream, expectedRevision, events } as const;
+  const result = await writeOrThrow(store, request, storedBytes, deadline);
   switch (result.outcome) {
     case "deleted":
       throw createStreamDeletedError(stream);
     case "wrong-revision":
-      return new streams.AppendResp().setWrongExpectedVersion(encodeWrongVersion(expectedRevision, result.current));
+      return new streams.AppendResp().setWrongExpectedVersion(
+        encodeWrongVersion(expectedRevision, result.currentRevision),
+      );
     case "written":
       return new streams.AppendResp().setSuccess(encodeSuccess(result.revision, result.position));
   }
@@ -87,10 +89,10 @@ function encodeSuccess(revision: number, position: number): AppendResp.Success {
   return message.setPosition(positionMessage.setCommitPosition(String(position)).setPreparePosition(String(position)));
 }
 
-function encodeWrongVersion(expectedRevision: number, current: number): AppendResp.WrongExpectedVersion {
+function encodeWrongVersion(expectedRevision: number, currentRevision: number): AppendResp.WrongExpectedVersion {
   const message = new streams.AppendResp.WrongExpectedVersion();
-  if (current < 0) message.setCurrentNoStream(new shared.Empty());
-  else message.setCurrentRevision(String(current));
+  if (currentRevision < 0) message.setCurrentNoStream(new shared.Empty());
+  else message.setCurrentRevision(String(currentRevision));
   if (expectedRevision === ANY) return message.setExpectedAny(new shared.Empty());
   if (expectedRevision === NO_STREAM) return message.setExpectedNoStream(new shared.Empty());
   if (expectedRevision === STREAM_EXISTS) return message.setExpectedStreamExists(new shared.Empty());

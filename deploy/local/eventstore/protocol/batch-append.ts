@@ -73,25 +73,25 @@ export class BatchAppendSession {
   }
 
   #receivePart(request: BatchAppendReq): void {
-    const correlation = parseUuid(request.getCorrelationId(), "A correlation id");
-    if (request.hasOptions()) this.#startAppend(correlation, request);
-    const append = this.#unfinishedAppends.get(correlation);
+    const correlationId = parseUuid(request.getCorrelationId(), "A correlation id");
+    if (request.hasOptions()) this.#startAppend(correlationId, request);
+    const append = this.#unfinishedAppends.get(correlationId);
     // The append was already refused, and this is one of its later parts.
     if (append === undefined) return;
     try {
       append.events.add(request.getProposedMessagesList());
     } catch (error) {
-      this.#unfinishedAppends.delete(correlation);
+      this.#unfinishedAppends.delete(correlationId);
       this.#sendRefusal(append.context, error);
       return;
     }
     if (!request.getIsFinal()) return;
-    this.#unfinishedAppends.delete(correlation);
+    this.#unfinishedAppends.delete(correlationId);
     void this.#writeAppend(append);
   }
 
-  #startAppend(correlation: string, request: BatchAppendReq): void {
-    if (this.#unfinishedAppends.has(correlation))
+  #startAppend(correlationId: string, request: BatchAppendReq): void {
+    if (this.#unfinishedAppends.has(correlationId))
       throw createInvalidArgumentError("Two unfinished appends have the same correlation id.");
     if (this.#unfinishedAppends.size >= MAX_UNFINISHED_APPENDS) {
       throw new CallError(
@@ -108,7 +108,7 @@ export class BatchAppendSession {
     try {
       const events = new AppendEvents(parseWritableStreamName(options?.getStreamIdentifier()));
       const deadline = options?.getDeadline()?.toDate().getTime() ?? Number.POSITIVE_INFINITY;
-      this.#unfinishedAppends.set(correlation, { context, deadline, events });
+      this.#unfinishedAppends.set(correlationId, { context, deadline, events });
     } catch (error) {
       this.#sendRefusal(context, error);
     }
@@ -121,11 +121,11 @@ export class BatchAppendSession {
   async #writeAppend(append: UnfinishedAppend): Promise<void> {
     const { context, deadline } = append;
     const { stream, events, storedBytes } = append.events;
-    const write = { kind: "append", stream, expectedRevision: context.expectedRevision, events } as const;
+    const request = { kind: "append", stream, expectedRevision: context.expectedRevision, events } as const;
     this.#pendingWrites += 1;
     try {
-      const written = this.#store.submit(write, storedBytes, deadline);
-      const result = await waitUntilDeadline(written, deadline);
+      const pendingResult = this.#store.submit(request, storedBytes, deadline);
+      const result = await waitUntilDeadline(pendingResult, deadline);
       // During a shutdown, an append gets no response. The whole call ends with an error.
       if (result.outcome === "closing") return;
       this.#send(this.#createResponse(context, result));
@@ -180,11 +180,11 @@ function parseExpectedRevision(options: BatchAppendReq.Options | undefined): num
  * Returns the result of a write, or "expired" if the deadline passes first. An expired write can still be committed
  * later.
  */
-function waitUntilDeadline<T>(result: Promise<T>, deadline: number): Promise<T | WriteRefusal> {
+function waitUntilDeadline<T>(pendingResult: Promise<T>, deadline: number): Promise<T | WriteRefusal> {
   const delayMs = deadline - Date.now();
-  if (delayMs > MAX_TIMER_DELAY_MS) return result;
+  if (delayMs > MAX_TIMER_DELAY_MS) return pendingResult;
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => resolve({ outcome: "expired" }), Math.max(0, delayMs));
-    result.then(resolve, reject).finally(() => clearTimeout(timer));
+    pendingResult.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }

@@ -22,7 +22,7 @@ export function createResultResponse(context: AppendContext, result: WriteResult
     case "written":
       return createSuccessResponse(context, result.revision, result.position);
     case "wrong-revision": {
-      const details = encodeWrongVersion(context.expectedRevision, result.current);
+      const details = encodeWrongVersion(context.expectedRevision, result.currentRevision);
       return createErrorResponse(context, grpcStatus.ALREADY_EXISTS, "WrongExpectedVersion", details);
     }
     case "deleted": {
@@ -52,12 +52,12 @@ export function createRefusalResponse(context: AppendContext, error: CallError):
 }
 
 function createSuccessResponse(context: AppendContext, revision: number, position: number): BatchAppendResp {
-  const success = new streams.BatchAppendResp.Success();
-  if (revision < 0) success.setNoStream(new empty.Empty());
-  else success.setCurrentRevision(String(revision));
+  const successMessage = new streams.BatchAppendResp.Success();
+  if (revision < 0) successMessage.setNoStream(new empty.Empty());
+  else successMessage.setCurrentRevision(String(revision));
   const positionMessage = new shared.AllStreamPosition();
-  success.setPosition(positionMessage.setCommitPosition(String(position)).setPreparePosition(String(position)));
-  return createResponse(context).setSuccess(success);
+  successMessage.setPosition(positionMessage.setCommitPosition(String(position)).setPreparePosition(String(position)));
+  return createResponse(context).setSuccess(successMessage);
 }
 
 /** @param code value of google.rpc.Code, which has the numbers of gRPC's status codes */
@@ -68,9 +68,9 @@ function createErrorResponse(
   details: Message,
   message: string = type,
 ): BatchAppendResp {
-  const packed = new any.Any();
-  packed.pack(details.serializeBinary(), `event_store.client.${type}`);
-  return createResponse(context).setError(new status.Status().setCode(code).setMessage(message).setDetails(packed));
+  const anyMessage = new any.Any();
+  anyMessage.pack(details.serializeBinary(), `event_store.client.${type}`);
+  return createResponse(context).setError(new status.Status().setCode(code).setMessage(message).setDetails(anyMessage));
 }
 
 function createResponse(context: AppendContext): BatchAppendResp {
@@ -79,10 +79,10 @@ function createResponse(context: AppendContext): BatchAppendResp {
     .setStreamIdentifier(context.streamIdentifier);
 }
 
-function encodeWrongVersion(expectedRevision: number, current: number): Message {
+function encodeWrongVersion(expectedRevision: number, currentRevision: number): Message {
   const details = new shared.WrongExpectedVersion();
-  if (current < 0) details.setCurrentNoStream(new empty.Empty());
-  else details.setCurrentStreamRevision(String(current));
+  if (currentRevision < 0) details.setCurrentNoStream(new empty.Empty());
+  else details.setCurrentStreamRevision(String(currentRevision));
   if (expectedRevision === ANY) return details.setExpectedAny(new empty.Empty());
   if (expectedRevision === NO_STREAM) return details.setExpectedNoStream(new empty.Empty());
   if (expectedRevision === STREAM_EXISTS) return details.setExpectedStreamExists(new empty.Empty());

@@ -37,7 +37,7 @@ async function deleteStream(
     case "deleted":
       throw createStreamDeletedError(stream);
     case "wrong-revision":
-      throw createWrongVersionError(stream, expectedRevision, result.current);
+      throw createWrongVersionError(stream, expectedRevision, result.currentRevision);
     case "written":
       return String(result.position);
   }

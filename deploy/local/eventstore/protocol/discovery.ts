@@ -18,11 +18,11 @@ const SUPPORTED_METHODS: readonly (readonly [method: string, features: readonly 
 
 /** Creates the response of ServerFeatures.GetSupportedMethods. */
 export function listSupportedMethods(): SupportedMethods {
-  const methods = SUPPORTED_METHODS.map(([method, list]) =>
+  const methods = SUPPORTED_METHODS.map(([method, featureNames]) =>
     new features.SupportedMethod()
       .setServiceName(STREAMS_SERVICE)
       .setMethodName(method)
-      .setFeaturesList([...list]),
+      .setFeaturesList([...featureNames]),
   );
   return new features.SupportedMethods().setEventStoreServerVersion(PROTOCOL_VERSION).setMethodsList(methods);
 }

@@ -38,15 +38,15 @@ export function createStreamDeletedError(stream: string): CallError {
   return new CallError(status.FAILED_PRECONDITION, `The stream '${stream}' is deleted.`, trailers);
 }
 
-export function createWrongVersionError(stream: string, expectedRevision: number, current: number): CallError {
+export function createWrongVersionError(stream: string, expectedRevision: number, currentRevision: number): CallError {
   return new CallError(
     status.FAILED_PRECONDITION,
-    `The stream '${stream}' is at revision ${current}. The request expects ${describeExpectedRevision(expectedRevision)}.`,
+    `The stream '${stream}' is at revision ${currentRevision}. The request expects ${describeExpectedRevision(expectedRevision)}.`,
     {
       exception: "wrong-expected-version",
       "stream-name": stream,
       "expected-version": String(expectedRevision),
-      "actual-version": String(current),
+      "actual-version": String(currentRevision),
     },
   );
 }

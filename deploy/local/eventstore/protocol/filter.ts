@@ -23,8 +23,8 @@ export function parseFilter(options: ReadReq.Options): EventFilter | undefined {
   const expression = filter.hasEventType() ? filter.getEventType() : filter.getStreamIdentifier();
   if (expression === undefined)
     throw createInvalidArgumentError("A filter must have an expression for the event type or the stream name.");
-  const test = parseExpression(expression);
-  return { matches: (record) => test(readText(record)), checkpointInterval: checkpointInterval(filter) };
+  const matchesText = parseExpression(expression);
+  return { matches: (record) => matchesText(readText(record)), checkpointInterval: checkpointInterval(filter) };
 }
 
 function parseExpression(expression: ReadReq.Options.FilterOptions.Expression): (text: string) => boolean {
@@ -41,9 +41,9 @@ function parseExpression(expression: ReadReq.Options.FilterOptions.Expression): 
 }
 
 function checkpointInterval(filter: ReadReq.Options.FilterOptions): number {
-  const window = filter.hasMax() ? filter.getMax() : DEFAULT_SEARCH_WINDOW;
+  const searchWindow = filter.hasMax() ? filter.getMax() : DEFAULT_SEARCH_WINDOW;
   const multiplier = filter.getCheckpointintervalmultiplier();
-  if (window < 1) throw createInvalidArgumentError("A filter's search window must be greater than 0.");
+  if (searchWindow < 1) throw createInvalidArgumentError("A filter's search window must be greater than 0.");
   if (multiplier < 1) throw createInvalidArgumentError("A filter's checkpoint interval must be greater than 0.");
-  return window * multiplier;
+  return searchWindow * multiplier;
 }

@@ -44,8 +44,8 @@ export class FlowControlledWriter {
   }
 
   /** Waits until a condition is true or the client disconnects. Checks the condition after each call of `wake`. */
-  async waitUntil(ready: () => boolean): Promise<void> {
-    while (!this.#isClosed && !ready()) await this.#waitForWake();
+  async waitUntil(isReady: () => boolean): Promise<void> {
+    while (!this.#isClosed && !isReady()) await this.#waitForWake();
   }
 
   /** Makes `waitUntil` check its condition. */
@@ -68,6 +68,6 @@ export class FlowControlledWriter {
 
 /** Copies a message if it is a small part of a large buffer. Queuing a view would keep the whole buffer in memory. */
 function copyIfSmall(message: Uint8Array): Uint8Array {
-  const kept = message.buffer.byteLength;
-  return kept > Buffer.poolSize && kept > 4 * message.length ? Buffer.from(message) : message;
+  const keptBytes = message.buffer.byteLength;
+  return keptBytes > Buffer.poolSize && keptBytes > 4 * message.length ? Buffer.from(message) : message;
 }

@@ -31,8 +31,8 @@ export function encodeStreamNotFound(stream: string): Uint8Array {
 }
 
 /** Re-encodes an event for clients that request structured ids, which are two 64-bit numbers instead of a text. */
-export function reencodeWithStructuredId(wire: Uint8Array): Uint8Array {
-  const message = streams.ReadResp.deserializeBinary(wire);
+export function reencodeWithStructuredId(wireBytes: Uint8Array): Uint8Array {
+  const message = streams.ReadResp.deserializeBinary(wireBytes);
   const id = message.getEvent()?.getEvent()?.getId();
   if (id !== undefined) setStructuredId(id);
   return (message satisfies ReadResp).serializeBinary();
@@ -40,7 +40,7 @@ export function reencodeWithStructuredId(wire: Uint8Array): Uint8Array {
 
 function setStructuredId(id: InstanceType<typeof shared.UUID>): void {
   const hex = id.getString().replaceAll("-", "");
-  const half = (start: number) => BigInt.asIntN(64, BigInt(`0x${hex.slice(start, start + 16)}`)).toString();
-  const structured = new shared.UUID.Structured();
-  id.setStructured(structured.setMostSignificantBits(half(0)).setLeastSignificantBits(half(16)));
+  const formatHalf = (start: number) => BigInt.asIntN(64, BigInt(`0x${hex.slice(start, start + 16)}`)).toString();
+  const structuredId = new shared.UUID.Structured();
+  id.setStructured(structuredId.setMostSignificantBits(formatHalf(0)).setLeastSignificantBits(formatHalf(16)));
 }

@@ -19,15 +19,15 @@ export interface ReadContext {
  * Sends the requested events, but does not end the call.
  * @throws CallError if the stream is tombstoned
  */
-export async function sendEvents(read: ReadContext, count: number): Promise<void> {
-  const { stream } = read.request;
+export async function sendEvents(context: ReadContext, count: number): Promise<void> {
+  const { stream } = context.request;
   if (count === 0) return;
-  if (stream === undefined) await sendAllEvents(read, count);
-  else await sendStreamEvents(read, stream, count);
+  if (stream === undefined) await sendAllEvents(context, count);
+  else await sendStreamEvents(context, stream, count);
 }
 
-async function sendStreamEvents(read: ReadContext, stream: string, count: number): Promise<void> {
-  const { store, writer, request } = read;
+async function sendStreamEvents(context: ReadContext, stream: string, count: number): Promise<void> {
+  const { store, writer, request } = context;
   const state = store.getStreamState(stream);
   if (state.isTombstoned) throw createStreamDeletedError(stream);
   if (!isReadable(state)) {
@@ -35,38 +35,38 @@ async function sendStreamEvents(read: ReadContext, stream: string, count: number
     return;
   }
   const { lastRevision } = state;
-  const oldest = getFirstReadableRevision(stream, state);
+  const oldestRevision = getFirstReadableRevision(stream, state);
   const from = resolveStart(request.from, 0, request.isBackwards ? lastRevision : lastRevision + 1);
   if (request.isBackwards) {
     const first = Math.min(from, lastRevision);
-    const last = Math.max(oldest, first - count + 1);
-    if (first >= last) await sendRevisionRange(read, stream, first, last);
+    const last = Math.max(oldestRevision, first - count + 1);
+    if (first >= last) await sendRevisions(context, stream, first, last);
   } else {
-    const first = Math.max(from, oldest);
+    const first = Math.max(from, oldestRevision);
     const last = Math.min(lastRevision, first + count - 1);
-    if (first <= last) await sendRevisionRange(read, stream, first, last);
+    if (first <= last) await sendRevisions(context, stream, first, last);
   }
 }
 
 /** Sends the events of a stream from the first to the last revision, both included. */
-export async function sendRevisionRange(read: ReadContext, stream: string, first: number, last: number): Promise<void> {
-  const { store, writer } = read;
+export async function sendRevisions(context: ReadContext, stream: string, first: number, last: number): Promise<void> {
+  const { store, writer } = context;
   for await (const page of readStreamEvents(store.log, stream, first, last)) {
-    for (const event of page) if (sendEvent(read, event)) await writer.waitForDrain();
+    for (const event of page) if (sendEvent(context, event)) await writer.waitForDrain();
     if (writer.isClosed) return;
   }
 }
 
 /** Sends events of all streams. Only a forward read includes the event at the start position. */
-async function sendAllEvents(read: ReadContext, count: number): Promise<void> {
-  const { store, writer, request } = read;
+async function sendAllEvents(context: ReadContext, count: number): Promise<void> {
+  const { store, writer, request } = context;
   const { isBackwards, filter } = request;
   const from = resolveStart(request.from, 0, Number.MAX_SAFE_INTEGER);
   let remainingEvents = count;
   for await (const page of readAllEvents(store.log, { from, isInclusive: !isBackwards, isBackwards })) {
     for (const event of page) {
       if (filter?.matches(event.record) === false) continue;
-      if (sendEvent(read, event)) await writer.waitForDrain();
+      if (sendEvent(context, event)) await writer.waitForDrain();
       remainingEvents -= 1;
       if (remainingEvents === 0) return;
     }
@@ -82,6 +82,6 @@ export function resolveStart(from: ReadRequest["from"], start: number, end: numb
 
 /** Sends an event. Returns true if the caller must await `waitForDrain` before the next event. */
 export function sendEvent({ writer, request }: ReadContext, event: LogEvent): boolean {
-  const wire = readWireBytes(event.record);
-  return writer.send(request.requiresStructuredIds ? reencodeWithStructuredId(wire) : wire);
+  const wireBytes = readWireBytes(event.record);
+  return writer.send(request.requiresStructuredIds ? reencodeWithStructuredId(wireBytes) : wireBytes);
 }

@@ -54,10 +54,10 @@ export function addServices(server: Server, context: ServiceContext): void {
     },
     append: (call, answer) => serveAppend(store, call, answer, fail(answer)),
     delete: (call, answer) => {
-      softDelete(store, call.request, call.getDeadline()).then((done) => answer(null, done), fail(answer));
+      softDelete(store, call.request, call.getDeadline()).then((response) => answer(null, response), fail(answer));
     },
     tombstone: (call, answer) => {
-      tombstone(store, call.request, call.getDeadline()).then((done) => answer(null, done), fail(answer));
+      tombstone(store, call.request, call.getDeadline()).then((response) => answer(null, response), fail(answer));
     },
   } satisfies StreamsServer;
   server.addService(STREAMS_SERVICE, streamsServer);
@@ -76,9 +76,9 @@ async function serveRead({ store }: ServiceContext, call: ReadCall): Promise<voi
   const writer = new FlowControlledWriter(call);
   try {
     const request = parseReadRequest(call.request);
-    const read = { store, writer, request };
-    if (request.maxCount === "live") await subscribe(read);
-    else await sendEvents(read, request.maxCount);
+    const readContext = { store, writer, request };
+    if (request.maxCount === "live") await subscribe(readContext);
+    else await sendEvents(readContext, request.maxCount);
     if (!writer.isClosed) call.end();
   } catch (error) {
     // A disconnected client cannot receive the error.

@@ -11,36 +11,36 @@ import { getFirstReadableRevision } from "../model/stream-state.ts";
 import { readAllEvents } from "../storage/log-reader.ts";
 import { createStreamDeletedError } from "./errors.ts";
 import { encodeCaughtUp, encodeCheckpoint, encodeConfirmation } from "./messages.ts";
-import { type ReadContext, resolveStart, sendEvent, sendRevisionRange } from "./read.ts";
+import { type ReadContext, resolveStart, sendEvent, sendRevisions } from "./read.ts";
 
 /**
  * Runs a subscription until the client disconnects.
  * @throws CallError if the stream is or becomes tombstoned
  */
-export async function subscribe(read: ReadContext): Promise<void> {
-  const { store, writer, request } = read;
+export async function subscribe(context: ReadContext): Promise<void> {
+  const { store, writer, request } = context;
   const stopListening = store.onCommit(() => writer.wake());
   try {
     writer.send(encodeConfirmation(randomUUID()));
-    if (request.stream === undefined) await new AllStreamsSubscription(read).run();
-    else await followStream(read, request.stream);
+    if (request.stream === undefined) await new AllStreamsSubscription(context).run();
+    else await followStream(context, request.stream);
   } finally {
     stopListening();
   }
 }
 
-async function followStream(read: ReadContext, stream: string): Promise<void> {
-  const { store, writer, request } = read;
-  let next = resolveStart(request.from, -1, store.getStreamState(stream).lastRevision) + 1;
+async function followStream(context: ReadContext, stream: string): Promise<void> {
+  const { store, writer, request } = context;
+  let revision = resolveStart(request.from, -1, store.getStreamState(stream).lastRevision) + 1;
   let hasCaughtUp = false;
   while (!writer.isClosed) {
     const seenPosition = store.lastPosition;
     const state = store.getStreamState(stream);
     if (state.isTombstoned) throw createStreamDeletedError(stream);
-    const last = state.lastRevision;
-    next = Math.max(next, state.isSoftDeleted ? last + 1 : getFirstReadableRevision(stream, state));
-    if (next <= last) await sendRevisionRange(read, stream, next, last);
-    next = Math.max(next, last + 1);
+    const lastRevision = state.lastRevision;
+    revision = Math.max(revision, state.isSoftDeleted ? lastRevision + 1 : getFirstReadableRevision(stream, state));
+    if (revision <= lastRevision) await sendRevisions(context, stream, revision, lastRevision);
+    revision = Math.max(revision, lastRevision + 1);
     if (!hasCaughtUp) writer.send(encodeCaughtUp());
     hasCaughtUp = true;
     await writer.waitUntil(() => store.lastPosition !== seenPosition);
@@ -48,23 +48,23 @@ async function followStream(read: ReadContext, stream: string): Promise<void> {
 }
 
 class AllStreamsSubscription {
-  readonly #read: ReadContext;
+  readonly #context: ReadContext;
   #lastPosition: number;
   #eventsSinceCheckpoint = 0;
   #lastCheckpoint: number;
   #isLive = false;
 
-  constructor(read: ReadContext) {
-    this.#read = read;
-    this.#lastPosition = resolveStart(read.request.from, 0, read.store.lastPosition);
+  constructor(context: ReadContext) {
+    this.#context = context;
+    this.#lastPosition = resolveStart(context.request.from, 0, context.store.lastPosition);
     this.#lastCheckpoint = this.#lastPosition;
   }
 
   async run(): Promise<void> {
-    while (!this.#read.writer.isClosed) {
-      const recent = this.#read.store.recentEvents.findAfter(this.#lastPosition);
-      if (recent === undefined) await this.#catchUp();
-      else if (recent.length > 0) await this.#sendEvents(recent);
+    while (!this.#context.writer.isClosed) {
+      const recentEvents = this.#context.store.recentEvents.findAfter(this.#lastPosition);
+      if (recentEvents === undefined) await this.#catchUp();
+      else if (recentEvents.length > 0) await this.#sendEvents(recentEvents);
       else await this.#waitForEvents();
     }
   }
@@ -72,22 +72,22 @@ class AllStreamsSubscription {
   async #catchUp(): Promise<void> {
     this.#isLive = false;
     const range = { from: this.#lastPosition, isInclusive: false, isBackwards: false };
-    for await (const page of readAllEvents(this.#read.store.log, range)) {
+    for await (const page of readAllEvents(this.#context.store.log, range)) {
       await this.#sendEvents(page);
-      if (this.#read.writer.isClosed) return;
+      if (this.#context.writer.isClosed) return;
     }
   }
 
   async #sendEvents(events: readonly LogEvent[]): Promise<void> {
-    const { filter } = this.#read.request;
+    const { filter } = this.#context.request;
     for (const event of events) {
       this.#lastPosition = event.position;
       const isMatch = filter === undefined || filter.matches(event.record);
-      if (isMatch && sendEvent(this.#read, event)) await this.#read.writer.waitForDrain();
+      if (isMatch && sendEvent(this.#context, event)) await this.#context.writer.waitForDrain();
       this.#eventsSinceCheckpoint += 1;
       if (filter === undefined || this.#eventsSinceCheckpoint < filter.checkpointInterval) continue;
       await this.#sendCheckpoint();
-      if (this.#read.writer.isClosed) return;
+      if (this.#context.writer.isClosed) return;
     }
   }
 
@@ -98,17 +98,17 @@ class AllStreamsSubscription {
   async #waitForEvents(): Promise<void> {
     if (!this.#isLive) {
       // The client can resume from this checkpoint even if the filter matched no event.
-      if (this.#read.request.filter !== undefined && this.#lastCheckpoint !== this.#lastPosition)
+      if (this.#context.request.filter !== undefined && this.#lastCheckpoint !== this.#lastPosition)
         await this.#sendCheckpoint();
-      this.#read.writer.send(encodeCaughtUp());
+      this.#context.writer.send(encodeCaughtUp());
       this.#isLive = true;
     }
-    await this.#read.writer.waitUntil(() => this.#read.store.lastPosition > this.#lastPosition);
+    await this.#context.writer.waitUntil(() => this.#context.store.lastPosition > this.#lastPosition);
   }
 
   async #sendCheckpoint(): Promise<void> {
     this.#eventsSinceCheckpoint = 0;
     this.#lastCheckpoint = this.#lastPosition;
-    if (this.#read.writer.send(encodeCheckpoint(this.#lastPosition))) await this.#read.writer.waitForDrain();
+    if (this.#context.writer.send(encodeCheckpoint(this.#lastPosition))) await this.#context.writer.waitForDrain();
   }
 }

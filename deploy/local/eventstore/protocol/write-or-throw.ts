@@ -10,11 +10,11 @@ import { createLogFullError, createTimeoutError, createUnavailableError } from "
  */
 export async function writeOrThrow(
   store: Store,
-  write: WriteRequest,
+  request: WriteRequest,
   bytes: number,
   deadline: Deadline,
 ): Promise<WriteResult> {
-  const result = await store.submit(write, bytes, Number(deadline)).catch(() => {
+  const result = await store.submit(request, bytes, Number(deadline)).catch(() => {
     throw createUnavailableError("The log cannot write to its disk.");
   });
   switch (result.outcome) {

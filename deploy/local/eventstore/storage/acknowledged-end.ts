@@ -53,9 +53,9 @@ export interface LogEnd extends ChainState {
 /** Encodes the complete file with both copies of the entry. */
 export function encodeEndFile(end: LogEnd): Buffer {
   const entry = encodeEntry(end);
-  const file = Buffer.alloc(FILE_BYTES);
-  for (const offset of [0, SECOND_COPY_OFFSET]) entry.copy(file, offset);
-  return file;
+  const content = Buffer.alloc(FILE_BYTES);
+  for (const offset of [0, SECOND_COPY_OFFSET]) entry.copy(content, offset);
+  return content;
 }
 
 function encodeEntry(end: LogEnd): Buffer {
@@ -151,19 +151,19 @@ async function readCopies(fd: number, path: string): Promise<EndFileContent> {
   const content = Buffer.alloc(FILE_BYTES);
   const { bytesRead } = await promisify(fs.read)(fd, content, 0, FILE_BYTES, 0);
   // A file with the current length can contain an outdated copy at byte 512, which an earlier release wrote.
-  const isFormer = bytesRead <= SECOND_COPY_OFFSET;
-  const [first, second] = [0, isFormer ? FORMER_SECOND_COPY_OFFSET : SECOND_COPY_OFFSET].map((offset) =>
+  const isFormerFormat = bytesRead <= SECOND_COPY_OFFSET;
+  const [firstCopy, secondCopy] = [0, isFormerFormat ? FORMER_SECOND_COPY_OFFSET : SECOND_COPY_OFFSET].map((offset) =>
     decodeEntry(content.subarray(0, bytesRead).subarray(offset, offset + BLOCK_BYTES)),
   );
-  const end = selectNewer(first, second);
+  const end = selectNewerEnd(firstCopy, secondCopy);
   if (end === undefined) throw createDamageError(path, "Both copies of the acknowledged end are damaged.");
-  const isIntact = first !== undefined && second !== undefined;
-  return { end, isIntact, isCurrent: isIntact && !isFormer && isSameLogEnd(first, second) };
+  const isIntact = firstCopy !== undefined && secondCopy !== undefined;
+  return { end, isIntact, isCurrent: isIntact && !isFormerFormat && isSameLogEnd(firstCopy, secondCopy) };
 }
 
-function selectNewer(one: LogEnd | undefined, other: LogEnd | undefined): LogEnd | undefined {
+function selectNewerEnd(one: LogEnd | undefined, other: LogEnd | undefined): LogEnd | undefined {
   if (one === undefined || other === undefined) return one ?? other;
-  const difference = other.events - one.events || other.segment - one.segment || other.offset - one.offset;
+  const difference = other.eventCount - one.eventCount || other.segment - one.segment || other.offset - one.offset;
   return difference > 0 ? other : one;
 }
 

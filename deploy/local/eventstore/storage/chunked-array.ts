@@ -6,12 +6,12 @@ type Chunk = Float64Array | Uint32Array;
 
 /** Growing array of numbers, stored in chunks of fixed size. It grows without copying and wastes little memory. */
 export class ChunkedArray {
-  readonly #newChunk: () => Chunk;
+  readonly #createChunk: () => Chunk;
   readonly #chunks: Chunk[] = [];
   #length = 0;
 
-  private constructor(newChunk: () => Chunk) {
-    this.#newChunk = newChunk;
+  private constructor(createChunk: () => Chunk) {
+    this.#createChunk = createChunk;
   }
 
   /** Creates an array of safe integers, which take 8 bytes each. */
@@ -29,7 +29,7 @@ export class ChunkedArray {
   }
 
   push(value: number): void {
-    if ((this.#length & CHUNK_MASK) === 0) this.#chunks.push(this.#newChunk());
+    if ((this.#length & CHUNK_MASK) === 0) this.#chunks.push(this.#createChunk());
     this.#length += 1;
     this.set(this.#length - 1, value);
   }

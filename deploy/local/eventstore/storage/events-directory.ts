@@ -41,31 +41,31 @@ export async function createEventsDirectory(dir: string): Promise<void> {
  * @throws LogStartError if the log exceeds a limit, or has an unsupported format
  */
 export async function openEventsDirectory(dir: string, options: LogOptions): Promise<OpenLog> {
-  const count = await countSegments(dir);
-  if (count > options.limits.segments) {
-    throw new LogStartError(`The log in ${dir} has ${count} segments. The limit is ${options.limits.segments}.`);
+  const segmentCount = await countSegments(dir);
+  if (segmentCount > options.limits.segments) {
+    throw new LogStartError(`The log in ${dir} has ${segmentCount} segments. The limit is ${options.limits.segments}.`);
   }
-  const { file, end: acknowledged, isIntact, isCurrent } = await AcknowledgedEndFile.open(dir);
+  const { file: endFile, end: acknowledgedEnd, isIntact, isCurrent } = await AcknowledgedEndFile.open(dir);
   const segments = new Segments(dir);
   const close = async () => {
     await segments.close();
-    await file.close();
+    await endFile.close();
   };
   try {
-    const { index, end, incompleteBytes } = await new LogScan(segments, count, acknowledged, options).run();
+    const { index, end, incompleteBytes } = await new LogScan(segments, segmentCount, acknowledgedEnd, options).run();
     if (incompleteBytes > 0) {
       options.printLine(
-        `${segments.getPath(count - 1)}: dropped ${incompleteBytes} bytes at offset ${end.offset}, after position ${end.position}: an incomplete write that was never acknowledged.`,
+        `${segments.getPath(segmentCount - 1)}: dropped ${incompleteBytes} bytes at offset ${end.offset}, after position ${end.position}: an incomplete write that was never acknowledged.`,
       );
       await segments.truncate(end.offset);
     }
     await segments.flush();
-    const isRecorded = (isCurrent && isSameLogEnd(end, acknowledged)) || (await recordEnd(file, end));
+    const isRecorded = (isCurrent && isSameLogEnd(end, acknowledgedEnd)) || (await recordEnd(endFile, end));
     if (!isIntact && isRecorded)
-      options.printLine(`${file.path}: replaced a damaged copy of the acknowledged end with the intact copy.`);
+      options.printLine(`${endFile.path}: replaced a damaged copy of the acknowledged end with the intact copy.`);
     return {
       log: { index, segments, checksumSeed: computeChecksumSeed(end.logId) },
-      writer: new LogWriter(segments, file, end, options),
+      writer: new LogWriter(segments, endFile, end, options),
       close,
     };
   } catch (error) {

@@ -14,10 +14,10 @@ export function indexRecord(index: LogIndex, record: StoredRecord, offset: numbe
   const stream = readStreamName(record.body);
   const problem = index.add(stream, record, offset);
   if (problem !== undefined) return problem;
-  const original = getOriginalStream(stream);
-  if (original === undefined) return undefined;
+  const originalStream = getOriginalStream(stream);
+  if (originalStream === undefined) return undefined;
   try {
-    index.streams.applyEffect(original, parseMetadata(decodeProposedEvent(record.body)));
+    index.streams.applyEffect(originalStream, parseMetadata(decodeProposedEvent(record.body)));
     return undefined;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);

@@ -58,24 +58,24 @@ export class LogIndex {
     if (ordinal !== this.eventCount) return `The next event has the ordinal ${ordinal}, expected ${this.eventCount}.`;
     if (position <= this.lastPosition)
       return `Position ${position} is not greater than the previous position, ${this.lastPosition}.`;
-    const newest = this.streams.findNewestOrdinal(stream);
-    const expectedRevision = newest === undefined ? 0 : this.#revisions.at(newest) + 1;
+    const newestOrdinal = this.streams.findNewestOrdinal(stream);
+    const expectedRevision = newestOrdinal === undefined ? 0 : this.#revisions.at(newestOrdinal) + 1;
     if (revision !== undefined && revision !== expectedRevision) {
       return `The next event of the stream has the revision ${revision}, expected ${expectedRevision}.`;
     }
     this.#positions.push(position);
     this.#offsets.push(offset);
     this.#revisions.push(revision ?? TOMBSTONE_MARK);
-    this.#previousOrdinals.push(newest ?? ordinal);
-    this.#jumps.push(newest === undefined ? ordinal : this.#computeJump(newest));
+    this.#previousOrdinals.push(newestOrdinal ?? ordinal);
+    this.#jumps.push(newestOrdinal === undefined ? ordinal : this.#computeJump(newestOrdinal));
     if (revision === undefined) this.streams.applyEffect(stream, { isTombstoned: true });
     else this.streams.setNewestOrdinal(stream, ordinal);
     return undefined;
   }
 
   getStreamState(stream: string): StreamState {
-    const newest = this.streams.findNewestOrdinal(stream);
-    return this.streams.getState(stream, newest === undefined ? undefined : this.#revisions.at(newest));
+    const newestOrdinal = this.streams.findNewestOrdinal(stream);
+    return this.streams.getState(stream, newestOrdinal === undefined ? undefined : this.#revisions.at(newestOrdinal));
   }
 
   getPosition(ordinal: number): number {
@@ -121,14 +121,14 @@ export class LogIndex {
    * events.
    */
   findOrdinalFrom(position: number): number {
-    return findFirstIndex(this.eventCount, (at) => this.#positions.at(at) >= position);
+    return findFirstIndex(this.eventCount, (ordinal) => this.#positions.at(ordinal) >= position);
   }
 
   /** Returns the ordinal of an event; undefined if the stream has no such revision. */
   findOrdinal(stream: string, revision: number): number | undefined {
-    const newest = this.streams.findNewestOrdinal(stream);
-    if (newest === undefined || revision < 0 || revision > this.#revisions.at(newest)) return undefined;
-    let ordinal = newest;
+    const newestOrdinal = this.streams.findNewestOrdinal(stream);
+    if (newestOrdinal === undefined || revision < 0 || revision > this.#revisions.at(newestOrdinal)) return undefined;
+    let ordinal = newestOrdinal;
     while (this.#revisions.at(ordinal) > revision) {
       const jump = this.#jumps.at(ordinal);
       ordinal = this.#revisions.at(jump) < revision ? this.#previousOrdinals.at(ordinal) : jump;
@@ -149,12 +149,12 @@ export class LogIndex {
   }
 
   /** Computes the jump pointer for the next event of a stream, given the ordinal of the stream's newest event. */
-  #computeJump(newest: number): number {
-    const jump = this.#jumps.at(newest);
-    const further = this.#jumps.at(jump);
+  #computeJump(newestOrdinal: number): number {
+    const jump = this.#jumps.at(newestOrdinal);
+    const furtherJump = this.#jumps.at(jump);
     const middle = this.#revisions.at(jump);
-    const hasSameLength = this.#revisions.at(newest) - middle === middle - this.#revisions.at(further);
-    return hasSameLength ? further : newest;
+    const hasSameLength = this.#revisions.at(newestOrdinal) - middle === middle - this.#revisions.at(furtherJump);
+    return hasSameLength ? furtherJump : newestOrdinal;
   }
 }
 

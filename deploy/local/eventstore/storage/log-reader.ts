@@ -50,16 +50,15 @@ interface ReadResult {
 export async function* readAllEvents(log: CommittedLog, range: PositionRange): AsyncGenerator<LogEvent[]> {
   const { index } = log;
   const { from, isInclusive, isBackwards } = range;
-  // A forward read starts with the ordinal `next`. A backward read starts with the ordinal before `next` and ends with
-  // ordinal 0.
-  let next = index.findOrdinalFrom(isInclusive === isBackwards ? from + 1 : from);
-  const stop = isBackwards ? 0 : index.eventCount;
-  while (isBackwards ? next > stop : next < stop) {
-    const read = isBackwards ? planReadBefore(index, next) : planReadFrom(index, next, stop);
-    const { events, damage } = await performRead(log, read, isBackwards);
+  // A forward read starts with this ordinal. A backward read starts with the ordinal before it and ends with ordinal 0.
+  let nextOrdinal = index.findOrdinalFrom(isInclusive === isBackwards ? from + 1 : from);
+  const stopOrdinal = isBackwards ? 0 : index.eventCount;
+  while (isBackwards ? nextOrdinal > stopOrdinal : nextOrdinal < stopOrdinal) {
+    const diskRead = isBackwards ? planReadBefore(index, nextOrdinal) : planReadFrom(index, nextOrdinal, stopOrdinal);
+    const { events, damage } = await performRead(log, diskRead, isBackwards);
     if (events.length > 0) yield events;
     if (damage !== undefined) throw damage;
-    next += isBackwards ? -events.length : events.length;
+    nextOrdinal += isBackwards ? -events.length : events.length;
   }
 }
 
@@ -77,15 +76,15 @@ export async function* readStreamEvents(
 ): AsyncGenerator<LogEvent[]> {
   const isBackwards = from > to;
   const count = Math.abs(to - from) + 1;
-  for (let done = 0; done < count; done += MAX_PAGE_EVENTS) {
-    const size = Math.min(MAX_PAGE_EVENTS, count - done);
-    const first = isBackwards ? from - done - size + 1 : from + done;
-    const pages = planPages(log.index, log.index.findOrdinals(stream, first, first + size - 1));
+  for (let finishedEvents = 0; finishedEvents < count; finishedEvents += MAX_PAGE_EVENTS) {
+    const pageSize = Math.min(MAX_PAGE_EVENTS, count - finishedEvents);
+    const firstRevision = isBackwards ? from - finishedEvents - pageSize + 1 : from + finishedEvents;
+    const pages = planPages(log.index, log.index.findOrdinals(stream, firstRevision, firstRevision + pageSize - 1));
     if (isBackwards) pages.reverse();
     for (const reads of pages) {
       if (isBackwards) reads.reverse();
-      const parts = await Promise.all(reads.map((read) => performRead(log, read, isBackwards, stream)));
-      const { events, damage } = joinResults(parts);
+      const results = await Promise.all(reads.map((read) => performRead(log, read, isBackwards, stream)));
+      const { events, damage } = joinResults(results);
       if (events.length > 0) yield events;
       if (damage !== undefined) throw damage;
     }
@@ -95,49 +94,49 @@ export async function* readStreamEvents(
 /** Joins the results of consecutive disk reads, up to the first damaged event. */
 function joinResults(results: readonly ReadResult[]): ReadResult {
   const damagedIndex = results.findIndex(({ damage }) => damage !== undefined);
-  const intact = damagedIndex < 0 ? results : results.slice(0, damagedIndex + 1);
-  return { events: intact.flatMap(({ events }) => events), damage: results[damagedIndex]?.damage };
+  const joinedResults = damagedIndex < 0 ? results : results.slice(0, damagedIndex + 1);
+  return { events: joinedResults.flatMap(({ events }) => events), damage: results[damagedIndex]?.damage };
 }
 
-/** Plans a disk read that starts with the event `first`. The read stays within the segment and the limits of a page. */
-function planReadFrom(index: LogIndex, first: number, stop: number): DiskRead {
-  const read = planRead(index, first);
-  const limit = Math.min(stop, first + MAX_PAGE_EVENTS, index.getSegmentOrdinals(read.segment).end);
-  let end = first + 1;
-  while (end < limit && index.getEndOffset(end) - read.start <= MAX_PAGE_BYTES) end += 1;
-  return { ...read, ordinals: listOrdinals(first, end), end: index.getEndOffset(end - 1) };
+/** Plans a disk read that starts with `firstOrdinal`. The read stays within the segment and the limits of a page. */
+function planReadFrom(index: LogIndex, firstOrdinal: number, stopOrdinal: number): DiskRead {
+  const diskRead = planRead(index, firstOrdinal);
+  const limit = Math.min(stopOrdinal, firstOrdinal + MAX_PAGE_EVENTS, index.getSegmentOrdinals(diskRead.segment).end);
+  let endOrdinal = firstOrdinal + 1;
+  while (endOrdinal < limit && index.getEndOffset(endOrdinal) - diskRead.start <= MAX_PAGE_BYTES) endOrdinal += 1;
+  return { ...diskRead, ordinals: listOrdinals(firstOrdinal, endOrdinal), end: index.getEndOffset(endOrdinal - 1) };
 }
 
-/** Plans a disk read that ends before the event `end`. The read stays within the segment and the limits of a page. */
-function planReadBefore(index: LogIndex, end: number): DiskRead {
-  const read = planRead(index, end - 1);
-  const limit = Math.max(end - MAX_PAGE_EVENTS, index.getSegmentOrdinals(read.segment).first);
-  let first = end - 1;
-  while (first > limit && read.end - index.getOffset(first - 1) <= MAX_PAGE_BYTES) first -= 1;
-  return { ...read, ordinals: listOrdinals(first, end), start: index.getOffset(first) };
+/** Plans a disk read that ends before `endOrdinal`. The read stays within the segment and the limits of a page. */
+function planReadBefore(index: LogIndex, endOrdinal: number): DiskRead {
+  const diskRead = planRead(index, endOrdinal - 1);
+  const limit = Math.max(endOrdinal - MAX_PAGE_EVENTS, index.getSegmentOrdinals(diskRead.segment).first);
+  let firstOrdinal = endOrdinal - 1;
+  while (firstOrdinal > limit && diskRead.end - index.getOffset(firstOrdinal - 1) <= MAX_PAGE_BYTES) firstOrdinal -= 1;
+  return { ...diskRead, ordinals: listOrdinals(firstOrdinal, endOrdinal), start: index.getOffset(firstOrdinal) };
 }
 
-function listOrdinals(first: number, end: number): number[] {
-  return Array.from({ length: end - first }, (_, index) => first + index);
+function listOrdinals(firstOrdinal: number, endOrdinal: number): number[] {
+  return Array.from({ length: endOrdinal - firstOrdinal }, (_, index) => firstOrdinal + index);
 }
 
 /** Plans the disk reads for events of a stream, and groups them into pages. Nearby events share a disk read. */
 function planPages(index: LogIndex, ordinals: readonly number[]): DiskRead[][] {
   const pages: DiskRead[][] = [];
   let page: DiskRead[] = [];
-  let bytes = 0;
+  let pageBytes = 0;
   for (const ordinal of ordinals) {
     const next = planRead(index, ordinal);
     const read = page.at(-1);
     const isNear = read !== undefined && read.segment === next.segment && next.start - read.end <= MAX_READ_GAP_BYTES;
-    const added = isNear ? next.end - read.end : next.end - next.start;
-    if (page.length > 0 && (bytes + added > MAX_PAGE_BYTES || (!isNear && page.length === MAX_PAGE_READS))) {
+    const addedBytes = isNear ? next.end - read.end : next.end - next.start;
+    if (page.length > 0 && (pageBytes + addedBytes > MAX_PAGE_BYTES || (!isNear && page.length === MAX_PAGE_READS))) {
       pages.push(page);
       page = [next];
-      bytes = next.end - next.start;
+      pageBytes = next.end - next.start;
       continue;
     }
-    bytes += added;
+    pageBytes += addedBytes;
     if (isNear) {
       read.ordinals.push(ordinal);
       read.end = next.end;
@@ -158,34 +157,34 @@ function planRead(index: LogIndex, ordinal: number): DiskRead {
  */
 async function performRead(
   log: CommittedLog,
-  read: DiskRead,
+  diskRead: DiskRead,
   isBackwards: boolean,
   stream?: string,
 ): Promise<ReadResult> {
   try {
-    const events = await readIntactEvents(log, read, stream);
+    const events = await readIntactEvents(log, diskRead, stream);
     return { events: isBackwards ? events.reverse() : events, damage: undefined };
   } catch (error) {
     if (!(error instanceof LogDamagedError)) throw error;
-    if (read.ordinals.length === 1) return { events: [], damage: error };
+    if (diskRead.ordinals.length === 1) return { events: [], damage: error };
   }
-  const ordinals = isBackwards ? [...read.ordinals].reverse() : read.ordinals;
-  const parts: ReadResult[] = [];
+  const ordinals = isBackwards ? [...diskRead.ordinals].reverse() : diskRead.ordinals;
+  const results: ReadResult[] = [];
   for (const ordinal of ordinals) {
-    const part = await performRead(log, planRead(log.index, ordinal), isBackwards, stream);
-    parts.push(part);
-    if (part.damage !== undefined) break;
+    const result = await performRead(log, planRead(log.index, ordinal), isBackwards, stream);
+    results.push(result);
+    if (result.damage !== undefined) break;
   }
-  return joinResults(parts);
+  return joinResults(results);
 }
 
 /** @throws LogDamagedError if any of the events is damaged */
-async function readIntactEvents(log: CommittedLog, read: DiskRead, stream?: string): Promise<LogEvent[]> {
+async function readIntactEvents(log: CommittedLog, diskRead: DiskRead, stream?: string): Promise<LogEvent[]> {
   const { index, segments, checksumSeed } = log;
-  const [first = 0] = read.ordinals;
-  const { segment, start, end } = read;
-  const bytes = await segments.read(segment, start, end - start, index.getPosition(first));
-  return read.ordinals.map((ordinal) => {
+  const [firstOrdinal = 0] = diskRead.ordinals;
+  const { segment, start, end } = diskRead;
+  const bytes = await segments.read(segment, start, end - start, index.getPosition(firstOrdinal));
+  return diskRead.ordinals.map((ordinal) => {
     const offset = index.getOffset(ordinal);
     const position = index.getPosition(ordinal);
     const record = decodeStoredRecord(bytes, offset - start, checksumSeed);

@@ -55,14 +55,14 @@ export class LogScan {
   #nextReport = performance.now() + PROGRESS_INTERVAL_MS;
 
   /**
-   * @param count number of segment files
-   * @param acknowledged the acknowledged end; all frames up to this end must be intact
+   * @param segmentCount number of segment files
+   * @param acknowledgedEnd the acknowledged end; all frames up to this end must be intact
    */
-  constructor(segments: Segments, count: number, acknowledged: LogEnd, options: LogOptions) {
+  constructor(segments: Segments, segmentCount: number, acknowledgedEnd: LogEnd, options: LogOptions) {
     this.#segments = segments;
-    this.#segmentCount = count;
-    this.#acknowledgedEnd = acknowledged;
-    this.#seed = computeChecksumSeed(acknowledged.logId);
+    this.#segmentCount = segmentCount;
+    this.#acknowledgedEnd = acknowledgedEnd;
+    this.#seed = computeChecksumSeed(acknowledgedEnd.logId);
     this.#options = options;
     this.#window = new SegmentWindow(segments);
   }
@@ -75,10 +75,10 @@ export class LogScan {
    */
   async run(): Promise<ScannedLog> {
     let offset = 0;
-    let size = 0;
+    let fileSize = 0;
     for (let segment = 0; segment < this.#segmentCount; segment += 1) {
-      size = await this.#segments.openNext();
-      offset = await this.#scanSegment(segment, size);
+      fileSize = await this.#segments.openNext();
+      offset = await this.#scanSegment(segment, fileSize);
     }
     if (!this.#hasReachedEnd) {
       const { position } = this.#acknowledgedEnd;
@@ -91,7 +91,7 @@ export class LogScan {
       segment: this.#segmentCount,
       offset,
     };
-    return { index: this.#index, end, incompleteBytes: size - offset };
+    return { index: this.#index, end, incompleteBytes: fileSize - offset };
   }
 
   /** Verifies and indexes a segment. Returns the offset at which the segment's last complete frame ends. */
@@ -130,7 +130,7 @@ export class LogScan {
       if (await this.#isIncompleteHeader(segment, offset, size)) return undefined;
       throw this.#createError(segment, offset, "The frame's header is damaged.");
     }
-    if (!isSameChainState(header.previous, this.#chainState)) {
+    if (!isSameChainState(header.previousState, this.#chainState)) {
       throw this.#createError(segment, offset, "The frame does not continue the previous frame.");
     }
     const payload = await this.#readBytes(segment, offset + FRAME_HEADER_BYTES, header.payloadBytes);
@@ -140,13 +140,13 @@ export class LogScan {
   async #verifyHeader(segment: number): Promise<void> {
     const header = decodeSegmentHeader(await this.#readBytes(segment, 0, SEGMENT_HEADER_BYTES));
     if (header === undefined) throw this.#createError(segment, 0, "The segment's header is damaged.");
-    const { version, logId, previous } = header;
+    const { version, logId, previousState } = header;
     if (version !== FORMAT_VERSION) {
       const file = this.#segments.getPath(segment);
       throw new LogStartError(`${file} has format ${version}; this program reads format ${FORMAT_VERSION}.`);
     }
     if (logId !== this.#acknowledgedEnd.logId) throw this.#createError(segment, 0, "The file belongs to another log.");
-    if (header.segment !== segment + 1 || !isSameChainState(previous, this.#chainState)) {
+    if (header.segment !== segment + 1 || !isSameChainState(previousState, this.#chainState)) {
       throw this.#createError(segment, 0, "The segment does not continue the previous segment.");
     }
   }
@@ -165,7 +165,7 @@ export class LogScan {
     if (crc32(payload) !== frame.payloadChecksum) {
       throw this.#createError(segment, offset, "The frame's checksum does not match its content.");
     }
-    const end = this.#chainState.events + frame.records;
+    const end = this.#chainState.eventCount + frame.recordCount;
     let payloadOffset = 0;
     while (payloadOffset < payload.length) {
       const recordOffset = offset + FRAME_HEADER_BYTES + payloadOffset;
@@ -179,7 +179,7 @@ export class LogScan {
     }
     if (this.#index.eventCount !== end)
       throw this.#createError(segment, offset, "The number of events in the frame differs from its header.");
-    this.#chainState = { events: end, position: this.#index.lastPosition, checksum: frame.checksum };
+    this.#chainState = { eventCount: end, position: this.#index.lastPosition, checksum: frame.checksum };
     requireWithinLimits(this.#index, this.#options.limits);
   }
 

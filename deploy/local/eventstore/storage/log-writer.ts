@@ -21,9 +21,9 @@ export class LogWriter {
   #end: LogEnd;
 
   /** @param end current end of the log; its last segment must be open */
-  constructor(segments: Segments, acknowledged: AcknowledgedEndFile, end: LogEnd, options: LogOptions) {
+  constructor(segments: Segments, acknowledgedFile: AcknowledgedEndFile, end: LogEnd, options: LogOptions) {
     this.#segments = segments;
-    this.#acknowledgedEndFile = acknowledged;
+    this.#acknowledgedEndFile = acknowledgedFile;
     this.#end = end;
     this.#seed = computeChecksumSeed(end.logId);
     this.#options = options;
@@ -51,21 +51,21 @@ export class LogWriter {
    */
   async append(records: readonly StoredRecord[]): Promise<number[]> {
     if (this.#isSegmentFull) await this.#startSegment();
-    const { offset, segment, logId, events, position } = this.#end;
-    const encoded = records.map((record) => encodeStoredRecord(record, this.#seed));
-    const frame = encodeFrame(encoded, this.#end);
+    const { offset, segment, logId, eventCount, position } = this.#end;
+    const encodedRecords = records.map((record) => encodeStoredRecord(record, this.#seed));
+    const frame = encodeFrame(encodedRecords, this.#end);
     await this.#writeFrame(frame.bytes, offset);
     if (this.#options.shouldSync) await this.#segments.flush();
     await this.#recordEnd({
       logId,
       segment,
       offset: offset + frame.bytes.length,
-      events: events + records.length,
+      eventCount: eventCount + records.length,
       position: records.at(-1)?.position ?? position,
       checksum: frame.checksum,
     });
     let next = offset + FRAME_HEADER_BYTES;
-    return encoded.map((record) => {
+    return encodedRecords.map((record) => {
       next += record.length;
       return next - record.length;
     });

@@ -39,7 +39,7 @@ const TOMBSTONE_HIGH_BITS = 0x7fff_ffff;
 /** State of the log after a frame. The header of the next frame repeats this state, which chains the frames. */
 export interface ChainState {
   /** Number of events in the log. */
-  readonly events: number;
+  readonly eventCount: number;
   /** Position of the last event. */
   readonly position: number;
   /** Checksum of the last frame. */
@@ -47,10 +47,10 @@ export interface ChainState {
 }
 
 /** Chain state of an empty log. */
-export const EMPTY_CHAIN: ChainState = { events: 0, position: 0, checksum: 0 };
+export const EMPTY_CHAIN: ChainState = { eventCount: 0, position: 0, checksum: 0 };
 
 export function isSameChainState(one: ChainState, other: ChainState): boolean {
-  return one.events === other.events && one.position === other.position && one.checksum === other.checksum;
+  return one.eventCount === other.eventCount && one.position === other.position && one.checksum === other.checksum;
 }
 
 /** Fields that occur both in segment headers and in entries of the file `acknowledged`. */
@@ -63,13 +63,13 @@ interface BlockFields {
 }
 
 export interface SegmentHeader extends BlockFields {
-  readonly previous: ChainState;
+  readonly previousState: ChainState;
 }
 
 export interface FrameHeader {
   readonly payloadBytes: number;
-  readonly records: number;
-  readonly previous: ChainState;
+  readonly recordCount: number;
+  readonly previousState: ChainState;
   readonly payloadChecksum: number;
   readonly checksum: number;
 }
@@ -84,7 +84,7 @@ export interface StoredRecord {
 
 /** Writes a chain state as 20 bytes. */
 export function writeChainState(target: Buffer, state: ChainState, offset: number): void {
-  writeSafeInteger(target, state.events, offset);
+  writeSafeInteger(target, state.eventCount, offset);
   writeSafeInteger(target, state.position, offset + 8);
   target.writeUInt32BE(state.checksum, offset + 16);
 }
@@ -92,7 +92,7 @@ export function writeChainState(target: Buffer, state: ChainState, offset: numbe
 /** Reads the 20 bytes that writeChainState wrote. */
 export function readChainState(source: Buffer, offset: number): ChainState {
   return {
-    events: readSafeInteger(source, offset),
+    eventCount: readSafeInteger(source, offset),
     position: readSafeInteger(source, offset + 8),
     checksum: source.readUInt32BE(offset + 16),
   };
@@ -125,25 +125,25 @@ export function readBlock(block: Buffer, magic: string): BlockFields | undefined
   };
 }
 
-export function encodeSegmentHeader(logId: string, segment: number, previous: ChainState): Buffer {
+export function encodeSegmentHeader(logId: string, segment: number, previousState: ChainState): Buffer {
   const header = createBlock(SEGMENT_MAGIC, logId, segment);
-  writeChainState(header, previous, 32);
+  writeChainState(header, previousState, 32);
   return sealBlock(header);
 }
 
 /** Decodes a segment header. Returns undefined if it is damaged. */
 export function decodeSegmentHeader(header: Buffer): SegmentHeader | undefined {
   const fields = readBlock(header, SEGMENT_MAGIC);
-  return fields && { ...fields, previous: readChainState(header, 32) };
+  return fields && { ...fields, previousState: readChainState(header, 32) };
 }
 
 /** Encodes a frame of encoded records. Returns the bytes and the checksum of the frame. */
-export function encodeFrame(records: readonly Buffer[], previous: ChainState): { bytes: Buffer; checksum: number } {
+export function encodeFrame(records: readonly Buffer[], chainState: ChainState): { bytes: Buffer; checksum: number } {
   const bytes = Buffer.concat([Buffer.alloc(FRAME_HEADER_BYTES), ...records]);
   bytes.write(FRAME_MAGIC, 0, "latin1");
   bytes.writeUInt32BE(bytes.length - FRAME_HEADER_BYTES, 4);
   bytes.writeUInt32BE(records.length, 8);
-  writeChainState(bytes, previous, 12);
+  writeChainState(bytes, chainState, 12);
   bytes.writeUInt32BE(crc32(bytes.subarray(FRAME_HEADER_BYTES)), 32);
   const checksum = crc32(bytes.subarray(0, 36));
   bytes.writeUInt32BE(checksum, 36);
@@ -157,8 +157,8 @@ export function decodeFrameHeader(header: Buffer): FrameHeader | undefined {
   if (crc32(header.subarray(0, 36)) !== checksum) return undefined;
   return {
     payloadBytes: header.readUInt32BE(4),
-    records: header.readUInt32BE(8),
-    previous: readChainState(header, 12),
+    recordCount: header.readUInt32BE(8),
+    previousState: readChainState(header, 12),
     payloadChecksum: header.readUInt32BE(32),
     checksum,
   };

@@ -19,8 +19,8 @@ export class SegmentWindow {
     const isLoaded =
       segment === this.#segment && offset >= this.#start && offset + length <= this.#start + this.#length;
     if (!isLoaded) await this.#load(segment, offset, length);
-    const from = offset - this.#start;
-    return this.#window.subarray(from, Math.min(from + length, this.#length));
+    const windowOffset = offset - this.#start;
+    return this.#window.subarray(windowOffset, Math.min(windowOffset + length, this.#length));
   }
 
   async #load(segment: number, offset: number, length: number): Promise<void> {

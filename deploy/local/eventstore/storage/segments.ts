@@ -110,13 +110,13 @@ export class Segments {
     const { path, fd } = this.#getSegment(segment);
     const buffer = Buffer.allocUnsafeSlow(length);
     const describeLocation = (end: number) => `${path}, offset ${end}, position ${position}`;
-    for (let done = 0; done < length; ) {
-      const { bytesRead } = await readAt(fd, buffer, done, length - done, offset + done).catch((error) => {
-        throw createDamageError(describeLocation(offset + done), `The file cannot be read: ${String(error)}.`);
+    for (let count = 0; count < length; ) {
+      const { bytesRead } = await readAt(fd, buffer, count, length - count, offset + count).catch((error) => {
+        throw createDamageError(describeLocation(offset + count), `The file cannot be read: ${String(error)}.`);
       });
       if (bytesRead === 0)
-        throw createDamageError(describeLocation(offset + done), "The file ends before the end of the event.");
-      done += bytesRead;
+        throw createDamageError(describeLocation(offset + count), "The file ends before the end of the event.");
+      count += bytesRead;
     }
     return buffer;
   }
@@ -127,28 +127,28 @@ export class Segments {
    * @returns the number of bytes read
    */
   async readInto(segment: number, target: Buffer, offset: number): Promise<number> {
-    let done = 0;
-    while (done < target.length) {
+    let count = 0;
+    while (count < target.length) {
       const { bytesRead } = await readAt(
         this.#getSegment(segment).fd,
         target,
-        done,
-        target.length - done,
-        offset + done,
+        count,
+        target.length - count,
+        offset + count,
       );
       if (bytesRead === 0) break;
-      done += bytesRead;
+      count += bytesRead;
     }
-    return done;
+    return count;
   }
 
   /** Writes to the last segment without flushing. On error, the caller must truncate the segment or stop the log. */
   async write(bytes: Buffer, offset: number): Promise<void> {
     // If the disk accepts only some of the bytes, the next call of writeAt() throws the disk's error.
-    for (let done = 0; done < bytes.length; ) {
-      const { bytesWritten } = await writeAt(this.#lastSegment.fd, bytes, done, bytes.length - done, offset + done);
+    for (let count = 0; count < bytes.length; ) {
+      const { bytesWritten } = await writeAt(this.#lastSegment.fd, bytes, count, bytes.length - count, offset + count);
       if (bytesWritten === 0) throw new Error(`Could not write to ${this.#lastSegment.path}.`);
-      done += bytesWritten;
+      count += bytesWritten;
     }
   }
 
@@ -171,8 +171,8 @@ export class Segments {
   }
 
   #getSegment(segment: number): OpenSegment {
-    const open = this.#openSegments[segment];
-    if (open === undefined) throw new RangeError(`Segment ${segment} is not open.`);
-    return open;
+    const openSegment = this.#openSegments[segment];
+    if (openSegment === undefined) throw new RangeError(`Segment ${segment} is not open.`);
+    return openSegment;
   }
 }

@@ -28,8 +28,8 @@ export class StreamTable {
 
   /** Returns the ordinal of the newest event of a stream; undefined if the stream has no events. */
   findNewestOrdinal(stream: string): number | undefined {
-    const number = this.#streamNumbers.get(stream);
-    const ordinal = number === undefined ? NO_EVENT : this.#newestOrdinals.at(number);
+    const streamNumber = this.#streamNumbers.get(stream);
+    const ordinal = streamNumber === undefined ? NO_EVENT : this.#newestOrdinals.at(streamNumber);
     return ordinal === NO_EVENT ? undefined : ordinal;
   }
 
@@ -39,23 +39,23 @@ export class StreamTable {
 
   /** Sets how metadata or a tombstone affects reads of a stream. */
   applyEffect(stream: string, effect: Partial<StreamEffect>): void {
-    const number = this.#getOrAddNumber(stream);
-    this.#effects.set(number, { ...(this.#effects.get(number) ?? NO_EFFECT), ...effect });
+    const streamNumber = this.#getOrAddNumber(stream);
+    this.#effects.set(streamNumber, { ...(this.#effects.get(streamNumber) ?? NO_EFFECT), ...effect });
   }
 
   /** Returns the state of a stream, given the revision of its newest event. */
   getState(stream: string, lastRevision: number = NO_STREAM): StreamState {
-    const number = this.#streamNumbers.get(stream);
-    const effect = number === undefined ? undefined : this.#effects.get(number);
+    const streamNumber = this.#streamNumbers.get(stream);
+    const effect = streamNumber === undefined ? undefined : this.#effects.get(streamNumber);
     return { lastRevision, ...(effect ?? NO_EFFECT) };
   }
 
   #getOrAddNumber(stream: string): number {
-    const known = this.#streamNumbers.get(stream);
-    if (known !== undefined) return known;
-    const number = this.#streamNumbers.size;
-    this.#streamNumbers.set(stream, number);
+    const knownNumber = this.#streamNumbers.get(stream);
+    if (knownNumber !== undefined) return knownNumber;
+    const streamNumber = this.#streamNumbers.size;
+    this.#streamNumbers.set(stream, streamNumber);
     this.#newestOrdinals.push(NO_EVENT);
-    return number;
+    return streamNumber;
   }
 }

@@ -25,15 +25,15 @@ export class DecisionData {
    * Reads the stored data for the writes of a group. Stops early if the metadata becomes too large.
    */
   static async read(log: CommittedLog, writes: readonly WriteRequest[]): Promise<DecisionData> {
-    const data = new DecisionData();
-    const lookups = [...writes.keys()].filter((index) => needsLookup(log, writes[index]));
-    let done = 0;
-    for (; done < lookups.length && data.#metadataBytes < MAX_GROUP_BYTES; done += MAX_PARALLEL_LOOKUPS) {
-      const batch = lookups.slice(done, done + MAX_PARALLEL_LOOKUPS);
-      await Promise.all(batch.map((index) => data.#lookUp(log, writes[index])));
+    const decisionData = new DecisionData();
+    const indexes = [...writes.keys()].filter((index) => needsLookup(log, writes[index]));
+    let start = 0;
+    for (; start < indexes.length && decisionData.#metadataBytes < MAX_GROUP_BYTES; start += MAX_PARALLEL_LOOKUPS) {
+      const batch = indexes.slice(start, start + MAX_PARALLEL_LOOKUPS);
+      await Promise.all(batch.map((index) => decisionData.#lookUp(log, writes[index])));
     }
-    data.#writes = writes.slice(0, lookups[done]);
-    return data;
+    decisionData.#writes = writes.slice(0, indexes[start]);
+    return decisionData;
   }
 
   /** The writes for which the stored data was read: all writes of the group, or only the first ones. */
@@ -49,14 +49,14 @@ export class DecisionData {
     return this.#metadata.get(stream);
   }
 
-  async #lookUp(log: CommittedLog, write: WriteRequest | undefined): Promise<void> {
-    if (write === undefined) return;
+  async #lookUp(log: CommittedLog, request: WriteRequest | undefined): Promise<void> {
+    if (request === undefined) return;
     try {
-      await this.#readIds(log, write);
-      await this.#readMetadata(log, write.stream);
+      await this.#readIds(log, request);
+      await this.#readMetadata(log, request.stream);
     } catch (error) {
       if (!(error instanceof LogDamagedError)) throw error;
-      this.damagedWrites.set(write, error);
+      this.damagedWrites.set(request, error);
     }
   }
 
@@ -65,9 +65,9 @@ export class DecisionData {
     if (!expectsEarlierRevision(log, stream, expectedRevision) || events.length === 0) return;
     const knownIds = this.#eventIds.get(stream) ?? new Map<number, string>();
     this.#eventIds.set(stream, knownIds);
-    const last = Math.min(log.index.getStreamState(stream).lastRevision, expectedRevision + events.length);
+    const lastRevision = Math.min(log.index.getStreamState(stream).lastRevision, expectedRevision + events.length);
     let revision = expectedRevision;
-    for await (const page of readStreamEvents(log, stream, expectedRevision + 1, last)) {
+    for await (const page of readStreamEvents(log, stream, expectedRevision + 1, lastRevision)) {
       for (const { record } of page) {
         revision += 1;
         const { id } = decodeProposedEvent(record);
@@ -91,9 +91,9 @@ export class DecisionData {
   }
 }
 
-function needsLookup(log: CommittedLog, write: WriteRequest | undefined): boolean {
-  if (write?.kind !== "append") return false;
-  const { stream, expectedRevision } = write;
+function needsLookup(log: CommittedLog, request: WriteRequest | undefined): boolean {
+  if (request?.kind !== "append") return false;
+  const { stream, expectedRevision } = request;
   if (expectsEarlierRevision(log, stream, expectedRevision)) return true;
   return getOriginalStream(stream) === undefined && log.index.getStreamState(stream).isSoftDeleted;
 }

@@ -22,7 +22,7 @@ export type WriteRefusal =
 export type WriteOutcome = WriteResult | WriteRefusal;
 
 interface PendingWrite {
-  readonly write: WriteRequest;
+  readonly request: WriteRequest;
   readonly bytes: number;
   readonly deadline: number;
   readonly resolve: (result: WriteOutcome) => void;
@@ -57,14 +57,14 @@ export class GroupCommit {
    * @param bytes size of the write
    * @param deadline time in milliseconds since 1970; if the write has not started by then, it expires
    */
-  submit(write: WriteRequest, bytes: number, deadline: number): Promise<WriteOutcome> {
+  submit(request: WriteRequest, bytes: number, deadline: number): Promise<WriteOutcome> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     if (this.#isClosing) return Promise.resolve({ outcome: "closing" });
     if (this.#pendingWrites.length >= MAX_PENDING_WRITES || this.#pendingBytes + bytes > MAX_PENDING_BYTES) {
       return Promise.resolve({ outcome: "overloaded" });
     }
     return new Promise((resolve, reject) => {
-      this.#pendingWrites.push({ write, bytes, deadline, resolve, reject });
+      this.#pendingWrites.push({ request, bytes, deadline, resolve, reject });
       this.#pendingBytes += bytes;
       this.#currentRun ??= this.#run();
     });
@@ -86,11 +86,11 @@ export class GroupCommit {
   async #runGroup(group: readonly PendingWrite[]): Promise<void> {
     if (group.length === 0) return;
     try {
-      const results = await this.#commitGroup(group.map((pending) => pending.write));
-      for (const [index, pending] of group.entries()) {
+      const results = await this.#commitGroup(group.map((pendingWrite) => pendingWrite.request));
+      for (const [index, pendingWrite] of group.entries()) {
         const result = results[index];
         if (result === undefined) throw new Error("A write of the group has no result.");
-        pending.resolve(result);
+        pendingWrite.resolve(result);
       }
     } catch (error) {
       this.#fail(error instanceof Error ? error : new Error(String(error)), group);
@@ -101,7 +101,7 @@ export class GroupCommit {
   #fail(failure: Error, group: readonly PendingWrite[]): void {
     this.#failure = failure;
     this.#reportFailure(failure);
-    for (const pending of [...group, ...this.#pendingWrites]) pending.reject(failure);
+    for (const pendingWrite of [...group, ...this.#pendingWrites]) pendingWrite.reject(failure);
     this.#pendingWrites = [];
     this.#pendingBytes = 0;
   }
@@ -109,19 +109,19 @@ export class GroupCommit {
   #takeGroup(now: number): PendingWrite[] {
     const group: PendingWrite[] = [];
     let bytes = 0;
-    let taken = 0;
-    for (const pending of this.#pendingWrites) {
+    let takenCount = 0;
+    for (const pendingWrite of this.#pendingWrites) {
       if (group.length >= MAX_GROUP_WRITES || bytes >= MAX_GROUP_BYTES) break;
-      taken += 1;
-      this.#pendingBytes -= pending.bytes;
-      if (pending.deadline <= now) {
-        pending.resolve({ outcome: "expired" });
+      takenCount += 1;
+      this.#pendingBytes -= pendingWrite.bytes;
+      if (pendingWrite.deadline <= now) {
+        pendingWrite.resolve({ outcome: "expired" });
         continue;
       }
-      bytes += pending.bytes;
-      group.push(pending);
+      bytes += pendingWrite.bytes;
+      group.push(pendingWrite);
     }
-    this.#pendingWrites = this.#pendingWrites.slice(taken);
+    this.#pendingWrites = this.#pendingWrites.slice(takenCount);
     return group;
   }
 }

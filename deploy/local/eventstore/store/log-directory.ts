@@ -27,11 +27,11 @@ import { syncDirectory } from "../storage/segments.ts";
 export async function openLogDirectory(dir: string, options: LogOptions): Promise<OpenLog> {
   const release = await lockDirectory(dir);
   try {
-    const open = await openLockedDirectory(dir, options);
+    const openLog = await openLockedDirectory(dir, options);
     return {
-      ...open,
+      ...openLog,
       close: async () => {
-        await open.close();
+        await openLog.close();
         release();
       },
     };
@@ -53,29 +53,29 @@ async function lockDirectory(dir: string): Promise<() => void> {
 }
 
 async function openLockedDirectory(dir: string, options: LogOptions): Promise<OpenLog> {
-  const events = join(dir, "events");
-  const state = await findLevelDb(dir);
-  if (state === "retired" && !existsSync(events)) throw createDamageError(events, "The directory is missing.");
+  const eventsDir = join(dir, "events");
+  const levelDb = await findLevelDb(dir);
+  if (levelDb === "retired" && !existsSync(eventsDir)) throw createDamageError(eventsDir, "The directory is missing.");
   // While this process has the database open, LevelDB's lock prevents an earlier release from writing to it.
-  const database = state === "database" ? await openLevelDb(dir) : undefined;
-  let open: OpenLog | undefined;
+  const database = levelDb === "database" ? await openLevelDb(dir) : undefined;
+  let openLog: OpenLog | undefined;
   try {
-    if (!existsSync(events)) await createLog(dir, events, database, options);
-    open = await openEventsDirectory(events, options);
-    if (database !== undefined) await requireSameEnd(database, dir, open.log);
-    if (state !== "retired") await retireLevelDb(dir, database !== undefined);
+    if (!existsSync(eventsDir)) await createLog(dir, eventsDir, database, options);
+    openLog = await openEventsDirectory(eventsDir, options);
+    if (database !== undefined) await requireSameEnd(database, dir, openLog.log);
+    if (levelDb !== "retired") await retireLevelDb(dir, database !== undefined);
     await database?.close();
     await moveLevelDbFiles(dir);
   } catch (error) {
     // The caller reports this error. Errors from closing are ignored.
-    await Promise.allSettled([open?.close(), database?.close()]);
+    await Promise.allSettled([openLog?.close(), database?.close()]);
     throw error;
   }
   if (database !== undefined) {
-    const { eventCount: count } = open.log.index;
-    options.printLine(`Migrated ${count} events. The LevelDB files are now in ${dir}/leveldb and can be deleted.`);
+    const { eventCount } = openLog.log.index;
+    options.printLine(`Migrated ${eventCount} events. The LevelDB files are now in ${dir}/leveldb and can be deleted.`);
   }
-  return open;
+  return openLog;
 }
 
 /**
@@ -84,21 +84,21 @@ async function openLockedDirectory(dir: string, options: LogOptions): Promise<Op
  */
 async function createLog(
   dir: string,
-  events: string,
+  eventsDir: string,
   database: LevelDb | undefined,
   options: LogOptions,
 ): Promise<void> {
-  const unfinished = `${events}.new`;
-  await rm(unfinished, { recursive: true, force: true });
+  const unfinishedDir = `${eventsDir}.new`;
+  await rm(unfinishedDir, { recursive: true, force: true });
   try {
-    await createEventsDirectory(unfinished);
-    if (database !== undefined) await copyLevelDb(database, dir, unfinished, options);
+    await createEventsDirectory(unfinishedDir);
+    if (database !== undefined) await copyLevelDb(database, dir, unfinishedDir, options);
   } catch (error) {
     // Deletes the incomplete copy to free its space. The database still contains all data.
-    await rm(unfinished, { recursive: true, force: true });
+    await rm(unfinishedDir, { recursive: true, force: true });
     throw error;
   }
-  await rename(unfinished, events);
+  await rename(unfinishedDir, eventsDir);
   await syncDirectory(dir);
 }
 

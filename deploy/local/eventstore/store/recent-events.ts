@@ -31,16 +31,16 @@ export class RecentEvents {
   }
 
   #trim(): void {
-    let firstKept = this.#events.length;
-    let bytes = 0;
-    while (firstKept > 0 && this.#events.length - firstKept < MAX_RECENT_EVENTS / 2) {
-      const size = this.#events[firstKept - 1]?.record.length ?? 0;
-      if (bytes + size > MAX_RECENT_BYTES / 2) break;
-      bytes += size;
-      firstKept -= 1;
+    let firstKeptIndex = this.#events.length;
+    let keptBytes = 0;
+    while (firstKeptIndex > 0 && this.#events.length - firstKeptIndex < MAX_RECENT_EVENTS / 2) {
+      const recordBytes = this.#events[firstKeptIndex - 1]?.record.length ?? 0;
+      if (keptBytes + recordBytes > MAX_RECENT_BYTES / 2) break;
+      keptBytes += recordBytes;
+      firstKeptIndex -= 1;
     }
-    this.#droppedPosition = this.#events[firstKept - 1]?.position ?? this.#droppedPosition;
-    this.#events = this.#events.slice(firstKept);
-    this.#bytes = bytes;
+    this.#droppedPosition = this.#events[firstKeptIndex - 1]?.position ?? this.#droppedPosition;
+    this.#events = this.#events.slice(firstKeptIndex);
+    this.#bytes = keptBytes;
   }
 }

@@ -18,7 +18,7 @@ export interface WriteRequest {
 export type WriteResult =
   /** `revision` is NO_STREAM after an empty append to a new stream. */
   | { readonly outcome: "written"; readonly revision: number; readonly position: number }
-  | { readonly outcome: "wrong-revision"; readonly current: number }
+  | { readonly outcome: "wrong-revision"; readonly currentRevision: number }
   | { readonly outcome: "deleted" };
 
 /** Stream and revision of an event. */
@@ -68,11 +68,11 @@ export class StagedGroup {
   #position: number;
   #bytes = 0;
 
-  /** @param created time of all events of the group, in milliseconds since 1970 */
-  constructor(committed: CommittedState, created: number) {
-    this.#committedState = committed;
-    this.#createdAt = created;
-    this.#position = committed.lastPosition;
+  /** @param createdAt time of all events of the group, in milliseconds since 1970 */
+  constructor(committedState: CommittedState, createdAt: number) {
+    this.#committedState = committedState;
+    this.#createdAt = createdAt;
+    this.#position = committedState.lastPosition;
   }
 
   /** Total size of the record bodies in bytes. */
@@ -86,46 +86,46 @@ export class StagedGroup {
   }
 
   /** Accepts or refuses a write. Stages the records of an accepted write. */
-  stage(write: WriteRequest): WriteResult {
-    const state = this.#getState(write.stream);
-    const ids = write.kind === "append" ? write.events.map((event) => event.id) : [randomUUID()];
-    const decision = decideAppend(write.expectedRevision, ids, state, this.#createHistory(write.stream));
+  stage(request: WriteRequest): WriteResult {
+    const state = this.#getState(request.stream);
+    const ids = request.kind === "append" ? request.events.map((event) => event.id) : [randomUUID()];
+    const decision = decideAppend(request.expectedRevision, ids, state, this.#createHistory(request.stream));
     switch (decision.kind) {
       case "deleted":
         return { outcome: "deleted" };
       case "wrong-revision":
-        return { outcome: "wrong-revision", current: decision.current };
+        return { outcome: "wrong-revision", currentRevision: decision.currentRevision };
       case "already-written":
-        return this.#findStoredResult(write.stream, decision.revision);
+        return this.#findStoredResult(request.stream, decision.revision);
       case "write":
-        return this.#stageWrite(write, state);
+        return this.#stageWrite(request, state);
     }
   }
 
-  #stageWrite(write: WriteRequest, state: StreamState): WriteResult {
-    if (write.kind === "soft-delete") return this.#stageSoftDeletion(write.stream, state);
-    if (write.kind === "tombstone") return this.#stageTombstone(write.stream, state);
-    const original = getOriginalStream(write.stream);
-    if (original !== undefined) return this.#stageMetadataEvents(write, original);
-    const result = this.#stageEvents(write.stream, write.events);
-    if (state.isSoftDeleted) this.#stageRestoration(write.stream, state.lastRevision + 1);
+  #stageWrite(request: WriteRequest, state: StreamState): WriteResult {
+    if (request.kind === "soft-delete") return this.#stageSoftDeletion(request.stream, state);
+    if (request.kind === "tombstone") return this.#stageTombstone(request.stream, state);
+    const originalStream = getOriginalStream(request.stream);
+    if (originalStream !== undefined) return this.#stageMetadataEvents(request, originalStream);
+    const result = this.#stageEvents(request.stream, request.events);
+    if (state.isSoftDeleted) this.#stageRestoration(request.stream, state.lastRevision + 1);
     return result;
   }
 
-  #stageMetadataEvents(write: WriteRequest, original: string): WriteResult {
-    const before = this.#getState(original);
-    if (before.isTombstoned) return { outcome: "deleted" };
-    const result = this.#stageEvents(write.stream, write.events);
-    const last = write.events.at(-1);
-    if (last === undefined) return result;
-    this.#applyMetadata(original, last);
-    if (before.isSoftDeleted) this.#stageRestoration(original, before.lastRevision + 1);
+  #stageMetadataEvents(request: WriteRequest, originalStream: string): WriteResult {
+    const stateBefore = this.#getState(originalStream);
+    if (stateBefore.isTombstoned) return { outcome: "deleted" };
+    const result = this.#stageEvents(request.stream, request.events);
+    const lastEvent = request.events.at(-1);
+    if (lastEvent === undefined) return result;
+    this.#applyMetadata(originalStream, lastEvent);
+    if (stateBefore.isSoftDeleted) this.#stageRestoration(originalStream, stateBefore.lastRevision + 1);
     return result;
   }
 
   #stageSoftDeletion(stream: string, state: StreamState): WriteResult {
     if (state.lastRevision < 0 && !this.#hasMetadata(stream)) {
-      return { outcome: "wrong-revision", current: NO_STREAM };
+      return { outcome: "wrong-revision", currentRevision: NO_STREAM };
     }
     return this.#stageMetadata(stream, encodeSoftDeletion());
   }
@@ -176,7 +176,7 @@ export class StagedGroup {
       stream,
       revision: revision ?? TOMBSTONE_REVISION,
       position: this.#position,
-      created: this.#createdAt,
+      createdAt: this.#createdAt,
     });
     const ordinal = this.#committedState.eventCount + this.records.length;
     this.records.push({ ordinal, position: this.#position, revision, body });
@@ -184,8 +184,8 @@ export class StagedGroup {
   }
 
   #findStoredResult(stream: string, revision: number): WriteResult {
-    const staged = this.#stagedEvents.get(formatEventKey(stream, revision));
-    const position = staged?.position ?? this.#committedState.findPosition(stream, revision);
+    const stagedEvent = this.#stagedEvents.get(formatEventKey(stream, revision));
+    const position = stagedEvent?.position ?? this.#committedState.findPosition(stream, revision);
     if (position === undefined) throw new Error(`The index does not contain revision ${revision} of the stream.`);
     return { outcome: "written", revision, position };
   }
@@ -193,8 +193,8 @@ export class StagedGroup {
   #createHistory(stream: string): StreamHistory {
     return {
       findRecentRevision: (id) => {
-        const recent = this.eventIds.get(id) ?? this.#committedState.findRecentEvent(id);
-        return recent?.stream === stream ? recent.revision : undefined;
+        const recentEvent = this.eventIds.get(id) ?? this.#committedState.findRecentEvent(id);
+        return recentEvent?.stream === stream ? recentEvent.revision : undefined;
       },
       findEventId: (revision) =>
         this.#stagedEvents.get(formatEventKey(stream, revision))?.id ??

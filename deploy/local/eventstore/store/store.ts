@@ -37,12 +37,12 @@ export class Store {
   readonly #groupCommit = new GroupCommit((writes) => this.#commitGroup(writes));
   #isDiskFull = false;
 
-  private constructor(open: OpenLog, { limits, printLine }: LogOptions) {
-    this.#openLog = open;
+  private constructor(openLog: OpenLog, { limits, printLine }: LogOptions) {
+    this.#openLog = openLog;
     this.#limits = limits;
     this.printLine = printLine;
-    this.log = open.log;
-    this.recentEvents = new RecentEvents(open.log.index.lastPosition);
+    this.log = openLog.log;
+    this.recentEvents = new RecentEvents(openLog.log.index.lastPosition);
   }
 
   /**
@@ -51,8 +51,8 @@ export class Store {
    * @throws LogStartError if the log cannot be opened
    * @throws LogDamagedError if acknowledged data is missing or changed
    */
-  static async open({ dir, ...given }: StoreOptions): Promise<Store> {
-    const options = { ...DEFAULT_LOG_OPTIONS, ...given };
+  static async open({ dir, ...givenOptions }: StoreOptions): Promise<Store> {
+    const options = { ...DEFAULT_LOG_OPTIONS, ...givenOptions };
     return new Store(await openLogDirectory(dir, options), options);
   }
 
@@ -70,8 +70,8 @@ export class Store {
   }
 
   /** Queues a write and returns its result. See GroupCommit.submit. */
-  submit(write: WriteRequest, bytes: number, deadline: number): Promise<WriteOutcome> {
-    return this.#groupCommit.submit(write, bytes, deadline);
+  submit(request: WriteRequest, bytes: number, deadline: number): Promise<WriteOutcome> {
+    return this.#groupCommit.submit(request, bytes, deadline);
   }
 
   /** Returns the committed state of a stream. */
@@ -124,9 +124,9 @@ export class Store {
    * Determines the result of a write whose group could not be stored. A write that stores no records, such as a retry,
    * still gets its own result.
    */
-  #decideSingle(write: WriteRequest, details: DecisionData, refusal: WriteRefusal): WriteOutcome {
+  #decideSingle(request: WriteRequest, details: DecisionData, refusal: WriteRefusal): WriteOutcome {
     const group = new StagedGroup(this.#createCommittedState(details), Date.now());
-    const result = decideWrite(group, write, details);
+    const result = decideWrite(group, request, details);
     return group.records.length === 0 ? result : refusal;
   }
 
@@ -152,8 +152,8 @@ export class Store {
     const { index } = this.log;
     const { segment, offset } = this.#openLog.writer.end;
     while (index.segmentCount < segment) index.startSegment();
-    for (const [number, record] of group.records.entries()) {
-      const problem = indexRecord(index, record, offsets[number] ?? 0);
+    for (const [recordIndex, record] of group.records.entries()) {
+      const problem = indexRecord(index, record, offsets[recordIndex] ?? 0);
       if (problem !== undefined) throw new LogDamagedError(`The written group is out of order: ${problem}`);
     }
     index.setSegmentEnd(offset);
@@ -181,16 +181,16 @@ export class Store {
   #exceedsLimits(group: StagedGroup): boolean {
     const { index } = this.log;
     const { events, streams, segments } = this.#limits;
-    const created = [...group.streams].filter((stream) => !index.streams.has(stream)).length;
+    const newStreamCount = [...group.streams].filter((stream) => !index.streams.has(stream)).length;
     return (
       index.eventCount + group.records.length > events ||
-      index.streams.size + created > streams ||
+      index.streams.size + newStreamCount > streams ||
       this.#openLog.writer.nextSegmentCount > segments
     );
   }
 }
 
-function decideWrite(group: StagedGroup, write: WriteRequest, details: DecisionData): WriteOutcome {
-  const damaged = details.damagedWrites.get(write);
-  return damaged === undefined ? group.stage(write) : { outcome: "damaged", reason: damaged };
+function decideWrite(group: StagedGroup, request: WriteRequest, details: DecisionData): WriteOutcome {
+  const damage = details.damagedWrites.get(request);
+  return damage === undefined ? group.stage(request) : { outcome: "damaged", reason: damage };
 }

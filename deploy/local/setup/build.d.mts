@@ -2,4 +2,4 @@
 export function ensureBuilt(project: string): Promise<string>;
 
 /** Links the files that the compiled code needs and that the compiler does not write. */
-export function linkAssets(project: string, build: string): void;
+export function linkAssets(project: string, buildFolder: string): void;

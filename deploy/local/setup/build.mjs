@@ -26,28 +26,28 @@ const SETTINGS = ["package-lock.json", "tsconfig.json", "tsconfig.build.json", "
  * @throws {Error} the messages of the compiler
  */
 export async function ensureBuilt(project) {
-  const build = path.join(project, ".build");
-  if (isCurrent(project, build)) return build;
+  const buildFolder = path.join(project, ".build");
+  if (isCurrent(project, buildFolder)) return buildFolder;
   const release = await waitForLock(path.join(project, ".local", "build.lock"), BUILD_TIMEOUT_MS, () => undefined);
   try {
-    if (!isCurrent(project, build)) compile(project, build);
+    if (!isCurrent(project, buildFolder)) compile(project, buildFolder);
   } finally {
     release();
   }
-  return build;
+  return buildFolder;
 }
 
 /** Links the files that the compiled code needs and that the compiler does not write. */
-export function linkAssets(project, build) {
+export function linkAssets(project, buildFolder) {
   const modules = listSources(project).filter((name) => name.endsWith(".mjs"));
   for (const name of [...ASSET_FOLDERS, ...modules]) {
-    fs.mkdirSync(path.dirname(path.join(build, name)), { recursive: true });
-    fs.symlinkSync(path.join(project, name), path.join(build, name));
+    fs.mkdirSync(path.dirname(path.join(buildFolder, name)), { recursive: true });
+    fs.symlinkSync(path.join(project, name), path.join(buildFolder, name));
   }
 }
 
-function isCurrent(project, build) {
-  const file = path.join(build, "hash");
+function isCurrent(project, buildFolder) {
+  const file = path.join(buildFolder, "hash");
   return fs.existsSync(file) && fs.readFileSync(file, "utf8") === hashSources(project);
 }
 
@@ -74,8 +74,8 @@ function listSources(project) {
 }
 
 /** Compiles into a new folder and then replaces the former output, so that programs never load incomplete output. */
-function compile(project, build) {
-  const [next, former] = [`${build}.new`, `${build}.old`];
+function compile(project, buildFolder) {
+  const [next, former] = [`${buildFolder}.new`, `${buildFolder}.old`];
   const hash = hashSources(project); // before the compiler reads the sources, because they can change meanwhile
   for (const folder of [next, former]) fs.rmSync(folder, { recursive: true, force: true });
   try {
@@ -86,8 +86,8 @@ function compile(project, build) {
     fs.rmSync(next, { recursive: true, force: true }); // on a full disk, it would occupy the remaining space
     throw error;
   }
-  if (fs.existsSync(build)) fs.renameSync(build, former);
-  fs.renameSync(next, build);
+  if (fs.existsSync(buildFolder)) fs.renameSync(buildFolder, former);
+  fs.renameSync(next, buildFolder);
   fs.rmSync(former, { recursive: true, force: true });
 }
 

@@ -17,10 +17,10 @@ export interface SavedFile {
 
 /** Returns a handle for the file. The first call of `save` creates the file. */
 export function createSavedFile(file: string, log: (line: string) => void): SavedFile {
-  let retry: NodeJS.Timeout | undefined;
+  let retryTimer: NodeJS.Timeout | undefined;
   let hasFailed = false;
   const save = (content: string) => {
-    clearTimeout(retry);
+    clearTimeout(retryTimer);
     try {
       replaceFile(file, content);
       if (hasFailed) log(`${path.basename(file)} was written after a retry.`);
@@ -28,13 +28,13 @@ export function createSavedFile(file: string, log: (line: string) => void): Save
     } catch (error) {
       if (!hasFailed) log(`Cannot write ${file}, will retry: ${(error as Error).message}`);
       hasFailed = true;
-      retry = setTimeout(() => save(content), RETRY_DELAY_MS).unref();
+      retryTimer = setTimeout(() => save(content), RETRY_DELAY_MS).unref();
     }
   };
   return {
     save,
     remove() {
-      clearTimeout(retry);
+      clearTimeout(retryTimer);
       for (const name of [file, `${file}.new`]) fs.rmSync(name, { force: true });
     },
   };

@@ -105,11 +105,11 @@ function parseStoredRecord(dir: string, index: LogIndex, position: number, body:
     throw createPositionError(dir, position, "The event cannot be read.");
   const stream = readStreamName(body);
   const type = readEventType(body);
-  const name = Buffer.from(event.getStreamIdentifier()?.getStreamName_asU8() ?? []).toString();
+  const streamName = Buffer.from(event.getStreamIdentifier()?.getStreamName_asU8() ?? []).toString();
   const isConsistent =
     storedEvent.getCommitPosition() === String(position) &&
     event.getCommitPosition() === String(position) &&
-    name === stream &&
+    streamName === stream &&
     event.getMetadataMap().get("type") === type;
   if (!isConsistent) throw createPositionError(dir, position, "The event does not match its key in the database.");
   const content = { type, data: event.getData_asU8(), metadata: event.getCustomMetadata_asU8() };

@@ -69,12 +69,12 @@ export class BackwardWriter {
 
   #writeBigintVarint(value: bigint): void {
     const bytes: number[] = [];
-    let rest = value;
-    while (rest > 127n) {
-      bytes.push(Number(rest & 127n) | 128);
-      rest >>= 7n;
+    let remainder = value;
+    while (remainder > 127n) {
+      bytes.push(Number(remainder & 127n) | 128);
+      remainder >>= 7n;
     }
-    bytes.push(Number(rest));
+    bytes.push(Number(remainder));
     this.writeBytes(Uint8Array.from(bytes));
   }
 

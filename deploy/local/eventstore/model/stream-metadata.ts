@@ -39,21 +39,21 @@ export function parseMetadata(event: ProposedEvent): MetadataEffect {
   if (event.type !== METADATA_EVENT_TYPE) {
     throw new MetadataError(`A metadata stream accepts only events of type ${METADATA_EVENT_TYPE}.`);
   }
-  const body = metadataSchema.safeParse(parseJsonObject(event.data));
-  if (!body.success) {
+  const parsedMetadata = metadataSchema.safeParse(parseJsonObject(event.data));
+  if (!parsedMetadata.success) {
     throw new MetadataError(
       "Stream metadata must be a JSON object. $maxCount must be a positive integer, and $tb a non-negative integer.",
     );
   }
-  const unsupportedKey = UNSUPPORTED_KEYS.find((key) => key in body.data);
+  const unsupportedKey = UNSUPPORTED_KEYS.find((key) => key in parsedMetadata.data);
   if (unsupportedKey !== undefined) {
     throw new MetadataError(`The embedded log does not support the stream metadata ${unsupportedKey}.`);
   }
-  const truncateBefore = body.data.$tb ?? 0;
+  const truncateBefore = parsedMetadata.data.$tb ?? 0;
   const isSoftDeleted = truncateBefore >= MIN_SOFT_DELETED_TB;
   return {
     truncateBefore: isSoftDeleted ? 0 : Math.min(truncateBefore, Number.MAX_SAFE_INTEGER),
-    maxCount: body.data.$maxCount ?? 0,
+    maxCount: parsedMetadata.data.$maxCount ?? 0,
     isSoftDeleted,
   };
 }

@@ -26,9 +26,9 @@ export function parseUuid(uuid: UUID | undefined, label: string): string {
 }
 
 function formatStructuredUuid(uuid: UUID): string {
-  const half = (bits: string) => BigInt.asUintN(64, BigInt(bits)).toString(16).padStart(16, "0");
-  const structured = uuid.getStructured();
-  const hex = half(structured?.getMostSignificantBits() ?? "0") + half(structured?.getLeastSignificantBits() ?? "0");
+  const toHex = (bits: string) => BigInt.asUintN(64, BigInt(bits)).toString(16).padStart(16, "0");
+  const halves = uuid.getStructured();
+  const hex = toHex(halves?.getMostSignificantBits() ?? "0") + toHex(halves?.getLeastSignificantBits() ?? "0");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
 

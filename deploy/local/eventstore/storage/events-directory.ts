@@ -75,10 +75,10 @@ export async function openEventsDirectory(dir: string, options: LogOptions): Pro
 }
 
 /** Records the end of the log, whose segments must already be flushed. Returns false if the disk is full. */
-async function recordEnd(file: AcknowledgedEndFile, end: LogEnd): Promise<boolean> {
+async function recordEnd(endFile: AcknowledgedEndFile, end: LogEnd): Promise<boolean> {
   try {
-    file.write(end);
-    await file.flush();
+    endFile.write(end);
+    await endFile.flush();
     return true;
   } catch (error) {
     // The log must be able to start on a full disk. The next append either records the end or fails.
@@ -93,9 +93,9 @@ async function recordEnd(file: AcknowledgedEndFile, end: LogEnd): Promise<boolea
  * @throws LogDamagedError if a segment file is missing
  */
 async function countSegments(dir: string): Promise<number> {
-  const names = await readdir(dir);
-  for (const name of names.filter(isUnfinishedFile)) await rm(join(dir, name));
-  const numbers = new Set(names.map(parseSegmentNumber).filter((number) => number !== undefined));
+  const fileNames = await readdir(dir);
+  for (const name of fileNames.filter(isUnfinishedFile)) await rm(join(dir, name));
+  const numbers = new Set(fileNames.map(parseSegmentNumber).filter((number) => number !== undefined));
   for (let number = 1; number <= Math.max(1, numbers.size); number += 1) {
     if (numbers.has(number)) continue;
     throw createDamageError(join(dir, formatSegmentName(number)), "The segment file is missing.");

@@ -95,14 +95,14 @@ export class LogScan {
   }
 
   /** Verifies and indexes a segment. Returns the offset at which the segment's last complete frame ends. */
-  async #scanSegment(segment: number, size: number): Promise<number> {
+  async #scanSegment(segment: number, fileSize: number): Promise<number> {
     await this.#verifyHeader(segment);
     this.#index.startSegment();
     let offset = SEGMENT_HEADER_BYTES;
     this.#markIntact(segment, offset);
-    while (offset < size) {
-      this.#reportProgress(segment, offset, size);
-      const frame = await this.#readFrame(segment, offset, size);
+    while (offset < fileSize) {
+      this.#reportProgress(segment, offset, fileSize);
+      const frame = await this.#readFrame(segment, offset, fileSize);
       if (frame === undefined) {
         // Only the last frame of the log may be incomplete, and only if the frame was not acknowledged.
         if (this.#hasReachedEnd && segment === this.#segmentCount - 1) return offset;
@@ -122,19 +122,19 @@ export class LogScan {
   async #readFrame(
     segment: number,
     offset: number,
-    size: number,
+    fileSize: number,
   ): Promise<{ header: FrameHeader; payload: Buffer } | undefined> {
     const bytes = await this.#readBytes(segment, offset, FRAME_HEADER_BYTES);
     const header = bytes.length < FRAME_HEADER_BYTES ? undefined : decodeFrameHeader(bytes);
     if (header === undefined) {
-      if (await this.#isIncompleteHeader(segment, offset, size)) return undefined;
+      if (await this.#isIncompleteHeader(segment, offset, fileSize)) return undefined;
       throw this.#createError(segment, offset, "The frame's header is damaged.");
     }
     if (!isSameChainState(header.previousState, this.#chainState)) {
       throw this.#createError(segment, offset, "The frame does not continue the previous frame.");
     }
     const payload = await this.#readBytes(segment, offset + FRAME_HEADER_BYTES, header.payloadBytes);
-    return isIncompletePayload(payload, header, offset, size) ? undefined : { header, payload };
+    return isIncompletePayload(payload, header, offset, fileSize) ? undefined : { header, payload };
   }
 
   async #verifyHeader(segment: number): Promise<void> {
@@ -155,10 +155,10 @@ export class LogScan {
    * Returns true if the file ends within a frame header, or contains only zeros after the offset. A power loss can leave
    * zeros.
    */
-  async #isIncompleteHeader(segment: number, offset: number, size: number): Promise<boolean> {
-    if (size - offset < FRAME_HEADER_BYTES) return true;
-    if (size - offset > MAX_FRAME_BYTES) return false;
-    return isAllZeros(await this.#readBytes(segment, offset, size - offset));
+  async #isIncompleteHeader(segment: number, offset: number, fileSize: number): Promise<boolean> {
+    if (fileSize - offset < FRAME_HEADER_BYTES) return true;
+    if (fileSize - offset > MAX_FRAME_BYTES) return false;
+    return isAllZeros(await this.#readBytes(segment, offset, fileSize - offset));
   }
 
   #indexFrame(segment: number, offset: number, frame: FrameHeader, payload: Buffer): void {
@@ -205,10 +205,10 @@ export class LogScan {
     }
   }
 
-  #reportProgress(segment: number, offset: number, size: number): void {
+  #reportProgress(segment: number, offset: number, fileSize: number): void {
     if (performance.now() < this.#nextReport) return;
     this.#nextReport = performance.now() + PROGRESS_INTERVAL_MS;
-    const percent = Math.floor((100 * offset) / size);
+    const percent = Math.floor((100 * offset) / fileSize);
     this.#options.printLine(
       `Verifying the log: segment ${segment + 1} of ${this.#segmentCount}, ${percent} %, ${this.#index.eventCount} events so far.`,
     );
@@ -232,10 +232,10 @@ export function requireWithinLimits({ eventCount, streams }: LogIndex, limits: L
  * Returns true if the file ends within a frame, or if the frame's last sector contains only zeros. A power loss can
  * leave zeros.
  */
-function isIncompletePayload(payload: Buffer, frame: FrameHeader, offset: number, size: number): boolean {
+function isIncompletePayload(payload: Buffer, frame: FrameHeader, offset: number, fileSize: number): boolean {
   const end = offset + FRAME_HEADER_BYTES + frame.payloadBytes;
   if (payload.length < frame.payloadBytes) return true;
-  if (end !== size || crc32(payload) === frame.payloadChecksum) return false;
+  if (end !== fileSize || crc32(payload) === frame.payloadChecksum) return false;
   const lastSector = Math.floor((end - 1) / SECTOR_BYTES) * SECTOR_BYTES;
   return isAllZeros(payload.subarray(Math.max(0, payload.length - (end - lastSector))));
 }

@@ -64,10 +64,10 @@ export class LogWriter {
       position: records.at(-1)?.position ?? position,
       checksum: frame.checksum,
     });
-    let next = offset + FRAME_HEADER_BYTES;
+    let nextOffset = offset + FRAME_HEADER_BYTES;
     return encodedRecords.map((record) => {
-      next += record.length;
-      return next - record.length;
+      nextOffset += record.length;
+      return nextOffset - record.length;
     });
   }
 

@@ -20,7 +20,7 @@ export async function readRelayCheckpoint(db: Pool | ClientBase): Promise<Checkp
  *
  * @param oldCheckpoint checkpoint that this process last read or wrote
  * @param anchor last event that was processed
- * @throws {CheckpointLostError} if the checkpoint is not at `from`, or belongs to another log
+ * @throws {CheckpointLostError} if the checkpoint is not at `oldCheckpoint`, or belongs to another log
  */
 export async function moveRelayCheckpoint(pool: Pool, oldCheckpoint: Checkpoint, anchor: Anchor): Promise<void> {
   const { rowCount } = await pool.query({

@@ -1,7 +1,7 @@
 import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { type Anchor, CHECKPOINT_NAME } from "../checkpoints/checkpoint.ts";
-import { addSkipped, type SkippedEvents } from "../parking/skipped-events.ts";
+import { addSkippedEvents, type SkippedEvents } from "../parking/skipped-events.ts";
 import { LeadershipLostError, ProjectionError } from "../roles/failure.ts";
 import { computeFingerprint } from "./ddl.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
@@ -25,7 +25,8 @@ export interface BatchOptions {
  *
  * @param fromPosition current position of the checkpoint
  * @param anchor last event of the batch, even if no read model handles it
- * @throws {LeadershipLostError} if the checkpoint is not at `from`, or a rebuild or another release replaced the tables
+ * @throws {LeadershipLostError} if the checkpoint is not at `fromPosition`, or a rebuild or another release replaced the
+ *   tables
  * @throws {ProjectionError} with stream, revision and position of the event, if a projector throws
  */
 export async function applyBatch(
@@ -51,7 +52,7 @@ export async function applyBatch(
         if (modelEvents.length > 0) await applyToReadModel(client, schema, model, modelEvents);
       }
     }
-    if (skippedEvents) await addSkipped(client, schema, skippedEvents);
+    if (skippedEvents) await addSkippedEvents(client, schema, skippedEvents);
     const moveResult = await client.query({
       name: `checkpoint ${schema}`,
       text: `UPDATE ${schema}.checkpoint SET position = $1, anchor_position = $1, anchor_event_id = $2

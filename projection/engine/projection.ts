@@ -7,7 +7,7 @@ import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import { BEFORE_FIRST_EVENT, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { DifferentLogError, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
-import { findStreamsToSkip, readSkipped } from "../parking/skipped-events.ts";
+import { findStreamsToSkip, readSkippedEvents } from "../parking/skipped-events.ts";
 import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
 import type { AwaitedServer } from "../roles/role.ts";
 import { computeFingerprint } from "./ddl.ts";
@@ -99,7 +99,7 @@ async function runSubscription(
   await requireMatchingLog(options, checkpoint);
   if (hasReachedEnd(options, progress)) return;
   const parkedStreams = await options.loadParkedStreams();
-  const skippedEvents = await readSkipped(options.pool, options.schema);
+  const skippedEvents = await readSkippedEvents(options.pool, options.schema);
   const streamsToSkip = findStreamsToSkip(parkedStreams, skippedEvents, checkpoint.position);
   const buffer = new BoundedBuffer<SubscriptionItem>(MAX_BUFFERED_ITEMS);
   if (options.fillsUnusedTables) buffer.setMinimum(MAX_BATCH_ITEMS);

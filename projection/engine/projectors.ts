@@ -32,7 +32,7 @@ export function startProjectors(options: ProjectorsOptions): Role {
 
   const lead = async (termSignal: AbortSignal) => {
     status = { ...pickLastingFields(status), state: "starting", detail: null, isLeader: true };
-    eventCountBefore = status.events ?? 0;
+    eventCountBefore = status.eventCount ?? 0;
     const onProgress = (progress: ProjectionProgress) => {
       status = toRunningStatus(status, progress, eventCountBefore);
     };
@@ -104,7 +104,7 @@ function toRunningStatus(statusBefore: RoleStatus, progress: ProjectionProgress,
   // After the first catch-up, a later wait does not change the state back to "starting".
   const state = statusBefore.state === "running" || hasCaughtUp ? "running" : "starting";
   return {
-    ...{ state, detail, isLeader: true, position, events: eventCountBefore + eventCount },
+    ...{ state, detail, isLeader: true, position, eventCount: eventCountBefore + eventCount },
     lastError: waitsFor !== null && lastError ? toLastError(lastError) : statusBefore.lastError,
   };
 }

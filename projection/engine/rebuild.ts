@@ -4,7 +4,7 @@ import { StartError } from "../../shared/runtime/run-service.ts";
 import { BEFORE_FIRST_EVENT, READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { findLogDifference, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";
-import { isMissingOnlyParkedEvents, readSkipped } from "../parking/skipped-events.ts";
+import { isMissingOnlyParkedEvents, readSkippedEvents } from "../parking/skipped-events.ts";
 import { buildAnchorDdl, buildIndexesDdl, buildTablesDdl, computeFingerprint } from "./ddl.ts";
 import { withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
@@ -84,7 +84,7 @@ async function canContinue(connection: pg.ClientBase, options: RebuildRun): Prom
   // Without an anchor, the code cannot tell from which log the tables were built.
   if (!checkpoint.anchor || checkpoint.fingerprint !== computeFingerprint(options.models)) return false;
   if (await findLogDifference(requireAnchored(options.client, `schema ${NEXT_SCHEMA}`, checkpoint))) return false;
-  const skippedEvents = await readSkipped(connection, NEXT_SCHEMA);
+  const skippedEvents = await readSkippedEvents(connection, NEXT_SCHEMA);
   return isMissingOnlyParkedEvents(await options.loadParkedStreams(), skippedEvents, checkpoint.position);
 }
 

@@ -1,7 +1,7 @@
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { requireSameLog } from "../checkpoints/same-log.ts";
-import { readSkipped } from "../parking/skipped-events.ts";
+import { readSkippedEvents } from "../parking/skipped-events.ts";
 import { OTHER_RELEASE } from "../roles/failure.ts";
 import { compareTables, type Difference } from "./compare-tables.ts";
 import { buildTablesDdl, computeFingerprint } from "./ddl.ts";
@@ -49,7 +49,7 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
         throw new StartError(`${OTHER_RELEASE}: verify them with that release, or rebuild them with this release.`);
       }
       await requireSameLog(options);
-      const skippedEvents = await readSkipped(liveConnection, READ_MODEL_SCHEMA);
+      const skippedEvents = await readSkippedEvents(liveConnection, READ_MODEL_SCHEMA);
       // No parking event has a revision above MAX_REVISION, so the run never reloads the parked streams.
       const parkedStreams = { streams: skippedEvents, lastRevision: MAX_REVISION };
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);

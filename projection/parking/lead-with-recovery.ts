@@ -10,8 +10,8 @@ export interface RecoveryOptions extends RoleDeps {
   signal: AbortSignal;
   role: LogRole;
   leadership: Omit<LeadershipOptions, "databaseUrl" | "logger" | "signal">;
-  /** Does the role's work until `term` aborts. */
-  lead(term: AbortSignal): Promise<void>;
+  /** Does the role's work until `termSignal` aborts. */
+  lead(termSignal: AbortSignal): Promise<void>;
   /** Called when the role fails. */
   onFailure(error: unknown): Failure;
 }

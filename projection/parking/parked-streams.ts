@@ -31,7 +31,7 @@ export interface ParkedList {
   /** Streams that projectors and relay skip. */
   streams: ReadonlyMap<string, ParkedStream>;
   /** Streams that only the relay skips. */
-  relayOnly: ReadonlyMap<string, ParkedStream>;
+  relayOnlyStreams: ReadonlyMap<string, ParkedStream>;
   /** Revision of the last parking event that these lists reflect; `EMPTY_STREAM` if there is none. */
   lastRevision: bigint;
 }
@@ -39,34 +39,34 @@ export interface ParkedList {
 /** Folds the parking events, in order. Pure. */
 function foldParkingEvents(events: readonly RecordedEvent<ParkingEvent>[]): ParkedList {
   const streams = new Map<string, ParkedStream>();
-  const relayOnly = new Map<string, ParkedStream>();
+  const relayOnlyStreams = new Map<string, ParkedStream>();
   for (const { type, data, metadata } of events) {
     const { stream } = data;
     if (type === "StreamResumed") {
       streams.delete(stream);
-      relayOnly.delete(stream);
+      relayOnlyStreams.delete(stream);
     } else {
       const { eventType, cause, reason } = data;
-      const list = data.passedOverBy === "all" ? streams : relayOnly;
-      list.set(stream, {
+      const streamMap = data.passedOverBy === "all" ? streams : relayOnlyStreams;
+      streamMap.set(stream, {
         ...{ stream, revision: BigInt(data.revision), position: BigInt(data.position) },
         ...{ eventType, cause, reason, actor: metadata.actor.id, since: metadata.occurredAt },
       });
     }
   }
-  return { streams, relayOnly, lastRevision: events.at(-1)?.revision ?? EMPTY_STREAM };
+  return { streams, relayOnlyStreams, lastRevision: events.at(-1)?.revision ?? EMPTY_STREAM };
 }
 
 /** Returns true if a role skips an event because the event's stream is parked. */
 export function isParked(
-  { streams, relayOnly }: ParkedList,
+  { streams, relayOnlyStreams }: ParkedList,
   role: LogRole,
   { stream, revision }: Pick<LogPosition, "stream" | "revision">,
 ): boolean {
-  const lists = role === "relay" ? [streams, relayOnly] : [streams];
-  return lists.some((list) => {
-    const parked = list.get(stream);
-    return parked !== undefined && parked.revision <= revision;
+  const streamMaps = role === "relay" ? [streams, relayOnlyStreams] : [streams];
+  return streamMaps.some((streamMap) => {
+    const parkedStream = streamMap.get(stream);
+    return parkedStream !== undefined && parkedStream.revision <= revision;
   });
 }
 

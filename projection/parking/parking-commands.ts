@@ -11,7 +11,7 @@ import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readProcessStatuses } from "../roles/process-status.ts";
 import type { LogRole } from "../roles/role.ts";
 import { isParked, PARKING_STREAM, type ParkedStream, readParkedStreams } from "./parked-streams.ts";
-import { readSkipped } from "./skipped-events.ts";
+import { readSkippedEvents } from "./skipped-events.ts";
 
 /** An operator's command was refused. The message gives the reason. */
 export class CommandRefusedError extends Error {
@@ -48,22 +48,22 @@ export async function parkStream(
 ): Promise<LogPosition & { passedOverBy: "all" | "relay" }> {
   const event = await readEventAt(deps.client, position);
   if (!event) throw new CommandRefusedError(`There is no event at position ${position}.`);
-  const stopped = await findStoppedRole(deps.pool, position);
-  if (!stopped) {
+  const stoppedRole = await findStoppedRole(deps.pool, position);
+  if (!stoppedRole) {
     throw new CommandRefusedError(
       `Neither projectors nor relay stopped at position ${position}. Run status to see the position.`,
     );
   }
-  const parked = await readParkedStreams(deps.log);
-  if (isParked(parked, stopped.role, event))
+  const parkedList = await readParkedStreams(deps.log);
+  if (isParked(parkedList, stoppedRole.role, event))
     throw new CommandRefusedError(`Stream ${event.stream} is already parked. Run status for details.`);
   const { stream, revision, type: eventType } = event;
-  const passedOverBy: "all" | "relay" = stopped.role === "relay" ? "relay" : "all";
+  const passedOverBy: "all" | "relay" = stoppedRole.role === "relay" ? "relay" : "all";
   const data = {
     ...{ stream, revision: Number(revision), position: String(position), passedOverBy },
-    ...{ eventType, cause: stopped.cause, reason: command.reason },
+    ...{ eventType, cause: stoppedRole.cause, reason: command.reason },
   };
-  await appendParkingEvent(deps.log, parked.lastRevision, { type: "StreamParked", data }, command);
+  await appendParkingEvent(deps.log, parkedList.lastRevision, { type: "StreamParked", data }, command);
   return { ...event, passedOverBy };
 }
 
@@ -78,11 +78,11 @@ async function findStoppedRole(pool: pg.Pool, position: bigint): Promise<{ role:
   };
   const statuses = await readProcessStatuses(pool);
   for (const role of ["projectors", "relay"] as const) {
-    const stopped = statuses.find(
+    const failedStatus = statuses.find(
       (status) => status.role === role && status.state === "failed" && status.failedAt?.position === position,
     );
-    if (!stopped || checkpoints[role] >= position) continue;
-    return { role, cause: (stopped.lastError?.message ?? "").slice(0, MAX_CAUSE_LENGTH) || "unknown" };
+    if (!failedStatus || checkpoints[role] >= position) continue;
+    return { role, cause: (failedStatus.lastError?.message ?? "").slice(0, MAX_CAUSE_LENGTH) || "unknown" };
   }
   return undefined;
 }
@@ -98,10 +98,11 @@ export async function findParkedStream(
   { log, pool }: ParkingDeps,
   position: bigint,
 ): Promise<{ parkedStream: ParkedStream; isIncomplete: boolean }> {
-  const { streams, relayOnly } = await readParkedStreams(log);
-  const parkedStream = [...streams.values(), ...relayOnly.values()].find((stream) => stream.position === position);
+  const { streams, relayOnlyStreams } = await readParkedStreams(log);
+  const parkedStreams = [...streams.values(), ...relayOnlyStreams.values()];
+  const parkedStream = parkedStreams.find((stream) => stream.position === position);
   if (!parkedStream) throw new CommandRefusedError(`No stream is parked at position ${position}.`);
-  return { parkedStream, isIncomplete: (await readSkipped(pool, READ_MODEL_SCHEMA)).has(parkedStream.stream) };
+  return { parkedStream, isIncomplete: (await readSkippedEvents(pool, READ_MODEL_SCHEMA)).has(parkedStream.stream) };
 }
 
 /**

@@ -11,20 +11,20 @@ export interface SkippedEvents {
 }
 
 /** Reads the events that the read models of a schema lack, by stream. */
-export async function readSkipped(db: Pool | ClientBase, schema: string): Promise<Map<string, SkippedEvents>> {
+export async function readSkippedEvents(db: Pool | ClientBase, schema: string): Promise<Map<string, SkippedEvents>> {
   const { rows } = await db.query<SkippedEvents & { stream: string }>(
     `SELECT stream, revision, position, events FROM ${schema}.passed_over`,
   );
-  return new Map(rows.map(({ stream, ...skipped }) => [stream, skipped]));
+  return new Map(rows.map(({ stream, ...skippedEvents }) => [stream, skippedEvents]));
 }
 
 /** Adds newly skipped events to the record of a schema. */
-export async function addSkipped(
+export async function addSkippedEvents(
   client: ClientBase,
   schema: string,
-  skipped: ReadonlyMap<string, SkippedEvents>,
+  skippedEvents: ReadonlyMap<string, SkippedEvents>,
 ): Promise<void> {
-  for (const [stream, { revision, position, events }] of skipped) {
+  for (const [stream, { revision, position, events }] of skippedEvents) {
     await client.query(
       `INSERT INTO ${schema}.passed_over AS p (stream, revision, position, events) VALUES ($1, $2, $3, $4)
        ON CONFLICT (stream) DO UPDATE SET events = p.events + excluded.events`,
@@ -57,9 +57,9 @@ export function findStreamsToSkip(parked: ParkedStreams, skipped: StreamsToSkip,
 
 /** Returns true if tables at a checkpoint lack all parked events up to the checkpoint, and no other events. Pure. */
 export function isMissingOnlyParkedEvents(parked: ParkedStreams, skipped: StreamsToSkip, checkpoint: bigint): boolean {
-  const expected = [...parked.streams].filter(([, { position }]) => position <= checkpoint);
+  const expectedStreams = [...parked.streams].filter(([, { position }]) => position <= checkpoint);
   return (
-    expected.length === skipped.size &&
-    expected.every(([stream, { revision }]) => skipped.get(stream)?.revision === revision)
+    expectedStreams.length === skipped.size &&
+    expectedStreams.every(([stream, { revision }]) => skipped.get(stream)?.revision === revision)
   );
 }

@@ -27,14 +27,14 @@ export const webhookSecrets = defineReadModel({
       former_secrets: [],
     }),
     WebhookSecretRotated: (row, { data, metadata }) => {
-      const previous = row && { encryptedSecret: row.encrypted_secret, expiresAt: data.previousExpiresAt };
-      const former = [...(previous ? [previous] : []), ...(row?.former_secrets ?? [])];
+      const previousSecret = row && { encryptedSecret: row.encrypted_secret, expiresAt: data.previousExpiresAt };
+      const formerSecrets = [...(previousSecret ? [previousSecret] : []), ...(row?.former_secrets ?? [])];
       // Secrets from earlier rotations keep their expiry times.
-      const signing = former.filter(({ expiresAt }) => expiresAt > metadata.occurredAt);
+      const signingSecrets = formerSecrets.filter(({ expiresAt }) => expiresAt > metadata.occurredAt);
       return {
         endpoint_id: data.endpointId,
         encrypted_secret: data.encryptedSecret,
-        former_secrets: signing.slice(0, MAX_FORMER_SECRETS),
+        former_secrets: signingSecrets.slice(0, MAX_FORMER_SECRETS),
       };
     },
     WebhookEndpointRevoked: () => undefined,

@@ -13,9 +13,9 @@ import {
 /** Names of the JetStream stream between relay and dispatchers, and of the stream's durable consumer. */
 export interface EventStream {
   name: string;
-  consumer: string;
+  consumerName: string;
   /** Prefix of all subjects, without a final dot. */
-  prefix: string;
+  subjectPrefix: string;
 }
 
 /** Maximum number of unacknowledged messages of all dispatchers together. */
@@ -44,9 +44,9 @@ const NOT_FOUND_CODES = new Set([10_059, 10_014]);
  * can share one NATS server.
  */
 export function getEventStream(databaseUrl: string): EventStream {
-  const database = decodeURIComponent(new URL(databaseUrl).pathname.slice(1));
-  const token = database.replace(/[^A-Za-z0-9_-]/g, "_");
-  return { name: `clinic_events_${token}`, consumer: "webhooks", prefix: `clinic.events.${token}` };
+  const databaseName = decodeURIComponent(new URL(databaseUrl).pathname.slice(1));
+  const token = databaseName.replace(/[^A-Za-z0-9_-]/g, "_");
+  return { name: `clinic_events_${token}`, consumerName: "webhooks", subjectPrefix: `clinic.events.${token}` };
 }
 
 /**
@@ -56,23 +56,23 @@ export function getEventStream(databaseUrl: string): EventStream {
 export async function ensureEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
   const config: Partial<StreamConfig> & { name: string } = {
     name: stream.name,
-    subjects: [`${stream.prefix}.>`],
+    subjects: [`${stream.subjectPrefix}.>`],
     retention: RetentionPolicy.Workqueue,
     storage: StorageType.File,
     discard: DiscardPolicy.New,
     max_msgs: MAX_MESSAGES,
     duplicate_window: nanos(DEDUPLICATION_WINDOW_MS),
   };
-  const consumer: Partial<ConsumerConfig> = {
-    durable_name: stream.consumer,
+  const consumerConfig: Partial<ConsumerConfig> = {
+    durable_name: stream.consumerName,
     ack_policy: AckPolicy.Explicit,
     ack_wait: nanos(ACK_TIMEOUT_MS),
     max_ack_pending: MAX_UNACKED_MESSAGES,
     max_deliver: -1,
   };
   if (!(await isFound(() => jsm.streams.info(stream.name)))) await jsm.streams.add(config);
-  if (!(await isFound(() => jsm.consumers.info(stream.name, stream.consumer)))) {
-    await jsm.consumers.add(stream.name, consumer);
+  if (!(await isFound(() => jsm.consumers.info(stream.name, stream.consumerName)))) {
+    await jsm.consumers.add(stream.name, consumerConfig);
   }
 }
 
@@ -84,9 +84,9 @@ export async function deleteEventStream(jsm: JetStreamManager, stream: EventStre
   if (await isFound(() => jsm.streams.info(stream.name))) await jsm.streams.delete(stream.name);
 }
 
-async function isFound(request: () => Promise<unknown>): Promise<boolean> {
+async function isFound(sendRequest: () => Promise<unknown>): Promise<boolean> {
   try {
-    await request();
+    await sendRequest();
     return true;
   } catch (error) {
     if (error instanceof NatsError && NOT_FOUND_CODES.has(error.api_error?.err_code ?? 0)) return false;

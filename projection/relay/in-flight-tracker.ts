@@ -1,5 +1,5 @@
 /** One event of the log that the relay published or skipped. */
-interface Entry<Checkpoint> {
+interface TrackedEvent<Checkpoint> {
   checkpoint: Checkpoint;
   /**
    * Sequence number of the message in the JetStream stream. 0 for a skipped event, and undefined until the server has
@@ -16,7 +16,7 @@ interface Entry<Checkpoint> {
  * @typeParam Checkpoint checkpoint in the log
  */
 export class InFlightTracker<Checkpoint> {
-  #entries: Entry<Checkpoint>[] = [];
+  #entries: TrackedEvent<Checkpoint>[] = [];
   #checkpoint: Checkpoint;
 
   /** @param checkpoint current checkpoint */
@@ -36,9 +36,9 @@ export class InFlightTracker<Checkpoint> {
 
   /** Adds an event without a message. */
   skip(checkpoint: Checkpoint): void {
-    const newest = this.#entries.at(-1);
-    if (!newest) this.#checkpoint = checkpoint;
-    else if (newest.sequence === 0) newest.checkpoint = checkpoint;
+    const newestEvent = this.#entries.at(-1);
+    if (!newestEvent) this.#checkpoint = checkpoint;
+    else if (newestEvent.sequence === 0) newestEvent.checkpoint = checkpoint;
     else this.#entries.push({ checkpoint, sequence: 0 });
   }
 
@@ -48,19 +48,19 @@ export class InFlightTracker<Checkpoint> {
    * @returns callback to call with the message's sequence number when the server has stored the message
    */
   publish(checkpoint: Checkpoint): (sequence: number) => void {
-    const entry: Entry<Checkpoint> = { checkpoint, sequence: undefined };
-    this.#entries.push(entry);
+    const trackedEvent: TrackedEvent<Checkpoint> = { checkpoint, sequence: undefined };
+    this.#entries.push(trackedEvent);
     return (sequence) => {
-      entry.sequence = sequence;
+      trackedEvent.sequence = sequence;
     };
   }
 
   /** Records that the dispatchers have acknowledged every message up to a sequence number. */
   acknowledge(sequence: number): void {
     const firstOpenIndex = this.#entries.findIndex(
-      (entry) => entry.sequence === undefined || entry.sequence > sequence,
+      (trackedEvent) => trackedEvent.sequence === undefined || trackedEvent.sequence > sequence,
     );
-    const last = this.#entries.splice(0, firstOpenIndex < 0 ? this.#entries.length : firstOpenIndex).at(-1);
-    if (last) this.#checkpoint = last.checkpoint;
+    const lastEvent = this.#entries.splice(0, firstOpenIndex < 0 ? this.#entries.length : firstOpenIndex).at(-1);
+    if (lastEvent) this.#checkpoint = lastEvent.checkpoint;
   }
 }

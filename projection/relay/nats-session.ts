@@ -39,19 +39,19 @@ export async function withNats(
   });
   const sessionController = new AbortController();
   let closeTimer: NodeJS.Timeout | undefined;
-  const end = () => {
+  const endSession = () => {
     sessionController.abort();
     // If the work still waits for a server response, closing the connection ends the wait.
     closeTimer ??= setTimeout(() => void connection.close(), FINISH_TIMEOUT_MS);
   };
-  const closed = connection.closed().then((error) => {
+  const closePromise = connection.closed().then((error) => {
     sessionController.abort();
     return error;
   });
-  const removeListener = onAbort(options.signal, end);
+  const removeListener = onAbort(options.signal, endSession);
   try {
     await run(connection, sessionController.signal);
-    if (connection.isClosed()) throw (await closed) || new Error("The connection to NATS was closed.");
+    if (connection.isClosed()) throw (await closePromise) || new Error("The connection to NATS was closed.");
   } finally {
     removeListener();
     clearTimeout(closeTimer);

@@ -32,12 +32,12 @@ const TIMEOUT_CHECK_INTERVAL_MS = 500;
  */
 export function createPublisher(connection: NatsConnection, signal: AbortSignal): Publisher {
   const inbox = createInbox();
-  const pending = new Map<string, PendingConfirmation>();
-  let count = 0;
+  const pendingConfirmations = new Map<string, PendingConfirmation>();
+  let messageCount = 0;
   const confirm = (message: Msg) => {
-    const number = message.subject.slice(inbox.length + 1);
-    const confirmation = pending.get(number);
-    pending.delete(number);
+    const replyToken = message.subject.slice(inbox.length + 1);
+    const confirmation = pendingConfirmations.get(replyToken);
+    pendingConfirmations.delete(replyToken);
     try {
       confirmation?.resolve(parseConfirmation(message));
     } catch (error) {
@@ -51,9 +51,9 @@ export function createPublisher(connection: NatsConnection, signal: AbortSignal)
   });
   const timer = setInterval(() => {
     // Entries are in the order of publication, so the search can end at the first entry that is not overdue.
-    for (const [number, { publishedAt, reject }] of pending) {
+    for (const [replyToken, { publishedAt, reject }] of pendingConfirmations) {
       if (performance.now() - publishedAt < CONFIRM_TIMEOUT_MS) return;
-      pending.delete(number);
+      pendingConfirmations.delete(replyToken);
       reject(new Error("NATS did not confirm a message in time."));
     }
   }, TIMEOUT_CHECK_INTERVAL_MS);
@@ -63,12 +63,12 @@ export function createPublisher(connection: NatsConnection, signal: AbortSignal)
   });
   return {
     publish(subject, id, data) {
-      const number = String(count++);
+      const replyToken = String(messageCount++);
       const messageHeaders = headers();
       messageHeaders.set(MESSAGE_ID_HEADER, id);
-      connection.publish(subject, data, { reply: `${inbox}.${number}`, headers: messageHeaders });
+      connection.publish(subject, data, { reply: `${inbox}.${replyToken}`, headers: messageHeaders });
       return new Promise((resolve, reject) => {
-        pending.set(number, { publishedAt: performance.now(), resolve, reject });
+        pendingConfirmations.set(replyToken, { publishedAt: performance.now(), resolve, reject });
       });
     },
   };

@@ -71,21 +71,21 @@ export async function runRelay(
   await requireSameLog(options);
   await ensureEventStream(await connection.jetstreamManager(), options.stream);
   const checkpoint = await readRelayCheckpoint(options.pool);
-  const inFlight = new InFlightTracker<Checkpoint>(checkpoint);
+  const tracker = new InFlightTracker<Checkpoint>(checkpoint);
   const preparedEvents = new BoundedBuffer<PreparedEvent>(MAX_PREPARED_MESSAGES);
   const confirmations = new BoundedBuffer<Confirmation>(MAX_UNCONFIRMED_MESSAGES);
   let isCaughtUp = false;
-  const report = () => options.onProgress({ position: inFlight.checkpoint.position, isCaughtUp });
+  const report = () => options.onProgress({ position: tracker.checkpoint.position, isCaughtUp });
   const onCaughtUp = () => {
     isCaughtUp = true;
     report();
   };
   report();
   await runTaskGroup(signal, [
-    (run) => readEvents(options, checkpoint.position, preparedEvents, onCaughtUp, run),
-    (run) => publishMessages(connection, options.stream, preparedEvents, confirmations, inFlight, run),
-    (run) => awaitConfirmations(confirmations, run),
-    (run) => moveCheckpoint(connection, options, inFlight, report, run),
+    (groupSignal) => readEvents(options, checkpoint.position, preparedEvents, onCaughtUp, groupSignal),
+    (groupSignal) => publishMessages(connection, options.stream, preparedEvents, confirmations, tracker, groupSignal),
+    (groupSignal) => awaitConfirmations(confirmations, groupSignal),
+    (groupSignal) => moveCheckpoint(connection, options, tracker, report, groupSignal),
   ]);
 }
 
@@ -99,11 +99,11 @@ async function readEvents(
 ): Promise<void> {
   const { client, onEventRead } = options;
   const log = createEventLog(client);
-  const after = checkpoint === BEFORE_FIRST_EVENT ? undefined : checkpoint;
+  const afterPosition = checkpoint === BEFORE_FIRST_EVENT ? undefined : checkpoint;
   onAbort(signal, () => preparedEvents.close());
-  let parked = await readParkedStreams(log);
-  const isSkipped = (stream: string, revision: bigint) => isParked(parked, "relay", { stream, revision });
-  const push = (event: PreparedEvent) => {
+  let parkedList = await readParkedStreams(log);
+  const isSkipped = (stream: string, revision: bigint) => isParked(parkedList, "relay", { stream, revision });
+  const pushEvent = (event: PreparedEvent) => {
     // The publisher awaits this promise later. Until then, its rejection must not count as unhandled.
     event.message?.catch(() => undefined);
     return preparedEvents.push(event);
@@ -112,7 +112,7 @@ async function readEvents(
   try {
     for await (const item of subscribeToLog({
       client,
-      after,
+      after: afterPosition,
       categories: relayedCategories,
       isSkipped,
       signal,
@@ -124,15 +124,15 @@ async function readEvents(
       if (item.kind !== "event" && item.kind !== "skipped") continue;
       const anchor = { position: item.position, eventId: item.kind === "event" ? item.event.id : item.id };
       const isParkingEvent = item.kind === "event" && item.event.stream === PARKING_STREAM;
-      if (isParkingEvent) parked = await readParkedStreams(log);
+      if (isParkingEvent) parkedList = await readParkedStreams(log);
       else onEventRead();
       const message = item.kind === "event" && !isParkingEvent ? createMessage(log, item.event) : undefined;
-      await push({ anchor, message });
+      await pushEvent({ anchor, message });
     }
   } catch (error) {
     if (!(error instanceof UnreadableEventError)) throw error;
     const anchor = { position: error.logPosition.position, eventId: error.id };
-    await push({ anchor, message: Promise.reject(new RelayStoppedError(error.logPosition, error)) });
+    await pushEvent({ anchor, message: Promise.reject(new RelayStoppedError(error.logPosition, error)) });
     await waitUnlessAborted(new Promise(() => undefined), signal);
   }
   if (!signal.aborted) throw new Error("The event log ended the subscription.");
@@ -160,13 +160,14 @@ async function publishMessages(
   stream: EventStream,
   preparedEvents: BoundedBuffer<PreparedEvent>,
   confirmations: BoundedBuffer<Confirmation>,
-  inFlight: InFlightTracker<Checkpoint>,
+  tracker: InFlightTracker<Checkpoint>,
   signal: AbortSignal,
 ): Promise<void> {
   const publisher = createPublisher(connection, signal);
   const send = ({ anchor }: PreparedEvent, { id, subject, message }: OutgoingMessage): Confirmation => {
-    const onConfirmed = inFlight.publish(toCheckpoint(anchor));
-    const confirmation = publisher.publish(`${stream.prefix}.${subject}`, id, codec.encode(message)).then(onConfirmed);
+    const onConfirmed = tracker.publish(toCheckpoint(anchor));
+    const fullSubject = `${stream.subjectPrefix}.${subject}`;
+    const confirmation = publisher.publish(fullSubject, id, codec.encode(message)).then(onConfirmed);
     // `awaitConfirmations` awaits this promise later. Until then, its rejection must not count as unhandled.
     confirmation.catch(() => undefined);
     return confirmation;
@@ -175,21 +176,21 @@ async function publishMessages(
   for (;;) {
     const events = await takeReadyEvents(preparedEvents);
     if (events.length === 0) return;
-    const results = await waitUnlessAborted(Promise.allSettled(events.map(({ message }) => message)), signal);
-    if (!results || signal.aborted) return;
-    const sent: Confirmation[] = [];
+    const messageResults = await waitUnlessAborted(Promise.allSettled(events.map(({ message }) => message)), signal);
+    if (!messageResults || signal.aborted) return;
+    const sentConfirmations: Confirmation[] = [];
     for (const [index, event] of events.entries()) {
-      const result = results[index];
-      if (result?.status === "rejected") {
+      const messageResult = messageResults[index];
+      if (messageResult?.status === "rejected") {
         // Messages before the failed event must still reach the server.
         await connection.flush();
-        throw result.reason;
+        throw messageResult.reason;
       }
-      if (result?.value) sent.push(send(event, result.value));
-      else inFlight.skip(toCheckpoint(event.anchor));
+      if (messageResult?.value) sentConfirmations.push(send(event, messageResult.value));
+      else tracker.skip(toCheckpoint(event.anchor));
     }
-    for (const confirmation of sent) await confirmations.push(confirmation);
-    while (inFlight.size >= MAX_UNACKNOWLEDGED_MESSAGES && !signal.aborted) await pause(CHECKPOINT_INTERVAL_MS, signal);
+    for (const confirmation of sentConfirmations) await confirmations.push(confirmation);
+    while (tracker.size >= MAX_UNACKNOWLEDGED_MESSAGES && !signal.aborted) await pause(CHECKPOINT_INTERVAL_MS, signal);
   }
 }
 
@@ -218,22 +219,22 @@ async function awaitConfirmations(confirmations: BoundedBuffer<Confirmation>, si
 async function moveCheckpoint(
   connection: NatsConnection,
   { pool, stream }: RelayRunOptions,
-  inFlight: InFlightTracker<Checkpoint>,
+  tracker: InFlightTracker<Checkpoint>,
   report: () => void,
   signal: AbortSignal,
 ): Promise<void> {
   const jsm = await connection.jetstreamManager();
-  let stored = inFlight.checkpoint;
+  let storedCheckpoint = tracker.checkpoint;
   while (!signal.aborted) {
     await pause(CHECKPOINT_INTERVAL_MS, signal);
-    if (inFlight.size > 0) {
-      const { ack_floor } = await jsm.consumers.info(stream.name, stream.consumer);
-      inFlight.acknowledge(ack_floor.stream_seq);
+    if (tracker.size > 0) {
+      const { ack_floor } = await jsm.consumers.info(stream.name, stream.consumerName);
+      tracker.acknowledge(ack_floor.stream_seq);
     }
-    const { checkpoint } = inFlight;
-    if (checkpoint === stored || !checkpoint.anchor) continue;
-    await moveRelayCheckpoint(pool, stored, checkpoint.anchor);
-    stored = checkpoint;
+    const { checkpoint } = tracker;
+    if (checkpoint === storedCheckpoint || !checkpoint.anchor) continue;
+    await moveRelayCheckpoint(pool, storedCheckpoint, checkpoint.anchor);
+    storedCheckpoint = checkpoint;
     report();
   }
 }

@@ -23,16 +23,17 @@ export function startRelay(options: RelayOptions): Role {
   const controller = new AbortController();
   let status: RoleStatus = { state: "starting", detail: null, isLeader: false };
   const { signal } = controller;
-  let events = 0;
-  const report = (next: RoleStatus) => {
-    status = { ...next, events, lastError: next.lastError ?? status.lastError };
+  let eventCount = 0;
+  const report = (newStatus: RoleStatus) => {
+    status = { ...newStatus, eventCount, lastError: newStatus.lastError ?? status.lastError };
   };
   const onEventRead = () => {
-    events += 1;
+    eventCount += 1;
   };
-  const lead = (term: AbortSignal) => {
+  const lead = (termSignal: AbortSignal) => {
     report({ state: "starting", detail: null, isLeader: true });
-    return relayUntilLost({ ...options, logger }, term, (next) => report({ ...next, isLeader: true }), onEventRead);
+    const reportAsLeader = (newStatus: RoleStatus) => report({ ...newStatus, isLeader: true });
+    return relayUntilLost({ ...options, logger }, termSignal, reportAsLeader, onEventRead);
   };
   const onStandby = (detail: Detail) => report({ state: "standby", detail, isLeader: false });
   const onFailure = (error: unknown) => {
@@ -43,13 +44,13 @@ export function startRelay(options: RelayOptions): Role {
     return { failedEvent, hasCheckpointMoved };
   };
   const leadership = { name: "webhook relay", onStandby };
-  const done = leadWithRecovery({ ...options, logger, signal, role: "relay", leadership, lead, onFailure });
+  const leadPromise = leadWithRecovery({ ...options, logger, signal, role: "relay", leadership, lead, onFailure });
   return {
     name: "relay",
     getStatus: () => status,
     async stop() {
       controller.abort();
-      await done;
+      await leadPromise;
     },
   };
 }
@@ -76,11 +77,11 @@ async function relayUntilLost(
   };
   while (!signal.aborted) {
     try {
-      await withNats({ url: natsUrl, name: "clinic relay", signal }, (connection, session) =>
-        runRelay(connection, { client, pool, stream, onProgress, onEventRead }, session),
+      await withNats({ url: natsUrl, name: "clinic relay", signal }, (connection, sessionSignal) =>
+        runRelay(connection, { client, pool, stream, onProgress, onEventRead }, sessionSignal),
       );
-    } catch (thrown) {
-      const error = await findCause(options, thrown);
+    } catch (thrownError) {
+      const error = await findCause(options, thrownError);
       if (error instanceof RelayStoppedError || error instanceof DifferentLogError) throw error;
       if (error instanceof CheckpointLostError) {
         logger.warn({ error }, "Another process relays. This process stands by.");
@@ -99,10 +100,10 @@ async function relayUntilLost(
  * event, the event may be missing from its stream. The relay then cannot map the event, and the actual cause is a
  * {@link DifferentLogError}.
  */
-async function findCause(options: RelayOptions, thrown: unknown): Promise<unknown> {
-  if (!(thrown instanceof RelayStoppedError)) return thrown;
+async function findCause(options: RelayOptions, thrownError: unknown): Promise<unknown> {
+  if (!(thrownError instanceof RelayStoppedError)) return thrownError;
   return requireSameLog(options).then(
-    () => thrown,
+    () => thrownError,
     (error: unknown) => error,
   );
 }

@@ -53,8 +53,8 @@ export async function toMessage(log: EventLog, event: RecordedEvent): Promise<Ou
   const { position, stream, revision, metadata } = event;
   const source = { position, stream, revision, correlationId: metadata.$correlationId };
   if (event.type === "WebhookEndpointTested") {
-    const test = toTestBody(event);
-    return test && createEventMessage(source, test, event.data.endpointId);
+    const testBody = toTestBody(event);
+    return testBody && createEventMessage(source, testBody, event.data.endpointId);
   }
   if (!SENT_EVENT_TYPES.has(event.type)) return undefined;
   const body = await createWebhookBody(log, event);

@@ -47,13 +47,13 @@ export async function withLeadership(
       continue;
     }
     const term = new AbortController();
-    const end = () => term.abort();
-    connection.on("error", end).on("end", end);
-    const removeListener = onAbort(signal, end);
-    let hasAcquired = false;
+    const endTerm = () => term.abort();
+    connection.on("error", endTerm).on("end", endTerm);
+    const removeListener = onAbort(signal, endTerm);
+    let hasLock = false;
     try {
-      hasAcquired = await acquireLock(connection, options, term);
-      if (hasAcquired) {
+      hasLock = await acquireLock(connection, options, term);
+      if (hasLock) {
         wait.reset();
         logger.info({ name }, "This process leads.");
         await Promise.all([checkUntilLost(connection, options, term), lead(run, term)]);
@@ -62,7 +62,7 @@ export async function withLeadership(
       removeListener();
       await closeConnection(connection, logger);
     }
-    if (!hasAcquired) await wait.pause(signal);
+    if (!hasLock) await wait.pause(signal);
   }
 }
 

@@ -71,7 +71,7 @@ export async function readProcessStatuses(pool: pg.Pool): Promise<ProcessStatus[
     const { role, process, state, detail, position, eventsPerSecond } = row;
     return {
       ...{ role, process, state, detail, position, eventsPerSecond },
-      ...{ lastError: toLastError(row), failedAt: toFailedAt(row), at: Date.parse(row.reported_at) },
+      ...{ lastError: toLastError(row), failedAt: toFailedPosition(row), at: Date.parse(row.reported_at) },
     };
   });
 }
@@ -80,7 +80,7 @@ function toLastError({ last_error: message, last_error_at: at }: ProcessStatusRo
   return message === null || at === null ? null : { message, at: Date.parse(at) };
 }
 
-function toFailedAt(row: ProcessStatusRow): LogPosition | null {
+function toFailedPosition(row: ProcessStatusRow): LogPosition | null {
   const { failed_position: position, failed_stream: stream, failed_revision: revision } = row;
   if (position === null || stream === null || revision === null) return null;
   return { position, stream, revision, type: row.failed_type ?? "" };

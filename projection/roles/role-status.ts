@@ -4,15 +4,15 @@ import { DIFFERENT_LOG, DifferentLogError } from "../checkpoints/same-log.ts";
 import type { LastError, RoleStatus } from "./role.ts";
 
 /** Returns the fields of a status that stay valid when the process gives up the lead. */
-export function pickLastingFields({ position, events, lastError }: RoleStatus): Partial<RoleStatus> {
-  return { position, events, lastError };
+export function pickLastingFields({ position, eventCount, lastError }: RoleStatus): Partial<RoleStatus> {
+  return { position, eventCount, lastError };
 }
 
 /** Creates the status of a role that failed, with the failed event if an event is the cause. */
-export function toFailedStatus(before: RoleStatus, error: unknown, failedAt?: LogPosition): RoleStatus {
+export function toFailedStatus(statusBefore: RoleStatus, error: unknown, failedAt?: LogPosition): RoleStatus {
   const detail = error instanceof DifferentLogError ? DIFFERENT_LOG : null;
   return {
-    ...pickLastingFields(before),
+    ...pickLastingFields(statusBefore),
     ...{ state: "failed", detail, isLeader: false, lastError: toLastError(error), failedAt },
   };
 }

@@ -53,7 +53,7 @@ export interface RoleStatus {
   /** Position in the event log. Absent for a role that does not read the log. */
   position?: bigint | undefined;
   /** Number of events that the role has read since the process started. */
-  events?: number | undefined;
+  eventCount?: number | undefined;
   /** Last error, even if the role has recovered from it. */
   lastError?: LastError | undefined;
   /** Event at which the role failed. */

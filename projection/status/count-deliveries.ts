@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import { IS_DUE } from "../webhooks/scheduling/due.ts";
+import { IS_DUE_SQL } from "../webhooks/scheduling/due.ts";
 
 /**
  * Maximum number of deliveries that are counted exactly. A larger number is estimated with a standard error of 1.4 %, so
@@ -27,9 +27,9 @@ interface CountRow {
 }
 
 /** Counts the deliveries with the lowest ids. Each id is part of the hash of an event id and an endpoint id. */
-const COUNT_DELIVERIES = `
+const COUNT_DELIVERIES_SQL = `
   WITH pending AS (
-    SELECT delivery_id, ${IS_DUE} AS is_due FROM webhooks.pending_delivery
+    SELECT delivery_id, ${IS_DUE_SQL} AS is_due FROM webhooks.pending_delivery
      ORDER BY delivery_id LIMIT ${MAX_COUNTED_DELIVERIES}
   ),
   failed AS (
@@ -46,7 +46,7 @@ const COUNT_DELIVERIES = `
 export async function countDeliveries(pool: pg.Pool, now: number): Promise<DeliveryCounts> {
   const { rows } = await pool.query<CountRow>({
     name: "count deliveries",
-    text: COUNT_DELIVERIES,
+    text: COUNT_DELIVERIES_SQL,
     values: [toInstant(now)],
   });
   const [row] = rows;
@@ -60,11 +60,11 @@ export async function countDeliveries(pool: pg.Pool, now: number): Promise<Deliv
  * Estimates the number of rows from the lowest ids. Ids are evenly distributed, so the position of the highest counted
  * id between the lowest and the highest possible id shows which share of the rows was counted.
  *
- * @param counted number of counted rows
+ * @param countedRows number of counted rows
  * @param lastId highest counted id
  */
-export function estimateCount(counted: number, lastId: string | null): number {
-  if (counted < MAX_COUNTED_DELIVERIES || lastId === null) return counted;
+export function estimateCount(countedRows: number, lastId: string | null): number {
+  if (countedRows < MAX_COUNTED_DELIVERIES || lastId === null) return countedRows;
   const share = Number.parseInt(lastId.replaceAll("-", "").slice(0, 12), 16) / 2 ** 48;
-  return Math.max(counted, Math.round((counted - 1) / share));
+  return Math.max(countedRows, Math.round((countedRows - 1) / share));
 }

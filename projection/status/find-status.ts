@@ -8,7 +8,7 @@ import { findLogDifference, type LogAndDatabase, requireSameLog } from "../check
 import { computeFingerprint } from "../engine/ddl.ts";
 import type { AnyReadModel } from "../engine/read-model.ts";
 import { type ParkedStream, readParkedStreams } from "../parking/parked-streams.ts";
-import { readSkipped } from "../parking/skipped-events.ts";
+import { readSkippedEvents } from "../parking/skipped-events.ts";
 import { type ProcessStatus, readProcessStatuses } from "../roles/process-status.ts";
 import type { LogRole } from "../roles/role.ts";
 import { countDeliveries, type DeliveryCounts } from "./count-deliveries.ts";
@@ -75,17 +75,14 @@ export async function findStatus(
   now: number,
 ): Promise<Status> {
   const statuses = await readProcessStatuses(pool);
-  const end = await readLogEnd(client);
+  const logEnd = await readLogEnd(client);
   const checkpoint = await readCheckpoint(pool, READ_MODEL_SCHEMA);
-  const positions = {
-    projectors: checkpoint.position,
-    relay: (await readRelayCheckpoint(pool)).position,
-  };
+  const positions = { projectors: checkpoint.position, relay: (await readRelayCheckpoint(pool)).position };
   const differentLog = (await findLogDifference(requireSameLog({ client, pool })))?.message ?? null;
   const followers: FollowerStatus[] = [];
   for (const role of ["projectors", "relay"] as const) {
     const position = positions[role];
-    const lag = differentLog === null ? await measureLag(client, role, position, end, now) : null;
+    const lag = differentLog === null ? await measureLag(client, role, position, logEnd, now) : null;
     followers.push({ role, position, lag, ...findProcesses(role, statuses, now) });
   }
   const webhooks = { ...findProcesses("webhooks", statuses, now), ...(await countDeliveries(pool, now)) };
@@ -99,14 +96,14 @@ export async function findStatus(
 }
 
 function findProcesses(role: LogRole | "webhooks", statuses: readonly ProcessStatus[], now: number): RoleProcesses {
-  const reported = statuses.filter((status) => status.role === role);
-  const alive = reported.filter(({ at, state }) => now - at < ALIVE_TIMEOUT_MS && state !== "stopped");
-  const withState = (state: ProcessStatus["state"]) => alive.filter((status) => status.state === state);
-  const running = withState("running");
-  const byRelevance = [...running, ...withState("starting"), ...withState("failed"), ...alive, ...reported];
+  const roleStatuses = statuses.filter((status) => status.role === role);
+  const aliveStatuses = roleStatuses.filter(({ at, state }) => now - at < ALIVE_TIMEOUT_MS && state !== "stopped");
+  const findAlive = (state: ProcessStatus["state"]) => aliveStatuses.filter((status) => status.state === state);
+  const running = findAlive("running");
+  const byRelevance = [...running, ...findAlive("starting"), ...findAlive("failed"), ...aliveStatuses, ...roleStatuses];
   return {
-    ...{ process: byRelevance[0], alive: alive.length > 0 },
-    ...{ working: running.length, standby: withState("standby").length },
+    ...{ process: byRelevance[0], alive: aliveStatuses.length > 0 },
+    ...{ working: running.length, standby: findAlive("standby").length },
   };
 }
 
@@ -122,15 +119,16 @@ async function countRows(pool: pg.Pool, table: string): Promise<{ rows: number; 
 }
 
 async function listParkedStreams(client: EventStoreDBClient, pool: pg.Pool, position: bigint): Promise<ParkedStatus[]> {
-  const { streams, relayOnly } = await readParkedStreams(createEventLog(client));
-  const skipped = await readSkipped(pool, READ_MODEL_SCHEMA);
-  const parked = [...streams.values()].map((stream): ParkedStatus => {
-    const events = skipped.get(stream.stream)?.events ?? 0n;
+  const { streams, relayOnlyStreams } = await readParkedStreams(createEventLog(client));
+  const skippedEvents = await readSkippedEvents(pool, READ_MODEL_SCHEMA);
+  const parkedStatuses = [...streams.values()].map((stream): ParkedStatus => {
+    const events = skippedEvents.get(stream.stream)?.events ?? 0n;
     return { ...stream, events, state: events === 0n && stream.position <= position ? "taken" : "parked" };
   });
-  const resumed = [...skipped]
+  const resumedStatuses = [...skippedEvents]
     .filter(([stream]) => !streams.has(stream))
     .map(([stream, events]): ParkedStatus => ({ stream, ...events, state: "resumed" }));
-  const untold = [...relayOnly.values()].map((stream): ParkedStatus => ({ ...stream, events: 0n, state: "untold" }));
-  return [...parked, ...resumed, ...untold];
+  const untoldStreams = [...relayOnlyStreams.values()];
+  const untoldStatuses = untoldStreams.map((stream): ParkedStatus => ({ ...stream, events: 0n, state: "untold" }));
+  return [...parkedStatuses, ...resumedStatuses, ...untoldStatuses];
 }

@@ -32,7 +32,7 @@ export function readsLog(role: string): role is LogRole {
  * Measures how far a role at the given position is behind the end of the log. If the role is behind by more than a
  * thousand events, the number of events is estimated from the log positions of the first thousand events.
  *
- * @param end position of the last event in the log
+ * @param logEnd position of the last event in the log
  * @param now milliseconds since 1970
  * @throws the client's error if the log is unavailable
  */
@@ -40,23 +40,23 @@ export async function measureLag(
   client: EventStoreDBClient,
   role: LogRole,
   position: bigint,
-  end: bigint,
+  logEnd: bigint,
   now: number,
 ): Promise<Lag> {
   const fromPosition = position === BEFORE_FIRST_EVENT ? START : { commit: position, prepare: position };
-  const read = client.readAll({ fromPosition, maxCount: MAX_COUNTED_EVENTS + 1, deadline: READ_TIMEOUT_MS });
+  const events = client.readAll({ fromPosition, maxCount: MAX_COUNTED_EVENTS + 1, deadline: READ_TIMEOUT_MS });
   const lag: Lag = { events: 0, exact: true, seconds: 0 };
-  let readEvents = 0;
-  let last = position;
-  for await (const { event } of readWithTimeout(read)) {
-    readEvents += 1;
+  let readEventCount = 0;
+  let lastPosition = position;
+  for await (const { event } of readWithTimeout(events)) {
+    readEventCount += 1;
     if (!event || event.position.commit <= position) continue;
-    last = event.position.commit;
+    lastPosition = event.position.commit;
     if (!STREAM_FILTERS[role](event.streamId)) continue;
     if (lag.events === 0) lag.seconds = Math.max(0, (now - event.created.getTime()) / 1000);
     lag.events += 1;
   }
-  if (readEvents <= MAX_COUNTED_EVENTS || last <= position) return lag;
-  const share = Number(end - position) / Number(last - position);
+  if (readEventCount <= MAX_COUNTED_EVENTS || lastPosition <= position) return lag;
+  const share = Number(logEnd - position) / Number(lastPosition - position);
   return { ...lag, exact: false, events: Math.max(lag.events, Math.round(lag.events * share)) };
 }

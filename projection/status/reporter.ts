@@ -7,7 +7,7 @@ import { READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
 import { readLogEnd } from "../checkpoints/log-end.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";
-import { readSkipped } from "../parking/skipped-events.ts";
+import { readSkippedEvents } from "../parking/skipped-events.ts";
 import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
 import type { Role, RoleStatus } from "../roles/role.ts";
 import { countDeliveries } from "./count-deliveries.ts";
@@ -46,9 +46,9 @@ export function startReporter(options: ReporterOptions): Reporter {
   const { signal } = controller;
   const lags = new Map<string, Lag>();
   const measureRate = createRateMeter(metrics);
-  const logFailure = async (work: () => Promise<void>) => {
+  const logFailure = async (run: () => Promise<void>) => {
     try {
-      await work();
+      await run();
     } catch (error) {
       logger.debug({ error }, "The status could not be reported.");
     }
@@ -62,7 +62,7 @@ export function startReporter(options: ReporterOptions): Reporter {
     });
     for (const status of statuses) await logFailure(() => writeProcessStatus(options.pool, status));
   };
-  const done = (async () => {
+  const reportPromise = (async () => {
     while (!signal.aborted) {
       await report(false);
       await logFailure(() => measureGauges(options, lags, clock()));
@@ -73,7 +73,7 @@ export function startReporter(options: ReporterOptions): Reporter {
     getLag: (role) => lags.get(role),
     async stop() {
       controller.abort();
-      const lastReport = done.then(() => report(true));
+      const lastReport = reportPromise.then(() => report(true));
       await settlesWithin(lastReport, LAST_REPORT_TIMEOUT_MS);
     },
   };
@@ -84,13 +84,13 @@ export function startReporter(options: ReporterOptions): Reporter {
  * call. At the first call, and for a role that reads no events, the function returns null.
  */
 function createRateMeter(metrics: Metrics) {
-  const counted = new Map<string, { events: number; at: number }>();
-  return (role: string, { events }: RoleStatus, now: number): number | null => {
-    if (events === undefined) return null;
-    const before = counted.get(role) ?? { events: 0, at: now };
-    counted.set(role, { events, at: now });
-    metrics.events.inc({ role }, events - before.events);
-    return now > before.at ? ((events - before.events) * 1000) / (now - before.at) : null;
+  const countsByRole = new Map<string, { eventCount: number; at: number }>();
+  return (role: string, { eventCount }: RoleStatus, now: number): number | null => {
+    if (eventCount === undefined) return null;
+    const countBefore = countsByRole.get(role) ?? { eventCount: 0, at: now };
+    countsByRole.set(role, { eventCount, at: now });
+    metrics.events.inc({ role }, eventCount - countBefore.eventCount);
+    return now > countBefore.at ? ((eventCount - countBefore.eventCount) * 1000) / (now - countBefore.at) : null;
   };
 }
 
@@ -100,21 +100,21 @@ async function measureGauges(
   lags: Map<string, Lag>,
   now: number,
 ): Promise<void> {
-  const end = await readLogEnd(client);
+  const logEnd = await readLogEnd(client);
   for (const { name, getStatus } of roles) {
     const { position } = getStatus();
     if (position === undefined || !readsLog(name)) continue;
-    const lag = await measureLag(client, name, position, end, now);
+    const lag = await measureLag(client, name, position, logEnd, now);
     lags.set(name, lag);
     metrics.lagEvents.set({ role: name }, lag.events);
     metrics.lagSeconds.set({ role: name }, lag.seconds);
   }
-  const { streams, relayOnly } = await readParkedStreams(createEventLog(client));
-  metrics.parkedStreams.set(new Set([...streams.keys(), ...relayOnly.keys()]).size);
-  const skipped = [...(await readSkipped(pool, READ_MODEL_SCHEMA)).values()];
-  metrics.parkedEvents.set(Number(skipped.reduce((sum, { events }) => sum + events, 0n)));
-  const deliveries = await countDeliveries(pool, now);
-  for (const [state, count] of Object.entries(deliveries)) metrics.deliveries.set({ state }, count);
+  const { streams, relayOnlyStreams } = await readParkedStreams(createEventLog(client));
+  metrics.parkedStreams.set(new Set([...streams.keys(), ...relayOnlyStreams.keys()]).size);
+  const skippedEvents = [...(await readSkippedEvents(pool, READ_MODEL_SCHEMA)).values()];
+  metrics.parkedEvents.set(Number(skippedEvents.reduce((sum, { events }) => sum + events, 0n)));
+  const deliveryCounts = await countDeliveries(pool, now);
+  for (const [state, count] of Object.entries(deliveryCounts)) metrics.deliveries.set({ state }, count);
 }
 
 function setRoleGauges(metrics: Metrics, role: string, { state, detail, isLeader, position }: RoleStatus): void {

@@ -15,9 +15,9 @@ import type { AttemptLimits } from "./sending/send.ts";
 
 export interface SenderOptions extends AttemptOptions, OutcomeWriterOptions {
   /** Seconds before each retry. */
-  schedule: readonly number[];
+  scheduleSeconds: readonly number[];
   /** Known endpoints with due deliveries. */
-  due: DueEndpoints;
+  dueEndpoints: DueEndpoints;
   /** Wakes the search for endpoints with due deliveries. */
   searchNotifier: Notifier;
   /** Returns a random number from 0 inclusive to 1 exclusive. */
@@ -50,7 +50,7 @@ const FINISH_TIMEOUT_MS = 1_500;
 
 /** A claimed delivery whose outcome is not yet recorded. */
 interface ReservedDelivery {
-  claimed: ClaimedDelivery;
+  delivery: ClaimedDelivery;
   slot: Slot;
   interruption: AbortController;
   /** Milliseconds since 1970. */
@@ -80,23 +80,23 @@ export class Sender {
     const { logger, health } = this.#options;
     const context = { logger, health, signal };
     const onWritten = (outcomes: readonly FinishedAttempt[]) => this.#release(outcomes);
-    const writing = runOutcomeWriter(this.#options, this.#finishedAttempts, onWritten, signal);
+    const writePromise = runOutcomeWriter(this.#options, this.#finishedAttempts, onWritten, signal);
     await Promise.all([
       retryForever("claims", context, (markHealthy) => this.#claimUntil(signal, markHealthy)),
       retryForever("search", context, (markHealthy) => this.#searchUntil(signal, markHealthy)),
     ]);
     await this.#finishAttempts();
     this.#finishedAttempts.close();
-    await writing;
+    await writePromise;
     await this.#releaseInterrupted();
   }
 
   async #claimUntil(signal: AbortSignal, markHealthy: () => void): Promise<void> {
-    const { due } = this.#options;
+    const { dueEndpoints } = this.#options;
     while (!signal.aborted) {
-      const grants = this.#slots.grant(due);
+      const grants = this.#slots.grant(dueEndpoints);
       if (grants.length === 0) {
-        await due.sleep(MAX_CLAIM_INTERVAL_MS, signal);
+        await dueEndpoints.sleep(MAX_CLAIM_INTERVAL_MS, signal);
         continue;
       }
       await this.#claim(grants);
@@ -107,16 +107,16 @@ export class Sender {
 
   /** Claims due deliveries, and starts an attempt for each delivery without waiting for the outcome. */
   async #claim(grants: readonly SlotGrant[]): Promise<void> {
-    const { pool, due, clock } = this.#options;
-    const { version } = due;
+    const { pool, dueEndpoints, clock } = this.#options;
+    const { version } = dueEndpoints;
     const now = clock();
     const leaseMs = calculateLeaseMs(this.#options);
-    const { claimed, endpoints } = await claimDueDeliveries(pool, grants, this.#listExpired(now), now, leaseMs);
+    const { deliveries, endpoints } = await claimDueDeliveries(pool, grants, this.#listExpired(now), now, leaseMs);
     for (const { endpoint, failing, hasMore } of endpoints) {
-      if (hasMore) due.setFailing(endpoint, failing);
-      else due.remove(endpoint, version);
+      if (hasMore) dueEndpoints.setFailing(endpoint, failing);
+      else dueEndpoints.remove(endpoint, version);
     }
-    for (const delivery of claimed) {
+    for (const delivery of deliveries) {
       const attempt = this.#attempt(delivery, now + leaseMs).finally(() => this.#attempts.delete(attempt));
       this.#attempts.add(attempt);
     }
@@ -127,26 +127,26 @@ export class Sender {
     return [...this.#reservedDeliveries].filter(([, { leaseEndsAt }]) => leaseEndsAt <= now).map(([id]) => id);
   }
 
-  async #attempt(claimed: ClaimedDelivery, leaseEndsAt: number): Promise<void> {
+  async #attempt(delivery: ClaimedDelivery, leaseEndsAt: number): Promise<void> {
     const interruption = new AbortController();
-    const slot = this.#slots.reserve(claimed);
-    this.#reservedDeliveries.set(claimed.deliveryId, { claimed, slot, interruption, leaseEndsAt });
-    const result = await attemptDelivery(claimed, this.#options, interruption.signal);
+    const slot = this.#slots.reserve(delivery);
+    this.#reservedDeliveries.set(delivery.deliveryId, { delivery, slot, interruption, leaseEndsAt });
+    const result = await attemptDelivery(delivery, this.#options, interruption.signal);
     if (!result) return;
     // The delivery stays reserved until its outcome is recorded.
     this.#slots.free(slot);
-    const { schedule, random, clock } = this.#options;
-    const context = { attempts: claimed.attempts, schedule, now: clock(), random: random() };
-    await this.#finishedAttempts.push({ claimed, result, verdict: judgeAttempt(result, context) });
+    const { scheduleSeconds, random, clock } = this.#options;
+    const context = { attempts: delivery.attempts, scheduleSeconds, now: clock(), random: random() };
+    await this.#finishedAttempts.push({ delivery, result, verdict: judgeAttempt(result, context) });
   }
 
   /** Searches for endpoints with deliveries that have become due, or that another process has added or released. */
   async #searchUntil(signal: AbortSignal, markHealthy: () => void): Promise<void> {
-    const { pool, due, searchNotifier, clock } = this.#options;
+    const { pool, dueEndpoints, searchNotifier, clock } = this.#options;
     while (!signal.aborted) {
       const startedAt = performance.now();
-      const known = { first: due.listEndpointIds("first"), retry: due.listEndpointIds("retry") };
-      due.add(await findDueEndpoints(pool, known, clock()));
+      const [first, retry] = [dueEndpoints.listEndpointIds("first"), dueEndpoints.listEndpointIds("retry")];
+      dueEndpoints.add(await findDueEndpoints(pool, { first, retry }, clock()));
       markHealthy();
       this.#slots.removeUnused();
       await pause((performance.now() - startedAt) * MIN_SEARCH_PAUSE_FACTOR, signal);
@@ -156,11 +156,11 @@ export class Sender {
 
   /** Ends the reservation of deliveries whose outcomes are recorded. */
   #release(outcomes: readonly FinishedAttempt[]): void {
-    for (const { claimed } of outcomes) {
-      const written = this.#reservedDeliveries.get(claimed.deliveryId);
-      if (written && this.#reservedDeliveries.delete(claimed.deliveryId)) this.#slots.release(written.slot);
+    for (const { delivery } of outcomes) {
+      const slot = this.#reservedDeliveries.get(delivery.deliveryId)?.slot;
+      if (slot && this.#reservedDeliveries.delete(delivery.deliveryId)) this.#slots.release(slot);
     }
-    this.#options.due.wake();
+    this.#options.dueEndpoints.wake();
   }
 
   /** Waits until all current attempts have finished. Interrupts attempts that take too long. */
@@ -175,11 +175,11 @@ export class Sender {
   /** Releases the leases of interrupted attempts, so that other processes can claim the deliveries immediately. */
   async #releaseInterrupted(): Promise<void> {
     const { pool, clock, logger } = this.#options;
-    const interrupted = [...this.#reservedDeliveries.values()].filter(
+    const interruptedDeliveries = [...this.#reservedDeliveries.values()].filter(
       ({ interruption }) => interruption.signal.aborted,
     );
-    if (interrupted.length === 0) return;
-    const deliveries = interrupted.map(({ claimed }) => claimed);
+    if (interruptedDeliveries.length === 0) return;
+    const deliveries = interruptedDeliveries.map(({ delivery }) => delivery);
     try {
       await releaseLeases(pool, deliveries, clock());
     } catch (error) {

@@ -52,35 +52,35 @@ const LOG_CHECK_INTERVAL_MS = 1_000;
  */
 export function startWebhooks(options: WebhooksOptions): Role {
   const logger = options.logger.child({ role: "webhooks" });
-  const ended = new AbortController();
-  const { signal } = ended;
+  const stopController = new AbortController();
+  const { signal } = stopController;
   const connections = createConnections();
-  let status = (): RoleStatus => ({ state: "starting", detail: null });
+  let getStatus = (): RoleStatus => ({ state: "starting", detail: null });
   const onCheckFailed = (error: unknown) => {
     logger.warn({ error }, "Webhooks wait until the service can check whether the event log matches the database.");
-    const waiting: RoleStatus = { state: "starting", detail: "waits", lastError: toLastError(error) };
-    status = () => waiting;
+    const waitingStatus: RoleStatus = { state: "starting", detail: "waits", lastError: toLastError(error) };
+    getStatus = () => waitingStatus;
   };
-  const done = (async () => {
+  const runPromise = (async () => {
     while (!signal.aborted) {
-      const different = await runUntilDifferentLog({ ...options, logger, onCheckFailed }, signal, (term) => {
-        const started = startParts({ ...options, logger }, connections, term);
-        status = started.status;
-        return started.done;
+      const logDifference = await runUntilDifferentLog({ ...options, logger, onCheckFailed }, signal, (termSignal) => {
+        const parts = startParts({ ...options, logger }, connections, termSignal);
+        getStatus = parts.getStatus;
+        return parts.completion;
       });
-      if (!different) return;
-      const stopped = toFailedStatus(status(), different);
-      status = () => stopped;
-      logger.fatal({ error: different }, "webhooks stopped");
+      if (!logDifference) return;
+      const stoppedStatus = toFailedStatus(getStatus(), logDifference);
+      getStatus = () => stoppedStatus;
+      logger.fatal({ error: logDifference }, "webhooks stopped");
       await waitForSameLog({ ...options, logger }, signal);
     }
   })();
   return {
     name: "webhooks",
-    getStatus: () => status(),
+    getStatus: () => getStatus(),
     async stop() {
-      ended.abort();
-      await done;
+      stopController.abort();
+      await runPromise;
       connections.close();
     },
   };
@@ -97,28 +97,28 @@ export function startWebhooks(options: WebhooksOptions): Role {
 async function runUntilDifferentLog(
   options: WebhooksOptions & { onCheckFailed(error: unknown): void },
   signal: AbortSignal,
-  run: (term: AbortSignal) => Promise<unknown>,
+  run: (termSignal: AbortSignal) => Promise<unknown>,
 ): Promise<DifferentLogError | undefined> {
-  const term = new AbortController();
-  const end = () => term.abort();
-  const removeListener = onAbort(signal, end);
-  let different: DifferentLogError | undefined;
-  let running: Promise<unknown> | undefined;
-  while (!signal.aborted && !different) {
+  const termSignal = new AbortController();
+  const endTerm = () => termSignal.abort();
+  const removeListener = onAbort(signal, endTerm);
+  let logDifference: DifferentLogError | undefined;
+  let runPromise: Promise<unknown> | undefined;
+  while (!signal.aborted && !logDifference) {
     try {
       await waitUnlessAborted(requireSameLog(options), signal);
-      if (!signal.aborted) running ??= run(term.signal);
+      if (!signal.aborted) runPromise ??= run(termSignal.signal);
     } catch (error) {
-      if (error instanceof DifferentLogError) different = error;
-      else if (!running) options.onCheckFailed(error);
+      if (error instanceof DifferentLogError) logDifference = error;
+      else if (!runPromise) options.onCheckFailed(error);
       else options.logger.debug({ error }, "Cannot check whether the event log matches the database.");
     }
-    if (!different) await pause(LOG_CHECK_INTERVAL_MS, signal);
+    if (!logDifference) await pause(LOG_CHECK_INTERVAL_MS, signal);
   }
-  end();
+  endTerm();
   removeListener();
-  await running;
-  return different;
+  await runPromise;
+  return logDifference;
 }
 
 /** Starts the parts of the role, which work until the signal aborts. */
@@ -126,48 +126,48 @@ function startParts(
   options: WebhooksOptions,
   connections: Connections,
   signal: AbortSignal,
-): { status(): RoleStatus; done: Promise<unknown> } {
+): { getStatus(): RoleStatus; completion: Promise<unknown> } {
   const { client, pool, natsUrl, logger, clock = Date.now, random = Math.random } = options;
   const health = new HealthTracker();
-  const due = new DueEndpoints();
+  const dueEndpoints = new DueEndpoints();
   const [searchNotifier, outboxNotifier] = [createNotifier(), createNotifier()];
   const requireLog = async () => void (await requireSameLog({ client, pool }));
-  const shared = {
+  const deps = {
     ...{ pool, log: createEventLog(client), requireLog, stream: getEventStream(options.databaseUrl) },
-    ...{ logger, health, clock, random, due, searchNotifier },
-    onDue: (endpoints: readonly DueEndpoint[]) => due.add(endpoints),
+    ...{ logger, health, clock, random, dueEndpoints, searchNotifier },
+    onDue: (endpoints: readonly DueEndpoint[]) => dueEndpoints.add(endpoints),
     ...{ onReplay: searchNotifier.wake, onFacts: outboxNotifier.wake },
   };
   const secrets = createSecretCache(options.secrets);
   const sender = new Sender({
-    ...{ ...options, ...shared, connections, secrets },
-    schedule: options.retrySchedule,
+    ...{ ...options, ...deps, connections, secrets },
+    scheduleSeconds: options.retrySchedule,
   });
   let hasConnected = false;
   const dispatch = (markHealthy: () => void) =>
     withNats({ url: natsUrl, name: "clinic webhooks", signal }, (connection, connectionSignal) => {
       hasConnected = true;
-      return runDispatcher(connection, shared, markHealthy, connectionSignal);
+      return runDispatcher(connection, deps, markHealthy, connectionSignal);
     });
-  const drain = async () => (await waitUnlessAborted(drainOutbox(pool, shared.log, requireLog), signal)) ?? false;
+  const drain = async () => (await waitUnlessAborted(drainOutbox(pool, deps.log, requireLog), signal)) ?? false;
   const sweep = async () => {
     const { factCount, hasMore } = await closeUnsendableDeliveries(pool, clock());
     if (factCount > 0) outboxNotifier.wake();
     return hasMore;
   };
   const retain = async () => {
-    const skipped = await skipUnapprovedDeliveries(pool, clock());
-    if (skipped.factCount > 0) outboxNotifier.wake();
+    const skipResult = await skipUnapprovedDeliveries(pool, clock());
+    if (skipResult.factCount > 0) outboxNotifier.wake();
     const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
-    return hasOldDeliveries || skipped.hasMore;
+    return hasOldDeliveries || skipResult.hasMore;
   };
   const context = { logger, health, signal };
-  const done = Promise.all([
+  const completion = Promise.all([
     retryForever("messages", context, dispatch),
     sender.run(signal),
     repeatForever("outbox", context, drain, () => outboxNotifier.sleep(OUTBOX_INTERVAL_MS, signal)),
     repeatForever("sweep", context, sweep, () => pause(SWEEP_INTERVAL_MS, signal)),
     repeatForever("retention", context, retain, () => pause(RETENTION_INTERVAL_MS, signal)),
   ]);
-  return { status: () => ({ state: hasConnected ? "running" : "starting", ...health.getStatus() }), done };
+  return { getStatus: () => ({ state: hasConnected ? "running" : "starting", ...health.getStatus() }), completion };
 }

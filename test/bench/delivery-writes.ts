@@ -72,17 +72,17 @@ async function deliverDue(pool: pg.Pool, endpoints: readonly Endpoint[]): Promis
     ...({ lane: "first", environment: "production", slots: SLOTS_PER_ENDPOINT, occupiedSlots: 0 } as const),
     ...{ endpointId, applicationId },
   }));
-  const { claimed } = await claimDueDeliveries(pool, grants, [], Date.now(), LEASE_MS);
-  for (let start = 0; start < claimed.length; start += OUTCOMES_PER_BATCH) {
-    const outcomes = claimed.slice(start, start + OUTCOMES_PER_BATCH).map(toSuccess);
+  const { deliveries } = await claimDueDeliveries(pool, grants, [], Date.now(), LEASE_MS);
+  for (let start = 0; start < deliveries.length; start += OUTCOMES_PER_BATCH) {
+    const outcomes = deliveries.slice(start, start + OUTCOMES_PER_BATCH).map(toSuccess);
     await writeOutcomes(pool, outcomes, Date.now());
   }
-  return claimed.length;
+  return deliveries.length;
 }
 
-function toSuccess(claimed: ClaimedDelivery) {
+function toSuccess(delivery: ClaimedDelivery) {
   const result = { statusCode: 200, error: null, retryAfter: null, responseBody: "ok", durationMs: 3 };
-  return { claimed, result, verdict: { status: "delivered" } as const };
+  return { delivery, result, verdict: { status: "delivered" } as const };
 }
 
 async function deliver(pool: pg.Pool, clinics: readonly Endpoint[][], deliveries: number): Promise<void> {

@@ -8,7 +8,7 @@ import { rebuild } from "../../projection/engine/rebuild.ts";
 import { verify } from "../../projection/engine/verify.ts";
 import { PARKING_STREAM, readParkedStreams } from "../../projection/parking/parked-streams.ts";
 import { CommandRefusedError, findParkedStream, parkStream } from "../../projection/parking/parking-commands.ts";
-import { readSkipped } from "../../projection/parking/skipped-events.ts";
+import { readSkippedEvents } from "../../projection/parking/skipped-events.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { customers } from "../../projection/read-models/customers.ts";
 import { ProjectionError } from "../../projection/roles/failure.ts";
@@ -133,7 +133,7 @@ describe("a stream with an event that projectors cannot process", function () {
     await world.append(`customer-${good}`, renamed(good, "Ana Zupan"));
     await eventually("the live event", async () => (await world.nameOf(good)) === "Ana Zupan");
     expect(await world.nameOf(bad)).to.equal("Before");
-    const { events } = (await readSkipped(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)!;
+    const { events } = (await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)!;
     expect(events).to.equal(3n);
     const [recorded] = await world.log.read(PARKING_STREAM);
     expect(recorded?.metadata.actor).to.deep.equal({ type: "operator", id: "Ada" });
@@ -146,7 +146,7 @@ describe("a stream with an event that projectors cannot process", function () {
     await rebuild(options, neverAborted);
     expect(await world.nameOf(bad)).to.equal("Before");
     expect((await runVerify()).found).to.deep.equal([]);
-    expect((await readSkipped(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)?.events).to.equal(3n);
+    expect((await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)?.events).to.equal(3n);
   });
 
   it("the status shows the position, cause, reason, actor and time of a parked stream, and the metrics count the stream", async () => {

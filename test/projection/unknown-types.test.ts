@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { findReplayableDeliveries } from "../../command/operations/recover-deliveries.ts";
 import { READ_MODEL_SCHEMA } from "../../projection/checkpoints/checkpoint.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
-import { readSkipped } from "../../projection/parking/skipped-events.ts";
+import { readSkippedEvents } from "../../projection/parking/skipped-events.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { startRelay } from "../../projection/relay/relay.ts";
 import type { Role } from "../../projection/roles/role.ts";
@@ -100,7 +100,7 @@ describe("an event of a type that only a newer release knows", function () {
     await start();
     await eventually("running", () => roles[0]!.getStatus().state === "running");
     expect(await world.nameOf(customerId)).to.equal("Ana");
-    const skipped = (await readSkipped(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);
+    const skipped = (await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);
     expect(skipped).to.deep.equal({ revision: 1n, position, events: 2n });
     expect((await world.cli("status")).out).to.match(/from revision 1 on: 2 events skipped\n {4}CustomerPraised: /);
   });

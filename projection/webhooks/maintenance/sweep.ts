@@ -2,7 +2,7 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { addFacts, createSkippedFact, DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
-import { LANE_CONDITIONS, READ_MODELS_ARE_CURRENT, selectPendingEndpoints } from "../scheduling/due.ts";
+import { buildPendingEndpointsSql, LANE_CONDITIONS, READ_MODELS_CURRENT_SQL } from "../scheduling/due.ts";
 
 const MAX_BATCH = 500;
 
@@ -29,7 +29,7 @@ export interface SweepResult {
  */
 export function closeUnsendableDeliveries(pool: pg.Pool, now: number): Promise<SweepResult> {
   const values = [toInstant(now)];
-  return closeDeliveries(pool, { name: "close unsendable deliveries", text: CLOSE_UNSENDABLE, values }, now);
+  return closeDeliveries(pool, { name: "close unsendable deliveries", text: CLOSE_UNSENDABLE_SQL, values }, now);
 }
 
 /**
@@ -40,20 +40,20 @@ export function closeUnsendableDeliveries(pool: pg.Pool, now: number): Promise<S
  */
 export function skipUnapprovedDeliveries(pool: pg.Pool, now: number): Promise<SweepResult> {
   const values = [toInstant(now), toInstant(now - MAX_APPROVAL_WAIT_MS)];
-  return closeDeliveries(pool, { name: "skip held deliveries", text: SKIP_UNAPPROVED, values }, now);
+  return closeDeliveries(pool, { name: "skip held deliveries", text: SKIP_UNAPPROVED_SQL, values }, now);
 }
 
 function closeDeliveries(pool: pg.Pool, statement: pg.QueryConfig, now: number): Promise<SweepResult> {
   return inTransaction(pool, async (client) => {
     const { rows } = await client.query<DeliveryRound & { status: "skipped" | "cancelled" }>(statement);
-    const skipped = rows.filter(({ status }) => status === "skipped");
-    const facts = skipped.map((row) => createSkippedFact(row, now));
+    const skippedRows = rows.filter(({ status }) => status === "skipped");
+    const facts = skippedRows.map((row) => createSkippedFact(row, now));
     await addFacts(client, facts);
     return { factCount: facts.length, hasMore: rows.length === MAX_BATCH };
   });
 }
 
-const CLOSE_CHOSEN = `,
+const CLOSE_CHOSEN_SQL = `,
   closed AS (
     DELETE FROM webhooks.pending_delivery p
      USING chosen
@@ -66,9 +66,9 @@ const CLOSE_CHOSEN = `,
    WHERE d.delivery_id = closed.delivery_id
   RETURNING ${DELIVERY_ROUND_COLUMNS}, d.status`;
 
-const CLOSE_UNSENDABLE = `
-  WITH RECURSIVE ${selectPendingEndpoints("first_endpoints", LANE_CONDITIONS.first)},
-  ${selectPendingEndpoints("retry_endpoints", LANE_CONDITIONS.retry)},
+const CLOSE_UNSENDABLE_SQL = `
+  WITH RECURSIVE ${buildPendingEndpointsSql("first_endpoints", LANE_CONDITIONS.first)},
+  ${buildPendingEndpointsSql("retry_endpoints", LANE_CONDITIONS.retry)},
   access AS MATERIALIZED (
     SELECT e.endpoint_id, i.branch_ids,
            e.status = 'revoked' OR a.revoked OR i.status <> 'approved' AS revoked, e.status = 'disabled' AS disabled
@@ -76,48 +76,48 @@ const CLOSE_UNSENDABLE = `
       JOIN read_model.installation i ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id
       JOIN read_model.partner_application a ON a.application_id = e.application_id
      WHERE e.endpoint_id IN (SELECT endpoint_id FROM first_endpoints UNION SELECT endpoint_id FROM retry_endpoints)
-       AND ${READ_MODELS_ARE_CURRENT}
+       AND ${READ_MODELS_CURRENT_SQL}
   ),
-  chosen AS MATERIALIZED (${selectFromLanes(
-    (lane) => `
+  chosen AS MATERIALIZED (${buildLanesSql(
+    (laneCondition) => `
     SELECT d.delivery_id, d.status
       FROM access s
      CROSS JOIN LATERAL (
        SELECT delivery_id, CASE WHEN s.disabled AND NOT s.revoked THEN 'skipped' ELSE 'cancelled' END AS status
          FROM webhooks.pending_delivery
-        WHERE endpoint_id = s.endpoint_id AND ${lane}
+        WHERE endpoint_id = s.endpoint_id AND ${laneCondition}
           AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
           AND (s.revoked OR s.disabled OR NOT (s.branch_ids ? branch_id::text))
         LIMIT ${MAX_BATCH}
           FOR UPDATE SKIP LOCKED) d
      WHERE s.revoked OR s.disabled OR s.branch_ids IS NOT NULL`,
   )}
-  )${CLOSE_CHOSEN}`;
+  )${CLOSE_CHOSEN_SQL}`;
 
-const SKIP_UNAPPROVED = `
-  WITH chosen AS MATERIALIZED (${selectFromLanes(
-    (lane) => `
+const SKIP_UNAPPROVED_SQL = `
+  WITH chosen AS MATERIALIZED (${buildLanesSql(
+    (laneCondition) => `
     SELECT d.delivery_id, 'skipped' AS status
       FROM read_model.webhook_endpoint e
       JOIN read_model.partner_application a ON a.application_id = e.application_id
      CROSS JOIN LATERAL (
        SELECT delivery_id
          FROM webhooks.pending_delivery
-        WHERE endpoint_id = e.endpoint_id AND ${lane}
+        WHERE endpoint_id = e.endpoint_id AND ${laneCondition}
           AND next_attempt_at < $2 AND (lease_expires_at IS NULL OR lease_expires_at < $2)
         LIMIT ${MAX_BATCH}
           FOR UPDATE SKIP LOCKED) d
-     WHERE e.environment = 'production' AND NOT a.webhook_origins ? e.origin AND ${READ_MODELS_ARE_CURRENT}`,
+     WHERE e.environment = 'production' AND NOT a.webhook_origins ? e.origin AND ${READ_MODELS_CURRENT_SQL}`,
   )}
-  )${CLOSE_CHOSEN}`;
+  )${CLOSE_CHOSEN_SQL}`;
 
 /**
  * Returns SQL that selects one batch of deliveries from both lanes. Each lane needs a separate query, because each lane
  * has a separate index of pending deliveries.
  *
- * @param select creates the query for one lane from the lane's SQL condition
+ * @param buildLaneSql creates the query for one lane from the lane's SQL condition
  */
-function selectFromLanes(select: (lane: string) => string): string {
-  const lanes = Object.values(LANE_CONDITIONS).map(select);
-  return `SELECT * FROM (${lanes.join(" UNION ALL ")}) lanes LIMIT ${MAX_BATCH}`;
+function buildLanesSql(buildLaneSql: (laneCondition: string) => string): string {
+  const laneQueries = Object.values(LANE_CONDITIONS).map(buildLaneSql);
+  return `SELECT * FROM (${laneQueries.join(" UNION ALL ")}) lanes LIMIT ${MAX_BATCH}`;
 }

@@ -16,9 +16,9 @@ export async function createWebhookBody(
   { stream, revision }: { stream: string; revision: bigint },
 ): Promise<WebhookBody | undefined> {
   const history = await readStream(log, stream, revision);
-  const last = history.at(-1);
-  if (last?.revision !== revision) return undefined;
-  if (last.type === "WebhookEndpointTested") return toTestBody(last);
+  const lastEvent = history.at(-1);
+  if (lastEvent?.revision !== revision) return undefined;
+  if (lastEvent.type === "WebhookEndpointTested") return toTestBody(lastEvent);
   return isAppointmentHistory(history) ? toWebhookBody(history) : undefined;
 }
 

@@ -65,7 +65,7 @@ export async function runDispatcher(
 ): Promise<void> {
   const { stream } = options;
   await ensureEventStream(await connection.jetstreamManager(), stream);
-  const consumer = await connection.jetstream().consumers.get(stream.name, stream.consumer);
+  const consumer = await connection.jetstream().consumers.get(stream.name, stream.consumerName);
   const messages = await consumer.consume({
     max_messages: MAX_PREFETCHED,
     expires: 10_000,
@@ -98,21 +98,21 @@ async function dispatchBatch(
   markHealthy: () => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const received = batch.flatMap((jetStreamMessage) => parseMessage(jetStreamMessage, options.logger));
-  const unacknowledged = new Set(received);
+  const receivedMessages = batch.flatMap((jetStreamMessage) => parseMessage(jetStreamMessage, options.logger));
+  const unacknowledgedMessages = new Set(receivedMessages);
   const acknowledge = (message: ReceivedMessage) => {
-    unacknowledged.delete(message);
+    unacknowledgedMessages.delete(message);
     message.jetStreamMessage.ack();
   };
   try {
-    const position = await awaitReadModels(options.pool, received, signal);
-    const ready = received.filter(({ message }) => message.position <= position);
-    await dispatchEvents(ready.filter(isEvent), options, acknowledge);
-    await dispatchReplays(ready.filter(isReplay), options, acknowledge);
+    const position = await awaitReadModels(options.pool, receivedMessages, signal);
+    const readyMessages = receivedMessages.filter(({ message }) => message.position <= position);
+    await dispatchEvents(readyMessages.filter(isEventMessage), options, acknowledge);
+    await dispatchReplays(readyMessages.filter(isReplayMessage), options, acknowledge);
     markHealthy();
   } finally {
     // The remaining messages were not processed, because the read models are behind or a server is unavailable.
-    for (const { jetStreamMessage } of unacknowledged) jetStreamMessage.nak(REDELIVERY_DELAY_MS);
+    for (const { jetStreamMessage } of unacknowledgedMessages) jetStreamMessage.nak(REDELIVERY_DELAY_MS);
   }
 }
 
@@ -123,10 +123,10 @@ async function dispatchEvents(
 ): Promise<void> {
   if (events.length === 0) return;
   const messages = events.map(({ message }) => message);
-  const { due, facts } = await addDeliveries(options.pool, messages, options.clock());
+  const { dueEndpoints, factCount } = await addDeliveries(options.pool, messages, options.clock());
   for (const event of events) acknowledge(event);
-  if (due.length > 0) options.onDue(due);
-  if (facts > 0) options.onFacts();
+  if (dueEndpoints.length > 0) options.onDue(dueEndpoints);
+  if (factCount > 0) options.onFacts();
 }
 
 async function dispatchReplays(
@@ -160,12 +160,12 @@ async function replayOrReject(options: DispatcherOptions, request: ReplayMessage
   }
 }
 
-function isEvent(received: ReceivedMessage): received is ReceivedMessage<EventMessage> {
-  return received.message.kind === "event";
+function isEventMessage(receivedMessage: ReceivedMessage): receivedMessage is ReceivedMessage<EventMessage> {
+  return receivedMessage.message.kind === "event";
 }
 
-function isReplay(received: ReceivedMessage): received is ReceivedMessage<ReplayMessage> {
-  return received.message.kind === "replay";
+function isReplayMessage(receivedMessage: ReceivedMessage): receivedMessage is ReceivedMessage<ReplayMessage> {
+  return receivedMessage.message.kind === "replay";
 }
 
 const messageCodec = JSONCodec<unknown>();
@@ -190,15 +190,15 @@ function parseMessage(jetStreamMessage: JsMsg, logger: Logger): ReceivedMessage[
  */
 async function awaitReadModels(
   pool: pg.Pool,
-  received: readonly ReceivedMessage[],
+  receivedMessages: readonly ReceivedMessage[],
   signal: AbortSignal,
 ): Promise<bigint> {
-  const positions = received.map(({ message }) => message.position);
-  const newest = positions.reduce((highest, position) => (position > highest ? position : highest), 0n);
+  const positions = receivedMessages.map(({ message }) => message.position);
+  const newestPosition = positions.reduce((highest, position) => (position > highest ? position : highest), 0n);
   const deadline = performance.now() + CATCH_UP_TIMEOUT_MS;
   for (;;) {
     const position = await readPosition(pool, READ_MODEL_SCHEMA);
-    if (position >= newest || performance.now() > deadline || signal.aborted) return position;
+    if (position >= newestPosition || performance.now() > deadline || signal.aborted) return position;
     await pause(POLL_INTERVAL_MS, signal);
   }
 }

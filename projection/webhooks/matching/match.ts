@@ -26,17 +26,17 @@ export async function addDeliveries(
   pool: pg.Pool,
   events: readonly EventMessage[],
   now: number,
-): Promise<{ due: DueEndpoint[]; facts: number }> {
+): Promise<{ dueEndpoints: DueEndpoint[]; factCount: number }> {
   const matches = await matchEndpoints(pool, events);
-  if (matches.length === 0) return { due: [], facts: 0 };
+  if (matches.length === 0) return { dueEndpoints: [], factCount: 0 };
   return inTransaction(pool, async (client) => {
     const addedIds = await insertDeliveries(client, matches, now);
-    const added = matches.filter((match) => addedIds.has(deriveDeliveryId(match)));
-    const skipped = added.filter(({ status }) => status === "skipped");
-    const facts = skipped.map((match) => createSkippedFact(toDeliveryRound(match), now));
+    const addedMatches = matches.filter((match) => addedIds.has(deriveDeliveryId(match)));
+    const skippedMatches = addedMatches.filter(({ status }) => status === "skipped");
+    const facts = skippedMatches.map((match) => createSkippedFact(toDeliveryRound(match), now));
     await addFacts(client, facts);
-    const due = added.filter(({ status }) => status === "pending").map(toDueEndpoint);
-    return { due, facts: facts.length };
+    const dueEndpoints = addedMatches.filter(({ status }) => status === "pending").map(toDueEndpoint);
+    return { dueEndpoints, factCount: facts.length };
   });
 }
 
@@ -51,12 +51,12 @@ function toDueEndpoint({ event, applicationId, endpointId }: EndpointMatch): Due
  * endpoints never match.
  */
 async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): Promise<EndpointMatch[]> {
-  const { rows } = await pool.query<Omit<EndpointMatch, "event"> & { place: number }>({
+  const { rows } = await pool.query<Omit<EndpointMatch, "event"> & { ordinal: number }>({
     name: "match endpoints",
-    text: `SELECT v.place::integer AS place, e.endpoint_id AS "endpointId", e.application_id AS "applicationId",
+    text: `SELECT v.ordinal::integer AS ordinal, e.endpoint_id AS "endpointId", e.application_id AS "applicationId",
                   CASE e.status WHEN 'active' THEN 'pending' ELSE 'skipped' END AS status
              FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::uuid[])
-                  WITH ORDINALITY AS v (clinic_id, branch_id, environment, type, position, only_endpoint_id, place)
+                  WITH ORDINALITY AS v (clinic_id, branch_id, environment, type, position, only_endpoint_id, ordinal)
              JOIN read_model.webhook_endpoint e
                ON e.clinic_id = v.clinic_id AND e.environment = v.environment
               AND CASE WHEN v.only_endpoint_id IS NULL THEN e.events ? v.type ELSE e.endpoint_id = v.only_endpoint_id END
@@ -74,13 +74,13 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
       events.map(({ onlyEndpointId }) => onlyEndpointId),
     ],
   });
-  return rows.flatMap(({ place, ...endpoint }) => {
-    const event = events[place - 1];
+  return rows.flatMap(({ ordinal, ...endpoint }) => {
+    const event = events[ordinal - 1];
     return event ? [{ event, ...endpoint }] : [];
   });
 }
 
-const INSERT_DELIVERIES = `
+const INSERT_DELIVERIES_SQL = `
   WITH matched AS MATERIALIZED (
     SELECT delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id, event_type,
            event_stream, event_revision, body, status, cause_id, correlation_id
@@ -117,7 +117,7 @@ async function insertDeliveries(
 ): Promise<Set<string>> {
   const { rows } = await client.query<{ delivery_id: string }>({
     name: "insert deliveries",
-    text: INSERT_DELIVERIES,
+    text: INSERT_DELIVERIES_SQL,
     values: [
       matches.map(deriveDeliveryId),
       matches.map(({ endpointId }) => endpointId),

@@ -32,9 +32,9 @@ export async function replayDelivery(deps: ReplayDeps, request: ReplayMessage, n
   const { deliveryId, requestId, correlationId } = request;
   let row = await findReplayable(pool, request);
   if (!row) {
-    const restored = await restoreDelivery(deps, request, now);
-    if (restored === "expired") return "expired";
-    if (restored === "restored") row = await findReplayable(pool, request);
+    const restoreResult = await restoreDelivery(deps, request, now);
+    if (restoreResult === "expired") return "expired";
+    if (restoreResult === "restored") row = await findReplayable(pool, request);
   }
   if (!row) {
     logger.warn(
@@ -51,7 +51,7 @@ export async function replayDelivery(deps: ReplayDeps, request: ReplayMessage, n
   return inTransaction(pool, async (client) => {
     const { rows } = await client.query<{ status: ReplayResult }>({
       name: "start replay",
-      text: START_ROUND,
+      text: START_ROUND_SQL,
       values: [deliveryId, request.position, requestId, correlationId, body, toInstant(now)],
     });
     const status = rows[0]?.status ?? "ignored";
@@ -63,16 +63,16 @@ export async function replayDelivery(deps: ReplayDeps, request: ReplayMessage, n
   });
 }
 
-const IS_REPLAYABLE = "d.status IN ('failed', 'skipped') AND COALESCE(d.replay_position, -1) < $2";
+const IS_REPLAYABLE_SQL = "d.status IN ('failed', 'skipped') AND COALESCE(d.replay_position, -1) < $2";
 
-const START_ROUND = `
+const START_ROUND_SQL = `
   WITH started AS (
     UPDATE webhooks.delivery d
        SET status = CASE e.status WHEN 'active' THEN 'pending' WHEN 'disabled' THEN 'skipped' ELSE 'cancelled' END,
            next_attempt_at = CASE e.status WHEN 'active' THEN $6::timestamptz END,
            replay_position = $2, cause_id = $3, correlation_id = $4, updated_at = $6
       FROM read_model.webhook_endpoint e
-     WHERE d.delivery_id = $1 AND e.endpoint_id = d.endpoint_id AND ${IS_REPLAYABLE}
+     WHERE d.delivery_id = $1 AND e.endpoint_id = d.endpoint_id AND ${IS_REPLAYABLE_SQL}
     RETURNING d.delivery_id, d.endpoint_id, d.branch_id, d.attempt_count, d.status
   ),
   queued AS (
@@ -86,7 +86,7 @@ async function findReplayable(pool: pg.Pool, request: ReplayMessage): Promise<Re
   const { rows } = await pool.query<ReplayedRow>({
     name: "replayable delivery",
     text: `SELECT ${DELIVERY_ROUND_COLUMNS}, d.event_id AS "eventId"
-             FROM webhooks.delivery d WHERE d.delivery_id = $1 AND ${IS_REPLAYABLE}`,
+             FROM webhooks.delivery d WHERE d.delivery_id = $1 AND ${IS_REPLAYABLE_SQL}`,
     values: [request.deliveryId, request.position],
   });
   return rows[0];

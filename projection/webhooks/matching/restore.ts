@@ -40,11 +40,11 @@ export async function restoreDelivery(deps: ReplayDeps, request: ReplayMessage, 
   const { rowCount } = await pool.query("SELECT FROM webhooks.delivery WHERE delivery_id = $1", [deliveryId]);
   if (rowCount !== 0) return "unchanged";
   const history = await readStream<WebhookDeliveryEvent>(log, `webhookDelivery-${deliveryId}`);
-  const latest = history.at(-1);
+  const lastEvent = history.at(-1);
   // A message can arrive twice. The request is new only if it is the last event of the delivery's stream.
-  if (latest?.id !== request.requestId || latest.type !== "WebhookDeliveryReplayRequested") return "unchanged";
-  const stored = history.flatMap((event) => ("source" in event.data && event.data.source) || []).at(-1);
-  const source = stored && { stream: stored.stream, revision: BigInt(stored.revision) };
+  if (lastEvent?.id !== request.requestId || lastEvent.type !== "WebhookDeliveryReplayRequested") return "unchanged";
+  const storedSource = history.flatMap((event) => ("source" in event.data && event.data.source) || []).at(-1);
+  const source = storedSource && { stream: storedSource.stream, revision: BigInt(storedSource.revision) };
   const body = source && (await createWebhookBody(log, source));
   if (source && body && deriveWebhookDeliveryId(body.id, endpointId) === deliveryId) {
     const attempts = history.findLast((event) => event.type === "WebhookDeliveryFailed")?.data.attempts ?? 0;

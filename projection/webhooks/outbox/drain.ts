@@ -28,28 +28,28 @@ export async function drainOutbox(pool: pg.Pool, log: EventLog, requireLog: () =
             ORDER BY created_at, event_id LIMIT ${MAX_FACTS}`,
   });
   if (rows.length > 0) await requireLog();
-  const byStream = new Map<string, Fact[]>();
-  for (const fact of rows) byStream.set(fact.stream, [...(byStream.get(fact.stream) ?? []), fact]);
-  const waiting = [...byStream.values()];
-  const work = async () => {
-    for (let facts = waiting.pop(); facts; facts = waiting.pop()) {
+  const factsByStream = new Map<string, Fact[]>();
+  for (const fact of rows) factsByStream.set(fact.stream, [...(factsByStream.get(fact.stream) ?? []), fact]);
+  const factGroups = [...factsByStream.values()];
+  const appendGroups = async () => {
+    for (let facts = factGroups.pop(); facts; facts = factGroups.pop()) {
       for (const fact of facts) await appendFact(log, fact);
       await pool.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [facts.map(({ id }) => id)]);
     }
   };
-  await Promise.all(Array.from({ length: MAX_CONCURRENT_STREAMS }, work));
+  await Promise.all(Array.from({ length: MAX_CONCURRENT_STREAMS }, appendGroups));
   return rows.length === MAX_FACTS;
 }
 
 async function appendFact(log: EventLog, fact: Fact): Promise<void> {
-  for (let tries = 1; ; tries += 1) {
+  for (let tryCount = 1; ; tryCount += 1) {
     const events = await log.read<CatalogEvent>(fact.stream);
     if (isSettled(events, fact)) return;
     try {
       await log.append(fact.stream, events.at(-1)?.revision ?? -1n, [fact]);
       return;
     } catch (error) {
-      if (!(error instanceof WrongExpectedRevisionError) || tries === MAX_APPEND_TRIES) throw error;
+      if (!(error instanceof WrongExpectedRevisionError) || tryCount === MAX_APPEND_TRIES) throw error;
     }
   }
 }
@@ -61,7 +61,7 @@ async function appendFact(log: EventLog, fact: Fact): Promise<void> {
 function isSettled(events: readonly RecordedEvent[], { id, event, metadata }: Fact): boolean {
   if (events.some((recorded) => recorded.id === id)) return true;
   if (event.type !== "WebhookEndpointDisabled") return false;
-  const last = events.findLast(({ type }) => /^WebhookEndpoint(Disabled|Enabled|Revoked)$/.test(type));
-  if (!last) return false;
-  return last.type !== "WebhookEndpointEnabled" || last.metadata.occurredAt > metadata.occurredAt;
+  const lastEvent = events.findLast(({ type }) => /^WebhookEndpoint(Disabled|Enabled|Revoked)$/.test(type));
+  if (!lastEvent) return false;
+  return lastEvent.type !== "WebhookEndpointEnabled" || lastEvent.metadata.occurredAt > metadata.occurredAt;
 }

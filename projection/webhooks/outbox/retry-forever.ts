@@ -9,14 +9,14 @@ export class HealthTracker {
   #lastError: LastError | undefined;
 
   /** Records that a part failed with the given error. If the error is null, records that the part works. */
-  report(part: string, error: unknown): void {
+  report(partName: string, error: unknown): void {
     if (error === null) {
-      this.#failingParts.delete(part);
+      this.#failingParts.delete(partName);
       return;
     }
-    this.#failingParts.add(part);
+    this.#failingParts.add(partName);
     const { message, at } = toLastError(error);
-    this.#lastError = { message: `${part}: ${message}`, at };
+    this.#lastError = { message: `${partName}: ${message}`, at };
   }
 
   getStatus(): Pick<RoleStatus, "detail" | "lastError"> {
@@ -38,7 +38,7 @@ interface PartContext {
  * @param run work of the part, which must call `markHealthy` after each success
  */
 export async function retryForever(
-  part: string,
+  partName: string,
   context: PartContext,
   run: (markHealthy: () => void) => Promise<void>,
 ): Promise<void> {
@@ -46,15 +46,15 @@ export async function retryForever(
   const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
   const markHealthy = () => {
     wait.reset();
-    health.report(part, null);
+    health.report(partName, null);
   };
   while (!signal.aborted) {
     try {
       await run(markHealthy);
     } catch (error) {
       if (signal.aborted) return;
-      logger.warn({ error, part }, "A part of the role failed and will be restarted.");
-      health.report(part, error);
+      logger.warn({ error, part: partName }, "A part of the role failed and will be restarted.");
+      health.report(partName, error);
     }
     await wait.pause(signal);
   }
@@ -63,20 +63,20 @@ export async function retryForever(
 /**
  * Repeats the work of a part until the signal aborts, like {@link retryForever}.
  *
- * @param work returns true if more work is left
- * @param rest waits until the next repetition; called when no work is left
+ * @param run returns true if more work is left
+ * @param pause waits until the next repetition; called when no work is left
  */
 export function repeatForever(
-  part: string,
+  partName: string,
   context: PartContext,
-  work: () => Promise<boolean>,
-  rest: () => Promise<void>,
+  run: () => Promise<boolean>,
+  pause: () => Promise<void>,
 ): Promise<void> {
-  return retryForever(part, context, async (markHealthy) => {
+  return retryForever(partName, context, async (markHealthy) => {
     while (!context.signal.aborted) {
-      const hasMore = await work();
+      const hasMore = await run();
       markHealthy();
-      if (!hasMore) await rest();
+      if (!hasMore) await pause();
     }
   });
 }

@@ -31,30 +31,30 @@ export async function trackFailingEndpoints(
   now: number,
 ): Promise<Set<string>> {
   const successes = outcomes.filter(({ verdict }) => verdict.status === "delivered");
-  const succeeded = new Set(successes.map(({ claimed }) => claimed.endpointId));
-  const failures = new Map<string, number>();
-  for (const { claimed, result } of outcomes) {
+  const succeededIds = new Set(successes.map(({ delivery }) => delivery.endpointId));
+  const failureCounts = new Map<string, number>();
+  for (const { delivery, result } of outcomes) {
     // An attempt that the service could not sign was never sent, so the endpoint did not fail.
-    if (succeeded.has(claimed.endpointId) || result.error === "not_signed") continue;
-    failures.set(claimed.endpointId, (failures.get(claimed.endpointId) ?? 0) + 1);
+    if (succeededIds.has(delivery.endpointId) || result.error === "not_signed") continue;
+    failureCounts.set(delivery.endpointId, (failureCounts.get(delivery.endpointId) ?? 0) + 1);
   }
-  if (succeeded.size + failures.size === 0) return new Set();
+  if (succeededIds.size + failureCounts.size === 0) return new Set();
   // Without this lock, two transactions could lock rows of the same endpoints in different orders, and deadlock.
   await client.query("SELECT pg_advisory_xact_lock(hashtextextended('failing endpoints', 0))");
-  if (succeeded.size > 0) await endFailurePeriods(client, [...succeeded], [...failures.keys()]);
-  return failures.size === 0 ? new Set() : addFailures(client, failures, now);
+  if (succeededIds.size > 0) await endFailurePeriods(client, [...succeededIds], [...failureCounts.keys()]);
+  return failureCounts.size === 0 ? new Set() : addFailures(client, failureCounts, now);
 }
 
 /**
  * Ends the failure periods of endpoints after a success. First locks the rows of all endpoints in id order.
  * `writeSuccesses` locks rows in the same order, so the two functions cannot deadlock.
  *
- * @param failed ids of failed endpoints, whose rows the transaction updates later
+ * @param failedIds ids of failed endpoints, whose rows the transaction updates later
  */
 async function endFailurePeriods(
   client: pg.ClientBase,
-  succeeded: readonly string[],
-  failed: readonly string[],
+  succeededIds: readonly string[],
+  failedIds: readonly string[],
 ): Promise<void> {
   await client.query({
     name: "endpoints succeed",
@@ -63,13 +63,13 @@ async function endFailurePeriods(
               ORDER BY endpoint_id FOR UPDATE)
            DELETE FROM webhooks.failing_endpoint
             WHERE endpoint_id IN (SELECT endpoint_id FROM locked WHERE endpoint_id = ANY ($1::uuid[]))`,
-    values: [succeeded, failed],
+    values: [succeededIds, failedIds],
   });
 }
 
 async function addFailures(
   client: pg.ClientBase,
-  failures: ReadonlyMap<string, number>,
+  failureCounts: ReadonlyMap<string, number>,
   now: number,
 ): Promise<Set<string>> {
   const { rows } = await client.query<{ endpoint_id: string; disable: boolean }>({
@@ -87,8 +87,8 @@ async function addFailures(
                                   WHERE e.endpoint_id = f.endpoint_id AND e.enabled_at > f.since)) AS period (is_over))
            RETURNING endpoint_id, since < $5 AND failures >= ${MIN_FAILURES} AS disable`,
     values: [
-      [...failures.keys()],
-      [...failures.values()],
+      [...failureCounts.keys()],
+      [...failureCounts.values()],
       toInstant(now),
       toInstant(now - MAX_FAILURE_GAP_MS),
       toInstant(now - DISABLE_AFTER_MS),
@@ -98,7 +98,7 @@ async function addFailures(
 }
 
 /** Ends the failure periods of endpoints that will be disabled. */
-export async function deleteFailurePeriods(client: pg.ClientBase, disabled: readonly string[]): Promise<void> {
-  if (disabled.length === 0) return;
-  await client.query("DELETE FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])", [disabled]);
+export async function deleteFailurePeriods(client: pg.ClientBase, disabledIds: readonly string[]): Promise<void> {
+  if (disabledIds.length === 0) return;
+  await client.query("DELETE FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])", [disabledIds]);
 }

@@ -4,7 +4,7 @@ import type { SendResult } from "../sending/send.ts";
 
 /** A finished attempt: the claimed delivery, the result of the attempt and the delivery's next status. */
 export interface FinishedAttempt {
-  claimed: ClaimedDelivery;
+  delivery: ClaimedDelivery;
   result: SendResult;
   verdict: Verdict;
 }
@@ -12,9 +12,9 @@ export interface FinishedAttempt {
 /** Converts finished attempts to one array per SQL column, for `unnest`. */
 export function toAttemptColumns(outcomes: readonly FinishedAttempt[]) {
   return {
-    deliveryIds: outcomes.map(({ claimed }) => claimed.deliveryId),
-    numbers: outcomes.map(({ claimed }) => claimed.number),
-    durations: outcomes.map(({ result }) => result.durationMs),
+    deliveryIds: outcomes.map(({ delivery }) => delivery.deliveryId),
+    attemptNumbers: outcomes.map(({ delivery }) => delivery.attemptNumber),
+    durationsMs: outcomes.map(({ result }) => result.durationMs),
     statusCodes: outcomes.map(({ result }) => result.statusCode),
     bodies: outcomes.map(({ result }) => result.responseBody),
   };

@@ -31,12 +31,12 @@ const WRITE_INTERVAL_MS = 5;
  */
 export async function runOutcomeWriter(
   options: OutcomeWriterOptions,
-  ended: BoundedBuffer<FinishedAttempt>,
+  finishedAttempts: BoundedBuffer<FinishedAttempt>,
   onWritten: (outcomes: readonly FinishedAttempt[]) => void,
   signal: AbortSignal,
 ): Promise<void> {
   for (;;) {
-    const outcomes = await ended.take(MAX_BATCH);
+    const outcomes = await finishedAttempts.take(MAX_BATCH);
     if (outcomes.length === 0) return;
     if (!(await writeWithRetries(options, outcomes, signal))) continue;
     onWritten(outcomes);

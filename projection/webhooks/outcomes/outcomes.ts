@@ -20,16 +20,16 @@ export async function writeOutcomes(pool: pg.Pool, outcomes: readonly FinishedAt
   }
   return inTransaction(pool, async (client) => {
     await writeAttempts(client, outcomes);
-    const moved = await updateDeliveries(client, outcomes, now);
+    const movedIds = await updateDeliveries(client, outcomes, now);
     const facts: Fact[] = [];
-    for (const { claimed, verdict } of outcomes) {
+    for (const { delivery, verdict } of outcomes) {
       if (verdict.status !== "failed") continue;
-      if (moved.has(claimed.deliveryId)) facts.push(createFailedFact(claimed, claimed.number, now));
-      if (verdict.gone) facts.push(createDisabledFact(claimed, "gone", now));
+      if (movedIds.has(delivery.deliveryId)) facts.push(createFailedFact(delivery, delivery.attemptNumber, now));
+      if (verdict.gone) facts.push(createDisabledFact(delivery, "gone", now));
     }
-    const toDisable = await trackFailingEndpoints(client, outcomes, now);
-    for (const { claimed } of outcomes) {
-      if (toDisable.delete(claimed.endpointId)) facts.push(createDisabledFact(claimed, "no_success", now));
+    const idsToDisable = await trackFailingEndpoints(client, outcomes, now);
+    for (const { delivery } of outcomes) {
+      if (idsToDisable.delete(delivery.endpointId)) facts.push(createDisabledFact(delivery, "no_success", now));
     }
     await deleteFailurePeriods(client, listDisabledEndpoints(facts));
     await addFacts(client, facts);
@@ -42,7 +42,7 @@ function listDisabledEndpoints(facts: readonly Fact[]): string[] {
 }
 
 async function writeAttempts(client: pg.ClientBase, outcomes: readonly FinishedAttempt[]): Promise<void> {
-  const { deliveryIds, numbers, durations, statusCodes, bodies } = toAttemptColumns(outcomes);
+  const { deliveryIds, attemptNumbers, durationsMs, statusCodes, bodies } = toAttemptColumns(outcomes);
   await client.query({
     name: "write attempts",
     text: `UPDATE webhooks.attempt a
@@ -50,11 +50,11 @@ async function writeAttempts(client: pg.ClientBase, outcomes: readonly FinishedA
              FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::text[], $6::text[])
                AS o (delivery_id, number, duration_ms, status_code, error, answer)
             WHERE a.delivery_id = o.delivery_id AND a.number = o.number`,
-    values: [deliveryIds, numbers, durations, statusCodes, outcomes.map(({ result }) => result.error), bodies],
+    values: [deliveryIds, attemptNumbers, durationsMs, statusCodes, outcomes.map(({ result }) => result.error), bodies],
   });
 }
 
-const MOVE_DELIVERIES = `
+const MOVE_DELIVERIES_SQL = `
   WITH o AS MATERIALIZED (
     SELECT * FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::timestamptz[])
                AS o (delivery_id, number, status, next_attempt_at)
@@ -89,10 +89,10 @@ async function updateDeliveries(
 ): Promise<Set<string>> {
   const { rows } = await client.query<{ delivery_id: string }>({
     name: "move deliveries",
-    text: MOVE_DELIVERIES,
+    text: MOVE_DELIVERIES_SQL,
     values: [
-      outcomes.map(({ claimed }) => claimed.deliveryId),
-      outcomes.map(({ claimed }) => claimed.number),
+      outcomes.map(({ delivery }) => delivery.deliveryId),
+      outcomes.map(({ delivery }) => delivery.attemptNumber),
       outcomes.map(({ verdict }) => verdict.status),
       outcomes.map(({ verdict }) => (verdict.status === "pending" ? toInstant(verdict.nextAttemptAt) : null)),
       toInstant(now),
@@ -102,7 +102,8 @@ async function updateDeliveries(
 }
 
 /** Releases the leases of interrupted attempts, whose outcome stays unknown. */
-export async function releaseLeases(pool: pg.Pool, claimed: readonly ClaimedDelivery[], now: number): Promise<void> {
+export async function releaseLeases(pool: pg.Pool, deliveries: readonly ClaimedDelivery[], now: number): Promise<void> {
+  const deliveryIds = deliveries.map(({ deliveryId }) => deliveryId);
   await pool.query({
     text: `WITH released AS (
              UPDATE webhooks.pending_delivery p SET lease_expires_at = NULL
@@ -110,6 +111,6 @@ export async function releaseLeases(pool: pg.Pool, claimed: readonly ClaimedDeli
               WHERE p.delivery_id = ANY ($1) AND p.delivery_id = c.delivery_id AND p.attempt_count = c.number
              RETURNING p.delivery_id)
            UPDATE webhooks.delivery d SET updated_at = $3 FROM released WHERE d.delivery_id = released.delivery_id`,
-    values: [claimed.map(({ deliveryId }) => deliveryId), claimed.map(({ number }) => number), toInstant(now)],
+    values: [deliveryIds, deliveries.map(({ attemptNumber }) => attemptNumber), toInstant(now)],
   });
 }

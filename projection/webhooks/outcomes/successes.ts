@@ -9,8 +9,8 @@ import { type FinishedAttempt, toAttemptColumns } from "./finished-attempt.ts";
  * @param now milliseconds since 1970
  */
 export async function writeSuccesses(pool: pg.Pool, outcomes: readonly FinishedAttempt[], now: number): Promise<void> {
-  const { deliveryIds, numbers, durations, statusCodes, bodies } = toAttemptColumns(outcomes);
-  const endpointIds = new Set(outcomes.map(({ claimed }) => claimed.endpointId));
+  const { deliveryIds, attemptNumbers, durationsMs, statusCodes, bodies } = toAttemptColumns(outcomes);
+  const endpointIds = new Set(outcomes.map(({ delivery }) => delivery.endpointId));
   await pool.query({
     name: "write successes",
     text: `WITH o AS MATERIALIZED (
@@ -30,6 +30,6 @@ export async function writeSuccesses(pool: pg.Pool, outcomes: readonly FinishedA
            UPDATE webhooks.delivery d
               SET status = 'delivered', attempt_count = ended.attempt_count, next_attempt_at = NULL, updated_at = $7
              FROM ended WHERE d.delivery_id = ended.delivery_id`,
-    values: [deliveryIds, numbers, durations, statusCodes, bodies, [...endpointIds], toInstant(now)],
+    values: [deliveryIds, attemptNumbers, durationsMs, statusCodes, bodies, [...endpointIds], toInstant(now)],
   });
 }

@@ -9,7 +9,7 @@ export const LANE_CONDITIONS: Record<Lane, string> = {
 };
 
 /** SQL condition for due deliveries. $1 is the current time. A leased delivery is due only after its lease expires. */
-export const IS_DUE = "next_attempt_at <= $1 AND (lease_expires_at IS NULL OR lease_expires_at <= $1)";
+export const IS_DUE_SQL = "next_attempt_at <= $1 AND (lease_expires_at IS NULL OR lease_expires_at <= $1)";
 
 /**
  * Returns SQL that selects an endpoint if deliveries may be sent to it. The endpoint, its application and the
@@ -17,12 +17,12 @@ export const IS_DUE = "next_attempt_at <= $1 AND (lease_expires_at IS NULL OR le
  * as disabled if the event that disables it still waits in the outbox. The column `branch_ids` lists the branches that
  * the application may access.
  *
- * The result is valid only if {@link READ_MODELS_ARE_CURRENT} is true. Otherwise the read models may lack a revocation.
+ * The result is valid only if {@link READ_MODELS_CURRENT_SQL} is true. Otherwise the read models may lack a revocation.
  * LIMIT prevents the planner from joining all endpoints.
  *
  * @param endpointId SQL expression for the endpoint's id
  */
-export const selectActiveEndpoint = (endpointId: string) => `
+export const buildActiveEndpointSql = (endpointId: string) => `
   SELECT e.endpoint_id, e.application_id, e.environment, e.url, i.branch_ids
     FROM read_model.webhook_endpoint e
     JOIN read_model.installation i
@@ -34,7 +34,7 @@ export const selectActiveEndpoint = (endpointId: string) => `
    LIMIT 1`;
 
 /** SQL condition that is true if the read models include every event up to the relay's checkpoint. */
-export const READ_MODELS_ARE_CURRENT = `
+export const READ_MODELS_CURRENT_SQL = `
   COALESCE((SELECT position FROM webhooks.relay_checkpoint), -1)
     <= (SELECT position FROM read_model.checkpoint WHERE name = 'read_models')`;
 
@@ -43,15 +43,15 @@ export const READ_MODELS_ARE_CURRENT = `
  * endpoint, regardless of the number of deliveries.
  *
  * @param name name of the recursive query
- * @param lane SQL condition of the lane
+ * @param laneCondition SQL condition of the lane
  */
-export function selectPendingEndpoints(name: string, lane: string): string {
-  const next = (after: string) =>
-    `SELECT endpoint_id FROM webhooks.pending_delivery WHERE ${lane}${after} ORDER BY endpoint_id LIMIT 1`;
+export function buildPendingEndpointsSql(name: string, laneCondition: string): string {
+  const buildSql = (afterSql: string) =>
+    `SELECT endpoint_id FROM webhooks.pending_delivery WHERE ${laneCondition}${afterSql} ORDER BY endpoint_id LIMIT 1`;
   return `${name} AS (
-    (${next("")})
+    (${buildSql("")})
     UNION ALL
-    SELECT (${next(` AND endpoint_id > ${name}.endpoint_id`)}) FROM ${name} WHERE ${name}.endpoint_id IS NOT NULL
+    SELECT (${buildSql(` AND endpoint_id > ${name}.endpoint_id`)}) FROM ${name} WHERE ${name}.endpoint_id IS NOT NULL
   )`;
 }
 
@@ -59,40 +59,40 @@ export function selectPendingEndpoints(name: string, lane: string): string {
  * Returns SQL that finds the endpoints with due deliveries in a lane, except the known endpoints. Because of LIMIT, the
  * query reads at most one delivery of each endpoint, in addition to leased deliveries.
  *
- * @param known SQL parameter with the ids of the known endpoints
+ * @param knownIdsSql SQL parameter with the ids of the known endpoints
  */
-const selectDueEndpoints = (lane: Lane, known: string) => `
+const buildDueEndpointsSql = (lane: Lane, knownIdsSql: string) => `
   SELECT '${lane}' AS lane, x.endpoint_id
     FROM ${lane}_endpoints x
    CROSS JOIN LATERAL (
      SELECT FROM webhooks.pending_delivery
-      WHERE endpoint_id = x.endpoint_id AND ${LANE_CONDITIONS[lane]} AND ${IS_DUE} LIMIT 1) d
-   WHERE NOT EXISTS (SELECT FROM unnest(${known}::uuid[]) AS known (endpoint_id) WHERE known.endpoint_id = x.endpoint_id)`;
+      WHERE endpoint_id = x.endpoint_id AND ${LANE_CONDITIONS[lane]} AND ${IS_DUE_SQL} LIMIT 1) d
+   WHERE NOT EXISTS (SELECT FROM unnest(${knownIdsSql}::uuid[]) AS known (endpoint_id) WHERE known.endpoint_id = x.endpoint_id)`;
 
-const FIND_DUE_ENDPOINTS = `
-  WITH RECURSIVE ${selectPendingEndpoints("first_endpoints", LANE_CONDITIONS.first)},
-  ${selectPendingEndpoints("retry_endpoints", LANE_CONDITIONS.retry)},
-  due AS MATERIALIZED (${selectDueEndpoints("first", "$2")} UNION ALL ${selectDueEndpoints("retry", "$3")})
+const FIND_DUE_ENDPOINTS_SQL = `
+  WITH RECURSIVE ${buildPendingEndpointsSql("first_endpoints", LANE_CONDITIONS.first)},
+  ${buildPendingEndpointsSql("retry_endpoints", LANE_CONDITIONS.retry)},
+  due AS MATERIALIZED (${buildDueEndpointsSql("first", "$2")} UNION ALL ${buildDueEndpointsSql("retry", "$3")})
   SELECT due.lane, a.environment, a.application_id AS "applicationId", a.endpoint_id AS "endpointId"
     FROM due
-   CROSS JOIN LATERAL (${selectActiveEndpoint("due.endpoint_id")}) a
-   WHERE ${READ_MODELS_ARE_CURRENT}`;
+   CROSS JOIN LATERAL (${buildActiveEndpointSql("due.endpoint_id")}) a
+   WHERE ${READ_MODELS_CURRENT_SQL}`;
 
 /**
  * Finds the active endpoints with due deliveries.
  *
- * @param known ids of endpoints to leave out, by lane
+ * @param knownIds ids of endpoints to leave out, by lane
  * @param now milliseconds since 1970
  */
 export async function findDueEndpoints(
   pool: pg.Pool,
-  known: Record<Lane, readonly string[]>,
+  knownIds: Record<Lane, readonly string[]>,
   now: number,
 ): Promise<DueEndpoint[]> {
   const { rows } = await pool.query<DueEndpoint>({
     name: "find due endpoints",
-    text: FIND_DUE_ENDPOINTS,
-    values: [toInstant(now), known.first, known.retry],
+    text: FIND_DUE_ENDPOINTS_SQL,
+    values: [toInstant(now), knownIds.first, knownIds.retry],
   });
   return rows;
 }

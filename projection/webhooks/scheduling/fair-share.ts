@@ -55,20 +55,20 @@ export function grantSlots<Endpoint extends WaitingEndpoint>(
   applications: readonly WaitingApplication<Endpoint>[],
 ): Map<Endpoint, number> {
   const grants = new Map<Endpoint, number>();
-  let free = slots - occupiedSlots;
-  let remaining = Math.min(maxNewSlots, free);
+  let freeSlots = slots - occupiedSlots;
+  let remainingSlots = Math.min(maxNewSlots, freeSlots);
   const eligible = applications.filter(
-    (application) => application.occupiedSlots < calculateShare(free) && application.maxNewSlots > 0,
+    (application) => application.occupiedSlots < calculateShare(freeSlots) && application.maxNewSlots > 0,
   );
   let granters = eligible.sort((a, b) => a.usedMs - b.usedMs || a.occupiedSlots - b.occupiedSlots).map(createGranter);
-  while (remaining > 0 && granters.length > 0) {
+  while (remainingSlots > 0 && granters.length > 0) {
     const next: typeof granters = [];
     for (const grantOne of granters) {
-      const endpoint = remaining > 0 ? grantOne(free) : undefined;
+      const endpoint = remainingSlots > 0 ? grantOne(freeSlots) : undefined;
       if (!endpoint) continue;
       grants.set(endpoint, (grants.get(endpoint) ?? 0) + 1);
-      free -= 1;
-      remaining -= 1;
+      freeSlots -= 1;
+      remainingSlots -= 1;
       next.push(grantOne);
     }
     granters = next;
@@ -82,25 +82,25 @@ export function grantSlots<Endpoint extends WaitingEndpoint>(
  */
 function createGranter<Endpoint extends WaitingEndpoint>(
   application: WaitingApplication<Endpoint>,
-): (free: number) => Endpoint | undefined {
+): (freeSlots: number) => Endpoint | undefined {
   let { occupiedSlots, maxNewSlots } = application;
   let queue: { endpoint: Endpoint; occupiedSlots: number }[] | undefined;
-  return (free) => {
-    const share = calculateShare(free);
+  return (freeSlots) => {
+    const share = calculateShare(freeSlots);
     if (occupiedSlots >= share || maxNewSlots === 0) return undefined;
     queue ??= application
       .listEndpoints()
       .toSorted((a, b) => a.usedMs - b.usedMs)
       .map((endpoint) => ({ endpoint, occupiedSlots: endpoint.occupiedSlots }));
-    for (let first = queue.shift(); first; first = queue.shift()) {
-      const limit = Math.min(first.endpoint.maxSlots, calculateShare(share - occupiedSlots));
+    for (let candidate = queue.shift(); candidate; candidate = queue.shift()) {
+      const limit = Math.min(candidate.endpoint.maxSlots, calculateShare(share - occupiedSlots));
       // Limits only decrease during a decision, so an endpoint that has reached its limit gets no more slots.
-      if (first.occupiedSlots >= limit) continue;
+      if (candidate.occupiedSlots >= limit) continue;
       occupiedSlots += 1;
       maxNewSlots -= 1;
-      first.occupiedSlots += 1;
-      queue.push(first);
-      return first.endpoint;
+      candidate.occupiedSlots += 1;
+      queue.push(candidate);
+      return candidate.endpoint;
     }
     return undefined;
   };

@@ -48,8 +48,8 @@ export class SlotUse {
    * @param defaultMs estimate if no attempt has finished yet
    */
   estimateAttemptMs(now: number, defaultMs: number): number {
-    const ended = this.#finishedCount === 0 ? defaultMs : this.#finishedMs / this.#finishedCount;
-    return this.#occupiedSlots === 0 ? ended : Math.max(ended, this.#sumAges(now) / this.#occupiedSlots);
+    const meanMs = this.#finishedCount === 0 ? defaultMs : this.#finishedMs / this.#finishedCount;
+    return this.#occupiedSlots === 0 ? meanMs : Math.max(meanMs, this.#sumAges(now) / this.#occupiedSlots);
   }
 
   /** Returns true if no slot is occupied and the recent slot time is negligible. */
@@ -62,7 +62,7 @@ export class SlotUse {
     return this.#occupiedSlots * now - this.#startTimeSum;
   }
 
-  #decay(value: number, now: number): number {
-    return value * 0.5 ** ((now - this.#lastFinishedAt) / HALF_LIFE_MS);
+  #decay(sum: number, now: number): number {
+    return sum * 0.5 ** ((now - this.#lastFinishedAt) / HALF_LIFE_MS);
   }
 }

@@ -58,7 +58,7 @@ export const MAX_RESERVED_DELIVERIES =
 
 /** Slots that an application uses, and the pace at which its attempts start. */
 interface PacedUse {
-  use: SlotUse;
+  slotUse: SlotUse;
   pace: StartPace;
 }
 
@@ -68,7 +68,7 @@ interface LanePool {
   environment: Environment;
   totalUse: SlotUse;
   /** Number of claimed deliveries whose outcome is not yet recorded. */
-  reservedDeliveries: number;
+  reservedDeliveryCount: number;
   applications: Map<string, PacedUse>;
   endpoints: Map<string, SlotUse>;
 }
@@ -86,43 +86,43 @@ export class Slots {
   }
 
   /** Decides which endpoints may use free slots now, and how many slots each may use. */
-  grant(due: DueEndpoints): SlotGrant[] {
-    return this.#pools.flatMap((pool) => grantFromPool(pool, due, this.#clock()));
+  grant(dueEndpoints: DueEndpoints): SlotGrant[] {
+    return this.#pools.flatMap((pool) => grantFromPool(pool, dueEndpoints, this.#clock()));
   }
 
   /** Reserves a claimed delivery, and occupies a slot for its attempt. */
   reserve(endpoint: DueEndpoint): Slot {
     const startedAt = this.#clock();
     const pool = this.#findPool(endpoint);
-    pool.reservedDeliveries += 1;
-    const { use, pace } = findOrAddApplication(pool, endpoint);
-    pace.start(startedAt, calculateSpacing(pool, use, startedAt));
-    for (const one of listUses(pool, endpoint)) one.start(startedAt);
+    pool.reservedDeliveryCount += 1;
+    const { slotUse, pace } = findOrAddApplication(pool, endpoint);
+    pace.start(startedAt, calculateSpacingMs(pool, slotUse, startedAt));
+    for (const slotUse of listUses(pool, endpoint)) slotUse.start(startedAt);
     return { endpoint, startedAt };
   }
 
   /** Frees the slot of a finished attempt. The delivery stays reserved until `release`. */
   free({ endpoint, startedAt }: Slot): void {
     const now = this.#clock();
-    for (const use of listUses(this.#findPool(endpoint), endpoint)) use.end(startedAt, now);
+    for (const slotUse of listUses(this.#findPool(endpoint), endpoint)) slotUse.end(startedAt, now);
   }
 
   /** Ends the reservation of a delivery whose slot is free. */
   release({ endpoint }: Slot): void {
-    this.#findPool(endpoint).reservedDeliveries -= 1;
+    this.#findPool(endpoint).reservedDeliveryCount -= 1;
   }
 
   /** Removes applications and endpoints that occupy no slots and have negligible recent slot time. */
   removeUnused(): void {
     const now = this.#clock();
     for (const { applications, endpoints } of this.#pools) {
-      for (const [id, { use }] of applications) if (use.isNegligible(now)) applications.delete(id);
-      for (const [id, use] of endpoints) if (use.isNegligible(now)) endpoints.delete(id);
+      for (const [id, { slotUse }] of applications) if (slotUse.isNegligible(now)) applications.delete(id);
+      for (const [id, slotUse] of endpoints) if (slotUse.isNegligible(now)) endpoints.delete(id);
     }
   }
 
   #findPool({ lane, environment }: DueEndpoint): LanePool {
-    const pool = this.#pools.find((one) => one.lane === lane && one.environment === environment);
+    const pool = this.#pools.find((candidate) => candidate.lane === lane && candidate.environment === environment);
     if (!pool) throw new Error(`There is no pool of slots for ${lane} attempts in ${environment}.`);
     return pool;
   }
@@ -131,23 +131,23 @@ export class Slots {
 function createPool(lane: Lane, environment: Environment): LanePool {
   const applications = new Map<string, PacedUse>();
   const endpoints = new Map<string, SlotUse>();
-  return { lane, environment, totalUse: new SlotUse(), reservedDeliveries: 0, applications, endpoints };
+  return { lane, environment, totalUse: new SlotUse(), reservedDeliveryCount: 0, applications, endpoints };
 }
 
 /** Placeholder for applications and endpoints that are not tracked. Never changed. */
-const UNUSED: PacedUse = { use: new SlotUse(), pace: new StartPace() };
+const NO_USE: PacedUse = { slotUse: new SlotUse(), pace: new StartPace() };
 
 function findOrAddApplication({ applications }: LanePool, { applicationId }: DueEndpoint): PacedUse {
-  const known = applications.get(applicationId) ?? { use: new SlotUse(), pace: new StartPace() };
-  applications.set(applicationId, known);
-  return known;
+  const pacedUse = applications.get(applicationId) ?? { slotUse: new SlotUse(), pace: new StartPace() };
+  applications.set(applicationId, pacedUse);
+  return pacedUse;
 }
 
 /** Returns the records that an attempt at the endpoint changes: those of the pool, the application and the endpoint. */
 function listUses(pool: LanePool, endpoint: DueEndpoint): SlotUse[] {
-  const use = pool.endpoints.get(endpoint.endpointId) ?? new SlotUse();
-  pool.endpoints.set(endpoint.endpointId, use);
-  return [pool.totalUse, findOrAddApplication(pool, endpoint).use, use];
+  const slotUse = pool.endpoints.get(endpoint.endpointId) ?? new SlotUse();
+  pool.endpoints.set(endpoint.endpointId, slotUse);
+  return [pool.totalUse, findOrAddApplication(pool, endpoint).slotUse, slotUse];
 }
 
 /**
@@ -155,25 +155,25 @@ function listUses(pool: LanePool, endpoint: DueEndpoint): SlotUse[] {
  * attempts, the application then uses exactly its share of the slots. Without this spacing, slow attempts would all
  * start and end at the same time. Milliseconds.
  */
-function calculateSpacing({ lane, totalUse }: LanePool, use: SlotUse, now: number): number {
-  const attemptMs = Math.max(MIN_ATTEMPT_MS, use.estimateAttemptMs(now, DEFAULT_ATTEMPT_MS));
+function calculateSpacingMs({ lane, totalUse }: LanePool, slotUse: SlotUse, now: number): number {
+  const attemptMs = Math.max(MIN_ATTEMPT_MS, slotUse.estimateAttemptMs(now, DEFAULT_ATTEMPT_MS));
   return attemptMs / calculateShare(LANE_LIMITS[lane].slots - totalUse.occupiedSlots);
 }
 
-function grantFromPool(pool: LanePool, due: DueEndpoints, now: number): SlotGrant[] {
+function grantFromPool(pool: LanePool, dueEndpoints: DueEndpoints, now: number): SlotGrant[] {
   const { lane, environment, totalUse } = pool;
   const { slots, maxPerEndpoint, maxPerDecision } = LANE_LIMITS[lane];
-  const entries = due.listEntries(lane, environment);
+  const entries = dueEndpoints.listEntries(lane, environment);
   if (entries.size === 0) return [];
-  const waiting = [...entries].map(([applicationId, endpoints]) => {
-    const { use, pace } = pool.applications.get(applicationId) ?? UNUSED;
+  const waitingApplications = [...entries].map(([applicationId, endpoints]) => {
+    const { slotUse, pace } = pool.applications.get(applicationId) ?? NO_USE;
     return {
-      occupiedSlots: use.occupiedSlots,
-      usedMs: use.calculateUsedMs(now),
-      maxNewSlots: pace.countPossibleStarts(now, calculateSpacing(pool, use, now)),
+      occupiedSlots: slotUse.occupiedSlots,
+      usedMs: slotUse.calculateUsedMs(now),
+      maxNewSlots: pace.countPossibleStarts(now, calculateSpacingMs(pool, slotUse, now)),
       listEndpoints: () =>
         Array.from(endpoints.values(), ({ endpointId, failing }) => {
-          const endpointUse = pool.endpoints.get(endpointId) ?? UNUSED.use;
+          const endpointUse = pool.endpoints.get(endpointId) ?? NO_USE.slotUse;
           const { occupiedSlots } = endpointUse;
           const maxSlots = failing ? MAX_SLOTS_WHILE_FAILING : maxPerEndpoint;
           const usedMs = endpointUse.calculateUsedMs(now);
@@ -181,8 +181,8 @@ function grantFromPool(pool: LanePool, due: DueEndpoints, now: number): SlotGran
         }),
     };
   });
-  const maxNewSlots = Math.min(maxPerDecision, MAX_RESERVED_PER_SLOT * slots - pool.reservedDeliveries);
-  const grants = grantSlots({ slots, occupiedSlots: totalUse.occupiedSlots, maxNewSlots }, waiting);
+  const maxNewSlots = Math.min(maxPerDecision, MAX_RESERVED_PER_SLOT * slots - pool.reservedDeliveryCount);
+  const grants = grantSlots({ slots, occupiedSlots: totalUse.occupiedSlots, maxNewSlots }, waitingApplications);
   return Array.from(grants, ([{ applicationId, endpointId, occupiedSlots }, count]) => ({
     ...{ lane, environment, applicationId, endpointId },
     ...{ slots: count, occupiedSlots },

@@ -15,15 +15,15 @@ export class StartPace {
   /**
    * Returns the number of attempts that may start now.
    *
-   * @param spacing required average time between two starts, in milliseconds
+   * @param spacingMs required average time between two starts, in milliseconds
    */
-  countPossibleStarts(now: number, spacing: number): number {
-    const ahead = Math.max(0, this.#theoreticalStartAt - now);
-    const toleratedStarts = Math.max(MAX_CATCH_UP_MS / spacing, MAX_BURST_STARTS - 1);
-    return Math.max(0, Math.floor(toleratedStarts - ahead / spacing) + 1);
+  countPossibleStarts(now: number, spacingMs: number): number {
+    const aheadMs = Math.max(0, this.#theoreticalStartAt - now);
+    const toleratedStarts = Math.max(MAX_CATCH_UP_MS / spacingMs, MAX_BURST_STARTS - 1);
+    return Math.max(0, Math.floor(toleratedStarts - aheadMs / spacingMs) + 1);
   }
 
-  start(now: number, spacing: number): void {
-    this.#theoreticalStartAt = Math.max(this.#theoreticalStartAt, now) + spacing;
+  start(now: number, spacingMs: number): void {
+    this.#theoreticalStartAt = Math.max(this.#theoreticalStartAt, now) + spacingMs;
   }
 }

@@ -24,14 +24,14 @@ const USER_AGENT = "ClinicService-Webhooks/1";
  * @returns undefined if the signal interrupted the attempt
  */
 export async function attemptDelivery(
-  claimed: ClaimedDelivery,
+  delivery: ClaimedDelivery,
   options: AttemptOptions,
   signal: AbortSignal,
 ): Promise<SendResult | undefined> {
   const { secrets, brand, clock, logger } = options;
-  const { applicationId, deliveryId, endpointId, number, body, url } = claimed;
+  const { applicationId, deliveryId, endpointId, attemptNumber: number, body, url } = delivery;
   try {
-    const signingSecrets = await Promise.all(claimed.encryptedSecrets.map(secrets.open));
+    const signingSecrets = await Promise.all(delivery.encryptedSecrets.map(secrets.open));
     if (signingSecrets.length === 0) throw new Error("The endpoint has no secret.");
     const timestamp = Math.floor(clock() / 1_000);
     const headers = {

@@ -2,7 +2,7 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { FormerSecret } from "../../read-models/webhook-secrets.ts";
 import { DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
-import { IS_DUE, LANE_CONDITIONS, READ_MODELS_ARE_CURRENT, selectActiveEndpoint } from "../scheduling/due.ts";
+import { buildActiveEndpointSql, IS_DUE_SQL, LANE_CONDITIONS, READ_MODELS_CURRENT_SQL } from "../scheduling/due.ts";
 import type { DueEndpoint, Lane } from "../scheduling/due-endpoints.ts";
 import type { SlotGrant } from "../scheduling/slots.ts";
 
@@ -15,7 +15,7 @@ export interface ClaimedDelivery extends DeliveryRound {
   /** Encrypted signing secrets: the current secret first, then former secrets that are still valid. */
   encryptedSecrets: string[];
   /** Number of this attempt, counted from 1 across all rounds of the delivery. */
-  number: number;
+  attemptNumber: number;
   /** Number of this attempt, counted from 1 in the current round. */
   attempts: number;
 }
@@ -31,10 +31,10 @@ export interface ClaimedEndpoint {
 
 interface EndpointRow {
   /** Position of the endpoint in the claim, from 1. */
-  place: number;
+  ordinal: number;
   failing: boolean;
   /** Number of slots that the endpoint may use. Null if deliveries may not be sent to the endpoint. */
-  room: number | null;
+  capacity: number | null;
 }
 
 interface DeliveryRow extends Omit<ClaimedDelivery, "lane" | "encryptedSecrets"> {
@@ -49,19 +49,19 @@ type ClaimRow = EndpointRow & (DeliveryRow | { deliveryId: null });
  * Returns SQL that selects and locks due deliveries of a lane: the oldest deliveries of each endpoint, up to the
  * endpoint's number of slots.
  */
-const selectDueDeliveries = (lane: Lane) => `
+const buildDueDeliveriesSql = (lane: Lane) => `
   SELECT d.delivery_id
     FROM allotted e
    CROSS JOIN LATERAL (
      SELECT delivery_id
        FROM webhooks.pending_delivery
-      WHERE endpoint_id = e.endpoint_id AND ${LANE_CONDITIONS[lane]} AND ${IS_DUE}
+      WHERE endpoint_id = e.endpoint_id AND ${LANE_CONDITIONS[lane]} AND ${IS_DUE_SQL}
         AND delivery_id <> ALL ($3::uuid[])
         AND (e.branch_ids IS NULL OR branch_id IS NULL OR e.branch_ids ? branch_id::text)
       ORDER BY next_attempt_at
-      LIMIT GREATEST(e.room, 0)
+      LIMIT GREATEST(e.capacity, 0)
         FOR UPDATE SKIP LOCKED) d
-   WHERE e.lane = '${lane}' AND e.room > 0`;
+   WHERE e.lane = '${lane}' AND e.capacity > 0`;
 
 /**
  * Chooses deliveries, leases them, and records each attempt with an unknown outcome, all in one transaction. Only
@@ -72,18 +72,18 @@ const selectDueDeliveries = (lane: Lane) => `
  * the chosen deliveries form an array instead of a join, because Postgres may plan the statement while the table of
  * pending deliveries is empty. With a join, it could then read the whole table.
  */
-const CLAIM_DUE_DELIVERIES = `
+const CLAIM_DUE_DELIVERIES_SQL = `
   WITH allotted AS MATERIALIZED (
-    SELECT x.place::integer, x.lane, x.endpoint_id, a.url, a.branch_ids, f.endpoint_id IS NOT NULL AS failing,
+    SELECT x.ordinal::integer, x.lane, x.endpoint_id, a.url, a.branch_ids, f.endpoint_id IS NOT NULL AS failing,
            CASE WHEN a.endpoint_id IS NULL THEN NULL
                 WHEN f.endpoint_id IS NULL THEN x.slots
-                ELSE LEAST(x.slots, GREATEST(1 - x.busy, 0)) END AS room
+                ELSE LEAST(x.slots, GREATEST(1 - x.busy, 0)) END AS capacity
       FROM unnest((SELECT $4::text[]), (SELECT $5::uuid[]), (SELECT $6::integer[]), (SELECT $7::integer[]))
-           WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, place)
-      LEFT JOIN LATERAL (${selectActiveEndpoint("x.endpoint_id")}) a ON ${READ_MODELS_ARE_CURRENT}
+           WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, ordinal)
+      LEFT JOIN LATERAL (${buildActiveEndpointSql("x.endpoint_id")}) a ON ${READ_MODELS_CURRENT_SQL}
       LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = x.endpoint_id
   ),
-  chosen AS MATERIALIZED (${selectDueDeliveries("first")} UNION ALL ${selectDueDeliveries("retry")}),
+  chosen AS MATERIALIZED (${buildDueDeliveriesSql("first")} UNION ALL ${buildDueDeliveriesSql("retry")}),
   leased AS (
     UPDATE webhooks.pending_delivery p
        SET attempt_count = p.attempt_count + 1, lease_expires_at = $2
@@ -95,8 +95,8 @@ const CLAIM_DUE_DELIVERIES = `
     INSERT INTO webhooks.attempt (delivery_id, number, started_at)
     SELECT delivery_id, attempt_count, $1 FROM leased
   )
-  SELECT x.place, x.failing, x.room, ${DELIVERY_ROUND_COLUMNS}, d.application_id AS "applicationId", d.body, x.url,
-         d.attempt_count AS number, d.round_attempt AS attempts, d.encrypted_secret AS "encryptedSecret",
+  SELECT x.ordinal, x.failing, x.capacity, ${DELIVERY_ROUND_COLUMNS}, d.application_id AS "applicationId", d.body,
+         x.url, d.attempt_count AS "attemptNumber", d.round_attempt AS attempts, d.encrypted_secret AS "encryptedSecret",
          d.former_secrets AS "formerSecrets"
     FROM allotted x
     LEFT JOIN (SELECT leased.*, d.application_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id,
@@ -119,10 +119,10 @@ export async function claimDueDeliveries(
   excludedIds: readonly string[],
   now: number,
   leaseMs: number,
-): Promise<{ claimed: ClaimedDelivery[]; endpoints: ClaimedEndpoint[] }> {
+): Promise<{ deliveries: ClaimedDelivery[]; endpoints: ClaimedEndpoint[] }> {
   const { rows } = await pool.query<ClaimRow>({
     name: "claim due deliveries",
-    text: CLAIM_DUE_DELIVERIES,
+    text: CLAIM_DUE_DELIVERIES_SQL,
     values: [
       toInstant(now),
       toInstant(now + leaseMs),
@@ -133,27 +133,27 @@ export async function claimDueDeliveries(
       grants.map(({ occupiedSlots }) => occupiedSlots),
     ],
   });
-  const claimed: ClaimedDelivery[] = [];
-  const counts = new Map<number, EndpointRow & { count: number }>();
+  const deliveries: ClaimedDelivery[] = [];
+  const countsByOrdinal = new Map<number, EndpointRow & { count: number }>();
   for (const row of rows) {
-    const { place, failing, room, ...delivery } = row;
-    const lane = grants[place - 1]?.lane;
-    const before = counts.get(place)?.count ?? 0;
-    const found = delivery.deliveryId !== null && lane !== undefined;
-    if (found) claimed.push(toClaimedDelivery(delivery, lane, now));
-    counts.set(place, { place, failing, room, count: before + (found ? 1 : 0) });
+    const { ordinal, failing, capacity, ...delivery } = row;
+    const lane = grants[ordinal - 1]?.lane;
+    const countBefore = countsByOrdinal.get(ordinal)?.count ?? 0;
+    const hasDelivery = delivery.deliveryId !== null && lane !== undefined;
+    if (hasDelivery) deliveries.push(toClaimedDelivery(delivery, lane, now));
+    countsByOrdinal.set(ordinal, { ordinal, failing, capacity, count: countBefore + (hasDelivery ? 1 : 0) });
   }
   const endpoints = grants.flatMap((endpoint, index): ClaimedEndpoint[] => {
-    const row = counts.get(index + 1);
+    const row = countsByOrdinal.get(index + 1);
     if (!row) return [];
-    return [{ endpoint, failing: row.failing, hasMore: row.room !== null && row.count >= row.room }];
+    return [{ endpoint, failing: row.failing, hasMore: row.capacity !== null && row.count >= row.capacity }];
   });
-  return { claimed, endpoints };
+  return { deliveries, endpoints };
 }
 
 function toClaimedDelivery(row: DeliveryRow, lane: Lane, now: number): ClaimedDelivery {
-  const { encryptedSecret: current, formerSecrets, ...delivery } = row;
-  const former = (formerSecrets ?? []).filter(({ expiresAt }) => Date.parse(expiresAt) > now);
-  const secrets = [current, ...former.map(({ encryptedSecret }) => encryptedSecret)];
+  const { encryptedSecret: currentSecret, formerSecrets, ...delivery } = row;
+  const unexpiredSecrets = (formerSecrets ?? []).filter(({ expiresAt }) => Date.parse(expiresAt) > now);
+  const secrets = [currentSecret, ...unexpiredSecrets.map(({ encryptedSecret }) => encryptedSecret)];
   return { ...delivery, lane, encryptedSecrets: secrets.filter((secret) => secret !== null) };
 }

@@ -24,8 +24,8 @@ type Headers = Readonly<Record<string, string>>;
  * Maximum numbers of idle connections in one pool and in all pools. If the total is exceeded, the connection that has
  * been idle longest is closed. Connections in use need no limit here, because the sender limits concurrent attempts.
  */
-const MAX_IDLE_PER_POOL = 64;
-const MAX_IDLE = 512;
+const MAX_IDLE_SOCKETS_PER_POOL = 64;
+const MAX_IDLE_SOCKETS = 512;
 
 /**
  * Idle time after which a connection is closed. Shorter than five seconds, because many servers close idle connections
@@ -41,25 +41,25 @@ const MAX_HEADER_BYTES = 16_384;
  * certificate matches the host name in the URL. Redirects are not followed, and response bodies are not decompressed.
  */
 export function createConnections(): Connections {
-  const idle = new Set<Duplex>();
-  const agents = { "http:": createAgent(http.Agent, idle), "https:": createAgent(https.Agent, idle) };
+  const idleSockets = new Set<Duplex>();
+  const agents = { "http:": createAgent(http.Agent, idleSockets), "https:": createAgent(https.Agent, idleSockets) };
   return {
     post(applicationId, { url, address }, headers, useNewConnection) {
-      const secure = url.protocol === "https:";
+      const isSecure = url.protocol === "https:";
       const name = url.hostname.replace(/^\[|\]$/g, "");
       const options: PooledOptions = {
         method: "POST",
         // The address is used instead of the host name, because the name would cause a second DNS lookup.
         host: address,
-        port: url.port || (secure ? 443 : 80),
+        port: url.port || (isSecure ? 443 : 80),
         servername: isIP(name) === 0 ? name : "",
         path: url.pathname + url.search,
         headers: { Host: url.host, ...headers },
         maxHeaderSize: MAX_HEADER_BYTES,
-        agent: useNewConnection ? false : agents[secure ? "https:" : "http:"],
+        agent: useNewConnection ? false : agents[isSecure ? "https:" : "http:"],
         pool: `${applicationId} ${url.origin} ${address}`,
       };
-      return (secure ? https : http).request(options);
+      return (isSecure ? https : http).request(options);
     },
     close() {
       for (const agent of Object.values(agents)) agent.destroy();
@@ -71,12 +71,12 @@ interface PooledOptions extends https.RequestOptions {
   pool: string;
 }
 
-/** @param idle idle connections of all agents. The connection that has been idle longest comes first. */
-function createAgent(Base: typeof http.Agent, idle: Set<Duplex>): http.Agent {
-  function removeIdle(this: Duplex) {
-    idle.delete(this);
+/** @param idleSockets idle connections of all agents. The connection that has been idle longest comes first. */
+function createAgent(BaseAgent: typeof http.Agent, idleSockets: Set<Duplex>): http.Agent {
+  function removeIdleSocket(this: Duplex) {
+    idleSockets.delete(this);
   }
-  class PoolingAgent extends Base {
+  class PoolingAgent extends BaseAgent {
     override getName(options: RequestOptions & { pool?: string } = {}): string {
       return options.pool ?? "";
     }
@@ -85,18 +85,18 @@ function createAgent(Base: typeof http.Agent, idle: Set<Duplex>): http.Agent {
       // Despite its declared type, the base method returns false if the receiver will close the connection too soon.
       const isKept: unknown = super.keepSocketAlive(socket);
       if (isKept === false) return false;
-      const [oldest] = idle.size < MAX_IDLE ? [] : idle;
-      if (oldest) idle.delete(oldest.destroy());
-      idle.add(socket);
-      socket.once("close", removeIdle);
+      const [oldestSocket] = idleSockets.size < MAX_IDLE_SOCKETS ? [] : idleSockets;
+      if (oldestSocket) idleSockets.delete(oldestSocket.destroy());
+      idleSockets.add(socket);
+      socket.once("close", removeIdleSocket);
       return true;
     }
 
     override reuseSocket(socket: Duplex, request: ClientRequest): void {
-      idle.delete(socket);
-      socket.off("close", removeIdle);
+      idleSockets.delete(socket);
+      socket.off("close", removeIdleSocket);
       super.reuseSocket(socket, request);
     }
   }
-  return new PoolingAgent({ keepAlive: true, maxFreeSockets: MAX_IDLE_PER_POOL, timeout: IDLE_TIMEOUT_MS });
+  return new PoolingAgent({ keepAlive: true, maxFreeSockets: MAX_IDLE_SOCKETS_PER_POOL, timeout: IDLE_TIMEOUT_MS });
 }

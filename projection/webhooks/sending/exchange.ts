@@ -98,9 +98,9 @@ export class Exchange {
     this.statusCode = response.statusCode ?? null;
     this.retryAfter = response.headers["retry-after"] ?? null;
     response.on("data", (chunk: Buffer) => {
-      const missing = MAX_STORED_BODY_BYTES - this.#bodyLength;
+      const missingBytes = MAX_STORED_BODY_BYTES - this.#bodyLength;
       // The copy lets Node free the much larger buffer behind the chunk.
-      if (missing > 0) this.#storedChunks.push(Buffer.from(chunk.subarray(0, missing)));
+      if (missingBytes > 0) this.#storedChunks.push(Buffer.from(chunk.subarray(0, missingBytes)));
       this.#bodyLength += chunk.length;
       if (this.#bodyLength > MAX_BODY_BYTES) onError(new ResponseTooLongError());
     });

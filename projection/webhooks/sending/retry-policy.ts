@@ -20,7 +20,7 @@ export interface RetryContext {
   /** Number of attempts in the current round, including the finished attempt. */
   attempts: number;
   /** Seconds before each retry. */
-  schedule: readonly number[];
+  scheduleSeconds: readonly number[];
   /** Milliseconds since 1970. */
   now: number;
   /** Random number from 0 inclusive to 1 exclusive. */
@@ -38,15 +38,13 @@ const GONE_STATUS = 410;
 /** Decides the next status of a delivery after an attempt. Only a complete 2xx response is a success. */
 export function judgeAttempt(result: AttemptResult, context: RetryContext): Verdict {
   const { statusCode, error } = result;
-  if (error === null && statusCode !== null && statusCode >= 200 && statusCode < 300) {
-    return { status: "delivered" };
-  }
+  if (error === null && statusCode !== null && statusCode >= 200 && statusCode < 300) return { status: "delivered" };
   if (statusCode === GONE_STATUS) return { status: "failed", gone: true };
-  const seconds = context.schedule[context.attempts - 1];
-  if (seconds === undefined) return { status: "failed", gone: false };
-  const scheduled = seconds * 1_000 * (1 - JITTER + 2 * JITTER * context.random);
-  const requested = statusCode === 429 || statusCode === 503 ? parseRetryAfter(result.retryAfter, context.now) : 0;
-  return { status: "pending", nextAttemptAt: Math.ceil(context.now + Math.max(scheduled, requested)) };
+  const delaySeconds = context.scheduleSeconds[context.attempts - 1];
+  if (delaySeconds === undefined) return { status: "failed", gone: false };
+  const scheduledMs = delaySeconds * 1_000 * (1 - JITTER + 2 * JITTER * context.random);
+  const requestedMs = statusCode === 429 || statusCode === 503 ? parseRetryAfter(result.retryAfter, context.now) : 0;
+  return { status: "pending", nextAttemptAt: Math.ceil(context.now + Math.max(scheduledMs, requestedMs)) };
 }
 
 /**
@@ -56,6 +54,6 @@ export function judgeAttempt(result: AttemptResult, context: RetryContext): Verd
 function parseRetryAfter(retryAfter: string | null, now: number): number {
   if (retryAfter === null) return 0;
   const text = retryAfter.trim();
-  const wait = /^\d+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - now;
-  return Number.isNaN(wait) ? 0 : Math.min(Math.max(wait, 0), MAX_RETRY_AFTER_MS);
+  const waitMs = /^\d+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - now;
+  return Number.isNaN(waitMs) ? 0 : Math.min(Math.max(waitMs, 0), MAX_RETRY_AFTER_MS);
 }

@@ -6,7 +6,7 @@ import { READ_MODEL_SCHEMA } from "../../../projection/checkpoints/checkpoint.ts
 import { park, resume } from "../../../projection/cli/parking.ts";
 import { showStatus } from "../../../projection/cli/status.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
-import { readSkipped } from "../../../projection/parking/skipped-events.ts";
+import { readSkippedEvents } from "../../../projection/parking/skipped-events.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { RelayError, toMessage } from "../../../projection/relay/to-message.ts";
 import type { Role } from "../../../projection/roles/role.ts";
@@ -121,7 +121,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     // The projectors can process the event, so neither the current read models nor a rebuild skip it.
     await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, signal);
     expect(await minutesOf(odd)).to.equal(45);
-    expect((await readSkipped(world.pool, READ_MODEL_SCHEMA)).size).to.equal(0);
+    expect((await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).size).to.equal(0);
     expect(await status()).to.match(
       /parked streams: 1\n {2}position \d+, stream appointment-.*, from revision 1 on: the relay sends no webhooks for the stream.*\n {4}AppointmentRescheduled: .*the stream does not end with this event$/m,
     );

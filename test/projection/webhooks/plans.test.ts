@@ -62,12 +62,13 @@ describe("the plans of the statements about pending deliveries", function () {
     const now = Date.now();
     await findDueEndpoints(pool, { first: [], retry: [] }, now);
     const due = { lane: "first", environment: "production", applicationId, endpointId } as const;
-    const { claimed } = await claimDueDeliveries(pool, [{ ...due, slots: 4, occupiedSlots: 0 }], [], now, LEASE_MS);
-    const unknown = { deliveryId: randomUUID(), endpointId, number: 1 } as ClaimedDelivery;
+    const grants = [{ ...due, slots: 4, occupiedSlots: 0 }];
+    const { deliveries } = await claimDueDeliveries(pool, grants, [], now, LEASE_MS);
+    const unknown = { deliveryId: randomUUID(), endpointId, attemptNumber: 1 } as ClaimedDelivery;
     const result = { statusCode: 200, error: null, retryAfter: null, responseBody: "", durationMs: 1 };
-    const outcomes = [...claimed, unknown].map((delivery) => ({ claimed: delivery, result, verdict }));
+    const outcomes = [...deliveries, unknown].map((delivery) => ({ delivery, result, verdict }));
     await writeOutcomes(pool, outcomes, now);
-    return claimed.length;
+    return deliveries.length;
   }
 
   const deliverEach = async () => ({

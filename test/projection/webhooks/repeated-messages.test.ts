@@ -24,9 +24,9 @@ describe("a repeated message to the webhooks role", () => {
 
   /** Collects every message that is published from now on, including repeated messages. */
   const collectMessages = () => {
-    const { prefix } = getEventStream(world.databaseUrl);
+    const { subjectPrefix } = getEventStream(world.databaseUrl);
     const messages: { subject: string; data: Uint8Array; content: Record<string, unknown> }[] = [];
-    nats.subscribe(`${prefix}.>`, {
+    nats.subscribe(`${subjectPrefix}.>`, {
       callback: (_, { subject, data }) => {
         messages.push({ subject, data, content: JSONCodec<Record<string, unknown>>().decode(data) });
       },
@@ -82,8 +82,8 @@ describe("a repeated message to the webhooks role", () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
-    const { prefix } = getEventStream(world.databaseUrl);
-    await nats.jetstream().publish(`${prefix}.production.appointment.created`, Buffer.from("nonsense"));
+    const { subjectPrefix } = getEventStream(world.databaseUrl);
+    await nats.jetstream().publish(`${subjectPrefix}.production.appointment.created`, Buffer.from("nonsense"));
     const { eventId: next } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(next, endpoint, ({ status }) => status === "delivered");
   });

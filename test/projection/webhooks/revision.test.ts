@@ -115,14 +115,14 @@ describe("the appointment's revision in webhooks", () => {
       ...{ correlationId: randomUUID(), body },
     };
     expect(relayMessage.parse(message)).to.deep.include({ body, onlyEndpointId: null });
-    const { prefix } = getEventStream(world.databaseUrl);
+    const { subjectPrefix } = getEventStream(world.databaseUrl);
     const nats = await connect({ servers: world.natsUrl });
     const published = JSONCodec().encode(message as RelayMessage);
     // The webhooks role may not have created the stream yet.
     await eventually("the stream accepts the message", () =>
       nats
         .jetstream()
-        .publish(`${prefix}.production.appointment.created`, published)
+        .publish(`${subjectPrefix}.production.appointment.created`, published)
         .catch(() => undefined),
     );
     await nats.close();

@@ -28,7 +28,7 @@ describe("the failures of an endpoint", () => {
 
   const outcome = (endpointId: string, error: string | null) =>
     ({
-      claimed: { endpointId },
+      delivery: { endpointId },
       result: { error },
       verdict: { status: error === null ? "delivered" : "pending" },
     }) as FinishedAttempt;

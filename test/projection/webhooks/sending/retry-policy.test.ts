@@ -6,7 +6,7 @@ const NOW = Date.parse("2030-01-01T00:00:00.000Z");
 const respondedWith = (statusCode: number, retryAfter: string | null = null): AttemptResult => ({
   ...{ statusCode, error: null, retryAfter },
 });
-const context = (more = {}) => ({ attempts: 1, schedule: [5, 30, 300], now: NOW, random: 0.5, ...more });
+const context = (more = {}) => ({ attempts: 1, scheduleSeconds: [5, 30, 300], now: NOW, random: 0.5, ...more });
 const waitAfter = (outcome: AttemptResult, more = {}) => {
   const verdict = judgeAttempt(outcome, context(more));
   if (verdict.status !== "pending") throw new Error(`The delivery is not retried: ${verdict.status}`);
@@ -37,7 +37,7 @@ describe("retry policy", () => {
       status: "failed",
       gone: false,
     });
-    expect(judgeAttempt(respondedWith(500), context({ schedule: [] }))).to.deep.equal({
+    expect(judgeAttempt(respondedWith(500), context({ scheduleSeconds: [] }))).to.deep.equal({
       status: "failed",
       gone: false,
     });
@@ -51,7 +51,7 @@ describe("retry policy", () => {
         fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
         fc.integer({ min: 1, max: 3 }),
         (random, attempts) => {
-          const seconds = context().schedule[attempts - 1]!;
+          const seconds = context().scheduleSeconds[attempts - 1]!;
           expect(waitAfter(respondedWith(500), { random, attempts })).to.be.within(seconds * 800, seconds * 1200 + 1);
         },
       ),

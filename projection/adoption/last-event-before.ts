@@ -15,11 +15,11 @@ export async function findLastEventBefore(client: EventStoreDBClient, time: numb
   for (;;) {
     const pageEvents = client.readAll({ direction: BACKWARDS, fromPosition, maxCount: PAGE_SIZE });
     let foundCheckpoint: Checkpoint | undefined;
-    let count = 0;
+    let eventCount = 0;
     // The loop always reads the whole page. A `break` would leave the gRPC call open, and the client could then not be
     // closed.
     for await (const { event } of readWithTimeout(pageEvents)) {
-      count += 1;
+      eventCount += 1;
       if (!event) continue;
       const { commit: position } = event.position;
       fromPosition = event.position;
@@ -27,6 +27,6 @@ export async function findLastEventBefore(client: EventStoreDBClient, time: numb
       foundCheckpoint = { position, anchor: { position, eventId: event.id } };
     }
     if (foundCheckpoint) return foundCheckpoint;
-    if (count < PAGE_SIZE) return { position: BEFORE_FIRST_EVENT, anchor: null };
+    if (eventCount < PAGE_SIZE) return { position: BEFORE_FIRST_EVENT, anchor: null };
   }
 }

@@ -111,6 +111,6 @@ function compareKeys(actualKey: string[], expectedKey: string[]): number {
 
 function findChangedColumns(actualJson: string, expectedJson: string): string[] {
   const [actualRow, expectedRow] = [JSON.parse(actualJson), JSON.parse(expectedJson)] as [Row, Row];
-  const names = new Set([...Object.keys(actualRow), ...Object.keys(expectedRow)]);
-  return [...names].filter((name) => JSON.stringify(actualRow[name]) !== JSON.stringify(expectedRow[name])).sort();
+  const columns = new Set([...Object.keys(actualRow), ...Object.keys(expectedRow)]);
+  return [...columns].filter((name) => JSON.stringify(actualRow[name]) !== JSON.stringify(expectedRow[name])).sort();
 }

@@ -42,7 +42,7 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
   };
   const report: ReportProgress = (update, eventCount = 0) =>
     options.onProgress(Object.assign(progress, update, { eventCount: progress.eventCount + eventCount }));
-  const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
+  const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
   while (!signal.aborted) {
     const positionBefore = progress.position;
     try {
@@ -55,8 +55,8 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
     }
     if (hasReachedEnd(options, progress)) return;
     // Only a commit proves progress. Each new subscription may open successfully but fail before its first commit.
-    if (progress.position > positionBefore) wait.reset();
-    await wait.pause(signal);
+    if (progress.position > positionBefore) backoff.reset();
+    await backoff.pause(signal);
   }
 }
 

@@ -64,7 +64,7 @@ async function writeBatch(
   const { pool, schema, models, logger, fillsUnusedTables: commitsAsynchronously = false } = options;
   const { position: fromPosition, tableOid } = checkpoint;
   const batchOptions = { skippedEvents, tableOid, commitsAsynchronously };
-  const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
+  const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
   for (let isRetry = false; ; isRetry = true) {
     const startedAt = performance.now();
     try {
@@ -81,7 +81,7 @@ async function writeBatch(
       if (!isPostgresUnavailable(error) || signal.aborted) throw error;
       logger.warn({ error }, "The projection waits for the database.");
       report({ waitsFor: "the database", lastError: error as Error });
-      await wait.pause(signal);
+      await backoff.pause(signal);
     }
   }
 }

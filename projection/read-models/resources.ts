@@ -50,6 +50,6 @@ export const resources = defineReadModel({
 });
 
 /** Returns the number of seconds between two RFC 3339 times, rounded up. */
-function countSeconds(start: string, end: string): number {
-  return Math.ceil((Date.parse(end) - Date.parse(start)) / 1_000);
+function countSeconds(startTime: string, endTime: string): number {
+  return Math.ceil((Date.parse(endTime) - Date.parse(startTime)) / 1_000);
 }

@@ -8,7 +8,7 @@ export interface Publisher {
    * @returns sequence number of the message, once the server has stored it
    * @throws if the server refuses the message or does not confirm the message in time
    */
-  publish(subject: string, id: string, data: Uint8Array): Promise<number>;
+  publish(subject: string, id: string, payload: Uint8Array): Promise<number>;
 }
 
 interface PendingConfirmation {
@@ -62,11 +62,11 @@ export function createPublisher(connection: NatsConnection, signal: AbortSignal)
     if (!connection.isClosed()) subscription.unsubscribe();
   });
   return {
-    publish(subject, id, data) {
+    publish(subject, id, payload) {
       const replyToken = String(messageCount++);
       const messageHeaders = headers();
       messageHeaders.set(MESSAGE_ID_HEADER, id);
-      connection.publish(subject, data, { reply: `${inbox}.${replyToken}`, headers: messageHeaders });
+      connection.publish(subject, payload, { reply: `${inbox}.${replyToken}`, headers: messageHeaders });
       return new Promise((resolve, reject) => {
         pendingConfirmations.set(replyToken, { publishedAt: performance.now(), resolve, reject });
       });

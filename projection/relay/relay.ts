@@ -64,14 +64,14 @@ async function relayUntilLost(
 ): Promise<void> {
   const { client, pool, natsUrl, logger } = options;
   const stream = getEventStream(options.databaseUrl);
-  const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
+  const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
   let state: RoleStatus["state"] = "starting";
   let position: bigint | undefined;
   const onProgress = (progress: { position: bigint; isCaughtUp: boolean }) => {
     position = progress.position;
     if (progress.isCaughtUp) {
       state = "running";
-      wait.reset();
+      backoff.reset();
     }
     report({ state, detail: progress.isCaughtUp ? null : "catching up", position });
   };
@@ -91,7 +91,7 @@ async function relayUntilLost(
       logger.warn({ error }, "The relay waits before it retries.");
       report({ state, detail: "waits", lastError: toLastError(error), position });
     }
-    await wait.pause(signal);
+    await backoff.pause(signal);
   }
 }
 

@@ -38,12 +38,12 @@ export async function withLeadership(
   run: (signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const { signal, logger, name } = options;
-  const wait = createBackoff({ firstMs: 200, maxMs: 3_000 });
+  const backoff = createBackoff({ firstMs: 200, maxMs: 3_000 });
   while (!signal.aborted) {
     const connection = await connect(options);
     if (!connection) {
       options.onStandby("the database is unavailable");
-      await wait.pause(signal);
+      await backoff.pause(signal);
       continue;
     }
     const term = new AbortController();
@@ -54,7 +54,7 @@ export async function withLeadership(
     try {
       hasLock = await acquireLock(connection, options, term);
       if (hasLock) {
-        wait.reset();
+        backoff.reset();
         logger.info({ name }, "This process leads.");
         await Promise.all([checkUntilLost(connection, options, term), lead(run, term)]);
       }
@@ -62,7 +62,7 @@ export async function withLeadership(
       removeListener();
       await closeConnection(connection, logger);
     }
-    if (!hasLock) await wait.pause(signal);
+    if (!hasLock) await backoff.pause(signal);
   }
 }
 

@@ -19,7 +19,7 @@ export interface ReporterOptions extends LogAndDatabase {
   metrics: Metrics;
   logger: Logger;
   /** Name of the process. Default: host name and process id. */
-  process?: string;
+  processName?: string;
   /** Milliseconds since 1970. */
   clock?: () => number;
 }
@@ -125,7 +125,7 @@ function setRoleGauges(metrics: Metrics, role: string, { state, detail, isLeader
 }
 
 function toProcessStatus(
-  { process: name = `${hostname()}:${process.pid}` }: ReporterOptions,
+  { processName = `${hostname()}:${process.pid}` }: ReporterOptions,
   role: string,
   { state, detail, position, lastError, failedAt }: RoleStatus,
   eventsPerSecond: number | null,
@@ -134,7 +134,7 @@ function toProcessStatus(
 ): ProcessStatus {
   return {
     role,
-    process: name,
+    process: processName,
     // A failed role stays failed in the status, because stopping the process does not remove the cause.
     state: isStopped && state !== "failed" ? "stopped" : state,
     detail: isStopped && state !== "failed" ? null : detail,

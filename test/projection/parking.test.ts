@@ -71,7 +71,7 @@ describe("a stream with an event that projectors cannot process", function () {
       models: broken,
       logger: silent,
     });
-    reporter = startReporter({ ...world, roles: [role], metrics, logger: silent, process: "test:1" });
+    reporter = startReporter({ ...world, roles: [role], metrics, logger: silent, processName: "test:1" });
     await eventually("failed", () => role.getStatus().state === "failed");
   });
 

@@ -4,7 +4,7 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 /** Time for which deliveries and their attempts are kept. Milliseconds. */
 const RETENTION_MS = 30 * 24 * 60 * 60 * 1_000;
 
-const MAX_BATCH = 1_000;
+const MAX_BATCH_SIZE = 1_000;
 
 /**
  * Deletes a batch of deliveries that are no longer pending and older than 30 days, with their attempts.
@@ -19,8 +19,8 @@ export async function deleteOldDeliveries(pool: pg.Pool, now: number): Promise<b
              SELECT delivery_id FROM webhooks.delivery
               WHERE created_at < $1 AND status <> 'pending'
               ORDER BY created_at
-              LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED)`,
+              LIMIT ${MAX_BATCH_SIZE} FOR UPDATE SKIP LOCKED)`,
     values: [toInstant(now - RETENTION_MS)],
   });
-  return rowCount === MAX_BATCH;
+  return rowCount === MAX_BATCH_SIZE;
 }

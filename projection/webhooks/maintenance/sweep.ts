@@ -4,7 +4,7 @@ import { addFacts, createSkippedFact, DELIVERY_ROUND_COLUMNS, type DeliveryRound
 import { inTransaction } from "../outbox/transaction.ts";
 import { buildPendingEndpointsSql, LANE_CONDITIONS, READ_MODELS_CURRENT_SQL } from "../scheduling/due.ts";
 
-const MAX_BATCH = 500;
+const MAX_BATCH_SIZE = 500;
 
 /**
  * Maximum time that a due delivery waits for the approval of its endpoint's origin. After this time, the delivery is
@@ -49,7 +49,7 @@ function closeDeliveries(pool: pg.Pool, statement: pg.QueryConfig, now: number):
     const skippedRows = rows.filter(({ status }) => status === "skipped");
     const facts = skippedRows.map((row) => createSkippedFact(row, now));
     await addFacts(client, facts);
-    return { factCount: facts.length, hasMore: rows.length === MAX_BATCH };
+    return { factCount: facts.length, hasMore: rows.length === MAX_BATCH_SIZE };
   });
 }
 
@@ -88,7 +88,7 @@ const CLOSE_UNSENDABLE_SQL = `
         WHERE endpoint_id = s.endpoint_id AND ${laneCondition}
           AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
           AND (s.revoked OR s.disabled OR NOT (s.branch_ids ? branch_id::text))
-        LIMIT ${MAX_BATCH}
+        LIMIT ${MAX_BATCH_SIZE}
           FOR UPDATE SKIP LOCKED) d
      WHERE s.revoked OR s.disabled OR s.branch_ids IS NOT NULL`,
   )}
@@ -105,7 +105,7 @@ const SKIP_UNAPPROVED_SQL = `
          FROM webhooks.pending_delivery
         WHERE endpoint_id = e.endpoint_id AND ${laneCondition}
           AND next_attempt_at < $2 AND (lease_expires_at IS NULL OR lease_expires_at < $2)
-        LIMIT ${MAX_BATCH}
+        LIMIT ${MAX_BATCH_SIZE}
           FOR UPDATE SKIP LOCKED) d
      WHERE e.environment = 'production' AND NOT a.webhook_origins ? e.origin AND ${READ_MODELS_CURRENT_SQL}`,
   )}
@@ -119,5 +119,5 @@ const SKIP_UNAPPROVED_SQL = `
  */
 function buildLanesSql(buildLaneSql: (laneCondition: string) => string): string {
   const laneQueries = Object.values(LANE_CONDITIONS).map(buildLaneSql);
-  return `SELECT * FROM (${laneQueries.join(" UNION ALL ")}) lanes LIMIT ${MAX_BATCH}`;
+  return `SELECT * FROM (${laneQueries.join(" UNION ALL ")}) lanes LIMIT ${MAX_BATCH_SIZE}`;
 }

@@ -27,10 +27,10 @@ export interface DispatcherOptions extends ReplayDeps {
 }
 
 /** Maximum number of messages that are fetched from NATS before they are processed. */
-const MAX_PREFETCHED = 500;
+const MAX_PREFETCHED_MESSAGES = 500;
 
 /** Maximum number of messages in one transaction. */
-const MAX_BATCH = 250;
+const MAX_BATCH_SIZE = 250;
 
 /**
  * Maximum time that a message waits for the read models to include its event. After this time, NATS redelivers the
@@ -67,12 +67,12 @@ export async function runDispatcher(
   await ensureEventStream(await connection.jetstreamManager(), stream);
   const consumer = await connection.jetstream().consumers.get(stream.name, stream.consumerName);
   const messages = await consumer.consume({
-    max_messages: MAX_PREFETCHED,
+    max_messages: MAX_PREFETCHED_MESSAGES,
     expires: 10_000,
     idle_heartbeat: 2_000,
     abort_on_missing_resource: true,
   });
-  const buffer = new BoundedBuffer<JsMsg>(MAX_BATCH);
+  const buffer = new BoundedBuffer<JsMsg>(MAX_BATCH_SIZE);
   markHealthy();
   const receive = async (groupSignal: AbortSignal) => {
     onAbort(groupSignal, () => {
@@ -84,7 +84,7 @@ export async function runDispatcher(
   };
   const dispatch = async (groupSignal: AbortSignal) => {
     for (;;) {
-      const batch = await buffer.take(MAX_BATCH);
+      const batch = await buffer.take(MAX_BATCH_SIZE);
       if (batch.length === 0 || groupSignal.aborted) return;
       await waitUnlessAborted(dispatchBatch(batch, options, markHealthy, groupSignal), groupSignal);
     }
@@ -117,24 +117,24 @@ async function dispatchBatch(
 }
 
 async function dispatchEvents(
-  events: readonly ReceivedMessage<EventMessage>[],
+  eventMessages: readonly ReceivedMessage<EventMessage>[],
   options: DispatcherOptions,
   acknowledge: Acknowledge,
 ): Promise<void> {
-  if (events.length === 0) return;
-  const messages = events.map(({ message }) => message);
+  if (eventMessages.length === 0) return;
+  const messages = eventMessages.map(({ message }) => message);
   const { dueEndpoints, factCount } = await addDeliveries(options.pool, messages, options.clock());
-  for (const event of events) acknowledge(event);
+  for (const event of eventMessages) acknowledge(event);
   if (dueEndpoints.length > 0) options.onDue(dueEndpoints);
   if (factCount > 0) options.onFacts();
 }
 
 async function dispatchReplays(
-  requests: readonly ReceivedMessage<ReplayMessage>[],
+  replayMessages: readonly ReceivedMessage<ReplayMessage>[],
   options: DispatcherOptions,
   acknowledge: Acknowledge,
 ): Promise<void> {
-  for (const request of requests) {
+  for (const request of replayMessages) {
     const result = await replayOrReject(options, request.message);
     acknowledge(request);
     if (result === "pending") options.onReplay();

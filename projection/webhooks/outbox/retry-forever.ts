@@ -43,9 +43,9 @@ export async function retryForever(
   run: (markHealthy: () => void) => Promise<void>,
 ): Promise<void> {
   const { logger, health, signal } = context;
-  const wait = createBackoff({ firstMs: 100, maxMs: 3_000 });
+  const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
   const markHealthy = () => {
-    wait.reset();
+    backoff.reset();
     health.report(partName, null);
   };
   while (!signal.aborted) {
@@ -56,7 +56,7 @@ export async function retryForever(
       logger.warn({ error, part: partName }, "A part of the role failed and will be restarted.");
       health.report(partName, error);
     }
-    await wait.pause(signal);
+    await backoff.pause(signal);
   }
 }
 

@@ -19,7 +19,7 @@ export interface OutcomeWriterOptions {
 }
 
 /** Maximum number of outcomes in one transaction. */
-const MAX_BATCH = 200;
+const MAX_BATCH_SIZE = 200;
 
 /** Pause between two transactions. Milliseconds. */
 const WRITE_INTERVAL_MS = 5;
@@ -36,7 +36,7 @@ export async function runOutcomeWriter(
   signal: AbortSignal,
 ): Promise<void> {
   for (;;) {
-    const outcomes = await finishedAttempts.take(MAX_BATCH);
+    const outcomes = await finishedAttempts.take(MAX_BATCH_SIZE);
     if (outcomes.length === 0) return;
     if (!(await writeWithRetries(options, outcomes, signal))) continue;
     onWritten(outcomes);
@@ -55,7 +55,7 @@ async function writeWithRetries(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { pool, clock, health, logger } = options;
-  const wait = createBackoff({ firstMs: 50, maxMs: 2_000 });
+  const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
   for (;;) {
     try {
       if ((await writeOutcomes(pool, outcomes, clock())) > 0) options.onFacts();
@@ -69,7 +69,7 @@ async function writeWithRetries(
       );
       health.report("outcomes", error);
       if (signal.aborted) return false;
-      await wait.pause(signal);
+      await backoff.pause(signal);
     }
   }
 }

@@ -51,14 +51,14 @@ export class DueEndpoints {
 
   /** Records whether the last attempt at an endpoint failed. */
   setFailing(endpoint: DueEndpoint, failing: boolean): void {
-    const entry = this.#find(endpoint);
-    if (entry) entry.failing = failing;
+    const dueEntry = this.#find(endpoint);
+    if (dueEntry) dueEntry.failing = failing;
   }
 
   /** Removes an endpoint, unless it was added again after the given version. */
   remove(endpoint: DueEndpoint, version: number): void {
-    const entry = this.#find(endpoint);
-    if (!entry || entry.version > version) return;
+    const dueEntry = this.#find(endpoint);
+    if (!dueEntry || dueEntry.version > version) return;
     const applications = this.listEntries(endpoint.lane, endpoint.environment);
     const entries = applications.get(endpoint.applicationId);
     entries?.delete(endpoint.endpointId);

@@ -62,16 +62,16 @@ export function grantSlots<Endpoint extends WaitingEndpoint>(
   );
   let granters = eligible.sort((a, b) => a.usedMs - b.usedMs || a.occupiedSlots - b.occupiedSlots).map(createGranter);
   while (remainingSlots > 0 && granters.length > 0) {
-    const next: typeof granters = [];
+    const nextGranters: typeof granters = [];
     for (const grantOne of granters) {
       const endpoint = remainingSlots > 0 ? grantOne(freeSlots) : undefined;
       if (!endpoint) continue;
       grants.set(endpoint, (grants.get(endpoint) ?? 0) + 1);
       freeSlots -= 1;
       remainingSlots -= 1;
-      next.push(grantOne);
+      nextGranters.push(grantOne);
     }
-    granters = next;
+    granters = nextGranters;
   }
   return grants;
 }

@@ -21,11 +21,11 @@ interface LaneLimits {
   /** Maximum number of concurrent attempts in one environment. */
   slots: number;
   /** Maximum number of concurrent attempts at one endpoint. */
-  maxPerEndpoint: number;
+  maxSlotsPerEndpoint: number;
   /**
    * Maximum number of slots that one decision grants. Equal to the number of slots that one application can occupy.
    */
-  maxPerDecision: number;
+  maxSlotsPerDecision: number;
 }
 
 /**
@@ -33,8 +33,8 @@ interface LaneLimits {
  * see {@link grantSlots}.
  */
 export const LANE_LIMITS: Record<Lane, LaneLimits> = {
-  first: { slots: 960, maxPerEndpoint: 4, maxPerDecision: 192 },
-  retry: { slots: 320, maxPerEndpoint: 2, maxPerDecision: 64 },
+  first: { slots: 960, maxSlotsPerEndpoint: 4, maxSlotsPerDecision: 192 },
+  retry: { slots: 320, maxSlotsPerEndpoint: 2, maxSlotsPerDecision: 64 },
 };
 
 /**
@@ -162,7 +162,7 @@ function calculateSpacingMs({ lane, totalUse }: LanePool, slotUse: SlotUse, now:
 
 function grantFromPool(pool: LanePool, dueEndpoints: DueEndpoints, now: number): SlotGrant[] {
   const { lane, environment, totalUse } = pool;
-  const { slots, maxPerEndpoint, maxPerDecision } = LANE_LIMITS[lane];
+  const { slots, maxSlotsPerEndpoint, maxSlotsPerDecision } = LANE_LIMITS[lane];
   const entries = dueEndpoints.listEntries(lane, environment);
   if (entries.size === 0) return [];
   const waitingApplications = [...entries].map(([applicationId, endpoints]) => {
@@ -175,13 +175,13 @@ function grantFromPool(pool: LanePool, dueEndpoints: DueEndpoints, now: number):
         Array.from(endpoints.values(), ({ endpointId, failing }) => {
           const endpointUse = pool.endpoints.get(endpointId) ?? NO_USE.slotUse;
           const { occupiedSlots } = endpointUse;
-          const maxSlots = failing ? MAX_SLOTS_WHILE_FAILING : maxPerEndpoint;
+          const maxSlots = failing ? MAX_SLOTS_WHILE_FAILING : maxSlotsPerEndpoint;
           const usedMs = endpointUse.calculateUsedMs(now);
           return { applicationId, endpointId, maxSlots, occupiedSlots, usedMs };
         }),
     };
   });
-  const maxNewSlots = Math.min(maxPerDecision, MAX_RESERVED_PER_SLOT * slots - pool.reservedDeliveryCount);
+  const maxNewSlots = Math.min(maxSlotsPerDecision, MAX_RESERVED_PER_SLOT * slots - pool.reservedDeliveryCount);
   const grants = grantSlots({ slots, occupiedSlots: totalUse.occupiedSlots, maxNewSlots }, waitingApplications);
   return Array.from(grants, ([{ applicationId, endpointId, occupiedSlots }, count]) => ({
     ...{ lane, environment, applicationId, endpointId },

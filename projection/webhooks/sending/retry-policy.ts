@@ -28,7 +28,7 @@ export interface RetryContext {
 }
 
 /** Maximum random change of each wait, as a share. Prevents simultaneous retries of deliveries that failed together. */
-const JITTER = 0.2;
+const MAX_JITTER_SHARE = 0.2;
 
 /** Maximum wait that a receiver can request with Retry-After. Milliseconds. */
 const MAX_RETRY_AFTER_MS = 24 * 60 * 60 * 1_000;
@@ -42,7 +42,7 @@ export function judgeAttempt(result: AttemptResult, context: RetryContext): Verd
   if (statusCode === GONE_STATUS) return { status: "failed", gone: true };
   const delaySeconds = context.scheduleSeconds[context.attempts - 1];
   if (delaySeconds === undefined) return { status: "failed", gone: false };
-  const scheduledMs = delaySeconds * 1_000 * (1 - JITTER + 2 * JITTER * context.random);
+  const scheduledMs = delaySeconds * 1_000 * (1 - MAX_JITTER_SHARE + 2 * MAX_JITTER_SHARE * context.random);
   const requestedMs = statusCode === 429 || statusCode === 503 ? parseRetryAfter(result.retryAfter, context.now) : 0;
   return { status: "pending", nextAttemptAt: Math.ceil(context.now + Math.max(scheduledMs, requestedMs)) };
 }

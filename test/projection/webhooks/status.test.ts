@@ -37,7 +37,7 @@ describe("the operator's status of webhooks", function () {
     const metrics = createMetrics();
     const roles = [world.start.projectors(), world.start.relay(), world.start.webhooks({ retrySchedule: [3_600] })];
     const reporters = ["test:1", "test:2"].map((process) =>
-      startReporter({ ...world, roles, metrics, logger, process }),
+      startReporter({ ...world, roles, metrics, logger, processName: process }),
     );
     const [one, other] = [
       await world.requestAppointment(endpoints[0].clinicId),

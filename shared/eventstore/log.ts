@@ -214,15 +214,19 @@ export function toLogError(error: unknown): unknown {
   return isUnavailable(error) ? new LogUnavailableError("the event log is unavailable", { cause: error }) : error;
 }
 
+/** Message of the client if no node of a cluster is available. The error has neither a code nor a type. */
+const DISCOVERY_FAILURE = /^Failed to discover/;
+
 /**
  * Returns true if a client error is temporary. Such an error has one of four gRPC codes (cancelled 1, deadline 4,
- * aborted 10, unavailable 14), or an equivalent `type`.
+ * aborted 10, unavailable 14), or an equivalent `type`, or the client found no node of a cluster.
  */
 export function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code, type } = error as { code?: unknown; type?: unknown };
   return (
     [1, 4, 10, 14].includes(code as number) ||
-    ["unavailable", "timeout", "deadline-exceeded", "cancelled", "not-leader"].includes(String(type))
+    ["unavailable", "timeout", "deadline-exceeded", "cancelled", "not-leader"].includes(String(type)) ||
+    DISCOVERY_FAILURE.test(error.message)
   );
 }

@@ -53,4 +53,32 @@ describe("reaching the event log", function () {
     );
     await client.dispose();
   });
+
+  it("a client finds the log through the hosts of a cluster, and skips a host that does not respond", async () => {
+    const { port } = new URL((await testServers()).eventstoreUrl);
+    for (const scheme of ["esdb", "kurrentdb"]) {
+      const client = connectEventStore(`${scheme}://127.0.0.1:1,127.0.0.1:${port}?tls=false`, "test");
+      await reachEventStore(client, 10_000);
+      await client.dispose();
+    }
+  });
+
+  it("the check of the event log fails if no host of a cluster responds", async () => {
+    const client = connectEventStore("esdb://127.0.0.1:1,127.0.0.1:2?tls=false", "test");
+    const error = await reachEventStore(client, 10_000).then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    expect(error).to.be.instanceOf(LogUnavailableError);
+    await client.dispose();
+  });
+
+  for (const [problem, url, message] of [
+    ["a certificate file does not exist", "esdb://host?tlsCAFile=/nowhere/ca.crt", /^EVENTSTORE_URL: .*not found/i],
+    ["an option is invalid", "esdb://admin:secret@host?nodePreference=best", /^EVENTSTORE_URL: .* contain leader or /],
+  ] as const) {
+    it(`a connection string is refused in one line without credentials if ${problem}`, () => {
+      expect(() => connectEventStore(url, "test")).to.throw(StartError, message);
+    });
+  }
 });

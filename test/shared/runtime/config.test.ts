@@ -30,6 +30,8 @@ describe("configuration", () => {
   for (const [name, value] of [
     ["PORT", "80a"],
     ["EVENTSTORE_URL", "http://127.0.0.1:2113"],
+    ["EVENTSTORE_URL", "esdb://a:2113,"],
+    ["EVENTSTORE_URL", "esdb+discover://a:2113,b:2113"],
     ["HEADER_BRAND", "X Y"],
     ["PORTAL_COOKIE_NAME", "session"],
     ["TOKEN_SIGNING_KEYS", "{"],

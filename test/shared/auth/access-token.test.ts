@@ -16,11 +16,11 @@ describe("access token verification", () => {
     verify = createTokenVerifier(keys, "https://partner.example");
   });
 
-  const encoded = (part: unknown) => Buffer.from(JSON.stringify(part)).toString("base64url");
+  const encode = (content: unknown) => Buffer.from(JSON.stringify(content)).toString("base64url");
   const signature = Buffer.alloc(64).toString("base64url");
-  const bySignature = (header: unknown) => `${encoded(header)}.${encoded({})}.${signature}`;
+  const bySignature = (header: unknown) => `${encode(header)}.${encode({})}.${signature}`;
 
-  for (const [what, token] of [
+  for (const [caseName, token] of [
     ["without a key id", bySignature({ alg: "EdDSA", typ: "at+jwt" })],
     ["with an unknown key id", bySignature({ alg: "EdDSA", typ: "at+jwt", kid: "other" })],
     ["whose key id is not a string", bySignature({ alg: "EdDSA", typ: "at+jwt", kid: {} })],
@@ -32,7 +32,7 @@ describe("access token verification", () => {
     ["with too few parts", "a.b"],
     ["that is encrypted", "a.b.c.d.e"],
   ] as const) {
-    it(`an access token ${what} is refused with 401`, async () => {
+    it(`an access token ${caseName} is refused with 401`, async () => {
       const error: ApiError = await verify([`Bearer ${token}`], "sandbox").then(
         () => expect.fail("the token was accepted"),
         (refusal) => refusal,

@@ -20,24 +20,24 @@ describe("reaching the event log", function () {
 
   it("the check of the event log ends in time if a server accepts connections but never responds", async () => {
     const sockets = new Set<Socket>();
-    const mute = createServer((socket) => {
+    const silentServer = createServer((socket) => {
       sockets.add(socket);
       socket.on("error", () => undefined);
     });
-    mute.listen(0, "127.0.0.1");
-    await once(mute, "listening");
-    const { port } = mute.address() as AddressInfo;
+    silentServer.listen(0, "127.0.0.1");
+    await once(silentServer, "listening");
+    const { port } = silentServer.address() as AddressInfo;
     const client = connectEventStore(`esdb://127.0.0.1:${port}?tls=false`, "test");
-    const started = performance.now();
+    const startedAtMs = performance.now();
     const error = await reachEventStore(client, 300).then(
       () => undefined,
       (error: Error) => error,
     );
     expect(error).to.be.instanceOf(LogUnavailableError);
-    expect(performance.now() - started).to.be.within(250, 5_000);
+    expect(performance.now() - startedAtMs).to.be.within(250, 5_000);
     await client.dispose();
     for (const socket of sockets) socket.destroy();
-    mute.close();
+    silentServer.close();
   });
 
   it("the error for an unreachable event log is one line without credentials and options of the URL", async () => {

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { toCallerAddress } from "../../../shared/http/caller-address.ts";
 
 describe("caller address", () => {
-  const same: [string, string, string][] = [
+  const cases: [string, string, string][] = [
     ["the caller address of an IPv4 address is the address", "192.0.2.7", "192.0.2.7"],
     ["the caller address of an IPv4-mapped IPv6 address is the IPv4 address", "::ffff:192.0.2.7", "192.0.2.7"],
     ["the caller address of an IPv6 address is its /64 network", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
@@ -17,8 +17,8 @@ describe("caller address", () => {
     ["the caller address of a long invalid text is unknown", "x".repeat(10_000), "unknown"],
     ["the caller address of a list of addresses is unknown", "192.0.2.7, 192.0.2.8", "unknown"],
   ];
-  for (const [what, ip, caller] of same) {
-    it(what, () => {
+  for (const [title, ip, caller] of cases) {
+    it(title, () => {
       expect(toCallerAddress(ip)).to.equal(caller);
     });
   }

@@ -3,57 +3,57 @@ import { createCircuit } from "../../../shared/http/circuit.ts";
 
 describe("circuit", () => {
   let now = 0;
-  let told: unknown[] = [];
+  let reportedErrors: unknown[] = [];
   let calls = 0;
   const circuitOf = (responseTimeoutMs = 1_000) => {
-    [now, told, calls] = [0, [], 0];
-    const onFailure = (error: unknown) => told.push(error);
+    [now, reportedErrors, calls] = [0, [], 0];
+    const onFailure = (error: unknown) => reportedErrors.push(error);
     return createCircuit({ responseTimeoutMs, onFailure, clock: () => now });
   };
-  const works = async () => {
+  const succeed = async () => {
     calls += 1;
     return "fine";
   };
-  const fails = async () => {
+  const fail = async () => {
     calls += 1;
     throw new Error("dead");
   };
-  const outcome = (call: Promise<string>) => call.catch((error: Error) => error.message);
+  const getOutcome = (call: Promise<string>) => call.catch((error: Error) => error.message);
 
   it("while calls succeed, the circuit permits all calls", async () => {
     const circuit = circuitOf();
-    expect(await circuit(works)).to.equal("fine");
-    expect(await circuit(works)).to.equal("fine");
+    expect(await circuit(succeed)).to.equal("fine");
+    expect(await circuit(succeed)).to.equal("fine");
   });
 
   it("after a failure, the circuit permits only periodic test calls", async () => {
     const circuit = circuitOf();
-    expect(await outcome(circuit(fails))).to.equal("dead");
-    for (let i = 0; i < 10; i += 1) expect(await outcome(circuit(works))).to.match(/the previous call failed/);
+    expect(await getOutcome(circuit(fail))).to.equal("dead");
+    for (let i = 0; i < 10; i += 1) expect(await getOutcome(circuit(succeed))).to.match(/the previous call failed/);
     expect(calls).to.equal(1);
     now = 2_000;
-    const tries = [circuit(fails), circuit(fails), circuit(fails)].map(outcome);
-    expect((await Promise.all(tries)).filter((message) => message === "dead")).to.have.length(1);
+    const attempts = [circuit(fail), circuit(fail), circuit(fail)].map(getOutcome);
+    expect((await Promise.all(attempts)).filter((message) => message === "dead")).to.have.length(1);
     expect(calls).to.equal(2);
   });
 
   it("after a successful test call, the circuit permits all calls", async () => {
     const circuit = circuitOf();
-    await outcome(circuit(fails));
+    await getOutcome(circuit(fail));
     now = 2_000;
-    expect(await circuit(works)).to.equal("fine");
-    expect(await circuit(works)).to.equal("fine");
+    expect(await circuit(succeed)).to.equal("fine");
+    expect(await circuit(succeed)).to.equal("fine");
   });
 
   it("the circuit treats a timeout as a failure", async () => {
     const circuit = circuitOf(10);
-    expect(await outcome(circuit(() => new Promise(() => undefined)))).to.match(/no response within/);
-    expect(await outcome(circuit(works))).to.match(/the previous call failed/);
+    expect(await getOutcome(circuit(() => new Promise(() => undefined)))).to.match(/no response within/);
+    expect(await getOutcome(circuit(succeed))).to.match(/the previous call failed/);
   });
 
   it("the circuit reports failures at most once every 30 s", async () => {
     const circuit = circuitOf();
-    for (now = 0; now <= 60_000; now += 3_000) await outcome(circuit(fails));
-    expect(told).to.have.length(3);
+    for (now = 0; now <= 60_000; now += 3_000) await getOutcome(circuit(fail));
+    expect(reportedErrors).to.have.length(3);
   });
 });

@@ -6,7 +6,7 @@ import { requestText, sendOne } from "../../support/raw-http.ts";
 const GET_REQUEST = requestText("GET / HTTP/1.1", []);
 
 describe("X-Content-Type-Options", () => {
-  const ways: [string, (response: ServerResponse) => void][] = [
+  const writers: [string, (response: ServerResponse) => void][] = [
     ["no headers", (response) => response.end("{}")],
     ["a reason phrase", (response) => response.writeHead(200, "Fine").end("{}")],
     ["headers by name", (response) => response.writeHead(200, { "X-Other": "1" }).end("{}")],
@@ -16,9 +16,9 @@ describe("X-Content-Type-Options", () => {
       (response) => response.writeHead(200, "OK", ["x-content-type-options", "nosniff"]).end("{}"),
     ],
   ];
-  for (const [what, answer] of ways) {
-    it(`a response written with ${what} has the header X-Content-Type-Options`, async () => {
-      const server = await listen((_, response) => answer(response), "127.0.0.1", 0);
+  for (const [caseName, write] of writers) {
+    it(`a response written with ${caseName} has the header X-Content-Type-Options`, async () => {
+      const server = await listen((_, response) => write(response), "127.0.0.1", 0);
       const { headers } = await sendOne(server.url, GET_REQUEST);
       await server.close();
       expect(headers["x-content-type-options"]).to.equal("nosniff");

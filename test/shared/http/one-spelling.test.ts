@@ -20,10 +20,10 @@ const HEALTH_CHECKS = ["GET /health/live", "GET /health/ready"];
 function otherSpellings(path: string): string[] {
   const lastSlash = path.lastIndexOf("/");
   const [parent, name] = [path.slice(0, lastSlash), path.slice(lastSlash + 1)];
-  const capital = `${parent}/${name.replace(/[a-z]/, (letter) => letter.toUpperCase())}`;
+  const capitalized = `${parent}/${name.replace(/[a-z]/, (letter) => letter.toUpperCase())}`;
   return [
     // Other spellings of an id are left out, because the operation validates ids.
-    ...[path.toUpperCase(), ...(uuid.safeParse(name).success ? [] : [capital, `${path}%2F`])],
+    ...[path.toUpperCase(), ...(uuid.safeParse(name).success ? [] : [capitalized, `${path}%2F`])],
     ...[`${path}/`, `${parent}//${name}`, `/${path}`, ...(parent ? encodedSlashes(parent, name) : [])],
     ...[`${parent}/./${name}`, `${parent}/x/../${name}`, `${parent}/%2e/${name}`, `${parent}/x/%2e%2e/${name}`],
     ...[`http://test${parent}/./${name}`, `http://test${parent}/x/../${name}`, `http://test${path}/..${path}`],
@@ -31,7 +31,7 @@ function otherSpellings(path: string): string[] {
 }
 
 function encodedSlashes(parent: string, name: string): string[] {
-  return ["%2F", "%2f", "%5C"].map((slash) => `${parent}${slash}${name}`);
+  return ["%2F", "%2f", "%5C"].map((encodedSlash) => `${parent}${encodedSlash}${name}`);
 }
 
 describe("paths of all services", () => {
@@ -50,9 +50,9 @@ describe("paths of all services", () => {
   after(() => Promise.all([audit.stop(), partner.stop(), projection.close()]));
 
   /** Start lines of requests for all partner API operations of query-api or command. */
-  const partnerPaths = (ofQueries: boolean) =>
+  const partnerPaths = (isRead: boolean) =>
     Object.values(partnerOperations)
-      .filter(({ method }) => (method === "GET") === ofQueries)
+      .filter(({ method }) => (method === "GET") === isRead)
       .flatMap(({ method, path }) =>
         ["sandbox", "production"].map((base) => `${method} /${base}/v1${path.replace(/:\w+/g, () => randomUUID())}`),
       );
@@ -84,11 +84,11 @@ describe("paths of all services", () => {
     it(`${service} returns 404 if a known path is spelled differently`, async () => {
       for (const start of [...HEALTH_CHECKS, ...paths()]) {
         const [method = "", path = ""] = start.split(" ");
-        const known = await sendOne(url(), requestText(`${start} HTTP/1.1`, []));
-        expect(known.status, start).to.not.equal(404);
-        for (const other of otherSpellings(path)) {
-          const answer = await sendOne(url(), requestText(`${method} ${other} HTTP/1.1`, []));
-          expect([answer.status, answer.body?.error], `${method} ${other}`).to.deep.equal([404, "not_found"]);
+        const knownAnswer = await sendOne(url(), requestText(`${start} HTTP/1.1`, []));
+        expect(knownAnswer.status, start).to.not.equal(404);
+        for (const spelling of otherSpellings(path)) {
+          const answer = await sendOne(url(), requestText(`${method} ${spelling} HTTP/1.1`, []));
+          expect([answer.status, answer.body?.error], `${method} ${spelling}`).to.deep.equal([404, "not_found"]);
         }
       }
     });

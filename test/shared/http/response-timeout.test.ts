@@ -45,27 +45,27 @@ describe("a request that times out before the handler ends", () => {
     const { status } = await fetch(server.url);
     release();
     await server.close();
-    const late = () => lines.find(({ msg }) => /after 503 was sent/.test(String(msg)));
+    const findLateLine = () => lines.find(({ msg }) => /after 503 was sent/.test(String(msg)));
     return {
       status,
-      late: (await eventually("the late outcome is logged", late)) as Record<string, unknown>,
+      late: (await eventually("the late outcome is logged", findLateLine)) as Record<string, unknown>,
     };
   };
 
   it("if a handler succeeds after 503 was sent, the success is logged", async () => {
-    const { status, late } = await sendLateRequest(() => undefined);
+    const { status, late: findLateLine } = await sendLateRequest(() => undefined);
     expect(status).to.equal(503);
-    expect(late.msg).to.equal("request succeeded after 503 was sent");
-    expect(late.duration).to.be.a("number");
-    expect(late.correlationId).to.be.a("string");
+    expect(findLateLine.msg).to.equal("request succeeded after 503 was sent");
+    expect(findLateLine.duration).to.be.a("number");
+    expect(findLateLine.correlationId).to.be.a("string");
   });
 
   it("if a handler fails after 503 was sent, the error is logged", async () => {
-    const { late } = await sendLateRequest(() => {
+    const { late: findLateLine } = await sendLateRequest(() => {
       throw new Error("broken");
     });
-    expect(late.msg).to.equal("request failed after 503 was sent");
-    expect(late).to.have.property("error");
+    expect(findLateLine.msg).to.equal("request failed after 503 was sent");
+    expect(findLateLine).to.have.property("error");
   });
 });
 
@@ -73,7 +73,7 @@ describe("a command while the event log is slow", function () {
   this.timeout(60_000);
   let command: TestCommand;
   let proxy: FaultProxy;
-  let slow: HttpServer;
+  let slowServer: HttpServer;
   let world: PartnerWorld;
   let client: ReturnType<typeof connectEventStore>;
 
@@ -92,10 +92,10 @@ describe("a command while the event log is slow", function () {
       secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
       ...{ brand: "SERVICE", retiredPaths: [], isProxyTrusted: false, responseTimeoutMs: RESPONSE_TIMEOUT_MS },
     });
-    slow = await listen(app.callback(), "127.0.0.1", 0);
+    slowServer = await listen(app.callback(), "127.0.0.1", 0);
   });
   after(async () => {
-    await slow.close();
+    await slowServer.close();
     await client.dispose();
     await proxy.close();
     await command.stop();
@@ -111,18 +111,18 @@ describe("a command while the event log is slow", function () {
 
   it("if the event log is slow, creating an appointment returns 503 in time, and retries create only one appointment", async () => {
     await eventually("the service responds in time while the log is fast", async () => {
-      return (await create(slow.url, randomUUID())).status === 201;
+      return (await create(slowServer.url, randomUUID())).status === 201;
     });
     proxy.delay(REQUEST_DELAY_MS);
     const keys = Array.from({ length: 56 }, () => randomUUID());
-    const answers = await Promise.all(keys.map((key) => create(slow.url, key)));
+    const answers = await Promise.all(keys.map((key) => create(slowServer.url, key)));
     proxy.delay(0);
     for (const { status, body } of answers) {
       expect([status, body.error]).to.deep.equal([503, "event_log_unavailable"]);
     }
-    const repeated = await Promise.all(keys.map((key) => create(command.url, key)));
-    const again = await Promise.all(keys.map((key) => create(command.url, key)));
-    expect(repeated.map(({ status }) => status)).to.deep.equal(Array(56).fill(201));
-    expect(again.map(({ text }) => text)).to.deep.equal(repeated.map(({ text }) => text));
+    const firstRetries = await Promise.all(keys.map((key) => create(command.url, key)));
+    const secondRetries = await Promise.all(keys.map((key) => create(command.url, key)));
+    expect(firstRetries.map(({ status }) => status)).to.deep.equal(Array(56).fill(201));
+    expect(secondRetries.map(({ text }) => text)).to.deep.equal(firstRetries.map(({ text }) => text));
   });
 });

@@ -29,12 +29,12 @@ const WRONG_SECRET = { client_secret: "cs_wrong" };
 describe("rate limits of the partner API", () => {
   let api: PartnerApi;
   /** A second command service with the same event log and database. */
-  let second: TestCommand;
+  let peer: TestCommand;
   let admin: pg.Pool;
 
   before(async () => {
     api = await startPartnerApi();
-    second = await startTestCommand({
+    peer = await startTestCommand({
       DATABASE_URL: api.database.urls.command,
       TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [api.command.signingKey] }),
     });
@@ -45,7 +45,7 @@ describe("rate limits of the partner API", () => {
   beforeEach(() => admin.query("UPDATE rate_limit.counter SET expire = $1", [Date.now() - 1]));
   after(async () => {
     await admin.end();
-    await second.stop();
+    await peer.stop();
     await api.stop();
   });
 
@@ -54,13 +54,13 @@ describe("rate limits of the partner API", () => {
   const read = (headers: Record<string, string>) =>
     sendRequest("GET", `${api.queryUrl}/production/v1/clinic/context`, headers);
   const readRemaining = ({ headers }: PartnerResponse) => {
-    const at = Date.parse(headers.get("RateLimit-Reset") ?? "");
+    const resetMs = Date.parse(headers.get("RateLimit-Reset") ?? "");
     expect(headers.get("RateLimit-Reset")).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-    expect(at - Date.now()).to.be.within(-5_000, 60_000);
-    const [limit, remaining] = [headers.get("RateLimit-Limit"), headers.get("RateLimit-Remaining")];
-    expect(limit).to.match(/^[1-9]\d*$/);
-    expect(Number(remaining)).to.be.within(0, Number(limit));
-    return Number(remaining);
+    expect(resetMs - Date.now()).to.be.within(-5_000, 60_000);
+    const [limitText, remainingText] = [headers.get("RateLimit-Limit"), headers.get("RateLimit-Remaining")];
+    expect(limitText).to.match(/^[1-9]\d*$/);
+    expect(Number(remainingText)).to.be.within(0, Number(limitText));
+    return Number(remainingText);
   };
   const limitOf = ({ headers }: PartnerResponse) => Number(headers.get("RateLimit-Limit"));
   const keys = async () =>
@@ -69,26 +69,26 @@ describe("rate limits of the partner API", () => {
   it("all processes of both services share an installation's rate limit", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 9 });
     await waitForReadAccess(world);
-    for (const { url } of [api.command, second]) await waitForSharedCounting(world, () => write(url, world.headers));
+    for (const { url } of [api.command, peer]) await waitForSharedCounting(world, () => write(url, world.headers));
     await waitForSharedCounting(world, () => read(world.headers));
-    const other = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 6 });
-    await waitForReadAccess(other);
-    const ways = [
-      () => write(api.command.url, other.headers),
-      () => write(second.url, other.headers),
-      () => read(other.headers),
+    const otherWorld = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 6 });
+    await waitForReadAccess(otherWorld);
+    const senders = [
+      () => write(api.command.url, otherWorld.headers),
+      () => write(peer.url, otherWorld.headers),
+      () => read(otherWorld.headers),
     ];
     const answers: PartnerResponse[] = [];
-    for (let round = 0; round < 9; round += 1) answers.push(await (ways[round % 3] as (typeof ways)[0])());
-    const left = answers.filter(({ status }) => status !== 429).map(readRemaining);
-    expect(left).to.deep.equal([4, 3, 2, 1, 0]);
+    for (let round = 0; round < 9; round += 1) answers.push(await (senders[round % 3] as (typeof senders)[0])());
+    const remainingCounts = answers.filter(({ status }) => status !== 429).map(readRemaining);
+    expect(remainingCounts).to.deep.equal([4, 3, 2, 1, 0]);
     for (const answer of answers.slice(5)) {
       expect([answer.status, answer.body.error, readRemaining(answer)]).to.deep.equal([429, "rate_limit_exceeded", 0]);
       expect(Number(answer.headers.get("Retry-After"))).to.be.within(1, 60);
     }
     // A new agreed limit takes effect within a second, even for a caller whose last request was refused.
-    await agreeRateLimit(api.command.log, { ...other, rateLimitPerMinute: 1_000 }, operatorContext());
-    await eventually("the new limit applies", async () => (await write(second.url, other.headers)).status === 404);
+    await agreeRateLimit(api.command.log, { ...otherWorld, rateLimitPerMinute: 1_000 }, operatorContext());
+    await eventually("the new limit applies", async () => (await write(peer.url, otherWorld.headers)).status === 404);
   });
 
   it("while Postgres is slow, exactly the agreed number of requests in a burst is permitted", async () => {
@@ -96,38 +96,38 @@ describe("rate limits of the partner API", () => {
     const key = `installation ${world.applicationId} ${world.clinicId}`;
     await admin.query("BEGIN");
     await admin.query("INSERT INTO rate_limit.counter VALUES ($1, 0, 1)", [key]);
-    const burst = Array.from({ length: 120 }, (_, n) => write([api.command.url, second.url][n % 2]!, world.headers));
+    const requests = Array.from({ length: 120 }, (_, n) => write([api.command.url, peer.url][n % 2]!, world.headers));
     await eventually("a process waits for the counter", async () => {
       const { rows } = await admin.query("SELECT count(*)::integer AS n FROM pg_locks WHERE NOT granted");
       return rows[0].n >= 1;
     });
     await admin.query("ROLLBACK");
-    const answers = await Promise.all(burst);
-    const refused = answers.filter(({ status }) => status === 429);
-    expect([answers.filter(({ status }) => status === 404).length, refused.length]).to.deep.equal([25, 95]);
+    const answers = await Promise.all(requests);
+    const refusedAnswers = answers.filter(({ status }) => status === 429);
+    expect([answers.filter(({ status }) => status === 404).length, refusedAnswers.length]).to.deep.equal([25, 95]);
     expect(new Set(answers.map(({ headers }) => headers.get("RateLimit-Reset"))).size).to.equal(1);
     for (const answer of answers) {
       readRemaining(answer);
       expect(limitOf(answer)).to.equal(25);
     }
-    const last = await write(second.url, world.headers);
-    const [reset, at] = [last.headers.get("RateLimit-Reset") ?? "", Date.now()];
-    const left = Math.ceil((Date.parse(reset) - at) / 1000);
-    expect(Number(last.headers.get("Retry-After"))).to.be.within(left, left + 2);
+    const lastAnswer = await write(peer.url, world.headers);
+    const [resetTime, now] = [lastAnswer.headers.get("RateLimit-Reset") ?? "", Date.now()];
+    const secondsLeft = Math.ceil((Date.parse(resetTime) - now) / 1000);
+    expect(Number(lastAnswer.headers.get("Retry-After"))).to.be.within(secondsLeft, secondsLeft + 2);
   });
 
   it("a request that cannot be counted gets 503, and requests of other callers are not delayed", async () => {
     const [world, stranger] = await Promise.all([createPartnerWorld(api.command), createPartnerWorld(api.command)]);
-    await write(second.url, world.headers);
+    await write(peer.url, world.headers);
     await admin.query("BEGIN");
     await admin.query("SELECT FROM rate_limit.counter WHERE key LIKE $1 FOR UPDATE", [`%${world.clinicId}`]);
     let isOver = false;
-    const slow = write(second.url, world.headers).finally(() => {
+    const slowRequest = write(peer.url, world.headers).finally(() => {
       isOver = true;
     });
-    expect((await write(second.url, stranger.headers)).status).to.equal(404);
+    expect((await write(peer.url, stranger.headers)).status).to.equal(404);
     expect(isOver, "before the slow one").to.equal(false);
-    const { status, body, headers } = await slow;
+    const { status, body, headers } = await slowRequest;
     await admin.query("ROLLBACK");
     expect([status, body.error, headers.get("Retry-After")]).to.deep.equal([503, "rate_limit_unavailable", "1"]);
   });
@@ -136,24 +136,24 @@ describe("rate limits of the partner API", () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 1 });
     const clinic = await createClinic(api.command.log);
     await install(api.command.log, world, clinic, { rateLimitPerMinute: 5 });
-    await write(second.url, world.headers);
-    expect((await write(second.url, world.headers)).status).to.equal(429);
-    const there = { ...world.headers, "X-SERVICE-Clinic-ID": clinic.clinicId };
-    expect(readRemaining(await write(second.url, there))).to.equal(4);
+    await write(peer.url, world.headers);
+    expect((await write(peer.url, world.headers)).status).to.equal(429);
+    const otherHeaders = { ...world.headers, "X-SERVICE-Clinic-ID": clinic.clinicId };
+    expect(readRemaining(await write(peer.url, otherHeaders))).to.equal(4);
   });
 
   it("every response contains rate limit headers, even if the request is refused", async () => {
     const world = await createPartnerWorld(api.command);
     await waitForReadAccess(world);
     const { command, queryUrl } = api;
-    const bare = { Authorization: world.headers.Authorization ?? "" };
-    const stranger = { ...bare, "X-SERVICE-Clinic-ID": randomUUID() };
+    const tokenHeader = { Authorization: world.headers.Authorization ?? "" };
+    const strangerHeaders = { ...tokenHeader, "X-SERVICE-Clinic-ID": randomUUID() };
     const base = "/production/v1";
-    const asked: [string, number, Promise<PartnerResponse>][] = [
+    const requests: [string, number, Promise<PartnerResponse>][] = [
       ["no token", 401, write(command.url, {})],
       ["a bad token", 401, write(command.url, { Authorization: "Bearer x" })],
-      ["no clinic", 403, write(command.url, bare)],
-      ["no installation", 403, write(command.url, stranger)],
+      ["no clinic", 403, write(command.url, tokenHeader)],
+      ["no installation", 403, write(command.url, strangerHeaders)],
       ["no such path", 404, sendRequest("POST", `${command.url}${base}/nothing`)],
       ["no such method", 405, sendRequest("PUT", `${command.url}${base}/appointments`)],
       ["a token", 200, exchange(command.url, world)],
@@ -161,56 +161,56 @@ describe("rate limits of the partner API", () => {
       ["a token request that is no JSON", 400, sendRequest("POST", `${command.url}${base}/oauth/token`, {}, "{")],
       ["a body that is no JSON", 400, sendRequest("POST", `${command.url}${base}/appointments`, world.headers, "{")],
       ["no token, to read", 401, read({})],
-      ["no clinic, to read", 403, read(bare)],
-      ["no installation, to read", 403, read(stranger)],
+      ["no clinic, to read", 403, read(tokenHeader)],
+      ["no installation, to read", 403, read(strangerHeaders)],
       ["no such path, to read", 404, sendRequest("GET", `${queryUrl}${base}/nothing`)],
       ["no such method, to read", 405, sendRequest("POST", `${queryUrl}${base}/clinic/context`)],
     ];
-    for (const [what, status, answer] of asked) {
-      expect((await answer).status, what).to.equal(status);
-      expect(readRemaining(await answer), what).to.be.above(0);
+    for (const [caseName, status, answer] of requests) {
+      expect((await answer).status, caseName).to.equal(status);
+      expect(readRemaining(await answer), caseName).to.be.above(0);
     }
   });
 
   it("unauthorized requests have a separate limit, which does not affect authorized requests", async () => {
     const world = await createPartnerWorld(api.command);
-    const revoked = await createPartnerWorld(api.command);
-    await revokeInstallation(api.command.log, { ...revoked, reason: null }, operatorContext());
-    const elsewhere = { ...world.headers, "X-SERVICE-Clinic-ID": revoked.clinicId };
-    expect(readRemaining(await write(second.url, elsewhere))).to.equal(MAX_REFUSED_REQUESTS_PER_MINUTE - 1);
+    const revokedWorld = await createPartnerWorld(api.command);
+    await revokeInstallation(api.command.log, { ...revokedWorld, reason: null }, operatorContext());
+    const foreignHeaders = { ...world.headers, "X-SERVICE-Clinic-ID": revokedWorld.clinicId };
+    expect(readRemaining(await write(peer.url, foreignHeaders))).to.equal(MAX_REFUSED_REQUESTS_PER_MINUTE - 1);
     await setCounter(`refused ${world.applicationId}`, MAX_REFUSED_REQUESTS_PER_MINUTE);
-    expect((await write(second.url, elsewhere)).status).to.equal(429);
-    expect((await write(second.url, world.headers)).status).to.equal(404);
-    expect((await write(second.url, revoked.headers)).status).to.equal(403);
+    expect((await write(peer.url, foreignHeaders)).status).to.equal(429);
+    expect((await write(peer.url, world.headers)).status).to.equal(404);
+    expect((await write(peer.url, revokedWorld.headers)).status).to.equal(403);
   });
 
   it("if two limits apply to a request, the headers describe the limit with fewer remaining requests", async () => {
     const world = await createPartnerWorld(api.command);
-    const first = await exchange(second.url, world);
-    expect([limitOf(first), readRemaining(first)]).to.deep.equal([30, 28]);
+    const firstAnswer = await exchange(peer.url, world);
+    expect([limitOf(firstAnswer), readRemaining(firstAnswer)]).to.deep.equal([30, 28]);
     await setCounter("address", MAX_ADDRESS_REQUESTS_PER_MINUTE - 5);
-    const next = await exchange(second.url, world);
+    const next = await exchange(peer.url, world);
     expect([limitOf(next), readRemaining(next)]).to.deep.equal([MAX_ADDRESS_REQUESTS_PER_MINUTE, 4]);
   });
 
   it("sandbox resets have an hourly limit that all processes share and that affects no other operation", async () => {
     const partner = await api.partner();
-    const urls = [api.command.url, second.url];
-    const reset = (count: number, headers = partner.headers) =>
+    const urls = [api.command.url, peer.url];
+    const postReset = (count: number, headers = partner.headers) =>
       sendRequest("POST", `${urls[count % 2]}/sandbox/v1/sandbox/reset`, headers);
-    const hour = ({ headers }: PartnerResponse) => {
-      const at = Date.parse(headers.get("RateLimit-Reset") ?? "");
-      expect(at - Date.now()).to.be.within(3_500_000, 3_600_000);
+    const readHourlyRemaining = ({ headers }: PartnerResponse) => {
+      const resetMs = Date.parse(headers.get("RateLimit-Reset") ?? "");
+      expect(resetMs - Date.now()).to.be.within(3_500_000, 3_600_000);
       return Number(headers.get("RateLimit-Remaining"));
     };
-    expect(hour(await reset(0))).to.equal(MAX_RESETS_PER_HOUR - 1);
+    expect(readHourlyRemaining(await postReset(0))).to.equal(MAX_RESETS_PER_HOUR - 1);
     await setCounter(`reset ${partner.applicationId}`, MAX_RESETS_PER_HOUR - 3);
-    for (const left of [2, 1, 0]) {
-      const answer = await reset(left);
-      expect([answer.status, hour(answer)]).to.deep.equal([200, left]);
+    for (const remainingCount of [2, 1, 0]) {
+      const answer = await postReset(remainingCount);
+      expect([answer.status, readHourlyRemaining(answer)]).to.deep.equal([200, remainingCount]);
     }
     for (const count of [0, 1]) {
-      const { status, body, headers } = await reset(count);
+      const { status, body, headers } = await postReset(count);
       expect([status, body.error]).to.deep.equal([429, "rate_limit_exceeded"]);
       expect(Number(headers.get("Retry-After"))).to.be.within(3_500, 3_600);
     }
@@ -219,11 +219,11 @@ describe("rate limits of the partner API", () => {
     expect((await partner.request("GET", "/sandbox")).status, "of reads").to.equal(200);
     // Both limits have one remaining request. The headers describe the hourly limit, because it resets later.
     const other = await api.partner();
-    expect((await reset(0, other.headers)).status).to.equal(200);
+    expect((await postReset(0, other.headers)).status).to.equal(200);
     await setCounter(`reset ${other.applicationId}`, MAX_RESETS_PER_HOUR - 1);
     await setCounter(`installation ${other.applicationId}`, DEFAULT_RATE_LIMIT_PER_MINUTE - 1);
-    const last = await reset(0, other.headers);
-    expect([last.status, hour(last)]).to.deep.equal([200, 0]);
+    const lastAnswer = await postReset(0, other.headers);
+    expect([lastAnswer.status, readHourlyRemaining(lastAnswer)]).to.deep.equal([200, 0]);
   });
 
   it("a sandbox reset succeeds while the table of shared counters is missing", async () => {
@@ -236,7 +236,7 @@ describe("rate limits of the partner API", () => {
 
   it("each process counts requests in memory while the shared counters fail, and in Postgres afterwards", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 1_000 });
-    const breaks: [string, string, string][] = [
+    const failures: [string, string, string][] = [
       [
         "gone",
         "ALTER TABLE rate_limit.counter RENAME TO elsewhere",
@@ -244,36 +244,36 @@ describe("rate limits of the partner API", () => {
       ],
       ["locked", "BEGIN; LOCK TABLE rate_limit.counter IN ACCESS EXCLUSIVE MODE", "ROLLBACK"],
     ];
-    for (const [what, breakIt, mend] of breaks) {
+    for (const [caseName, breakSql, repairSql] of failures) {
       // These requests make the service read the shared counts before the counters fail.
-      for (const headers of [world.headers, {}]) await write(second.url, headers);
-      await admin.query(breakIt);
-      const started = performance.now();
-      const answers = await Promise.all(Array.from({ length: 5 }, () => write(second.url, world.headers)));
-      const refused = await write(second.url, {});
-      await admin.query(mend);
+      for (const headers of [world.headers, {}]) await write(peer.url, headers);
+      await admin.query(breakSql);
+      const startedAtMs = performance.now();
+      const answers = await Promise.all(Array.from({ length: 5 }, () => write(peer.url, world.headers)));
+      const refused = await write(peer.url, {});
+      await admin.query(repairSql);
       expect(
         answers.map(({ status }) => status),
-        what,
+        caseName,
       ).to.deep.equal([404, 404, 404, 404, 404]);
-      expect(refused.status, what).to.equal(401);
-      for (const answer of [...answers, refused]) expect(readRemaining(answer), what).to.be.above(0);
-      expect(performance.now() - started, what).to.be.below(5_000);
-      await waitForSharedCounting(world, () => write(second.url, world.headers));
+      expect(refused.status, caseName).to.equal(401);
+      for (const answer of [...answers, refused]) expect(readRemaining(answer), caseName).to.be.above(0);
+      expect(performance.now() - startedAtMs, caseName).to.be.below(5_000);
+      await waitForSharedCounting(world, () => write(peer.url, world.headers));
     }
   });
 
   // Must be the last test: a process remembers callers over the limit for the rest of the minute.
   it("the limit per network address applies to requests without a token, but not to requests with a token", async () => {
     const world = await createPartnerWorld(api.command);
-    await waitForSharedCounting(world, () => write(second.url, world.headers));
-    await write(second.url, {});
+    await waitForSharedCounting(world, () => write(peer.url, world.headers));
+    await write(peer.url, {});
     await setCounter("address", MAX_ADDRESS_REQUESTS_PER_MINUTE);
-    for (const answer of [await write(second.url, {}), await read({}), await exchange(second.url, world)]) {
+    for (const answer of [await write(peer.url, {}), await read({}), await exchange(peer.url, world)]) {
       expect([answer.status, answer.body.error, readRemaining(answer)]).to.deep.equal([429, "rate_limit_exceeded", 0]);
       expect(Number(answer.headers.get("Retry-After"))).to.be.within(1, 60);
     }
-    expect((await write(second.url, world.headers)).status).to.equal(404);
+    expect((await write(peer.url, world.headers)).status).to.equal(404);
   });
 
   /** Waits until a service counts requests in Postgres. */

@@ -3,42 +3,42 @@ import { createPositionWatch } from "../../../shared/postgres/position-watch.ts"
 
 describe("position watch", () => {
   it("concurrent waits share one read of the checkpoint, and each wait ends when the awaited position is reached", async () => {
-    let asked = 0;
+    let readCount = 0;
     let answer: (position: bigint) => void = () => undefined;
     const watch = createPositionWatch(() => {
-      asked += 1;
+      readCount += 1;
       return new Promise((resolve) => {
         answer = resolve;
       });
     });
-    const [first, second] = [watch(1n, 10_000), watch(2n, 10_000)];
-    expect(asked).to.equal(1);
+    const [firstWait, secondWait] = [watch(1n, 10_000), watch(2n, 10_000)];
+    expect(readCount).to.equal(1);
     answer(1n);
-    expect(await first).to.equal(true);
+    expect(await firstWait).to.equal(true);
     // The second wait reads the position repeatedly.
-    const asksAgain = setInterval(() => answer(2n), 5);
-    expect(await second).to.equal(true);
-    clearInterval(asksAgain);
-    expect(asked).to.be.at.least(2);
+    const answerTimer = setInterval(() => answer(2n), 5);
+    expect(await secondWait).to.equal(true);
+    clearInterval(answerTimer);
+    expect(readCount).to.be.at.least(2);
   });
 
   it("a wait returns false after the time limit", async () => {
     const watch = createPositionWatch(async () => 1n);
-    const started = performance.now();
+    const startedAtMs = performance.now();
     expect(await watch(2n, 60)).to.equal(false);
-    expect(performance.now() - started).to.be.within(30, 2_000);
+    expect(performance.now() - startedAtMs).to.be.within(30, 2_000);
     expect(await watch(2n, 0), "without any time").to.equal(false);
   });
 
   it("if reading the checkpoint fails, all current waits fail and later waits succeed", async () => {
-    let works = false;
+    let isReachable = false;
     const watch = createPositionWatch(async () => {
-      if (!works) throw new Error("no database");
+      if (!isReachable) throw new Error("no database");
       return 5n;
     });
     const outcomes = await Promise.allSettled([watch(1n, 1_000), watch(9n, 1_000)]);
     expect(outcomes.map(({ status }) => status)).to.deep.equal(["rejected", "rejected"]);
-    works = true;
+    isReachable = true;
     expect(await watch(5n, 1_000)).to.equal(true);
   });
 });

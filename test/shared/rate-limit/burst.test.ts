@@ -15,14 +15,14 @@ describe("rate limiter under a burst", function () {
   let proxy: FaultProxy;
   let admin: pg.Client;
   /** Limiters of two processes. Their connections to Postgres go through the proxy. */
-  let both: RateLimiter[];
+  let limiters: RateLimiter[];
 
   beforeEach(async () => {
     world = await startLimiterWorld();
     proxy = await startFaultProxy(world.database.urls.command);
     admin = new pg.Client(world.database.urls.projection);
     await admin.connect();
-    both = [world.createLimiter(proxy.url), world.createLimiter(proxy.url)];
+    limiters = [world.createLimiter(proxy.url), world.createLimiter(proxy.url)];
     await waitUntilRegistered();
   });
   afterEach(async () => {
@@ -34,15 +34,15 @@ describe("rate limiter under a burst", function () {
 
   /** Waits until both processes are registered and have then sent another heartbeat. */
   async function waitUntilRegistered(): Promise<void> {
-    const seen = async () => {
+    const readHeartbeats = async () => {
       const sql = "SELECT count(*)::integer AS n, min(seen_at), max(seen_at) FROM rate_limit.process";
       return (await admin.query(sql)).rows[0];
     };
     const { max } = await eventually("both are registered", async () => {
-      const found = await seen();
-      return found.n === 2 && found;
+      const heartbeats = await readHeartbeats();
+      return heartbeats.n === 2 && heartbeats;
     });
-    await eventually("both have looked", async () => (await seen()).min > max);
+    await eventually("both have looked", async () => (await readHeartbeats()).min > max);
   }
 
   /** Locks the counter of a key, like a slow transaction. */
@@ -62,7 +62,7 @@ describe("rate limiter under a burst", function () {
   it("the number of permitted requests equals the limit while a counter row is locked briefly", async () => {
     const key = randomUUID();
     await lock(key);
-    const outcomes = burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT });
+    const outcomes = burst(limiters, { key, limit: LIMIT, requests: REQUEST_COUNT });
     await waitForLockedCount();
     await admin.query("ROLLBACK");
     const { passed, refused, ends } = await outcomes;
@@ -72,7 +72,7 @@ describe("rate limiter under a burst", function () {
 
   it("the number of permitted requests equals the limit while every response of Postgres takes half a second", async () => {
     proxy.delay(500);
-    const { passed, refused } = await burst(both, {
+    const { passed, refused } = await burst(limiters, {
       key: randomUUID(),
       limit: LIMIT,
       requests: REQUEST_COUNT,
@@ -81,52 +81,54 @@ describe("rate limiter under a burst", function () {
   });
 
   it("while a counter row stays locked, no uncounted request is permitted, and requests of other keys are not delayed", async () => {
-    const [key, stranger] = [randomUUID(), randomUUID()];
+    const [key, otherKey] = [randomUUID(), randomUUID()];
     await lock(key);
-    const started = performance.now();
-    const outcomes = burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT });
+    const startedAtMs = performance.now();
+    const outcomes = burst(limiters, { key, limit: LIMIT, requests: REQUEST_COUNT });
     await waitForLockedCount();
-    for (let n = 1; n <= 20; n += 1) expect((await both[0]!.count(stranger, LIMIT)).used).to.equal(n);
+    for (let n = 1; n <= 20; n += 1) expect((await limiters[0]!.count(otherKey, LIMIT)).used).to.equal(n);
     const { passed, unavailable } = await outcomes;
     await admin.query("ROLLBACK");
     expect({ passed, unavailable }).to.deep.equal({ passed: 0, unavailable: REQUEST_COUNT });
     // Each request waits for the previous batch, for its own batch, and for the probe that detects an outage.
-    expect(performance.now() - started, "a limit that a busy machine can meet").to.be.below(10_000);
-    await eventually("requests of the key are counted again", () => both[0]!.count(key, LIMIT).catch(() => undefined));
-    expect((await burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT })).passed).to.equal(LIMIT - 1);
+    expect(performance.now() - startedAtMs, "a limit that a busy machine can meet").to.be.below(10_000);
+    await eventually("requests of the key are counted again", () =>
+      limiters[0]!.count(key, LIMIT).catch(() => undefined),
+    );
+    expect((await burst(limiters, { key, limit: LIMIT, requests: REQUEST_COUNT })).passed).to.equal(LIMIT - 1);
   });
 
   it("while Postgres refuses connections, each process permits a share of the remaining requests", async () => {
     const key = randomUUID();
-    expect((await burst(both, { key, limit: LIMIT, requests: 10 })).passed).to.equal(10);
+    expect((await burst(limiters, { key, limit: LIMIT, requests: 10 })).passed).to.equal(10);
     // With these requests, each process learns the shared count.
-    const [first] = await Promise.all(both.map((limiter) => limiter.count(key, LIMIT)));
-    await both[0]!.count(key, LIMIT);
+    const [firstCount] = await Promise.all(limiters.map((limiter) => limiter.count(key, LIMIT)));
+    await limiters[0]!.count(key, LIMIT);
     proxy.disconnect();
-    const { passed, unavailable, ends } = await burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT });
+    const { passed, unavailable, ends } = await burst(limiters, { key, limit: LIMIT, requests: REQUEST_COUNT });
     expect(unavailable).to.equal(0);
     expect(13 + passed).to.be.within(LIMIT - 2, LIMIT + 1);
-    expect([...ends], "the window goes on").to.deep.equal([first!.endsAt]);
+    expect([...ends], "the window goes on").to.deep.equal([firstCount!.endsAt]);
     proxy.restore();
     // Each process adds its uncounted requests when it finds Postgres available again.
     await eventually("all are counted in Postgres", async () => {
-      await Promise.all(both.map((limiter) => limiter.count(randomUUID(), LIMIT)));
+      await Promise.all(limiters.map((limiter) => limiter.count(randomUUID(), LIMIT)));
       const sql = "SELECT points FROM rate_limit.counter WHERE key = $1";
       return (await admin.query(sql, [key])).rows[0].points === 13 + passed;
     });
-    const after = await burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT });
-    expect(after.passed).to.equal(Math.max(0, LIMIT - 13 - passed));
+    const secondBurst = await burst(limiters, { key, limit: LIMIT, requests: REQUEST_COUNT });
+    expect(secondBurst.passed).to.equal(Math.max(0, LIMIT - 13 - passed));
   });
 
   it("requests that were permitted during an outage are later counted in a window of the configured length", async () => {
-    const [key, hour] = [randomUUID(), 3_600];
+    const [key, hourSeconds] = [randomUUID(), 3_600];
     // The window of this counter has ended, so the uncounted requests start a new window.
     await admin.query("INSERT INTO rate_limit.counter VALUES ($1, 9, 1)", [key]);
     proxy.disconnect();
-    expect((await both[0]!.count(key, LIMIT, hour)).used).to.be.at.most(LIMIT);
+    expect((await limiters[0]!.count(key, LIMIT, hourSeconds)).used).to.be.at.most(LIMIT);
     proxy.restore();
     const { points, left } = await eventually("the request is counted in Postgres", async () => {
-      await both[0]!.count(randomUUID(), LIMIT);
+      await limiters[0]!.count(randomUUID(), LIMIT);
       const sql = `SELECT points, expire - extract(epoch FROM now()) * 1000 AS left
                      FROM rate_limit.counter WHERE key = $1 AND expire > 1`;
       return (await admin.query(sql, [key])).rows[0];
@@ -137,19 +139,19 @@ describe("rate limiter under a burst", function () {
   it("all processes use the same new window while Postgres does not respond", async () => {
     proxy.mute();
     const key = randomUUID();
-    const { passed, unavailable, ends } = await burst(both, { key, limit: LIMIT, requests: REQUEST_COUNT });
+    const { passed, unavailable, ends } = await burst(limiters, { key, limit: LIMIT, requests: REQUEST_COUNT });
     expect([passed, unavailable]).to.deep.equal([24, 0]);
     expect(ends.size, "ends of the window").to.equal(1);
-    const started = performance.now();
-    await burst(both, { key: randomUUID(), limit: LIMIT, requests: REQUEST_COUNT });
-    expect(performance.now() - started, "no request waits during an outage").to.be.below(1_000);
+    const startedAtMs = performance.now();
+    await burst(limiters, { key: randomUUID(), limit: LIMIT, requests: REQUEST_COUNT });
+    expect(performance.now() - startedAtMs, "no request waits during an outage").to.be.below(1_000);
   });
 
   it("each process permits at least one request while Postgres is unavailable", async () => {
     proxy.disconnect();
     const key = randomUUID();
-    expect((await both[0]!.count(key, 1)).used).to.equal(1);
-    expect((await both[0]!.count(key, 1)).used).to.be.above(1);
+    expect((await limiters[0]!.count(key, 1)).used).to.equal(1);
+    expect((await limiters[0]!.count(key, 1)).used).to.be.above(1);
   });
 
   it("a limiter works if Postgres is unavailable from the start, and warns once", async () => {

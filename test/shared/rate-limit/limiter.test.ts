@@ -38,19 +38,19 @@ describe("rate limiter", () => {
       const { rowCount } = await pool.query("SELECT FROM rate_limit.process");
       return rowCount! > 0;
     });
-    const asked: string[] = [];
+    const statementNames: string[] = [];
     const query = pool.query.bind(pool);
     // biome-ignore lint/suspicious/noExplicitAny: the type must cover all of pg's overloads
-    pool.query = ((statement: any, ...more: any[]) => {
-      if (statement.name === "count requests") asked.push(statement.name);
-      return query(statement, ...more);
+    pool.query = ((statement: any, ...args: any[]) => {
+      if (statement.name === "count requests") statementNames.push(statement.name);
+      return query(statement, ...args);
       // biome-ignore lint/suspicious/noExplicitAny: see above
     }) as any;
     await count(randomUUID(), LIMIT);
-    expect(asked).to.deep.equal(["count requests"]);
+    expect(statementNames).to.deep.equal(["count requests"]);
     const key = randomUUID();
     await Promise.all(Array.from({ length: 200 }, () => count(key, LIMIT)));
-    expect(asked).to.have.length(3);
+    expect(statementNames).to.have.length(3);
     expect((await count(key, LIMIT)).used).to.equal(201);
   });
 
@@ -69,16 +69,16 @@ describe("rate limiter", () => {
     const { count, pool } = world.createLimiter(world.database.urls.command);
     const { endsAt } = await count(key, LIMIT);
     await pool.query("DELETE FROM rate_limit.counter WHERE key = $1", [key]);
-    const again = await count(key, LIMIT);
-    expect([again.used, again.endsAt]).to.deep.equal([2, endsAt]);
+    const secondCount = await count(key, LIMIT);
+    expect([secondCount.used, secondCount.endsAt]).to.deep.equal([2, endsAt]);
   });
 
   it("a window can be longer than a minute, with and without Postgres", async () => {
-    const hour = 3_600;
+    const hourSeconds = 3_600;
     for (const url of [world.database.urls.command, UNREACHABLE_URL]) {
       const [limiter, key] = [world.createLimiter(url), randomUUID()];
       const counts = [];
-      for (let n = 1; n <= 4; n += 1) counts.push(await limiter.count(key, 4, hour));
+      for (let n = 1; n <= 4; n += 1) counts.push(await limiter.count(key, 4, hourSeconds));
       expect(counts.map(({ endsAt }) => endsAt)).to.deep.equal(Array(4).fill(counts[0]?.endsAt));
       for (const { endsInMs } of counts) expect(endsInMs).to.be.within(1, 3_600_000);
       if (url !== UNREACHABLE_URL) expect(counts[0]?.endsInMs).to.be.above(3_590_000);
@@ -88,28 +88,28 @@ describe("rate limiter", () => {
 
   it("requests over the limit are refused without a SQL statement until the window ends or the limit is raised", async () => {
     const key = randomUUID();
-    const [one, other] = [
+    const [limiter, otherLimiter] = [
       world.createLimiter(world.database.urls.command),
       world.createLimiter(world.database.urls.command),
     ];
-    for (let used = 1; used <= 3; used += 1) expect((await one.count(key, 2)).used).to.equal(used);
-    const again = await one.count(key, 2);
-    expect(again.used).to.equal(3);
-    expect(again.endsInMs).to.be.within(1, 60_000);
-    expect((await other.count(key, 2)).used, "in Postgres").to.equal(4);
-    expect((await one.count(key, 10)).used, "with more agreed").to.equal(5);
+    for (let used = 1; used <= 3; used += 1) expect((await limiter.count(key, 2)).used).to.equal(used);
+    const refusedCount = await limiter.count(key, 2);
+    expect(refusedCount.used).to.equal(3);
+    expect(refusedCount.endsInMs).to.be.within(1, 60_000);
+    expect((await otherLimiter.count(key, 2)).used, "in Postgres").to.equal(4);
+    expect((await limiter.count(key, 10)).used, "with more agreed").to.equal(5);
   });
 
   it("the limiter deletes counters of ended windows and rows of stopped processes", async () => {
     const { pool } = world.createLimiter(world.database.urls.command);
-    const [key, gone] = [randomUUID(), randomUUID()];
+    const [key, processId] = [randomUUID(), randomUUID()];
     await pool.query("INSERT INTO rate_limit.counter VALUES ($1, 1, 1)", [key]);
-    await pool.query("INSERT INTO rate_limit.process VALUES ($1, now() - interval '1 hour')", [gone]);
+    await pool.query("INSERT INTO rate_limit.process VALUES ($1, now() - interval '1 hour')", [processId]);
     // A new process removes the counter of the ended window and the row of the stopped process.
     world.createLimiter(world.database.urls.query);
     await eventually("both are removed", async () => {
       const counters = await pool.query("SELECT FROM rate_limit.counter WHERE key = $1", [key]);
-      const processes = await pool.query("SELECT FROM rate_limit.process WHERE id = $1", [gone]);
+      const processes = await pool.query("SELECT FROM rate_limit.process WHERE id = $1", [processId]);
       return counters.rowCount === 0 && processes.rowCount === 0;
     });
   });

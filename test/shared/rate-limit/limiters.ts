@@ -23,7 +23,7 @@ export async function startLimiterWorld(): Promise<LimiterWorld> {
     database,
     createLimiter(url, warnings = []) {
       const pool = createPool({ url, applicationName: "test", size: 4, statementTimeoutMs: 1_000, logger });
-      const warn = (...given: unknown[]) => void warnings.push(given);
+      const warn = (...args: unknown[]) => void warnings.push(args);
       const limiter = createRateLimiter(pool, Object.assign(Object.create(logger), { warn }));
       limiters.push({ ...limiter, pool });
       return { ...limiter, pool };
@@ -55,12 +55,12 @@ export async function burst(
       .catch((error: { code?: string }) => error.code),
   );
   const outcomes = await Promise.all(counts);
-  const counted = outcomes.filter((outcome): outcome is Count => typeof outcome === "object");
-  const passed = counted.filter(({ used }) => used <= limit).length;
+  const countedOutcomes = outcomes.filter((outcome): outcome is Count => typeof outcome === "object");
+  const passed = countedOutcomes.filter(({ used }) => used <= limit).length;
   const unavailable = outcomes.filter((outcome) => outcome === "rate_limit_unavailable").length;
-  if (counted.length + unavailable !== requests) throw new Error(`unforeseen: ${outcomes}`);
+  if (countedOutcomes.length + unavailable !== requests) throw new Error(`unforeseen: ${outcomes}`);
   return {
-    ...{ passed, unavailable, refused: counted.length - passed },
-    ends: new Set(counted.map(({ endsAt }) => endsAt)),
+    ...{ passed, unavailable, refused: countedOutcomes.length - passed },
+    ends: new Set(countedOutcomes.map(({ endsAt }) => endsAt)),
   };
 }

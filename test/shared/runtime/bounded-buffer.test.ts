@@ -11,14 +11,14 @@ describe("bounded buffer", () => {
     return { take, done };
   }
 
-  const settle = () => new Promise((resolve) => setImmediate(resolve));
+  const waitForTurn = () => new Promise((resolve) => setImmediate(resolve));
 
   it("`take` waits for the minimum number of items", async () => {
     const buffer = new BoundedBuffer<number>(4);
     buffer.setMinimum(2);
     const { take, done } = startTake(buffer, 3);
     buffer.push(1);
-    await settle();
+    await waitForTurn();
     expect(take.items).to.equal(undefined);
     buffer.push(2);
     await done;
@@ -30,7 +30,7 @@ describe("bounded buffer", () => {
     buffer.setMinimum(3);
     buffer.push(1);
     const { take, done } = startTake(buffer, 3);
-    await settle();
+    await waitForTurn();
     expect(take.items).to.equal(undefined);
     buffer.setMinimum(1);
     await done;

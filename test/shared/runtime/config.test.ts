@@ -53,12 +53,12 @@ describe("configuration", () => {
 
   it("CONFIGURATION.md lists every setting with its default and description", async () => {
     const page = await readPage();
-    const named = [...page.matchAll(/^\| `([A-Z_]+)` \| /gm)].map(([, name]) => name);
-    expect(named).to.have.members(Object.keys(settings));
+    const namedSettings = [...page.matchAll(/^\| `([A-Z_]+)` \| /gm)].map(([, name]) => name);
+    expect(namedSettings).to.have.members(Object.keys(settings));
     for (const [name, schema] of Object.entries(settings)) {
       const { default: value, description } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
-      const shown = value === undefined ? "" : `\`${value}\``;
-      expect(page.split("\n")).to.include(`| \`${name}\` | ${shown} | ${description} |`);
+      const defaultCell = value === undefined ? "" : `\`${value}\``;
+      expect(page.split("\n")).to.include(`| \`${name}\` | ${defaultCell} | ${description} |`);
     }
   });
 
@@ -69,17 +69,17 @@ describe("configuration", () => {
     "query-api": startQueryApi,
   })) {
     it(`CONFIGURATION.md lists exactly the settings that ${service} reads`, async () => {
-      const read = new Set<string>();
-      const empty = new Proxy({} as NodeJS.ProcessEnv, {
-        get: (_, name) => void (typeof name === "string" && read.add(name)),
+      const readNames = new Set<string>();
+      const emptyEnv = new Proxy({} as NodeJS.ProcessEnv, {
+        get: (_, name) => void (typeof name === "string" && readNames.add(name)),
       });
-      const error = await start(empty).catch((reason: unknown) => reason);
+      const error = await start(emptyEnv).catch((reason: unknown) => reason);
       expect(error).to.be.instanceOf(ConfigError);
       const row = (await readPage()).split("\n").find((line) => line.startsWith(`| \`${service}\` |`)) ?? "";
-      const told = [...row.matchAll(/`([A-Z_]+)(…?)`/g)].flatMap(([, name = "", more]) =>
-        more ? Object.keys(settings).filter((setting) => setting.startsWith(name)) : [name],
+      const listedNames = [...row.matchAll(/`([A-Z_]+)(…?)`/g)].flatMap(([, name = "", ellipsis]) =>
+        ellipsis ? Object.keys(settings).filter((setting) => setting.startsWith(name)) : [name],
       );
-      expect(told).to.have.members([...read]);
+      expect(listedNames).to.have.members([...readNames]);
     });
   }
 });

@@ -26,30 +26,30 @@ function startTalker(stdout: number | "pipe"): { child: ChildProcess; beats: () 
 }
 
 async function expectRunning({ child, beats }: ReturnType<typeof startTalker>): Promise<void> {
-  const before = beats();
-  await eventually("the process continues to run", () => beats() > before + 20 || child.exitCode !== null);
+  const beatsBefore = beats();
+  await eventually("the process continues to run", () => beats() > beatsBefore + 20 || child.exitCode !== null);
   expect(child.exitCode).to.equal(null);
 }
 
 async function end(child: ChildProcess): Promise<void> {
   runningProcesses.delete(child);
   if (child.exitCode !== null || child.signalCode !== null) return;
-  const exited = once(child, "exit");
+  const exit = once(child, "exit");
   child.kill("SIGKILL");
-  await exited;
+  await exit;
 }
 
 describe("a process that logs", () => {
   afterEach(() => Promise.all([...runningProcesses].map(end)));
 
   it("a process whose log cannot be written continues to run and stops normally", async () => {
-    const full = fs.openSync("/dev/full", "w");
-    const talker = startTalker(full);
-    fs.closeSync(full);
+    const fullDevice = fs.openSync("/dev/full", "w");
+    const talker = startTalker(fullDevice);
+    fs.closeSync(fullDevice);
     await expectRunning(talker);
-    const exited = once(talker.child, "exit");
+    const exit = once(talker.child, "exit");
     talker.child.kill("SIGTERM");
-    expect(await exited).to.eql([0, null]);
+    expect(await exit).to.eql([0, null]);
   });
 
   it("a process continues to run after the reader of the log has closed the pipe", async () => {
@@ -70,28 +70,28 @@ describe("a process that logs", () => {
     const disk = mountSmallDisk(this, 8);
     const file = path.join(disk.folder, "service.log");
     try {
-      const began = new Date().toISOString();
-      const target = fs.openSync(file, "a");
-      const talker = startTalker(target);
-      fs.closeSync(target);
+      const startTime = new Date().toISOString();
+      const fileDescriptor = fs.openSync(file, "a");
+      const talker = startTalker(fileDescriptor);
+      fs.closeSync(fileDescriptor);
       await eventually("a line", () => fs.statSync(file).size > 0);
       disk.fill();
       await expectRunning(talker);
       // The process soon logs more than the megabyte that it buffers.
-      const before = talker.beats();
-      await eventually("the process logs more than it buffers", () => talker.beats() > before + 100);
+      const beatsBefore = talker.beats();
+      await eventually("the process logs more than it buffers", () => talker.beats() > beatsBefore + 100);
       disk.free();
-      const text = () => fs.readFileSync(file, "utf8");
+      const readLog = () => fs.readFileSync(file, "utf8");
       const [, line = ""] = await eventually(
         "the report, and a line after it",
-        () => /^(.*log lines were lost.*)\n.*"number"/m.exec(text()) ?? undefined,
+        () => /^(.*log lines were lost.*)\n.*"number"/m.exec(readLog()) ?? undefined,
       );
       await end(talker.child);
       const report = JSON.parse(line) as Record<string, unknown>;
       expect(report).to.include({ level: "warn", service: "talker" });
       expect(report.lost).to.be.a("number").and.greaterThan(0);
-      expect(String(report.since) > began).to.equal(true);
-      expect(countMissingNumbers(text()), "numbers that are missing").to.equal(report.lost);
+      expect(String(report.since) > startTime).to.equal(true);
+      expect(countMissingNumbers(readLog()), "numbers that are missing").to.equal(report.lost);
     } finally {
       disk.remove();
     }

@@ -55,23 +55,23 @@ describe("the log", () => {
 
   it("the log reports lost lines even at level error", async () => {
     const { write } = fs;
-    const written: string[] = [];
+    const writtenLines: string[] = [];
     const callbacks: ((error: null, bytes: number) => void)[] = [];
     fs.write = ((_fd: number, data: Buffer, done: (error: null, bytes: number) => void) => {
-      written.push(String(data));
+      writtenLines.push(String(data));
       callbacks.push((error) => done(error, data.length));
     }) as unknown as typeof fs.write;
     try {
       const logger = createLogger("test", "error");
       for (let line = 0; line < 3_000; line += 1) logger.error({ text: "x".repeat(500) }, "a line");
       await eventually("the report is written", () => {
-        for (const call of callbacks.splice(0)) call(null, 0);
-        return written.at(-1)?.includes('"lost"');
+        for (const callback of callbacks.splice(0)) callback(null, 0);
+        return writtenLines.at(-1)?.includes('"lost"');
       });
     } finally {
       fs.write = write;
     }
-    const report = JSON.parse(written.at(-1) ?? "");
+    const report = JSON.parse(writtenLines.at(-1) ?? "");
     expect(report).to.include({ level: "error" });
     expect(report.lost).to.be.greaterThan(0);
   });

@@ -10,9 +10,9 @@ const INTERVAL_MS = 20;
 await runService("talker", async () => {
   const logger = createLogger("talker", "info");
   let number = 0;
-  const talk = setInterval(() => {
+  const timer = setInterval(() => {
     for (let line = 0; line < LINES_PER_INTERVAL; line += 1) logger.info({ number: number++, text: TEXT }, "talks");
     process.stderr.write(".");
   }, INTERVAL_MS);
-  return { url: "", stop: async () => clearInterval(talk) };
+  return { url: "", stop: async () => clearInterval(timer) };
 });

@@ -168,8 +168,8 @@ describe("checkDestination", () => {
   }
 
   describe("checks every address of a name", () => {
-    const private_ = ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1"];
-    for (const address of private_) {
+    const privateAddresses = ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1"];
+    for (const address of privateAddresses) {
       it(`a host name with the address ${address} is refused`, async () => {
         expect(await faultOf("https://hooks.example.com/", resolvesTo(address))).to.equal("address_not_public");
       });
@@ -185,28 +185,28 @@ describe("checkDestination", () => {
     });
 
     it("a public host name is accepted, and the checked address is returned", async () => {
-      const checked = await checkDestination("https://hooks.example.com:8443/in?a=b", {
+      const destination = await checkDestination("https://hooks.example.com:8443/in?a=b", {
         allowsLoopback: false,
         lookup: resolvesTo("2606:4700::6810:84e5", "93.184.216.34"),
       });
-      expect(checked).to.include({ address: "93.184.216.34" });
-      expect(checked.url.href).to.equal("https://hooks.example.com:8443/in?a=b");
+      expect(destination).to.include({ address: "93.184.216.34" });
+      expect(destination.url.href).to.equal("https://hooks.example.com:8443/in?a=b");
     });
 
     it("a host name with only IPv6 addresses is accepted", async () => {
       const lookup = resolvesTo("2606:4700::6810:84e5");
-      const checked = await checkDestination("https://hooks.example.com/", { allowsLoopback: false, lookup });
-      expect(checked).to.include({ address: "2606:4700::6810:84e5" });
+      const destination = await checkDestination("https://hooks.example.com/", { allowsLoopback: false, lookup });
+      expect(destination).to.include({ address: "2606:4700::6810:84e5" });
     });
 
     it("an internationalized host name is resolved in ASCII form", async () => {
-      const asked: string[] = [];
+      const lookedUpHosts: string[] = [];
       const lookup: Lookup = async (host) => {
-        asked.push(host);
+        lookedUpHosts.push(host);
         return ["93.184.216.34"];
       };
       expect(await faultOf("https://приклад.example/", lookup)).to.equal(null);
-      expect(asked).to.deep.equal(["xn--80aikifvh.example"]);
+      expect(lookedUpHosts).to.deep.equal(["xn--80aikifvh.example"]);
     });
   });
 
@@ -236,7 +236,7 @@ describe("checkDestination", () => {
       expect(await checkDestination("http://localhost/", options)).to.include({ address: "127.0.0.1" });
     });
 
-    const stillRefused: [string, DestinationFault][] = [
+    const refusedUrls: [string, DestinationFault][] = [
       ["http://hooks.example.com/", "scheme_not_allowed"],
       ["http://10.0.0.1/", "scheme_not_allowed"],
       ["https://10.0.0.1/", "address_not_public"],
@@ -246,7 +246,7 @@ describe("checkDestination", () => {
       ["http://127.0.0.1/#x", "fragment_not_allowed"],
       ["http://0.0.0.0:9000/", "scheme_not_allowed"],
     ];
-    for (const [url, code] of stillRefused) {
+    for (const [url, code] of refusedUrls) {
       it(`${url} is refused even if loopback is allowed`, async () => {
         expect(await faultOf(url, failingLookup, true)).to.equal(code);
       });

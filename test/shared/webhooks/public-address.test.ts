@@ -3,7 +3,7 @@ import ipaddr from "ipaddr.js";
 import { isPublicUnicast } from "../../../shared/webhooks/public-address.ts";
 
 /** Blocks of IANA's special-purpose registries for IPv4 and IPv6, and blocks outside of unicast. */
-const special = [
+const SPECIAL_BLOCKS = [
   ["0.0.0.0/8", "this network"],
   ["10.0.0.0/8", "private use"],
   ["100.64.0.0/10", "shared address space"],
@@ -60,36 +60,36 @@ const special = [
 ] as const;
 
 /** Returns the first address, a middle address and the last address of a block. */
-function samples(block: string): string[] {
-  const [start, bits] = ipaddr.parseCIDR(block);
+function sampleAddresses(block: string): string[] {
+  const [start, prefixBits] = ipaddr.parseCIDR(block);
   const bytes = start.toByteArray();
-  const fill = (byteOf: (index: number) => number) =>
+  const fillHostBits = (byteOf: (index: number) => number) =>
     ipaddr
       .fromByteArray(
         bytes.map((byte, index) => {
-          const host = Math.min(8, Math.max(0, 8 * (index + 1) - bits));
-          const mask = 2 ** host - 1;
+          const hostBits = Math.min(8, Math.max(0, 8 * (index + 1) - prefixBits));
+          const mask = 2 ** hostBits - 1;
           return (byte & ~mask) | (byteOf(index) & mask);
         }),
       )
       .toString();
-  return [fill(() => 0), fill((index) => 0x5a ^ index), fill(() => 0xff)];
+  return [fillHostBits(() => 0), fillHostBits((index) => 0x5a ^ index), fillHostBits(() => 0xff)];
 }
 
 describe("isPublicUnicast", () => {
-  for (const [block, purpose] of special) {
+  for (const [block, purpose] of SPECIAL_BLOCKS) {
     it(`no address of ${block} (${purpose}) is public unicast`, () => {
-      for (const address of samples(block)) expect(isPublicUnicast(address), address).to.equal(false);
+      for (const address of sampleAddresses(block)) expect(isPublicUnicast(address), address).to.equal(false);
     });
   }
 
-  const neighbours = [
+  const publicAddresses = [
     ...["1.1.1.1", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.1"],
     ...["172.15.255.255", "172.32.0.0", "192.0.1.0", "192.0.3.0", "198.17.255.255", "198.20.0.0", "223.255.255.255"],
     ...["2001:200::1", "2001:db7:ffff::1", "2001:db9::1", "2003::1", "2400::1", "2606:4700::1", "2a00::1"],
     ...["2620:4f:7fff::1", "2620:4f:8001::1", "2c0f:ffff::1", "3ffd:ffff::1", "3fff:1000::1"],
   ];
-  for (const address of neighbours) {
+  for (const address of publicAddresses) {
     it(`${address}, which is in no special block, is public unicast`, () => {
       expect(isPublicUnicast(address)).to.equal(true);
     });

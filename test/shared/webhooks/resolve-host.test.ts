@@ -4,8 +4,8 @@ import { resolveHost } from "../../../shared/webhooks/resolve-host.ts";
 import { type DnsReply, type DnsServer, startDnsServer } from "../../support/dns-server.ts";
 
 const NAME = "hooks.partner.example";
-const V4: DnsReply = { addresses: ["93.184.216.34"] };
-const V6: DnsReply = { addresses: ["2606:4700::6810:84e5"] };
+const V4_REPLY: DnsReply = { addresses: ["93.184.216.34"] };
+const V6_REPLY: DnsReply = { addresses: ["2606:4700::6810:84e5"] };
 
 describe("resolving the name of a destination", () => {
   let dns: DnsServer;
@@ -22,26 +22,26 @@ describe("resolving the name of a destination", () => {
    */
   const check = async (A: DnsReply, AAAA: DnsReply) => {
     dns.setReplies({ A, AAAA });
-    const began = performance.now();
+    const startedAtMs = performance.now();
     const lookup = (host: string) => resolveHost(host, [dns.address]);
     const result = await checkDestination(`https://${NAME}/`, { allowsLoopback: false, lookup }).then(
       ({ address }) => address,
       (error) => (error instanceof UnsafeDestinationError ? error.code : error),
     );
-    return { result, elapsed: performance.now() - began };
+    return { result, elapsed: performance.now() - startedAtMs };
   };
 
-  const quick: [string, DnsReply, DnsReply, string][] = [
-    ["a name server that drops AAAA", V4, "drop", "93.184.216.34"],
-    ["a name server that drops A", "drop", V6, "2606:4700::6810:84e5"],
-    ["NXDOMAIN for AAAA only", V4, "nxdomain", "93.184.216.34"],
-    ["NXDOMAIN for A only", "nxdomain", V6, "2606:4700::6810:84e5"],
-    ["no AAAA record", V4, { addresses: [] }, "93.184.216.34"],
+  const quickCases: [string, DnsReply, DnsReply, string][] = [
+    ["a name server that drops AAAA", V4_REPLY, "drop", "93.184.216.34"],
+    ["a name server that drops A", "drop", V6_REPLY, "2606:4700::6810:84e5"],
+    ["NXDOMAIN for AAAA only", V4_REPLY, "nxdomain", "93.184.216.34"],
+    ["NXDOMAIN for A only", "nxdomain", V6_REPLY, "2606:4700::6810:84e5"],
+    ["no AAAA record", V4_REPLY, { addresses: [] }, "93.184.216.34"],
     ["NXDOMAIN for both", "nxdomain", "nxdomain", "lookup_failed"],
     ["a response without addresses for both", { addresses: [] }, { addresses: [] }, "lookup_failed"],
   ];
-  for (const [what, A, AAAA, expected] of quick) {
-    it(`resolving a host with ${what} returns ${expected} without a repeated query`, async () => {
+  for (const [caseName, A, AAAA, expected] of quickCases) {
+    it(`resolving a host with ${caseName} returns ${expected} without a repeated query`, async () => {
       expect((await check(A, AAAA)).result).to.equal(expected);
       // The resolver repeats a dropped query after 1.5 seconds, when the lookup has already ended.
       expect(dns.questions.sort()).to.deep.equal([`A ${NAME}`, `AAAA ${NAME}`]);
@@ -56,22 +56,22 @@ describe("resolving the name of a destination", () => {
   });
 
   it("if one address family has no address, the lookup waits for a late response for the other family", async () => {
-    const { result } = await check({ addresses: [] }, { ...V6, delayMs: 400 });
+    const { result } = await check({ addresses: [] }, { ...V6_REPLY, delayMs: 400 });
     expect(result).to.equal("2606:4700::6810:84e5");
   });
 
-  const late: [string, DnsReply, DnsReply][] = [
-    ["AAAA", V4, { addresses: ["fd00::1"], delayMs: 5 }],
-    ["A", { addresses: ["10.0.0.1"], delayMs: 5 }, V6],
+  const lateCases: [string, DnsReply, DnsReply][] = [
+    ["AAAA", V4_REPLY, { addresses: ["fd00::1"], delayMs: 5 }],
+    ["A", { addresses: ["10.0.0.1"], delayMs: 5 }, V6_REPLY],
   ];
-  for (const [type, A, AAAA] of late) {
+  for (const [type, A, AAAA] of lateCases) {
     it(`a private address in a late ${type} response is refused, even if another response has a public address`, async () => {
       expect((await check(A, AAAA)).result).to.equal("address_not_public");
     });
   }
 
   it("a private address among several addresses is refused", async () => {
-    const mixed = { addresses: ["93.184.216.34", "192.168.0.1"] };
-    expect((await check(mixed, "drop")).result).to.equal("address_not_public");
+    const mixedReply = { addresses: ["93.184.216.34", "192.168.0.1"] };
+    expect((await check(mixedReply, "drop")).result).to.equal("address_not_public");
   });
 });

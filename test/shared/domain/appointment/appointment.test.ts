@@ -97,14 +97,14 @@ describe("appointment", () => {
   });
 
   it("an appointment request needs a permitted branch, a known animal and a future time", () => {
-    const refused = (more: Partial<AppointmentRequest>, moreFacts: Partial<typeof facts> = {}) =>
+    const expectRefused = (overrides: Partial<AppointmentRequest>, moreFacts: Partial<typeof facts> = {}) =>
       on()
-        .when(decideRequest({ ...request, ...more }, { ...facts, ...moreFacts }))
+        .when(decideRequest({ ...request, ...overrides }, { ...facts, ...moreFacts }))
         .thenRefused("validation_failed");
-    refused({ branchId: "elsewhere" });
-    refused({}, { permittedBranchIds: [otherBranchId] as never });
-    refused({ animalId: "stray" });
-    refused({ scheduledAt: DEFAULT_EVENT_TIME });
+    expectRefused({ branchId: "elsewhere" });
+    expectRefused({}, { permittedBranchIds: [otherBranchId] as never });
+    expectRefused({ animalId: "stray" });
+    expectRefused({ scheduledAt: DEFAULT_EVENT_TIME });
   });
 
   it("an appointment passes through all statuses of a visit", () => {
@@ -118,20 +118,20 @@ describe("appointment", () => {
 
   it("an appointment can be marked as a no-show only after the start time", () => {
     const noShow = eventWithoutData("AppointmentMarkedNoShow");
-    const due = Date.parse(request.scheduledAt);
-    on(requested, confirmed).when(decideMarkNoShow(due)).thenEvents(noShow);
+    const dueMs = Date.parse(request.scheduledAt);
+    on(requested, confirmed).when(decideMarkNoShow(dueMs)).thenEvents(noShow);
     on(requested, confirmed)
-      .when(decideMarkNoShow(due - 1))
+      .when(decideMarkNoShow(dueMs - 1))
       .thenRefused("appointment_not_due");
-    on(requested).when(decideMarkNoShow(due)).thenRefused("illegal_transition");
+    on(requested).when(decideMarkNoShow(dueMs)).thenRefused("illegal_transition");
   });
 
   it("cancelling or rescheduling an appointment releases the appointment's resources", () => {
     on(requested, allocated).when(decideCancel(null)).thenEvents(cancelled, released);
-    const to = { scheduledAt: minutesFromNow(120), durationMinutes: 30 };
+    const newSchedule = { scheduledAt: minutesFromNow(120), durationMinutes: 30 };
     on(requested, allocated)
-      .when(decideReschedule({ scheduledAt: to.scheduledAt }, now))
-      .thenEvents({ type: "AppointmentRescheduled", data: { appointmentId, ...to } }, released);
+      .when(decideReschedule({ scheduledAt: newSchedule.scheduledAt }, now))
+      .thenEvents({ type: "AppointmentRescheduled", data: { appointmentId, ...newSchedule } }, released);
   });
 
   it("an appointment can be rescheduled only before check-in and only to a future time", () => {
@@ -167,7 +167,7 @@ describe("appointment", () => {
 
   it("no sequence of commands leads an appointment to an illegal state", () => {
     // Permitted next statuses, specified independently of the deciders.
-    const follows: Record<AppointmentStatus, AppointmentStatus[]> = {
+    const nextStatuses: Record<AppointmentStatus, AppointmentStatus[]> = {
       requested: ["confirmed", "checked_in", "cancelled"],
       confirmed: ["checked_in", "cancelled", "no_show"],
       checked_in: ["waiting", "in_consultation", "cancelled"],
@@ -177,7 +177,7 @@ describe("appointment", () => {
       cancelled: [],
       no_show: [],
     };
-    const at = fc.integer({ min: -30, max: 300 });
+    const anyMinutes = fc.integer({ min: -30, max: 300 });
     const command = fc.oneof(
       fc.constant({ what: "confirm", decide: decideConfirm() }),
       fc.constant({ what: "check in", decide: decideCheckIn() }),
@@ -185,12 +185,12 @@ describe("appointment", () => {
       fc.constant({ what: "start", decide: decideStartConsultation() }),
       fc.constant({ what: "complete", decide: decideComplete() }),
       fc.constant({ what: "cancel", decide: decideCancel(null) }),
-      at.map((time) => ({ what: `no-show ${time}`, decide: decideMarkNoShow(now + time * 60_000) })),
-      at.map((time) => ({
-        what: `reschedule ${time}`,
-        decide: decideReschedule({ scheduledAt: minutesFromNow(time) }, now),
+      anyMinutes.map((minutes) => ({ what: `no-show ${minutes}`, decide: decideMarkNoShow(now + minutes * 60_000) })),
+      anyMinutes.map((minutes) => ({
+        what: `reschedule ${minutes}`,
+        decide: decideReschedule({ scheduledAt: minutesFromNow(minutes) }, now),
       })),
-      fc.tuple(fc.constantFrom("one", "two", "three"), at, fc.nat(60)).map(([assignmentId, start, length]) => ({
+      fc.tuple(fc.constantFrom("one", "two", "three"), anyMinutes, fc.nat(60)).map(([assignmentId, start, length]) => ({
         what: `allocate ${assignmentId} ${start} ${length}`,
         decide: decideAllocate(
           {
@@ -214,7 +214,7 @@ describe("appointment", () => {
           const events = decideOrRefuse(decide, before);
           history = [...history, ...events];
           const after = fold(appointmentAggregate, history)!;
-          if (after.status !== before.status) expect(follows[before.status]).to.include(after.status);
+          if (after.status !== before.status) expect(nextStatuses[before.status]).to.include(after.status);
           expectValidState(before, after);
         }
         for (let length = 0; length <= history.length; length += 1) expectSameFolds(history.slice(0, length));
@@ -229,25 +229,25 @@ describe("appointment", () => {
  * missing.
  */
 function expectSameFolds(history: AppointmentEvent[]): void {
-  const happened = history.map((event) => ({ ...event, metadata: { occurredAt: DEFAULT_EVENT_TIME } }));
+  const pastEvents = history.map((event) => ({ ...event, metadata: { occurredAt: DEFAULT_EVENT_TIME } }));
   const state = fold(appointmentAggregate, history);
-  expect(foldAppointment(happened)).to.deep.equal(state);
+  expect(foldAppointment(pastEvents)).to.deep.equal(state);
   expect(state?.id).to.equal(history.length === 0 ? undefined : appointmentId);
-  expect(foldAppointment(happened.slice(1))).to.equal(undefined);
+  expect(foldAppointment(pastEvents.slice(1))).to.equal(undefined);
 }
 
-function expectValidState(before: Appointment, after: Appointment): void {
-  const active = after.assignments.filter((assignment) => assignment.active);
-  if (after.status === "cancelled" || after.status === "no_show") expect(active).to.deep.equal([]);
-  if (after.scheduledAt !== before.scheduledAt) {
-    expect(before.status).to.be.oneOf(["requested", "confirmed"]);
-    expect(Date.parse(after.scheduledAt)).to.be.above(now);
+function expectValidState(stateBefore: Appointment, stateAfter: Appointment): void {
+  const activeAssignments = stateAfter.assignments.filter((assignment) => assignment.active);
+  if (stateAfter.status === "cancelled" || stateAfter.status === "no_show") expect(activeAssignments).to.deep.equal([]);
+  if (stateAfter.scheduledAt !== stateBefore.scheduledAt) {
+    expect(stateBefore.status).to.be.oneOf(["requested", "confirmed"]);
+    expect(Date.parse(stateAfter.scheduledAt)).to.be.above(now);
   }
-  for (const [index, one] of active.entries()) {
-    expect(one.start < one.end).to.equal(true);
-    for (const two of active.slice(index + 1)) {
-      expect(one.start >= two.end || two.start >= one.end, "allocations overlap").to.equal(true);
+  for (const [index, assignment] of activeAssignments.entries()) {
+    expect(assignment.start < assignment.end).to.equal(true);
+    for (const later of activeAssignments.slice(index + 1)) {
+      expect(assignment.start >= later.end || later.start >= assignment.end, "allocations overlap").to.equal(true);
     }
   }
-  expect(new Set(after.assignments.map(({ id }) => id)).size).to.equal(after.assignments.length);
+  expect(new Set(stateAfter.assignments.map(({ id }) => id)).size).to.equal(stateAfter.assignments.length);
 }

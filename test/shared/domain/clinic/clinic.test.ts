@@ -25,8 +25,8 @@ describe("registering a clinic", () => {
     given(clinicAggregate, registered, suspended).when(decideRegisterClinic(registration)).thenEvents();
   });
   it("a clinic cannot be registered with the id of another clinic", () => {
-    const other = { ...registration, name: "Other" };
-    given(clinicAggregate, registered).when(decideRegisterClinic(other)).thenRefused("clinic_exists");
+    const otherClinic = { ...registration, name: "Other" };
+    given(clinicAggregate, registered).when(decideRegisterClinic(otherClinic)).thenRefused("clinic_exists");
   });
   for (const timezone of ["Europe/Atlantis", "+02:00", "", "europe", "US/Eastern", "EST"]) {
     it(`a clinic cannot be registered with the time zone "${timezone}"`, () => {
@@ -48,8 +48,8 @@ describe("registering a clinic", () => {
     });
   }
   it("a clinic that is not a demo cannot be registered with an expiry time", () => {
-    const expiring = { ...registration, demoExpiresAt: "2027-01-01T00:00:00.000Z" };
-    given(clinicAggregate).when(decideRegisterClinic(expiring)).thenRefused("expiry_without_demo");
+    const expiringClinic = { ...registration, demoExpiresAt: "2027-01-01T00:00:00.000Z" };
+    given(clinicAggregate).when(decideRegisterClinic(expiringClinic)).thenRefused("expiry_without_demo");
   });
 });
 
@@ -82,28 +82,28 @@ describe("the lifecycle of a clinic", () => {
 });
 
 describe("a clinic's branches", () => {
-  const [main, second] = branchesOpened as [ClinicEvent, ClinicEvent];
+  const [mainBranch, secondBranch] = branchesOpened as [ClinicEvent, ClinicEvent];
   const open = (branchId: string, name: string, city: string | null) =>
     decideOpenBranch({ clinicId, branchId, name, city });
 
   it("only the first branch of a clinic is its main branch", () => {
     given(clinicAggregate, registered)
       .when(open(mainBranchId, "Old Town", null))
-      .thenEvents(main);
-    given(clinicAggregate, registered, main)
+      .thenEvents(mainBranch);
+    given(clinicAggregate, registered, mainBranch)
       .when(open(otherBranchId, "Lakeside", "Zug"))
-      .thenEvents(second);
+      .thenEvents(secondBranch);
   });
   it("repeating the opening of a branch changes nothing, and another branch with the same id is refused", () => {
-    given(clinicAggregate, registered, main)
+    given(clinicAggregate, registered, mainBranch)
       .when(open(mainBranchId, "Old Town", null))
       .thenEvents();
-    given(clinicAggregate, registered, main)
+    given(clinicAggregate, registered, mainBranch)
       .when(open(mainBranchId, "Other", null))
       .thenRefused("branch_exists");
   });
   it("a clinic's state lists the branches in opening order", () => {
-    const { state } = given(clinicAggregate, registered, main, second);
+    const { state } = given(clinicAggregate, registered, mainBranch, secondBranch);
     expect(state?.branches.map(({ id, isMain }) => [id, isMain])).to.deep.equal([
       [mainBranchId, true],
       [otherBranchId, false],
@@ -141,9 +141,9 @@ describe("a clinic's subscription and entitlements", () => {
   it("setting an entitlement records an event only if the data differs", () => {
     given(clinicAggregate, registered).when(decideSetEntitlement(entitlement)).thenEvents(entitled);
     given(clinicAggregate, registered, entitled).when(decideSetEntitlement(entitlement)).thenEvents();
-    const off = { ...entitlement, enabled: false };
+    const disabledEntitlement = { ...entitlement, enabled: false };
     given(clinicAggregate, registered, entitled)
-      .when(decideSetEntitlement(off))
-      .thenEvents({ type: "EntitlementSet", data: off });
+      .when(decideSetEntitlement(disabledEntitlement))
+      .thenEvents({ type: "EntitlementSet", data: disabledEntitlement });
   });
 });

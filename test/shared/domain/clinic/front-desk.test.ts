@@ -17,10 +17,10 @@ import { clinic } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";
 
 describe("a hold", () => {
-  const of = { clinicId, holdId: someId };
+  const target = { clinicId, holdId: someId };
   const now = Date.parse("2026-05-04T08:00:00.000Z");
   const placement = {
-    ...{ ...of, branchId: mainBranchId, resourceId: null },
+    ...{ ...target, branchId: mainBranchId, resourceId: null },
     ...{ startsAt: "2026-05-05T08:00:00.000Z", endsAt: "2026-05-05T08:30:00.000Z" },
     expiresAt: "2026-05-04T09:00:00.000Z",
   };
@@ -31,17 +31,17 @@ describe("a hold", () => {
     given(holdAggregate)
       .when(decidePlaceHold(placement, clinic, now))
       .thenEvents(placed);
-    const later = now + 86_400_000;
+    const nextDay = now + 86_400_000;
     given(holdAggregate, placed)
-      .when(decidePlaceHold(placement, clinic, later))
+      .when(decidePlaceHold(placement, clinic, nextDay))
       .thenEvents();
   });
-  const wrong = [
+  const invalidHolds = [
     { change: { endsAt: placement.startsAt }, code: "hold_ends_before_start" },
     { change: { expiresAt: "2026-05-04T08:00:00.000Z" }, code: "hold_expired" },
     { change: { branchId: otherId }, code: "branch_not_found" },
   ];
-  for (const { change, code } of wrong) {
+  for (const { change, code } of invalidHolds) {
     it(`an invalid hold is refused with ${code}`, () => {
       given(holdAggregate)
         .when(decidePlaceHold({ ...placement, ...change }, clinic, now))
@@ -49,18 +49,18 @@ describe("a hold", () => {
     });
   }
   it("releasing a released hold changes nothing", () => {
-    given(holdAggregate, placed).when(decideReleaseHold(of)).thenEvents(released);
-    given(holdAggregate, placed, released).when(decideReleaseHold(of)).thenEvents();
+    given(holdAggregate, placed).when(decideReleaseHold(target)).thenEvents(released);
+    given(holdAggregate, placed, released).when(decideReleaseHold(target)).thenEvents();
     given(holdAggregate, placed)
-      .when(decideReleaseHold({ ...of, clinicId: otherClinicId }))
+      .when(decideReleaseHold({ ...target, clinicId: otherClinicId }))
       .thenRefused("hold_not_found");
   });
 });
 
 describe("a queue ticket", () => {
-  const of = { clinicId, ticketId: someId };
+  const target = { clinicId, ticketId: someId };
   const issue = {
-    ...{ ...of, branchId: mainBranchId, appointmentId: null, visitId: null, animalId: null },
+    ...{ ...target, branchId: mainBranchId, appointmentId: null, visitId: null, animalId: null },
     ...{ ticketNumber: "A001", queueDate: "2026-05-04", arrivalType: "walk_in", priority: "normal" },
     ...{ estimatedWaitMinutes: null, notes: null },
   };
@@ -86,48 +86,49 @@ describe("a queue ticket", () => {
     cancelled: [issued, cancelled],
     no_show: [issued, called, missed],
   };
-  const moves = [
+  const transitions = [
     { decide: decideCallTicket, event: called, to: "called", from: ["waiting"] },
     { decide: decideCompleteTicket, event: completed, to: "completed", from: ["called"] },
     { decide: decideCancelTicket, event: cancelled, to: "cancelled", from: ["waiting", "called"] },
     { decide: decideMarkTicketNoShow, event: missed, to: "no_show", from: ["waiting", "called"] },
   ];
-  for (const { decide, event, to, from } of moves) {
+  for (const { decide, event, to, from } of transitions) {
     for (const [status, history] of Object.entries(histories)) {
       const outcome = from.includes(status) ? "succeeds" : status === to ? "changes nothing" : "is refused";
       it(`changing a queue ticket from the status ${status} to ${to} ${outcome}`, () => {
-        const asked = given(queueTicketAggregate, ...history).when(decide(of));
-        if (outcome === "succeeds") asked.thenEvents(event);
-        else if (outcome === "changes nothing") asked.thenEvents();
-        else asked.thenRefused("illegal_ticket_move");
+        const decision = given(queueTicketAggregate, ...history).when(decide(target));
+        if (outcome === "succeeds") decision.thenEvents(event);
+        else if (outcome === "changes nothing") decision.thenEvents();
+        else decision.thenRefused("illegal_ticket_move");
       });
     }
   }
   it("a queue ticket of another clinic is reported as missing", () => {
     given(queueTicketAggregate, issued)
-      .when(decideCallTicket({ ...of, clinicId: otherClinicId }))
+      .when(decideCallTicket({ ...target, clinicId: otherClinicId }))
       .thenRefused("queue_ticket_not_found");
   });
 
   it("no sequence of commands leads a queue ticket to an illegal state", () => {
     // Permitted next statuses, specified independently of the deciders.
-    const follows: Record<QueueTicketStatus, QueueTicketStatus[]> = {
+    const nextStatuses: Record<QueueTicketStatus, QueueTicketStatus[]> = {
       waiting: ["called", "cancelled", "no_show"],
       called: ["completed", "cancelled", "no_show"],
       completed: [],
       cancelled: [],
       no_show: [],
     };
-    const commands = [decideIssueTicket(issue, clinic), ...moves.map(({ decide }) => decide(of))];
+    const commands = [decideIssueTicket(issue, clinic), ...transitions.map(({ decide }) => decide(target))];
     fc.assert(
-      fc.property(fc.array(fc.constantFrom(...commands), { maxLength: 20 }), (sequence) => {
+      fc.property(fc.array(fc.constantFrom(...commands), { maxLength: 20 }), (deciders) => {
         let history: QueueTicketEvent[] = [];
-        for (const decide of sequence) {
-          const before = fold(queueTicketAggregate, history);
-          history = [...history, ...decideOrRefuse(decide, before)];
-          const after = fold(queueTicketAggregate, history);
-          if (!before) expect(after?.status ?? "waiting").to.equal("waiting");
-          else if (after?.status !== before.status) expect(follows[before.status]).to.include(after?.status);
+        for (const decide of deciders) {
+          const stateBefore = fold(queueTicketAggregate, history);
+          history = [...history, ...decideOrRefuse(decide, stateBefore)];
+          const stateAfter = fold(queueTicketAggregate, history);
+          if (!stateBefore) expect(stateAfter?.status ?? "waiting").to.equal("waiting");
+          else if (stateAfter?.status !== stateBefore.status)
+            expect(nextStatuses[stateBefore.status]).to.include(stateAfter?.status);
         }
         // A history has at most one issue, one call and one final event.
         expect(history.length).to.be.at.most(3);

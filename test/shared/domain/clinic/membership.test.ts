@@ -25,7 +25,7 @@ const grant: MembershipGrant = {
 const granted: MembershipEvent = { type: "MembershipGranted", data: grant };
 const accepted: MembershipEvent = { type: "MembershipAccepted", data: { membershipId } };
 const revoked: MembershipEvent = { type: "MembershipRevoked", data: { membershipId, reason: null } };
-const of = { clinicId, membershipId };
+const target = { clinicId, membershipId };
 
 describe("a membership", () => {
   it("repeating the grant of a membership changes nothing", () => {
@@ -36,12 +36,12 @@ describe("a membership", () => {
       .thenRefused("membership_exists");
   });
   it("a membership can be accepted only once, and not after the membership was revoked", () => {
-    given(membershipAggregate, granted).when(decideAcceptMembership(of)).thenEvents(accepted);
-    given(membershipAggregate, granted, accepted).when(decideAcceptMembership(of)).thenEvents();
-    given(membershipAggregate, granted, revoked).when(decideAcceptMembership(of)).thenRefused("membership_revoked");
+    given(membershipAggregate, granted).when(decideAcceptMembership(target)).thenEvents(accepted);
+    given(membershipAggregate, granted, accepted).when(decideAcceptMembership(target)).thenEvents();
+    given(membershipAggregate, granted, revoked).when(decideAcceptMembership(target)).thenRefused("membership_revoked");
   });
   it("changing a membership's rights records an event only if the rights differ", () => {
-    const change = decideChangePermissions({ ...of, rights: { ...rights, permissions: [] } }, clinic);
+    const change = decideChangePermissions({ ...target, rights: { ...rights, permissions: [] } }, clinic);
     const changed: MembershipEvent = {
       type: "MembershipPermissionsChanged",
       data: { membershipId, ...rights, permissions: [] },
@@ -51,15 +51,15 @@ describe("a membership", () => {
     given(membershipAggregate, granted, revoked).when(change).thenRefused("membership_revoked");
   });
   it("revoking a revoked membership changes nothing", () => {
-    const revoke = decideRevokeMembership({ ...of, reason: null });
+    const revoke = decideRevokeMembership({ ...target, reason: null });
     given(membershipAggregate, granted).when(revoke).thenEvents(revoked);
     given(membershipAggregate, granted, revoked).when(revoke).thenEvents();
   });
   it("a membership of another clinic is reported as missing", () => {
-    const ofOther = { ...of, clinicId: otherClinicId };
-    given(membershipAggregate, granted).when(decideAcceptMembership(ofOther)).thenRefused("membership_not_found");
+    const foreignTarget = { ...target, clinicId: otherClinicId };
+    given(membershipAggregate, granted).when(decideAcceptMembership(foreignTarget)).thenRefused("membership_not_found");
     given(membershipAggregate, granted)
-      .when(decideRevokeMembership({ ...ofOther, reason: null }))
+      .when(decideRevokeMembership({ ...foreignTarget, reason: null }))
       .thenRefused("membership_not_found");
   });
 });
@@ -76,7 +76,7 @@ describe("the branches of a membership", () => {
         .when(decideGrantMembership({ ...grant, ...scope }, clinic))
         .thenRefused(code);
       given(membershipAggregate, granted)
-        .when(decideChangePermissions({ ...of, rights: { ...rights, ...scope } }, clinic))
+        .when(decideChangePermissions({ ...target, rights: { ...rights, ...scope } }, clinic))
         .thenRefused(code);
     });
   }

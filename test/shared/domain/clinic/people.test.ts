@@ -39,7 +39,7 @@ describe("staff", () => {
   const hired: StaffEvent = { type: "StaffMemberHired", data: hire };
   const left: StaffEvent = { type: "StaffMemberDeactivated", data: { staffId: someId } };
   const back: StaffEvent = { type: "StaffMemberReactivated", data: { staffId: someId } };
-  const of = { clinicId, staffId: someId };
+  const target = { clinicId, staffId: someId };
 
   it("repeating the hiring of a staff member changes nothing", () => {
     given(staffAggregate).when(decideHireStaff(hire)).thenEvents(hired);
@@ -49,15 +49,15 @@ describe("staff", () => {
       .thenRefused("staff_member_exists");
   });
   it("deactivating an inactive staff member or reactivating an active staff member changes nothing", () => {
-    given(staffAggregate, hired).when(decideDeactivateStaff(of)).thenEvents(left);
-    given(staffAggregate, hired, left).when(decideDeactivateStaff(of)).thenEvents();
-    given(staffAggregate, hired, left).when(decideReactivateStaff(of)).thenEvents(back);
-    given(staffAggregate, hired).when(decideReactivateStaff(of)).thenEvents();
+    given(staffAggregate, hired).when(decideDeactivateStaff(target)).thenEvents(left);
+    given(staffAggregate, hired, left).when(decideDeactivateStaff(target)).thenEvents();
+    given(staffAggregate, hired, left).when(decideReactivateStaff(target)).thenEvents(back);
+    given(staffAggregate, hired).when(decideReactivateStaff(target)).thenEvents();
   });
   it("a staff member of another clinic is reported as missing", () => {
-    const ofOther = { ...of, clinicId: otherClinicId };
-    given(staffAggregate, hired).when(decideDeactivateStaff(ofOther)).thenRefused("staff_member_not_found");
-    given(staffAggregate).when(decideReactivateStaff(of)).thenRefused("staff_member_not_found");
+    const foreignTarget = { ...target, clinicId: otherClinicId };
+    given(staffAggregate, hired).when(decideDeactivateStaff(foreignTarget)).thenRefused("staff_member_not_found");
+    given(staffAggregate).when(decideReactivateStaff(target)).thenRefused("staff_member_not_found");
   });
 });
 
@@ -65,8 +65,8 @@ describe("a customer", () => {
   const details: CustomerDetails = { fullName: "Ada", phone: "1", email: null, city: null };
   const registration = { customerId: someId, clinicId, ...details };
   const registered: CustomerEvent = { type: "CustomerRegistered", data: registration };
-  const change = (changed: Partial<CustomerDetails>, of = clinicId) =>
-    decideChangeCustomer({ clinicId: of, customerId: someId, details: changed });
+  const change = (details: Partial<CustomerDetails>, requestedClinicId = clinicId) =>
+    decideChangeCustomer({ clinicId: requestedClinicId, customerId: someId, details });
 
   it("repeating a customer's registration changes nothing, even after a change of details", () => {
     const changed: CustomerEvent = {
@@ -77,8 +77,8 @@ describe("a customer", () => {
     given(customerAggregate, registered, changed).when(decideRegisterCustomer(registration)).thenEvents();
   });
   it("a customer of another clinic is reported as missing", () => {
-    const taken = { ...registration, clinicId: otherClinicId };
-    given(customerAggregate, registered).when(decideRegisterCustomer(taken)).thenRefused("customer_exists");
+    const otherInput = { ...registration, clinicId: otherClinicId };
+    given(customerAggregate, registered).when(decideRegisterCustomer(otherInput)).thenRefused("customer_exists");
     given(customerAggregate, registered)
       .when(change({ phone: "2" }, otherClinicId))
       .thenRefused("customer_not_found");
@@ -104,7 +104,7 @@ describe("an animal", () => {
   };
   const registration = { animalId: someId, clinicId, customerId: otherId, ...details, weightKg: 4.2 };
   const registered: AnimalEvent = { type: "AnimalRegistered", data: registration };
-  const of = { clinicId, animalId: someId };
+  const target = { clinicId, animalId: someId };
 
   it("repeating an animal's registration changes nothing", () => {
     given(animalAggregate).when(decideRegisterAnimal(registration)).thenEvents(registered);
@@ -115,28 +115,28 @@ describe("an animal", () => {
   });
   it("changing an animal's details leaves omitted details unchanged", () => {
     given(animalAggregate, registered)
-      .when(decideChangeAnimal({ ...of, details: { breed: "Maine Coon" } }))
+      .when(decideChangeAnimal({ ...target, details: { breed: "Maine Coon" } }))
       .thenEvents({
         type: "AnimalDetailsChanged",
         data: { animalId: someId, ...details, breed: "Maine Coon" },
       });
     given(animalAggregate, registered)
-      .when(decideChangeAnimal({ ...of, details: {} }))
+      .when(decideChangeAnimal({ ...target, details: {} }))
       .thenEvents();
   });
   it("every weighing of an animal is recorded, even with the same weight", () => {
     const weighed: AnimalEvent = { type: "AnimalWeighed", data: { animalId: someId, weightKg: 4.3 } };
-    const weigh = decideWeighAnimal({ ...of, weightKg: 4.3 });
+    const weigh = decideWeighAnimal({ ...target, weightKg: 4.3 });
     given(animalAggregate, registered).when(weigh).thenEvents(weighed);
     given(animalAggregate, registered, weighed).when(weigh).thenEvents(weighed);
   });
   it("an animal of another clinic is reported as missing", () => {
-    const ofOther = { ...of, clinicId: otherClinicId };
+    const foreignTarget = { ...target, clinicId: otherClinicId };
     given(animalAggregate, registered)
-      .when(decideWeighAnimal({ ...ofOther, weightKg: 1 }))
+      .when(decideWeighAnimal({ ...foreignTarget, weightKg: 1 }))
       .thenRefused("animal_not_found");
     given(animalAggregate, registered)
-      .when(decideChangeAnimal({ ...ofOther, details: {} }))
+      .when(decideChangeAnimal({ ...foreignTarget, details: {} }))
       .thenRefused("animal_not_found");
   });
 });
@@ -148,10 +148,10 @@ describe("a portal user's selection", () => {
   it("a portal user's selection is recorded only if the selection changes", () => {
     given(portalUserAggregate).when(decideSelectClinic(selection, clinic)).thenEvents(selected);
     given(portalUserAggregate, selected).when(decideSelectClinic(selection, clinic)).thenEvents();
-    const whole = { ...selection, branchId: null };
+    const clinicSelection = { ...selection, branchId: null };
     given(portalUserAggregate, selected)
-      .when(decideSelectClinic(whole, clinic))
-      .thenEvents({ type: "ClinicSelected", data: whole });
+      .when(decideSelectClinic(clinicSelection, clinic))
+      .thenEvents({ type: "ClinicSelected", data: clinicSelection });
   });
   it("a portal user can select only a branch of the selected clinic", () => {
     given(portalUserAggregate)

@@ -10,10 +10,10 @@ const LONE_SURROGATE = "\ud83d";
  *
  * @returns undefined if the schema refuses the value
  */
-const parsed = (schema: z.ZodType, value: unknown) => schema.safeParse(value).data;
+const parse = (schema: z.ZodType, value: unknown) => schema.safeParse(value).data;
 
 describe("the fields of events", () => {
-  for (const [text, kept] of [
+  for (const [text, converted] of [
     ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000Z"],
     ["9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999Z"],
     ["2026-03-01t09:00:00.1239+01:00", "2026-03-01T08:00:00.123Z"],
@@ -36,12 +36,12 @@ describe("the fields of events", () => {
     ["2026-03-01T09:00:00.000Z\n", undefined],
     ["2026-03-01T09:00:00", undefined],
   ] as const) {
-    it(`the instant schema ${kept ? `converts ${text} to ${kept}` : `refuses ${JSON.stringify(text)}`}`, () => {
-      expect(parsed(instant, text)).to.equal(kept);
+    it(`the instant schema ${converted ? `converts ${text} to ${converted}` : `refuses ${JSON.stringify(text)}`}`, () => {
+      expect(parse(instant, text)).to.equal(converted);
     });
   }
 
-  for (const [text, good] of [
+  for (const [text, isValid] of [
     ["0001-01-01", true],
     ["2028-02-29", true],
     ["0000-12-31", false],
@@ -49,8 +49,8 @@ describe("the fields of events", () => {
     ["2026-3-1", false],
     ["02026-03-01", false],
   ] as const) {
-    it(`the calendar date schema ${good ? "accepts" : "refuses"} ${text}`, () => {
-      expect(parsed(calendarDate, text)).to.equal(good ? text : undefined);
+    it(`the calendar date schema ${isValid ? "accepts" : "refuses"} ${text}`, () => {
+      expect(parse(calendarDate, text)).to.equal(isValid ? text : undefined);
     });
   }
 
@@ -60,14 +60,14 @@ describe("the fields of events", () => {
     ["notes", notes],
   ] as const) {
     it(`the schema of ${name} accepts any text except NUL and lone surrogates`, () => {
-      for (const text of ["a", "Grüße 🐕", "a\u2028b", "'; DROP TABLE"]) expect(parsed(schema, text)).to.equal(text);
+      for (const text of ["a", "Grüße 🐕", "a\u2028b", "'; DROP TABLE"]) expect(parse(schema, text)).to.equal(text);
       for (const text of ["a\0", LONE_SURROGATE, `a${LONE_SURROGATE}b`])
-        expect(parsed(schema, text)).to.equal(undefined);
+        expect(parse(schema, text)).to.equal(undefined);
     });
   }
 
   it("a bounded text must not be empty or exceed the maximum length", () => {
-    expect([parsed(boundedText(3), ""), parsed(boundedText(3), "abcd"), parsed(boundedText(3), "abc")]).to.eql([
+    expect([parse(boundedText(3), ""), parse(boundedText(3), "abcd"), parse(boundedText(3), "abc")]).to.eql([
       undefined,
       undefined,
       "abc",
@@ -75,23 +75,23 @@ describe("the fields of events", () => {
   });
 
   it("the maximum length of notes is counted in code points", () => {
-    expect(parsed(notes, "🐕".repeat(2000))).to.have.length(4000);
-    expect(parsed(notes, "🐕".repeat(2001))).to.equal(undefined);
+    expect(parse(notes, "🐕".repeat(2000))).to.have.length(4000);
+    expect(parse(notes, "🐕".repeat(2001))).to.equal(undefined);
   });
 
   it("a free-form value must be an object, without NUL characters or lone surrogates at any depth", () => {
-    const deep = (leaf: unknown) => ({ a: [1, null, { b: leaf }] });
-    expect(parsed(freeForm, deep("🐕"))).to.eql(deep("🐕"));
+    const nest = (leaf: unknown) => ({ a: [1, null, { b: leaf }] });
+    expect(parse(freeForm, nest("🐕"))).to.eql(nest("🐕"));
     for (const value of [
-      deep("\0"),
-      deep({ "k\0": 1 }),
-      deep({ [LONE_SURROGATE]: 1 }),
-      deep(LONE_SURROGATE),
+      nest("\0"),
+      nest({ "k\0": 1 }),
+      nest({ [LONE_SURROGATE]: 1 }),
+      nest(LONE_SURROGATE),
       [],
       "x",
       null,
       1,
     ])
-      expect(parsed(freeForm, value)).to.equal(undefined);
+      expect(parse(freeForm, value)).to.equal(undefined);
   });
 });

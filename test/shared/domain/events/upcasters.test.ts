@@ -6,17 +6,17 @@ import { formerEvents } from "../../../support/former-events.ts";
 describe("upcasters", () => {
   for (const { type, version, data, metadata, present } of formerEvents) {
     it(`stored bytes of ${type} version ${version} are upcast to the current version`, () => {
-      const stored = { type, data: JSON.parse(data), metadata: JSON.parse(metadata) };
-      const event = parseStoredEvent(stored);
+      const storedEvent = { type, data: JSON.parse(data), metadata: JSON.parse(metadata) };
+      const event = parseStoredEvent(storedEvent);
       expect(event?.data).to.deep.equal(present);
       expect(event?.metadata.schemaVersion).to.equal(version);
       expect(getCurrentVersion(type)).to.equal(version + 1);
     });
 
     it(`upcasting ${type} does not modify the stored data`, () => {
-      const stored = JSON.parse(data);
-      upcast(type, version, stored);
-      expect(JSON.stringify(stored)).to.equal(data);
+      const storedData = JSON.parse(data);
+      upcast(type, version, storedData);
+      expect(JSON.stringify(storedData)).to.equal(data);
     });
   }
 
@@ -28,8 +28,8 @@ describe("upcasters", () => {
 
   it("data of the current version is validated without upcasting", () => {
     const { type, data, metadata } = formerEvents[0]!;
-    const current = { ...JSON.parse(metadata), schemaVersion: getCurrentVersion(type) };
-    expect(() => parseStoredEvent({ type, data: JSON.parse(data), metadata: current })).to.throw(
+    const currentMetadata = { ...JSON.parse(metadata), schemaVersion: getCurrentVersion(type) };
+    expect(() => parseStoredEvent({ type, data: JSON.parse(data), metadata: currentMetadata })).to.throw(
       EventSchemaError,
       "data.sandboxGeneration",
     );
@@ -43,8 +43,8 @@ describe("upcasters", () => {
 
   it("an event with a newer schema version than this release supports is refused", () => {
     const { type, data, metadata } = formerEvents[0]!;
-    const newer = { ...JSON.parse(metadata), schemaVersion: getCurrentVersion(type) + 1 };
-    expect(() => parseStoredEvent({ type, data: JSON.parse(data), metadata: newer })).to.throw(
+    const newerMetadata = { ...JSON.parse(metadata), schemaVersion: getCurrentVersion(type) + 1 };
+    expect(() => parseStoredEvent({ type, data: JSON.parse(data), metadata: newerMetadata })).to.throw(
       EventSchemaError,
       "AppointmentRequested has schema version 3, but this release supports only up to 2; use the newer release",
     );

@@ -45,11 +45,11 @@ describe("partner application", () => {
   it("an application has at most two active credentials", () => {
     on(registered).when(issue("one")).thenEvents(issued("one"));
     on(registered, issued("one")).when(issue("two")).thenEvents(issued("two"));
-    const full = [registered, issued("one"), issued("two")];
-    on(...full)
+    const history = [registered, issued("one"), issued("two")];
+    on(...history)
       .when(issue("three"))
       .thenRefused("too_many_credentials");
-    on(...full, revoked("one"))
+    on(...history, revoked("one"))
       .when(issue("three"))
       .thenEvents(issued("three"));
   });

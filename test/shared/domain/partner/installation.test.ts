@@ -28,18 +28,18 @@ const clinicIn = (environment: "sandbox" | "production"): Clinic =>
     branchOpened(clinicId, south),
   ] as never[])!;
 const clinic = clinicIn("production");
-const application = (more: Partial<Application> = {}): Application => ({
+const application = (overrides: Partial<Application> = {}): Application => ({
   ...fold(applicationAggregate, [
     {
       type: "ApplicationRegistered",
       data: { applicationId, environment: "production", name: "App", scopes },
     },
   ])!,
-  ...more,
+  ...overrides,
 });
-const member = (permissions: Permission[], more: Partial<Membership> = {}): Membership => ({
+const member = (permissions: Permission[], overrides: Partial<Membership> = {}): Membership => ({
   ...fold(membershipAggregate, [membershipGranted(clinicId, userId, { permissions })] as never[])!,
-  ...more,
+  ...overrides,
 });
 const administrator = member(["manage_tenant"]);
 
@@ -47,12 +47,12 @@ const requested: InstallationEvent = {
   type: "InstallationRequested",
   data: { installationId, applicationId, clinicId, scopes },
 };
-const approvedWith = (more: object = {}): InstallationEvent => ({
+const approvedWith = (overrides: object = {}): InstallationEvent => ({
   type: "InstallationApproved",
   data: {
     ...{ installationId, applicationId, clinicId, approvedBy: userId },
     ...{ rateLimitPerMinute: 120, scopes, branchIds: null },
-    ...more,
+    ...overrides,
   },
 });
 const narrowedTo = (scopes: Scope[], branchIds: string[] | null): InstallationEvent => ({
@@ -62,8 +62,8 @@ const narrowedTo = (scopes: Scope[], branchIds: string[] | null): InstallationEv
 const revoked: InstallationEvent = { type: "InstallationRevoked", data: { installationId, reason: null } };
 
 const on = (...history: InstallationEvent[]) => given(installationAggregate, ...history);
-const request = (requestedScopes: Scope[] = scopes, by: Application | undefined = application()) =>
-  decideRequestInstallation({ installationId, scopes: requestedScopes }, by, clinic);
+const request = (requestedScopes: Scope[] = scopes, applicant: Application | undefined = application()) =>
+  decideRequestInstallation({ installationId, scopes: requestedScopes }, applicant, clinic);
 
 describe("installation", () => {
   it("an installation can be requested only by an active application of the clinic's environment, with granted scopes", () => {
@@ -78,8 +78,8 @@ describe("installation", () => {
     on()
       .when(request(scopes, application({ environment: "sandbox" })))
       .thenRefused("environment_mismatch");
-    const unknown = decideRequestInstallation({ installationId, scopes }, undefined, clinic);
-    on().when(unknown).thenRefused("application_not_found");
+    const decide = decideRequestInstallation({ installationId, scopes }, undefined, clinic);
+    on().when(decide).thenRefused("application_not_found");
   });
 
   it("an installation can be requested a second time only after the installation was revoked", () => {
@@ -94,8 +94,8 @@ describe("installation", () => {
     const approve = (approval: Parameters<typeof decideApproveInstallation>[0] = {}) =>
       decideApproveInstallation(approval, administrator, clinic);
     on(requested).when(approve()).thenEvents(approvedWith());
-    const less = { scopes: ["clinic:read" as const], branchIds: [north], rateLimitPerMinute: 7 };
-    on(requested).when(approve(less)).thenEvents(approvedWith(less));
+    const approval = { scopes: ["clinic:read" as const], branchIds: [north], rateLimitPerMinute: 7 };
+    on(requested).when(approve(approval)).thenEvents(approvedWith(approval));
     on(requested)
       .when(approve({ scopes: ["webhooks:write"] }))
       .thenRefused("scope_not_granted");
@@ -130,27 +130,27 @@ describe("installation", () => {
   });
 
   it("the scopes and branches of an installation can be reduced but not extended", () => {
-    const narrowed = [requested, approvedWith(), narrowedTo(["clinic:read"], [north])];
+    const narrowedHistory = [requested, approvedWith(), narrowedTo(["clinic:read"], [north])];
     on(requested, approvedWith())
       .when(decideNarrowInstallation({ branchIds: [north] }))
       .thenEvents(narrowedTo(scopes, [north]));
-    on(...narrowed)
+    on(...narrowedHistory)
       .when(decideNarrowInstallation({ branchIds: [north] }))
       .thenEvents();
-    on(...narrowed)
+    on(...narrowedHistory)
       .when(decideNarrowInstallation({ branchIds: [south] }))
       .thenRefused("installation_widened");
-    on(...narrowed)
+    on(...narrowedHistory)
       .when(decideNarrowInstallation({ scopes }))
       .thenRefused("scope_not_granted");
     on(requested).when(decideNarrowInstallation({})).thenRefused("installation_not_approved");
   });
 
   it("a rate limit can be agreed only for an approved installation", () => {
-    const agreed = { installationId, rateLimitPerMinute: 600 };
+    const agreement = { installationId, rateLimitPerMinute: 600 };
     on(requested, approvedWith())
       .when(decideAgreeRateLimit(600))
-      .thenEvents({ type: "InstallationRateLimitAgreed", data: agreed });
+      .thenEvents({ type: "InstallationRateLimitAgreed", data: agreement });
     on(requested, approvedWith()).when(decideAgreeRateLimit(120)).thenEvents();
     on(requested).when(decideAgreeRateLimit(600)).thenRefused("installation_not_approved");
   });

@@ -11,12 +11,12 @@ describe("sandbox fixture", () => {
   const applicationId = randomUUID();
   const facts = createFixture(applicationId, day);
 
-  const appointments = () => {
+  const foldAppointments = () => {
     const ids = facts.flatMap((fact) => (fact.type === "AppointmentRequested" ? [fact.data.appointmentId] : []));
     return ids.map((id) => {
-      const life = facts.filter((fact) => "appointmentId" in fact.data && fact.data.appointmentId === id);
+      const appointmentFacts = facts.filter((fact) => "appointmentId" in fact.data && fact.data.appointmentId === id);
       return foldAppointment(
-        life.map((fact) => ({ ...fact, metadata: { occurredAt: fact.at } }) as TimedAppointmentEvent),
+        appointmentFacts.map((fact) => ({ ...fact, metadata: { occurredAt: fact.at } }) as TimedAppointmentEvent),
       );
     });
   };
@@ -28,20 +28,20 @@ describe("sandbox fixture", () => {
   });
 
   it("the sandbox fixture has the same ids every day, and different ids for each application", () => {
-    const ids = (of: FixtureFact[]) =>
-      of.map(({ data }) => Object.entries(data).filter(([name]) => name.endsWith("Id")));
-    expect(ids(createFixture(applicationId, "2026-03-11"))).to.deep.equal(ids(facts));
-    const text = JSON.stringify(createFixture(randomUUID(), day));
-    const own = [...new Set(JSON.stringify(facts).match(/[0-9a-f]{8}-[0-9a-f-]{27}/g))];
-    expect(own.filter((id) => text.includes(id))).to.deep.equal([]);
+    const listIds = (fixtureFacts: FixtureFact[]) =>
+      fixtureFacts.map(({ data }) => Object.entries(data).filter(([name]) => name.endsWith("Id")));
+    expect(listIds(createFixture(applicationId, "2026-03-11"))).to.deep.equal(listIds(facts));
+    const otherFixture = JSON.stringify(createFixture(randomUUID(), day));
+    const ownIds = [...new Set(JSON.stringify(facts).match(/[0-9a-f]{8}-[0-9a-f-]{27}/g))];
+    expect(ownIds.filter((id) => otherFixture.includes(id))).to.deep.equal([]);
   });
 
   it("the sandbox fixture has past and future appointments in several statuses, but no future events", () => {
-    const statuses = appointments().map((appointment) => appointment?.status);
+    const statuses = foldAppointments().map((appointment) => appointment?.status);
     expect(new Set(statuses)).to.deep.equal(new Set(["completed", "no_show", "confirmed", "requested", "cancelled"]));
-    const days = appointments().map((appointment) => appointment?.scheduledAt.slice(0, 10) ?? "");
-    expect(days.some((one) => one < day)).to.equal(true);
-    expect(days.some((one) => one > day)).to.equal(true);
+    const days = foldAppointments().map((appointment) => appointment?.scheduledAt.slice(0, 10) ?? "");
+    expect(days.some((date) => date < day)).to.equal(true);
+    expect(days.some((date) => date > day)).to.equal(true);
     for (const { at } of facts) expect(at <= `${day}T00:00:00.000Z`, at).to.equal(true);
   });
 

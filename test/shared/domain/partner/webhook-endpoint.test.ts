@@ -75,12 +75,12 @@ describe("webhook endpoint", () => {
   it("a webhook endpoint is reported as missing to everyone except the endpoint's owner", () => {
     const { state } = on(registered);
     expect(requireOwnEndpoint(state, owner).id).to.equal(endpointId);
-    for (const other of [
+    for (const otherOwner of [
       { ...owner, applicationId: "other" },
       { ...owner, clinicId: "other" },
       { ...owner, environment: "sandbox" as const },
     ]) {
-      expect(() => requireOwnEndpoint(state, other))
+      expect(() => requireOwnEndpoint(state, otherOwner))
         .to.throw()
         .with.property("code", "webhook_endpoint_not_found");
     }

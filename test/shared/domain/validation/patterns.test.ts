@@ -20,18 +20,18 @@ type Schema = z.core.$ZodType;
 function* listSchemas(schema: Schema, path: string): Generator<[string, Schema]> {
   yield [path, schema];
   const { def } = (schema as unknown as { _zod: { def: Record<string, unknown> } })._zod;
-  for (const [name, part] of Object.entries(def)) {
+  for (const [name, member] of Object.entries(def)) {
     if (name === "checks" || name === "error") continue;
-    const inner = typeof part === "object" && part !== null ? part : {};
-    const parts = "_zod" in inner ? [[name, inner]] : Object.entries(inner);
-    for (const [key, child] of parts) {
+    const children = typeof member === "object" && member !== null ? member : {};
+    const entries = "_zod" in children ? [[name, children]] : Object.entries(children);
+    for (const [key, child] of entries) {
       if (typeof child === "object" && child !== null && "_zod" in child)
         yield* listSchemas(child as Schema, `${path}.${key}`);
     }
   }
 }
 
-const roots: [string, Schema][] = [
+const rootSchemas: [string, Schema][] = [
   ...categories.flatMap(({ name, events }) =>
     Object.entries(events).map(([type, schema]): [string, Schema] => [`${name}.${type}`, schema]),
   ),
@@ -53,19 +53,19 @@ interface Definition {
 /** Returns the patterns of a string schema's format and checks. */
 function patternsOf(schema: Schema): RegExp[] {
   const { def } = (schema as unknown as { _zod: { def: Definition } })._zod;
-  const all = [def, ...(def.checks ?? []).map((check) => check._zod.def)];
-  return all.flatMap(({ pattern }) => (pattern instanceof RegExp ? [pattern] : []));
+  const definitions = [def, ...(def.checks ?? []).map((check) => check._zod.def)];
+  return definitions.flatMap(({ pattern }) => (pattern instanceof RegExp ? [pattern] : []));
 }
 
 describe("validation messages", () => {
-  const patterned = roots
-    .flatMap(([name, root]) => [...listSchemas(root, name)])
+  const patternSchemas = rootSchemas
+    .flatMap(([name, rootSchema]) => [...listSchemas(rootSchema, name)])
     .filter(([, schema]) => patternsOf(schema).length > 0);
 
   it("no validation message of events, commands, requests and settings contains a regular expression", () => {
-    expect(patterned.length).to.be.greaterThan(100);
+    expect(patternSchemas.length).to.be.greaterThan(100);
     const sources = new Set<string>();
-    for (const [name, schema] of patterned) {
+    for (const [name, schema] of patternSchemas) {
       const texts = INVALID_VALUES.flatMap((value) => {
         const { error } = (schema as z.ZodType).safeParse(value);
         return error?.issues.map((issue) => describeIssue(issue)) ?? [];
@@ -99,9 +99,9 @@ describe("validation messages", () => {
     }
     expect(texts.length).to.be.greaterThan(40);
     for (const command of commands) {
-      const given = Object.fromEntries(Object.keys(command.options).map((name) => [name, "~"]));
-      const checked = command.check(given, false);
-      if ("problems" in checked) texts.push(...checked.problems.map(({ message }) => message));
+      const optionValues = Object.fromEntries(Object.keys(command.options).map((name) => [name, "~"]));
+      const checkedOptions = command.check(optionValues, false);
+      if ("problems" in checkedOptions) texts.push(...checkedOptions.problems.map(({ message }) => message));
     }
     for (const name of Object.keys(settings) as (keyof Settings)[]) {
       try {

@@ -24,7 +24,7 @@ export function createSignedPoster(url: string): SignedPoster {
       const headers = { "Content-Type": "application/json", ...createSignatureHeaders(content, [secret], "SERVICE") };
       const exchange = new Exchange();
       await exchange.run(
-        (freshSocket) => client.post("bench", destination, headers, freshSocket),
+        (useNewConnection) => client.post("bench", destination, headers, useNewConnection),
         body,
         () => undefined,
       );

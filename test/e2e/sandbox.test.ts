@@ -32,14 +32,14 @@ describe("sandbox", () => {
     expect(status, JSON.stringify(body)).to.equal(200);
     return body.sandbox;
   };
-  const createClinicHeader = (clinicId: string) => ({ "X-SERVICE-Clinic-ID": clinicId });
+  const toHeaders = (clinicId: string) => ({ "X-SERVICE-Clinic-ID": clinicId });
 
   /** Lists the appointments from 4 days ago to 20 days ahead. */
   const list = (partner: Partner, clinicId: string): Promise<PartnerResponse> => {
     const from = new Date(Date.now() - 4 * DAY_MS).toISOString();
     const to = new Date(Date.now() + 20 * DAY_MS).toISOString();
     return partner.request("GET", `/appointments?limit=250&from=${from}&to=${to}`, {
-      headers: createClinicHeader(clinicId),
+      headers: toHeaders(clinicId),
     });
   };
   const collectIds = ({ body }: PartnerResponse): string[] => body.appointments.map(({ id }: { id: string }) => id);
@@ -47,7 +47,7 @@ describe("sandbox", () => {
   // biome-ignore lint/suspicious/noExplicitAny: the API's responses have no type in tests
   const create = (partner: Partner, sandbox: any, key: string = randomUUID()) =>
     partner.request("POST", "/appointments", {
-      headers: { ...createClinicHeader(sandbox.clinicId), "Idempotency-Key": key },
+      headers: { ...toHeaders(sandbox.clinicId), "Idempotency-Key": key },
       body: {
         branchId: sandbox.branches[0].id,
         animalId: sandbox.animals[0].id,
@@ -71,7 +71,7 @@ describe("sandbox", () => {
       "Pepper",
     ]);
     const context = await partner.request("GET", "/clinic/context", {
-      headers: createClinicHeader(sandbox.clinicId),
+      headers: toHeaders(sandbox.clinicId),
     });
     expect(context.status).to.equal(200);
     expect(context.body.installation.branchIds).to.equal(null);
@@ -94,10 +94,10 @@ describe("sandbox", () => {
       const path = "/appointments?from=2000-01-01T00:00:00Z";
       const lists = await Promise.all([
         list(partner, sandbox.clinicId),
-        partner.request("GET", path, { headers: createClinicHeader(sandbox.clinicId) }),
+        partner.request("GET", path, { headers: toHeaders(sandbox.clinicId) }),
       ]);
       const context = await partner.request("GET", "/clinic/context", {
-        headers: createClinicHeader(sandbox.clinicId),
+        headers: toHeaders(sandbox.clinicId),
       });
       const appointments = lists[0].body.appointments;
       return { generation, sandbox, bytes: JSON.stringify([sandbox, appointments, context.text]) };
@@ -116,7 +116,7 @@ describe("sandbox", () => {
     const sandbox = await getSandbox(partner);
     const firstResponse = await create(partner, sandbox, "the-same-key");
     const endpoint = await partner.request("POST", "/webhook-endpoints", {
-      headers: createClinicHeader(sandbox.clinicId),
+      headers: toHeaders(sandbox.clinicId),
       body: { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] },
     });
     expect(endpoint.status).to.equal(201);
@@ -128,7 +128,7 @@ describe("sandbox", () => {
     const ids = collectIds(await list(partner, sandbox.clinicId));
     expect(ids).to.include(secondResponse.body.appointment.id).and.not.to.include(firstResponse.body.appointment.id);
     const { body } = await partner.request("GET", "/webhook-endpoints", {
-      headers: createClinicHeader(sandbox.clinicId),
+      headers: toHeaders(sandbox.clinicId),
     });
     expect(body.endpoints.map(({ id, status }: Record<string, string>) => [id, status])).to.deep.equal([
       [endpoint.body.endpoint.id, "active"],
@@ -152,70 +152,70 @@ describe("sandbox", () => {
       }
     }
     // Calls the operation directly, because the API has a rate limit.
-    const resets = async () => {
+    const resetRepeatedly = async () => {
       for (let count = 0; count < 8; count += 1) await resetSandbox(api.command.log, partner, operatorContext());
     };
-    const creates = async () => {
+    const createRepeatedly = async () => {
       for (let index = 0; index < keys.length; index += 4) {
         const answers = await Promise.all(keys.slice(index, index + 4).map((key) => create(partner, sandbox, key)));
         for (const { status } of answers) expect(status).to.equal(201);
       }
     };
-    const seen: string[][] = [];
-    let done = false;
-    const reads = async () => {
-      while (!done && seen.length < 50) {
+    const idLists: string[][] = [];
+    let isDone = false;
+    const readRepeatedly = async () => {
+      while (!isDone && idLists.length < 50) {
         const answer = await list(partner, clinicId);
         // On a busy machine, a read may return 503.
-        if (answer.status !== 503) seen.push(collectIds(answer));
+        if (answer.status !== 503) idLists.push(collectIds(answer));
       }
     };
-    const reading = reads();
-    await Promise.all([resets(), resets(), creates()]);
-    done = true;
-    await reading;
-    const last = await eventually("the last state is read", async () => {
+    const readLoop = readRepeatedly();
+    await Promise.all([resetRepeatedly(), resetRepeatedly(), createRepeatedly()]);
+    isDone = true;
+    await readLoop;
+    const lastAnswer = await eventually("the last state is read", async () => {
       const answer = await list(partner, clinicId);
       return answer.status !== 503 && answer;
     });
-    seen.push(collectIds(last));
-    for (const ids of seen) {
-      const made = ids.filter((id) => !fixtureIds.includes(id));
-      expect(ids.length - made.length).to.equal(fixtureIds.length);
-      expect(new Set(made.map((id) => generationOf.get(id))).size).to.be.at.most(1);
+    idLists.push(collectIds(lastAnswer));
+    for (const ids of idLists) {
+      const createdIds = ids.filter((id) => !fixtureIds.includes(id));
+      expect(ids.length - createdIds.length).to.equal(fixtureIds.length);
+      expect(new Set(createdIds.map((id) => generationOf.get(id))).size).to.be.at.most(1);
     }
     expect((await getSandbox(partner)).generation).to.be.within(9, 17);
   });
 
   it("a sandbox cannot be accessed by another application or from production", async () => {
-    const [partner, other] = [await api.partner(), await api.partner()];
-    const [ours, theirs] = [await getSandbox(partner), await getSandbox(other)];
-    const idsOf = ({ clinicId, branches, animals }: typeof ours) =>
+    const [partner, otherPartner] = [await api.partner(), await api.partner()];
+    const [ownSandbox, otherSandbox] = [await getSandbox(partner), await getSandbox(otherPartner)];
+    const idsOf = ({ clinicId, branches, animals }: typeof ownSandbox) =>
       [clinicId, ...[...branches, ...animals].map(({ id }) => id)] as string[];
-    expect(idsOf(ours).filter((id) => idsOf(theirs).includes(id))).to.deep.equal([]);
+    expect(idsOf(ownSandbox).filter((id) => idsOf(otherSandbox).includes(id))).to.deep.equal([]);
     for (const path of ["/clinic/context", "/appointments", "/webhook-endpoints"]) {
-      const { status, body } = await partner.request("GET", path, { headers: createClinicHeader(theirs.clinicId) });
+      const { status, body } = await partner.request("GET", path, { headers: toHeaders(otherSandbox.clinicId) });
       expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
     }
-    expect((await create(partner, theirs)).body.error).to.equal("installation_denied");
-    expect((await create(partner, { ...theirs, clinicId: ours.clinicId })).status).to.equal(422);
+    expect((await create(partner, otherSandbox)).body.error).to.equal("installation_denied");
+    expect((await create(partner, { ...otherSandbox, clinicId: ownSandbox.clinicId })).status).to.equal(422);
     // The token, not the clinic header, selects the sandbox.
-    const named = await partner.request("GET", "/sandbox", { headers: createClinicHeader(theirs.clinicId) });
-    expect(named.body.sandbox.clinicId).to.equal(ours.clinicId);
-    const production = await api.partner("production");
+    const response = await partner.request("GET", "/sandbox", { headers: toHeaders(otherSandbox.clinicId) });
+    expect(response.body.sandbox.clinicId).to.equal(ownSandbox.clinicId);
+    const productionPartner = await api.partner("production");
     for (const [method, path] of [
       ["GET", "/sandbox"],
       ["POST", "/sandbox/reset"],
     ] as const) {
-      const { status, body } = await production.request(method, path);
+      const { status, body } = await productionPartner.request(method, path);
       expect([status, body.error]).to.deep.equal([403, "sandbox_only"]);
     }
     const clinic = await createClinic(api.command.log, "production");
+    expect((await partner.request("GET", "/clinic/context", { headers: toHeaders(clinic.clinicId) })).status).to.equal(
+      403,
+    );
     expect(
-      (await partner.request("GET", "/clinic/context", { headers: createClinicHeader(clinic.clinicId) })).status,
-    ).to.equal(403);
-    expect(
-      (await production.request("GET", "/clinic/context", { headers: createClinicHeader(ours.clinicId) })).status,
+      (await productionPartner.request("GET", "/clinic/context", { headers: toHeaders(ownSandbox.clinicId) })).status,
     ).to.equal(403);
     const reader = await api.partner("sandbox", ["clinic:read", "sandbox:read"]);
     expect((await reader.request("GET", "/sandbox")).status).to.equal(200);
@@ -227,26 +227,26 @@ describe("sandbox", () => {
     const partner = await api.partner();
     const sandbox = await getSandbox(partner);
     const { clinicId } = sandbox;
-    const refused = (work: Promise<unknown>) =>
-      work.then(
+    const errorOf = (promise: Promise<unknown>) =>
+      promise.then(
         () => "done",
         (error: { code?: string }) => error.code,
       );
     const context = operatorContext();
     const contact = { fullName: "Ada", phone: null, email: null, city: null };
-    expect(await refused(registerCustomer(log, { customerId: randomUUID(), clinicId, ...contact }, context))).to.equal(
+    expect(await errorOf(registerCustomer(log, { customerId: randomUUID(), clinicId, ...contact }, context))).to.equal(
       "clinic_is_a_sandbox",
     );
     const other = await api.partner();
-    expect(await refused(requestInstallation(log, { ...other, clinicId }, context))).to.equal("clinic_is_a_sandbox");
+    expect(await errorOf(requestInstallation(log, { ...other, clinicId }, context))).to.equal("clinic_is_a_sandbox");
     const rights = { role: "owner" as const, permissions: [], branchAccess: "all" as const, branchIds: [] };
-    const member = { membershipId: randomUUID(), userId: randomUUID(), staffId: null, acceptedAt: null };
-    await grantMembership(log, { ...member, clinicId, ...rights }, context);
+    const membership = { membershipId: randomUUID(), userId: randomUUID(), staffId: null, acceptedAt: null };
+    await grantMembership(log, { ...membership, clinicId, ...rights }, context);
     const { body } = await create(partner, sandbox);
     const appointment = { clinicId, appointmentId: body.appointment.id };
     await confirmAppointment(log, appointment, context);
     await requestReset(partner);
-    expect(await refused(confirmAppointment(log, appointment, context))).to.equal("appointment_not_found");
+    expect(await errorOf(confirmAppointment(log, appointment, context))).to.equal("appointment_not_found");
   });
 
   it("registering an existing application a second time fails and creates no second sandbox", async () => {
@@ -271,34 +271,34 @@ describe("sandbox", () => {
       const partner = await api.partner();
       const sandbox = await getSandbox(partner);
       const { Authorization = "" } = partner.headers;
-      const own = { Authorization, ...createClinicHeader(sandbox.clinicId) };
-      const base = `${api.queryUrl}/sandbox/v1`;
+      const ownHeaders = { Authorization, ...toHeaders(sandbox.clinicId) };
+      const baseUrl = `${api.queryUrl}/sandbox/v1`;
       for (let round = 2; round < 7; round += 1) {
         const { body } = await create(partner, sandbox);
         const path = `/appointments?from=${scheduledAt}`;
-        expect(collectIds(await sendRequest("GET", base + path, own))).to.include(body.appointment.id);
+        expect(collectIds(await sendRequest("GET", baseUrl + path, ownHeaders))).to.include(body.appointment.id);
         expect((await requestReset(partner)).generation).to.equal(round);
-        expect((await sendRequest("GET", `${base}/sandbox`, own)).body.sandbox.generation).to.equal(round);
+        expect((await sendRequest("GET", `${baseUrl}/sandbox`, ownHeaders)).body.sandbox.generation).to.equal(round);
       }
     });
 
     it("a read request returns 503 read_model_behind if the read models do not reach the log position in time", async () => {
       const partner = await api.partner();
       const headers = { "X-SERVICE-Log-Position": "9000000000000000000" };
-      const started = performance.now();
-      const { status, body, headers: answered } = await partner.request("GET", "/sandbox", { headers });
+      const startedAt = performance.now();
+      const { status, body, headers: responseHeaders } = await partner.request("GET", "/sandbox", { headers });
       expect([status, body.error]).to.deep.equal([503, "read_model_behind"]);
-      expect(answered.get("Retry-After")).to.equal("1");
-      expect(performance.now() - started).to.be.within(1_500, 15_000);
+      expect(responseHeaders.get("Retry-After")).to.equal("1");
+      expect(performance.now() - startedAt).to.be.within(1_500, 15_000);
     });
 
     it("a read request with an invalid log position returns 400 invalid_log_position", async () => {
       const partner = await api.partner();
-      for (const given of ["-1", "x", "1, 2", "", "9".repeat(21)]) {
+      for (const text of ["-1", "x", "1, 2", "", "9".repeat(21)]) {
         const { status, body } = await partner.request("GET", "/sandbox", {
-          headers: { "X-SERVICE-Log-Position": given },
+          headers: { "X-SERVICE-Log-Position": text },
         });
-        expect([status, body.error], given).to.deep.equal([400, "invalid_log_position"]);
+        expect([status, body.error], text).to.deep.equal([400, "invalid_log_position"]);
       }
     });
   });

@@ -9,7 +9,7 @@ import { listAcceptingLibraries, webhookLibraryNames } from "../support/webhook-
 import { createWorld, type World } from "./world.ts";
 
 /** A delivery as the partner API returns it. */
-interface Listed {
+interface Delivery {
   id: string;
   type: string;
   status: string;
@@ -21,7 +21,7 @@ describe("tests, replays and secret rotations of webhooks", () => {
   let world: World;
   let receiver: Receiver;
   let endpoint: { id: string; secret: string };
-  let operator: (...words: string[]) => ReturnType<typeof runClinic>;
+  let runOperator: (...args: string[]) => ReturnType<typeof runClinic>;
 
   before(async () => {
     stack = await startTestStack({
@@ -35,15 +35,15 @@ describe("tests, replays and secret rotations of webhooks", () => {
     });
     world = await createWorld(stack);
     receiver = await startReceiver();
-    operator = (...words) => runClinic(words, { env: { EVENTSTORE_URL: stack.servers.eventstoreUrl } });
-    endpoint = await register();
+    runOperator = (...args) => runClinic(args, { env: { EVENTSTORE_URL: stack.servers.eventstoreUrl } });
+    endpoint = await registerEndpoint();
   });
   after(async () => {
     await receiver?.close();
     await stack?.stop();
   });
 
-  async function register(): Promise<{ id: string; secret: string }> {
+  async function registerEndpoint(): Promise<{ id: string; secret: string }> {
     const body = { url: receiver.url, events: ["appointment.created"] };
     const answer = await world.partner("POST", "/webhook-endpoints", { body });
     expect(answer.status).to.equal(201);
@@ -51,9 +51,9 @@ describe("tests, replays and secret rotations of webhooks", () => {
   }
 
   const path = (suffix: string) => `/webhook-endpoints/${endpoint.id}${suffix}`;
-  const deliveries = async (): Promise<Listed[]> => (await world.partner("GET", path("/deliveries"))).body.deliveries;
-  const untilListed = (what: string, check: (listed: Listed[]) => boolean) =>
-    eventually(what, async () => {
+  const deliveries = async (): Promise<Delivery[]> => (await world.partner("GET", path("/deliveries"))).body.deliveries;
+  const untilListed = (label: string, check: (listed: Delivery[]) => boolean) =>
+    eventually(label, async () => {
       const listed = await deliveries();
       return check(listed) && listed;
     });
@@ -61,23 +61,23 @@ describe("tests, replays and secret rotations of webhooks", () => {
   /** Changes the endpoint as an operator, and waits until the partner API shows the change. */
   async function setStatus(verb: "disable" | "enable", status: string): Promise<void> {
     const { applicationId } = world;
-    const owner = ["--application", applicationId, "--clinic", world.clinicId, "--environment", "sandbox"];
-    expect((await operator("endpoint", verb, "--id", endpoint.id, ...owner)).code).to.equal(0);
+    const ownerOptions = ["--application", applicationId, "--clinic", world.clinicId, "--environment", "sandbox"];
+    expect((await runOperator("endpoint", verb, "--id", endpoint.id, ...ownerOptions)).code).to.equal(0);
     await eventually(`the endpoint ${status}`, async () => {
       const { body } = await world.partner("GET", "/webhook-endpoints");
-      return body.endpoints.some((one: Listed) => one.id === endpoint.id && one.status === status);
+      return body.endpoints.some((row: Delivery) => row.id === endpoint.id && row.status === status);
     });
   }
-  const recover = (...more: string[]) =>
-    operator("webhooks", "recover", "--endpoint", endpoint.id, "--since", "2020-01-01T00:00:00Z", ...more);
+  const recover = (...args: string[]) =>
+    runOperator("webhooks", "recover", "--endpoint", endpoint.id, "--since", "2020-01-01T00:00:00Z", ...args);
 
   it("partners and operators can send a test webhook", async () => {
-    const asked = await world.partner("POST", path("/test"));
-    expect([asked.status, asked.body.delivery.status]).to.deep.equal([202, "pending"]);
-    const ran = await operator("webhooks", "test", "--endpoint", endpoint.id, "--json");
-    const ids = [asked.body.delivery.id, JSON.parse(ran.out.join()).delivery];
-    const delivered = (all: Listed[]) => all.filter(({ status }) => status === "delivered");
-    const listed = await untilListed("both tests", (all) => delivered(all).length === ids.length);
+    const answer = await world.partner("POST", path("/test"));
+    expect([answer.status, answer.body.delivery.status]).to.deep.equal([202, "pending"]);
+    const cliResult = await runOperator("webhooks", "test", "--endpoint", endpoint.id, "--json");
+    const ids = [answer.body.delivery.id, JSON.parse(cliResult.out.join()).delivery];
+    const deliveredIn = (all: Delivery[]) => all.filter(({ status }) => status === "delivered");
+    const listed = await untilListed("both tests", (all) => deliveredIn(all).length === ids.length);
     expect(listed.map(({ id }) => id)).to.have.members(ids);
     for (const { type, attempts } of listed) {
       expect([type, attempts.map(({ statusCode }) => statusCode)]).to.deep.equal(["endpoint.test", [200]]);
@@ -89,23 +89,23 @@ describe("tests, replays and secret rotations of webhooks", () => {
   });
 
   it("deliveries that were skipped while an endpoint was disabled can be replayed after the endpoint is enabled", async () => {
-    const before = receiver.requests.length;
+    const requestCount = receiver.requests.length;
     await setStatus("disable", "disabled");
     for (let count = 0; count < 4; count += 1) expect((await create()).status).to.equal(201);
-    const skipped = (all: Listed[]) => all.filter(({ status }) => status === "skipped");
-    const [one, ...others] = skipped(await untilListed("4 skipped deliveries", (all) => skipped(all).length === 4));
+    const skippedIn = (all: Delivery[]) => all.filter(({ status }) => status === "skipped");
+    const [one, ...others] = skippedIn(await untilListed("4 skipped deliveries", (all) => skippedIn(all).length === 4));
     expect((await world.partner("POST", path(`/deliveries/${one!.id}/replay`))).status).to.equal(409);
     expect((await world.partner("POST", path("/test"))).body.error).to.equal("webhook_endpoint_disabled");
     expect((await recover()).code).to.equal(3);
-    expect(receiver.requests.length).to.equal(before);
+    expect(receiver.requests.length).to.equal(requestCount);
     await setStatus("enable", "active");
 
     expect((await world.partner("POST", path(`/deliveries/${one!.id}/replay`))).status).to.equal(202);
     await untilListed("the replayed delivery", (all) =>
       all.some(({ id, status }) => id === one!.id && status === "delivered"),
     );
-    const counted = JSON.parse((await recover("--dry-run", "--json")).out.join());
-    expect(counted).to.include({ found: 3, requested: 0 });
+    const counts = JSON.parse((await recover("--dry-run", "--json")).out.join());
+    expect(counts).to.include({ found: 3, requested: 0 });
     expect(JSON.parse((await recover("--json")).out.join())).to.include({ found: 3, requested: 3, left: 0 });
     await untilListed("the other deliveries", (all) =>
       others.every((other) => all.some(({ id, status }) => id === other.id && status === "delivered")),
@@ -117,8 +117,8 @@ describe("tests, replays and secret rotations of webhooks", () => {
   it("an operator can replay all failed deliveries after the partner's server is repaired", async () => {
     receiver.setDefaultReaction({ status: 500 });
     for (let count = 0; count < 3; count += 1) expect((await create()).status).to.equal(201);
-    const failed = (all: Listed[]) => all.filter(({ status }) => status === "failed");
-    const broken = failed(await untilListed("3 failures", (all) => failed(all).length === 3));
+    const failedIn = (all: Delivery[]) => all.filter(({ status }) => status === "failed");
+    const failedDeliveries = failedIn(await untilListed("3 failures", (all) => failedIn(all).length === 3));
     receiver.setDefaultReaction({});
     await eventually("their facts in the log", async () => {
       const { found } = JSON.parse((await recover("--dry-run", "--json")).out.join());
@@ -126,7 +126,7 @@ describe("tests, replays and secret rotations of webhooks", () => {
     });
     expect((await recover()).out).to.deep.equal(["webhooks recover: 3 of 3 deliveries will be replayed"]);
     const listed = await untilListed("all delivered", (all) => all.every(({ status }) => status === "delivered"));
-    for (const { id } of broken) {
+    for (const { id } of failedDeliveries) {
       const { attempts } = listed.find((delivery) => delivery.id === id)!;
       expect(attempts.map(({ statusCode }) => statusCode)).to.deep.equal([500, 500, 200]);
     }
@@ -135,12 +135,12 @@ describe("tests, replays and secret rotations of webhooks", () => {
   it("after a secret rotation, every webhook library accepts webhooks with the former and with the new secret", async () => {
     const { status, body } = await world.partner("POST", path("/rotate-secret"));
     expect(status).to.equal(200);
-    const { body: test } = await world.partner("POST", path("/test"));
-    const request = await eventually("the test", () => receiver.listDeliveryRequests(test.delivery.id)[0]);
+    const { body: testBody } = await world.partner("POST", path("/test"));
+    const request = await eventually("the test", () => receiver.listDeliveryRequests(testBody.delivery.id)[0]);
     for (const secret of [endpoint.secret, body.secret]) {
       expect(listAcceptingLibraries(secret, request)).to.deep.equal(webhookLibraryNames);
     }
-    const other = await register();
-    expect(listAcceptingLibraries(other.secret, request)).to.deep.equal([]);
+    const otherEndpoint = await registerEndpoint();
+    expect(listAcceptingLibraries(otherEndpoint.secret, request)).to.deep.equal([]);
   });
 });

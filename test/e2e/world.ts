@@ -59,9 +59,9 @@ export async function createWorld(stack: Stack): Promise<World> {
     now: Date.now(),
   };
   const slug = `clinic-${clinicId.slice(0, 8)}`;
-  const place = { timezone: "Europe/Ljubljana", currency: "EUR", locale: "sl-SI", city: "Ljubljana" };
-  const life = { isDemo: false, demoExpiresAt: null };
-  await registerClinic(log, { clinicId, environment, slug, name: "Happy Paws", ...place, ...life }, context);
+  const location = { timezone: "Europe/Ljubljana", currency: "EUR", locale: "sl-SI", city: "Ljubljana" };
+  const demoFields = { isDemo: false, demoExpiresAt: null };
+  await registerClinic(log, { clinicId, environment, slug, name: "Happy Paws", ...location, ...demoFields }, context);
   await openBranch(log, { clinicId, branchId, name: "Main", city: null }, context);
   await changeSubscription(log, { clinicId, plan: "pro", status: "active", currentPeriodEnd: null }, context);
   const customer = { fullName: "Ana Kos", phone: null, email: null, city: null };
@@ -86,7 +86,7 @@ export async function createWorld(stack: Stack): Promise<World> {
   await approveInstallation(log, approval, context);
   await client.dispose();
 
-  const base = `${stack.urls.gateway}/sandbox/v1`;
+  const baseUrl = `${stack.urls.gateway}/sandbox/v1`;
   const portal = {
     jwtSecret: stack.servers.root.secrets.portalJwtSecret,
     jwtIssuer: stack.env.queryApi.PORTAL_JWT_ISSUER as string,
@@ -94,12 +94,12 @@ export async function createWorld(stack: Stack): Promise<World> {
   };
   const Cookie = await createSessionCookie({ id: userId, email: "owner@example.test" }, portal, Date.now());
   const credentials = { client_id: applicationId, client_secret: clientSecret, environment };
-  const exchange = await sendRequest("POST", `${base}/oauth/token`, {
+  const tokenAnswer = await sendRequest("POST", `${baseUrl}/oauth/token`, {
     body: { ...credentials, grant_type: "client_credentials" },
   });
-  if (exchange.status !== 200)
-    throw new Error(`The token exchange failed: ${exchange.status} ${JSON.stringify(exchange.body)}`);
-  const headers = { Authorization: `Bearer ${exchange.body.access_token}`, "X-SERVICE-Clinic-ID": clinicId };
+  if (tokenAnswer.status !== 200)
+    throw new Error(`The token exchange failed: ${tokenAnswer.status} ${JSON.stringify(tokenAnswer.body)}`);
+  const headers = { Authorization: `Bearer ${tokenAnswer.body.access_token}`, "X-SERVICE-Clinic-ID": clinicId };
   const scheduledAt = new Date(Date.now() + 3 * 86_400_000).toISOString();
 
   const world: World = {
@@ -108,7 +108,7 @@ export async function createWorld(stack: Stack): Promise<World> {
     animalId,
     applicationId,
     partner: (method, path, options = {}) =>
-      sendRequest(method, `${base}${path}`, { ...options, headers: { ...headers, ...options.headers } }),
+      sendRequest(method, `${baseUrl}${path}`, { ...options, headers: { ...headers, ...options.headers } }),
     createAppointment: (idempotencyKey, notes) =>
       world.partner("POST", "/appointments", {
         headers: { "Idempotency-Key": idempotencyKey },
@@ -118,7 +118,7 @@ export async function createWorld(stack: Stack): Promise<World> {
     async portalAppointments() {
       const { status, body } = await world.portal("/appointments?limit=250");
       if (status !== 200) throw new Error(`The portal request failed: ${status} ${JSON.stringify(body)}`);
-      return new Map(body.appointments.map((item: { id: string; notes: string | null }) => [item.id, item]));
+      return new Map(body.appointments.map((row: { id: string; notes: string | null }) => [row.id, row]));
     },
   };
   return world;

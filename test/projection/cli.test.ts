@@ -49,52 +49,52 @@ describe("the projection command line", function () {
     await database.drop();
   });
 
-  const projection = (command: string, more: NodeJS.ProcessEnv = {}) =>
+  const runProjection = (command: string, overrides: NodeJS.ProcessEnv = {}) =>
     new Promise<{ code: number; out: string; err: string }>((resolve) => {
-      const entry = buildNodeCommand("projection/cli/main.ts", command.split(" "));
-      const child = execFile(entry.command, entry.args, { env: { ...env, ...more } }, (_, out, err) =>
+      const nodeCommand = buildNodeCommand("projection/cli/main.ts", command.split(" "));
+      const child = execFile(nodeCommand.command, nodeCommand.args, { env: { ...env, ...overrides } }, (_, out, err) =>
         resolve({ code: child.exitCode ?? -1, out, err }),
       );
     });
 
   it("`status` shows the lag, `rebuild` builds the read models, and `verify` finds no differences", async () => {
-    const before = (await projection("status")).out;
-    expect(before).to.match(/^projectors: .*\n {2}position {5}-1 {2}(about )?\d+ events and [\d.]+ s behind$/m);
-    expect(before).to.match(/^ {2}process {6}no process was ever started$/m);
-    const rebuilt = await projection("rebuild");
-    expect(rebuilt.out, rebuilt.err).to.match(
+    const statusBefore = (await runProjection("status")).out;
+    expect(statusBefore).to.match(/^projectors: .*\n {2}position {5}-1 {2}(about )?\d+ events and [\d.]+ s behind$/m);
+    expect(statusBefore).to.match(/^ {2}process {6}no process was ever started$/m);
+    const rebuildResult = await runProjection("rebuild");
+    expect(rebuildResult.out, rebuildResult.err).to.match(
       /^Rebuilt in [\d.]+ s\. The new read models are in use from position \d+\.$/m,
     );
-    const status = await projection("status --json");
+    const status = await runProjection("status --json");
     const { followers, readModels: tables, parked } = JSON.parse(status.out);
     expect(followers[0]).to.deep.include({ role: "projectors", lag: { events: 0, exact: true, seconds: 0 } });
     expect(BigInt(followers[0].position) > 0n).to.equal(true);
     expect(tables.map(({ table }: { table: string }) => table)).to.deep.equal(readModels.map(({ table }) => table));
     expect(tables.find(({ table }: { table: string }) => table === "customer").rows).to.be.above(0);
     expect(parked).to.be.an("array");
-    const verified = await projection("verify");
-    expect(verified.out).to.match(/^\d+ rows compared at position \d+: 0 differ$/m);
-    expect([rebuilt.code, status.code, verified.code]).to.deep.equal([0, 0, 0]);
+    const verifyResult = await runProjection("verify");
+    expect(verifyResult.out).to.match(/^\d+ rows compared at position \d+: 0 differ$/m);
+    expect([rebuildResult.code, status.code, verifyResult.code]).to.deep.equal([0, 0, 0]);
   });
 
   it("`verify` reports a changed row and exits with 1", async () => {
     await pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'x' WHERE customer_id = $1`, [customerId]);
-    const { code, out } = await projection("verify");
+    const { code, out } = await runProjection("verify");
     expect(code).to.equal(1);
     expect(out).to.contain(`changed customer ${customerId}: city`).and.contain(": 1 differ");
     expect(out).not.to.contain("Ana Kos");
   });
 
   it("the command line prints one line about missing settings and exits with 2", async () => {
-    const { code, err } = await projection("status", { EVENTSTORE_URL: undefined, DATABASE_URL: undefined });
+    const { code, err } = await runProjection("status", { EVENTSTORE_URL: undefined, DATABASE_URL: undefined });
     expect(code).to.equal(2);
     expect(err.trim()).to.match(/^projection: settings: EVENTSTORE_URL is missing .*; DATABASE_URL is missing .*$/);
   });
 
   it("the command line refuses a database that this release has not prepared, and tells the operator what to do", async () => {
-    const empty = await createTestDatabase();
-    const { code, err } = await projection("rebuild", { DATABASE_URL: empty.urls.projection });
-    await empty.drop();
+    const emptyDatabase = await createTestDatabase();
+    const { code, err } = await runProjection("rebuild", { DATABASE_URL: emptyDatabase.urls.projection });
+    await emptyDatabase.drop();
     expect(code).to.equal(2);
     expect(err.trim()).to.equal(
       "projection: The database is not prepared for this release. Start the projection service of this release first, because it prepares the database.",
@@ -102,7 +102,7 @@ describe("the projection command line", function () {
   });
 
   it("`rebuild` fails without DATABASE_URL, even if EVENTSTORE_URL is set", async () => {
-    const { code, out, err } = await projection("rebuild", { DATABASE_URL: undefined });
+    const { code, out, err } = await runProjection("rebuild", { DATABASE_URL: undefined });
     expect([code, out]).to.deep.equal([2, ""]);
     expect(err.trim()).to.match(/^projection: settings: DATABASE_URL is missing .*$/);
   });

@@ -65,33 +65,33 @@ describe("a projection whose database was built from another log", function () {
   const readStatus = async (json: boolean) =>
     (await runInProcess(world, (context) => showStatus(context, { json }))).out;
   /** Stops the log, changes its files, and restarts it on the same port. */
-  const replaceLog = async (work: (files: string) => Promise<void>) => {
+  const replaceLog = async (change: (files: string) => Promise<void>) => {
     await log.kill();
-    await work(join(dir, "log"));
+    await change(join(dir, "log"));
     log = await LogProcess.start(join(dir, "log"), port);
   };
   const copy = (from: string, to: string) => cp(from, to, { recursive: true });
-  const backup = join("..", "backup");
+  const backupPath = join("..", "backup");
   const restore = async (files: string) => {
     await rm(files, { recursive: true });
-    await copy(join(files, backup), files);
+    await copy(join(files, backupPath), files);
   };
   /** Requests an appointment as soon as the log is available. */
   const appointment = (clinicId = endpoint.clinicId) =>
     eventually("an appointment", () => world.requestAppointment(clinicId).catch(() => undefined), 20_000);
-  const delivered = (eventId: string, to = endpoint) =>
-    world.waitForDelivery(eventId, to, ({ status }) => status === "delivered", 30_000);
-  const isReady = () => eventually("ready", async () => (await service.health()).status === 200, 30_000);
-  const allStopped = () =>
+  const awaitDelivery = (eventId: string, target = endpoint) =>
+    world.waitForDelivery(eventId, target, ({ status }) => status === "delivered", 30_000);
+  const awaitReadiness = () => eventually("ready", async () => (await service.health()).status === 200, 30_000);
+  const awaitStop = () =>
     eventually(
       "all roles stop",
       async () => {
         const { status, parts } = await service.health();
-        return status === 503 && Object.values(parts).every((part) => part?.startsWith(`stopped: ${DIFFERENT_LOG}`));
+        return status === 503 && Object.values(parts).every((text) => text?.startsWith(`stopped: ${DIFFERENT_LOG}`));
       },
       30_000,
     );
-  const rowOf = async (appointmentId: string) => {
+  const hasRow = async (appointmentId: string) => {
     const { rowCount } = await world.pool.query(
       `SELECT FROM ${READ_MODEL_SCHEMA}.appointment WHERE appointment_id = $1`,
       [appointmentId],
@@ -108,95 +108,95 @@ describe("a projection whose database was built from another log", function () {
   };
 
   it("roles stop even if a restored log extends past the checkpoint, and continue after an operator runs `adopt`", async () => {
-    await delivered((await appointment()).eventId);
+    await awaitDelivery((await appointment()).eventId);
     await service.kill();
-    await replaceLog((files) => copy(files, join(files, backup)));
+    await replaceLog((files) => copy(files, join(files, backupPath)));
     service = await startRoles();
-    const lost = await appointment();
-    await delivered(lost.eventId);
-    await isReady();
+    const lostAppointment = await appointment();
+    await awaitDelivery(lostAppointment.eventId);
+    await awaitReadiness();
     // With an earlier checkpoint, the relay would not notice that the log was restored, and would continue.
     await eventually(
       "the relay's checkpoint",
-      async () => (await readRelayCheckpoint(world.pool)).anchor?.eventId === lost.eventId,
+      async () => (await readRelayCheckpoint(world.pool)).anchor?.eventId === lostAppointment.eventId,
     );
     await service.kill();
     await replaceLog(restore);
-    const stored = await appointment();
+    const storedAppointment = await appointment();
     for (let count = 0; count < 10; count += 1) await appointment();
-    const before = await readWrittenState();
+    const stateBefore = await readWrittenState();
 
     service = await startRoles();
-    await allStopped();
+    await awaitStop();
     // The log line of a role may arrive after the role's status.
-    const fatal = await eventually("all roles log it", () => {
+    const fatalLines = await eventually("all roles log it", () => {
       const lines = service.lines.filter(({ level }) => level === "fatal");
       return new Set(lines.map(({ role }) => role)).size === ROLES.split(",").length && lines;
     });
-    for (const { error } of fatal)
+    for (const { error } of fatalLines)
       expect(error?.message).to.match(/, but the log holds (event [0-9a-f-]{36}|no event) there\./);
     for (const role of ROLES.split(",")) {
-      const failed = `projection_failed{role="${role}"}`;
-      await eventually(failed, async () => (await service.gauge(failed)) === 1);
+      const failedGauge = `projection_failed{role="${role}"}`;
+      await eventually(failedGauge, async () => (await service.gauge(failedGauge)) === 1);
     }
-    const refused = await verify().catch((error: unknown) => error);
-    expect(refused).to.be.instanceOf(DifferentLogError);
+    const refusal = await verify().catch((error: unknown) => error);
+    expect(refusal).to.be.instanceOf(DifferentLogError);
     const status = JSON.parse(await readStatus(true));
     expect(status.differentLog).to.match(/^The event log is not the one that this database was built from: /);
     expect(status.followers.map(({ lag }: { lag: unknown }) => lag)).to.deep.equal([null, null]);
-    expect(await readWrittenState()).to.deep.equal(before);
+    expect(await readWrittenState()).to.deep.equal(stateBefore);
 
     expect((await adopt()).code).to.equal(0);
     const next = await appointment();
-    await delivered(next.eventId);
-    expect(await rowOf(stored.appointmentId)).to.equal(true);
-    expect(await rowOf(lost.appointmentId)).to.equal(false);
+    await awaitDelivery(next.eventId);
+    expect(await hasRow(storedAppointment.appointmentId)).to.equal(true);
+    expect(await hasRow(lostAppointment.appointmentId)).to.equal(false);
     // The relay sends no events that were already in the log when the operator ran adopt-log.
-    expect(await world.readDelivery(stored.eventId, endpoint)).to.equal(undefined);
-    await isReady();
+    expect(await world.readDelivery(storedAppointment.eventId, endpoint)).to.equal(undefined);
+    await awaitReadiness();
     expect((await verify()).out).to.match(/: 0 differ$/m);
   });
 
   it("roles stop if the log is unrelated to the database, and continue after an operator runs `adopt`", async () => {
-    await delivered((await appointment()).eventId);
-    await isReady();
+    await awaitDelivery((await appointment()).eventId);
+    await awaitReadiness();
     await replaceLog((files) => rm(files, { recursive: true }));
-    await allStopped();
+    await awaitStop();
     expect(await readStatus(false)).to.match(/, but the log is empty\./);
     const other = await eventually("an endpoint", () => world.registerEndpoint(receiver.url).catch(() => undefined));
-    const early = await appointment(other.clinicId);
-    await allStopped();
+    const earlyAppointment = await appointment(other.clinicId);
+    await awaitStop();
     expect((await adopt()).code).to.equal(0);
     const next = await appointment(other.clinicId);
-    await delivered(next.eventId, other);
-    expect(await rowOf(early.appointmentId)).to.equal(true);
+    await awaitDelivery(next.eventId, other);
+    expect(await hasRow(earlyAppointment.appointmentId)).to.equal(true);
     const { rows } = await world.pool.query("SELECT endpoint_id FROM read_model.webhook_endpoint");
     expect(rows).to.deep.equal([{ endpoint_id: other.endpointId }]);
-    await isReady();
+    await awaitReadiness();
   });
 
   it("roles that stopped because the log is empty continue when the original log is back", async () => {
-    await delivered((await appointment()).eventId);
-    await isReady();
+    await awaitDelivery((await appointment()).eventId);
+    await awaitReadiness();
     await replaceLog(async (files) => {
-      await copy(files, join(files, backup));
+      await copy(files, join(files, backupPath));
       await rm(files, { recursive: true });
     });
-    await allStopped();
+    await awaitStop();
     await replaceLog(restore);
     const { eventId, appointmentId } = await appointment();
-    await delivered(eventId);
-    expect(await rowOf(appointmentId)).to.equal(true);
-    await isReady();
+    await awaitDelivery(eventId);
+    expect(await hasRow(appointmentId)).to.equal(true);
+    await awaitReadiness();
   });
 
   it("an event in the outbox is not appended to a different log", async () => {
     receiver.setDefaultReaction({ status: 410 });
     const { eventId } = await appointment();
-    const read = () => world.log.read(`webhookEndpoint-${endpoint.endpointId}`).catch(() => []);
+    const readLog = () => world.log.read(`webhookEndpoint-${endpoint.endpointId}`).catch(() => []);
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed", 30_000);
-    await eventually("the appended event", async () => (await read()).at(-1)?.type === "WebhookEndpointDisabled");
-    await isReady();
+    await eventually("the appended event", async () => (await readLog()).at(-1)?.type === "WebhookEndpointDisabled");
+    await awaitReadiness();
     await replaceLog((files) => rm(files, { recursive: true }));
     const metadata = { ...createStoredMetadata(), $causationId: randomUUID() };
     const event = {
@@ -206,8 +206,8 @@ describe("a projection whose database was built from another log", function () {
     await world.pool.query("INSERT INTO webhooks.outbox VALUES ($1, $2, $3, $4, now())", [
       ...[randomUUID(), `webhookEndpoint-${endpoint.endpointId}`, event, metadata],
     ]);
-    await allStopped();
-    expect(await read()).to.deep.equal([]);
+    await awaitStop();
+    expect(await readLog()).to.deep.equal([]);
     expect((await world.pool.query("SELECT FROM webhooks.outbox")).rowCount).to.equal(1);
     await service.kill();
     expect((await adopt()).out).to.match(
@@ -216,23 +216,23 @@ describe("a projection whose database was built from another log", function () {
   });
 
   it("roles accept checkpoints without an event id, and store the event id with the next event", async () => {
-    await delivered((await appointment()).eventId);
-    await isReady();
+    await awaitDelivery((await appointment()).eventId);
+    await awaitReadiness();
     await service.kill();
     // Simulates a release without anchors. Such a release also moved its checkpoints for events of other programs.
-    const other = await world.client.appendToStream("elsewhere-1", jsonEvent({ type: "NothingOfOurs", data: {} }));
-    const position = other.position!.commit;
+    const result = await world.client.appendToStream("elsewhere-1", jsonEvent({ type: "NothingOfOurs", data: {} }));
+    const position = result.position!.commit;
     await world.pool.query(
       `ALTER TABLE read_model.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id;
        UPDATE read_model.checkpoint SET position = ${position};
        UPDATE webhooks.relay_checkpoint SET position = ${position}, anchor_position = NULL, anchor_event_id = NULL`,
     );
     service = await startRoles();
-    await isReady();
+    await awaitReadiness();
     expect((await verify()).out).to.match(new RegExp(`at position ${position}: 0 differ$`, "m"));
     expect((await rebuild()).out).to.match(new RegExp(`in use from position ${position}\\.$`, "m"));
     const { eventId } = await appointment();
-    await delivered(eventId);
+    await awaitDelivery(eventId);
     await eventually("both anchors", async () => {
       const anchors = [
         (await readCheckpoint(world.pool, READ_MODEL_SCHEMA)).anchor,
@@ -241,19 +241,19 @@ describe("a projection whose database was built from another log", function () {
       return anchors.every((anchor) => anchor?.eventId === eventId);
     });
     await replaceLog((files) => rm(files, { recursive: true }));
-    await allStopped();
+    await awaitStop();
   });
 
   it("a rebuild starts from the beginning if the tables of an interrupted rebuild come from another log", async () => {
     const { eventId, appointmentId } = await appointment();
-    await delivered(eventId);
+    await awaitDelivery(eventId);
     await world.pool.query(buildTablesDdl(readModels, NEXT_SCHEMA));
     await world.pool.query(
       `UPDATE ${NEXT_SCHEMA}.checkpoint SET position = 2, anchor_position = 2, anchor_event_id = $1`,
       [randomUUID()],
     );
     expect((await rebuild()).code).to.equal(0);
-    expect(await rowOf(appointmentId)).to.equal(true);
+    expect(await hasRow(appointmentId)).to.equal(true);
     expect((await verify()).out).to.match(/: 0 differ$/m);
   });
 });

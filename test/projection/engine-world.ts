@@ -31,7 +31,7 @@ export interface EngineWorld {
   close(): Promise<void>;
 }
 
-export const silent = createLogger("test", "silent");
+export const logger = createLogger("test", "silent");
 
 export async function createEngineWorld(): Promise<EngineWorld> {
   const dir = await mkdtemp(join(tmpdir(), "clinic-engine-"));
@@ -41,18 +41,18 @@ export async function createEngineWorld(): Promise<EngineWorld> {
   const databaseUrl = database.urls.projection;
   const client = connectEventStore(eventstoreUrl, "test");
   const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeoutMs: 5_000 };
-  const pool = createPool({ ...options, logger: silent });
+  const pool = createPool({ ...options, logger });
   return {
     ...{ client, log: createEventLog(client), pool, eventstoreUrl, databaseUrl },
     async append(stream, ...events) {
-      const proposed = events.map(({ type, data, metadata = createStoredMetadata() }) =>
+      const proposedEvents = events.map(({ type, data, metadata = createStoredMetadata() }) =>
         jsonEvent({
           type,
           data: data as Record<string, unknown>,
           metadata: metadata as Record<string, unknown>,
         }),
       );
-      const { position } = await client.appendToStream(stream, proposed);
+      const { position } = await client.appendToStream(stream, proposedEvents);
       return position!.commit;
     },
     async nameOf(customerId) {

@@ -14,7 +14,7 @@ describe("two projection processes", function () {
 
   before(async () => {
     world = await createEngineWorld();
-    processes.push(...(await Promise.all([start(), start()])));
+    processes.push(...(await Promise.all([startProcess(), startProcess()])));
   });
 
   after(async () => {
@@ -22,7 +22,7 @@ describe("two projection processes", function () {
     await world.close();
   });
 
-  const start = () => startService({ ...world, roles: "projectors" });
+  const startProcess = () => startService({ ...world, roles: "projectors" });
 
   const get = async ({ url }: ServiceProcess, path: string) => {
     const response = await fetch(url + path);
@@ -36,8 +36,8 @@ describe("two projection processes", function () {
   const leads = async (service: ServiceProcess) => (await service.gauge(LEADER)) === 1;
   const findProcess = (isLeader: boolean) =>
     eventually("one process leads", async () => {
-      const led = await Promise.all(processes.map(leads));
-      return led.filter(Boolean).length === 1 && processes[led.indexOf(isLeader)];
+      const leaderFlags = await Promise.all(processes.map(leads));
+      return leaderFlags.filter(Boolean).length === 1 && processes[leaderFlags.indexOf(isLeader)];
     });
 
   it("one of two projection processes is the leader, and both processes are ready", async () => {
@@ -46,24 +46,24 @@ describe("two projection processes", function () {
     await eventually("the row", async () => (await world.nameOf(customerId)) === "Ana Kos");
     await findProcess(true);
     for (const process of processes) {
-      const ready = await eventually("ready", async () => {
+      const readyAnswer = await eventually("ready", async () => {
         const answer = await get(process, "/health/ready");
         return answer.status === 200 && answer;
       });
-      expect(JSON.parse(ready.text)).to.deep.equal({ ok: true, parts: { projectors: null } });
+      expect(JSON.parse(readyAnswer.text)).to.deep.equal({ ok: true, parts: { projectors: null } });
     }
   });
 
   it("a standby process never reports itself as the leader", async () => {
     await findProcess(true);
-    const third = await start();
-    const values = new Set<number>();
+    const thirdProcess = await startProcess();
+    const gaugeValues = new Set<number>();
     await eventually("it stands by", async () => {
-      values.add(await third.gauge(LEADER));
-      return (await third.health()).status === 200 && values.has(0);
+      gaugeValues.add(await thirdProcess.gauge(LEADER));
+      return (await thirdProcess.health()).status === 200 && gaugeValues.has(0);
     });
-    expect(values).not.to.include(1);
-    await third.kill();
+    expect(gaugeValues).not.to.include(1);
+    await thirdProcess.kill();
   });
 
   it("the leader serves metrics", async () => {
@@ -81,11 +81,11 @@ describe("two projection processes", function () {
     const leader = await findProcess(true);
     const standby = await findProcess(false);
     const customerId = randomUUID();
-    const killed = performance.now();
+    const killedAt = performance.now();
     leader.child.kill("SIGKILL");
     await world.append(`customer-${customerId}`, registered(customerId, "Taken Over"));
     await eventually("the row", async () => (await world.nameOf(customerId)) === "Taken Over", 30_000);
-    expect(performance.now() - killed).to.be.below(TAKEOVER_TIMEOUT_MS);
+    expect(performance.now() - killedAt).to.be.below(TAKEOVER_TIMEOUT_MS);
     await eventually("it leads", () => leads(standby));
     const { out } = await world.cli("status", "--json");
     const [projectors] = JSON.parse(out).followers;
@@ -110,11 +110,11 @@ describe("two projection processes", function () {
 
   it("the status shows when a stopped process was last seen", async () => {
     const standby = processes.find(({ child }) => child.exitCode === null && child.signalCode === null)!;
-    const exited = new Promise((resolve) => {
+    const exitPromise = new Promise((resolve) => {
       standby.child.once("exit", resolve);
     });
     standby.child.kill("SIGTERM");
-    expect(await exited).to.equal(0);
+    expect(await exitPromise).to.equal(0);
     // Makes the reports a minute older. The killed process did not report its stop.
     await world.pool.query("UPDATE projection.process_status SET at = at - interval '1 minute'");
     const { out, code } = await world.cli("status");

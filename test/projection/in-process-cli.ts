@@ -1,7 +1,7 @@
 import type { CommandContext } from "../../projection/cli/command.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
-import { silent } from "./engine-world.ts";
+import { logger } from "./engine-world.ts";
 import type { ServiceServers } from "./service-process.ts";
 
 /**
@@ -16,12 +16,12 @@ export async function runInProcess(
 ): Promise<{ code: number; out: string }> {
   const client = connectEventStore(eventstoreUrl, "test");
   const connection = { url: databaseUrl, applicationName: "test", size: 4, statementTimeoutMs: 60_000 };
-  const pool = createPool({ ...connection, logger: silent });
+  const pool = createPool({ ...connection, logger });
   const lines: string[] = [];
   const terminal = { out: (line: string) => void lines.push(line), showProgress: () => undefined };
   const { signal } = new AbortController();
   try {
-    const context = { client, pool, logger: silent, terminal, databaseUrl, now: Date.now(), signal };
+    const context = { client, pool, logger, terminal, databaseUrl, now: Date.now(), signal };
     return { code: await command(context), out: lines.join("\n") };
   } finally {
     await Promise.all([pool.end(), client.dispose()]);

@@ -17,13 +17,13 @@ import { createMetrics } from "../../projection/status/metrics.ts";
 import { createReadinessCheck } from "../../projection/status/readiness.ts";
 import { type Reporter, startReporter } from "../../projection/status/reporter.ts";
 import { eventually } from "../support/eventually.ts";
-import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "./engine-world.ts";
+import { createEngineWorld, type EngineWorld, logger, registered, renamed } from "./engine-world.ts";
 
 const neverAborted = new AbortController().signal;
 const ignore = () => undefined;
 
 /** Read models of a release whose customer projector throws if a customer is renamed to "Poison". */
-const broken: AnyReadModel[] = readModels.map((model) => {
+const brokenModels: AnyReadModel[] = readModels.map((model) => {
   const handler = model.on.CustomerDetailsChanged;
   if (model.table !== customers.table || !handler) return model;
   const CustomerDetailsChanged: typeof handler = (row, event) => {
@@ -41,37 +41,37 @@ describe("a stream with an event that projectors cannot process", function () {
   let role: Role;
   let reporter: Reporter;
   const metrics = createMetrics();
-  const [bad, good] = [randomUUID(), randomUUID()];
+  const [badId, goodId] = [randomUUID(), randomUUID()];
   let stoppedAt: bigint;
 
   const command = { actor: "Ada", reason: "Broken by an import", now: Date.now() };
   const park = (position: bigint) => parkStream(world, position, command);
   const runVerify = async () => {
     const differences: Difference[] = [];
-    const options = { ...world, models: readModels, logger: silent, onProgress: ignore };
+    const options = { ...world, models: readModels, logger, onProgress: ignore };
     const onDifference = (difference: Difference) => differences.push(difference);
     return { ...(await verify({ ...options, onDifference }, neverAborted)), found: differences };
   };
-  const errorOf = async (work: Promise<unknown>) =>
-    work.then(
+  const errorOf = async (promise: Promise<unknown>) =>
+    promise.then(
       () => undefined,
       (error: Error) => error,
     );
 
   before(async () => {
     world = await createEngineWorld();
-    await world.append(`customer-${bad}`, registered(bad, "Before"));
-    await world.append(`customer-${good}`, registered(good, "Ana Kos"));
+    await world.append(`customer-${badId}`, registered(badId, "Before"));
+    await world.append(`customer-${goodId}`, registered(goodId, "Ana Kos"));
     await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
-    stoppedAt = await world.append(`customer-${bad}`, renamed(bad, "Poison"));
-    await world.append(`customer-${bad}`, renamed(bad, "After"));
-    await world.append(`customer-${good}`, renamed(good, "Ana Novak"));
+    stoppedAt = await world.append(`customer-${badId}`, renamed(badId, "Poison"));
+    await world.append(`customer-${badId}`, renamed(badId, "After"));
+    await world.append(`customer-${goodId}`, renamed(goodId, "Ana Novak"));
     role = startProjectors({
       ...world,
-      models: broken,
-      logger: silent,
+      models: brokenModels,
+      logger,
     });
-    reporter = startReporter({ ...world, roles: [role], metrics, logger: silent, processName: "test:1" });
+    reporter = startReporter({ ...world, roles: [role], metrics, logger, processName: "test:1" });
     await eventually("failed", () => role.getStatus().state === "failed");
   });
 
@@ -83,18 +83,18 @@ describe("a stream with an event that projectors cannot process", function () {
 
   it("projectors stop before an event that cannot be processed, and report stream, revision and cause", async () => {
     expect(role.getStatus().lastError?.message).to.equal(
-      `position ${stoppedAt}, stream customer-${bad}, revision 1: read model customer cannot process CustomerDetailsChanged: cannot be Poison`,
+      `position ${stoppedAt}, stream customer-${badId}, revision 1: read model customer cannot process CustomerDetailsChanged: cannot be Poison`,
     );
-    expect(await world.nameOf(bad)).to.equal("Before");
-    expect(await world.nameOf(good)).to.equal("Ana Kos");
+    expect(await world.nameOf(badId)).to.equal("Before");
+    expect(await world.nameOf(goodId)).to.equal("Ana Kos");
     expect((await readPosition(world.pool, READ_MODEL_SCHEMA)) < stoppedAt).to.equal(true);
   });
 
   it("the public health report shows position, stream and revision of the failing event, but no event data", async () => {
     const { projectors } = await createReadinessCheck([role], reporter)();
-    const place = `position ${stoppedAt}, stream customer-${bad}, revision 1`;
+    const location = `position ${stoppedAt}, stream customer-${badId}, revision 1`;
     expect(projectors).to.match(
-      new RegExp(`^stopped at ${place}, CustomerDetailsChanged(; \\d+ events and \\d+ s behind)?$`),
+      new RegExp(`^stopped at ${location}, CustomerDetailsChanged(; \\d+ events and \\d+ s behind)?$`),
     );
   });
 
@@ -126,27 +126,27 @@ describe("a stream with an event that projectors cannot process", function () {
   it("projectors skip a parked stream and continue", async () => {
     const { code, out } = await world.cli("park", `${stoppedAt}`, "--reason", command.reason, "--actor", "Ada");
     expect(code).to.equal(0);
-    expect(out).to.contain(`stream customer-${bad} is skipped from revision 1 on`);
-    await eventually("the projectors continue", async () => (await world.nameOf(good)) === "Ana Novak");
+    expect(out).to.contain(`stream customer-${badId} is skipped from revision 1 on`);
+    await eventually("the projectors continue", async () => (await world.nameOf(goodId)) === "Ana Novak");
     await eventually("running", () => role.getStatus().state === "running");
-    await world.append(`customer-${bad}`, renamed(bad, "Later"));
-    await world.append(`customer-${good}`, renamed(good, "Ana Zupan"));
-    await eventually("the live event", async () => (await world.nameOf(good)) === "Ana Zupan");
-    expect(await world.nameOf(bad)).to.equal("Before");
-    const { events } = (await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)!;
+    await world.append(`customer-${badId}`, renamed(badId, "Later"));
+    await world.append(`customer-${goodId}`, renamed(goodId, "Ana Zupan"));
+    await eventually("the live event", async () => (await world.nameOf(goodId)) === "Ana Zupan");
+    expect(await world.nameOf(badId)).to.equal("Before");
+    const { events } = (await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${badId}`)!;
     expect(events).to.equal(3n);
-    const [recorded] = await world.log.read(PARKING_STREAM);
-    expect(recorded?.metadata.actor).to.deep.equal({ type: "operator", id: "Ada" });
+    const [parkingEvent] = await world.log.read(PARKING_STREAM);
+    expect(parkingEvent?.metadata.actor).to.deep.equal({ type: "operator", id: "Ada" });
     expect((await errorOf(park(stoppedAt)))?.message).to.match(/ stopped at position|is already parked/);
   });
 
   it("`verify` and `rebuild` skip a parked stream", async () => {
     expect(await runVerify()).to.deep.include({ found: [], differenceCount: 0, skippedStreamCount: 1 });
-    const options = { ...world, models: broken, logger: silent, onProgress: ignore };
+    const options = { ...world, models: brokenModels, logger, onProgress: ignore };
     await rebuild(options, neverAborted);
-    expect(await world.nameOf(bad)).to.equal("Before");
+    expect(await world.nameOf(badId)).to.equal("Before");
     expect((await runVerify()).found).to.deep.equal([]);
-    expect((await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${bad}`)?.events).to.equal(3n);
+    expect((await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${badId}`)?.events).to.equal(3n);
   });
 
   it("the status shows the position, cause, reason, actor and time of a parked stream, and the metrics count the stream", async () => {
@@ -154,32 +154,32 @@ describe("a stream with an event that projectors cannot process", function () {
     const { parked } = JSON.parse(out);
     expect(parked).to.have.length(1);
     expect(parked[0]).to.deep.include({
-      ...{ stream: `customer-${bad}`, position: String(stoppedAt), revision: "1", events: "3" },
+      ...{ stream: `customer-${badId}`, position: String(stoppedAt), revision: "1", events: "3" },
       ...{ reason: command.reason, actor: "Ada", state: "parked", eventType: "CustomerDetailsChanged" },
     });
     expect(parked[0].cause).to.contain("read model customer cannot process CustomerDetailsChanged: cannot be Poison");
     expect(Date.parse(parked[0].since)).to.be.closeTo(Date.now(), 60_000);
-    const shows = async (line: string) => (await metrics.registry.metrics()).split("\n").includes(line);
-    await eventually("the metrics", () => shows("projection_parked_events 3"));
+    const showsMetric = async (line: string) => (await metrics.registry.metrics()).split("\n").includes(line);
+    await eventually("the metrics", () => showsMetric("projection_parked_events 3"));
     for (const line of [
       "projection_parked_streams 1",
       'projection_leader{role="projectors"} 1',
       'projection_failed{role="projectors"} 0',
       'projection_lag_events{role="projectors"} 0',
     ]) {
-      await eventually(line, () => shows(line));
+      await eventually(line, () => showsMetric(line));
     }
   });
 
   it("a stream stays parked if a rebuild that includes the stream fails", async () => {
     const error = await errorOf(
       rebuild(
-        { ...world, models: broken, logger: silent, onProgress: ignore, includedStream: `customer-${bad}` },
+        { ...world, models: brokenModels, logger, onProgress: ignore, includedStream: `customer-${badId}` },
         neverAborted,
       ),
     );
     expect(error).to.be.instanceOf(ProjectionError);
-    expect(await world.nameOf(bad)).to.equal("Before");
+    expect(await world.nameOf(badId)).to.equal("Before");
     expect((await readParkedStreams(world.log)).streams.size).to.equal(1);
   });
 
@@ -187,11 +187,11 @@ describe("a stream with an event that projectors cannot process", function () {
     expect((await errorOf(findParkedStream(world, 1n)))?.message).to.equal("No stream is parked at position 1.");
     const { code, out, err } = await world.cli("resume", `${stoppedAt}`, "--reason", "Mended");
     expect(code, err).to.equal(0);
-    expect(out).to.contain(`Resumed: stream customer-${bad} is no longer skipped from revision 1 on.`);
-    expect(await world.nameOf(bad)).to.equal("Later");
+    expect(out).to.contain(`Resumed: stream customer-${badId} is no longer skipped from revision 1 on.`);
+    expect(await world.nameOf(badId)).to.equal("Later");
     expect((await readParkedStreams(world.log)).streams.size).to.equal(0);
-    await world.append(`customer-${bad}`, renamed(bad, "Live again"));
-    await eventually("the live event", async () => (await world.nameOf(bad)) === "Live again");
+    await world.append(`customer-${badId}`, renamed(badId, "Live again"));
+    await eventually("the live event", async () => (await world.nameOf(badId)) === "Live again");
     expect(await runVerify()).to.deep.include({ found: [], skippedStreamCount: 0 });
   });
 });

@@ -39,9 +39,9 @@ function entryOf(root: string, entry: string, args: readonly string[] = []) {
 export function runCli(servers: ServiceServers, args: readonly string[], root = ROOT): Promise<CliResult> {
   const { eventstoreUrl: EVENTSTORE_URL, databaseUrl: DATABASE_URL, natsUrl: NATS_URL = "" } = servers;
   const env = { ...process.env, EVENTSTORE_URL, DATABASE_URL, NATS_URL };
-  const entry = entryOf(root, "projection/cli/main.ts", args);
+  const nodeCommand = entryOf(root, "projection/cli/main.ts", args);
   return new Promise((resolve) => {
-    const child = execFile(entry.command, entry.args, { env, cwd: root }, (_, out, err) =>
+    const child = execFile(nodeCommand.command, nodeCommand.args, { env, cwd: root }, (_, out, err) =>
       resolve({ code: child.exitCode ?? -1, out, err }),
     );
   });
@@ -79,8 +79,8 @@ export interface ServiceProcess {
 export async function startService(options: ServiceOptions): Promise<ServiceProcess> {
   const { eventstoreUrl, databaseUrl, natsUrl = "nats://127.0.0.1:1", roles, root = ROOT } = options;
   const randomKeys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
-  const entry = entryOf(root, "projection/main.ts");
-  const child = spawn(entry.command, entry.args, {
+  const nodeCommand = entryOf(root, "projection/main.ts");
+  const child = spawn(nodeCommand.command, nodeCommand.args, {
     cwd: root,
     env: {
       ...process.env,
@@ -93,7 +93,7 @@ export async function startService(options: ServiceOptions): Promise<ServiceProc
   // The process must end even if a test fails before it kills the process.
   const killAtExit = () => child.kill("SIGKILL");
   process.once("exit", killAtExit);
-  const ended = once(child, "exit").then(() => process.off("exit", killAtExit));
+  const exitPromise = once(child, "exit").then(() => process.off("exit", killAtExit));
   const lines: ServiceProcess["lines"] = [];
   const url = await new Promise<string>((resolve, reject) => {
     child.once("exit", (code) => reject(new Error(`the projection service ended with ${code}`)));
@@ -112,12 +112,12 @@ export async function startService(options: ServiceOptions): Promise<ServiceProc
     },
     async gauge(name) {
       const text = await (await fetch(`${url}/metrics`)).text();
-      const line = text.split("\n").find((one) => one.startsWith(name));
+      const line = text.split("\n").find((candidate) => candidate.startsWith(name));
       return Number(line?.split(" ")[1] ?? Number.NaN);
     },
     async kill() {
       child.kill("SIGKILL");
-      await ended;
+      await exitPromise;
     },
   };
 }

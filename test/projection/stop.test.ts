@@ -62,21 +62,21 @@ describe("a projection process", function () {
   it("a projection service that fails to start leaves no database connection open", async () => {
     const { eventstoreUrl, natsUrl } = await testServers();
     database = await createTestDatabase();
-    const taken = createServer().listen(0, "127.0.0.1");
-    await once(taken, "listening");
+    const takenServer = createServer().listen(0, "127.0.0.1");
+    await once(takenServer, "listening");
     const keys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
-    const start = startProjection({
+    const startPromise = startProjection({
       ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: database.urls.projection, NATS_URL: natsUrl },
-      ...{ PORT: String((taken.address() as AddressInfo).port), LOG_LEVEL: "fatal" },
+      ...{ PORT: String((takenServer.address() as AddressInfo).port), LOG_LEVEL: "fatal" },
       WEBHOOK_SECRET_KEYS: JSON.stringify(keys),
     });
-    const error = await start.catch((error: Error) => error);
-    taken.close();
+    const error = await startPromise.catch((error: Error) => error);
+    takenServer.close();
     expect(error).to.be.instanceOf(StartError);
     const client = new pg.Client(database.urls.projection);
     await client.connect();
-    const others = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
-    await eventually("no connection left", async () => (await client.query(others)).rowCount === 0);
+    const othersSql = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    await eventually("no connection left", async () => (await client.query(othersSql)).rowCount === 0);
     await client.end();
   });
 });

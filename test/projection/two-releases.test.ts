@@ -14,24 +14,24 @@ import { runCli, type ServiceProcess, startService } from "./service-process.ts"
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const LEADER = 'projection_leader{role="projectors"}';
-const OTHER = "the read models belong to another release";
+const OTHER_RELEASE = "the read models belong to another release";
 
 describe("two releases at once", function () {
   this.timeout(300_000);
   let world: EngineWorld;
   /** Source tree of a newer release. */
-  let newer: string;
+  let newerRoot: string;
   const services: ServiceProcess[] = [];
 
   before(async () => {
     world = await createEngineWorld();
-    newer = await mkdtemp(join(tmpdir(), "clinic-newer-"));
+    newerRoot = await mkdtemp(join(tmpdir(), "clinic-newer-"));
     for (const name of ["projection", "shared", "package.json", "tsconfig.json"]) {
-      await cp(join(ROOT, name), join(newer, name), { recursive: true });
+      await cp(join(ROOT, name), join(newerRoot, name), { recursive: true });
     }
-    await symlink(join(ROOT, "node_modules"), join(newer, "node_modules"));
+    await symlink(join(ROOT, "node_modules"), join(newerRoot, "node_modules"));
     // The newer release adds a column to a read model: the customer's name in capitals.
-    await patch("projection/read-models/customers.ts", [
+    await patchFile("projection/read-models/customers.ts", [
       ['    full_name: "text",', '    full_name: "text",\n    shouted: "text",'],
       [/\.\.\.toColumns\(data\),/g, "...toColumns(data), shouted: data.fullName.toUpperCase(),"],
     ]);
@@ -40,21 +40,21 @@ describe("two releases at once", function () {
   after(async () => {
     for (const service of services) await service.kill();
     await world.close();
-    await rm(newer, { recursive: true, force: true });
+    await rm(newerRoot, { recursive: true, force: true });
   });
 
-  async function patch(path: string, changes: [string | RegExp, string][]): Promise<void> {
-    const file = join(newer, path);
+  async function patchFile(path: string, changes: [string | RegExp, string][]): Promise<void> {
+    const file = join(newerRoot, path);
     let text = await readFile(file, "utf8");
-    for (const [from, to] of changes) {
-      const before = text;
-      text = text.replace(from, to);
-      expect(text, String(from)).not.to.equal(before);
+    for (const [pattern, replacement] of changes) {
+      const textBefore = text;
+      text = text.replace(pattern, replacement);
+      expect(text, String(pattern)).not.to.equal(textBefore);
     }
     await writeFile(file, text);
   }
 
-  const start = async (root?: string) => {
+  const startProcess = async (root?: string) => {
     const { eventstoreUrl, databaseUrl } = world;
     const service = await startService({
       eventstoreUrl,
@@ -65,14 +65,14 @@ describe("two releases at once", function () {
     services.push(service);
     return service;
   };
-  const runNewer = (...args: string[]) => runCli(world, args, newer);
+  const runNewer = (...args: string[]) => runCli(world, args, newerRoot);
   const leads = async (service: ServiceProcess) => (await service.gauge(LEADER)) === 1;
   const waitForStandby = (service: ServiceProcess) =>
     eventually(
       "it stands by",
       async () => {
         const { status, parts } = await service.health();
-        return status === 503 && parts.projectors?.startsWith(OTHER) && !(await leads(service));
+        return status === 503 && parts.projectors?.startsWith(OTHER_RELEASE) && !(await leads(service));
       },
       20_000,
     );
@@ -80,36 +80,36 @@ describe("two releases at once", function () {
     (await world.pool.query("SELECT full_name, shouted FROM read_model.customer ORDER BY 1")).rows;
 
   it("two releases never write to each other's read models", async () => {
-    const [first, second] = [randomUUID(), randomUUID()];
-    const older = await start();
-    await world.append(`customer-${first}`, registered(first, "Ana"));
-    await eventually("its row", async () => (await world.nameOf(first)) === "Ana");
-    await eventually("the older one leads", () => leads(older));
-    const newOne = await start(newer);
-    await waitForStandby(newOne);
+    const [firstId, secondId] = [randomUUID(), randomUUID()];
+    const olderService = await startProcess();
+    await world.append(`customer-${firstId}`, registered(firstId, "Ana"));
+    await eventually("its row", async () => (await world.nameOf(firstId)) === "Ana");
+    await eventually("the older one leads", () => leads(olderService));
+    const newerService = await startProcess(newerRoot);
+    await waitForStandby(newerService);
     await eventually("its log says so", () =>
-      newOne.lines.some(({ msg }) => msg.startsWith("The read models belong to another release.")),
+      newerService.lines.some(({ msg }) => msg.startsWith("The read models belong to another release.")),
     );
 
-    const rebuilt = await runNewer("rebuild");
-    expect(rebuilt.code, rebuilt.err).to.equal(0);
-    await waitForStandby(older);
-    await eventually("the newer one leads", () => leads(newOne), 20_000);
-    await world.append(`customer-${second}`, registered(second, "Bor"));
-    await world.append(`customer-${first}`, renamed(first, "Ana K"));
-    const expected = [
+    const rebuildResult = await runNewer("rebuild");
+    expect(rebuildResult.code, rebuildResult.err).to.equal(0);
+    await waitForStandby(olderService);
+    await eventually("the newer one leads", () => leads(newerService), 20_000);
+    await world.append(`customer-${secondId}`, registered(secondId, "Bor"));
+    await world.append(`customer-${firstId}`, renamed(firstId, "Ana K"));
+    const expectedRows = [
       { full_name: "Ana K", shouted: "ANA K" },
       { full_name: "Bor", shouted: "BOR" },
     ];
     await eventually("its rows", async () => (await rows()).at(-1)?.shouted === "BOR");
-    await eventually("all rows", async () => JSON.stringify(await rows()) === JSON.stringify(expected));
+    await eventually("all rows", async () => JSON.stringify(await rows()) === JSON.stringify(expectedRows));
 
     // The older release does not take over, even if the newer release does not run.
-    await newOne.kill();
-    const late = await start();
-    await waitForStandby(late);
-    await waitForStandby(older);
-    await world.append(`customer-${second}`, renamed(second, "Bor R"));
+    await newerService.kill();
+    const lateOne = await startProcess();
+    await waitForStandby(lateOne);
+    await waitForStandby(olderService);
+    await world.append(`customer-${secondId}`, renamed(secondId, "Bor R"));
     // For ten seconds, the status would still show the last report of the killed process.
     await world.pool.query("DELETE FROM projection.process_status WHERE state = 'running'");
     const status = await eventually("the status", async () => {
@@ -117,18 +117,18 @@ describe("two releases at once", function () {
       return /is on standby: the read models belong to another release/.test(out) && out;
     });
     expect(status).to.contain("The read models belong to another release. Run that release, or");
-    const refused = await runInProcess(world, verifyReadModels).catch((error: Error) => error);
-    expect((refused as Error).message).to.contain(OTHER);
-    expect(await rows()).to.deep.equal(expected);
-    const back = await start(newer);
-    await eventually("the newer one leads again", () => leads(back), 20_000);
+    const refusal = await runInProcess(world, verifyReadModels).catch((error: Error) => error);
+    expect((refusal as Error).message).to.contain(OTHER_RELEASE);
+    expect(await rows()).to.deep.equal(expectedRows);
+    const restartedService = await startProcess(newerRoot);
+    await eventually("the newer one leads again", () => leads(restartedService), 20_000);
     await eventually("the live event", async () => (await rows()).at(-1)?.shouted === "BOR R");
     expect((await runNewer("verify")).out).to.match(/: 0 differ$/m);
 
     // A rebuild with the older release switches the read models back to that release.
-    const rebuiltByOlder = await runInProcess(world, (context) => rebuildReadModels(context));
-    expect(rebuiltByOlder.code).to.equal(0);
-    await waitForStandby(back);
-    await eventually("an older one leads", async () => (await leads(older)) || (await leads(late)), 20_000);
+    const olderRebuild = await runInProcess(world, (context) => rebuildReadModels(context));
+    expect(olderRebuild.code).to.equal(0);
+    await waitForStandby(restartedService);
+    await eventually("an older one leads", async () => (await leads(olderService)) || (await leads(lateOne)), 20_000);
   });
 });

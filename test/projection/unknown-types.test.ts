@@ -13,32 +13,29 @@ import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { UnreadableEventError } from "../../shared/eventstore/subscription.ts";
 import { eventually } from "../support/eventually.ts";
 import { testServers } from "../support/stack.ts";
-import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "./engine-world.ts";
+import { createEngineWorld, type EngineWorld, logger, registered, renamed } from "./engine-world.ts";
 
 describe("an event of a type that only a newer release knows", function () {
   this.timeout(120_000);
   let world: EngineWorld;
   let roles: Role[] = [];
   let reporter: Reporter;
-  const [customerId, other] = [randomUUID(), randomUUID()];
+  const [customerId, otherId] = [randomUUID(), randomUUID()];
   const appointment = `appointment-${randomUUID()}`;
   let position: bigint;
   const UNKNOWN = "is unknown to this release; use the newer release that wrote it";
 
   async function start(): Promise<void> {
     const { natsUrl } = await testServers();
-    roles = [
-      startProjectors({ ...world, models: readModels, logger: silent }),
-      startRelay({ ...world, natsUrl, logger: silent }),
-    ];
-    reporter = startReporter({ ...world, roles, metrics: createMetrics(), logger: silent });
+    roles = [startProjectors({ ...world, models: readModels, logger }), startRelay({ ...world, natsUrl, logger })];
+    reporter = startReporter({ ...world, roles, metrics: createMetrics(), logger });
   }
   async function stop(): Promise<void> {
     await Promise.all(roles.map((role) => role.stop()));
     await reporter.stop();
   }
-  const failedAt = (role: Role, at: bigint) =>
-    eventually(`${role.name} stops`, () => role.getStatus().failedAt?.position === at && role.getStatus());
+  const awaitFailure = (role: Role, failedPosition: bigint) =>
+    eventually(`${role.name} stops`, () => role.getStatus().failedAt?.position === failedPosition && role.getStatus());
 
   before(async () => {
     world = await createEngineWorld();
@@ -46,7 +43,7 @@ describe("an event of a type that only a newer release knows", function () {
     await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
     position = await world.append(`customer-${customerId}`, { type: "CustomerPraised", data: {} });
     await world.append(`customer-${customerId}`, renamed(customerId, "Ana K"));
-    await world.append(`customer-${other}`, registered(other, "Bor"));
+    await world.append(`customer-${otherId}`, registered(otherId, "Bor"));
     await start();
   });
 
@@ -56,18 +53,18 @@ describe("an event of a type that only a newer release knows", function () {
   });
 
   it("projectors stop at an event of an unknown type, also after a restart", async () => {
-    for (const restart of [false, true]) {
-      if (restart) {
+    for (const shouldRestart of [false, true]) {
+      if (shouldRestart) {
         await stop();
         await start();
       }
-      const { lastError, failedAt: event } = await failedAt(roles[0]!, position);
+      const { lastError, failedAt: event } = await awaitFailure(roles[0]!, position);
       expect(lastError?.message).to.equal(
         `position ${position}, stream customer-${customerId}, revision 1: CustomerPraised ${UNKNOWN}`,
       );
       expect(event?.type).to.equal("CustomerPraised");
       expect(await world.nameOf(customerId)).to.equal("Ana");
-      expect(await world.nameOf(other)).to.equal(undefined);
+      expect(await world.nameOf(otherId)).to.equal(undefined);
     }
   });
 
@@ -78,14 +75,14 @@ describe("an event of a type that only a newer release knows", function () {
   });
 
   it("the search for replayable deliveries fails at an event of an unknown type", async () => {
-    const elsewhere = await createEngineWorld();
+    const otherWorld = await createEngineWorld();
     try {
-      await elsewhere.append(`webhookDelivery-${randomUUID()}`, { type: "WebhookDeliveryPraised", data: {} });
+      await otherWorld.append(`webhookDelivery-${randomUUID()}`, { type: "WebhookDeliveryPraised", data: {} });
       const filter = { endpointId: randomUUID(), since: 0, until: undefined };
-      const error = await findReplayableDeliveries(elsewhere.client, filter).catch((error: Error) => error);
+      const error = await findReplayableDeliveries(otherWorld.client, filter).catch((error: Error) => error);
       expect(error).to.be.instanceOf(UnreadableEventError);
     } finally {
-      await elsewhere.close();
+      await otherWorld.close();
     }
   });
 
@@ -95,23 +92,23 @@ describe("an event of a type that only a newer release knows", function () {
     );
     const { code, err } = await world.cli("park", `${position}`, "--reason", "Newer release failed");
     expect(code, err).to.equal(0);
-    await eventually("the projectors continue", async () => (await world.nameOf(other)) === "Bor");
+    await eventually("the projectors continue", async () => (await world.nameOf(otherId)) === "Bor");
     await stop();
     await start();
     await eventually("running", () => roles[0]!.getStatus().state === "running");
     expect(await world.nameOf(customerId)).to.equal("Ana");
-    const skipped = (await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);
-    expect(skipped).to.deep.equal({ revision: 1n, position, events: 2n });
+    const skippedStream = (await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);
+    expect(skippedStream).to.deep.equal({ revision: 1n, position, events: 2n });
     expect((await world.cli("status")).out).to.match(/from revision 1 on: 2 events skipped\n {4}CustomerPraised: /);
   });
 
   it("the relay stops at an event of an unknown type until the event's stream is parked", async () => {
     await eventually("running", () => roles[1]!.getStatus().state === "running");
-    const at = await world.append(appointment, { type: "AppointmentPainted", data: {} });
-    const { lastError } = await failedAt(roles[1]!, at);
+    const appendedAt = await world.append(appointment, { type: "AppointmentPainted", data: {} });
+    const { lastError } = await awaitFailure(roles[1]!, appendedAt);
     expect(lastError?.message).to.contain(`AppointmentPainted ${UNKNOWN}`);
-    await failedAt(roles[0]!, at);
-    await eventually("the status", async () => (await world.cli("park", `${at}`, "--reason", "x")).code === 0);
+    await awaitFailure(roles[0]!, appendedAt);
+    await eventually("the status", async () => (await world.cli("park", `${appendedAt}`, "--reason", "x")).code === 0);
     for (const role of roles)
       await eventually("the role continues", () => role.getStatus().state === "running", 20_000);
   });

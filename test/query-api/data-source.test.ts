@@ -9,9 +9,9 @@ import { type PortalResponse, request, startTestQueryApi, type TestQueryApi } fr
 /** Starts a TCP proxy to Postgres that can close all connections, or stop forwarding data. */
 async function startProxy(target: URL) {
   const sockets = new Set<Socket>();
-  let state: "open" | "silent" | "cut" = "open";
+  let proxyState: "open" | "silent" | "cut" = "open";
   const server = net.createServer((clientSocket) => {
-    if (state === "cut") {
+    if (proxyState === "cut") {
       clientSocket.destroy();
       return;
     }
@@ -21,7 +21,7 @@ async function startProxy(target: URL) {
       socket.on("error", () => undefined);
       socket.on("close", () => sockets.delete(socket));
     }
-    const forward = (to: Socket) => (data: Buffer) => state === "open" && to.write(data);
+    const forward = (receiver: Socket) => (data: Buffer) => proxyState === "open" && receiver.write(data);
     clientSocket.on("data", forward(serverSocket)).on("close", () => serverSocket.destroy());
     serverSocket.on("data", forward(clientSocket)).on("close", () => clientSocket.destroy());
   });
@@ -34,10 +34,10 @@ async function startProxy(target: URL) {
   };
   return {
     url: url.href,
-    setState(next: typeof state) {
+    setState(next: typeof proxyState) {
       // A silent proxy has lost data, so its existing connections are unusable.
       if (next !== "silent") dropAll();
-      state = next;
+      proxyState = next;
     },
     close() {
       dropAll();
@@ -50,8 +50,8 @@ describe("query-api without Postgres", () => {
   let api: TestQueryApi;
   let proxy: Awaited<ReturnType<typeof startProxy>>;
   let userId: string;
-  let partner: () => Promise<PortalResponse>;
-  const portal = () => api.get("/api/v1/clinic/context", userId);
+  let requestPartner: () => Promise<PortalResponse>;
+  const requestPortal = () => api.get("/api/v1/clinic/context", userId);
 
   before(async () => {
     api = await startTestQueryApi(async ({ urls }) => {
@@ -66,7 +66,7 @@ describe("query-api without Postgres", () => {
       Authorization: `Bearer ${await api.partnerToken(application)}`,
       "X-SERVICE-Clinic-ID": clinic.clinicId,
     };
-    partner = () => request(`${api.url}/production/v1/clinic/context`, headers);
+    requestPartner = () => request(`${api.url}/production/v1/clinic/context`, headers);
   });
 
   after(async () => {
@@ -77,10 +77,10 @@ describe("query-api without Postgres", () => {
   beforeEach(expectSuccess);
 
   async function expectSuccess() {
-    for (const readApi of [portal, partner]) {
+    for (const readApi of [requestPortal, requestPartner]) {
       const response = await eventually("a response other than 503", async () => {
-        const attempt = await readApi();
-        return attempt.status !== 503 && attempt;
+        const response = await readApi();
+        return response.status !== 503 && response;
       });
       expect(response.status).to.equal(200);
     }
@@ -90,7 +90,7 @@ describe("query-api without Postgres", () => {
   /** Checks that portal and partner reads return 503, with more concurrent requests than pool connections. */
   async function expectUnavailable() {
     const startedAt = performance.now();
-    const requests = Array.from({ length: 20 }, (_, index) => (index % 2 ? portal() : partner()));
+    const requests = Array.from({ length: 20 }, (_, index) => (index % 2 ? requestPortal() : requestPartner()));
     for (const { status, headers, body } of await Promise.all(requests)) {
       expect([status, body.error]).to.deep.equal([503, "data_source_unavailable"]);
       expect(Number(headers.get("Retry-After"))).to.be.at.least(1);
@@ -102,8 +102,8 @@ describe("query-api without Postgres", () => {
   it("reads return 503 within three seconds while Postgres is down, and 200 after Postgres is back", async () => {
     proxy.setState("cut");
     await expectUnavailable();
-    const ready = await fetch(`${api.url}/health/ready`);
-    expect(ready.status).to.equal(503);
+    const readyResponse = await fetch(`${api.url}/health/ready`);
+    expect(readyResponse.status).to.equal(503);
     expect((await fetch(`${api.url}/health/live`)).status).to.equal(200);
     proxy.setState("open");
     await expectSuccess();
@@ -146,7 +146,7 @@ describe("query-api without Postgres", () => {
 
   it("a response to an internal error contains no details of the error", async () => {
     await api.database.admin.query("ALTER TABLE read_model.clinic RENAME COLUMN slug TO other");
-    const { status, body } = await portal();
+    const { status, body } = await requestPortal();
     await api.database.admin.query("ALTER TABLE read_model.clinic RENAME COLUMN other TO slug");
     expect([status, body.error]).to.deep.equal([500, "internal_error"]);
     expect(body).to.have.keys("ok", "error", "correlationId");

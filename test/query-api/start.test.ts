@@ -25,16 +25,16 @@ describe("startQueryApi", () => {
   });
 
   it("startQueryApi requires a secret or public keys to verify portal sessions", async () => {
-    const { PORTAL_JWT_SECRET: _, ...rest } = env;
-    const error = await expectStartError(rest);
+    const { PORTAL_JWT_SECRET: _, ...otherSettings } = env;
+    const error = await expectStartError(otherSettings);
     expect(error).to.be.instanceOf(ConfigError);
     expect(error.message).to.match(/PORTAL_JWT_SECRET or PORTAL_JWKS_URL/);
   });
 
   it("startQueryApi fails if the port is in use", async () => {
-    const first = await startQueryApi(env);
-    const error = await expectStartError({ ...env, PORT: new URL(first.url).port });
-    await first.stop();
+    const firstService = await startQueryApi(env);
+    const error = await expectStartError({ ...env, PORT: new URL(firstService.url).port });
+    await firstService.stop();
     expect(error).to.be.instanceOf(StartError);
   });
 

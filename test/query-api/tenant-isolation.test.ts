@@ -16,16 +16,16 @@ import { endpointRegistered, installationApproved, registerApplication } from ".
 import { type PortalResponse, request } from "../support/query-api.ts";
 import { setUpQueryApi } from "./set-up-query-api.ts";
 
-const window = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z&limit=100&includeInactive=true";
+const windowQuery = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z&limit=100&includeInactive=true";
 
 describe("tenant isolation", () => {
   const api = setUpQueryApi();
-  let ours: Awaited<ReturnType<typeof createFullClinic>>;
-  let theirs: Awaited<ReturnType<typeof createFullClinic>>;
+  let ownClinic: Awaited<ReturnType<typeof createFullClinic>>;
+  let otherClinic: Awaited<ReturnType<typeof createFullClinic>>;
 
   before(async () => {
-    ours = await createFullClinic();
-    theirs = await createFullClinic();
+    ownClinic = await createFullClinic();
+    otherClinic = await createFullClinic();
   });
 
   /**
@@ -155,7 +155,7 @@ describe("tenant isolation", () => {
   }
 
   /** Lists the ids of a clinic's records, and its mark. */
-  const idsOf = ({ application, ...ids }: typeof ours) => [
+  const idsOf = ({ application, ...ids }: typeof ownClinic) => [
     ...Object.values<string>(ids),
     application.applicationId,
     application.credentialId,
@@ -166,29 +166,29 @@ describe("tenant isolation", () => {
     const text = JSON.stringify(body).toLowerCase();
     expect(status, text).to.equal(200);
     expect(
-      idsOf(ours).some((id) => text.includes(id)),
+      idsOf(ownClinic).some((id) => text.includes(id)),
       text,
     ).to.equal(true);
-    expect(idsOf(theirs).filter((id) => text.includes(id))).to.deep.equal([]);
+    expect(idsOf(otherClinic).filter((id) => text.includes(id))).to.deep.equal([]);
   }
 
   for (const { operationId, path, response } of createPortalOperations({ operatorName: "Test Operator" })) {
     it(`the portal operation ${operationId} returns no data of another clinic`, async () => {
-      const named = `clinicId=${theirs.clinicId}&branchId=${theirs.branchId}`;
-      const result = await api.get(`${path}?${window}&${named}`, ours.userId);
-      expectOnlyOurs(result);
-      response.parse(result.body);
+      const idQuery = `clinicId=${otherClinic.clinicId}&branchId=${otherClinic.branchId}`;
+      const answer = await api.get(`${path}?${windowQuery}&${idQuery}`, ownClinic.userId);
+      expectOnlyOurs(answer);
+      response.parse(answer.body);
     });
 
     it(`the portal operation ${operationId} refuses a user without a membership`, async () => {
-      const { status, body } = await api.get(`${path}?${window}`, randomUUID());
+      const { status, body } = await api.get(`${path}?${windowQuery}`, randomUUID());
       expect([status, body.error]).to.deep.equal([403, "no_active_membership"]);
     });
   }
 
   describe("partner reads", () => {
     async function readAsPartner(path: string, clinicId: string) {
-      const token = await api.partnerToken(ours.application);
+      const token = await api.partnerToken(ownClinic.application);
       const headers = { Authorization: `Bearer ${token}`, "X-SERVICE-Clinic-ID": clinicId };
       return request(`${api.url}/production/v1${path}`, headers);
     }
@@ -196,22 +196,22 @@ describe("tenant isolation", () => {
     /** Paths of all partner reads with a clinic header. */
     const paths: Record<Exclude<PartnerReadId, "getSandboxState">, (endpointId: string) => string> = {
       getClinicContext: () => "/clinic/context",
-      listPartnerAppointments: () => `/appointments?${window}`,
+      listPartnerAppointments: () => `/appointments?${windowQuery}`,
       listWebhookEndpoints: () => "/webhook-endpoints",
       listWebhookDeliveries: (endpointId) => `/webhook-endpoints/${endpointId}/deliveries`,
     };
-    const endpointOf = (clinic: typeof ours) => (clinic as never as { endpoint: string }).endpoint;
+    const endpointOf = (clinic: typeof ownClinic) => (clinic as never as { endpoint: string }).endpoint;
 
     for (const [operationId, path] of Object.entries(paths)) {
       it(`the partner operation ${operationId} returns no data of another clinic`, async () => {
-        expectOnlyOurs(await readAsPartner(path(endpointOf(ours)), ours.clinicId));
-        const { status, body } = await readAsPartner(path(endpointOf(ours)), theirs.clinicId);
+        expectOnlyOurs(await readAsPartner(path(endpointOf(ownClinic)), ownClinic.clinicId));
+        const { status, body } = await readAsPartner(path(endpointOf(ownClinic)), otherClinic.clinicId);
         expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
       });
     }
 
     it("listWebhookDeliveries returns 404 for an endpoint of another application at another clinic", async () => {
-      const { status } = await readAsPartner(paths.listWebhookDeliveries(endpointOf(theirs)), ours.clinicId);
+      const { status } = await readAsPartner(paths.listWebhookDeliveries(endpointOf(otherClinic)), ownClinic.clinicId);
       expect(status).to.equal(404);
     });
   });
@@ -239,17 +239,17 @@ describe("tenant isolation", () => {
         "rate_limit.counter",
         "rate_limit.process",
       ]);
-      const read = rows.filter(({ reads }) => reads).map(({ name }) => name);
-      const otherTables = read.filter((name) => !name.startsWith("read_model."));
+      const readableNames = rows.filter(({ reads }) => reads).map(({ name }) => name);
+      const otherTables = readableNames.filter((name) => !name.startsWith("read_model."));
       expect(otherTables).to.have.members([
         "rate_limit.counter",
         "rate_limit.process",
         "webhooks.delivery",
         "webhooks.attempt",
       ]);
-      const hidden = readModels.filter((model) => model.isHidden).map((model) => `read_model.${model.table}`);
-      expect(hidden).to.include("read_model.webhook_secret");
-      expect(read.filter((name) => hidden.includes(name))).to.deep.equal([]);
+      const hiddenNames = readModels.filter((model) => model.isHidden).map((model) => `read_model.${model.table}`);
+      expect(hiddenNames).to.include("read_model.webhook_secret");
+      expect(readableNames.filter((name) => hiddenNames.includes(name))).to.deep.equal([]);
     });
 
     for (const statement of [

@@ -17,20 +17,20 @@ const STDOUT = 1;
  * are written directly to the file descriptor of standard output. All other output is printed as usual.
  */
 export function captureLogs(): CapturedLogs {
-  const captured: string[] = [];
+  const capturedTexts: string[] = [];
   const { write } = fs;
   const writeToStderr = process.stderr.write;
-  fs.write = ((fd: number, data: string | Buffer, ...rest: unknown[]) => {
+  fs.write = ((fd: number, data: string | Buffer, ...args: unknown[]) => {
     const text = String(data);
     if (fd !== STDOUT || !text.startsWith('{"level"')) {
-      return (write as (...args: unknown[]) => void)(fd, data, ...rest);
+      return (write as (...args: unknown[]) => void)(fd, data, ...args);
     }
-    captured.push(text);
-    process.nextTick(rest.at(-1) as WriteCallback, null, Buffer.byteLength(text), data);
+    capturedTexts.push(text);
+    process.nextTick(args.at(-1) as WriteCallback, null, Buffer.byteLength(text), data);
   }) as typeof fs.write;
-  process.stderr.write = ((data: string | Uint8Array) => captured.push(String(data)) > 0) as typeof writeToStderr;
+  process.stderr.write = ((data: string | Uint8Array) => capturedTexts.push(String(data)) > 0) as typeof writeToStderr;
   return {
-    text: () => captured.join(""),
+    text: () => capturedTexts.join(""),
     stop() {
       fs.write = write;
       process.stderr.write = writeToStderr;

@@ -13,7 +13,7 @@ type Data<Event extends { type: string; data: unknown }, Type extends Event["typ
 
 export function clinicRegistered(
   clinicId: string,
-  more: Partial<Data<ClinicEvent, "ClinicRegistered">> = {},
+  data: Partial<Data<ClinicEvent, "ClinicRegistered">> = {},
 ): GivenEvent {
   return {
     type: "ClinicRegistered",
@@ -28,7 +28,7 @@ export function clinicRegistered(
       city: "Izmir",
       isDemo: false,
       demoExpiresAt: null,
-      ...more,
+      ...data,
     },
   };
 }
@@ -44,15 +44,15 @@ export function subscriptionChanged(
 export function branchOpened(
   clinicId: string,
   branchId: string,
-  more: Partial<Data<ClinicEvent, "BranchOpened">> = {},
+  data: Partial<Data<ClinicEvent, "BranchOpened">> = {},
 ): GivenEvent {
   return {
     type: "BranchOpened",
-    data: { clinicId, branchId, name: "Center", city: null, isMain: true, ...more },
+    data: { clinicId, branchId, name: "Center", city: null, isMain: true, ...data },
   };
 }
 
-export function entitlementSet(clinicId: string, more: Partial<Data<ClinicEvent, "EntitlementSet">> = {}): GivenEvent {
+export function entitlementSet(clinicId: string, data: Partial<Data<ClinicEvent, "EntitlementSet">> = {}): GivenEvent {
   return {
     type: "EntitlementSet",
     data: {
@@ -61,7 +61,7 @@ export function entitlementSet(clinicId: string, more: Partial<Data<ClinicEvent,
       enabled: true,
       limit: null,
       effectiveUntil: null,
-      ...more,
+      ...data,
     },
   };
 }
@@ -71,7 +71,7 @@ export const everyPermission: Permission[] = ["manage_staff", "view_clinical", "
 export function membershipGranted(
   clinicId: string,
   userId: string,
-  more: Partial<Data<MembershipEvent, "MembershipGranted">> = {},
+  data: Partial<Data<MembershipEvent, "MembershipGranted">> = {},
 ): GivenEvent {
   return {
     type: "MembershipGranted",
@@ -85,7 +85,7 @@ export function membershipGranted(
       branchAccess: "all",
       branchIds: [],
       acceptedAt: "2026-03-01T08:00:00.000Z",
-      ...more,
+      ...data,
     },
   };
 }
@@ -94,7 +94,7 @@ export function resourceAdded(
   clinicId: string,
   branchId: string,
   resourceId: string,
-  more: Partial<Data<ResourceEvent, "ResourceAdded">> = {},
+  data: Partial<Data<ResourceEvent, "ResourceAdded">> = {},
 ): GivenEvent {
   return {
     type: "ResourceAdded",
@@ -107,7 +107,7 @@ export function resourceAdded(
       capacity: 1,
       timezone: "Europe/Istanbul",
       metadata: {},
-      ...more,
+      ...data,
     },
   };
 }
@@ -115,11 +115,11 @@ export function resourceAdded(
 export function customerRegistered(
   clinicId: string,
   customerId: string,
-  more: Partial<Data<CustomerEvent, "CustomerRegistered">> = {},
+  data: Partial<Data<CustomerEvent, "CustomerRegistered">> = {},
 ): GivenEvent {
   return {
     type: "CustomerRegistered",
-    data: { customerId, clinicId, fullName: "Ada Yilmaz", phone: null, email: null, city: null, ...more },
+    data: { customerId, clinicId, fullName: "Ada Yilmaz", phone: null, email: null, city: null, ...data },
   };
 }
 
@@ -127,7 +127,7 @@ export function animalRegistered(
   clinicId: string,
   customerId: string,
   animalId: string,
-  more: Partial<Data<AnimalEvent, "AnimalRegistered">> = {},
+  data: Partial<Data<AnimalEvent, "AnimalRegistered">> = {},
 ): GivenEvent {
   return {
     type: "AnimalRegistered",
@@ -142,7 +142,7 @@ export function animalRegistered(
       birthDate: null,
       microchip: null,
       weightKg: null,
-      ...more,
+      ...data,
     },
   };
 }
@@ -151,7 +151,7 @@ export function appointmentRequested(
   clinicId: string,
   branchId: string,
   scheduledAt: string,
-  more: Partial<Data<AppointmentEvent, "AppointmentRequested">> = {},
+  data: Partial<Data<AppointmentEvent, "AppointmentRequested">> = {},
 ): GivenEvent {
   return {
     type: "AppointmentRequested",
@@ -168,7 +168,7 @@ export function appointmentRequested(
       applicationId: null,
       requestHash: null,
       sandboxGeneration: 0,
-      ...more,
+      ...data,
     },
   };
 }
@@ -184,7 +184,7 @@ export interface ClinicIds {
 /** Creates an operational clinic with two branches, an owner and the entitlement `scheduling.advanced`. */
 export async function openClinic(
   given: (...events: GivenEvent[]) => Promise<void>,
-  more: Partial<Data<ClinicEvent, "ClinicRegistered">> = {},
+  data: Partial<Data<ClinicEvent, "ClinicRegistered">> = {},
 ): Promise<ClinicIds> {
   const ids = {
     clinicId: randomUUID(),
@@ -193,7 +193,7 @@ export async function openClinic(
     userId: randomUUID(),
   };
   await given(
-    clinicRegistered(ids.clinicId, more),
+    clinicRegistered(ids.clinicId, data),
     subscriptionChanged(ids.clinicId),
     entitlementSet(ids.clinicId),
     branchOpened(ids.clinicId, ids.branchId),

@@ -40,8 +40,8 @@ export async function startDnsServer(): Promise<DnsServer> {
     return { addresses: type === "A" && next ? [next] : [] };
   };
   socket.on("message", (message, { port, address }) => {
-    const { id = 0, questions: asked = [] } = packet.decode(message);
-    const [question] = asked;
+    const { id = 0, questions: receivedQuestions = [] } = packet.decode(message);
+    const [question] = receivedQuestions;
     if (!question) return;
     const { type, name } = question;
     questions.push(`${type} ${name}`);
@@ -50,7 +50,7 @@ export async function startDnsServer(): Promise<DnsServer> {
     const addresses = reply === "nxdomain" ? [] : reply.addresses;
     const answers = addresses.map((data) => ({ type: type as "A" | "AAAA", name, ttl: 0, data }));
     const flags = reply === "nxdomain" ? NXDOMAIN : 0;
-    const answer = packet.encode({ type: "response", id, flags, questions: asked, answers });
+    const answer = packet.encode({ type: "response", id, flags, questions: receivedQuestions, answers });
     const timer = setTimeout(
       () => {
         timers.delete(timer);
@@ -69,8 +69,8 @@ export async function startDnsServer(): Promise<DnsServer> {
       sequence = addresses;
       replies = {};
     },
-    setReplies(given) {
-      replies = given;
+    setReplies(newReplies) {
+      replies = newReplies;
     },
     async close() {
       for (const timer of timers) clearTimeout(timer);

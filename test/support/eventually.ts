@@ -6,11 +6,11 @@ const DEFAULT_TIMEOUT_MS = 60_000;
 /**
  * Repeats the check until it returns a value other than undefined or false. Returns that value.
  *
- * @param what description of the expected condition, for the error message
+ * @param label description of the expected condition, for the error message
  * @param timeoutMs time limit in milliseconds, after which the function throws
  */
 export async function eventually<Value>(
-  what: string,
+  label: string,
   check: () => Value | Promise<Value>,
   timeoutMs = DEFAULT_TIMEOUT_MS,
 ): Promise<Exclude<Value, undefined | false>> {
@@ -18,7 +18,7 @@ export async function eventually<Value>(
   for (;;) {
     const value = await check();
     if (value !== undefined && value !== false) return value as Exclude<Value, undefined | false>;
-    if (Date.now() > deadline) throw new Error(`${what}: not within ${timeoutMs} ms`);
+    if (Date.now() > deadline) throw new Error(`${label}: not within ${timeoutMs} ms`);
     await sleep(20);
   }
 }

@@ -24,42 +24,42 @@ export interface FaultProxy {
 export async function startFaultProxy(url: string): Promise<FaultProxy> {
   const { hostname, port } = new URL(url);
   const sockets = new Set<Socket>();
-  let state: "open" | "muted" | "disconnected" = "open";
+  let proxyState: "open" | "muted" | "disconnected" = "open";
   let delayMs = 0;
   const register = (socket: Socket) => {
     sockets.add(socket);
     socket.on("error", () => undefined).on("close", () => sockets.delete(socket));
-    if (state === "muted") socket.pause();
+    if (proxyState === "muted") socket.pause();
   };
   const proxy = createServer((caller) => {
     register(caller);
-    if (state === "disconnected") caller.destroy();
-    if (state !== "open") return;
-    const server = connect(Number(port), hostname);
-    register(server);
-    caller.pipe(server);
-    let forwarded = Promise.resolve();
-    server.on("data", (bytes) => {
-      if (state === "muted") return;
-      const at = performance.now() + delayMs;
+    if (proxyState === "disconnected") caller.destroy();
+    if (proxyState !== "open") return;
+    const serverSocket = connect(Number(port), hostname);
+    register(serverSocket);
+    caller.pipe(serverSocket);
+    let queue = Promise.resolve();
+    serverSocket.on("data", (bytes) => {
+      if (proxyState === "muted") return;
+      const dueAt = performance.now() + delayMs;
       // Chunks are written in order, even if the delay decreases between them.
-      forwarded = forwarded.then(() => sleep(Math.max(0, at - performance.now()))).then(() => void caller.write(bytes));
+      queue = queue.then(() => sleep(Math.max(0, dueAt - performance.now()))).then(() => void caller.write(bytes));
     });
-    server.on("close", () => caller.destroy());
-    caller.on("close", () => server.destroy());
+    serverSocket.on("close", () => caller.destroy());
+    caller.on("close", () => serverSocket.destroy());
   });
   proxy.listen(0, "127.0.0.1");
   await once(proxy, "listening");
   const proxyUrl = new URL(url);
   proxyUrl.host = `127.0.0.1:${(proxy.address() as AddressInfo).port}`;
   const disconnect = () => {
-    state = "disconnected";
+    proxyState = "disconnected";
     for (const socket of sockets) socket.destroy();
   };
   return {
     url: proxyUrl.href,
     mute() {
-      state = "muted";
+      proxyState = "muted";
       for (const socket of sockets) socket.unpipe().pause();
     },
     delay(milliseconds) {
@@ -67,7 +67,7 @@ export async function startFaultProxy(url: string): Promise<FaultProxy> {
     },
     disconnect,
     restore() {
-      state = "open";
+      proxyState = "open";
     },
     async close() {
       disconnect();

@@ -5,7 +5,7 @@
 const metadata =
   '{"$correlationId":"5f0c6f54-9a3f-4d59-8a54-6b0f4a1f6f01","$causationId":"5f0c6f54-9a3f-4d59-8a54-6b0f4a1f6f02","actor":{"type":"operator","id":"demo"},"clinicId":"11111111-1111-4111-8111-111111111111","environment":"production","schemaVersion":1,"occurredAt":"2026-03-01T08:00:00.000Z"}';
 
-const requested = {
+const requestedData = {
   appointmentId: "22222222-2222-4222-8222-222222222222",
   clinicId: "11111111-1111-4111-8111-111111111111",
   branchId: "33333333-3333-4333-8333-333333333333",
@@ -19,8 +19,8 @@ const requested = {
   requestHash: null,
 };
 
-const inSandbox = {
-  ...requested,
+const sandboxData = {
+  ...requestedData,
   appointmentId: "77777777-7777-4777-8777-777777777777",
   clinicId: "66666666-6666-4666-8666-666666666666",
 };
@@ -33,10 +33,10 @@ export interface FormerEvent {
   data: string;
   metadata: string;
   /** The data after upcasting to the current version. */
-  present: object;
+  currentData: object;
 }
 
-const parked = {
+const parkedStream = {
   stream: "customer-99999999-9999-4999-8999-999999999999",
   revision: 1,
   position: "4711",
@@ -52,7 +52,7 @@ export const formerEvents: readonly FormerEvent[] = [
     version: 1,
     data: '{"appointmentId":"22222222-2222-4222-8222-222222222222","clinicId":"11111111-1111-4111-8111-111111111111","branchId":"33333333-3333-4333-8333-333333333333","animalId":null,"customerId":null,"scheduledAt":"2026-03-12T10:00:00.000Z","durationMinutes":30,"reason":"Check-up","notes":null,"applicationId":null,"requestHash":null}',
     metadata,
-    present: { ...requested, sandboxGeneration: 0 },
+    currentData: { ...requestedData, sandboxGeneration: 0 },
   },
   {
     type: "SandboxReset",
@@ -60,7 +60,7 @@ export const formerEvents: readonly FormerEvent[] = [
     version: 1,
     data: '{"applicationId":"55555555-5555-4555-8555-555555555555","clinicId":"66666666-6666-4666-8666-666666666666","generation":1,"day":"2026-03-10","facts":[{"type":"ServiceWithdrawn","data":{"serviceId":"88888888-8888-4888-8888-888888888888"},"at":"2026-03-09T08:00:00.000Z"},{"type":"AppointmentRequested","data":{"appointmentId":"77777777-7777-4777-8777-777777777777","clinicId":"66666666-6666-4666-8666-666666666666","branchId":"33333333-3333-4333-8333-333333333333","animalId":null,"customerId":null,"scheduledAt":"2026-03-12T10:00:00.000Z","durationMinutes":30,"reason":"Check-up","notes":null,"applicationId":null,"requestHash":null},"at":"2026-03-09T08:00:00.000Z"}]}',
     metadata,
-    present: {
+    currentData: {
       applicationId: "55555555-5555-4555-8555-555555555555",
       clinicId: "66666666-6666-4666-8666-666666666666",
       generation: 1,
@@ -73,7 +73,7 @@ export const formerEvents: readonly FormerEvent[] = [
         },
         {
           type: "AppointmentRequested",
-          data: { ...inSandbox, sandboxGeneration: 0 },
+          data: { ...sandboxData, sandboxGeneration: 0 },
           at: "2026-03-09T08:00:00.000Z",
         },
       ],
@@ -85,6 +85,6 @@ export const formerEvents: readonly FormerEvent[] = [
     version: 1,
     data: '{"stream":"customer-99999999-9999-4999-8999-999999999999","revision":1,"position":"4711","eventType":"CustomerDetailsChanged","cause":"cannot","reason":"Broken by an import"}',
     metadata,
-    present: { ...parked, passedOverBy: "all" },
+    currentData: { ...parkedStream, passedOverBy: "all" },
   },
 ];

@@ -44,27 +44,27 @@ export function createResponseChecker(document: OpenApiDocument): ResponseChecke
   const validators = new Map<string, ValidateFunction>();
   const operations = listOperations(document);
 
-  function validate(what: string, pointer: string[], value: unknown): void {
+  function validate(name: string, pointer: string[], value: unknown): void {
     const ref = `document#/${pointer.map(escapePointer).join("/")}`;
     const validator = validators.get(ref) ?? ajv.compile({ $ref: ref });
     validators.set(ref, validator);
     if (validator(value)) return;
-    throw new Error(`${what} differs from the document: ${ajv.errorsText(validator.errors)}\n${JSON.stringify(value)}`);
+    throw new Error(`${name} differs from the document: ${ajv.errorsText(validator.errors)}\n${JSON.stringify(value)}`);
   }
 
-  function checkHeaders(what: string, declared: Record<string, Header | { $ref: string }>, actual: Headers) {
-    for (const [name, header] of Object.entries(declared)) {
+  function checkHeaders(label: string, declaredHeaders: Record<string, Header | { $ref: string }>, headers: Headers) {
+    for (const [name, header] of Object.entries(declaredHeaders)) {
       const { required, schema } = resolve(document, header);
-      const text = actual.get(name);
-      if (text === null && required) throw new Error(`${what} lacks the header ${name}`);
+      const text = headers.get(name);
+      if (text === null && required) throw new Error(`${label} lacks the header ${name}`);
       if (text === null) continue;
       const value = schema.type === "integer" ? Number(text) : text;
-      if (!ajv.validate(schema, value)) throw new Error(`${what} has an invalid header ${name}: ${text}`);
+      if (!ajv.validate(schema, value)) throw new Error(`${label} has an invalid header ${name}: ${text}`);
     }
-    const known = new Set(Object.keys(declared).map((name) => name.toLowerCase()));
-    for (const name of actual.keys()) {
-      if (!known.has(name) && !UNDOCUMENTED_HEADERS.has(name))
-        throw new Error(`${what} has the undocumented header ${name}`);
+    const knownNames = new Set(Object.keys(declaredHeaders).map((name) => name.toLowerCase()));
+    for (const name of headers.keys()) {
+      if (!knownNames.has(name) && !UNDOCUMENTED_HEADERS.has(name))
+        throw new Error(`${label} has the undocumented header ${name}`);
     }
   }
 
@@ -72,14 +72,14 @@ export function createResponseChecker(document: OpenApiDocument): ResponseChecke
     operations,
     find: (method, path) => operations.find((item) => item.method === method && buildPathPattern(item.path).test(path)),
     check({ operationId, method, path, operation }, { status, headers, body }) {
-      const what = `response ${status} of ${operationId}`;
-      const documented = operation.responses[status];
-      if (!documented) throw new Error(`${what} is not in the document: ${JSON.stringify(body)}`);
+      const label = `response ${status} of ${operationId}`;
+      const documentedResponse = operation.responses[status];
+      if (!documentedResponse) throw new Error(`${label} is not in the document: ${JSON.stringify(body)}`);
       const pointer = ["paths", path, method.toLowerCase(), "responses", String(status), "content"];
-      validate(what, [...pointer, "application/json", "schema"], body);
-      checkHeaders(what, documented.headers, headers);
-      if (!headers.get("Content-Type")?.startsWith("application/json")) throw new Error(`${what} is not JSON`);
-      if (headers.get("Cache-Control") !== "no-store") throw new Error(`${what} lacks Cache-Control: no-store`);
+      validate(label, [...pointer, "application/json", "schema"], body);
+      checkHeaders(label, documentedResponse.headers, headers);
+      if (!headers.get("Content-Type")?.startsWith("application/json")) throw new Error(`${label} is not JSON`);
+      if (headers.get("Cache-Control") !== "no-store") throw new Error(`${label} lacks Cache-Control: no-store`);
     },
   };
 }
@@ -95,9 +95,9 @@ function listOperations(document: OpenApiDocument): DocumentedOperation[] {
 
 function resolve(document: OpenApiDocument, header: Header | { $ref: string }): Header {
   if (!("$ref" in header)) return header;
-  const found = document.components.headers[header.$ref.split("/").at(-1) ?? ""];
-  if (!found) throw new Error(`the document does not define the header ${header.$ref}`);
-  return found;
+  const component = document.components.headers[header.$ref.split("/").at(-1) ?? ""];
+  if (!component) throw new Error(`the document does not define the header ${header.$ref}`);
+  return component;
 }
 
 function buildPathPattern(path: string): RegExp {

@@ -48,13 +48,13 @@ type Method = Parameters<typeof sendRequest>[0];
 
 /** @param logUrl URL of an event log; by default, the log that all tests share */
 export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
-  const { natsUrl, eventstoreUrl: sharedLog } = await testServers();
-  const eventstoreUrl = logUrl ?? sharedLog;
+  const { natsUrl, eventstoreUrl: sharedLogUrl } = await testServers();
+  const eventstoreUrl = logUrl ?? sharedLogUrl;
   const database = await createTestDatabase();
-  const common = { PORT: "0", LOG_LEVEL: "fatal", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
+  const commonEnv = { PORT: "0", LOG_LEVEL: "fatal", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
   const secrets = JSON.stringify({ current: "k1", keys: { k1: Buffer.alloc(32).toString("base64") } });
   const projection = await startProjection({
-    ...common,
+    ...commonEnv,
     DATABASE_URL: database.urls.projection,
     ROLES: "projectors",
     WEBHOOK_SECRET_KEYS: secrets,
@@ -65,7 +65,7 @@ export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
     WEBHOOK_SECRET_KEYS: secrets,
   });
   const query = await startQueryApi({
-    ...common,
+    ...commonEnv,
     DATABASE_URL: database.urls.query,
     OPERATOR_NAME: "Test Operator",
     PORTAL_COOKIE_NAME: "sb-test-auth-token",
@@ -78,8 +78,8 @@ export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
     command,
     queryUrl: query.url,
     database,
-    async partner(environment = "sandbox", granted = scopes) {
-      const application = await createApplication(command.log, environment, granted);
+    async partner(environment = "sandbox", grantedScopes = scopes) {
+      const application = await createApplication(command.log, environment, grantedScopes);
       const { status, body, headers } = await exchange(command.url, application);
       if (status !== 200) throw new Error(`no token: ${status} ${body.error}`);
       return partnerOf(application, body.access_token, headers);
@@ -91,26 +91,26 @@ export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
     },
   };
 
-  function partnerOf(application: TestApplication, token: string, exchanged: Headers): Partner {
+  function partnerOf(application: TestApplication, token: string, tokenHeaders: Headers): Partner {
     const authorization = { Authorization: `Bearer ${token}` };
-    let position = exchanged.get("X-SERVICE-Log-Position") ?? "0";
+    let position = tokenHeaders.get("X-SERVICE-Log-Position") ?? "0";
     return {
       ...application,
       headers: authorization,
       async request(method, path, { headers = {}, body } = {}) {
         const url = `${method === "GET" ? query.url : command.url}/${application.environment}/v1${path}`;
-        const seen = method === "GET" ? { "X-SERVICE-Log-Position": position } : {};
-        const send = () => sendRequest(method, url, { ...authorization, ...seen, ...headers }, body);
+        const positionHeader = method === "GET" ? { "X-SERVICE-Log-Position": position } : {};
+        const send = () => sendRequest(method, url, { ...authorization, ...positionHeader, ...headers }, body);
         // On a busy machine, the read models can lag for longer than a request waits. In that case, partners retry.
         const answer =
           "X-SERVICE-Log-Position" in headers
             ? await send()
             : await eventually("the read models catch up", async () => {
-                const sent = await send();
-                return sent.body?.error !== "read_model_behind" && sent;
+                const response = await send();
+                return response.body?.error !== "read_model_behind" && response;
               });
-        const reached = answer.headers.get("X-SERVICE-Log-Position");
-        if (reached !== null && BigInt(reached) > BigInt(position)) position = reached;
+        const reachedPosition = answer.headers.get("X-SERVICE-Log-Position");
+        if (reachedPosition !== null && BigInt(reachedPosition) > BigInt(position)) position = reachedPosition;
         return answer;
       },
     };

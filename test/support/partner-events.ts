@@ -31,7 +31,7 @@ export async function registerApplication(
 export function installationApproved(
   { applicationId }: TestApplication,
   clinicId: string,
-  more: { scopes?: Scope[]; branchIds?: string[] | null; rateLimitPerMinute?: number } = {},
+  fields: { scopes?: Scope[]; branchIds?: string[] | null; rateLimitPerMinute?: number } = {},
 ): GivenEvent {
   return {
     type: "InstallationApproved",
@@ -43,7 +43,7 @@ export function installationApproved(
       rateLimitPerMinute: 1_000,
       scopes: [...scopes],
       branchIds: null,
-      ...more,
+      ...fields,
     },
   };
 }

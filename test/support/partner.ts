@@ -85,10 +85,10 @@ export async function createClinic(log: EventLog, environment: Environment = "pr
     randomUUID(),
   ) as [string, string, string, string, string, string];
   const context = operatorContext();
-  const place = { timezone: "Europe/Istanbul", currency: "TRY", locale: "tr-TR", city: null };
+  const location = { timezone: "Europe/Istanbul", currency: "TRY", locale: "tr-TR", city: null };
   const demo = { isDemo: false, demoExpiresAt: null };
   const slug = `clinic-${clinicId}`;
-  await registerClinic(log, { clinicId, environment, slug, name: "Happy Paws", ...place, ...demo }, context);
+  await registerClinic(log, { clinicId, environment, slug, name: "Happy Paws", ...location, ...demo }, context);
   await openBranch(log, { clinicId, branchId, name: "Center", city: null }, context);
   await openBranch(log, { clinicId, branchId: otherBranchId, name: "Harbour", city: null }, context);
   const contact = { fullName: "Ada Yilmaz", phone: null, email: null, city: null };
@@ -118,10 +118,10 @@ export interface TestApplication {
 export async function createApplication(
   log: EventLog,
   environment: Environment = "production",
-  granted: readonly Scope[] = scopes,
+  grantedScopes: readonly Scope[] = scopes,
 ): Promise<TestApplication> {
   const context = operatorContext();
-  const input = { environment, name: "Calendar", scopes: [...granted] };
+  const input = { environment, name: "Calendar", scopes: [...grantedScopes] };
   const { applicationId } = await registerApplication(log, input, context);
   return { environment, applicationId, ...(await issueCredential(log, { applicationId }, context)) };
 }
@@ -201,14 +201,14 @@ export async function sendRequest(
 export function exchange(
   url: string,
   { applicationId, clientSecret, environment }: TestApplication,
-  more: Record<string, unknown> = {},
+  fields: Record<string, unknown> = {},
 ): Promise<PartnerResponse> {
   const request = {
     client_id: applicationId,
     client_secret: clientSecret,
     grant_type: "client_credentials",
     environment,
-    ...more,
+    ...fields,
   };
   return sendRequest("POST", `${url}/${environment}/v1/oauth/token`, {}, request);
 }

@@ -36,10 +36,10 @@ const cookieName = "sb-test-auth-token";
 
 export async function startIdentityProvider(): Promise<IdentityProvider> {
   const secret = randomUUID() + randomUUID();
-  const pairs = { ES256: await generateKeyPair("ES256"), RS256: await generateKeyPair("RS256") };
+  const keyPairs = { ES256: await generateKeyPair("ES256"), RS256: await generateKeyPair("RS256") };
   const keys = await Promise.all(
-    Object.entries(pairs).map(async ([alg, pair]) => ({
-      ...(await exportJWK(pair.publicKey)),
+    Object.entries(keyPairs).map(async ([alg, keyPair]) => ({
+      ...(await exportJWK(keyPair.publicKey)),
       kid: alg,
       alg,
     })),
@@ -72,7 +72,7 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
     keyRequests: () => keyRequests,
     createToken(claims = {}, algorithm = "HS256") {
       const now = Math.floor(Date.now() / 1000);
-      const key = algorithm === "HS256" ? createSecretKey(Buffer.from(secret)) : pairs[algorithm].privateKey;
+      const key = algorithm === "HS256" ? createSecretKey(Buffer.from(secret)) : keyPairs[algorithm].privateKey;
       return new SignJWT({
         iss: issuer,
         aud: "authenticated",
@@ -101,10 +101,10 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
       return provider.createCookie(await provider.createToken({ sub: userId }));
     },
     async close() {
-      const closed = once(server, "close");
+      const closePromise = once(server, "close");
       server.close();
       server.closeAllConnections();
-      await closed;
+      await closePromise;
     },
   };
   return provider;
@@ -112,20 +112,20 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
 
 /** Signs in with @supabase/ssr, like the portal, and returns the Cookie header. */
 async function signIn(url: string, email: string, cookieEncoding: "base64url" | "raw"): Promise<string> {
-  const jar = new Map<string, string>();
+  const cookieJar = new Map<string, string>();
   const client = createServerClient(url, "anon-key", {
     cookieEncoding,
     // The library requires a WebSocket, but never connects to it.
     realtime: { transport: WebSocket as never },
     cookieOptions: { name: cookieName },
     cookies: {
-      getAll: () => [...jar].map(([name, value]) => ({ name, value })),
+      getAll: () => [...cookieJar].map(([name, value]) => ({ name, value })),
       setAll: (cookies) => {
-        for (const { name, value } of cookies) jar.set(name, value);
+        for (const { name, value } of cookies) cookieJar.set(name, value);
       },
     },
   });
   const { error } = await client.auth.signInWithPassword({ email, password: "secret" });
   if (error) throw error;
-  return [...jar].map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("; ");
+  return [...cookieJar].map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("; ");
 }

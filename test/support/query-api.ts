@@ -61,8 +61,8 @@ export async function startTestQueryApi(
     TOKEN_JWKS_URL: tokens.jwksUrl,
     ...(await configure(database)),
   });
-  const document = await fetch(`${service.url}/api/v1/openapi.json`);
-  const judge = createResponseChecker((await document.json()) as OpenApiDocument);
+  const documentResponse = await fetch(`${service.url}/api/v1/openapi.json`);
+  const checker = createResponseChecker((await documentResponse.json()) as OpenApiDocument);
   const cookies = new Map<string, Promise<string>>();
   return {
     url: service.url,
@@ -73,8 +73,8 @@ export async function startTestQueryApi(
       const cookie = userId && (cookies.get(userId) ?? provider.createSessionCookie(userId));
       if (cookie) cookies.set(userId, cookie);
       const answer = await request(service.url + path, cookie ? { Cookie: await cookie } : {});
-      const operation = judge.find("GET", new URL(path, service.url).pathname);
-      if (operation) judge.check(operation, answer);
+      const operation = checker.find("GET", new URL(path, service.url).pathname);
+      if (operation) checker.check(operation, answer);
       return answer;
     },
     partnerToken: tokens.sign,
@@ -106,12 +106,12 @@ async function startTokenKeys() {
   return {
     issuer,
     jwksUrl: `${issuer}/.well-known/jwks.json`,
-    sign({ applicationId, credentialId, environment = "production", scopes: granted = scopes }: PartnerClaims) {
+    sign({ applicationId, credentialId, environment = "production", scopes: grantedScopes = scopes }: PartnerClaims) {
       return new SignJWT({
         client_id: applicationId,
         credential_id: credentialId,
         environment,
-        scope: granted.join(" "),
+        scope: grantedScopes.join(" "),
       })
         .setProtectedHeader({ alg: "EdDSA", typ: "at+jwt", kid: "one" })
         .setIssuer(issuer)
@@ -123,10 +123,10 @@ async function startTokenKeys() {
         .sign(privateKey);
     },
     async close() {
-      const closed = once(server, "close");
+      const closePromise = once(server, "close");
       server.close();
       server.closeAllConnections();
-      await closed;
+      await closePromise;
     },
   };
 }

@@ -32,12 +32,12 @@ export async function sendRaw(url: string, ...parts: (string | Buffer)[]): Promi
   socket.on("data", (chunk) => chunks.push(chunk));
   // The server may close the connection before it has read all parts.
   socket.on("error", () => undefined);
-  const closed = once(socket, "close");
+  const closePromise = once(socket, "close");
   const timer = setTimeout(() => socket.destroy(new Error("timeout")), RESPONSE_TIMEOUT_MS);
   for (const part of parts) {
     await new Promise<void>((resolve) => socket.write(part, () => resolve()));
   }
-  await closed;
+  await closePromise;
   clearTimeout(timer);
   const answers = parse(Buffer.concat(chunks));
   for (const { status, headers } of answers) {
@@ -55,10 +55,10 @@ export async function sendOne(url: string, ...parts: (string | Buffer)[]): Promi
 }
 
 /** Builds the bytes of a request. Adds `Host` and `Connection: close`, and adds `Content-Length` if there is a body. */
-export function requestText(start: string, headers: string[], body: string | Buffer = ""): Buffer {
+export function toRequest(requestLine: string, headers: string[], body: string | Buffer = ""): Buffer {
   const length = Buffer.byteLength(body);
-  const all = ["Host: test", "Connection: close", ...headers, ...(length ? [`Content-Length: ${length}`] : [])];
-  return Buffer.concat([Buffer.from(`${start}\r\n${all.join("\r\n")}\r\n\r\n`, "latin1"), Buffer.from(body)]);
+  const lines = ["Host: test", "Connection: close", ...headers, ...(length ? [`Content-Length: ${length}`] : [])];
+  return Buffer.concat([Buffer.from(`${requestLine}\r\n${lines.join("\r\n")}\r\n\r\n`, "latin1"), Buffer.from(body)]);
 }
 
 /** Checks that an error response has the error body and the correlation id header, and contains no internal details. */
@@ -77,19 +77,19 @@ export function expectRefusal(answer: RawResponse, status: number, error: string
 
 function parse(bytes: Buffer): RawResponse[] {
   const answers: RawResponse[] = [];
-  let rest = bytes;
-  while (rest.length > 0) {
-    const end = rest.indexOf("\r\n\r\n");
-    if (end < 0) throw new Error(`not an HTTP response: ${rest.toString("latin1").slice(0, 200)}`);
-    const [start = "", ...lines] = rest.subarray(0, end).toString("latin1").split("\r\n");
-    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(start)?.[1]);
+  let remainder = bytes;
+  while (remainder.length > 0) {
+    const headEnd = remainder.indexOf("\r\n\r\n");
+    if (headEnd < 0) throw new Error(`not an HTTP response: ${remainder.toString("latin1").slice(0, 200)}`);
+    const [statusLine = "", ...lines] = remainder.subarray(0, headEnd).toString("latin1").split("\r\n");
+    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(statusLine)?.[1]);
     const headers = Object.fromEntries(
       lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 1).trim()]),
     );
-    const length = status < 200 ? 0 : Number(headers["content-length"] ?? rest.length);
-    const text = rest.subarray(end + 4, end + 4 + length).toString("utf8");
+    const length = status < 200 ? 0 : Number(headers["content-length"] ?? remainder.length);
+    const text = remainder.subarray(headEnd + 4, headEnd + 4 + length).toString("utf8");
     answers.push({ status, headers, text, body: parseJson(text) });
-    rest = rest.subarray(end + 4 + length);
+    remainder = remainder.subarray(headEnd + 4 + length);
   }
   return answers;
 }

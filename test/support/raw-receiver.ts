@@ -18,14 +18,14 @@ export async function startRawReceiver(onRequest: (socket: Socket, number: numbe
   const server = createServer((socket) => {
     receiver.connections += 1;
     sockets.add(socket);
-    let number = 0;
+    let requestCount = 0;
     socket.on("error", () => undefined);
     socket.on("close", () => sockets.delete(socket));
     // The tests send only small requests, each of which arrives as one chunk.
     socket.on("data", () => {
       receiver.requests += 1;
-      number += 1;
-      onRequest(socket, number);
+      requestCount += 1;
+      onRequest(socket, requestCount);
     });
   });
   server.listen(0, "127.0.0.1");

@@ -35,11 +35,11 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
     ...database,
     admin,
     async given(...events) {
-      const recorded = events.map((event, index) => record(event, position + BigInt(index) + 1n));
+      const recordedEvents = events.map((event, index) => record(event, position + BigInt(index) + 1n));
       const client = await admin.connect();
       const to = position + BigInt(events.length);
-      const anchor = { position: to, eventId: recorded.at(-1)?.id ?? randomUUID() };
-      await applyBatch(client, READ_MODEL_SCHEMA, readModels, recorded, position, anchor);
+      const anchor = { position: to, eventId: recordedEvents.at(-1)?.id ?? randomUUID() };
+      await applyBatch(client, READ_MODEL_SCHEMA, readModels, recordedEvents, position, anchor);
       client.release();
       position = to;
     },
@@ -52,7 +52,7 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
 
 /** Creates a recorded event. Parses it with the catalog, so that tests cannot use events that are invalid in a log. */
 function record({ at, ...event }: GivenEvent, position: bigint): RecordedEvent {
-  const parsed = parseStoredEvent({
+  const parsedEvent = parseStoredEvent({
     type: event.type,
     data: event.data,
     metadata: {
@@ -65,6 +65,6 @@ function record({ at, ...event }: GivenEvent, position: bigint): RecordedEvent {
       occurredAt: at ?? DEFAULT_EVENT_TIME,
     },
   });
-  if (!parsed) throw new Error(`The catalog has no event type ${event.type}.`);
-  return { ...parsed, id: randomUUID(), stream: "test-1", revision: position, position };
+  if (!parsedEvent) throw new Error(`The catalog has no event type ${event.type}.`);
+  return { ...parsedEvent, id: randomUUID(), stream: "test-1", revision: position, position };
 }

@@ -35,7 +35,7 @@ export interface ReceivedRequest {
   /** Port from which the sender connected. */
   senderPort: number | undefined;
   /** Time of arrival, in milliseconds since 1970. */
-  at: number;
+  receivedAt: number;
 }
 
 export interface Receiver {
@@ -45,11 +45,11 @@ export interface Receiver {
   /** Returns the maximum number of requests that were open at the same time. */
   maxConcurrentRequests(): number;
   /** Sets the reactions to the next requests, one reaction per request. Later requests get the default reaction. */
-  queueReactions(...behaviours: Reaction[]): void;
+  queueReactions(...reactions: Reaction[]): void;
   /**
    * Sets the default reaction to all requests, or to requests with one path. Initially, the receiver responds with 200.
    */
-  setDefaultReaction(behaviour: Reaction, path?: string): void;
+  setDefaultReaction(reaction: Reaction, path?: string): void;
   /** Returns the number of requests whose response is on hold. */
   countHeldRequests(): number;
   /** Sends the responses that are on hold. */
@@ -62,60 +62,60 @@ export interface Receiver {
 /** @param port port to listen on; 0 selects a free port */
 export async function startReceiver(port = 0): Promise<Receiver> {
   const requests: ReceivedRequest[] = [];
-  const queue: Reaction[] = [];
-  let usual: Reaction = {};
-  const usualAt = new Map<string, Reaction>();
-  const held = new Set<() => void>();
-  let open = 0;
-  let most = 0;
+  const reactionQueue: Reaction[] = [];
+  let defaultReaction: Reaction = {};
+  const pathReactions = new Map<string, Reaction>();
+  const heldReleases = new Set<() => void>();
+  let openCount = 0;
+  let maxOpenCount = 0;
   const server = createServer((request, response) => {
-    open += 1;
-    most = Math.max(most, open);
+    openCount += 1;
+    maxOpenCount = Math.max(maxOpenCount, openCount);
     response.once("close", () => {
-      open -= 1;
+      openCount -= 1;
     });
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("error", () => undefined);
     request.on("end", () => {
-      const behaviour = queue.shift() ?? usualAt.get(request.url ?? "") ?? usual;
-      const silent = behaviour.mode === "hang" || behaviour.mode === "close";
+      const reaction = reactionQueue.shift() ?? pathReactions.get(request.url ?? "") ?? defaultReaction;
+      const isSilent = reaction.mode === "hang" || reaction.mode === "close";
       requests.push({
         method: request.method ?? "",
         path: request.url ?? "",
         headers: request.headers,
         body: Buffer.concat(chunks).toString("utf8"),
-        status: silent ? undefined : (behaviour.status ?? 200),
+        status: isSilent ? undefined : (reaction.status ?? 200),
         senderPort: request.socket.remotePort,
-        at: Date.now(),
+        receivedAt: Date.now(),
       });
-      if (behaviour.mode !== "hold") {
-        setTimeout(() => respond(response, behaviour), behaviour.delayMs ?? 0);
+      if (reaction.mode !== "hold") {
+        setTimeout(() => respond(response, reaction), reaction.delayMs ?? 0);
         return;
       }
-      const { mode: _, ...released } = behaviour;
-      const release = () => respond(response, released);
-      held.add(release);
-      response.once("close", () => held.delete(release));
+      const { mode: _, ...releasedReaction } = reaction;
+      const release = () => respond(response, releasedReaction);
+      heldReleases.add(release);
+      response.once("close", () => heldReleases.delete(release));
     });
   });
   server.listen(port, "127.0.0.1");
   await once(server, "listening");
-  const bound = (server.address() as AddressInfo).port;
+  const boundPort = (server.address() as AddressInfo).port;
   return {
-    url: `http://127.0.0.1:${bound}`,
-    port: bound,
+    url: `http://127.0.0.1:${boundPort}`,
+    port: boundPort,
     requests,
-    maxConcurrentRequests: () => most,
-    queueReactions: (...behaviours) => queue.push(...behaviours),
-    setDefaultReaction: (behaviour, path) => {
-      if (path === undefined) usual = behaviour;
-      else usualAt.set(path, behaviour);
+    maxConcurrentRequests: () => maxOpenCount,
+    queueReactions: (...reactions) => reactionQueue.push(...reactions),
+    setDefaultReaction: (reaction, path) => {
+      if (path === undefined) defaultReaction = reaction;
+      else pathReactions.set(path, reaction);
     },
-    countHeldRequests: () => held.size,
+    countHeldRequests: () => heldReleases.size,
     release() {
-      for (const release of held) release();
-      held.clear();
+      for (const release of heldReleases) release();
+      heldReleases.clear();
     },
     listDeliveryRequests: (deliveryId) => requests.filter(({ headers }) => headers["webhook-id"] === deliveryId),
     close: () => closeServer(server),
@@ -123,10 +123,10 @@ export async function startReceiver(port = 0): Promise<Receiver> {
 }
 
 async function closeServer(server: Server): Promise<void> {
-  const closed = once(server, "close");
+  const closePromise = once(server, "close");
   server.close();
   server.closeAllConnections();
-  await closed;
+  await closePromise;
 }
 
 function respond(response: ServerResponse, { status = 200, headers = {}, body = "ok", mode }: Reaction): void {

@@ -35,18 +35,18 @@ export function mountSmallDisk(test: Context, size: number): SmallDisk {
     process.stderr.write(`skipped: a file system cannot be mounted here (${(error as Error).message.trim()})\n`);
     test.skip();
   }
-  const ballast = path.join(folder, "ballast");
+  const ballastFile = path.join(folder, "ballast");
   return {
     folder,
-    fill: () => fillDisk(ballast),
-    free: () => fs.rmSync(ballast, { force: true }),
+    fill: () => fillDisk(ballastFile),
+    free: () => fs.rmSync(ballastFile, { force: true }),
     remove: () => unmount(folder),
   };
 }
 
 /** Appends to a file until the disk is completely full. */
-function fillDisk(ballast: string): void {
-  const descriptor = fs.openSync(ballast, "a");
+function fillDisk(ballastFile: string): void {
+  const descriptor = fs.openSync(ballastFile, "a");
   try {
     for (let size = 1_048_576; size >= 1; size = Math.floor(size / 16)) writeUntilFull(descriptor, size);
   } finally {
@@ -55,9 +55,9 @@ function fillDisk(ballast: string): void {
 }
 
 function writeUntilFull(descriptor: number, size: number): void {
-  const piece = Buffer.alloc(size);
+  const chunk = Buffer.alloc(size);
   try {
-    for (;;) fs.writeSync(descriptor, piece);
+    for (;;) fs.writeSync(descriptor, chunk);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
   }

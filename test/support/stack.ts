@@ -183,7 +183,7 @@ export function makeTestRoot(): string {
 export async function mochaGlobalTeardown(): Promise<void> {
   exitAfter(TEARDOWN_TIMEOUT_MS);
   const failures: unknown[] = [];
-  for (const clean of [...shared.cleanups].reverse()) await clean().catch((error) => failures.push(error));
+  for (const cleanup of [...shared.cleanups].reverse()) await cleanup().catch((error) => failures.push(error));
   shared.servers = undefined;
   if (failures.length > 0) throw new AggregateError(failures, "servers or folders of tests could not be removed");
 }
@@ -200,12 +200,12 @@ function exitAfter(milliseconds: number): void {
  * Registers a cleanup function. Returns a function that runs it now. The cleanup runs only once, at the latest after
  * all tests.
  */
-function registerCleanup(work: () => Promise<void>): () => Promise<void> {
-  const once = async () => {
-    if (shared.cleanups.delete(once)) await work();
+function registerCleanup(cleanup: () => Promise<void>): () => Promise<void> {
+  const runOnce = async () => {
+    if (shared.cleanups.delete(runOnce)) await cleanup();
   };
-  shared.cleanups.add(once);
-  return once;
+  shared.cleanups.add(runOnce);
+  return runOnce;
 }
 
 /** Deletes the folders of test processes that were killed. */

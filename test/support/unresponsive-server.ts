@@ -21,25 +21,25 @@ const LISTENER_SCRIPT = `
   });`;
 
 export async function startUnresponsiveServer(): Promise<UnresponsiveServer> {
-  const blocked = new Int32Array(new SharedArrayBuffer(4));
-  const worker = new Worker(LISTENER_SCRIPT, { eval: true, workerData: blocked });
+  const blockedFlag = new Int32Array(new SharedArrayBuffer(4));
+  const worker = new Worker(LISTENER_SCRIPT, { eval: true, workerData: blockedFlag });
   const [port] = (await once(worker, "message")) as [number];
-  const queued: Socket[] = [];
+  const queuedSockets: Socket[] = [];
   await eventually("a full queue", async () => {
     const socket = connect(port, "127.0.0.1").on("error", () => undefined);
-    queued.push(socket);
-    const connected = once(socket, "connect").then(() => true);
-    const timer = new Promise<false>((resolve) => setTimeout(resolve, 200, false));
-    return !(await Promise.race([connected, timer]));
+    queuedSockets.push(socket);
+    const connectPromise = once(socket, "connect").then(() => true);
+    const timeoutPromise = new Promise<false>((resolve) => setTimeout(resolve, 200, false));
+    return !(await Promise.race([connectPromise, timeoutPromise]));
   });
   return {
     port,
     accept() {
-      Atomics.store(blocked, 0, 1);
-      Atomics.notify(blocked, 0);
+      Atomics.store(blockedFlag, 0, 1);
+      Atomics.notify(blockedFlag, 0);
     },
     async close() {
-      for (const socket of queued) socket.destroy();
+      for (const socket of queuedSockets) socket.destroy();
       await worker.terminate();
     },
   };

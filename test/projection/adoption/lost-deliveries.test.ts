@@ -42,11 +42,11 @@ describe("the search for lost deliveries", () => {
     );
 
   it("the search for lost deliveries reads several pages and finds each pending delivery and retry once", async () => {
-    const [first, second] = [randomUUID(), randomUUID()];
-    await insert(first, 1_500, "pending", 0);
-    await insert(first, 1_200, "pending", 2);
-    await insert(second, 800, "pending", 0);
-    await insert(second, 300, "failed", 3);
+    const [firstId, secondId] = [randomUUID(), randomUUID()];
+    await insert(firstId, 1_500, "pending", 0);
+    await insert(firstId, 1_200, "pending", 2);
+    await insert(secondId, 800, "pending", 0);
+    await insert(secondId, 300, "failed", 3);
     const readStream = async function* () {};
     const emptyLog = { readStream } as unknown as EventStoreDBClient;
     const { deliveryIds, outboxEventIds } = await findLostRows(emptyLog, pool, new AbortController().signal);

@@ -16,12 +16,12 @@ describe("reading the event at a log position", () => {
     try {
       await client.appendToStream("before", createEvent(1));
       const offset = (await stat(getSegmentPath(dir, 1))).size;
-      const damaged = createEvent(2);
-      const { position } = await client.appendToStream("damaged", damaged);
+      const damagedEvent = createEvent(2);
+      const { position } = await client.appendToStream("damaged", damagedEvent);
       await flipBit(getSegmentPath(dir, 1), offset + 100);
       const { commit } = position!;
       expect((await getRejection(readEventAt(client, commit))).message).to.include("checksum");
-      const checkpoint = { position: commit, anchor: { position: commit, eventId: damaged.id } };
+      const checkpoint = { position: commit, anchor: { position: commit, eventId: damagedEvent.id } };
       const error = await getRejection(requireAnchored(client, "the relay", checkpoint));
       expect(error).not.to.be.instanceOf(DifferentLogError);
     } finally {

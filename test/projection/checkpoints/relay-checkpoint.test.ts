@@ -28,18 +28,18 @@ describe("the relay's checkpoint", () => {
   });
 
   it("the relay's checkpoint moves to log positions beyond 2 GiB and beyond 4 GiB", async () => {
-    const start = { position: BEFORE_FIRST_EVENT, anchor: null };
+    const startCheckpoint = { position: BEFORE_FIRST_EVENT, anchor: null };
     const anchors = [2n ** 31n, 2n ** 32n, 2n ** 62n].map((position) => ({
       position,
       eventId: randomUUID(),
     }));
-    let from: Checkpoint = start;
+    let checkpoint: Checkpoint = startCheckpoint;
     for (const anchor of anchors) {
-      await moveRelayCheckpoint(pool, from, anchor);
-      from = await readRelayCheckpoint(pool);
-      expect(from).to.deep.equal({ position: anchor.position, anchor });
+      await moveRelayCheckpoint(pool, checkpoint, anchor);
+      checkpoint = await readRelayCheckpoint(pool);
+      expect(checkpoint).to.deep.equal({ position: anchor.position, anchor });
     }
-    const late = await moveRelayCheckpoint(pool, start, anchors[0]!).catch((error: unknown) => error);
-    expect(late).to.be.instanceOf(CheckpointLostError);
+    const lateError = await moveRelayCheckpoint(pool, startCheckpoint, anchors[0]!).catch((error: unknown) => error);
+    expect(lateError).to.be.instanceOf(CheckpointLostError);
   });
 });

@@ -7,10 +7,10 @@ describe("the progress of a run through the log", () => {
    * Reports the progress at the given moments, and returns the printed lines. A moment consists of the seconds since
    * the start and the position that the run has reached.
    */
-  function report(end: bigint, ...moments: [number, bigint][]): string[] {
+  function collectReports(endPosition: bigint, ...moments: [number, bigint][]): string[] {
     const lines: string[] = [];
     let now = 0;
-    const onProgress = createProgressReporter({ showProgress: (text) => lines.push(text) }, end, () => now);
+    const onProgress = createProgressReporter({ showProgress: (text) => lines.push(text) }, endPosition, () => now);
     for (const [seconds, lastReadPosition] of moments) {
       now = seconds * 1_000;
       onProgress({ lastReadPosition, eventCount: Math.max(0, Number(lastReadPosition)), waitsFor: null });
@@ -19,32 +19,32 @@ describe("the progress of a run through the log", () => {
   }
 
   it("the progress report starts at 0.0 % if the checkpoint is before the first event", () => {
-    expect(report(1_000n, [0, BEFORE_FIRST_EVENT], [1, BEFORE_FIRST_EVENT])).to.deep.equal([
+    expect(collectReports(1_000n, [0, BEFORE_FIRST_EVENT], [1, BEFORE_FIRST_EVENT])).to.deep.equal([
       "0.0 % of the log, 0 events/s",
     ]);
   });
 
   it("the progress report shows no remaining time at the start of a run", () => {
-    expect(report(1_000_000n, [0, BEFORE_FIRST_EVENT], [2, 50n], [4, 200n])).to.deep.equal([
+    expect(collectReports(1_000_000n, [0, BEFORE_FIRST_EVENT], [2, 50n], [4, 200n])).to.deep.equal([
       "0.0 % of the log, 25 events/s",
       "0.0 % of the log, 50 events/s",
     ]);
   });
 
   it("the progress report shows the estimated remaining time in minutes or seconds", () => {
-    expect(report(1_000_000n, [0, 0n], [4, 20_000n], [10, 250_000n])).to.deep.equal([
+    expect(collectReports(1_000_000n, [0, 0n], [4, 20_000n], [10, 250_000n])).to.deep.equal([
       "2.0 % of the log, 5000 events/s, 3 min left",
       "25.0 % of the log, 25000 events/s, 30 s left",
     ]);
   });
 
   it("the estimate of the remaining time ignores events that earlier runs processed", () => {
-    expect(report(100n, [0, 50n], [5, 75n])).to.deep.equal(["75.0 % of the log, 5 events/s, 5 s left"]);
+    expect(collectReports(100n, [0, 50n], [5, 75n])).to.deep.equal(["75.0 % of the log, 5 events/s, 5 s left"]);
   });
 
   it("the progress report never exceeds 100 %, and an empty log counts as complete", () => {
-    expect(report(100n, [0, 0n], [5, 180n])).to.deep.equal(["100.0 % of the log, 36 events/s, 0 s left"]);
-    expect(report(BEFORE_FIRST_EVENT, [0, BEFORE_FIRST_EVENT], [1, BEFORE_FIRST_EVENT])).to.deep.equal([
+    expect(collectReports(100n, [0, 0n], [5, 180n])).to.deep.equal(["100.0 % of the log, 36 events/s, 0 s left"]);
+    expect(collectReports(BEFORE_FIRST_EVENT, [0, BEFORE_FIRST_EVENT], [1, BEFORE_FIRST_EVENT])).to.deep.equal([
       "100.0 % of the log, 0 events/s",
     ]);
   });

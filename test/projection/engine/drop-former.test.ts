@@ -29,14 +29,14 @@ describe("dropping the former tables after a rebuild", () => {
       );
       const [reader, dropper] = await Promise.all([pool.connect(), pool.connect()]);
       await reader.query(`BEGIN; SELECT FROM ${FORMER_SCHEMA}.${first}`);
-      const dropped = dropFormerSchema(dropper, new AbortController().signal);
+      const dropPromise = dropFormerSchema(dropper, new AbortController().signal);
       await eventually("the drop waits for the session", async () => {
         const { rowCount } = await pool.query("SELECT FROM pg_locks WHERE NOT granted");
         return (rowCount ?? 0) > 0;
       });
       await reader.query(`SELECT FROM ${FORMER_SCHEMA}.${second}`);
       await reader.query("COMMIT");
-      await dropped;
+      await dropPromise;
       const { rows } = await pool.query("SELECT to_regnamespace($1) AS found", [FORMER_SCHEMA]);
       expect(rows).to.deep.equal([{ found: null }]);
       reader.release();

@@ -5,7 +5,7 @@ import { ProjectionError } from "../../../projection/roles/failure.ts";
 import { getCurrentVersion } from "../../../shared/domain/events/upcasters.ts";
 import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { formerEvents } from "../../support/former-events.ts";
-import { createEngineWorld, type EngineWorld, silent } from "../engine-world.ts";
+import { createEngineWorld, type EngineWorld, logger } from "../engine-world.ts";
 
 const neverAborted = new AbortController().signal;
 
@@ -18,18 +18,17 @@ describe("a log with events of earlier schema versions", () => {
 
   afterEach(() => world.close());
 
-  const project = () =>
-    rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, neverAborted);
+  const project = () => rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, neverAborted);
 
   it("events of earlier schema versions are projected and read like current events", async () => {
-    for (const { type, stream, data, metadata, present } of formerEvents) {
+    for (const { type, stream, data, metadata, currentData } of formerEvents) {
       await world.append(stream, { type, data: JSON.parse(data), metadata: JSON.parse(metadata) });
       for await (const { event } of world.client.readStream(stream)) {
         // The stored bytes must be exactly those that the earlier release wrote.
         expect([JSON.stringify(event?.data), JSON.stringify(event?.metadata)]).to.deep.equal([data, metadata]);
       }
-      const [read] = await world.log.read(stream);
-      expect(read?.data).to.deep.equal(present);
+      const [recordedEvent] = await world.log.read(stream);
+      expect(recordedEvent?.data).to.deep.equal(currentData);
     }
     await project();
     const { rows } = await world.pool.query("SELECT appointment_id, status FROM read_model.appointment ORDER BY 1");
@@ -41,8 +40,8 @@ describe("a log with events of earlier schema versions", () => {
 
   it("reading an event of a newer release fails with a clear error", async () => {
     const { type, stream, data, metadata } = formerEvents[0]!;
-    const newer = { ...JSON.parse(metadata), schemaVersion: getCurrentVersion(type) + 1 };
-    await world.append(stream, { type, data: JSON.parse(data), metadata: newer });
+    const newerMetadata = { ...JSON.parse(metadata), schemaVersion: getCurrentVersion(type) + 1 };
+    await world.append(stream, { type, data: JSON.parse(data), metadata: newerMetadata });
     const error = await project().then(
       () => undefined,
       (error: Error) => error,
@@ -54,11 +53,11 @@ describe("a log with events of earlier schema versions", () => {
   });
 
   it("appended events have the current schema version", async () => {
-    const { stream, present, metadata } = formerEvents[0]!;
-    const event = { type: "AppointmentRequested" as const, data: present as never };
-    const { schemaVersion: _, ...rest } = JSON.parse(metadata);
-    await world.log.append(stream, EMPTY_STREAM, [{ id: crypto.randomUUID(), event, metadata: rest }]);
-    const [read] = await world.log.read(stream);
-    expect(read?.metadata.schemaVersion).to.equal(2);
+    const { stream, currentData, metadata } = formerEvents[0]!;
+    const event = { type: "AppointmentRequested" as const, data: currentData as never };
+    const { schemaVersion: _, ...otherMetadata } = JSON.parse(metadata);
+    await world.log.append(stream, EMPTY_STREAM, [{ id: crypto.randomUUID(), event, metadata: otherMetadata }]);
+    const [recordedEvent] = await world.log.read(stream);
+    expect(recordedEvent?.metadata.schemaVersion).to.equal(2);
   });
 });

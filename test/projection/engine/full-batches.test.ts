@@ -3,9 +3,9 @@ import { expect } from "chai";
 import { buildTablesDdl } from "../../../projection/engine/ddl.ts";
 import { runProjection } from "../../../projection/engine/projection.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
-import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "../engine-world.ts";
+import { createEngineWorld, type EngineWorld, logger, registered, renamed } from "../engine-world.ts";
 
-const EVENTS = 4_500;
+const EVENT_COUNT = 4_500;
 const SCHEMA = "read_model_next";
 
 describe("the batches of a projection run that fills unused tables", () => {
@@ -21,29 +21,29 @@ describe("the batches of a projection run that fills unused tables", () => {
     const customerId = randomUUID();
     const stream = `customer-${customerId}`;
     await world.append(stream, registered(customerId, "0"));
-    for (let number = 1; number < EVENTS; number += 500) {
-      const names = Array.from({ length: Math.min(500, EVENTS - number) }, (_, index) => `${number + index}`);
+    for (let number = 1; number < EVENT_COUNT; number += 500) {
+      const names = Array.from({ length: Math.min(500, EVENT_COUNT - number) }, (_, index) => `${number + index}`);
       await world.append(stream, ...names.map((name) => renamed(customerId, name)));
     }
     await world.pool.query(buildTablesDdl(readModels, SCHEMA));
-    const batches: number[] = [];
-    const end = new AbortController();
-    let appending: Promise<bigint> | undefined;
+    const batchSizes: number[] = [];
+    const stopController = new AbortController();
+    let appendPromise: Promise<bigint> | undefined;
     await runProjection(
       {
-        ...{ client: world.client, pool: world.pool, models: readModels, logger: silent },
+        ...{ client: world.client, pool: world.pool, models: readModels, logger },
         ...{ schema: SCHEMA, fillsUnusedTables: true },
         loadParkedStreams: async () => ({ streams: new Map(), lastRevision: -1n }),
-        onBatch: (events) => batches.push(events),
+        onBatch: (events) => batchSizes.push(events),
         onProgress: ({ hasCaughtUp, eventCount }) => {
-          if (hasCaughtUp) appending ??= world.append(stream, renamed(customerId, "live"));
-          if (eventCount > EVENTS) end.abort();
+          if (hasCaughtUp) appendPromise ??= world.append(stream, renamed(customerId, "live"));
+          if (eventCount > EVENT_COUNT) stopController.abort();
         },
       },
-      end.signal,
+      stopController.signal,
     );
-    await appending;
-    expect(batches).to.deep.equal([2_000, 2_000, 500, 1]);
+    await appendPromise;
+    expect(batchSizes).to.deep.equal([2_000, 2_000, 500, 1]);
     const { rows } = await world.pool.query(`SELECT full_name FROM ${SCHEMA}.customer`);
     expect(rows).to.deep.equal([{ full_name: "live" }]);
   });

@@ -66,9 +66,9 @@ describe("projectors", () => {
     await database.drop();
   });
 
-  const start = (from = client) => {
+  const start = (logClient = client) => {
     const role = startProjectors({
-      client: from,
+      client: logClient,
       pool,
       databaseUrl: database.urls.projection,
       models: readModels,
@@ -77,10 +77,10 @@ describe("projectors", () => {
     roles.push(role);
     return role;
   };
-  const append = (id: string, expected: bigint, ...events: CatalogEvent[]) =>
+  const append = (id: string, expectedRevision: bigint, ...events: CatalogEvent[]) =>
     log.append(
       `customer-${id}`,
-      expected,
+      expectedRevision,
       events.map((event) => ({ id: randomUUID(), event, metadata: createStoredMetadata() })),
     );
   const row = async (id: string) =>
@@ -89,12 +89,12 @@ describe("projectors", () => {
     eventually(`${fullName} in the read model`, async () => (await row(id))?.full_name === fullName);
 
   it("projectors process stored events first and then live events", async () => {
-    const [early, late] = [randomUUID(), randomUUID()];
-    await append(early, EMPTY_STREAM, registered(early), renamed(early, "Ana Novak"));
+    const [earlyId, lateId] = [randomUUID(), randomUUID()];
+    await append(earlyId, EMPTY_STREAM, registered(earlyId), renamed(earlyId, "Ana Novak"));
     const role = start();
-    await waitForName(early, "Ana Novak");
-    const position = await append(late, EMPTY_STREAM, registered(late, "Live Lee"));
-    await waitForName(late, "Live Lee");
+    await waitForName(earlyId, "Ana Novak");
+    const position = await append(lateId, EMPTY_STREAM, registered(lateId, "Live Lee"));
+    await waitForName(lateId, "Live Lee");
     expect(await readPosition(pool, READ_MODEL_SCHEMA)).to.equal(position);
     await eventually("running", () => role.getStatus().state === "running");
   });
@@ -102,9 +102,9 @@ describe("projectors", () => {
   it("projectors continue from the checkpoint after a stop, and process no event twice", async () => {
     const id = randomUUID();
     await append(id, EMPTY_STREAM, registered(id));
-    const first = start();
+    const firstProjectors = start();
     await waitForName(id, "Ana Kos");
-    await first.stop();
+    await firstProjectors.stop();
     await pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'marker' WHERE customer_id = $1`, [id]);
     await append(id, 0n, renamed(id, "Second Run"));
     start();
@@ -127,26 +127,26 @@ describe("projectors", () => {
     // This test needs a separate log, because the event would stop the projections of all tests that share a log.
     const dir = await mkdtemp(join(tmpdir(), "clinic-poison-"));
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    const poisoned = connectEventStore(`esdb://127.0.0.1:${server.port}?tls=false`, "test");
+    const poisonedClient = connectEventStore(`esdb://127.0.0.1:${server.port}?tls=false`, "test");
     try {
-      const [id, broken] = [randomUUID(), randomUUID()];
+      const [id, brokenId] = [randomUUID(), randomUUID()];
       const append = (stream: string, { type, data }: CatalogEvent | { type: string; data: object }) =>
-        poisoned.appendToStream(
+        poisonedClient.appendToStream(
           stream,
           jsonEvent({ type, data: data as Record<string, string>, metadata: createStoredMetadata() }),
         );
       await append(`customer-${id}`, registered(id));
-      await append(`customer-${broken}`, { type: "CustomerRegistered", data: { customerId: broken } });
+      await append(`customer-${brokenId}`, { type: "CustomerRegistered", data: { customerId: brokenId } });
       await append(`customer-${id}`, renamed(id, "Too Late"));
-      const role = start(poisoned);
+      const role = start(poisonedClient);
       await eventually("failed", () => role.getStatus().state === "failed");
       expect(role.getStatus().lastError?.message)
-        .to.contain(`stream customer-${broken}, revision 0`)
+        .to.contain(`stream customer-${brokenId}, revision 0`)
         .and.contain("data.clinicId");
       expect((await row(id))?.full_name ?? "Ana Kos").to.equal("Ana Kos");
       await role.stop();
     } finally {
-      await poisoned.dispose();
+      await poisonedClient.dispose();
       await server.stop();
       await rm(dir, { recursive: true });
     }
@@ -164,7 +164,7 @@ describe("projectors", () => {
   });
 
   describe("applying a batch", () => {
-    const recorded = (event: CatalogEvent, position: bigint): RecordedEvent =>
+    const record = (event: CatalogEvent, position: bigint): RecordedEvent =>
       ({
         ...event,
         id: randomUUID(),
@@ -193,24 +193,24 @@ describe("projectors", () => {
 
     it("if five processes apply a batch concurrently, the batch is applied exactly once", async () => {
       const id = randomUUID();
-      const events = [recorded(registered(id), 5n), recorded(renamed(id, "Once Only"), 9n)];
+      const events = [record(registered(id), 5n), record(renamed(id, "Once Only"), 9n)];
       const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => apply(events, BEFORE_FIRST_EVENT, 9n)));
-      const refused = outcomes.filter((outcome) => outcome.status === "rejected");
-      expect(refused).to.have.length(4);
-      for (const { reason } of refused) expect(reason).to.be.instanceOf(LeadershipLostError);
+      const rejections = outcomes.filter((outcome) => outcome.status === "rejected");
+      expect(rejections).to.have.length(4);
+      for (const { reason } of rejections) expect(reason).to.be.instanceOf(LeadershipLostError);
       expect(await readPosition(pool, "forced")).to.equal(9n);
       const { rows } = await pool.query("SELECT full_name, rfc3339(created_at) AS at FROM forced.customer");
       expect(rows).to.deep.equal([{ full_name: "Once Only", at: "2030-01-02T03:04:05.678Z" }]);
     });
 
     it("a batch of another release is refused even if the checkpoint is at the expected position", async () => {
-      const other = models.map((model) => ({
+      const otherModels = models.map((model) => ({
         ...model,
         columns: { ...model.columns, extra: "text" as const },
       }));
       const connection = await pool.connect();
-      const to = { position: 5n, eventId: randomUUID() };
-      const error = await applyBatch(connection, "forced", other, [], BEFORE_FIRST_EVENT, to)
+      const anchor = { position: 5n, eventId: randomUUID() };
+      const error = await applyBatch(connection, "forced", otherModels, [], BEFORE_FIRST_EVENT, anchor)
         .catch((error: Error) => error)
         .finally(() => connection.release());
       expect(error).to.be.instanceOf(LeadershipLostError);
@@ -233,7 +233,7 @@ describe("projectors", () => {
         connection,
         "forced",
         [failing],
-        [recorded(registered(id), 1n), recorded(renamed(id, "x"), 2n)],
+        [record(registered(id), 1n), record(renamed(id, "x"), 2n)],
         BEFORE_FIRST_EVENT,
         { position: 2n, eventId: randomUUID() },
       );

@@ -10,12 +10,12 @@ import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { FORMER_SCHEMA, NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "../engine-world.ts";
+import { createEngineWorld, type EngineWorld, logger, registered, renamed } from "../engine-world.ts";
 
 const neverAborted = new AbortController().signal;
 
 /** Number of events, large enough for more than two batches. */
-const CHANGES = 5_000;
+const CHANGE_COUNT = 5_000;
 /** Time limit for a rebuild process to wait for a lock that the test holds. Milliseconds. */
 const REACH_TIMEOUT_MS = 30_000;
 
@@ -23,29 +23,29 @@ describe("a rebuild that is killed with -9", function () {
   this.timeout(90_000);
   let world: EngineWorld;
   const customerId = randomUUID();
-  let end: bigint;
+  let logEnd: bigint;
   const blockers: pg.Client[] = [];
   const children: ChildProcess[] = [];
-  const polling = { over: false, polls: 0, wrongReads: [] as unknown[] };
-  let poll: Promise<void>;
+  const polling = { isOver: false, polls: 0, wrongReads: [] as unknown[] };
+  let pollLoop: Promise<void>;
 
   before(async () => {
     world = await createEngineWorld();
     await world.append(`customer-${customerId}`, registered(customerId, "Name 0"));
-    for (let number = 1; number <= CHANGES; number += 1_000) {
+    for (let number = 1; number <= CHANGE_COUNT; number += 1_000) {
       const changes = Array.from({ length: 1_000 }, (_, index) => renamed(customerId, `Name ${number + index}`));
-      end = await world.append(`customer-${customerId}`, ...changes);
+      logEnd = await world.append(`customer-${customerId}`, ...changes);
     }
-    await rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, neverAborted);
+    await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, neverAborted);
     // The changed city shows whether a row comes from the former tables or from the tables that a rebuild has filled.
     await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'former'`);
-    poll = keepReading();
+    pollLoop = keepReading();
   });
 
   after(async () => {
-    polling.over = true;
+    polling.isOver = true;
     for (const child of children) child.kill("SIGKILL");
-    await poll;
+    await pollLoop;
     await Promise.all(blockers.map((blocker) => blocker.end()));
     await world.close();
   });
@@ -55,19 +55,19 @@ describe("a rebuild that is killed with -9", function () {
    * or of the new tables. After a read of the new tables, no read may return a row of the former tables.
    */
   async function keepReading(): Promise<void> {
-    let latest = "former";
-    while (!polling.over) {
+    let latestCity = "former";
+    while (!polling.isOver) {
       const { rows } = await world.pool.query<{ name: string; city: string; position: bigint }>(
         `SELECT full_name AS name, city, position FROM ${READ_MODEL_SCHEMA}.customer, ${READ_MODEL_SCHEMA}.checkpoint`,
       );
       const [row] = rows;
-      const right =
+      const isRight =
         rows.length === 1 &&
-        row?.name === `Name ${CHANGES}` &&
-        row.position === end &&
-        (row.city === latest || (latest === "former" && row.city === "Ljubljana"));
-      if (row) latest = row.city;
-      if (!right) polling.wrongReads.push(rows);
+        row?.name === `Name ${CHANGE_COUNT}` &&
+        row.position === logEnd &&
+        (row.city === latestCity || (latestCity === "former" && row.city === "Ljubljana"));
+      if (row) latestCity = row.city;
+      if (!isRight) polling.wrongReads.push(rows);
       polling.polls += 1;
     }
   }
@@ -91,7 +91,7 @@ describe("a rebuild that is killed with -9", function () {
 
   const LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
 
-  const rebuildWaitsFor = async (lockType: string) => {
+  const isWaitingFor = async (lockType: string) => {
     const { rowCount } = await world.pool.query(
       `SELECT FROM pg_locks JOIN pg_stat_activity USING (pid)
         WHERE NOT granted AND locktype = $1 AND application_name = 'projection-cli' AND datname = current_database()`,
@@ -111,9 +111,9 @@ describe("a rebuild that is killed with -9", function () {
   }
 
   async function kill(child: ChildProcess): Promise<void> {
-    const gone = once(child, "exit");
+    const exitPromise = once(child, "exit");
     child.kill("SIGKILL");
-    await gone;
+    await exitPromise;
     // Postgres frees the locks when it notices the end of the connections.
     await eventually("the lock is free", async () => {
       const { rows } = await world.pool.query<{ free: boolean }>(
@@ -125,47 +125,47 @@ describe("a rebuild that is killed with -9", function () {
 
   const readCities = async () =>
     (await world.pool.query<{ city: string }>(`SELECT city FROM ${READ_MODEL_SCHEMA}.customer`)).rows;
-  const exists = async (schema: string) =>
+  const hasSchema = async (schema: string) =>
     (await world.pool.query("SELECT FROM pg_namespace WHERE nspname = $1", [schema])).rowCount === 1;
 
   it("a rebuild killed before, between or after batches leaves the current tables in use, and the next rebuild continues", async () => {
-    const first = await holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
-    const before = startRebuild();
-    await eventually("the rebuild waits to write its first batch", () => rebuildWaitsFor("advisory"), REACH_TIMEOUT_MS);
-    const killed = kill(before);
-    await first();
-    await killed;
+    const releaseFirst = await holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
+    const firstRebuild = startRebuild();
+    await eventually("the rebuild waits to write its first batch", () => isWaitingFor("advisory"), REACH_TIMEOUT_MS);
+    const firstKill = kill(firstRebuild);
+    await releaseFirst();
+    await firstKill;
     expect(await readCities()).to.deep.equal([{ city: "former" }]);
-    expect(await exists(NEXT_SCHEMA)).to.equal(true);
+    expect(await hasSchema(NEXT_SCHEMA)).to.equal(true);
 
-    const again = await holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
-    const between = startRebuild();
-    await eventually("the rebuild waits to write", () => rebuildWaitsFor("advisory"), REACH_TIMEOUT_MS);
+    const releaseSecond = await holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
+    const secondRebuild = startRebuild();
+    await eventually("the rebuild waits to write", () => isWaitingFor("advisory"), REACH_TIMEOUT_MS);
     // The second lock of the test waits until the first batch is written. The second batch then waits for this lock.
-    const second = holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
+    const thirdLock = holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
     await eventually("the queue", async () => {
       const { rowCount } = await world.pool.query(
         "SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
       );
       return rowCount === 2;
     });
-    await again();
-    const release = await second;
-    await eventually("the rebuild waits to write its second batch", () => rebuildWaitsFor("advisory"));
-    const half = await readCheckpoint(world.pool, NEXT_SCHEMA);
-    expect(half.position > 0n && half.position < end, `${half.position} of ${end}`).to.equal(true);
-    const gone = kill(between);
-    await release();
-    await gone;
+    await releaseSecond();
+    const releaseThird = await thirdLock;
+    await eventually("the rebuild waits to write its second batch", () => isWaitingFor("advisory"));
+    const middle = await readCheckpoint(world.pool, NEXT_SCHEMA);
+    expect(middle.position > 0n && middle.position < logEnd, `${middle.position} of ${logEnd}`).to.equal(true);
+    const secondKill = kill(secondRebuild);
+    await releaseThird();
+    await secondKill;
     expect(await readCities()).to.deep.equal([{ city: "former" }]);
 
-    const reading = await holdLock(`SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
-    const swapping = startRebuild();
-    await eventually("the rebuild waits for a long read to end", () => rebuildWaitsFor("relation"), REACH_TIMEOUT_MS);
-    const full = await readCheckpoint(world.pool, NEXT_SCHEMA);
-    expect([full.position, full.tableOid]).to.deep.equal([end, half.tableOid]);
-    await kill(swapping);
-    await reading();
+    const releaseTable = await holdLock(`SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
+    const thirdRebuild = startRebuild();
+    await eventually("the rebuild waits for a long read to end", () => isWaitingFor("relation"), REACH_TIMEOUT_MS);
+    const fullCheckpoint = await readCheckpoint(world.pool, NEXT_SCHEMA);
+    expect([fullCheckpoint.position, fullCheckpoint.tableOid]).to.deep.equal([logEnd, middle.tableOid]);
+    await kill(thirdRebuild);
+    await releaseTable();
     expect(await readCities()).to.deep.equal([{ city: "former" }]);
     expect(polling.wrongReads).to.deep.equal([]);
   });
@@ -177,18 +177,18 @@ describe("a rebuild that is killed with -9", function () {
     await eventually(
       "it waits to drop the former tables",
       async () => {
-        return (await exists(FORMER_SCHEMA)) && (await rebuildWaitsFor("relation"));
+        return (await hasSchema(FORMER_SCHEMA)) && (await isWaitingFor("relation"));
       },
       REACH_TIMEOUT_MS,
     );
     expect(await readCities()).to.deep.equal([{ city: "Ljubljana" }]);
-    const killed = kill(child);
+    const killPromise = kill(child);
     await release();
-    await killed;
+    await killPromise;
     await world.pool.query(`CREATE SCHEMA IF NOT EXISTS ${FORMER_SCHEMA}`);
-    await rebuild({ ...world, models: readModels, logger: silent, onProgress: () => undefined }, neverAborted);
-    expect(await Promise.all([exists(FORMER_SCHEMA), exists(NEXT_SCHEMA)])).to.deep.equal([false, false]);
-    expect(await readPosition(world.pool, READ_MODEL_SCHEMA)).to.equal(end);
+    await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, neverAborted);
+    expect(await Promise.all([hasSchema(FORMER_SCHEMA), hasSchema(NEXT_SCHEMA)])).to.deep.equal([false, false]);
+    expect(await readPosition(world.pool, READ_MODEL_SCHEMA)).to.equal(logEnd);
     expect(polling.wrongReads).to.deep.equal([]);
     expect(polling.polls).to.be.above(100);
   });

@@ -29,10 +29,10 @@ describe("a rebuild under traffic", () => {
   let log: EventLog;
   let database: TestDatabase;
   let pool: pg.Pool;
-  let readers: pg.Pool;
+  let readerPool: pg.Pool;
   let projectors: Role;
   let clinicId: string;
-  let appended: string[] = [];
+  let appendedIds: string[] = [];
 
   beforeEach(async () => {
     const { eventstoreUrl } = await testServers();
@@ -43,29 +43,29 @@ describe("a rebuild under traffic", () => {
     const connect = (url: string, size: number) =>
       createPool({ url, applicationName: "test", size, statementTimeoutMs: 10_000, logger });
     pool = connect(database.urls.projection, 8);
-    readers = connect(database.urls.query, 2);
+    readerPool = connect(database.urls.query, 2);
     await ensureReadModels(pool, readModels);
     const { projection: databaseUrl } = database.urls;
     projectors = startProjectors({ client, pool, databaseUrl, models: readModels, logger });
-    appended = [];
+    appendedIds = [];
     clinicId = randomUUID();
-    await Promise.all(Array.from({ length: 50 }, append));
+    await Promise.all(Array.from({ length: 50 }, appendCustomers));
     await eventually("the live read models have all customers", async () => (await readCustomerIds()).length === 50);
   });
 
   afterEach(async () => {
     await projectors.stop();
-    await Promise.all([pool.end(), readers.end(), client.dispose()]);
+    await Promise.all([pool.end(), readerPool.end(), client.dispose()]);
     await database.drop();
   });
 
-  async function append(): Promise<void> {
+  async function appendCustomers(): Promise<void> {
     const customerId = randomUUID();
     const details = { fullName: "Ana Kos", phone: null, email: null, city: null };
     const event = { type: "CustomerRegistered" as const, data: { customerId, clinicId, ...details } };
     const metadata = { ...createStoredMetadata(), clinicId };
     await log.append(`customer-${customerId}`, EMPTY_STREAM, [{ id: randomUUID(), event, metadata }]);
-    appended.push(customerId);
+    appendedIds.push(customerId);
   }
 
   /**
@@ -75,7 +75,7 @@ describe("a rebuild under traffic", () => {
   async function readCustomerIds(): Promise<string[]> {
     const schemaOf = (table: string) =>
       `(SELECT relnamespace FROM pg_class WHERE oid = (SELECT tableoid FROM ${READ_MODEL_SCHEMA}.${table} LIMIT 1))`;
-    const { rows } = await readers.query<{ ids: string[]; schemas: number[] }>(
+    const { rows } = await readerPool.query<{ ids: string[]; schemas: number[] }>(
       `SELECT coalesce(array_agg(customer_id), '{}') AS ids,
               array[${schemaOf("customer")}, ${schemaOf("checkpoint")}]::bigint[]::text[] AS schemas
          FROM ${READ_MODEL_SCHEMA}.customer WHERE clinic_id = $1`,
@@ -90,67 +90,67 @@ describe("a rebuild under traffic", () => {
   const options = () => ({ client, pool, models: readModels, logger, onProgress: ignore });
 
   it("reads never see an empty or older state during a rebuild, and no live event is lost", async () => {
-    let over = false;
-    const reading = (async () => {
-      let highest = 0;
-      while (!over) {
+    let isOver = false;
+    const readLoop = (async () => {
+      let highestCount = 0;
+      while (!isOver) {
         const { length } = await readCustomerIds();
-        expect(length).to.be.at.least(highest);
-        highest = length;
+        expect(length).to.be.at.least(highestCount);
+        highestCount = length;
       }
     })();
-    const writing = (async () => {
-      while (!over) await append();
+    const writeLoop = (async () => {
+      while (!isOver) await appendCustomers();
     })();
     for (let round = 0; round < 3; round += 1) {
       const swappedAt = await rebuild(options(), neverAborted);
       expect(swappedAt !== undefined && swappedAt > 0n).to.equal(true);
     }
-    over = true;
-    await Promise.all([reading, writing]);
-    await eventually("all are seen", async () => (await readCustomerIds()).length === appended.length);
+    isOver = true;
+    await Promise.all([readLoop, writeLoop]);
+    await eventually("all are seen", async () => (await readCustomerIds()).length === appendedIds.length);
     const { differenceCount, rows } = await verify({ ...options(), onDifference: ignore }, neverAborted);
     expect(differenceCount).to.equal(0);
-    expect(rows).to.be.at.least(appended.length);
+    expect(rows).to.be.at.least(appendedIds.length);
   }).timeout(60_000);
 
   it("an interrupted rebuild leaves the current tables in use, and the next rebuild continues", async () => {
-    const stop = new AbortController();
-    const onProgress = () => stop.abort();
-    await rebuild({ ...options(), onProgress }, stop.signal);
+    const stopController = new AbortController();
+    const onProgress = () => stopController.abort();
+    await rebuild({ ...options(), onProgress }, stopController.signal);
     expect((await readCustomerIds()).length).to.equal(50);
     expect(await readPosition(pool, NEXT_SCHEMA)).to.be.a("bigint");
     await rebuild(options(), neverAborted);
     expect((await readCustomerIds()).length).to.equal(50);
-    await append();
+    await appendCustomers();
     await eventually("live events go on", async () => (await readCustomerIds()).length === 51);
   });
 
   it("two rebuilds cannot run at the same time", async () => {
     const outcomes = await Promise.allSettled([rebuild(options(), neverAborted), rebuild(options(), neverAborted)]);
-    const refused = outcomes.filter((outcome) => outcome.status === "rejected");
-    expect(refused.map(({ reason }) => reason.message)).to.deep.equal([
+    const rejections = outcomes.filter((outcome) => outcome.status === "rejected");
+    expect(rejections.map(({ reason }) => reason.message)).to.deep.equal([
       "Another rebuild or verify is running. Wait for it to end, then try again.",
     ]);
   });
 
   it("`verify` reports the table, key and columns of each row that differs, but no values", async () => {
-    const [changed, missing] = appended as [string, string];
-    const extra = randomUUID();
-    const customer = `${READ_MODEL_SCHEMA}.customer`;
-    await pool.query(`UPDATE ${customer} SET full_name = 'Somebody Else' WHERE customer_id = $1`, [changed]);
-    await pool.query(`DELETE FROM ${customer} WHERE customer_id = $1`, [missing]);
+    const [changedId, missingId] = appendedIds as [string, string];
+    const extraId = randomUUID();
+    const customerTable = `${READ_MODEL_SCHEMA}.customer`;
+    await pool.query(`UPDATE ${customerTable} SET full_name = 'Somebody Else' WHERE customer_id = $1`, [changedId]);
+    await pool.query(`DELETE FROM ${customerTable} WHERE customer_id = $1`, [missingId]);
     await pool.query(
-      `INSERT INTO ${customer} SELECT $1, clinic_id, full_name, phone, email, city, created_at, updated_at,
-         portal_json, appointment_json FROM ${customer} WHERE customer_id = $2`,
-      [extra, changed],
+      `INSERT INTO ${customerTable} SELECT $1, clinic_id, full_name, phone, email, city, created_at, updated_at,
+         portal_json, appointment_json FROM ${customerTable} WHERE customer_id = $2`,
+      [extraId, changedId],
     );
-    const found: Difference[] = [];
-    await verify({ ...options(), onDifference: (difference) => found.push(difference) }, neverAborted);
-    expect(found).to.have.deep.members([
-      { table: "customer", key: [changed], kind: "changed", columns: ["full_name"] },
-      { table: "customer", key: [missing], kind: "missing", columns: [] },
-      { table: "customer", key: [extra], kind: "extra", columns: [] },
+    const differences: Difference[] = [];
+    await verify({ ...options(), onDifference: (difference) => differences.push(difference) }, neverAborted);
+    expect(differences).to.have.deep.members([
+      { table: "customer", key: [changedId], kind: "changed", columns: ["full_name"] },
+      { table: "customer", key: [missingId], kind: "missing", columns: [] },
+      { table: "customer", key: [extraId], kind: "extra", columns: [] },
     ]);
   });
 });

@@ -15,13 +15,13 @@ import { ProjectionError } from "../../../projection/roles/failure.ts";
 import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createEngineWorld, type EngineWorld, registered, renamed, silent } from "../engine-world.ts";
+import { createEngineWorld, type EngineWorld, logger, registered, renamed } from "../engine-world.ts";
 
 const SCHEMA = "refusing";
 const neverAborted = new AbortController().signal;
 
 /** Read model in which the name column holds numbers, so that Postgres refuses the name in a valid event. */
-const numbered: AnyReadModel[] = readModels
+const numberedModels: AnyReadModel[] = readModels
   .filter(({ table }) => table === customers.table)
   .map((model) => ({ ...model, columns: { ...model.columns, full_name: "integer" as const }, indexes: [] }));
 
@@ -37,18 +37,18 @@ describe("read models of another release", function () {
         model.table === customers.table ? { ...model, indexes: [...model.indexes, "full_name"] } : model,
       );
       await ensureReadModels(world.pool, models);
-      const role = startProjectors({ ...world, models, logger: silent });
+      const role = startProjectors({ ...world, models, logger });
       await eventually("it stands by", () => role.getStatus().state === "standby");
       expect(role.getStatus()).to.deep.include({
         detail: "the read models belong to another release",
         isLeader: false,
       });
       expect(await world.nameOf(id)).to.equal(undefined);
-      const options = { ...world, models, logger: silent, onProgress: () => undefined };
-      const refused = await verify({ ...options, onDifference: () => undefined }, neverAborted).catch(
+      const options = { ...world, models, logger, onProgress: () => undefined };
+      const refusal = await verify({ ...options, onDifference: () => undefined }, neverAborted).catch(
         (error: Error) => error,
       );
-      expect((refused as Error).message).to.match(/^the read models belong to another release: /);
+      expect((refusal as Error).message).to.match(/^the read models belong to another release: /);
       await rebuild(options, neverAborted);
       await eventually("it leads", () => role.getStatus().state === "running");
       await role.stop();
@@ -65,19 +65,19 @@ describe("an event that does not fit its schema", function () {
   it("if the projectors stopped at an invalid event, `verify` compares all rows as of the preceding event", async () => {
     const world = await createEngineWorld();
     try {
-      const [one, other] = [randomUUID(), randomUUID()];
-      await world.append(`customer-${one}`, registered(one, "Ana Kos"));
-      const before = await world.append(`customer-${other}`, registered(other, "Bor Rak"));
-      await world.append(`customer-${one}`, { type: "CustomerDetailsChanged", data: { fullName: 7 } });
-      const projectors = startProjectors({ ...world, models: readModels, logger: silent });
+      const [brokenId, otherId] = [randomUUID(), randomUUID()];
+      await world.append(`customer-${brokenId}`, registered(brokenId, "Ana Kos"));
+      const positionBefore = await world.append(`customer-${otherId}`, registered(otherId, "Bor Rak"));
+      await world.append(`customer-${brokenId}`, { type: "CustomerDetailsChanged", data: { fullName: 7 } });
+      const projectors = startProjectors({ ...world, models: readModels, logger });
       await eventually("stopped", () => projectors.getStatus().state === "failed");
       await projectors.stop();
       expect(await world.cli("verify")).to.deep.include({
         code: 0,
-        out: `2 rows compared at position ${before}: 0 differ\n`,
+        out: `2 rows compared at position ${positionBefore}: 0 differ\n`,
       });
-      await world.pool.query("UPDATE read_model.customer SET full_name = 'Eve' WHERE customer_id = $1", [other]);
-      expect((await world.cli("verify")).out).to.contain(`customer ${other}: full_name`);
+      await world.pool.query("UPDATE read_model.customer SET full_name = 'Eve' WHERE customer_id = $1", [otherId]);
+      expect((await world.cli("verify")).out).to.contain(`customer ${otherId}: full_name`);
     } finally {
       await world.close();
     }
@@ -90,7 +90,7 @@ describe("a projection with a database that refuses statements", function () {
 
   beforeEach(async () => {
     world = await createEngineWorld();
-    await world.pool.query(buildReadModelDdl(numbered, SCHEMA));
+    await world.pool.query(buildReadModelDdl(numberedModels, SCHEMA));
   });
 
   afterEach(() => world.close());
@@ -101,7 +101,7 @@ describe("a projection with a database that refuses statements", function () {
     pool = world.pool,
   ) => {
     const loadParkedStreams = async () => ({ streams: new Map(), lastRevision: EMPTY_STREAM });
-    const options = { ...world, pool, schema: SCHEMA, models: numbered, logger: silent, loadParkedStreams, onProgress };
+    const options = { ...world, pool, schema: SCHEMA, models: numberedModels, logger, loadParkedStreams, onProgress };
     return runProjection(options, signal).then(
       () => undefined,
       (error: Error) => error,
@@ -113,23 +113,23 @@ describe("a projection with a database that refuses statements", function () {
     );
 
   it("if Postgres refuses a value of an event, the projection stops at the event without revealing the value", async () => {
-    const [first, second] = [randomUUID(), randomUUID()];
-    await world.append(`customer-${first}`, registered(first, "1"), renamed(first, "2"));
-    const before = await world.append(`customer-${second}`, registered(second, "3"));
+    const [firstId, secondId] = [randomUUID(), randomUUID()];
+    await world.append(`customer-${firstId}`, registered(firstId, "1"), renamed(firstId, "2"));
+    const positionBefore = await world.append(`customer-${secondId}`, registered(secondId, "3"));
     await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
-    const at = await world.append(`customer-${first}`, renamed(first, "Ana Kos"));
+    const failedPosition = await world.append(`customer-${firstId}`, renamed(firstId, "Ana Kos"));
     const error = await run(new AbortController().signal);
     expect(error).to.be.instanceOf(ProjectionError);
     expect(error?.message).to.match(
       new RegExp(
-        `^position \\d+, stream customer-${first}, revision 2: the database refused a value of CustomerDetailsChanged \\(SQLSTATE 22P02\\)$`,
+        `^position \\d+, stream customer-${firstId}, revision 2: the database refused a value of CustomerDetailsChanged \\(SQLSTATE 22P02\\)$`,
       ),
     );
     expect((error as ProjectionError).failedEvent?.revision).to.equal(2n);
     expect((error as ProjectionError).failedEvent).to.not.have.property("data");
     expect(await names()).to.deep.equal([2, 3]);
     const position = await readPosition(world.pool, SCHEMA);
-    expect(position >= before && position < at).to.equal(true);
+    expect(position >= positionBefore && position < failedPosition).to.equal(true);
   });
 
   it("the projection fails without a retry if the database refuses a statement permanently", async () => {
@@ -149,22 +149,22 @@ describe("a projection with a database that refuses statements", function () {
     await blocker.query("BEGIN");
     await blocker.query(`LOCK TABLE ${SCHEMA}.customer IN ACCESS EXCLUSIVE MODE`);
     // If a statement exceeds the time limit, Postgres cancels it with SQLSTATE 57014.
-    const hasty = { url: world.databaseUrl, applicationName: "test", size: 2, statementTimeoutMs: 100 };
-    const pool = createPool({ ...hasty, logger: silent });
-    const stop = new AbortController();
-    let last: ProjectionProgress | undefined;
+    const hastyOptions = { url: world.databaseUrl, applicationName: "test", size: 2, statementTimeoutMs: 100 };
+    const pool = createPool({ ...hastyOptions, logger });
+    const stopController = new AbortController();
+    let lastProgress: ProjectionProgress | undefined;
     const onProgress = (progress: ProjectionProgress) => {
-      last = { ...progress };
+      lastProgress = { ...progress };
     };
-    const running = run(stop.signal, onProgress, pool);
-    await eventually("it waits", () => last?.waitsFor === "the database");
-    expect(last?.lastError).to.be.instanceOf(Error);
+    const runPromise = run(stopController.signal, onProgress, pool);
+    await eventually("it waits", () => lastProgress?.waitsFor === "the database");
+    expect(lastProgress?.lastError).to.be.instanceOf(Error);
     await blocker.query("ROLLBACK");
     blocker.release();
     await eventually("it goes on", async () => (await names()).length === 1);
-    await eventually("it waits no longer", () => last?.waitsFor === null);
-    stop.abort();
-    expect(await running).to.equal(undefined);
+    await eventually("it waits no longer", () => lastProgress?.waitsFor === null);
+    stopController.abort();
+    expect(await runPromise).to.equal(undefined);
     await pool.end();
   });
 });

@@ -16,7 +16,7 @@ describe("rendered columns", () => {
 
   after(() => database.close());
 
-  async function rendered(customerId: string): Promise<unknown> {
+  async function readRendered(customerId: string): Promise<unknown> {
     const { rows } = await database.admin.query(
       "SELECT appointment_json FROM read_model.customer WHERE customer_id = $1",
       [customerId],
@@ -27,10 +27,10 @@ describe("rendered columns", () => {
   it("a rendered column follows every change of its row", async () => {
     const [clinicId, id] = [randomUUID(), randomUUID()];
     await database.given(customerRegistered(clinicId, id, { fullName: 'Ada "Ash" Yılmaz' }));
-    expect(await rendered(id)).to.deep.equal({ id, fullName: 'Ada "Ash" Yılmaz' });
+    expect(await readRendered(id)).to.deep.equal({ id, fullName: 'Ada "Ash" Yılmaz' });
     const details = { fullName: "Ada Öz", phone: null, email: null, city: null };
     await database.given({ type: "CustomerDetailsChanged", data: { customerId: id, ...details } });
-    expect(await rendered(id)).to.deep.equal({ id, fullName: "Ada Öz" });
+    expect(await readRendered(id)).to.deep.equal({ id, fullName: "Ada Öz" });
   });
 
   for (const text of ['"', "\\", 'a\\"b', "{a,b}", "NULL", "a  b", "a\nb\tc", "'; --", "Żółw 🐢"]) {
@@ -47,12 +47,12 @@ describe("rendered columns", () => {
   }
 
   it("a release that renders other JSON has another fingerprint of its read models", () => {
-    const changed: AnyReadModel[] = readModels.map((model) =>
+    const changedModels: AnyReadModel[] = readModels.map((model) =>
       model.table === customers.table
         ? { ...model, renderedColumns: { ...model.renderedColumns, appointment_json: () => ({ id: "another form" }) } }
         : model,
     );
-    expect(computeFingerprint(changed)).to.not.equal(computeFingerprint(readModels));
+    expect(computeFingerprint(changedModels)).to.not.equal(computeFingerprint(readModels));
     expect(computeFingerprint([...readModels])).to.equal(computeFingerprint(readModels));
   });
 });

@@ -36,28 +36,28 @@ describe("sandbox resets in the read models", () => {
   }
 
   it("after a sandbox reset, only the fixture data is left, regardless of how the events are divided into batches", async () => {
-    for (const together of [true, false]) {
+    for (const isOneBatch of [true, false]) {
       const { reset, created, rows, clinicId } = sandbox();
       await database.given(reset(1));
       const tables = ["service", "customer", "animal", "resource", "appointment"];
-      const fresh = await Promise.all(tables.map(rows));
+      const freshRows = await Promise.all(tables.map(rows));
       const events = [created(1), customerRegistered(clinicId, randomUUID()), created(1), reset(2), created(1)];
-      if (together) await database.given(...events);
+      if (isOneBatch) await database.given(...events);
       else for (const event of events) await database.given(event);
-      expect(await Promise.all(tables.map(rows))).to.deep.equal(fresh);
+      expect(await Promise.all(tables.map(rows))).to.deep.equal(freshRows);
       await database.given(created(2));
       expect(await rows("appointment")).to.have.length(8);
     }
   });
 
   it("a sandbox reset changes no other clinic", async () => {
-    const [first, second] = [sandbox(), sandbox()];
+    const [firstSandbox, secondSandbox] = [sandbox(), sandbox()];
     const clinicId = randomUUID();
-    await database.given(first.reset(1), second.reset(1), second.created(1));
+    await database.given(firstSandbox.reset(1), secondSandbox.reset(1), secondSandbox.created(1));
     await database.given(appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z"));
-    const before = [await second.rows("appointment"), await second.rows("animal")];
-    await database.given(first.created(1), first.reset(2));
-    expect([await second.rows("appointment"), await second.rows("animal")]).to.deep.equal(before);
+    const rowsBefore = [await secondSandbox.rows("appointment"), await secondSandbox.rows("animal")];
+    await database.given(firstSandbox.created(1), firstSandbox.reset(2));
+    expect([await secondSandbox.rows("appointment"), await secondSandbox.rows("animal")]).to.deep.equal(rowsBefore);
     const { rows } = await database.admin.query("SELECT FROM read_model.appointment WHERE clinic_id = $1", [clinicId]);
     expect(rows).to.have.length(1);
   });
@@ -69,9 +69,9 @@ describe("sandbox resets in the read models", () => {
       sandboxGeneration: 1,
     });
     const { appointmentId } = appointment.data as { appointmentId: string };
-    const time = { allocationStart: "2026-03-12T10:00:00Z", allocationEnd: "2026-03-12T10:30:00Z" };
-    const allocated = { appointmentId, assignmentId: randomUUID(), resourceId: randomUUID(), ...time };
-    await database.given(appointment, { type: "ResourceAllocated", data: allocated }, reset(2));
+    const allocationSpan = { allocationStart: "2026-03-12T10:00:00Z", allocationEnd: "2026-03-12T10:30:00Z" };
+    const allocation = { appointmentId, assignmentId: randomUUID(), resourceId: randomUUID(), ...allocationSpan };
+    await database.given(appointment, { type: "ResourceAllocated", data: allocation }, reset(2));
     const { rows } = await database.admin.query("SELECT FROM read_model.assignment WHERE appointment_id = $1", [
       appointmentId,
     ]);

@@ -5,45 +5,45 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 type Row = ReturnType<typeof webhookSecrets.on.WebhookSecretRotated>;
 type Rotation = Parameters<typeof webhookSecrets.on.WebhookSecretRotated>[1];
 
-const NOON = Date.parse("2026-05-04T12:00:00.000Z");
-const MINUTE = 60_000;
-const first: Row = { endpoint_id: "e", encrypted_secret: "s0", former_secrets: [] };
+const NOON_MS = Date.parse("2026-05-04T12:00:00.000Z");
+const MINUTE_MS = 60_000;
+const firstRow: Row = { endpoint_id: "e", encrypted_secret: "s0", former_secrets: [] };
 
 /**
  * Applies a rotation.
  *
  * @param minute time of the rotation, in minutes after noon
- * @param overlap minutes until the previous secret expires
+ * @param overlapMinutes minutes until the previous secret expires
  */
-function rotate(row: Row, secret: string, minute: number, overlap: number): Row {
-  const at = NOON + minute * MINUTE;
+function rotate(row: Row, secret: string, minute: number, overlapMinutes: number): Row {
+  const rotatedAt = NOON_MS + minute * MINUTE_MS;
   const data = {
     endpointId: "e",
     encryptedSecret: secret,
-    previousExpiresAt: toInstant(at + overlap * MINUTE),
+    previousExpiresAt: toInstant(rotatedAt + overlapMinutes * MINUTE_MS),
   };
-  const event = { type: "WebhookSecretRotated", data, metadata: { occurredAt: toInstant(at) } };
+  const event = { type: "WebhookSecretRotated", data, metadata: { occurredAt: toInstant(rotatedAt) } };
   return webhookSecrets.on.WebhookSecretRotated(row, event as unknown as Rotation);
 }
 
-const former = (row: Row) => row?.former_secrets.map(({ encryptedSecret }) => encryptedSecret);
+const listFormer = (row: Row) => row?.former_secrets.map(({ encryptedSecret }) => encryptedSecret);
 
 describe("an endpoint's secrets", () => {
   it("former secrets are used for signing until the expiry time, even after further rotations", () => {
-    const twice = rotate(rotate(first, "s1", 0, 10), "s2", 5, 10);
-    expect(twice).to.deep.include({ encrypted_secret: "s2" });
-    expect(former(twice)).to.deep.equal(["s1", "s0"]);
-    expect(former(rotate(twice, "s3", 10, 10))).to.deep.equal(["s2", "s1"]);
-    expect(former(rotate(twice, "s3", 60, 10))).to.deep.equal(["s2"]);
+    const finalRow = rotate(rotate(firstRow, "s1", 0, 10), "s2", 5, 10);
+    expect(finalRow).to.deep.include({ encrypted_secret: "s2" });
+    expect(listFormer(finalRow)).to.deep.equal(["s1", "s0"]);
+    expect(listFormer(rotate(finalRow, "s3", 10, 10))).to.deep.equal(["s2", "s1"]);
+    expect(listFormer(rotate(finalRow, "s3", 60, 10))).to.deep.equal(["s2"]);
   });
 
   it("a rotation without an overlap removes the previous secret immediately, but keeps other former secrets", () => {
-    expect(former(rotate(rotate(first, "s1", 0, 10), "s2", 1, 0))).to.deep.equal(["s0"]);
+    expect(listFormer(rotate(rotate(firstRow, "s1", 0, 10), "s2", 1, 0))).to.deep.equal(["s0"]);
   });
 
   it("only the latest eight former secrets are kept", () => {
-    let row: Row = first;
+    let row: Row = firstRow;
     for (let n = 1; n <= 10; n += 1) row = rotate(row, `s${n}`, n, 1_440);
-    expect(former(row)).to.deep.equal(["s9", "s8", "s7", "s6", "s5", "s4", "s3", "s2"]);
+    expect(listFormer(row)).to.deep.equal(["s9", "s8", "s7", "s6", "s5", "s4", "s3", "s2"]);
   });
 });

@@ -37,18 +37,18 @@ describe("tracking of events in flight", () => {
   it("the checkpoint never passes a message in flight, in any order of confirmations", () => {
     const step = fc.record({ published: fc.boolean(), confirmed: fc.boolean() });
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 30 }), fc.integer({ min: 0, max: 31 }), (steps, acked) => {
+      fc.property(fc.array(step, { maxLength: 30 }), fc.integer({ min: 0, max: 31 }), (steps, ackedCount) => {
         const tracker = new InFlightTracker(BEFORE_FIRST_EVENT);
         steps.forEach(({ published, confirmed }, index) => {
           if (!published) tracker.skip(BigInt(index));
           else if (confirmed) tracker.publish(BigInt(index))(index + 1);
           else tracker.publish(BigInt(index));
         });
-        tracker.acknowledge(acked);
-        const open = steps.findIndex(
-          ({ published, confirmed }, index) => published && !(confirmed && index + 1 <= acked),
+        tracker.acknowledge(ackedCount);
+        const openIndex = steps.findIndex(
+          ({ published, confirmed }, index) => published && !(confirmed && index + 1 <= ackedCount),
         );
-        expect(tracker.checkpoint).to.equal(BigInt((open < 0 ? steps.length : open) - 1));
+        expect(tracker.checkpoint).to.equal(BigInt((openIndex < 0 ? steps.length : openIndex) - 1));
       }),
     );
   });

@@ -9,22 +9,22 @@ import { testServers } from "../../support/stack.ts";
 describe("a session with NATS", () => {
   it("if a NATS session ends while the server is stopping, the session fails, but the process continues", async () => {
     const proxy = await startFaultProxy((await testServers()).natsUrl);
-    const ended = new AbortController();
-    const run = async (connection: NatsConnection, life: AbortSignal) => {
+    const endController = new AbortController();
+    const runSession = async (connection: NatsConnection, signal: AbortSignal) => {
       const subscription = connection.subscribe("anything");
       await connection.flush();
       // The server has closed the connection, but the client has not noticed yet, so the client can still write.
-      socketOf(connection).once("end", () => ended.abort());
-      life.addEventListener("abort", () => subscription.unsubscribe());
-      const aborted = once(life, "abort");
+      socketOf(connection).once("end", () => endController.abort());
+      signal.addEventListener("abort", () => subscription.unsubscribe());
+      const abortPromise = once(signal, "abort");
       void proxy.close();
-      await aborted;
+      await abortPromise;
     };
     // An uncaught error would fail the test.
-    await withNats({ url: proxy.url, name: "test", signal: ended.signal }, run).catch((error: unknown) =>
+    await withNats({ url: proxy.url, name: "test", signal: endController.signal }, runSession).catch((error: unknown) =>
       expect(error).to.be.instanceOf(Error),
     );
-    expect(ended.signal.aborted).to.equal(true);
+    expect(endController.signal.aborted).to.equal(true);
   });
 });
 

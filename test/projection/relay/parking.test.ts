@@ -57,18 +57,18 @@ describe("an event that projectors can process and the relay cannot map", functi
     await database.drop();
   });
 
-  const operate = (work: typeof park, position: bigint) => {
+  const operate = (runCommand: typeof park, position: bigint) => {
     const options = { reason: "Written by another program", actor: "Ada" };
-    return runInProcess(world, (context) => work(context, position, options));
+    return runInProcess(world, (context) => runCommand(context, position, options));
   };
   const status = async () => (await operate(async (context) => showStatus(context, { json: false }), 0n)).out;
   /** Appends an event without domain checks, as another program might do. */
-  const write = (stream: string, type: string, data: object) => {
+  const appendEvent = (stream: string, type: string, data: object) => {
     const metadata = { ...createStoredMetadata(), environment: "production", clinicId: endpoint.clinicId };
     return world.client.appendToStream(stream, jsonEvent({ type, data: data as Record<string, string>, metadata }));
   };
   const reschedule = ({ appointmentId }: RequestedAppointment) =>
-    write(`appointment-${appointmentId}`, "AppointmentRescheduled", {
+    appendEvent(`appointment-${appointmentId}`, "AppointmentRescheduled", {
       ...{ appointmentId, scheduledAt: "2030-06-07T08:09:00.000Z", durationMinutes: 45 },
     });
   const minutesOf = async ({ appointmentId }: RequestedAppointment) => {
@@ -78,49 +78,49 @@ describe("an event that projectors can process and the relay cannot map", functi
     );
     return rows[0]?.duration_minutes;
   };
-  const delivered = (eventId: string) =>
+  const awaitDelivered = (eventId: string) =>
     world.waitForDelivery(eventId, endpoint, (delivery) => delivery.status === "delivered", 20_000);
   const requestAppointment = async () => {
     const appointment = await world.requestAppointment(endpoint.clinicId);
-    await delivered(appointment.eventId);
+    await awaitDelivered(appointment.eventId);
     return appointment;
   };
   /**
    * Waits until the relay has stopped at the `AppointmentRescheduled` event of an appointment, the status shows this,
    * and the projectors have processed the event. @returns position of the event
    */
-  const waitUntilStopped = async (at: RequestedAppointment) => {
+  const waitUntilStopped = async (appointment: RequestedAppointment) => {
     const event = await eventually("the relay stops", () => relay.getStatus().failedAt);
     expect(event).to.deep.include({
-      stream: `appointment-${at.appointmentId}`,
+      stream: `appointment-${appointment.appointmentId}`,
       type: "AppointmentRescheduled",
     });
     const hint = `npm run projection -- park ${event.position} --reason`;
     await eventually("the status", async () => (await status()).includes(hint));
-    await eventually("the row", async () => (await minutesOf(at)) === 45);
+    await eventually("the row", async () => (await minutesOf(appointment)) === 45);
     return event.position;
   };
 
   it("if only the relay stopped at an event, parking the event's stream applies only to the relay", async () => {
-    const odd = await requestAppointment();
+    const oddAppointment = await requestAppointment();
     // The relay cannot map the event to a public event, because the earlier events of the appointment are missing.
-    const stream = `appointment-${odd.appointmentId}`;
+    const stream = `appointment-${oddAppointment.appointmentId}`;
     await world.client.setStreamMetadata(stream, { truncateBefore: 100 }, { expectedRevision: NO_STREAM });
-    await reschedule(odd);
-    const position = await waitUntilStopped(odd);
-    const later = await world.requestAppointment(endpoint.clinicId);
+    await reschedule(oddAppointment);
+    const position = await waitUntilStopped(oddAppointment);
+    const laterAppointment = await world.requestAppointment(endpoint.clinicId);
     const { code, out } = await operate(park, position);
     expect(code).to.equal(0);
     expect(out).to.contain(
       `the relay skips stream ${stream} from revision 1 on. Partners get no webhooks for the stream.`,
     );
-    await delivered(later.eventId);
+    await awaitDelivered(laterAppointment.eventId);
     await eventually("the relay goes on", () => relay.getStatus().state === "running");
     const types = receiver.requests.map(({ body }) => JSON.parse(body).type);
     expect(types).to.deep.equal(["appointment.created", "appointment.created"]);
     // The projectors can process the event, so neither the current read models nor a rebuild skip it.
     await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, signal);
-    expect(await minutesOf(odd)).to.equal(45);
+    expect(await minutesOf(oddAppointment)).to.equal(45);
     expect((await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).size).to.equal(0);
     expect(await status()).to.match(
       /parked streams: 1\n {2}position \d+, stream appointment-.*, from revision 1 on: the relay sends no webhooks for the stream.*\n {4}AppointmentRescheduled: .*the stream does not end with this event$/m,
@@ -128,11 +128,11 @@ describe("an event that projectors can process and the relay cannot map", functi
   });
 
   it("after a parked stream is resumed, partners get the later events of the stream", async () => {
-    const hidden = await requestAppointment();
-    const stream = `appointment-${hidden.appointmentId}`;
+    const hiddenAppointment = await requestAppointment();
+    const stream = `appointment-${hiddenAppointment.appointmentId}`;
     await world.client.setStreamMetadata(stream, { truncateBefore: 100 }, { expectedRevision: NO_STREAM });
-    await reschedule(hidden);
-    const position = await waitUntilStopped(hidden);
+    await reschedule(hiddenAppointment);
+    const position = await waitUntilStopped(hiddenAppointment);
     await operate(park, position);
     await requestAppointment();
     await world.client.setStreamMetadata(stream, {});
@@ -140,18 +140,18 @@ describe("an event that projectors can process and the relay cannot map", functi
     expect(code).to.equal(0);
     expect(out).to.equal(`Resumed: stream ${stream} is no longer skipped from revision 1 on.`);
     expect(await status()).to.contain("parked streams: none");
-    const eventId = await world.changeAppointment(hidden.appointmentId, {
+    const eventId = await world.changeAppointment(hiddenAppointment.appointmentId, {
       type: "AppointmentConfirmed",
-      data: { appointmentId: hidden.appointmentId },
+      data: { appointmentId: hiddenAppointment.appointmentId },
     });
-    await delivered(eventId);
+    await awaitDelivered(eventId);
     expect(receiver.requests).to.have.length(3);
   });
 
   it("an event whose stream was deleted cannot be mapped to a message", async () => {
-    const gone = await requestAppointment();
-    await reschedule(gone);
-    const stream = `appointment-${gone.appointmentId}`;
+    const goneAppointment = await requestAppointment();
+    await reschedule(goneAppointment);
+    const stream = `appointment-${goneAppointment.appointmentId}`;
     const [, event] = await world.log.read(stream);
     await world.client.tombstoneStream(stream);
     const error = await toMessage(world.log, event!).catch((error: Error) => error);

@@ -45,7 +45,7 @@ describe("relay and dispatchers during failures of servers", function () {
     );
     return appointments.map(({ eventId }) => eventId);
   };
-  const allDelivered = async (events: string[]) => {
+  const awaitDeliveries = async (events: string[]) => {
     for (const eventId of events) {
       await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered", 20_000);
     }
@@ -59,10 +59,10 @@ describe("relay and dispatchers during failures of servers", function () {
     const relay = world.start.relay();
     const events = await requestAppointments(20);
     await eventually("the relay", () => relay.getStatus().state === "running");
-    const before = (await readRelayCheckpoint(world.pool)).position;
+    const positionBefore = (await readRelayCheckpoint(world.pool)).position;
     const webhooks = world.start.webhooks();
-    await allDelivered(events);
-    await eventually("the checkpoint", async () => (await readRelayCheckpoint(world.pool)).position > before);
+    await awaitDeliveries(events);
+    await eventually("the checkpoint", async () => (await readRelayCheckpoint(world.pool)).position > positionBefore);
     await world.stopRoles(relay, webhooks);
   });
 
@@ -76,21 +76,21 @@ describe("relay and dispatchers during failures of servers", function () {
     fs.rmSync(path.join(servers.context.paths.nats, "jetstream"), { recursive: true });
     await servers.components.nats.start();
     const webhooks = world.start.webhooks();
-    await allDelivered(events);
+    await awaitDeliveries(events);
     await world.stopRoles(relay, webhooks);
   });
 
   it("relay and dispatchers continue after an outage of NATS, the database or the log", async () => {
     const relay = world.start.relay();
     const webhooks = world.start.webhooks();
-    await allDelivered(await requestAppointments(3));
+    await awaitDeliveries(await requestAppointments(3));
     for (const name of ["nats", "postgres", "eventstore"] as const) {
       receiver.requests.length = 0;
       const events = await requestAppointments(10);
       await servers.components[name].kill();
       await servers.components[name].start();
       events.push(...(await eventually("the log", () => requestAppointments(3).catch(() => undefined), 20_000)));
-      await allDelivered(events).catch((error: Error) => {
+      await awaitDeliveries(events).catch((error: Error) => {
         throw new Error(`${name}: ${error.message}`, { cause: error });
       });
     }
@@ -102,11 +102,11 @@ describe("relay and dispatchers during failures of servers", function () {
 
   it("relay and dispatchers stop in time while all servers are unavailable", async () => {
     const roles = [world.start.relay(), world.start.webhooks()];
-    await allDelivered(await requestAppointments(1));
+    await awaitDeliveries(await requestAppointments(1));
     await Promise.all(Object.values(servers.components).map((component) => component.stop()));
     // The public detail contains no error message. The operator's status contains the message.
-    const words = ["waits", "the database is unavailable"];
-    await eventually("both wait", () => roles.every((role) => words.includes(`${role.getStatus().detail}`)));
+    const expectedTexts = ["waits", "the database is unavailable"];
+    await eventually("both wait", () => roles.every((role) => expectedTexts.includes(`${role.getStatus().detail}`)));
     await eventually("the error", () =>
       /ECONN|CONNECTION|connection|UNAVAILABLE/.test(`${roles[1]?.getStatus().lastError?.message}`),
     );
@@ -116,15 +116,15 @@ describe("relay and dispatchers during failures of servers", function () {
   });
 
   it("a standby relay takes over when the leader stops", async () => {
-    const first = world.start.relay();
-    await eventually("the leader", () => first.getStatus().state === "running");
-    const second = world.start.relay();
-    await eventually("the standby", () => second.getStatus().state === "standby");
+    const firstRelay = world.start.relay();
+    await eventually("the leader", () => firstRelay.getStatus().state === "running");
+    const secondRelay = world.start.relay();
+    await eventually("the standby", () => secondRelay.getStatus().state === "standby");
     const webhooks = world.start.webhooks();
-    await world.stopRoles(first);
-    await allDelivered(await requestAppointments(3));
-    expect(second.getStatus().state).to.equal("running");
-    await world.stopRoles(second, webhooks);
+    await world.stopRoles(firstRelay);
+    await awaitDeliveries(await requestAppointments(3));
+    expect(secondRelay.getStatus().state).to.equal("running");
+    await world.stopRoles(secondRelay, webhooks);
   });
 
   it("the relay skips events that are not sent to partners", async () => {
@@ -139,7 +139,7 @@ describe("relay and dispatchers during failures of servers", function () {
       }),
     );
     const webhooks = world.start.webhooks();
-    await allDelivered(await requestAppointments(1));
+    await awaitDeliveries(await requestAppointments(1));
     await world.stopRoles(relay, webhooks);
   });
 
@@ -156,10 +156,10 @@ describe("relay and dispatchers during failures of servers", function () {
       return now.state === "failed" && now;
     });
     expect(status.lastError?.message).to.match(/position \d+, stream appointment-.*, revision 0: .*appointmentId/);
-    const stoppedAt = await readRelayCheckpoint(world.pool);
-    await allDelivered(events);
-    const later = await requestAppointments(2);
-    expect(await readRelayCheckpoint(world.pool)).to.deep.equal(stoppedAt);
+    const stoppedCheckpoint = await readRelayCheckpoint(world.pool);
+    await awaitDeliveries(events);
+    const laterEvents = await requestAppointments(2);
+    expect(await readRelayCheckpoint(world.pool)).to.deep.equal(stoppedCheckpoint);
     const { stream, position, type: eventType } = status.failedAt!;
     const data = {
       stream,
@@ -174,7 +174,7 @@ describe("relay and dispatchers during failures of servers", function () {
     await world.log.append(PARKING_STREAM, EMPTY_STREAM, [
       { id: randomUUID(), event: { type: "StreamParked", data }, metadata: newMetadata as NewEventMetadata },
     ]);
-    await allDelivered([...events, ...later]);
+    await awaitDeliveries([...events, ...laterEvents]);
     await eventually("the relay continues", () => relay.getStatus().state === "running");
     await eventually("the checkpoint", async () => (await readRelayCheckpoint(world.pool)).position > position);
   });

@@ -48,20 +48,20 @@ describe("webhook delivery", () => {
   it("the webhook about a change contains the appointment's state after that change", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     const { appointmentId } = await world.requestAppointment(endpoint.clinicId);
-    const confirmed = await world.changeAppointment(appointmentId, {
+    const confirmedId = await world.changeAppointment(appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId },
     });
-    const arrived = await world.changeAppointment(appointmentId, {
+    const arrivedId = await world.changeAppointment(appointmentId, {
       type: "AppointmentCheckedIn",
       data: { appointmentId },
     });
-    await world.waitForDelivery(confirmed, endpoint, ({ status }) => status === "delivered");
-    await world.waitForDelivery(arrived, endpoint, ({ status }) => status === "delivered");
+    await world.waitForDelivery(confirmedId, endpoint, ({ status }) => status === "delivered");
+    await world.waitForDelivery(arrivedId, endpoint, ({ status }) => status === "delivered");
     const bodies = receiver.requests.map(({ body }) => JSON.parse(body));
     const statusOf = (id: string) => bodies.find((body) => body.id === id)?.data.appointment.status;
-    expect(statusOf(confirmed)).to.equal("confirmed");
-    expect(statusOf(arrived)).to.equal("checked_in");
+    expect(statusOf(confirmedId)).to.equal("confirmed");
+    expect(statusOf(arrivedId)).to.equal("checked_in");
   });
 
   it("the sender uses separate connections for two applications at the same origin", async () => {
@@ -70,28 +70,28 @@ describe("webhook delivery", () => {
       const { eventId } = await world.requestAppointment(endpoint.clinicId);
       await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
     }
-    const [one, other] = receiver.requests.map(({ senderPort }) => senderPort);
-    expect(one).not.to.equal(other);
+    const [firstPort, secondPort] = receiver.requests.map(({ senderPort }) => senderPort);
+    expect(firstPort).not.to.equal(secondPort);
   });
 
   it("an attempt at a receiver that accepts no connection is recorded as connection_timeout", async () => {
-    const deaf = await startUnresponsiveServer();
-    const endpoint = await world.registerEndpoint(`http://127.0.0.1:${deaf.port}`);
+    const deafServer = await startUnresponsiveServer();
+    const endpoint = await world.registerEndpoint(`http://127.0.0.1:${deafServer.port}`);
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     const { attempts } = await world.waitForDelivery(
       eventId,
       endpoint,
-      ({ attempts: [first] }) => first?.error != null,
+      ({ attempts: [attempt] }) => attempt?.error != null,
     );
     expect(attempts[0]).to.deep.include({ status_code: null, error: "connection_timeout", answer: null });
-    await deaf.close();
+    await deafServer.close();
   });
 
   it("allocating or releasing a resource of an appointment sends no webhook", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     const { appointmentId } = await world.requestAppointment(endpoint.clinicId);
     const assignmentId = randomUUID();
-    const silent = [
+    const silentEvents = [
       await world.changeAppointment(appointmentId, {
         type: "ResourceAllocated",
         data: {
@@ -106,20 +106,20 @@ describe("webhook delivery", () => {
       }),
     ];
     // Messages are processed in the order of the log, so the earlier messages are processed before this message.
-    const confirmed = await world.changeAppointment(appointmentId, {
+    const confirmedId = await world.changeAppointment(appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId },
     });
-    await world.waitForDelivery(confirmed, endpoint, ({ status }) => status === "delivered");
-    for (const eventId of silent) expect(await world.readDelivery(eventId, endpoint)).to.equal(undefined);
+    await world.waitForDelivery(confirmedId, endpoint, ({ status }) => status === "delivered");
+    for (const eventId of silentEvents) expect(await world.readDelivery(eventId, endpoint)).to.equal(undefined);
   });
 
   it("a delivery keeps its id across all retries, and can be replayed after the last retry", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     receiver.setDefaultReaction({ status: 500, body: "broken" });
     const { eventId, appointmentId } = await world.requestAppointment(endpoint.clinicId);
-    const failed = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
-    expect(failed.attempts.map(({ status_code }) => status_code)).to.deep.equal([500, 500, 500, 500]);
+    const failedDelivery = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
+    expect(failedDelivery.attempts.map(({ status_code }) => status_code)).to.deep.equal([500, 500, 500, 500]);
     const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
     expect(receiver.listDeliveryRequests(deliveryId)).to.have.length(4);
     const facts = await eventually("the fact", async () => {
@@ -141,8 +141,8 @@ describe("webhook delivery", () => {
       type: "WebhookDeliveryReplayRequested",
       data: { deliveryId, endpointId },
     });
-    const delivered = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
-    expect(delivered.attempts).to.have.length(5);
+    const delivery = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+    expect(delivery.attempts).to.have.length(5);
     expect(new Set(receiver.requests.map(({ body }) => body)).size).to.equal(1);
     for (const { body, headers } of receiver.requests) {
       new Webhook(endpoint.secret).verify(body, headers as Record<string, string>);

@@ -3,7 +3,7 @@ import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
-const DAY = 24 * 60 * 60 * 1_000;
+const DAY_MS = 24 * 60 * 60 * 1_000;
 
 describe("automatic disabling of an endpoint", () => {
   let world: World;
@@ -27,10 +27,10 @@ describe("automatic disabling of an endpoint", () => {
   afterEach(() => receiver.close());
 
   /** Creates one delivery on the given day after the start of the test, and waits for its final status. */
-  async function deliverOn(day: number, ends: "failed" | "delivered" = "failed"): Promise<void> {
-    clockAheadMs = day * DAY;
+  async function deliverOn(day: number, outcome: "failed" | "delivered" = "failed"): Promise<void> {
+    clockAheadMs = day * DAY_MS;
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === ends);
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === outcome);
   }
   async function failOn(...days: number[]): Promise<void> {
     for (const day of days) await deliverOn(day);
@@ -42,14 +42,14 @@ describe("automatic disabling of an endpoint", () => {
     );
     return rows[0];
   };
-  const untilStatus = (wanted: string) =>
-    eventually(`the endpoint ${wanted}`, async () => {
-      const found = await readEndpoint();
-      return found?.status === wanted ? found : undefined;
+  const untilStatus = (status: string) =>
+    eventually(`the endpoint ${status}`, async () => {
+      const row = await readEndpoint();
+      return row?.status === status ? row : undefined;
     });
   /** Creates one more delivery, whose first failed attempt disables the endpoint. */
   async function disableOn(day: number) {
-    clockAheadMs = day * DAY;
+    clockAheadMs = day * DAY_MS;
     await world.requestAppointment(endpoint.clinicId);
     return untilStatus("disabled");
   }
@@ -125,12 +125,12 @@ describe("automatic disabling of an endpoint", () => {
 
   it("failures of one endpoint do not disable another endpoint of the same clinic", async () => {
     const { clinicId } = endpoint;
-    const other = await startReceiver();
-    const healthy = await world.registerEndpoint(other.url, { clinicId });
+    const otherReceiver = await startReceiver();
+    const healthyEndpoint = await world.registerEndpoint(otherReceiver.url, { clinicId });
     await failOn(0, 1, 2, 3, 4);
     await disableOn(5.1);
     const { eventId } = await world.requestAppointment(clinicId);
-    await world.waitForDelivery(eventId, healthy, ({ status }) => status === "delivered");
-    await other.close();
+    await world.waitForDelivery(eventId, healthyEndpoint, ({ status }) => status === "delivered");
+    await otherReceiver.close();
   });
 });

@@ -20,13 +20,13 @@ describe("the test of an endpoint", () => {
   });
   afterEach(() => receiver.close());
 
-  async function test({ endpointId, clinicId }: Endpoint): Promise<string> {
+  async function requestTest({ endpointId, clinicId }: Endpoint): Promise<string> {
     const testId = randomUUID();
-    const about = { environment: "production", clinicId } as const;
+    const metadata = { environment: "production", clinicId } as const;
     await world.append(
       `webhookEndpoint-${endpointId}`,
       { type: "WebhookEndpointTested", data: { endpointId, testId } },
-      about,
+      metadata,
     );
     return testId;
   }
@@ -39,7 +39,7 @@ describe("the test of an endpoint", () => {
     });
     const { clinicId, applicationId, endpointId } = endpoint;
     const sibling = await world.registerEndpoint(receiver.url, { clinicId });
-    const testId = await test(endpoint);
+    const testId = await requestTest(endpoint);
     const { attempts } = await world.waitForDelivery(testId, endpoint, ({ status }) => status === "delivered");
     expect(attempts.map(({ status_code }) => status_code)).to.deep.equal([200]);
     const [request] = receiver.requests;
@@ -65,7 +65,7 @@ describe("the test of an endpoint", () => {
   it("a failed test webhook is retried, and can be replayed after the last retry", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     receiver.setDefaultReaction({ status: 500 });
-    const testId = await test(endpoint);
+    const testId = await requestTest(endpoint);
     await world.waitForDelivery(testId, endpoint, ({ status }) => status === "failed");
     expect(receiver.requests).to.have.length(2);
     receiver.setDefaultReaction({});

@@ -19,35 +19,35 @@ const ATTEMPT_TIMEOUT_MS = 300_000;
 describe("an application whose endpoints do not respond", function () {
   this.timeout(120_000);
   let world: World;
-  let slow: Receiver;
-  let healthy: Receiver;
+  let slowReceiver: Receiver;
+  let receiver: Receiver;
   /** An endpoint of the slow application. */
-  let holding: Endpoint;
+  let holder: Endpoint;
 
   before(async () => {
     world = await createWorld();
-    slow = await startReceiver();
-    healthy = await startReceiver();
+    slowReceiver = await startReceiver();
+    receiver = await startReceiver();
     world.startAll({ timeoutMs: ATTEMPT_TIMEOUT_MS });
-    slow.setDefaultReaction({ mode: "hold" });
-    slow.setDefaultReaction({ status: 200 }, "/healthy");
-    holding = await registerMany(slow.url, "sandbox");
-    await fill(holding, "sandbox");
-    await untilFull(holding);
+    slowReceiver.setDefaultReaction({ mode: "hold" });
+    slowReceiver.setDefaultReaction({ status: 200 }, "/healthy");
+    holder = await registerMany(slowReceiver.url, "sandbox");
+    await requestAppointments(holder, "sandbox");
+    await untilFull(holder);
   });
   after(async () => {
-    await slow.close();
-    await healthy.close();
+    await slowReceiver.close();
+    await receiver.close();
     await world.close();
   });
 
   /** Registers the endpoints of the slow application at one clinic. @returns one of the endpoints */
   async function registerMany(url: string, environment: Environment): Promise<Endpoint> {
     const sibling = await world.registerEndpoint(url, { environment });
-    const others = Array.from({ length: ENDPOINTS - 1 }, () =>
+    const siblings = Array.from({ length: ENDPOINTS - 1 }, () =>
       world.registerEndpoint(url, { environment, siblingEndpoint: sibling }),
     );
-    await Promise.all(others);
+    await Promise.all(siblings);
     return sibling;
   }
   const countAttempts = async ({ applicationId }: Endpoint, state: "in progress" | "finished") => {
@@ -58,7 +58,7 @@ describe("an application whose endpoints do not respond", function () {
     );
     return rows[0]?.count ?? 0;
   };
-  async function fill({ clinicId }: Endpoint, environment: Environment): Promise<void> {
+  async function requestAppointments({ clinicId }: Endpoint, environment: Environment): Promise<void> {
     for (let n = 0; n < DELIVERIES_EACH; n += 1) await world.requestAppointment(clinicId, { environment });
   }
   /** Waits until the application has reached its slot limit. */
@@ -74,44 +74,44 @@ describe("an application whose endpoints do not respond", function () {
   }
 
   it("endpoints that do not respond do not delay an application with another host", async () => {
-    const other = await world.registerEndpoint(healthy.url, { environment: "sandbox" });
-    await expectDelivered(other, "sandbox");
-    expect(await countAttempts(holding, "finished")).to.equal(0);
+    const otherEndpoint = await world.registerEndpoint(receiver.url, { environment: "sandbox" });
+    await expectDelivered(otherEndpoint, "sandbox");
+    expect(await countAttempts(holder, "finished")).to.equal(0);
   });
 
   it("endpoints that do not respond do not delay another application with the same host", async () => {
-    const other = await world.registerEndpoint(`${slow.url}/healthy`, { environment: "sandbox" });
-    await expectDelivered(other, "sandbox");
-    expect(await countAttempts(holding, "finished")).to.equal(0);
+    const otherEndpoint = await world.registerEndpoint(`${slowReceiver.url}/healthy`, { environment: "sandbox" });
+    await expectDelivered(otherEndpoint, "sandbox");
+    expect(await countAttempts(holder, "finished")).to.equal(0);
   });
 
   it("endpoints that do not respond in one environment do not delay deliveries in the other environment", async () => {
-    const other = await world.registerEndpoint(healthy.url, { environment: "production" });
-    await expectDelivered(other, "production");
-    expect(await countAttempts(holding, "finished")).to.equal(0);
+    const otherEndpoint = await world.registerEndpoint(receiver.url, { environment: "production" });
+    await expectDelivered(otherEndpoint, "production");
+    expect(await countAttempts(holder, "finished")).to.equal(0);
   });
 
   it("endpoints that respond slowly but successfully do not delay another application", async () => {
-    const other = await world.registerEndpoint(healthy.url, { environment: "sandbox" });
-    const firstWave = await countAttempts(holding, "in progress");
+    const otherEndpoint = await world.registerEndpoint(receiver.url, { environment: "sandbox" });
+    const firstWaveCount = await countAttempts(holder, "in progress");
     // After successful attempts, no endpoint is limited to one slot, so the application reaches its slot limit again.
-    const released = slow.countHeldRequests();
-    slow.release();
-    await eventually("the outcomes", async () => (await countAttempts(holding, "finished")) >= released);
-    for (let n = 0; n < DELIVERIES_EACH; n += 1) await fill(holding, "sandbox");
+    const heldCount = slowReceiver.countHeldRequests();
+    slowReceiver.release();
+    await eventually("the outcomes", async () => (await countAttempts(holder, "finished")) >= heldCount);
+    for (let n = 0; n < DELIVERIES_EACH; n += 1) await requestAppointments(holder, "sandbox");
     await eventually(
       "as many attempts as before the release",
-      async () => (await countAttempts(holding, "in progress")) >= firstWave - 16,
+      async () => (await countAttempts(holder, "in progress")) >= firstWaveCount - 16,
       40_000,
     );
-    const finished = await countAttempts(holding, "finished");
-    for (let n = 0; n < 5; n += 1) await expectDelivered(other, "sandbox");
-    expect(await countAttempts(holding, "finished")).to.equal(finished);
+    const finishedCount = await countAttempts(holder, "finished");
+    for (let n = 0; n < 5; n += 1) await expectDelivered(otherEndpoint, "sandbox");
+    expect(await countAttempts(holder, "finished")).to.equal(finishedCount);
   });
 
   it("endpoints that do not respond do not delay another endpoint of their application", async () => {
-    const sibling = await world.registerEndpoint(healthy.url, { environment: "sandbox", siblingEndpoint: holding });
+    const sibling = await world.registerEndpoint(receiver.url, { environment: "sandbox", siblingEndpoint: holder });
     await expectDelivered(sibling, "sandbox");
-    expect(slow.countHeldRequests()).to.be.above(0);
+    expect(slowReceiver.countHeldRequests()).to.be.above(0);
   });
 });

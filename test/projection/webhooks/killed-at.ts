@@ -50,16 +50,16 @@ export function killAt(step: KillingStep, pool: pg.Pool): void {
       if (statement.test(step) && when === "before") kill();
       if (statement.test(step) && when === "never") await new Promise(() => undefined);
       const result = (await query(...parameters)) as { rowCount: number | null };
-      const hit = when === "after" && statement.test(step);
-      if (hit && (name === "COMMIT" || (result.rowCount ?? 0) > 0)) kill();
+      const isReached = when === "after" && statement.test(step);
+      if (isReached && (name === "COMMIT" || (result.rowCount ?? 0) > 0)) kill();
       return result;
     };
   };
   watch(pool);
-  const watched = new WeakSet<object>();
+  const watchedClients = new WeakSet<object>();
   pool.on("connect", (client) => {
-    if (watched.has(client)) return;
-    watched.add(client);
+    if (watchedClients.has(client)) return;
+    watchedClients.add(client);
     watch(client);
   });
 }

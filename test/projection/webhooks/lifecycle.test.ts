@@ -33,11 +33,11 @@ describe("the lifecycle of a delivery", () => {
       data: { endpointId, reason: "operator" },
     });
   /** Rotates the endpoint's secret. Deliveries are also signed with the former secret for `overlap` milliseconds. */
-  async function rotate({ endpointId }: Endpoint, overlap: number): Promise<string> {
+  async function rotate({ endpointId }: Endpoint, overlapMs: number): Promise<string> {
     const secret = `whsec_${randomBytes(32).toString("base64")}`;
     const data = {
       ...{ endpointId, secretId: randomUUID(), encryptedSecret: await world.seal(secret) },
-      previousExpiresAt: new Date(Date.now() + overlap).toISOString(),
+      previousExpiresAt: new Date(Date.now() + overlapMs).toISOString(),
     };
     await world.append(`webhookEndpoint-${endpointId}`, { type: "WebhookSecretRotated", data });
     return secret;
@@ -60,13 +60,13 @@ describe("the lifecycle of a delivery", () => {
     );
   const untilStatus = (eventId: string, endpoint: Endpoint, wanted: string) =>
     world.waitForDelivery(eventId, endpoint, ({ status }) => status === wanted);
-  const untilEndpointStatus = (endpoint: Endpoint, wanted: string) =>
-    eventually(`the endpoint ${wanted}`, async () => {
+  const untilEndpointStatus = (endpoint: Endpoint, status: string) =>
+    eventually(`the endpoint ${status}`, async () => {
       const { rows } = await world.pool.query<{ status: string; disabled_reason: string | null }>(
         "SELECT status, disabled_reason FROM read_model.webhook_endpoint WHERE endpoint_id = $1",
         [endpoint.endpointId],
       );
-      return rows[0]?.status === wanted && rows[0];
+      return rows[0]?.status === status && rows[0];
     });
 
   it("a failed delivery can be replayed several times", async () => {
@@ -145,8 +145,8 @@ describe("the lifecycle of a delivery", () => {
     receiver.queueReactions({ status: 429, headers: { "Retry-After": "2" } });
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await untilStatus(eventId, endpoint, "delivered");
-    const [first, second] = receiver.requests;
-    expect(second!.at - first!.at).to.be.within(1_990, 3_500);
+    const [firstRequest, secondRequest] = receiver.requests;
+    expect(secondRequest!.receivedAt - firstRequest!.receivedAt).to.be.within(1_990, 3_500);
   });
 
   it("a response with status 410 disables the endpoint", async () => {
@@ -162,20 +162,20 @@ describe("the lifecycle of a delivery", () => {
 
   it("a delivery is signed with every secret that has not expired", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
-    const second = await rotate(endpoint, 60_000);
-    const third = await rotate(endpoint, 120_000);
+    const secondSecret = await rotate(endpoint, 60_000);
+    const thirdSecret = await rotate(endpoint, 120_000);
     const untilSigned = async () => {
       await untilStatus((await world.requestAppointment(endpoint.clinicId)).eventId, endpoint, "delivered");
-      return [endpoint.secret, second, third].map(
+      return [endpoint.secret, secondSecret, thirdSecret].map(
         (secret) => listAcceptingLibraries(secret, receiver.requests.at(-1)!).length,
       );
     };
-    const all = webhookLibraryNames.length;
-    expect(await untilSigned()).to.deep.equal([all, all, all]);
+    const libraryCount = webhookLibraryNames.length;
+    expect(await untilSigned()).to.deep.equal([libraryCount, libraryCount, libraryCount]);
     clockAheadMs = 61_000;
-    expect(await untilSigned()).to.deep.equal([0, all, all]);
+    expect(await untilSigned()).to.deep.equal([0, libraryCount, libraryCount]);
     clockAheadMs = 121_000;
-    expect(await untilSigned()).to.deep.equal([0, 0, all]);
+    expect(await untilSigned()).to.deep.equal([0, 0, libraryCount]);
   });
 
   it("after a secret rotation without an overlap, deliveries are signed only with the new secret", async () => {
@@ -193,11 +193,11 @@ describe("the lifecycle of a delivery", () => {
     await world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
     clockAheadMs = 120_000;
     await untilStatus(eventId, endpoint, "delivered");
-    const [first, second] = receiver.requests.map(({ headers }) => headers);
-    const secondsBetween = Number(second!["webhook-timestamp"]) - Number(first!["webhook-timestamp"]);
+    const [firstHeaders, secondHeaders] = receiver.requests.map(({ headers }) => headers);
+    const secondsBetween = Number(secondHeaders!["webhook-timestamp"]) - Number(firstHeaders!["webhook-timestamp"]);
     expect(secondsBetween).to.be.within(120, 130);
-    expect(second!["webhook-signature"]).not.to.equal(first!["webhook-signature"]);
-    expect(second!["webhook-id"]).to.equal(first!["webhook-id"]);
+    expect(secondHeaders!["webhook-signature"]).not.to.equal(firstHeaders!["webhook-signature"]);
+    expect(secondHeaders!["webhook-id"]).to.equal(firstHeaders!["webhook-id"]);
     for (const request of receiver.requests) {
       expect(listAcceptingLibraries(endpoint.secret, request)).to.deep.equal(webhookLibraryNames);
     }
@@ -232,9 +232,9 @@ describe("the lifecycle of a delivery", () => {
       "UPDATE webhooks.delivery SET created_at = now() - interval '31 days' WHERE delivery_id = $1",
       [id],
     );
-    const another = world.start.webhooks();
+    const otherRole = world.start.webhooks();
     await eventually("the deletion", async () => (await world.readDelivery(eventId, endpoint)) === undefined);
-    await world.stopRoles(another);
+    await world.stopRoles(otherRole);
     const { rowCount } = await world.pool.query("SELECT FROM webhooks.attempt WHERE delivery_id = $1", [id]);
     expect(rowCount).to.equal(0);
   });

@@ -22,8 +22,8 @@ describe("endpoints that get an event", () => {
    * processed in order.
    */
   const listDeliveries = async (eventId: string, witness: Endpoint) => {
-    const { eventId: last } = await world.requestAppointment(witness.clinicId);
-    await world.waitForDelivery(last, witness, ({ status }) => status === "delivered");
+    const { eventId: lastEventId } = await world.requestAppointment(witness.clinicId);
+    await world.waitForDelivery(lastEventId, witness, ({ status }) => status === "delivered");
     const { rows } = await world.pool.query<{ endpoint_id: string; status: string }>(
       "SELECT endpoint_id, status FROM webhooks.delivery WHERE event_id = $1",
       [eventId],
@@ -44,26 +44,26 @@ describe("endpoints that get an event", () => {
     const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;
     const appointmentId = randomUUID();
-    const people = { branchId: randomUUID(), animalId: null, customerId: null };
-    const time = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
-    const rest = { reason: null, notes: null, requestedAt: null, statusAt: null, requestHash: "hash" };
-    const imported = await world.append(
+    const references = { branchId: randomUUID(), animalId: null, customerId: null };
+    const schedule = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
+    const otherFields = { reason: null, notes: null, requestedAt: null, statusAt: null, requestHash: "hash" };
+    const importedEventId = await world.append(
       `appointment-${appointmentId}`,
       {
         type: "AppointmentImported",
-        data: { appointmentId, clinicId, ...people, ...time, ...rest, status: "requested" },
+        data: { appointmentId, clinicId, ...references, ...schedule, ...otherFields, status: "requested" },
       },
       { environment: "production", clinicId },
     );
     const data = { appointmentId };
-    const changed = await world.changeAppointment(appointmentId, { type: "AppointmentConfirmed", data });
-    await world.waitForDelivery(changed, witness, ({ status }) => status === "delivered");
+    const changedEventId = await world.changeAppointment(appointmentId, { type: "AppointmentConfirmed", data });
+    await world.waitForDelivery(changedEventId, witness, ({ status }) => status === "delivered");
     const body = receiver.requests
       .map((request) => JSON.parse(request.body))
       .find(({ data }) => data.appointment?.id === appointmentId);
     expect(body).to.include({ type: "appointment.updated", clinicId });
-    expect(body.data.appointment).to.include({ status: "confirmed", scheduledAt: time.scheduledAt });
-    expect(await listDeliveries(imported, witness)).to.deep.equal([]);
+    expect(body.data.appointment).to.include({ status: "confirmed", scheduledAt: schedule.scheduledAt });
+    expect(await listDeliveries(importedEventId, witness)).to.deep.equal([]);
   });
 
   it("an event is delivered only to endpoints of the event's environment", async () => {
@@ -81,12 +81,12 @@ describe("endpoints that get an event", () => {
       events: ["appointment.updated"],
     });
     const { eventId, appointmentId } = await world.requestAppointment(clinicId);
-    const changed = await world.changeAppointment(appointmentId, {
+    const changedEventId = await world.changeAppointment(appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId },
     });
     expect(await listDeliveries(eventId, witness)).to.have.length(1);
-    const rows = await listDeliveries(changed, witness);
+    const rows = await listDeliveries(changedEventId, witness);
     expect(rows.map(({ endpoint_id }) => endpoint_id))
       .to.include(updatesOnly.endpointId)
       .and.have.length(2);

@@ -71,7 +71,7 @@ const formerDeliveries: Record<string, FormerDelivery> = {
 };
 
 describe("the migration of pending deliveries", () => {
-  let former: World;
+  let formerWorld: World;
   let world: World;
   let database: TestDatabase;
   let receiver: Receiver;
@@ -82,20 +82,20 @@ describe("the migration of pending deliveries", () => {
   before(async () => {
     receiver = await startReceiver();
     // This world's log holds the endpoint. The database of the second world comes from an earlier release.
-    former = await createWorld();
-    endpoint = await former.registerEndpoint(receiver.url);
+    formerWorld = await createWorld();
+    endpoint = await formerWorld.registerEndpoint(receiver.url);
     database = await createTestDatabase();
     const client = new pg.Client({ connectionString: database.urls.projection });
     await client.connect();
     await migrateUntil(client, "000014");
     for (const [name, delivery] of Object.entries(formerDeliveries)) await insertFormer(client, name, delivery);
     await client.end();
-    const { eventstoreUrl, natsUrl } = former;
+    const { eventstoreUrl, natsUrl } = formerWorld;
     world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
   });
   after(async () => {
     await world.close();
-    await former.close();
+    await formerWorld.close();
     await database.drop();
     await receiver.close();
   });
@@ -124,21 +124,21 @@ describe("the migration of pending deliveries", () => {
     const { rows } = await world.pool.query(
       "SELECT delivery_id, round_attempt_count, attempt_count, body FROM webhooks.pending_delivery",
     );
-    const moved = (name: string, roundAttempts: number, attempts: number) => ({
+    const createMovedRow = (name: string, roundAttempts: number, attempts: number) => ({
       delivery_id: ids.get(name),
       round_attempt_count: roundAttempts,
       attempt_count: attempts,
       body: bodyOf(name),
     });
     expect(rows).to.have.deep.members([
-      moved("new", 0, 0),
-      moved("interrupted", 0, 1),
-      moved("interruptedRetry", 1, 5),
-      moved("leased", 0, 1),
-      moved("waiting", 2, 2),
+      createMovedRow("new", 0, 0),
+      createMovedRow("interrupted", 0, 1),
+      createMovedRow("interruptedRetry", 1, 5),
+      createMovedRow("leased", 0, 1),
+      createMovedRow("waiting", 2, 2),
     ]);
-    const { rows: failed } = await world.pool.query("SELECT delivery_id FROM webhooks.delivery WHERE is_failed");
-    expect(failed).to.deep.equal([{ delivery_id: ids.get("failed") }]);
+    const { rows: failedRows } = await world.pool.query("SELECT delivery_id FROM webhooks.delivery WHERE is_failed");
+    expect(failedRows).to.deep.equal([{ delivery_id: ids.get("failed") }]);
   });
 
   it("no index of the delivery table depends on a column that changes when a delivery succeeds", async () => {
@@ -158,18 +158,18 @@ describe("the migration of pending deliveries", () => {
   it("due deliveries of an earlier release are sent with their stored bodies, unless another process holds the lease", async () => {
     world.start.projectors();
     world.start.webhooks();
-    const due = ["new", "interrupted", "interruptedRetry"];
-    const statuses = () =>
+    const names = ["new", "interrupted", "interruptedRetry"];
+    const readStatuses = () =>
       world.pool.query<{ delivery_id: string; status: string; attempt_count: number }>(
         "SELECT delivery_id, status, attempt_count FROM webhooks.delivery",
       );
     await eventually("the due deliveries", async () => {
-      const { rows } = await statuses();
-      return due.every((name) => rows.some((row) => row.delivery_id === ids.get(name) && row.status === "delivered"));
+      const { rows } = await readStatuses();
+      return names.every((name) => rows.some((row) => row.delivery_id === ids.get(name) && row.status === "delivered"));
     });
-    expect(receiver.requests.map(({ body }) => body)).to.have.members(due.map(bodyOf));
-    const counts = new Map((await statuses()).rows.map((row) => [row.delivery_id, row.attempt_count]));
-    expect(due.map((name) => counts.get(ids.get(name)!))).to.deep.equal([1, 2, 6]);
+    expect(receiver.requests.map(({ body }) => body)).to.have.members(names.map(bodyOf));
+    const counts = new Map((await readStatuses()).rows.map((row) => [row.delivery_id, row.attempt_count]));
+    expect(names.map((name) => counts.get(ids.get(name)!))).to.deep.equal([1, 2, 6]);
     const { rows } = await world.pool.query("SELECT delivery_id FROM webhooks.pending_delivery");
     expect(rows).to.have.deep.members([{ delivery_id: ids.get("leased") }, { delivery_id: ids.get("waiting") }]);
   });

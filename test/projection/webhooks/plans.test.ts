@@ -64,9 +64,9 @@ describe("the plans of the statements about pending deliveries", function () {
     const due = { lane: "first", environment: "production", applicationId, endpointId } as const;
     const grants = [{ ...due, slots: 4, occupiedSlots: 0 }];
     const { deliveries } = await claimDueDeliveries(pool, grants, [], now, LEASE_MS);
-    const unknown = { deliveryId: randomUUID(), endpointId, attemptNumber: 1 } as ClaimedDelivery;
+    const unknownDelivery = { deliveryId: randomUUID(), endpointId, attemptNumber: 1 } as ClaimedDelivery;
     const result = { statusCode: 200, error: null, retryAfter: null, responseBody: "", durationMs: 1 };
-    const outcomes = [...deliveries, unknown].map((delivery) => ({ delivery, result, verdict }));
+    const outcomes = [...deliveries, unknownDelivery].map((delivery) => ({ delivery, result, verdict }));
     await writeOutcomes(pool, outcomes, now);
     return deliveries.length;
   }
@@ -90,9 +90,9 @@ describe("the plans of the statements about pending deliveries", function () {
     await world.pool.query("VACUUM (ANALYZE, TRUNCATE off) webhooks.pending_delivery");
     for (let n = 0; n < EXECUTIONS_BEFORE_KEPT_PLAN; n += 1) await deliverEach();
     await insert(20_000);
-    const before = await countReadIndexEntries();
+    const entriesBefore = await countReadIndexEntries();
     // After a failure, the endpoint gets only one slot.
     expect(await deliverEach()).to.deep.equal({ delivered: 1, retried: 4 });
-    expect((await countReadIndexEntries()) - before).to.be.below(500);
+    expect((await countReadIndexEntries()) - entriesBefore).to.be.below(500);
   });
 });

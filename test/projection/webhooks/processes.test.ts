@@ -44,18 +44,18 @@ describe("webhooks in several processes", () => {
   });
 
   /** Starts a process and waits until it has loaded its code. The process starts the role only after input. */
-  const loadChild = async (more: ChildOptions) => {
+  const loadChild = async (options: ChildOptions) => {
     const { eventstoreUrl, databaseUrl, natsUrl } = world;
-    const settings = { eventstoreUrl, databaseUrl, natsUrl, retrySchedule: [0.2, 0.2, 0.2], ...more };
+    const settings = { eventstoreUrl, databaseUrl, natsUrl, retrySchedule: [0.2, 0.2, 0.2], ...options };
     const env = { ...process.env, WORLD: JSON.stringify(settings) };
-    const entry = buildNodeCommand(CHILD);
-    const [command, args] = withDeathSignal("SIGKILL", entry.command, entry.args);
+    const nodeCommand = buildNodeCommand(CHILD);
+    const [command, args] = withDeathSignal("SIGKILL", nodeCommand.command, nodeCommand.args);
     const child = spawn(command, args, { env, stdio: ["pipe", "pipe", "inherit"] });
     children.push(child);
     await once(child.stdout, "data");
     return child;
   };
-  const start = async (loading: ReturnType<typeof loadChild>) => {
+  const startChild = async (loading: ReturnType<typeof loadChild>) => {
     const child = await loading;
     child.stdin.write("go");
     await once(child.stdout, "data");
@@ -91,8 +91,8 @@ describe("webhooks in several processes", () => {
     world.start.relay();
     world.start.webhooks();
     receiver.setDefaultReaction({ delayMs: 20 });
-    const slow = await world.registerEndpoint(receiver.url);
-    await Promise.all(Array.from({ length: 60 }, () => world.requestAppointment(slow.clinicId)));
+    const slowEndpoint = await world.registerEndpoint(receiver.url);
+    await Promise.all(Array.from({ length: 60 }, () => world.requestAppointment(slowEndpoint.clinicId)));
     await eventually("60 deliveries", () => successes().length >= 60, 15_000);
     expect(receiver.maxConcurrentRequests()).to.be.within(2, 4);
   });
@@ -100,29 +100,29 @@ describe("webhooks in several processes", () => {
   it("an endpoint that does not respond does not delay an endpoint of another application", async () => {
     world.start.relay();
     world.start.webhooks({ timeoutMs: 30_000 });
-    const hanging = await startReceiver();
-    hanging.setDefaultReaction({ mode: "hang" });
-    const stuck = await world.registerEndpoint(hanging.url);
-    const fine = await world.registerEndpoint(receiver.url);
-    await Promise.all(Array.from({ length: 40 }, () => world.requestAppointment(stuck.clinicId)));
-    await eventually("the hanging attempts", () => hanging.requests.length >= 4);
-    const { eventId } = await world.requestAppointment(fine.clinicId);
-    await world.waitForDelivery(eventId, fine, ({ status }) => status === "delivered", 15_000);
+    const hangingReceiver = await startReceiver();
+    hangingReceiver.setDefaultReaction({ mode: "hang" });
+    const stuckEndpoint = await world.registerEndpoint(hangingReceiver.url);
+    const healthyEndpoint = await world.registerEndpoint(receiver.url);
+    await Promise.all(Array.from({ length: 40 }, () => world.requestAppointment(stuckEndpoint.clinicId)));
+    await eventually("the hanging attempts", () => hangingReceiver.requests.length >= 4);
+    const { eventId } = await world.requestAppointment(healthyEndpoint.clinicId);
+    await world.waitForDelivery(eventId, healthyEndpoint, ({ status }) => status === "delivered", 15_000);
     // No hanging attempt has ended, so the other endpoint's attempt did not need a slot from a hanging attempt.
     const { rows } = await world.pool.query<{ ended: number }>(
       `SELECT count(a.duration_ms)::integer AS ended
          FROM webhooks.delivery d JOIN webhooks.attempt a USING (delivery_id) WHERE d.endpoint_id = $1`,
-      [stuck.endpointId],
+      [stuckEndpoint.endpointId],
     );
     expect(rows).to.deep.equal([{ ended: 0 }]);
-    expect(hanging.requests).to.have.length(4);
-    await hanging.close();
+    expect(hangingReceiver.requests).to.have.length(4);
+    await hangingReceiver.close();
   });
 
   it("after a process is killed during an attempt, another process repeats the attempt", async function () {
     this.timeout(60_000);
     world.start.relay();
-    const child = await start(loadChild({ timeoutMs: 800 }));
+    const child = await startChild(loadChild({ timeoutMs: 800 }));
     const endpoint = await world.registerEndpoint(receiver.url);
     receiver.queueReactions({ mode: "hang" });
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
@@ -144,11 +144,11 @@ describe("webhooks in several processes", () => {
     const events: string[] = [];
     let loading = loadChild({ timeoutMs: 300 });
     for (let round = 0; round < 4; round += 1) {
-      const child = await start(loading);
+      const child = await startChild(loading);
       if (round < 3) loading = loadChild({ timeoutMs: 300 });
       for (let i = 0; i < 10; i += 1) {
-        const requested = await Promise.all(endpoints.map(({ clinicId }) => world.requestAppointment(clinicId)));
-        events.push(...requested.map(({ eventId }) => eventId));
+        const appointments = await Promise.all(endpoints.map(({ clinicId }) => world.requestAppointment(clinicId)));
+        events.push(...appointments.map(({ eventId }) => eventId));
       }
       child.kill("SIGKILL");
     }
@@ -179,41 +179,41 @@ describe("webhooks in several processes", () => {
     failing.setDefaultReaction({ status: 500 });
     const cases: { eventId: string; endpoint: Endpoint; step: KillingStep }[] = [];
     // Loading the code takes longest, so the next two processes load it while the current process works.
-    const load = (step: KillingStep) => {
+    const loadAtStep = (step: KillingStep) => {
       const retrySchedule = step === "fact appended | fact removed" ? [] : [0.2, 0.2, 0.2];
       return loadChild({ timeoutMs: 300, retrySchedule, step });
     };
-    const loading = killingSteps.slice(0, 2).map(load);
+    const loading = killingSteps.slice(0, 2).map(loadAtStep);
     for (const [index, step] of killingSteps.entries()) {
       const child = (await loading[index])!;
       const next = killingSteps[index + 2];
-      if (next) loading.push(load(next));
+      if (next) loading.push(loadAtStep(next));
       // One statement records a success, so only the transaction that records a failure can be interrupted between
       // statements.
       if (step === "record | commit") receiver.queueReactions({ status: 500 });
       const endpoint = await world.registerEndpoint(step.startsWith("fact") ? failing.url : receiver.url);
       const { eventId } = await world.requestAppointment(endpoint.clinicId);
       cases.push({ eventId, endpoint, step });
-      const ended = once(child, "exit");
+      const exitPromise = once(child, "exit");
       child.stdin.write("go");
-      expect(await ended, step).to.deep.equal([null, "SIGKILL"]);
+      expect(await exitPromise, step).to.deep.equal([null, "SIGKILL"]);
     }
     world.start.webhooks({ timeoutMs: 300, clock: clockAfterLeases });
     for (const { eventId, endpoint, step } of cases) {
-      const wanted = step.startsWith("fact") ? "failed" : "delivered";
-      const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === wanted, 60_000);
+      const outcome = step.startsWith("fact") ? "failed" : "delivered";
+      const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === outcome, 60_000);
       const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
       const requests = [...receiver.listDeliveryRequests(deliveryId), ...failing.listDeliveryRequests(deliveryId)];
-      const unknown = attempts.filter(({ duration_ms }) => duration_ms === null);
+      const unknownAttempts = attempts.filter(({ duration_ms }) => duration_ms === null);
       // Every request has a recorded attempt, either with its response or with an unknown outcome.
       expect(requests.length, step).to.be.within(1, attempts.length);
-      expect(requests.length - unknown.length, step).to.be.at.most(attempts.length - unknown.length);
+      expect(requests.length - unknownAttempts.length, step).to.be.at.most(attempts.length - unknownAttempts.length);
       const { rows } = await world.pool.query(
         "SELECT FROM webhooks.delivery WHERE event_id = $1 AND endpoint_id = $2",
         [eventId, endpoint.endpointId],
       );
       expect(rows, step).to.have.length(1);
-      if (wanted !== "failed") continue;
+      if (outcome !== "failed") continue;
       const facts = await eventually("an empty outbox", async () => {
         const { rowCount } = await world.pool.query("SELECT FROM webhooks.outbox");
         return rowCount === 0 && world.log.read(`webhookDelivery-${deliveryId}`);
@@ -227,23 +227,23 @@ describe("webhooks in several processes", () => {
     const webhooks = world.start.webhooks({ timeoutMs: 60_000 });
     const endpoint = await world.registerEndpoint(receiver.url);
     receiver.queueReactions({ delayMs: 500 }, { mode: "hang" });
-    const { eventId: slow } = await world.requestAppointment(endpoint.clinicId);
+    const { eventId: slowEventId } = await world.requestAppointment(endpoint.clinicId);
     await eventually("the first attempt", () => receiver.requests.length === 1);
-    const { eventId: hanging } = await world.requestAppointment(endpoint.clinicId);
+    const { eventId: hangingEventId } = await world.requestAppointment(endpoint.clinicId);
     await eventually("the second attempt", () => receiver.requests.length === 2);
     await world.stopRoles(webhooks);
-    expect((await world.readDelivery(slow, endpoint))?.status).to.equal("delivered");
+    expect((await world.readDelivery(slowEventId, endpoint))?.status).to.equal("delivered");
     // The second attempt was interrupted, so its outcome is unknown and its lease was released.
-    const left = await world.readDelivery(hanging, endpoint);
-    expect(left).to.deep.include({ status: "pending", attempt_count: 1 });
-    expect(left!.attempts.map(({ duration_ms }) => duration_ms)).to.deep.equal([null]);
+    const leasedDelivery = await world.readDelivery(hangingEventId, endpoint);
+    expect(leasedDelivery).to.deep.include({ status: "pending", attempt_count: 1 });
+    expect(leasedDelivery!.attempts.map(({ duration_ms }) => duration_ms)).to.deep.equal([null]);
     const { rowCount } = await world.pool.query(
       "SELECT FROM webhooks.pending_delivery WHERE endpoint_id = $1 AND lease_expires_at > now()",
       [endpoint.endpointId],
     );
     expect(rowCount).to.equal(0);
     world.start.webhooks();
-    const { attempts } = await world.waitForDelivery(hanging, endpoint, ({ status }) => status === "delivered");
+    const { attempts } = await world.waitForDelivery(hangingEventId, endpoint, ({ status }) => status === "delivered");
     expect(attempts.map(({ status_code }) => status_code)).to.deep.equal([null, 200]);
   });
 });

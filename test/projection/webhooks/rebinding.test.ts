@@ -16,32 +16,32 @@ const NAME = "hooks.partner.example";
 describe("a host name that resolves to a private address after the check", () => {
   let dns: DnsServer;
   /** Server at the private address to which the host name resolves later. */
-  let inside: Server;
-  let connected = 0;
+  let insideServer: Server;
+  let connectionCount = 0;
 
   beforeEach(async () => {
-    connected = 0;
+    connectionCount = 0;
     dns = await startDnsServer();
-    inside = createServer((socket) => {
-      connected += 1;
+    insideServer = createServer((socket) => {
+      connectionCount += 1;
       socket.on("error", () => undefined).destroy();
     });
-    inside.listen(0, PRIVATE);
-    await once(inside, "listening");
+    insideServer.listen(0, PRIVATE);
+    await once(insideServer, "listening");
   });
   afterEach(async () => {
-    inside.close();
+    insideServer.close();
     await dns.close();
   });
 
   const lookup = (host: string) => resolveHost(host, [dns.address]);
-  const insidePort = () => (inside.address() as { port: number }).port;
+  const insidePort = () => (insideServer.address() as { port: number }).port;
 
   it("if a host name resolves to a private address after registration, each attempt is refused", async () => {
     dns.setAddresses(PUBLIC, PRIVATE);
     const url = `https://${NAME}:8443/in`;
-    const registered = await checkDestination(url, { allowsLoopback: false, lookup });
-    expect(registered.address).to.equal(PUBLIC);
+    const registration = await checkDestination(url, { allowsLoopback: false, lookup });
+    expect(registration.address).to.equal(PUBLIC);
     const world = await createWorld();
     try {
       world.startAll({ allowsLoopback: false, lookup, retrySchedule: [0.05] });
@@ -60,26 +60,26 @@ describe("a host name that resolves to a private address after the check", () =>
 
   it("an attempt connects to the checked address without a second DNS lookup", async () => {
     dns.setAddresses(PUBLIC, PRIVATE);
-    const real = createConnections();
-    const judged: SafeDestination[] = [];
+    const realConnections = createConnections();
+    const destinations: SafeDestination[] = [];
     // A connection to the public address is redirected to the local server.
-    const routed: Connections = {
-      ...real,
-      post(applicationId, destination, headers, fresh) {
-        judged.push(destination);
+    const routedConnections: Connections = {
+      ...realConnections,
+      post(applicationId, destination, headers, useNewConnection) {
+        destinations.push(destination);
         const url = new URL(destination.url);
         url.port = String(insidePort());
-        return real.post(applicationId, { url, address: PRIVATE }, headers, fresh);
+        return realConnections.post(applicationId, { url, address: PRIVATE }, headers, useNewConnection);
       },
     };
     const result = await send(`https://${NAME}:8443/in`, {}, "{}", {
-      ...{ connections: routed, applicationId: randomUUID(), allowsLoopback: false, lookup },
+      ...{ connections: routedConnections, applicationId: randomUUID(), allowsLoopback: false, lookup },
       ...{ connectTimeoutMs: 2_000, timeoutMs: 2_000 },
       signal: new AbortController().signal,
     });
-    real.close();
-    expect(judged.map(({ address }) => address)).to.deep.equal([PUBLIC]);
-    expect([connected, result?.statusCode]).to.deep.equal([1, null]);
+    realConnections.close();
+    expect(destinations.map(({ address }) => address)).to.deep.equal([PUBLIC]);
+    expect([connectionCount, result?.statusCode]).to.deep.equal([1, null]);
     expect(dns.questions).to.have.members([`A ${NAME}`, `AAAA ${NAME}`]);
   });
 
@@ -90,7 +90,7 @@ describe("a host name that resolves to a private address after the check", () =>
     const request = connections.post(randomUUID(), { url, address: PRIVATE }, {}, false);
     await once(request.end("{}"), "error");
     connections.close();
-    expect(connected).to.equal(1);
+    expect(connectionCount).to.equal(1);
     expect(dns.questions).to.deep.equal([]);
   });
 });

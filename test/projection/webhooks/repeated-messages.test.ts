@@ -44,8 +44,8 @@ describe("a repeated message to the webhooks role", () => {
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
     const message = messages.find(({ content }) => (content.body as { id?: string })?.id === eventId)!;
     for (let i = 0; i < 3; i += 1) await nats.jetstream().publish(message.subject, message.data);
-    const { eventId: last } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(last, endpoint, ({ status }) => status === "delivered");
+    const { eventId: lastEventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(lastEventId, endpoint, ({ status }) => status === "delivered");
     expect(receiver.requests).to.have.length(2);
   });
 
@@ -71,8 +71,8 @@ describe("a repeated message to the webhooks role", () => {
     const message = messages.find(({ content }) => content.deliveryId === deliveryId)!;
     for (let i = 0; i < 3; i += 1) await nats.jetstream().publish(message.subject, message.data);
     receiver.setDefaultReaction({});
-    const { eventId: last } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(last, endpoint, ({ status }) => status === "delivered");
+    const { eventId: lastEventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(lastEventId, endpoint, ({ status }) => status === "delivered");
     expect((await world.readDelivery(eventId, endpoint))?.attempts).to.have.length(2);
   });
 

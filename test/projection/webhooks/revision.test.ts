@@ -27,12 +27,12 @@ describe("the appointment's revision in webhooks", () => {
     await receiver.close();
   });
 
-  const bodies = () => receiver.requests.map(({ body }) => JSON.parse(body) as Body);
+  const readBodies = () => receiver.requests.map(({ body }) => JSON.parse(body) as Body);
 
   /**
    * Requests an appointment, allocates a resource and confirms the appointment. The allocation causes no public event.
    */
-  const confirmedAppointment = async (clinicId: string) => {
+  const createConfirmed = async (clinicId: string) => {
     const { appointmentId, eventId: requested } = await world.requestAppointment(clinicId);
     await world.changeAppointment(appointmentId, {
       type: "ResourceAllocated",
@@ -54,17 +54,17 @@ describe("the appointment's revision in webhooks", () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     // The first delivery fails once, so that it arrives after the second delivery.
     receiver.queueReactions({ status: 500 });
-    const { appointmentId, requested, confirmed } = await confirmedAppointment(endpoint.clinicId);
+    const { appointmentId, requested, confirmed } = await createConfirmed(endpoint.clinicId);
     for (const id of [requested, confirmed]) {
       await world.waitForDelivery(id, endpoint, ({ status }) => status === "delivered");
     }
-    const revisions = new Map(bodies().map(({ id, data }) => [id, data.appointment.revision]));
+    const revisions = new Map(readBodies().map(({ id, data }) => [id, data.appointment.revision]));
     expect([revisions.get(requested), revisions.get(confirmed)]).to.deep.equal([0, 2]);
-    for (const body of bodies()) webhookBodies.AppointmentEvent.parse(body);
-    const newest = bodies().reduce((kept, next) =>
+    for (const body of readBodies()) webhookBodies.AppointmentEvent.parse(body);
+    const newestBody = readBodies().reduce((kept, next) =>
       next.data.appointment.revision! > kept.data.appointment.revision! ? next : kept,
     );
-    expect(newest.data.appointment.status).to.equal("confirmed");
+    expect(newestBody.data.appointment.status).to.equal("confirmed");
     const { rows } = await world.pool.query(
       "SELECT revision, status FROM read_model.appointment WHERE appointment_id = $1",
       [appointmentId],
@@ -76,7 +76,7 @@ describe("the appointment's revision in webhooks", () => {
     world.startAll({ retrySchedule: [] });
     const endpoint = await world.registerEndpoint(receiver.url);
     receiver.setDefaultReaction({ status: 500 });
-    const { requested, confirmed } = await confirmedAppointment(endpoint.clinicId);
+    const { requested, confirmed } = await createConfirmed(endpoint.clinicId);
     for (const id of [requested, confirmed]) {
       await world.waitForDelivery(id, endpoint, ({ status }) => status === "failed");
     }
@@ -89,11 +89,11 @@ describe("the appointment's revision in webhooks", () => {
         data: { deliveryId, endpointId },
       });
       await world.waitForDelivery(id, endpoint, ({ status }) => status === "delivered");
-      const sent = receiver.listDeliveryRequests(deliveryId).map(({ body }) => body);
-      expect(sent).to.have.length(2);
-      expect(sent[0]).to.equal(sent[1]);
+      const sentBodies = receiver.listDeliveryRequests(deliveryId).map(({ body }) => body);
+      expect(sentBodies).to.have.length(2);
+      expect(sentBodies[0]).to.equal(sentBodies[1]);
     }
-    expect(bodies().map(({ data }) => data.appointment.revision)).to.have.members([0, 2, 0, 2]);
+    expect(readBodies().map(({ data }) => data.appointment.revision)).to.have.members([0, 2, 0, 2]);
   });
 
   it("a message from an earlier release, without an appointment revision, is delivered unchanged", async () => {
@@ -117,16 +117,16 @@ describe("the appointment's revision in webhooks", () => {
     expect(relayMessage.parse(message)).to.deep.include({ body, onlyEndpointId: null });
     const { subjectPrefix } = getEventStream(world.databaseUrl);
     const nats = await connect({ servers: world.natsUrl });
-    const published = JSONCodec().encode(message as RelayMessage);
+    const messageBytes = JSONCodec().encode(message as RelayMessage);
     // The webhooks role may not have created the stream yet.
     await eventually("the stream accepts the message", () =>
       nats
         .jetstream()
-        .publish(`${subjectPrefix}.production.appointment.created`, published)
+        .publish(`${subjectPrefix}.production.appointment.created`, messageBytes)
         .catch(() => undefined),
     );
     await nats.close();
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
-    expect(receiver.requests.map(({ body: sent }) => sent)).to.deep.equal([JSON.stringify(body)]);
+    expect(receiver.requests.map(({ body: text }) => text)).to.deep.equal([JSON.stringify(body)]);
   });
 });

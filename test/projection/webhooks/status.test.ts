@@ -51,8 +51,8 @@ describe("the operator's status of webhooks", function () {
       20_000,
     );
     const text = await eventually("both processes", async () => {
-      const shown = await status(false);
-      return / is running, 1 more running$/m.test(shown) && shown;
+      const statusText = await status(false);
+      return / is running, 1 more running$/m.test(statusText) && statusText;
     });
     expect(text).to.match(
       /^webhooks: sends deliveries to partners\n {2}deliveries {3}1 pending, 0 due, 1 failed\n {2}process {6}test:[12] is running, 1 more running\n {2}last error {3}none$/m,

@@ -7,19 +7,19 @@ import { createConnections } from "../../../projection/webhooks/sending/connecti
 import { send } from "../../../projection/webhooks/sending/send.ts";
 
 const { url, port } = JSON.parse(process.env.ATTEMPT ?? "") as { url: string; port: number };
-const real = createConnections();
+const realConnections = createConnections();
 const result = await send(url, {}, "{}", {
   connections: {
-    ...real,
-    post(applicationId, destination, headers, fresh) {
-      const routed = new URL(destination.url);
-      routed.port = String(port);
-      return real.post(applicationId, { url: routed, address: "127.0.0.1" }, headers, fresh);
+    ...realConnections,
+    post(applicationId, destination, headers, useNewConnection) {
+      const routedUrl = new URL(destination.url);
+      routedUrl.port = String(port);
+      return realConnections.post(applicationId, { url: routedUrl, address: "127.0.0.1" }, headers, useNewConnection);
     },
   },
   ...{ applicationId: randomUUID(), allowsLoopback: false, connectTimeoutMs: 10_000, timeoutMs: 10_000 },
   lookup: async () => ["93.184.216.34"],
   signal: new AbortController().signal,
 });
-real.close();
+realConnections.close();
 process.stdout.write(JSON.stringify(result));

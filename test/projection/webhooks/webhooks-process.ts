@@ -14,7 +14,7 @@ import { BRAND, SECRET_KEYS, type WorldServers } from "./world.ts";
 
 type Settings = WorldServers & Pick<WebhooksOptions, "retrySchedule" | "timeoutMs"> & { step?: KillingStep };
 
-const { eventstoreUrl, databaseUrl, natsUrl, step, ...more } = JSON.parse(process.env.WORLD ?? "") as Settings;
+const { eventstoreUrl, databaseUrl, natsUrl, step, ...options } = JSON.parse(process.env.WORLD ?? "") as Settings;
 const logger = createLogger("child", "fatal");
 const pool = createPool({
   url: databaseUrl,
@@ -39,5 +39,5 @@ const deps = {
 if (step) killAt(step, pool);
 process.stdout.write("loaded\n");
 await once(process.stdin, "data");
-startWebhooks({ ...deps, ...more });
+startWebhooks({ ...deps, ...options });
 process.stdout.write("ready\n");

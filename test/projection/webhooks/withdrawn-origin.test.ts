@@ -5,14 +5,14 @@ import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
-const DAY = 24 * 60 * 60 * 1_000;
+const DAY_MS = 24 * 60 * 60 * 1_000;
 
 describe("webhooks to an origin whose approval is withdrawn", () => {
   let world: World;
   let receiver: Receiver;
   let endpoint: Endpoint;
   /** Endpoint of another application at the same origin. For this application, the origin stays approved. */
-  let other: Endpoint;
+  let otherEndpoint: Endpoint;
   /** Milliseconds by which the clock of the webhooks role is ahead. */
   let clockAheadMs = 0;
 
@@ -25,11 +25,11 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     clockAheadMs = 0;
     receiver = await startReceiver();
     endpoint = await world.registerEndpoint(`${receiver.url}/own`);
-    other = await world.registerEndpoint(`${receiver.url}/other`);
+    otherEndpoint = await world.registerEndpoint(`${receiver.url}/other`);
   });
   afterEach(() => receiver.close());
 
-  const origins = async ({ applicationId }: Endpoint): Promise<string[] | undefined> => {
+  const readOrigins = async ({ applicationId }: Endpoint): Promise<string[] | undefined> => {
     const { rows } = await world.pool.query<{ webhook_origins: string[] }>(
       "SELECT webhook_origins FROM read_model.partner_application WHERE application_id = $1",
       [applicationId],
@@ -43,20 +43,20 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
    */
   async function operator(
     type: "WebhookOriginApproved" | "WebhookOriginWithdrawn",
-    of: Endpoint = endpoint,
+    target: Endpoint = endpoint,
   ): Promise<void> {
-    const data = { applicationId: of.applicationId, origin: receiver.url };
-    await world.append(`partnerApplication-${of.applicationId}`, { type, data });
-    const approved = type === "WebhookOriginApproved" ? [receiver.url] : [];
-    await eventually("the read model", async () => `${await origins(of)}` === `${approved}`);
+    const data = { applicationId: target.applicationId, origin: receiver.url };
+    await world.append(`partnerApplication-${target.applicationId}`, { type, data });
+    const approvedOrigins = type === "WebhookOriginApproved" ? [receiver.url] : [];
+    await eventually("the read model", async () => `${await readOrigins(target)}` === `${approvedOrigins}`);
   }
   const countRequests = () => receiver.requests.filter(({ path }) => path === "/own").length;
-  const untilDelivered = (eventId: string, of = endpoint) =>
-    world.waitForDelivery(eventId, of, ({ status }) => status === "delivered");
+  const untilDelivered = (eventId: string, target = endpoint) =>
+    world.waitForDelivery(eventId, target, ({ status }) => status === "delivered");
   /** Waits for two deliveries to the other endpoint. A delivery that was due earlier would have been sent by then. */
   async function deliverToOther(): Promise<void> {
     for (let round = 0; round < 2; round += 1) {
-      await untilDelivered((await world.requestAppointment(other.clinicId)).eventId, other);
+      await untilDelivered((await world.requestAppointment(otherEndpoint.clinicId)).eventId, otherEndpoint);
     }
   }
   const countPending = async () => {
@@ -81,17 +81,17 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "pending");
     await deliverToOther();
     expect(countRequests()).to.equal(1);
-    const held = await world.readDelivery(eventId, endpoint);
-    expect(held).to.deep.include({ status: "pending", attempt_count: 0 });
-    expect(held?.next_attempt_at).not.to.equal(null);
+    const heldDelivery = await world.readDelivery(eventId, endpoint);
+    expect(heldDelivery).to.deep.include({ status: "pending", attempt_count: 0 });
+    expect(heldDelivery?.next_attempt_at).not.to.equal(null);
     await operator("WebhookOriginApproved");
     expect((await untilDelivered(eventId)).attempts).to.have.length(1);
     await operator("WebhookOriginWithdrawn");
-    const { eventId: second } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(second, endpoint, ({ status }) => status === "pending");
+    const { eventId: secondEventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(secondEventId, endpoint, ({ status }) => status === "pending");
     await deliverToOther();
     await operator("WebhookOriginApproved");
-    await untilDelivered(second);
+    await untilDelivered(secondEventId);
     expect(countRequests()).to.equal(3);
   });
 
@@ -110,11 +110,11 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
       );
       return rowCount === 0;
     });
-    const sent = countRequests();
-    expect(sent).to.be.below(40);
+    const sentCount = countRequests();
+    expect(sentCount).to.be.below(40);
     await deliverToOther();
-    expect(countRequests()).to.equal(sent);
-    expect(await countPending()).to.equal(40 - sent);
+    expect(countRequests()).to.equal(sentCount);
+    expect(await countPending()).to.equal(40 - sentCount);
     await operator("WebhookOriginApproved");
     for (const { eventId } of appointments) await untilDelivered(eventId);
     expect(countRequests()).to.equal(40);
@@ -161,11 +161,11 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await operator("WebhookOriginWithdrawn");
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "pending");
-    clockAheadMs = 31 * DAY;
-    const another = world.start.webhooks({ clock: () => Date.now() + clockAheadMs });
+    clockAheadMs = 31 * DAY_MS;
+    const otherRole = world.start.webhooks({ clock: () => Date.now() + clockAheadMs });
     const stream = `webhookDelivery-${deriveWebhookDeliveryId(eventId, endpoint.endpointId)}`;
     await eventually("the fact", async () => (await world.log.readLast(stream))?.type === "WebhookDeliverySkipped");
-    await world.stopRoles(another);
+    await world.stopRoles(otherRole);
     await operator("WebhookOriginApproved");
     const { endpointId } = endpoint;
     const deliveryId = deriveWebhookDeliveryId(eventId, endpointId);

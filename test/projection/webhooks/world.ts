@@ -68,17 +68,17 @@ export interface World extends WorldServers {
   start: {
     projectors(): Role;
     relay(): Role;
-    webhooks(more?: Partial<WebhooksOptions>): Role;
+    webhooks(options?: Partial<WebhooksOptions>): Role;
   };
   /** Starts projectors, relay and webhooks. */
-  startAll(more?: Partial<WebhooksOptions>): void;
+  startAll(options?: Partial<WebhooksOptions>): void;
   stopRoles(...roles: Role[]): Promise<void>;
   /** Appends an event to a stream. @returns the event's id */
-  append(stream: string, event: CatalogEvent, more?: { environment?: Environment; clinicId?: string }): Promise<string>;
-  registerEndpoint(url: string, more?: Partial<EndpointOptions>): Promise<Endpoint>;
+  append(stream: string, event: CatalogEvent, meta?: { environment?: Environment; clinicId?: string }): Promise<string>;
+  registerEndpoint(url: string, options?: Partial<EndpointOptions>): Promise<Endpoint>;
   requestAppointment(
     clinicId: string,
-    more?: { environment?: Environment; branchId?: string },
+    options?: { environment?: Environment; branchId?: string },
   ): Promise<RequestedAppointment>;
   /** Appends an event to the stream of an appointment. @returns the event's id */
   changeAppointment(appointmentId: string, event: AppointmentEvent): Promise<string>;
@@ -89,7 +89,7 @@ export interface World extends WorldServers {
     eventId: string,
     endpoint: Endpoint,
     check: (delivery: Delivery) => boolean,
-    ms?: number,
+    timeoutMs?: number,
   ): Promise<Delivery>;
   close(): Promise<void>;
 }
@@ -110,51 +110,51 @@ export interface RequestedAppointment {
   eventId: string;
 }
 
-export async function createWorld(given?: WorldServers): Promise<World> {
-  const database = given ? undefined : await createDatabaseWithReadModels();
-  const own = given ? undefined : await startOwnLog();
-  const urls = given ?? { ...(await testServers()), ...own?.urls, databaseUrl: database!.urls.projection };
+export async function createWorld(servers?: WorldServers): Promise<World> {
+  const database = servers ? undefined : await createDatabaseWithReadModels();
+  const ownLog = servers ? undefined : await startOwnLog();
+  const urls = servers ?? { ...(await testServers()), ...ownLog?.urls, databaseUrl: database!.urls.projection };
   const { databaseUrl, eventstoreUrl, natsUrl } = urls;
   const client = connectEventStore(eventstoreUrl, "test");
   const log = createEventLog(client);
   const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeoutMs: 5_000, logger };
   const pool = createPool(options);
-  if (given) {
+  if (servers) {
     await migrate(databaseUrl, logger);
     await ensureReadModels(pool, readModels);
   }
   const roles = new Set<Role>();
-  const start = starters({ client, pool, databaseUrl, natsUrl, logger }, roles);
-  const append = appender(log);
+  const start = createStarters({ client, pool, databaseUrl, natsUrl, logger }, roles);
+  const append = createAppend(log);
   return {
     ...{ client, log, pool, databaseUrl, eventstoreUrl, natsUrl, start, append },
-    registerEndpoint: (url, more = {}) => registerEndpoint(append, url, more),
-    requestAppointment: (clinicId, more = {}) => requestAppointment(append, clinicId, more),
+    registerEndpoint: (url, options = {}) => registerEndpoint(append, url, options),
+    requestAppointment: (clinicId, options = {}) => requestAppointment(append, clinicId, options),
     readDelivery: (eventId, endpoint) => readDelivery(pool, eventId, endpoint),
-    seal: box.seal,
-    startAll(more) {
+    seal: secretBox.seal,
+    startAll(options) {
       start.projectors();
       start.relay();
-      start.webhooks(more);
+      start.webhooks(options);
     },
     changeAppointment: (appointmentId, event) =>
       append(`appointment-${appointmentId}`, event, { environment: "production" }),
-    async stopRoles(...chosen) {
-      for (const role of chosen) roles.delete(role);
-      await Promise.all(chosen.map((role) => role.stop()));
+    async stopRoles(...chosenRoles) {
+      for (const role of chosenRoles) roles.delete(role);
+      await Promise.all(chosenRoles.map((role) => role.stop()));
     },
-    waitForDelivery: (eventId, endpoint, check, ms) => {
-      const find = async () => {
-        const found = await readDelivery(pool, eventId, endpoint);
-        return found && check(found) ? found : undefined;
+    waitForDelivery: (eventId, endpoint, check, timeoutMs) => {
+      const findDelivery = async () => {
+        const delivery = await readDelivery(pool, eventId, endpoint);
+        return delivery && check(delivery) ? delivery : undefined;
       };
-      return eventually("the delivery", find, ms);
+      return eventually("the delivery", findDelivery, timeoutMs);
     },
     async close() {
       await Promise.all([...roles].map((role) => role.stop()));
       await pool.end();
       await client.dispose();
-      await own?.stop();
+      await ownLog?.stop();
       await database?.drop();
     },
   };
@@ -168,15 +168,15 @@ async function startOwnLog(): Promise<{ urls: { eventstoreUrl: string }; stop():
   return { urls: { eventstoreUrl }, stop: () => server.stop() };
 }
 
-const box = createSecretBox(SECRET_KEYS);
+const secretBox = createSecretBox(SECRET_KEYS);
 
-function starters(deps: Parameters<typeof startRelay>[0], roles: Set<Role>): World["start"] {
+function createStarters(deps: Parameters<typeof startRelay>[0], roles: Set<Role>): World["start"] {
   const started = (role: Role) => {
     roles.add(role);
     return role;
   };
-  const usual = {
-    secrets: box,
+  const defaults = {
+    secrets: secretBox,
     brand: BRAND,
     retrySchedule: [0.2, 0.2, 0.2],
     connectTimeoutMs: 1_000,
@@ -186,19 +186,19 @@ function starters(deps: Parameters<typeof startRelay>[0], roles: Set<Role>): Wor
   return {
     projectors: () => started(startProjectors({ ...deps, models: readModels })),
     relay: () => started(startRelay(deps)),
-    webhooks: (more = {}) => started(startWebhooks({ ...deps, ...usual, ...more })),
+    webhooks: (options = {}) => started(startWebhooks({ ...deps, ...defaults, ...options })),
   };
 }
 
-function appender(log: EventLog): World["append"] {
-  return async (stream, event, more = {}) => {
+function createAppend(log: EventLog): World["append"] {
+  return async (stream, event, options = {}) => {
     const id = randomUUID();
     const metadata = {
       $correlationId: randomUUID(),
       $causationId: randomUUID(),
       actor: { type: "operator" as const, id: "test" },
-      clinicId: more.clinicId ?? null,
-      environment: more.environment ?? null,
+      clinicId: options.clinicId ?? null,
+      environment: options.environment ?? null,
       schemaVersion: 1,
       occurredAt: new Date().toISOString(),
     };
@@ -224,14 +224,14 @@ function appender(log: EventLog): World["append"] {
 async function registerEndpoint(
   append: World["append"],
   url: string,
-  more: Partial<EndpointOptions>,
+  options: Partial<EndpointOptions>,
 ): Promise<Endpoint> {
-  const { events = ["appointment.created", "appointment.updated"], environment = "production" } = more;
-  const installation = more.siblingEndpoint ?? (await install(append, url, more));
+  const { events = ["appointment.created", "appointment.updated"], environment = "production" } = options;
+  const installation = options.siblingEndpoint ?? (await install(append, url, options));
   const { applicationId, clinicId, installationId } = installation;
   const endpointId = randomUUID();
   const secret = `whsec_${randomBytes(32).toString("base64")}`;
-  const encryptedSecret = await box.seal(secret);
+  const encryptedSecret = await secretBox.seal(secret);
   const owner = { endpointId, applicationId, clinicId, environment };
   await append(`webhookEndpoint-${endpointId}`, {
     type: "WebhookEndpointRegistered",
@@ -241,9 +241,9 @@ async function registerEndpoint(
 }
 
 /** Registers an application with an approved origin, and installs it at a clinic. */
-async function install(append: World["append"], url: string, more: Partial<EndpointOptions>) {
-  const { applicationId = randomUUID(), clinicId = randomUUID(), environment = "production" } = more;
-  const { branchIds = null } = more;
+async function install(append: World["append"], url: string, options: Partial<EndpointOptions>) {
+  const { applicationId = randomUUID(), clinicId = randomUUID(), environment = "production" } = options;
+  const { branchIds = null } = options;
   const scopes = ["webhooks:write" as const];
   const installationId = randomUUID();
   await append(`partnerApplication-${applicationId}`, {
@@ -265,18 +265,18 @@ async function install(append: World["append"], url: string, more: Partial<Endpo
 async function requestAppointment(
   append: World["append"],
   clinicId: string,
-  more: { environment?: Environment; branchId?: string },
+  options: { environment?: Environment; branchId?: string },
 ): Promise<RequestedAppointment> {
   const appointmentId = randomUUID();
-  const { environment = "production", branchId = randomUUID() } = more;
-  const people = { animalId: randomUUID(), customerId: randomUUID(), applicationId: null, requestHash: null };
-  const time = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
+  const { environment = "production", branchId = randomUUID() } = options;
+  const references = { animalId: randomUUID(), customerId: randomUUID(), applicationId: null, requestHash: null };
+  const schedule = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
   const texts = { reason: null, notes: "not for partners", sandboxGeneration: 0 };
   const eventId = await append(
     `appointment-${appointmentId}`,
     {
       type: "AppointmentRequested",
-      data: { appointmentId, clinicId, branchId, ...people, ...time, ...texts },
+      data: { appointmentId, clinicId, branchId, ...references, ...schedule, ...texts },
     },
     { environment, clinicId },
   );

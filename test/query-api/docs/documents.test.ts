@@ -21,18 +21,18 @@ describe("the OpenAPI documents", () => {
 
   after(() => service.stop());
 
-  const get = (path: string, init?: RequestInit) => fetch(service.url + path, init);
-  const document = async (name: keyof typeof documents) =>
-    (await (await get(documents[name])).json()) as OpenApiDocument;
+  const fetchPath = (path: string, init?: RequestInit) => fetch(service.url + path, init);
+  const readDocument = async (name: keyof typeof documents) =>
+    (await (await fetchPath(documents[name])).json()) as OpenApiDocument;
 
   for (const [name, path] of Object.entries(documents)) {
     describe(name, () => {
       it(`the ${name} document passes Spectral's OpenAPI ruleset without errors or warnings`, async () => {
-        expect(await lint(await document(name as keyof typeof documents))).to.deep.equal([]);
+        expect(await lint(await readDocument(name as keyof typeof documents))).to.deep.equal([]);
       });
 
       it(`GET ${path} needs no authentication and supports ETags`, async () => {
-        const response = await get(path);
+        const response = await fetchPath(path);
         expect([response.status, response.headers.get("Content-Type")]).to.deep.equal([
           200,
           "application/json; charset=utf-8",
@@ -41,20 +41,20 @@ describe("the OpenAPI documents", () => {
         const etag = response.headers.get("ETag") ?? "";
         expect(etag).to.match(/^"[\w-]{43}"$/);
         // undici's fetch would add its own cache headers to a conditional request.
-        const repeated = await request(service.url + path, { headers: { "If-None-Match": etag } });
-        expect([repeated.statusCode, await repeated.body.text()]).to.deep.equal([304, ""]);
-        const head = await get(path, { method: "HEAD" });
-        expect([head.status, await head.text(), head.headers.get("ETag")]).to.deep.equal([200, "", etag]);
+        const repeatedResponse = await request(service.url + path, { headers: { "If-None-Match": etag } });
+        expect([repeatedResponse.statusCode, await repeatedResponse.body.text()]).to.deep.equal([304, ""]);
+        const answer = await fetchPath(path, { method: "HEAD" });
+        expect([answer.status, await answer.text(), answer.headers.get("ETag")]).to.deep.equal([200, "", etag]);
       });
 
       it(`POST ${path} returns 405`, async () => {
-        const response = await get(path, { method: "POST" });
+        const response = await fetchPath(path, { method: "POST" });
         expect([response.status, response.headers.get("Allow")]).to.deep.equal([405, "GET, HEAD"]);
         expect(await response.json()).to.include({ ok: false, error: "method_not_allowed" });
       });
 
       it(`the ${name} document has the OpenAPI version, unique operation ids, and the operator's name`, async () => {
-        const { openapi, info, paths } = await document(name as keyof typeof documents);
+        const { openapi, info, paths } = await readDocument(name as keyof typeof documents);
         expect(openapi).to.match(/^3\.1\.\d$/);
         expect(info.contact.name).to.equal("Vet & Co");
         const ids = Object.values(paths).flatMap((item) => Object.values(item).map(({ operationId }) => operationId));
@@ -64,30 +64,30 @@ describe("the OpenAPI documents", () => {
   }
 
   it("the OpenAPI documents contain the configured cookie name, header brand and base URLs", async () => {
-    const portal = await document("portal");
-    expect(portal.components.securitySchemes.session).to.include({
+    const portalDocument = await readDocument("portal");
+    expect(portalDocument.components.securitySchemes.session).to.include({
       in: "cookie",
       name: "sb-test-auth-token",
     });
-    const identityOwner = JSON.stringify(portal.components.schemas.ListCustomerProjectionsResponse);
-    expect(identityOwner).to.contain('"const":"Vet & Co"');
-    const partner = await document("partner");
-    expect(partner.servers.map(({ url }) => url)).to.deep.equal([
+    const schemaText = JSON.stringify(portalDocument.components.schemas.ListCustomerProjectionsResponse);
+    expect(schemaText).to.contain('"const":"Vet & Co"');
+    const partnerDocument = await readDocument("partner");
+    expect(partnerDocument.servers.map(({ url }) => url)).to.deep.equal([
       `${queryEnvironment.TOKEN_ISSUER}/sandbox/v1`,
       `${queryEnvironment.TOKEN_ISSUER}/production/v1`,
     ]);
-    const headerNames = partner.paths["/clinic/context"]?.get?.parameters.map(({ name }) => name);
+    const headerNames = partnerDocument.paths["/clinic/context"]?.get?.parameters.map(({ name }) => name);
     expect(headerNames).to.deep.equal(["X-ACME-Clinic-ID", "X-ACME-Branch-ID", "X-ACME-Log-Position"]);
-    expect(JSON.stringify(partner)).to.not.contain("X-SERVICE");
+    expect(JSON.stringify(partnerDocument)).to.not.contain("X-SERVICE");
   });
 
   it("the OpenAPI documents list the errors that every operation can return", async () => {
     const errors = [
-      await errorOf(get("/api/v1/nothing")),
-      await errorOf(get("/api/v1/clinics", { method: "POST" })),
-      await errorOf(get("/api/v1/mobile/pets")),
-      await rawError("GET / HTTP/1.1\r\nHost: a b\r\n  x\r\n\r\n"),
-      await rawError(`GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(40_000)}\r\n\r\n`),
+      await readError(fetchPath("/api/v1/nothing")),
+      await readError(fetchPath("/api/v1/clinics", { method: "POST" })),
+      await readError(fetchPath("/api/v1/mobile/pets")),
+      await readRawError("GET / HTTP/1.1\r\nHost: a b\r\n  x\r\n\r\n"),
+      await readRawError(`GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(40_000)}\r\n\r\n`),
     ];
     expect(errors).to.deep.equal([
       [404, "not_found"],
@@ -97,26 +97,26 @@ describe("the OpenAPI documents", () => {
       [431, "headers_too_large"],
     ]);
     for (const name of ["portal", "partner"] as const) {
-      const { info } = await document(name);
+      const { info } = await readDocument(name);
       for (const [status, code] of errors) expect(info.description).to.contain(`- ${status} \`${code}\`: `);
     }
   });
 
   it("the partner document explains how to discard stale webhook events, and describes each attempt error", async () => {
-    const { webhooks = {}, components } = await document("partner");
+    const { webhooks = {}, components } = await readDocument("partner");
     for (const name of ["appointment.created", "appointment.updated"]) {
       const { description } = webhooks[name]?.post ?? {};
       expect(description).to.contain("in any order").and.contain("data.appointment.revision");
     }
     expect(webhooks["endpoint.test"]?.post?.description).to.contain("no revision");
-    const record = JSON.stringify(components.schemas.AppointmentEvent);
-    expect(record).to.contain('"revision":{');
+    const schemaText = JSON.stringify(components.schemas.AppointmentEvent);
+    expect(schemaText).to.contain('"revision":{');
     const deliveries = JSON.stringify(components.schemas.WebhookDelivery);
     for (const code of Object.keys(attemptErrors)) expect(deliveries).to.contain(`- \`${code}\`: `);
   });
 
   it("the linter of the OpenAPI documents reports an undefined tag", async () => {
-    expect(await lint({ ...(await document("portal")), tags: [] })).to.include(
+    expect(await lint({ ...(await readDocument("portal")), tags: [] })).to.include(
       "operation-tag-defined paths./api/v1/queue.get.tags.0",
     );
   });
@@ -128,13 +128,13 @@ describe("the OpenAPI documents", () => {
     return findings.map(({ code, path }) => `${code} ${path.join(".")}`);
   }
 
-  async function errorOf(response: Promise<Response>): Promise<[number, string]> {
+  async function readError(response: Promise<Response>): Promise<[number, string]> {
     const { status } = await response;
     return [status, ((await (await response).json()) as { error: string }).error];
   }
 
   /** Sends a request that fetch cannot send, and returns status and error code. */
-  async function rawError(request: string): Promise<[number, string]> {
+  async function readRawError(request: string): Promise<[number, string]> {
     const socket = connect(Number(new URL(service.url).port), "127.0.0.1");
     socket.write(request);
     const response = await text(socket);

@@ -17,7 +17,7 @@ describe("the response checker", () => {
   };
   const body = { ok: true, delivery: { id: randomUUID(), status: "pending" } };
 
-  function judge(change: Partial<CheckedResponse> = {}, more: Record<string, string | null> = {}): string {
+  function checkAnswer(change: Partial<CheckedResponse> = {}, more: Record<string, string | null> = {}): string {
     const entries = Object.entries({ ...headers, ...more }).filter((entry) => entry[1] !== null);
     const answer = { status: 202, body, headers: new Headers(entries as [string, string][]), ...change };
     try {
@@ -29,25 +29,25 @@ describe("the response checker", () => {
   }
 
   it("the response checker accepts a documented response", () => {
-    expect(judge()).to.equal("");
-    expect(judge({}, { "X-SERVICE-Log-Position": "12" })).to.equal("");
+    expect(checkAnswer()).to.equal("");
+    expect(checkAnswer({}, { "X-SERVICE-Log-Position": "12" })).to.equal("");
   });
 
   it("the response checker rejects an undocumented status", () => {
-    expect(judge({ status: 200 })).to.match(/response 200 of .* is not in the document/);
+    expect(checkAnswer({ status: 200 })).to.match(/response 200 of .* is not in the document/);
   });
 
   it("the response checker rejects a body that does not match the document", () => {
-    expect(judge({ body: { ...body, extra: 1 } })).to.match(/must NOT have additional properties/);
-    expect(judge({ body: { ...body, delivery: { id: "x", status: "pending" } } })).to.match(/format "uuid"/);
+    expect(checkAnswer({ body: { ...body, extra: 1 } })).to.match(/must NOT have additional properties/);
+    expect(checkAnswer({ body: { ...body, delivery: { id: "x", status: "pending" } } })).to.match(/format "uuid"/);
     const error = { ok: false, error: "not_replayable", correlationId: randomUUID() };
-    expect(judge({ status: 409, body: error })).to.match(/must be equal to one of the allowed values/);
+    expect(checkAnswer({ status: 409, body: error })).to.match(/must be equal to one of the allowed values/);
   });
 
   it("the response checker rejects a header that is missing, undocumented or malformed", () => {
-    expect(judge({}, { "RateLimit-Reset": null })).to.match(/lacks the header RateLimit-Reset/);
-    expect(judge({}, { "X-Powered-By": "x" })).to.match(/has the undocumented header x-powered-by/);
-    expect(judge({}, { "RateLimit-Remaining": "many" })).to.match(/RateLimit-Remaining: many/);
-    expect(judge({}, { "Cache-Control": "public" })).to.match(/lacks Cache-Control: no-store/);
+    expect(checkAnswer({}, { "RateLimit-Reset": null })).to.match(/lacks the header RateLimit-Reset/);
+    expect(checkAnswer({}, { "X-Powered-By": "x" })).to.match(/has the undocumented header x-powered-by/);
+    expect(checkAnswer({}, { "RateLimit-Remaining": "many" })).to.match(/RateLimit-Remaining: many/);
+    expect(checkAnswer({}, { "Cache-Control": "public" })).to.match(/lacks Cache-Control: no-store/);
   });
 });

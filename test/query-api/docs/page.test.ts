@@ -74,8 +74,8 @@ describe("the page /docs", function () {
   it("URL fragments and links on the page /docs scroll a section to just below the header bar", async () => {
     const expectInView = (surface: keyof typeof surfaces) =>
       eventually(`${surface} in view`, async () => {
-        const y = (await page.locator(`#${surface}`).boundingBox())?.y ?? 0;
-        return y >= 56 && y < 120;
+        const top = (await page.locator(`#${surface}`).boundingBox())?.y ?? 0;
+        return top >= 56 && top < 120;
       });
     await expectInView("partner");
     await page.getByRole("link", { name: "Portal read API", exact: true }).click();
@@ -86,9 +86,9 @@ describe("the page /docs", function () {
 
   it("the page /docs shows parameters and responses of an operation, but no controls to send requests", async () => {
     const operation = await openOperation("partner", "createPartnerAppointment");
-    const text = await operation.innerText();
-    for (const part of ["Idempotency-Key", "appointments:write", "idempotency_conflict", "RateLimit-Reset"]) {
-      expect(text).to.contain(part);
+    const operationText = await operation.innerText();
+    for (const text of ["Idempotency-Key", "appointments:write", "idempotency_conflict", "RateLimit-Reset"]) {
+      expect(operationText).to.contain(text);
     }
     const controls = page.getByRole("button", { name: /^(try it out|execute|authorize)$/i });
     expect(await controls.count()).to.equal(0);

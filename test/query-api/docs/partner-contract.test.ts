@@ -16,12 +16,12 @@ describe("responses of the partner API", function () {
   after(() => world.stop());
 
   it("the tests cover exactly the operations of the partner document", () => {
-    const documented = partnerResponseChecker.operations.map(({ operationId }) => operationId);
-    expect(documented).to.have.members(Object.keys(provocations));
+    const documentedIds = partnerResponseChecker.operations.map(({ operationId }) => operationId);
+    expect(documentedIds).to.have.members(Object.keys(provocations));
   });
 
-  for (const documented of partnerResponseChecker.operations) {
-    const { operationId, operation } = documented;
+  for (const documentedOperation of partnerResponseChecker.operations) {
+    const { operationId, operation } = documentedOperation;
     describe(operationId, () => {
       const operationProvocations = provocations[operationId as PartnerOperationId] ?? {};
 
@@ -33,7 +33,7 @@ describe("responses of the partner API", function () {
         it(`the partner operation ${operationId} returns ${status} as documented`, async () => {
           const response = await provoke(world);
           expect(response.status, response.text).to.equal(Number(status));
-          partnerResponseChecker.check(documented, response);
+          partnerResponseChecker.check(documentedOperation, response);
         });
       }
     });

@@ -21,7 +21,7 @@ export function send({ query, command }: Origins, request: PartnerRequest): Prom
 }
 
 /** Returns the headers of a request for the partner's clinic. */
-const clinicHeaders = (partner: SandboxPartner) => ({
+const createClinicHeaders = (partner: SandboxPartner) => ({
   ...partner.headers,
   "X-SERVICE-Clinic-ID": partner.clinicId,
 });
@@ -54,15 +54,15 @@ export const validRequests: Record<PartnerOperationId, MakeRequest> = {
   getClinicContext: (partner) => ({
     method: "GET",
     path: "/clinic/context",
-    headers: clinicHeaders(partner),
+    headers: createClinicHeaders(partner),
   }),
   listPartnerAppointments: (partner) => ({
-    ...{ method: "GET", headers: clinicHeaders(partner) },
+    ...{ method: "GET", headers: createClinicHeaders(partner) },
     path: "/appointments?limit=1&from=2099-05-01T00:00:00Z",
   }),
   createPartnerAppointment: (partner) => ({
     ...{ method: "POST", path: "/appointments" },
-    headers: { ...clinicHeaders(partner), "Idempotency-Key": randomUUID() },
+    headers: { ...createClinicHeaders(partner), "Idempotency-Key": randomUUID() },
     body: { branchId: partner.branchId, animalId: partner.animalId, scheduledAt, notes: "first visit" },
   }),
   getSandboxState: ({ headers }) => ({ method: "GET", path: "/sandbox", headers }),
@@ -70,22 +70,22 @@ export const validRequests: Record<PartnerOperationId, MakeRequest> = {
   listWebhookEndpoints: (partner) => ({
     method: "GET",
     path: "/webhook-endpoints",
-    headers: clinicHeaders(partner),
+    headers: createClinicHeaders(partner),
   }),
   createWebhookEndpoint: (partner) => ({
     ...{ method: "POST", path: "/webhook-endpoints" },
-    ...{ headers: clinicHeaders(partner), body: newEndpoint },
+    ...{ headers: createClinicHeaders(partner), body: newEndpoint },
   }),
   revokeWebhookEndpoint: async (partner, world) => ({
-    ...{ method: "DELETE", headers: clinicHeaders(partner) },
+    ...{ method: "DELETE", headers: createClinicHeaders(partner) },
     path: `/webhook-endpoints/${await createEndpoint(partner, world)}`,
   }),
   rotateWebhookSecret: async (partner, world) => ({
-    ...{ method: "POST", headers: clinicHeaders(partner) },
+    ...{ method: "POST", headers: createClinicHeaders(partner) },
     path: `/webhook-endpoints/${await createEndpoint(partner, world)}/rotate-secret`,
   }),
   testWebhookEndpoint: async (partner, world) => ({
-    ...{ method: "POST", headers: clinicHeaders(partner) },
+    ...{ method: "POST", headers: createClinicHeaders(partner) },
     path: `/webhook-endpoints/${await createEndpoint(partner, world)}/test`,
   }),
   listWebhookDeliveries: async (partner, world) => {
@@ -94,7 +94,7 @@ export const validRequests: Record<PartnerOperationId, MakeRequest> = {
     return {
       method: "GET",
       path: `/webhook-endpoints/${endpointId}/deliveries`,
-      headers: clinicHeaders(partner),
+      headers: createClinicHeaders(partner),
     };
   },
   replayWebhookDelivery: async (partner, world) => {
@@ -102,7 +102,7 @@ export const validRequests: Record<PartnerOperationId, MakeRequest> = {
     const isKnown = partner === world.unrestricted;
     const deliveryId = isKnown ? await world.createFailedDelivery(partner, endpointId) : randomUUID();
     const path = `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}/replay`;
-    return { method: "POST", path, headers: clinicHeaders(partner) };
+    return { method: "POST", path, headers: createClinicHeaders(partner) };
   },
 };
 

@@ -78,10 +78,10 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
     async useUpEndpointQuota({ applicationId, clinicId }) {
       const id = deriveInstallationId(applicationId, clinicId);
       const takenAt = new Date().toISOString();
-      const places = Array.from({ length: MAX_ENDPOINTS }, () => ({ endpointId: randomUUID(), takenAt }));
+      const quotaPlaces = Array.from({ length: MAX_ENDPOINTS }, () => ({ endpointId: randomUUID(), takenAt }));
       await record(toStreamName(webhookEndpointPlacesCategory, id), {
         type: "WebhookEndpointPlaceTaken",
-        data: { installationId: id, places },
+        data: { installationId: id, places: quotaPlaces },
       });
     },
     async createFailedDelivery(partner, endpointId) {

@@ -9,7 +9,7 @@ import { request, startTestQueryApi, type TestQueryApi } from "../../support/que
 import { queryEnvironment } from "../../support/query-environment.ts";
 
 const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token" };
-const judge = createResponseChecker(buildPortalDocument(createPortalOperations(settings), settings));
+const checker = createResponseChecker(buildPortalDocument(createPortalOperations(settings), settings));
 
 /** Provokes each documented status of each portal operation, and compares the response with the document. */
 describe("responses of the portal API", () => {
@@ -47,8 +47,8 @@ describe("responses of the portal API", () => {
       request(serviceWithoutServers.url + path, { Cookie: await api.provider.createSessionCookie(userId) }),
   };
 
-  for (const documented of judge.operations) {
-    const { operationId, path, operation } = documented;
+  for (const documentedOperation of checker.operations) {
+    const { operationId, path, operation } = documentedOperation;
     describe(operationId, () => {
       it(`the tests provoke exactly the documented statuses of the portal operation ${operationId}`, () => {
         expect(Object.keys(operation.responses)).to.have.members(Object.keys(provocations));
@@ -58,7 +58,7 @@ describe("responses of the portal API", () => {
         it(`the portal operation ${operationId} returns ${status} as documented`, async () => {
           const response = await provoke(path);
           expect(response.status, JSON.stringify(response.body)).to.equal(Number(status));
-          judge.check(documented, response);
+          checker.check(documentedOperation, response);
         });
       }
     });

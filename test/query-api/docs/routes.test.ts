@@ -17,13 +17,13 @@ const commandApp = createCommandApp({
   ...{ tokenSigner: { jwks: { keys: [] } }, tokenIssuer: "http://partners.test" },
 } as unknown as CommandAppOptions);
 
-interface Routed {
+interface RoutedMiddleware {
   router?: { stack: { path: string | RegExp; methods: string[] }[] };
 }
 
 /** Lists an application's routes as `METHOD /path`. Omits HEAD and the routes that return 405. */
 function routesOf(app: { middleware: unknown[] }): string[] {
-  const layers = (app.middleware as Routed[]).flatMap(({ router }) => router?.stack ?? []);
+  const layers = (app.middleware as RoutedMiddleware[]).flatMap(({ router }) => router?.stack ?? []);
   return layers
     .filter(({ methods }) => !methods.includes("TRACE"))
     .flatMap(({ path, methods }) => methods.map((method) => `${method} ${path}`))
@@ -36,12 +36,12 @@ const toRoute = ({ method, path }: { method: string; path: string }) => `${metho
 
 describe("the documents and the routes", () => {
   it("the portal document and the routes contain exactly the agreed portal operations", () => {
-    const routed = routesOf(queryApp)
+    const routes = routesOf(queryApp)
       .filter(startsWithPath(/ \/api\/v1\//))
       .filter((route) => !route.endsWith("/openapi.json"));
-    const documented = portal.operations.map((operation) => `${operation.operationId} ${toRoute(operation)}`);
-    expect(portal.operations.map(toRoute)).to.have.members(routed);
-    expect(documented).to.have.members([
+    const documentedRoutes = portal.operations.map((operation) => `${operation.operationId} ${toRoute(operation)}`);
+    expect(portal.operations.map(toRoute)).to.have.members(routes);
+    expect(documentedRoutes).to.have.members([
       "getClinicContext GET /api/v1/clinic/context",
       "listAuthorizedClinics GET /api/v1/clinics",
       "listAuthorizedBranches GET /api/v1/branches",
@@ -55,9 +55,9 @@ describe("the documents and the routes", () => {
   });
 
   it("the partner document and the routes of both services contain the same operations, in both environments", () => {
-    const routed = [...routesOf(queryApp), ...routesOf(commandApp)].map((route) => route.replace(/:(\w+)/g, "{$1}"));
+    const allRoutes = [...routesOf(queryApp), ...routesOf(commandApp)].map((route) => route.replace(/:(\w+)/g, "{$1}"));
     for (const base of ["/sandbox/v1", "/production/v1"]) {
-      const routes = routed.filter(startsWithPath(new RegExp(` ${base}/`))).map((route) => route.replace(base, ""));
+      const routes = allRoutes.filter(startsWithPath(new RegExp(` ${base}/`))).map((route) => route.replace(base, ""));
       expect(partnerResponseChecker.operations.map(toRoute)).to.have.members(routes);
     }
   });

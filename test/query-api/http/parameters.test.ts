@@ -8,7 +8,7 @@ import {
 } from "../../../query-api/http/parameters.ts";
 
 describe("query parameters", () => {
-  const limit = (text: string | string[] | undefined) =>
+  const parseLimit = (text: string | string[] | undefined) =>
     readParameters({ limit: createLimitParameter(250, 100) }, { limit: text }).limit;
 
   for (const [text, expected] of [
@@ -27,7 +27,7 @@ describe("query parameters", () => {
     [["7", "7"], 100],
   ] as const) {
     it(`the value ${JSON.stringify(text)} of the query parameter \`limit\` is parsed as ${expected}`, () => {
-      expect(limit(text as string)).to.equal(expected);
+      expect(parseLimit(text as string)).to.equal(expected);
     });
   }
 

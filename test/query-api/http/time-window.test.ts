@@ -2,18 +2,18 @@ import { expect } from "chai";
 import fc from "fast-check";
 import { MAX_WINDOW_DAYS, toTimeWindow } from "../../../query-api/http/time-window.ts";
 
-const DAY = 86_400_000;
+const DAY_MS = 86_400_000;
 const now = Date.parse("2026-11-21T10:15:30.123Z");
-const at = (milliseconds: number) => new Date(milliseconds).toISOString();
-const window = (from: string | undefined, to: string | undefined) => toTimeWindow({ from, to }, now);
+const toInstant = (milliseconds: number) => new Date(milliseconds).toISOString();
+const toWindow = (from: string | undefined, to: string | undefined) => toTimeWindow({ from, to }, now);
 
 describe("timeWindow", () => {
   it("a time window starts now and lasts seven days if `from` and `to` are missing", () => {
-    expect(window(undefined, undefined)).to.deep.equal({ from: at(now), to: at(now + 7 * DAY) });
+    expect(toWindow(undefined, undefined)).to.deep.equal({ from: toInstant(now), to: toInstant(now + 7 * DAY_MS) });
   });
 
   it("a time window of exactly 31 days is valid", () => {
-    expect(window("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z")).to.deep.equal({
+    expect(toWindow("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z")).to.deep.equal({
       from: "2026-01-01T00:00:00.000Z",
       to: "2026-02-01T00:00:00.000Z",
     });
@@ -32,60 +32,60 @@ describe("timeWindow", () => {
     ["a number", "1767571200000"],
   ] as const) {
     it(`a time window ends seven days after \`from\` if \`to\` is ${title}`, () => {
-      expect(window("2026-01-01T00:00:00Z", to)).to.deep.equal(sevenDayWindow);
+      expect(toWindow("2026-01-01T00:00:00Z", to)).to.deep.equal(sevenDayWindow);
     });
   }
 
   it("a time window of one millisecond is valid", () => {
-    expect(window("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.001Z").to).to.equal("2026-01-01T00:00:00.001Z");
+    expect(toWindow("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.001Z").to).to.equal("2026-01-01T00:00:00.001Z");
   });
 
   it("if `from` is invalid, the time window starts now, and `to` is compared with the current time", () => {
-    const to = at(now + 3 * DAY);
-    expect(window("2026-02-30T00:00:00Z", to)).to.deep.equal({ from: at(now), to });
-    expect(window("yesterday", "2026-01-05T00:00:00Z").to).to.equal(at(now + 7 * DAY));
+    const to = toInstant(now + 3 * DAY_MS);
+    expect(toWindow("2026-02-30T00:00:00Z", to)).to.deep.equal({ from: toInstant(now), to });
+    expect(toWindow("yesterday", "2026-01-05T00:00:00Z").to).to.equal(toInstant(now + 7 * DAY_MS));
   });
 
   it("the parameters `from` and `to` of a time window can contain UTC offsets and lowercase letters", () => {
-    expect(window("2026-01-01t03:00:00+03:00", "2026-01-02T00:00:00z")).to.deep.equal({
+    expect(toWindow("2026-01-01t03:00:00+03:00", "2026-01-02T00:00:00z")).to.deep.equal({
       from: "2026-01-01T00:00:00.000Z",
       to: "2026-01-02T00:00:00.000Z",
     });
   });
 
   it("a time window can start on a leap day", () => {
-    expect(window("2028-02-29T00:00:00Z", undefined).to).to.equal("2028-03-07T00:00:00.000Z");
-    expect(window("2026-02-29T00:00:00Z", undefined).from).to.equal(at(now));
+    expect(toWindow("2028-02-29T00:00:00Z", undefined).to).to.equal("2028-03-07T00:00:00.000Z");
+    expect(toWindow("2026-02-29T00:00:00Z", undefined).from).to.equal(toInstant(now));
   });
 
   it("a time window uses only years that both RFC 3339 and Postgres support", () => {
-    expect(window("0000-06-01T00:00:00Z", undefined).from).to.equal(at(now));
-    expect(window("0001-01-01T00:00:00+01:00", undefined).from).to.equal(at(now));
-    expect(window("9999-12-31T00:00:00Z", undefined).from).to.equal(at(now));
-    expect(window("9999-12-20T00:00:00Z", "9999-12-31T23:59:59-23:59").to).to.equal("9999-12-27T00:00:00.000Z");
+    expect(toWindow("0000-06-01T00:00:00Z", undefined).from).to.equal(toInstant(now));
+    expect(toWindow("0001-01-01T00:00:00+01:00", undefined).from).to.equal(toInstant(now));
+    expect(toWindow("9999-12-31T00:00:00Z", undefined).from).to.equal(toInstant(now));
+    expect(toWindow("9999-12-20T00:00:00Z", "9999-12-31T23:59:59-23:59").to).to.equal("9999-12-27T00:00:00.000Z");
   });
 
   it("for any `from` and `to`, a time window is longer than zero and at most 31 days long", () => {
     const instant = fc.date({ noInvalidDate: true }).map((date) => date.toISOString());
-    const given = fc.option(fc.oneof(instant, fc.string()), { nil: undefined });
+    const textArbitrary = fc.option(fc.oneof(instant, fc.string()), { nil: undefined });
     fc.assert(
-      fc.property(given, given, (from, to) => {
-        const effective = window(from, to);
-        const length = Date.parse(effective.to) - Date.parse(effective.from);
-        return length > 0 && length <= MAX_WINDOW_DAYS * DAY && effective.from.length + effective.to.length === 48;
+      fc.property(textArbitrary, textArbitrary, (from, to) => {
+        const window = toWindow(from, to);
+        const lengthMs = Date.parse(window.to) - Date.parse(window.from);
+        return lengthMs > 0 && lengthMs <= MAX_WINDOW_DAYS * DAY_MS && window.from.length + window.to.length === 48;
       }),
     );
   });
 
   it("a time window accepts any `from` and `to` that are at most 31 days apart, with any UTC offset", () => {
     const start = fc.integer({ min: Date.UTC(1970, 0, 1), max: Date.UTC(2100, 0, 1) });
-    const length = fc.integer({ min: 1, max: MAX_WINDOW_DAYS * DAY });
+    const length = fc.integer({ min: 1, max: MAX_WINDOW_DAYS * DAY_MS });
     const minutes = fc.integer({ min: -839, max: 839 });
     fc.assert(
-      fc.property(start, length, minutes, (from, span, offset) => {
-        expect(window(withOffset(from, offset), withOffset(from + span, -offset))).to.deep.equal({
-          from: at(from),
-          to: at(from + span),
+      fc.property(start, length, minutes, (from, spanMs, offset) => {
+        expect(toWindow(withOffset(from, offset), withOffset(from + spanMs, -offset))).to.deep.equal({
+          from: toInstant(from),
+          to: toInstant(from + spanMs),
         });
       }),
     );
@@ -94,8 +94,8 @@ describe("timeWindow", () => {
 
 /** Formats an instant with a UTC offset of the given number of minutes. */
 function withOffset(milliseconds: number, minutes: number): string {
-  const pad = (value: number) => String(value).padStart(2, "0");
+  const padNumber = (value: number) => String(value).padStart(2, "0");
   const offsetMinutes = Math.abs(minutes);
-  const offset = `${minutes < 0 ? "-" : "+"}${pad(Math.floor(offsetMinutes / 60))}:${pad(offsetMinutes % 60)}`;
-  return at(milliseconds + minutes * 60_000).replace("Z", offset);
+  const offset = `${minutes < 0 ? "-" : "+"}${padNumber(Math.floor(offsetMinutes / 60))}:${padNumber(offsetMinutes % 60)}`;
+  return toInstant(milliseconds + minutes * 60_000).replace("Z", offset);
 }

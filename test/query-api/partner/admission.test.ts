@@ -6,7 +6,7 @@ import { request } from "../../support/query-api.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
 import { createCaller, setUpCaller } from "./caller.ts";
 
-const march = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
+const marchQuery = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
 
 describe("authorization of partner reads", () => {
   const api = setUpQueryApi();
@@ -38,7 +38,7 @@ describe("authorization of partner reads", () => {
       "403 insufficient_scope",
     );
     await api.given(installationApproved(caller.application, caller.clinic.clinicId, { scopes: ["clinic:read"] }));
-    expect(await caller.refusal(`/appointments?${march}`)).to.equal("403 insufficient_scope");
+    expect(await caller.refusal(`/appointments?${marchQuery}`)).to.equal("403 insufficient_scope");
     expect(await caller.refusal("/webhook-endpoints")).to.equal("403 insufficient_scope");
   });
 
@@ -68,13 +68,13 @@ describe("authorization of partner reads", () => {
 
   it("a partner read reports the remaining requests, and returns 429 above the agreed rate", async () => {
     await api.given(installationApproved(caller.application, caller.clinic.clinicId, { rateLimitPerMinute: 2 }));
-    const first = await caller.get("/clinic/context");
-    expect(first.headers.get("RateLimit-Remaining")).to.equal("1");
+    const firstAnswer = await caller.get("/clinic/context");
+    expect(firstAnswer.headers.get("RateLimit-Remaining")).to.equal("1");
     await caller.get("/clinic/context");
-    const third = await caller.get("/clinic/context");
-    expect([third.status, third.body.error]).to.deep.equal([429, "rate_limit_exceeded"]);
-    expect(third.headers.get("RateLimit-Reset")).to.match(/^\d{4}-.*Z$/);
-    expect(Number(third.headers.get("Retry-After"))).to.be.within(1, 60);
+    const thirdAnswer = await caller.get("/clinic/context");
+    expect([thirdAnswer.status, thirdAnswer.body.error]).to.deep.equal([429, "rate_limit_exceeded"]);
+    expect(thirdAnswer.headers.get("RateLimit-Reset")).to.match(/^\d{4}-.*Z$/);
+    expect(Number(thirdAnswer.headers.get("Retry-After"))).to.be.within(1, 60);
   });
 
   it("an unsupported method on the path of a partner read returns 405", async () => {

@@ -1,51 +1,51 @@
 import { expect } from "chai";
 import { request } from "../../support/query-api.ts";
-import { expectRefusal, type RawResponse, requestText, sendOne } from "../../support/raw-http.ts";
+import { expectRefusal, type RawResponse, sendOne, toRequest } from "../../support/raw-http.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
 import { createCaller, type PartnerCaller } from "./caller.ts";
 
 describe("partner reads under attack", () => {
   const api = setUpQueryApi();
   let caller: PartnerCaller;
-  let other: PartnerCaller;
+  let otherCaller: PartnerCaller;
   let token: string;
   let otherToken: string;
 
   before(async () => {
-    [caller, other] = [await createCaller(api), await createCaller(api)];
-    [token, otherToken] = [await api.partnerToken(caller.application), await api.partnerToken(other.application)];
+    [caller, otherCaller] = [await createCaller(api), await createCaller(api)];
+    [token, otherToken] = [await api.partnerToken(caller.application), await api.partnerToken(otherCaller.application)];
   });
   afterEach("the service is still live", async () => {
     expect((await request(`${api.url}/health/live`, {})).status).to.equal(200);
   });
 
-  const clinic = (id = caller.clinic.clinicId) => `X-SERVICE-Clinic-ID: ${id}`;
-  const ownHeaders = () => [`Authorization: Bearer ${token}`, clinic()];
-  const send = (start: string, headers: string[], body = ""): Promise<RawResponse> =>
-    sendOne(api.url, requestText(`${start} HTTP/1.1`, headers, body));
+  const clinicHeader = (id = caller.clinic.clinicId) => `X-SERVICE-Clinic-ID: ${id}`;
+  const ownHeaders = () => [`Authorization: Bearer ${token}`, clinicHeader()];
+  const send = (requestLine: string, headers: string[], body = ""): Promise<RawResponse> =>
+    sendOne(api.url, toRequest(`${requestLine} HTTP/1.1`, headers, body));
   const context = "GET /production/v1/clinic/context";
 
   it("a partner read with a repeated header is refused", async () => {
     expect((await send(context, ownHeaders())).status).to.equal(200);
-    const otherClinic = clinic(other.clinic.clinicId);
-    expectRefusal(await send(context, [...ownHeaders(), otherClinic]), 403, "clinic_header_invalid");
-    expectRefusal(await send(context, [...ownHeaders(), clinic()]), 403, "clinic_header_invalid");
-    const second = `Authorization: Bearer ${otherToken}`;
-    expectRefusal(await send(context, [...ownHeaders(), second]), 401, "invalid_token");
-    const branch = `X-SERVICE-Branch-ID: ${caller.clinic.branchId}`;
-    expectRefusal(await send(context, [...ownHeaders(), branch, branch]), 403, "branch_denied");
+    const otherHeader = clinicHeader(otherCaller.clinic.clinicId);
+    expectRefusal(await send(context, [...ownHeaders(), otherHeader]), 403, "clinic_header_invalid");
+    expectRefusal(await send(context, [...ownHeaders(), clinicHeader()]), 403, "clinic_header_invalid");
+    const otherAuthorization = `Authorization: Bearer ${otherToken}`;
+    expectRefusal(await send(context, [...ownHeaders(), otherAuthorization]), 401, "invalid_token");
+    const branchHeader = `X-SERVICE-Branch-ID: ${caller.clinic.branchId}`;
+    expectRefusal(await send(context, [...ownHeaders(), branchHeader, branchHeader]), 403, "branch_denied");
     const position = "X-SERVICE-Log-Position: 0";
     expectRefusal(await send(context, [...ownHeaders(), position, position]), 400, "invalid_log_position");
   });
 
   it("a partner read is refused for a clinic that has not approved the application, and for a branch of that clinic", async () => {
-    const otherClinic = other.clinic;
-    const at = [`Authorization: Bearer ${token}`, clinic(otherClinic.clinicId)];
+    const otherClinic = otherCaller.clinic;
+    const headers = [`Authorization: Bearer ${token}`, clinicHeader(otherClinic.clinicId)];
     for (const path of ["/clinic/context", "/appointments", "/webhook-endpoints"]) {
-      expectRefusal(await send(`GET /production/v1${path}`, at), 403, "installation_denied");
+      expectRefusal(await send(`GET /production/v1${path}`, headers), 403, "installation_denied");
     }
-    const branch = `X-SERVICE-Branch-ID: ${otherClinic.branchId}`;
-    expectRefusal(await send("GET /production/v1/appointments", [...ownHeaders(), branch]), 403, "branch_denied");
+    const branchHeader = `X-SERVICE-Branch-ID: ${otherClinic.branchId}`;
+    expectRefusal(await send("GET /production/v1/appointments", [...ownHeaders(), branchHeader]), 403, "branch_denied");
   });
 
   const text = "' OR 1=1 --";
@@ -112,11 +112,11 @@ describe("partner reads under attack", () => {
   }
 
   it("HEAD on a partner read returns the status of GET without a body", async () => {
-    const head = "HEAD /production/v1/clinic/context";
-    const response = await send(head, ownHeaders());
+    const requestLine = "HEAD /production/v1/clinic/context";
+    const response = await send(requestLine, ownHeaders());
     expect([response.status, response.text]).to.deep.equal([200, ""]);
-    const refused = await send(head, [clinic()]);
-    expect([refused.status, refused.text]).to.deep.equal([401, ""]);
+    const refusal = await send(requestLine, [clinicHeader()]);
+    expect([refusal.status, refusal.text]).to.deep.equal([401, ""]);
   });
 
   it("a partner read ignores a request body", async () => {

@@ -11,23 +11,23 @@ const INVENTED_POSITION = { "X-SERVICE-Log-Position": "9".repeat(19) };
 describe("reads with a log position", () => {
   const api = setUpQueryApi();
 
-  const measureTime = async <T>(work: Promise<T>) => {
+  const measureTime = async <T>(promise: Promise<T>) => {
     const startedAt = performance.now();
-    const result = await work;
+    const result = await promise;
     return { result, durationMs: performance.now() - startedAt };
   };
 
   it("only 50 requests by one application wait for a nonexistent log position, and other applications are not delayed", async () => {
-    const [flooding, other] = [await createCaller(api), await createCaller(api)];
-    await other.body("getClinicContext", "/clinic/context");
+    const [floodingCaller, otherCaller] = [await createCaller(api), await createCaller(api)];
+    await otherCaller.body("getClinicContext", "/clinic/context");
     const waitingReads = Array.from({ length: 70 }, () =>
-      measureTime(flooding.get("/clinic/context", { headers: INVENTED_POSITION })),
+      measureTime(floodingCaller.get("/clinic/context", { headers: INVENTED_POSITION })),
     );
     const reachedPosition = { headers: { "X-SERVICE-Log-Position": "0" } };
     const otherReads = await Promise.all([
-      measureTime(other.get("/clinic/context", reachedPosition)),
-      measureTime(other.get("/clinic/context")),
-      measureTime(flooding.get("/clinic/context")),
+      measureTime(otherCaller.get("/clinic/context", reachedPosition)),
+      measureTime(otherCaller.get("/clinic/context")),
+      measureTime(floodingCaller.get("/clinic/context")),
     ]);
     for (const { result } of otherReads) expect(result.status).to.equal(200);
     const results = await Promise.all(waitingReads);
@@ -39,7 +39,7 @@ describe("reads with a log position", () => {
     }
     // Fifty of the 70 reads may wait. The others are refused immediately.
     expect(results.filter(({ durationMs }) => durationMs < 1_900)).to.have.length.within(5, 20);
-    expect((await other.get("/clinic/context", reachedPosition)).status).to.equal(200);
+    expect((await otherCaller.get("/clinic/context", reachedPosition)).status).to.equal(200);
   });
 
   it("a request that exceeds the installation's rate limit does not wait for the log position", async () => {
@@ -63,7 +63,7 @@ describe("reads with a log position", () => {
     await api.given({ type: "InstallationRevoked", data: { installationId: id, reason: null } });
     const { rows } = await api.database.admin.query("SELECT position FROM read_model.checkpoint");
     const headers = { "X-SERVICE-Log-Position": String(BigInt(rows[0].position) + 1n) };
-    const waiting = caller.get("/clinic/context", { headers });
+    const waitingRead = caller.get("/clinic/context", { headers });
     await eventually("the request is counted as a refused request", async () => {
       const { rowCount } = await api.database.admin.query("SELECT FROM rate_limit.counter WHERE key = $1", [
         `refused ${applicationId}`,
@@ -71,7 +71,7 @@ describe("reads with a log position", () => {
       return rowCount === 1;
     });
     await api.given(installationApproved(application, clinic.clinicId));
-    expect((await waiting).status).to.equal(200);
+    expect((await waitingRead).status).to.equal(200);
   });
 
   it("a request is refused immediately if the read models have already reached the log position", async () => {

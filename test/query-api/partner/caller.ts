@@ -58,9 +58,9 @@ export async function createCaller(api: TestQueryApi, clinic?: ClinicIds): Promi
     async body(operationId, path, options) {
       const response = await get(path, options);
       expect(response.status, JSON.stringify(response.body)).to.equal(200);
-      const read = partnerReads.find((one) => one.operationId === operationId);
-      if (!read) throw new Error(`Unknown partner read: ${operationId}`);
-      read.response.parse(response.body);
+      const partnerRead = partnerReads.find((candidate) => candidate.operationId === operationId);
+      if (!partnerRead) throw new Error(`Unknown partner read: ${operationId}`);
+      partnerRead.response.parse(response.body);
       return response.body;
     },
     async refusal(path, options) {

@@ -5,7 +5,7 @@ import { installationApproved } from "../../support/partner-events.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
 import { type RequestOptions, setUpCaller, withBranchHeader } from "./caller.ts";
 
-const march = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
+const marchQuery = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
 
 describe("partner getClinicContext and listPartnerAppointments", () => {
   const api = setUpQueryApi();
@@ -34,21 +34,21 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
 
     it("getClinicContext lists only branches that belong to the installation and match the branch header", async () => {
       const { branchId, otherBranchId } = caller.clinic;
-      const narrowed = await caller.body(
+      const narrowedBody = await caller.body(
         "getClinicContext",
         "/clinic/context",
         withBranchHeader(branchId.toUpperCase()),
       );
-      expect(narrowed.branches.map(({ id }: { id: string }) => id)).to.deep.equal([branchId]);
+      expect(narrowedBody.branches.map(({ id }: { id: string }) => id)).to.deep.equal([branchId]);
       await api.given(
         installationApproved(caller.application, caller.clinic.clinicId, {
           branchIds: [otherBranchId],
           scopes: ["clinic:read"],
         }),
       );
-      const restricted = await caller.body("getClinicContext", "/clinic/context");
-      expect(restricted.branches.map(({ id }: { id: string }) => id)).to.deep.equal([otherBranchId]);
-      expect(restricted.installation).to.deep.equal({ scopes: ["clinic:read"], branchIds: [otherBranchId] });
+      const restrictedBody = await caller.body("getClinicContext", "/clinic/context");
+      expect(restrictedBody.branches.map(({ id }: { id: string }) => id)).to.deep.equal([otherBranchId]);
+      expect(restrictedBody.installation).to.deep.equal({ scopes: ["clinic:read"], branchIds: [otherBranchId] });
       expect(await caller.refusal("/clinic/context", withBranchHeader(branchId))).to.equal("403 branch_denied");
     });
 
@@ -59,7 +59,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
   });
 
   describe("listPartnerAppointments", () => {
-    const path = `/appointments?${march}`;
+    const path = `/appointments?${marchQuery}`;
     const list = (query = "", options?: RequestOptions) =>
       caller.body("listPartnerAppointments", path + query, options);
     const idsOf = (body: { appointments: { id: string }[] }) => body.appointments.map(({ id }) => id);
@@ -114,11 +114,11 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
         appointmentRequested(clinicId, branchId, `2026-03-1${Math.floor(index / 5)}T09:00:00Z`),
       );
       await api.given(...events);
-      const all = idsOf(await list());
-      expect(all).to.have.length(11);
+      const allIds = idsOf(await list());
+      expect(allIds).to.have.length(11);
       const pagedIds: string[] = [];
       let cursor: string | null = "";
-      for (let pages = 0; cursor !== null && pages < 10; pages += 1) {
+      for (let pageCount = 0; cursor !== null && pageCount < 10; pageCount += 1) {
         const {
           page,
           ...body
@@ -129,7 +129,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
         pagedIds.push(...idsOf(body));
         cursor = page.nextCursor;
       }
-      expect(pagedIds).to.deep.equal(all);
+      expect(pagedIds).to.deep.equal(allIds);
     });
 
     it("listPartnerAppointments returns no cursor if the last page is exactly full", async () => {
@@ -163,10 +163,10 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
     it("listPartnerAppointments returns only appointments of branches that the installation and the branch header permit", async () => {
       const { clinicId, branchId, otherBranchId } = caller.clinic;
       const [ownAppointment, otherAppointment] = [randomUUID(), randomUUID()];
-      const at = "2026-03-10T09:00:00Z";
+      const scheduledAt = "2026-03-10T09:00:00Z";
       await api.given(
-        appointmentRequested(clinicId, branchId, at, { appointmentId: ownAppointment }),
-        appointmentRequested(clinicId, otherBranchId, at, { appointmentId: otherAppointment }),
+        appointmentRequested(clinicId, branchId, scheduledAt, { appointmentId: ownAppointment }),
+        appointmentRequested(clinicId, otherBranchId, scheduledAt, { appointmentId: otherAppointment }),
       );
       expect(idsOf(await list())).to.have.members([ownAppointment, otherAppointment]);
       expect(idsOf(await list("", withBranchHeader(otherBranchId)))).to.deep.equal([otherAppointment]);

@@ -58,8 +58,8 @@ describe("cursors", () => {
 
   it("readCursor refuses every cursor that the SQL statements do not create", () => {
     const isValid = (text: string) => {
-      const place = read(text);
-      return typeof place === "object" && encode(`${place.time} ${place.id}`) === text;
+      const position = read(text);
+      return typeof position === "object" && encode(`${position.time} ${position.id}`) === text;
     };
     fc.assert(
       fc.property(randomText, (text) => {
@@ -68,8 +68,8 @@ describe("cursors", () => {
       { numRuns: 2_000 },
     );
     const cursor = encode(`2026-01-01T00:00:00.000000Z ${randomUUID()}`);
-    for (const other of [`${cursor}==`, ` ${cursor}`, `${cursor}\n`, cursor.slice(1), [cursor, cursor]])
-      expect(read(other)).to.equal("invalid_cursor");
+    for (const invalidCursor of [`${cursor}==`, ` ${cursor}`, `${cursor}\n`, cursor.slice(1), [cursor, cursor]])
+      expect(read(invalidCursor)).to.equal("invalid_cursor");
   });
 
   describe("in a request", () => {
@@ -98,8 +98,8 @@ describe("cursors", () => {
           fc.asyncProperty(validCursor, randomText, async ({ cursor }, text) => {
             await caller.body(operationId, `${path}&cursor=${cursor}`);
             if (read(text) !== "invalid_cursor") return;
-            const refused = await caller.refusal(`${path}&cursor=${encodeURIComponent(text)}`);
-            expect(refused).to.equal("400 invalid_cursor");
+            const refusal = await caller.refusal(`${path}&cursor=${encodeURIComponent(text)}`);
+            expect(refusal).to.equal("400 invalid_cursor");
           }),
           { numRuns: 25 },
         );

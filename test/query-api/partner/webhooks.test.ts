@@ -11,23 +11,23 @@ describe("partner webhook reads", () => {
   const caller = setUpCaller(api);
 
   it("listWebhookEndpoints returns the application's endpoints at the clinic, newest first, without secrets", async () => {
-    const [older, newer] = [randomUUID(), randomUUID()];
+    const [olderId, newerId] = [randomUUID(), randomUUID()];
     const otherApplication = await registerApplication(api.given);
     const otherClinic = await openClinic(api.given);
     await api.given(
-      endpointRegistered(caller.application, caller.clinic.clinicId, older),
+      endpointRegistered(caller.application, caller.clinic.clinicId, olderId),
       {
-        ...endpointRegistered(caller.application, caller.clinic.clinicId, newer),
+        ...endpointRegistered(caller.application, caller.clinic.clinicId, newerId),
         at: "2026-03-02T08:00:00.000Z",
       },
       endpointRegistered(caller.application, otherClinic.clinicId, randomUUID()),
       endpointRegistered(otherApplication, caller.clinic.clinicId, randomUUID()),
-      { type: "WebhookEndpointDisabled", data: { endpointId: older, reason: "gone" } },
+      { type: "WebhookEndpointDisabled", data: { endpointId: olderId, reason: "gone" } },
     );
     const { endpoints } = await caller.body("listWebhookEndpoints", "/webhook-endpoints");
-    expect(endpoints.map(({ id }: { id: string }) => id)).to.deep.equal([newer, older]);
+    expect(endpoints.map(({ id }: { id: string }) => id)).to.deep.equal([newerId, olderId]);
     expect(endpoints[1]).to.deep.equal({
-      id: older,
+      id: olderId,
       clinicId: caller.clinic.clinicId,
       url: "https://example.com/hook",
       events: ["appointment.created"],
@@ -40,10 +40,10 @@ describe("partner webhook reads", () => {
 
   it("listWebhookEndpoints returns every endpoint that is not revoked, even after many revocations", async () => {
     const activeEndpointId = randomUUID();
-    const revoked = Array.from({ length: 505 }, () => randomUUID());
+    const revokedIds = Array.from({ length: 505 }, () => randomUUID());
     await api.given(
       endpointRegistered(caller.application, caller.clinic.clinicId, activeEndpointId),
-      ...revoked.flatMap((endpointId) => [
+      ...revokedIds.flatMap((endpointId) => [
         {
           ...endpointRegistered(caller.application, caller.clinic.clinicId, endpointId),
           at: "2026-03-02T08:00:00.000Z",
@@ -83,18 +83,18 @@ describe("partner webhook reads", () => {
   it("listWebhookDeliveries returns an endpoint's deliveries with all attempts, newest delivery first", async () => {
     const endpointId = randomUUID();
     await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
-    const older = await insertDelivery(endpointId, "2026-03-01T08:00:00.000100Z", 2);
-    const newer = await insertDelivery(endpointId, "2026-03-01T08:00:00.000200Z");
+    const olderId = await insertDelivery(endpointId, "2026-03-01T08:00:00.000100Z", 2);
+    const newerId = await insertDelivery(endpointId, "2026-03-01T08:00:00.000200Z");
     const path = `/webhook-endpoints/${endpointId}/deliveries`;
     const { deliveries, page } = await caller.body("listWebhookDeliveries", path);
-    expect(deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([newer, older]);
+    expect(deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([newerId, olderId]);
     expect(page).to.deep.equal({ limit: 50, returned: 2, nextCursor: null });
     const { eventId, ...record } = deliveries[1];
     expect(eventId).to.be.a("string");
     const startedAt = "2026-03-01T08:00:00.000Z";
     const attempt = { startedAt, durationMs: 12, statusCode: 500, error: null, answer: "oops" };
     expect(record).to.deep.equal({
-      id: older,
+      id: olderId,
       type: "appointment.created",
       status: "failed",
       attempts: [
@@ -124,14 +124,14 @@ describe("partner webhook reads", () => {
     await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
     for (const micros of [1, 1, 1, 2, 3]) await insertDelivery(endpointId, `2026-03-01T08:00:00.00000${micros}Z`, 60);
     const path = `/webhook-endpoints/${endpointId}/deliveries`;
-    const all = (await caller.body("listWebhookDeliveries", path)).deliveries;
-    expect(all[0].attempts.map(({ number }: { number: number }) => number)).to.deep.equal(
+    const allDeliveries = (await caller.body("listWebhookDeliveries", path)).deliveries;
+    expect(allDeliveries[0].attempts.map(({ number }: { number: number }) => number)).to.deep.equal(
       Array.from({ length: 50 }, (_, index) => index + 11),
     );
-    const first = await caller.body("listWebhookDeliveries", `${path}?limit=3`);
-    const second = await caller.body("listWebhookDeliveries", `${path}?limit=3&cursor=${first.page.nextCursor}`);
-    expect([...first.deliveries, ...second.deliveries]).to.deep.equal(all);
-    expect(second.page.nextCursor).to.equal(null);
+    const firstPage = await caller.body("listWebhookDeliveries", `${path}?limit=3`);
+    const nextPage = await caller.body("listWebhookDeliveries", `${path}?limit=3&cursor=${firstPage.page.nextCursor}`);
+    expect([...firstPage.deliveries, ...nextPage.deliveries]).to.deep.equal(allDeliveries);
+    expect(nextPage.page.nextCursor).to.equal(null);
   });
 
   it("listWebhookDeliveries returns deliveries of the installation's branches, and test deliveries, which have no branch", async () => {
@@ -141,10 +141,10 @@ describe("partner webhook reads", () => {
     const listDeliveryIds = async () =>
       (await caller.body("listWebhookDeliveries", path)).deliveries.map(({ id }: { id: string }) => id);
     await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
-    const test = await insertDelivery(endpointId, "2026-03-01T08:03:00.000Z", 1, null);
+    const testId = await insertDelivery(endpointId, "2026-03-01T08:03:00.000Z", 1, null);
     const otherBranchDelivery = await insertDelivery(endpointId, "2026-03-01T08:02:00.000Z", 1, otherBranchId);
     const ownBranchDelivery = await insertDelivery(endpointId, "2026-03-01T08:01:00.000Z", 1, ownBranchId);
-    expect(await listDeliveryIds()).to.deep.equal([test, otherBranchDelivery, ownBranchDelivery]);
+    expect(await listDeliveryIds()).to.deep.equal([testId, otherBranchDelivery, ownBranchDelivery]);
     await api.given({
       type: "InstallationNarrowed",
       data: {
@@ -152,7 +152,7 @@ describe("partner webhook reads", () => {
         ...{ scopes: ["webhooks:read"], branchIds: [ownBranchId] },
       },
     });
-    expect(await listDeliveryIds()).to.deep.equal([test, ownBranchDelivery]);
+    expect(await listDeliveryIds()).to.deep.equal([testId, ownBranchDelivery]);
     const page = await caller.body("listWebhookDeliveries", `${path}?limit=1`);
     const next = await caller.body("listWebhookDeliveries", `${path}?limit=1&cursor=${page.page.nextCursor}`);
     expect(next.deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([ownBranchDelivery]);

@@ -19,7 +19,7 @@ import { testServers } from "../../support/stack.ts";
 
 /** Names in the alphabetical order that people expect. */
 const NAMES = ["1st", "ada", "Ada", "Äpfel", "Émile", "Ole", "Øystein", "Özge", "Zoe", "Ωmega", "Яна", "李"];
-const shuffled = () => [...NAMES].reverse();
+const reverseNames = () => [...NAMES].reverse();
 
 describe("portal responses with any server settings", () => {
   let api: TestQueryApi;
@@ -30,25 +30,25 @@ describe("portal responses with any server settings", () => {
     api = await startTestQueryApi();
     clinic = await openClinic(api.given);
     const { clinicId, branchId, userId } = clinic;
-    const owner = randomUUID();
+    const ownerId = randomUUID();
     await api.given(
-      ...shuffled().flatMap((name): GivenEvent[] => {
+      ...reverseNames().flatMap((name): GivenEvent[] => {
         const id = randomUUID();
         const service = { serviceId: id, clinicId, name, category: null, price: 19.9, currency: "TRY" };
         const staff = { staffId: id, clinicId, userId: null, fullName: name, email: null };
         return [
           customerRegistered(clinicId, id, { fullName: name }),
-          animalRegistered(clinicId, owner, randomUUID(), { name, birthDate: "2020-02-29", weightKg: 4.35 }),
+          animalRegistered(clinicId, ownerId, randomUUID(), { name, birthDate: "2020-02-29", weightKg: 4.35 }),
           { type: "ServiceOffered", data: { ...service, taxable: true } },
           { type: "StaffMemberHired", data: { ...staff, role: "assistant" } },
           branchOpened(clinicId, randomUUID(), { name, isMain: false }),
           resourceAdded(clinicId, branchId, randomUUID(), { name }),
         ];
       }),
-      customerRegistered(clinicId, owner, { fullName: "Ω owner of them all" }),
+      customerRegistered(clinicId, ownerId, { fullName: "Ω owner of them all" }),
       appointmentRequested(clinicId, branchId, "2026-03-10T22:30:00Z"),
     );
-    for (const name of shuffled()) {
+    for (const name of reverseNames()) {
       const otherClinic = await openClinic(api.given, { name });
       await api.given({ ...membershipGranted(otherClinic.clinicId, userId), at: "2026-03-02T08:00:00.000Z" });
     }
@@ -61,7 +61,7 @@ describe("portal responses with any server settings", () => {
   });
 
   const get = async (path: string) => (await api.get(`/api/v1/${path}`, clinic.userId)).body;
-  const onlyTestNames = (listed: string[]) => listed.filter((name) => NAMES.includes(name));
+  const filterTestNames = (names: string[]) => names.filter((name) => NAMES.includes(name));
 
   for (const [records, listNames] of Object.entries({
     customers: async () => (await get("customers")).customers.map((one: { fullName: string }) => one.fullName),
@@ -76,7 +76,7 @@ describe("portal responses with any server settings", () => {
     resources: async () => (await get("availability")).resources.map((one: { name: string }) => one.name),
   })) {
     it(`the portal sorts ${records} alphabetically, regardless of the database's collation`, async () => {
-      expect(onlyTestNames(await listNames())).to.deep.equal(NAMES);
+      expect(filterTestNames(await listNames())).to.deep.equal(NAMES);
     });
   }
 
@@ -91,10 +91,10 @@ describe("portal responses with any server settings", () => {
       }
       return bodies;
     };
-    const before = await readAllOperations();
-    expect(JSON.stringify(before)).to.contain('"birthDate":"2020-02-29","weightKg":4.35');
-    expect(JSON.stringify(before)).to.contain('"price":19.9,');
-    expect(JSON.stringify(before)).to.contain('"scheduledAt":"2026-03-10T22:30:00.000Z"');
+    const bodiesBefore = await readAllOperations();
+    expect(JSON.stringify(bodiesBefore)).to.contain('"birthDate":"2020-02-29","weightKg":4.35');
+    expect(JSON.stringify(bodiesBefore)).to.contain('"price":19.9,');
+    expect(JSON.stringify(bodiesBefore)).to.contain('"scheduledAt":"2026-03-10T22:30:00.000Z"');
     const { name } = api.database;
     const admin = new pg.Client({ connectionString: (await testServers()).adminDatabaseUrl });
     await admin.connect();
@@ -108,9 +108,9 @@ describe("portal responses with any server settings", () => {
          WHERE datname = '${name}' AND application_name = 'clinic-query-api'`,
       );
       expect(terminated.rowCount).to.be.greaterThan(0);
-      const responds = async () => (await api.get("/api/v1/clinics", clinic.userId)).status === 200;
-      await eventually("a response over a new connection", responds);
-      expect(await readAllOperations()).to.deep.equal(before);
+      const isResponding = async () => (await api.get("/api/v1/clinics", clinic.userId)).status === 200;
+      await eventually("a response over a new connection", isResponding);
+      expect(await readAllOperations()).to.deep.equal(bodiesBefore);
     }
     await admin.end();
   });

@@ -45,8 +45,8 @@ interface Situation {
   change(clinicId: string): GivenEvent[];
 }
 
-const past = "2020-01-01T00:00:00.000Z";
-const future = "2999-01-01T00:00:00.000Z";
+const pastInstant = "2020-01-01T00:00:00.000Z";
+const futureInstant = "2999-01-01T00:00:00.000Z";
 const noEvents = () => [];
 const situations: Record<string, Situation> = {
   "all conditions are met": { change: noEvents },
@@ -69,26 +69,26 @@ const situations: Record<string, Situation> = {
   "the demo has expired": {
     operational: false,
     change: (clinicId) => [
-      clinicRegistered(clinicId, { isDemo: true, demoExpiresAt: past }),
+      clinicRegistered(clinicId, { isDemo: true, demoExpiresAt: pastInstant }),
       subscriptionChanged(clinicId),
     ],
   },
   "the demo has not expired": {
     change: (clinicId) => [
-      clinicRegistered(clinicId, { isDemo: true, demoExpiresAt: future }),
+      clinicRegistered(clinicId, { isDemo: true, demoExpiresAt: futureInstant }),
       subscriptionChanged(clinicId),
     ],
   },
   "the subscription has lapsed": {
     operational: false,
-    change: (clinicId) => [subscriptionChanged(clinicId, "expired", past)],
+    change: (clinicId) => [subscriptionChanged(clinicId, "expired", pastInstant)],
   },
   "the subscription is cancelled and its period has ended": {
     operational: false,
-    change: (clinicId) => [subscriptionChanged(clinicId, "cancelled", past)],
+    change: (clinicId) => [subscriptionChanged(clinicId, "cancelled", pastInstant)],
   },
   "the subscription is cancelled but its period has not ended": {
-    change: (clinicId) => [subscriptionChanged(clinicId, "cancelled", future)],
+    change: (clinicId) => [subscriptionChanged(clinicId, "cancelled", futureInstant)],
   },
   "the entitlement is disabled": {
     entitlement: false,
@@ -96,7 +96,7 @@ const situations: Record<string, Situation> = {
   },
   "the entitlement has expired": {
     entitlement: false,
-    change: (clinicId) => [entitlementSet(clinicId, { effectiveUntil: past })],
+    change: (clinicId) => [entitlementSet(clinicId, { effectiveUntil: pastInstant })],
   },
 };
 

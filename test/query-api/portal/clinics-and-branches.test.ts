@@ -26,8 +26,8 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
 
   it("listAuthorizedClinics returns the clinics of active memberships sorted by name, with the user's access", async () => {
     const userId = randomUUID();
-    const [bravo, alpha, invited, revoked, scoped] = Array.from({ length: 5 }, () => randomUUID() as string);
-    const ids = [bravo, alpha, invited, revoked] as string[];
+    const [bravoId, alphaId, invitedId, revokedId, scopedId] = Array.from({ length: 5 }, () => randomUUID() as string);
+    const ids = [bravoId, alphaId, invitedId, revokedId] as string[];
     const membershipId = randomUUID();
     await api.given(
       ...ids.map((id, index) =>
@@ -37,35 +37,35 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
           demoExpiresAt: index === 1 ? "2026-01-01T00:00:00Z" : null,
         }),
       ),
-      branchOpened(bravo as string, randomUUID()),
-      branchOpened(alpha as string, scoped as string),
-      branchOpened(alpha as string, randomUUID()),
-      membershipGranted(bravo as string, userId, { branchIds: [randomUUID()] }),
-      membershipGranted(alpha as string, userId, {
+      branchOpened(bravoId as string, randomUUID()),
+      branchOpened(alphaId as string, scopedId as string),
+      branchOpened(alphaId as string, randomUUID()),
+      membershipGranted(bravoId as string, userId, { branchIds: [randomUUID()] }),
+      membershipGranted(alphaId as string, userId, {
         role: "assistant",
         branchAccess: "scoped",
-        branchIds: [scoped as string, randomUUID()],
+        branchIds: [scopedId as string, randomUUID()],
       }),
-      membershipGranted(invited as string, userId, { acceptedAt: null }),
-      membershipGranted(revoked as string, userId, { membershipId }),
+      membershipGranted(invitedId as string, userId, { acceptedAt: null }),
+      membershipGranted(revokedId as string, userId, { membershipId }),
       { type: "MembershipRevoked", data: { membershipId, reason: null } },
-      { type: "ClinicClosed", data: { clinicId: bravo as string, reason: "test" } },
+      { type: "ClinicClosed", data: { clinicId: bravoId as string, reason: "test" } },
     );
     const { clinics: clinicList, currentClinicId } = await listClinics(userId);
     expect(namesOf(clinicList)).to.deep.equal(["Alpha", "Bravo"]);
     expect(clinicList[0]).to.deep.include({
-      id: alpha,
+      id: alphaId,
       city: "Izmir",
       isDemo: true,
       demoExpiresAt: "2026-01-01T00:00:00.000Z",
-      access: { role: "assistant", branchAccess: "scoped", branchIds: [scoped] },
+      access: { role: "assistant", branchAccess: "scoped", branchIds: [scopedId] },
     });
     expect(clinicList[1]).to.deep.include({
       status: "closed",
       demoExpiresAt: null,
       access: { role: "owner", branchAccess: "all", branchIds: [] },
     });
-    expect([alpha, bravo]).to.include(currentClinicId);
+    expect([alphaId, bravoId]).to.include(currentClinicId);
   });
 
   it("listAuthorizedClinics returns a clinic once for a user with several memberships", async () => {
@@ -91,8 +91,8 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
 
   it("listAuthorizedBranches returns the branches in scope sorted by name, and marks the current branch", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
-    const third = randomUUID();
-    await api.given(branchOpened(clinicId, third, { name: "Annex", city: "Bornova", isMain: false }));
+    const thirdId = randomUUID();
+    await api.given(branchOpened(clinicId, thirdId, { name: "Annex", city: "Bornova", isMain: false }));
     const { correlationId, generatedAt, ...body } = await listBranches(userId);
     expect(body).to.deep.equal({
       ok: true,
@@ -100,17 +100,17 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
       clinicId,
       currentBranchId: branchId,
       branches: [
-        { id: third, name: "Annex", city: "Bornova", isMain: false, isCurrent: false },
+        { id: thirdId, name: "Annex", city: "Bornova", isMain: false, isCurrent: false },
         { id: branchId, name: "Center", city: null, isMain: true, isCurrent: true },
         { id: otherBranchId, name: "Harbour", city: null, isMain: false, isCurrent: false },
       ],
     });
     expect([correlationId, generatedAt]).to.not.include(undefined);
 
-    const scopedUser = randomUUID();
-    const scope = { branchAccess: "scoped", branchIds: [otherBranchId, third] } as const;
-    await api.given(membershipGranted(clinicId, scopedUser, { ...scope, branchIds: [...scope.branchIds] }));
-    expect(namesOf((await listBranches(scopedUser)).branches)).to.deep.equal(["Annex", "Harbour"]);
+    const scopedUserId = randomUUID();
+    const scope = { branchAccess: "scoped", branchIds: [otherBranchId, thirdId] } as const;
+    await api.given(membershipGranted(clinicId, scopedUserId, { ...scope, branchIds: [...scope.branchIds] }));
+    expect(namesOf((await listBranches(scopedUserId)).branches)).to.deep.equal(["Annex", "Harbour"]);
   });
 
   it("listAuthorizedBranches requires operational access, but listAuthorizedClinics does not", async () => {

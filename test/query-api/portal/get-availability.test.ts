@@ -6,12 +6,12 @@ import type { GivenEvent } from "../../support/read-models.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
 
 /** Time window that covers 3 March 2026 in Istanbul (UTC+3). */
-const day = "from=2026-03-02T21:00:00Z&to=2026-03-03T21:00:00Z";
+const dayQuery = "from=2026-03-02T21:00:00Z&to=2026-03-03T21:00:00Z";
 
 describe("getAvailability", () => {
   const api = setUpQueryApi();
 
-  async function getBody(userId: string, query = day) {
+  async function getBody(userId: string, query = dayQuery) {
     const { status, body } = await api.get(`/api/v1/availability?${query}`, userId);
     expect(status, JSON.stringify(body)).to.equal(200);
     getAvailability.response.parse(body);
@@ -39,7 +39,7 @@ describe("getAvailability", () => {
 
   it("getAvailability returns resources, rules, assignments and holds, but no field `generatedAt`", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
-    const [room, rule, appointmentId, assignmentId, holdId] = Array.from({ length: 5 }, () => randomUUID()) as [
+    const [roomId, rule, appointmentId, assignmentId, holdId] = Array.from({ length: 5 }, () => randomUUID()) as [
       string,
       string,
       string,
@@ -47,11 +47,11 @@ describe("getAvailability", () => {
       string,
     ];
     await api.given(
-      resourceAdded(clinicId, branchId, room, { capacity: 1.5, metadata: { floor: 2 } }),
-      ruleSet(room, rule, "2026-01-01", null),
+      resourceAdded(clinicId, branchId, roomId, { capacity: 1.5, metadata: { floor: 2 } }),
+      ruleSet(roomId, rule, "2026-01-01", null),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
-      resourceAllocated(appointmentId, assignmentId, room, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
-      holdPlaced(clinicId, branchId, holdId, { resourceId: room }),
+      resourceAllocated(appointmentId, assignmentId, roomId, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
+      holdPlaced(clinicId, branchId, holdId, { resourceId: roomId }),
     );
     const { correlationId, ...body } = await getBody(userId);
     expect(correlationId).to.be.a("string");
@@ -62,7 +62,7 @@ describe("getAvailability", () => {
       context: { clinicId, branchId, timezone: "Europe/Istanbul" },
       resources: [
         {
-          id: room,
+          id: roomId,
           resource_type: "room",
           name: "Room 1",
           capacity: 1.5,
@@ -74,7 +74,7 @@ describe("getAvailability", () => {
       rules: [
         {
           id: rule,
-          resource_id: room,
+          resource_id: roomId,
           weekday: 0,
           starts_at: "09:00:00",
           ends_at: "17:30:00",
@@ -88,7 +88,7 @@ describe("getAvailability", () => {
         {
           id: assignmentId,
           appointment_id: appointmentId,
-          resource_id: room,
+          resource_id: roomId,
           allocation_start: "2026-03-03T09:00:00.000Z",
           allocation_end: "2026-03-03T09:30:00.000Z",
           status: "allocated",
@@ -97,7 +97,7 @@ describe("getAvailability", () => {
       holds: [
         {
           id: holdId,
-          resource_id: room,
+          resource_id: roomId,
           starts_at: "2026-03-03T10:00:00.000Z",
           ends_at: "2026-03-03T10:30:00.000Z",
           expires_at: "2036-01-01T00:00:00.000Z",
@@ -118,7 +118,7 @@ describe("getAvailability", () => {
     return { type: "ResourceAllocated", data };
   }
 
-  function holdPlaced(clinicId: string, branchId: string, holdId: string, more: object = {}): GivenEvent {
+  function holdPlaced(clinicId: string, branchId: string, holdId: string, fields: object = {}): GivenEvent {
     return {
       type: "HoldPlaced",
       data: {
@@ -129,23 +129,23 @@ describe("getAvailability", () => {
         startsAt: "2026-03-03T10:00:00Z",
         endsAt: "2026-03-03T10:30:00Z",
         expiresAt: "2036-01-01T00:00:00Z",
-        ...more,
+        ...fields,
       },
     };
   }
 
   it("getAvailability omits retired resources and resources of other branches, with all rules and assignments", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
-    const [retired, otherBranchResource, appointmentId] = [randomUUID(), randomUUID(), randomUUID()];
+    const [retiredId, otherBranchResource, appointmentId] = [randomUUID(), randomUUID(), randomUUID()];
     await api.given(
-      resourceAdded(clinicId, branchId, retired),
+      resourceAdded(clinicId, branchId, retiredId),
       resourceAdded(clinicId, otherBranchId, otherBranchResource),
-      ruleSet(retired, randomUUID(), null, null),
+      ruleSet(retiredId, randomUUID(), null, null),
       ruleSet(otherBranchResource, randomUUID(), null, null),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
-      resourceAllocated(appointmentId, randomUUID(), retired, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
+      resourceAllocated(appointmentId, randomUUID(), retiredId, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
       holdPlaced(clinicId, otherBranchId, randomUUID()),
-      { type: "ResourceRetired", data: { resourceId: retired } },
+      { type: "ResourceRetired", data: { resourceId: retiredId } },
     );
     const { resources, rules, assignments, holds } = await getBody(userId);
     expect([resources, rules, assignments, holds]).to.deep.equal([[], [], [], []]);
@@ -153,51 +153,51 @@ describe("getAvailability", () => {
 
   it("getAvailability returns rules that are valid on a day of the window in the clinic's time zone", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
-    const room = randomUUID();
-    const validity: [string, string | null, string | null, boolean][] = [
+    const roomId = randomUUID();
+    const validityCases: [string, string | null, string | null, boolean][] = [
       ["always", null, null, true],
       ["of that day", "2026-03-03", "2026-03-03", true],
       ["until the day before", null, "2026-03-02", false],
       ["from the day after", "2026-03-04", null, false],
     ];
-    const expected: string[] = [];
-    await api.given(resourceAdded(clinicId, branchId, room));
-    for (const [, from, until, isValid] of validity) {
+    const expectedIds: string[] = [];
+    await api.given(resourceAdded(clinicId, branchId, roomId));
+    for (const [, from, until, isValid] of validityCases) {
       const ruleId = randomUUID();
-      await api.given(ruleSet(room, ruleId, from, until));
-      if (isValid) expected.push(ruleId);
+      await api.given(ruleSet(roomId, ruleId, from, until));
+      if (isValid) expectedIds.push(ruleId);
     }
-    const removed = randomUUID();
-    await api.given(ruleSet(room, removed, null, null), {
+    const removedId = randomUUID();
+    await api.given(ruleSet(roomId, removedId, null, null), {
       type: "AvailabilityRuleRemoved",
-      data: { resourceId: room, ruleId: removed },
+      data: { resourceId: roomId, ruleId: removedId },
     });
-    expect(idsOf((await getBody(userId)).rules)).to.have.members(expected);
+    expect(idsOf((await getBody(userId)).rules)).to.have.members(expectedIds);
   });
 
   it("getAvailability returns assignments that overlap the window and are not released", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
-    const [room, appointmentId, before, into, over, out, after, released] = Array.from({ length: 8 }, () =>
+    const [room, appointmentId, beforeId, intoId, overId, outId, afterId, releasedId] = Array.from({ length: 8 }, () =>
       randomUUID(),
     ) as [string, string, string, string, string, string, string, string];
     const allocate = (id: string, start: string, end: string) => resourceAllocated(appointmentId, id, room, start, end);
     await api.given(
       resourceAdded(clinicId, branchId, room),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
-      allocate(before, "2026-03-02T20:00:00Z", "2026-03-02T21:00:00Z"),
-      allocate(over, "2026-03-02T20:30:00Z", "2026-03-03T21:30:00Z"),
-      allocate(into, "2026-03-02T20:00:00Z", "2026-03-02T21:00:00.001Z"),
-      allocate(out, "2026-03-03T20:59:59.999Z", "2026-03-03T22:00:00Z"),
-      allocate(after, "2026-03-03T21:00:00Z", "2026-03-03T22:00:00Z"),
-      allocate(released, "2026-03-03T10:00:00Z", "2026-03-03T11:00:00Z"),
-      { type: "ResourceReleased", data: { appointmentId, assignmentId: released } },
+      allocate(beforeId, "2026-03-02T20:00:00Z", "2026-03-02T21:00:00Z"),
+      allocate(overId, "2026-03-02T20:30:00Z", "2026-03-03T21:30:00Z"),
+      allocate(intoId, "2026-03-02T20:00:00Z", "2026-03-02T21:00:00.001Z"),
+      allocate(outId, "2026-03-03T20:59:59.999Z", "2026-03-03T22:00:00Z"),
+      allocate(afterId, "2026-03-03T21:00:00Z", "2026-03-03T22:00:00Z"),
+      allocate(releasedId, "2026-03-03T10:00:00Z", "2026-03-03T11:00:00Z"),
+      { type: "ResourceReleased", data: { appointmentId, assignmentId: releasedId } },
     );
-    expect(idsOf((await getBody(userId)).assignments)).to.deep.equal([into, over, out]);
+    expect(idsOf((await getBody(userId)).assignments)).to.deep.equal([intoId, overId, outId]);
   });
 
   it("getAvailability returns holds in the window that are neither released nor expired", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
-    const [released, activeHold] = [randomUUID(), randomUUID()];
+    const [releasedId, activeHold] = [randomUUID(), randomUUID()];
     await api.given(
       holdPlaced(clinicId, branchId, activeHold),
       holdPlaced(clinicId, branchId, randomUUID(), { expiresAt: "2026-03-03T09:00:00Z" }),
@@ -205,8 +205,8 @@ describe("getAvailability", () => {
         endsAt: "2026-03-02T21:00:00Z",
         startsAt: "2026-03-02T20:00:00Z",
       }),
-      holdPlaced(clinicId, branchId, released),
-      { type: "HoldReleased", data: { holdId: released } },
+      holdPlaced(clinicId, branchId, releasedId),
+      { type: "HoldReleased", data: { holdId: releasedId } },
     );
     const { holds } = await getBody(userId);
     expect(idsOf(holds)).to.deep.equal([activeHold]);
@@ -215,8 +215,8 @@ describe("getAvailability", () => {
 
   it("getAvailability requires the entitlement `scheduling.advanced`", async () => {
     const { clinicId, userId } = await openClinic(api.given);
-    const past = "2026-01-01T00:00:00Z";
-    for (const change of [{ enabled: false }, { effectiveUntil: past }]) {
+    const pastInstant = "2026-01-01T00:00:00Z";
+    for (const change of [{ enabled: false }, { effectiveUntil: pastInstant }]) {
       await api.given(entitlementSet(clinicId, change));
       const { status, body } = await api.get("/api/v1/availability", userId);
       expect([status, body.error]).to.deep.equal([403, "entitlement_required"]);

@@ -11,8 +11,8 @@ import {
 import { setUpQueryApi } from "../set-up-query-api.ts";
 
 const path = "/api/v1/clinic/context";
-const past = "2026-01-01T00:00:00.000Z";
-const future = "2036-01-01T00:00:00.000Z";
+const pastInstant = "2026-01-01T00:00:00.000Z";
+const futureInstant = "2036-01-01T00:00:00.000Z";
 
 describe("getClinicContext", () => {
   const api = setUpQueryApi();
@@ -41,8 +41,8 @@ describe("getClinicContext", () => {
   it("the portal operation getClinicContext returns clinic, branch, access, subscription and entitlements", async () => {
     const { clinicId, branchId, userId } = await clinic();
     await api.given(
-      entitlementSet(clinicId, { limit: 12.5, effectiveUntil: future }),
-      entitlementSet(clinicId, { key: "reports.export", enabled: true, effectiveUntil: past }),
+      entitlementSet(clinicId, { limit: 12.5, effectiveUntil: futureInstant }),
+      entitlementSet(clinicId, { key: "reports.export", enabled: true, effectiveUntil: pastInstant }),
       entitlementSet(clinicId, { key: "sms", enabled: false }),
     );
     const { correlationId, generatedAt, ...body } = await context(userId);
@@ -67,8 +67,8 @@ describe("getClinicContext", () => {
       },
       subscription: { plan: "pro", status: "active", currentPeriodEnd: "2027-01-01T00:00:00.000Z" },
       entitlements: {
-        "reports.export": { enabled: false, limit: null, effectiveUntil: past },
-        "scheduling.advanced": { enabled: true, limit: 12.5, effectiveUntil: future },
+        "reports.export": { enabled: false, limit: null, effectiveUntil: pastInstant },
+        "scheduling.advanced": { enabled: true, limit: 12.5, effectiveUntil: futureInstant },
         sms: { enabled: false, limit: null, effectiveUntil: null },
       },
     });
@@ -92,28 +92,28 @@ describe("getClinicContext", () => {
   });
 
   describe("operational access", () => {
-    const demo = { isDemo: true, demoExpiresAt: future };
+    const demo = { isDemo: true, demoExpiresAt: futureInstant };
     const cases: [string, () => Promise<{ userId: string }>, string | null][] = [
       ["an active clinic with an active subscription", () => clinic(), null],
       ["a subscription that is past due", () => clinic({ subscribed: "past_due" }), null],
       ["a demo before its expiry", () => clinic({ registered: demo, subscribed: null }), null],
       [
         "a demo past its expiry",
-        () => clinic({ registered: { ...demo, demoExpiresAt: past }, subscribed: null }),
+        () => clinic({ registered: { ...demo, demoExpiresAt: pastInstant }, subscribed: null }),
         "demo_expired",
       ],
       ["an expired subscription", () => clinic({ subscribed: "expired" }), "subscription_inactive"],
       ["no subscription and no demo", () => clinic({ subscribed: null }), "subscription_inactive"],
       ["a suspended clinic", () => createClinicAfter("ClinicSuspended"), "clinic_suspended"],
       ["a closed clinic", () => createClinicAfter("ClinicClosed"), "clinic_closed"],
-      ["a trial within its period", () => createClinicWithPeriod("trialing", future), null],
+      ["a trial within its period", () => createClinicWithPeriod("trialing", futureInstant), null],
       ["a trial without an end", () => createClinicWithPeriod("trialing", null), null],
-      ["a trial past its period", () => createClinicWithPeriod("trialing", past), "subscription_inactive"],
-      ["an active subscription whose renewal is late", () => createClinicWithPeriod("active", past), null],
-      ["a cancelled subscription that is paid for", () => createClinicWithPeriod("cancelled", future), null],
+      ["a trial past its period", () => createClinicWithPeriod("trialing", pastInstant), "subscription_inactive"],
+      ["an active subscription whose renewal is late", () => createClinicWithPeriod("active", pastInstant), null],
+      ["a cancelled subscription that is paid for", () => createClinicWithPeriod("cancelled", futureInstant), null],
       [
         "a cancelled subscription past its period",
-        () => createClinicWithPeriod("cancelled", past),
+        () => createClinicWithPeriod("cancelled", pastInstant),
         "subscription_inactive",
       ],
       [
@@ -146,40 +146,40 @@ describe("getClinicContext", () => {
   describe("clinic and branch resolution", () => {
     it("the portal selects the clinic of the oldest active membership, and ignores clinic ids in the query", async () => {
       const userId = randomUUID();
-      const [revoked, invited, oldest, newer] = [0, 1, 2, 3].map(() => randomUUID()) as [
+      const [revokedId, invitedId, oldestId, newerId] = [0, 1, 2, 3].map(() => randomUUID()) as [
         string,
         string,
         string,
         string,
       ];
-      const clinics = [revoked, invited, oldest, newer];
+      const clinics = [revokedId, invitedId, oldestId, newerId];
       await api.given(...clinics.flatMap((id) => [clinicRegistered(id), branchOpened(id, randomUUID())]));
       const membershipId = randomUUID();
       await api.given(
-        { ...membershipGranted(newer, userId), at: "2026-02-02T00:00:00.000Z" },
-        { ...membershipGranted(oldest, userId), at: "2026-02-01T00:00:00.000Z" },
-        { ...membershipGranted(invited, userId, { acceptedAt: null }), at: past },
-        { ...membershipGranted(revoked, userId, { membershipId }), at: past },
+        { ...membershipGranted(newerId, userId), at: "2026-02-02T00:00:00.000Z" },
+        { ...membershipGranted(oldestId, userId), at: "2026-02-01T00:00:00.000Z" },
+        { ...membershipGranted(invitedId, userId, { acceptedAt: null }), at: pastInstant },
+        { ...membershipGranted(revokedId, userId, { membershipId }), at: pastInstant },
         { type: "MembershipRevoked", data: { membershipId, reason: null } },
       );
-      expect((await context(userId)).clinic.id).to.equal(oldest);
-      const responseWithIds = await api.get(`${path}?clinicId=${newer}&clinic_id=${newer}`, userId);
-      expect(responseWithIds.body.clinic.id).to.equal(oldest);
+      expect((await context(userId)).clinic.id).to.equal(oldestId);
+      const responseWithIds = await api.get(`${path}?clinicId=${newerId}&clinic_id=${newerId}`, userId);
+      expect(responseWithIds.body.clinic.id).to.equal(oldestId);
     });
 
     it("the portal uses the clinic and branch that the user selected, while the membership permits that selection", async () => {
-      const { clinicId: first, branchId: main, userId } = await clinic();
-      const [second, side, otherMain] = [randomUUID(), randomUUID(), randomUUID()];
+      const { clinicId: firstClinicId, branchId: mainBranchId, userId } = await clinic();
+      const [secondClinicId, sideBranchId, otherBranchId] = [randomUUID(), randomUUID(), randomUUID()];
       const membershipId = randomUUID();
       await api.given(
-        clinicRegistered(second),
-        branchOpened(second, otherMain),
-        branchOpened(second, side, { name: "Side", isMain: false }),
-        { ...membershipGranted(second, userId, { membershipId }), at: "2026-06-01T00:00:00.000Z" },
-        { type: "ClinicSelected", data: { userId, clinicId: second, branchId: side } },
+        clinicRegistered(secondClinicId),
+        branchOpened(secondClinicId, otherBranchId),
+        branchOpened(secondClinicId, sideBranchId, { name: "Side", isMain: false }),
+        { ...membershipGranted(secondClinicId, userId, { membershipId }), at: "2026-06-01T00:00:00.000Z" },
+        { type: "ClinicSelected", data: { userId, clinicId: secondClinicId, branchId: sideBranchId } },
       );
-      const selected = await context(userId);
-      expect([selected.clinic.id, selected.branch.id]).to.deep.equal([second, side]);
+      const selectedContext = await context(userId);
+      expect([selectedContext.clinic.id, selectedContext.branch.id]).to.deep.equal([secondClinicId, sideBranchId]);
 
       await api.given({
         type: "MembershipPermissionsChanged",
@@ -188,24 +188,24 @@ describe("getClinicContext", () => {
           role: "owner",
           permissions: [],
           branchAccess: "scoped",
-          branchIds: [otherMain],
+          branchIds: [otherBranchId],
         },
       });
-      expect((await context(userId)).branch.id).to.equal(otherMain);
+      expect((await context(userId)).branch.id).to.equal(otherBranchId);
 
       await api.given({ type: "MembershipRevoked", data: { membershipId, reason: null } });
-      const fallback = await context(userId);
-      expect([fallback.clinic.id, fallback.branch.id]).to.deep.equal([first, main]);
+      const fallbackContext = await context(userId);
+      expect([fallbackContext.clinic.id, fallbackContext.branch.id]).to.deep.equal([firstClinicId, mainBranchId]);
     });
 
     it("the portal ignores a selected branch of another clinic", async () => {
-      const one = await clinic();
-      const other = await clinic();
+      const ownClinic = await clinic();
+      const otherClinic = await clinic();
       await api.given({
         type: "ClinicSelected",
-        data: { userId: one.userId, clinicId: one.clinicId, branchId: other.branchId },
+        data: { userId: ownClinic.userId, clinicId: ownClinic.clinicId, branchId: otherClinic.branchId },
       });
-      expect((await context(one.userId)).branch.id).to.equal(one.branchId);
+      expect((await context(ownClinic.userId)).branch.id).to.equal(ownClinic.branchId);
     });
 
     it("if the main branch is out of scope, the portal uses the alphabetically first branch in scope", async () => {

@@ -8,14 +8,14 @@ import { setUpQueryApi } from "../set-up-query-api.ts";
 describe("getQueue", () => {
   const api = setUpQueryApi();
 
-  async function queue(userId: string) {
+  async function readQueue(userId: string) {
     const { status, body } = await api.get("/api/v1/queue", userId);
     expect(status, JSON.stringify(body)).to.equal(200);
     getQueue.response.parse(body);
     return body;
   }
 
-  function ticketIssued(clinicId: string, branchId: string, more: object): GivenEvent {
+  function ticketIssued(clinicId: string, branchId: string, fields: object): GivenEvent {
     return {
       type: "QueueTicketIssued",
       data: {
@@ -31,7 +31,7 @@ describe("getQueue", () => {
         priority: "normal",
         estimatedWaitMinutes: null,
         notes: null,
-        ...more,
+        ...fields,
       },
     };
   }
@@ -39,26 +39,26 @@ describe("getQueue", () => {
   it("getQueue returns active tickets of all days sorted by date and number, with a summary", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
     const ids = Array.from({ length: 6 }, () => randomUUID()) as string[];
-    const [nine, ten, called, old, done, gone] = ids as [string, string, string, string, string, string];
+    const [nineId, tenId, calledId, oldId, doneId, goneId] = ids as [string, string, string, string, string, string];
     const today = { queueDate: "2026-03-02" };
     await api.given(
-      ticketIssued(clinicId, branchId, { ticketId: ten, ticketNumber: "10", priority: "urgent", ...today }),
-      ticketIssued(clinicId, branchId, { ticketId: nine, ticketNumber: "9", ...today }),
-      ticketIssued(clinicId, branchId, { ticketId: called, ticketNumber: "11", ...today }),
-      ticketIssued(clinicId, branchId, { ticketId: old, ticketNumber: "99" }),
-      ticketIssued(clinicId, branchId, { ticketId: done, ...today }),
-      ticketIssued(clinicId, branchId, { ticketId: gone, ...today }),
+      ticketIssued(clinicId, branchId, { ticketId: tenId, ticketNumber: "10", priority: "urgent", ...today }),
+      ticketIssued(clinicId, branchId, { ticketId: nineId, ticketNumber: "9", ...today }),
+      ticketIssued(clinicId, branchId, { ticketId: calledId, ticketNumber: "11", ...today }),
+      ticketIssued(clinicId, branchId, { ticketId: oldId, ticketNumber: "99" }),
+      ticketIssued(clinicId, branchId, { ticketId: doneId, ...today }),
+      ticketIssued(clinicId, branchId, { ticketId: goneId, ...today }),
       ticketIssued(clinicId, otherBranchId, today),
-      { type: "QueueTicketCalled", data: { ticketId: called }, at: "2026-03-02T09:00:00.000Z" },
-      { type: "QueueTicketCompleted", data: { ticketId: done } },
-      { type: "QueueTicketCancelled", data: { ticketId: gone } },
+      { type: "QueueTicketCalled", data: { ticketId: calledId }, at: "2026-03-02T09:00:00.000Z" },
+      { type: "QueueTicketCompleted", data: { ticketId: doneId } },
+      { type: "QueueTicketCancelled", data: { ticketId: goneId } },
     );
-    const { tickets, summary, context } = await queue(userId);
+    const { tickets, summary, context } = await readQueue(userId);
     expect(context).to.deep.equal({ clinicId, branchId });
-    expect(tickets.map(({ id }: { id: string }) => id)).to.deep.equal([old, nine, ten, called]);
+    expect(tickets.map(({ id }: { id: string }) => id)).to.deep.equal([oldId, nineId, tenId, calledId]);
     expect(summary).to.deep.equal({ active: 4, waiting: 3, priority: 1 });
     expect(tickets[3]).to.deep.equal({
-      id: called,
+      id: calledId,
       appointment_id: null,
       visit_id: null,
       animal_id: null,
@@ -83,7 +83,7 @@ describe("getQueue", () => {
       type: "QueueTicketMarkedNoShow",
       data: { ticketId },
     });
-    expect((await queue(userId)).summary).to.deep.equal({ active: 0, waiting: 0, priority: 0 });
+    expect((await readQueue(userId)).summary).to.deep.equal({ active: 0, waiting: 0, priority: 0 });
   });
 
   it("getQueue returns today's checked-in appointments that have an animal and no ticket", async () => {
@@ -91,36 +91,36 @@ describe("getQueue", () => {
     const offset = 12 - new Date().getUTCHours();
     const timezone = `Etc/GMT${offset > 0 ? "-" : "+"}${Math.abs(offset)}`;
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given, { timezone });
-    const at = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString();
-    const checkIn = async (scheduledAt: string, more: object = {}, branch = branchId) => {
+    const toInstant = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString();
+    const checkIn = async (scheduledAt: string, fields: object = {}, branch = branchId) => {
       const appointmentId = randomUUID();
-      const given = { appointmentId, animalId: randomUUID(), ...more };
-      await api.given(appointmentRequested(clinicId, branch, scheduledAt, given), {
+      const eventFields = { appointmentId, animalId: randomUUID(), ...fields };
+      await api.given(appointmentRequested(clinicId, branch, scheduledAt, eventFields), {
         type: "AppointmentCheckedIn",
         data: { appointmentId },
       });
       return appointmentId;
     };
     const animalId = randomUUID();
-    const later = await checkIn(at(1));
-    const earlier = await checkIn(at(-1), { animalId, reason: "Cough" });
-    const ticketed = await checkIn(at(0));
-    const completed = await checkIn(at(0));
-    const consulting = await checkIn(at(2));
-    await checkIn(at(-24));
-    await checkIn(at(24));
-    await checkIn(at(0), { animalId: null });
-    await checkIn(at(0), {}, otherBranchId);
+    const laterId = await checkIn(toInstant(1));
+    const earlierId = await checkIn(toInstant(-1), { animalId, reason: "Cough" });
+    const ticketedId = await checkIn(toInstant(0));
+    const completedId = await checkIn(toInstant(0));
+    const consultingId = await checkIn(toInstant(2));
+    await checkIn(toInstant(-24));
+    await checkIn(toInstant(24));
+    await checkIn(toInstant(0), { animalId: null });
+    await checkIn(toInstant(0), {}, otherBranchId);
     await api.given(
-      ticketIssued(clinicId, branchId, { appointmentId: ticketed }),
-      appointmentRequested(clinicId, branchId, at(0), { animalId }),
-      { type: "ConsultationStarted", data: { appointmentId: completed } },
-      { type: "AppointmentCompleted", data: { appointmentId: completed } },
-      { type: "ConsultationStarted", data: { appointmentId: consulting } },
+      ticketIssued(clinicId, branchId, { appointmentId: ticketedId }),
+      appointmentRequested(clinicId, branchId, toInstant(0), { animalId }),
+      { type: "ConsultationStarted", data: { appointmentId: completedId } },
+      { type: "AppointmentCompleted", data: { appointmentId: completedId } },
+      { type: "ConsultationStarted", data: { appointmentId: consultingId } },
     );
-    const { legacyAppointmentQueue: queued } = await queue(userId);
-    expect(queued.map(({ id }: { id: string }) => id)).to.deep.equal([earlier, later, consulting]);
-    expect(queued[0]).to.deep.include({
+    const { legacyAppointmentQueue: queuedAppointments } = await readQueue(userId);
+    expect(queuedAppointments.map(({ id }: { id: string }) => id)).to.deep.equal([earlierId, laterId, consultingId]);
+    expect(queuedAppointments[0]).to.deep.include({
       animal_id: animalId,
       duration_minutes: 30,
       reason: "Cough",

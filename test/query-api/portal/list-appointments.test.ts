@@ -14,12 +14,12 @@ import {
 } from "../../support/clinics.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
 
-const march = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
+const marchQuery = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
 
 describe("listAppointments", () => {
   const api = setUpQueryApi();
 
-  async function clinic() {
+  async function createClinic() {
     const ids = {
       clinicId: randomUUID(),
       branchId: randomUUID(),
@@ -36,7 +36,7 @@ describe("listAppointments", () => {
     return ids;
   }
 
-  async function list(userId: string, query = march) {
+  async function list(userId: string, query = marchQuery) {
     const response = await api.get(`/api/v1/appointments?${query}`, userId);
     expect(response.status, JSON.stringify(response.body)).to.equal(200);
     listAppointments.response.parse(response.body);
@@ -46,20 +46,20 @@ describe("listAppointments", () => {
   const idsOf = (body: { appointments: { id: string }[] }) => body.appointments.map(({ id }) => id);
 
   it("listAppointments returns all fields of an appointment, with animal, customer and resources", async () => {
-    const { clinicId, branchId, userId } = await clinic();
-    const [appointmentId, animalId, customerId, room, table] = Array.from({ length: 5 }, () => randomUUID()) as [
+    const { clinicId, branchId, userId } = await createClinic();
+    const [appointmentId, animalId, customerId, roomId, tableId] = Array.from({ length: 5 }, () => randomUUID()) as [
       string,
       string,
       string,
       string,
       string,
     ];
-    const [first, second, third] = [randomUUID(), randomUUID(), randomUUID()];
+    const [firstId, secondId, thirdId] = [randomUUID(), randomUUID(), randomUUID()];
     await api.given(
       customerRegistered(clinicId, customerId),
       animalRegistered(clinicId, customerId, animalId, { breed: "Van" }),
-      resourceAdded(clinicId, branchId, room),
-      resourceAdded(clinicId, branchId, table, { resourceType: "table", name: "Table" }),
+      resourceAdded(clinicId, branchId, roomId),
+      resourceAdded(clinicId, branchId, tableId, { resourceType: "table", name: "Table" }),
       appointmentRequested(clinicId, branchId, "2026-03-10T12:00:00+03:00", {
         appointmentId,
         animalId,
@@ -70,9 +70,9 @@ describe("listAppointments", () => {
       }),
       { type: "AppointmentConfirmed", data: { appointmentId }, at: "2026-03-02T09:00:00.500Z" },
       ...[
-        [first, table, "2026-03-10T09:10:00.000Z"],
-        [second, room, "2026-03-10T09:00:00.000Z"],
-        [third, randomUUID(), "2026-03-10T09:20:00.000Z"],
+        [firstId, tableId, "2026-03-10T09:10:00.000Z"],
+        [secondId, roomId, "2026-03-10T09:00:00.000Z"],
+        [thirdId, randomUUID(), "2026-03-10T09:20:00.000Z"],
       ].map(([assignmentId, resourceId, start]) => ({
         type: "ResourceAllocated" as const,
         data: {
@@ -86,12 +86,12 @@ describe("listAppointments", () => {
       })),
       {
         type: "ResourceReleased",
-        data: { appointmentId, assignmentId: first },
+        data: { appointmentId, assignmentId: firstId },
         at: "2026-03-02T10:00:00.000Z",
       },
     );
     const { correlationId, generatedAt, ...body } = await list(userId);
-    const unknown = body.appointments[0].resources[2].id;
+    const unknownId = body.appointments[0].resources[2].id;
     expect(body).to.deep.equal({
       ok: true,
       apiVersion: "v1",
@@ -110,9 +110,9 @@ describe("listAppointments", () => {
           animal: { id: animalId, name: "Pamuk", species: "cat", breed: "Van" },
           customer: { id: customerId, fullName: "Ada Yilmaz" },
           resources: [
-            expectedResource(room, "room", "Room 1", "2026-03-10T09:00:00.000Z", "allocated"),
-            expectedResource(table, "table", "Table", "2026-03-10T09:10:00.000Z", "released"),
-            expectedResource(unknown, null, null, "2026-03-10T09:20:00.000Z", "allocated"),
+            expectedResource(roomId, "room", "Room 1", "2026-03-10T09:00:00.000Z", "allocated"),
+            expectedResource(tableId, "table", "Table", "2026-03-10T09:10:00.000Z", "released"),
+            expectedResource(unknownId, null, null, "2026-03-10T09:20:00.000Z", "allocated"),
           ],
         },
       ],
@@ -132,33 +132,33 @@ describe("listAppointments", () => {
   }
 
   it("listAppointments treats `from` as inclusive and `to` as exclusive, and sorts by time and id", async () => {
-    const { clinicId, branchId, userId } = await clinic();
-    const [a, b] = [randomUUID(), randomUUID()].sort() as [string, string];
-    const at = (scheduledAt: string, appointmentId: string = randomUUID()) =>
+    const { clinicId, branchId, userId } = await createClinic();
+    const [lowerId, higherId] = [randomUUID(), randomUUID()].sort() as [string, string];
+    const requestAt = (scheduledAt: string, appointmentId: string = randomUUID()) =>
       appointmentRequested(clinicId, branchId, scheduledAt, { appointmentId });
-    const [first, last] = [randomUUID(), randomUUID()];
+    const [firstId, lastId] = [randomUUID(), randomUUID()];
     await api.given(
-      at("2026-02-28T23:59:59.999Z"),
-      at("2026-03-31T23:59:59.999Z", last),
-      at("2026-03-05T10:00:00Z", b),
-      at("2026-03-05T10:00:00Z", a),
-      at("2026-03-01T00:00:00Z", first),
-      at("2026-04-01T00:00:00Z"),
+      requestAt("2026-02-28T23:59:59.999Z"),
+      requestAt("2026-03-31T23:59:59.999Z", lastId),
+      requestAt("2026-03-05T10:00:00Z", higherId),
+      requestAt("2026-03-05T10:00:00Z", lowerId),
+      requestAt("2026-03-01T00:00:00Z", firstId),
+      requestAt("2026-04-01T00:00:00Z"),
     );
-    expect(idsOf(await list(userId))).to.deep.equal([first, a, b, last]);
+    expect(idsOf(await list(userId))).to.deep.equal([firstId, lowerId, higherId, lastId]);
   });
 
   it("listAppointments clamps `limit`, and uses the default if `limit` is repeated", async () => {
-    const { clinicId, branchId, userId } = await clinic();
+    const { clinicId, branchId, userId } = await createClinic();
     await api.given(...[5, 6, 7].map((day) => appointmentRequested(clinicId, branchId, `2026-03-0${day}T10:00:00Z`)));
-    expect((await list(userId, `${march}&limit=2`)).page).to.deep.equal({ limit: 2, returned: 2 });
-    expect((await list(userId, `${march}&limit=0`)).page).to.deep.equal({ limit: 1, returned: 1 });
-    expect((await list(userId, `${march}&limit=1000`)).page).to.deep.equal({ limit: 250, returned: 3 });
-    expect((await list(userId, `${march}&limit=2&limit=2`)).page.limit).to.equal(100);
+    expect((await list(userId, `${marchQuery}&limit=2`)).page).to.deep.equal({ limit: 2, returned: 2 });
+    expect((await list(userId, `${marchQuery}&limit=0`)).page).to.deep.equal({ limit: 1, returned: 1 });
+    expect((await list(userId, `${marchQuery}&limit=1000`)).page).to.deep.equal({ limit: 250, returned: 3 });
+    expect((await list(userId, `${marchQuery}&limit=2&limit=2`)).page.limit).to.equal(100);
   });
 
   it("listAppointments filters by `status`, and ignores an unknown or repeated `status`", async () => {
-    const { clinicId, branchId, userId } = await clinic();
+    const { clinicId, branchId, userId } = await createClinic();
     const steps: Record<string, string[]> = {
       requested: [],
       confirmed: ["AppointmentConfirmed"],
@@ -177,33 +177,33 @@ describe("listAppointments", () => {
       );
     }
     for (const status of appointmentStatuses) {
-      const { appointments } = await list(userId, `${march}&status=${status}`);
-      expect(appointments.map((one: { status: string }) => one.status)).to.deep.equal([status]);
+      const { appointments } = await list(userId, `${marchQuery}&status=${status}`);
+      expect(appointments.map((appointment: { status: string }) => appointment.status)).to.deep.equal([status]);
     }
     for (const query of ["status=lost", "status=WAITING", "status=waiting&status=waiting", "status="]) {
-      expect((await list(userId, `${march}&${query}`)).page.returned).to.equal(8);
+      expect((await list(userId, `${marchQuery}&${query}`)).page.returned).to.equal(8);
     }
   });
 
   it("listAppointments uses the default time window if `from` is repeated", async () => {
-    const { userId } = await clinic();
-    const { window } = await list(userId, `${march}&from=2026-03-02T00:00:00Z`);
+    const { userId } = await createClinic();
+    const { window } = await list(userId, `${marchQuery}&from=2026-03-02T00:00:00Z`);
     expect(Math.abs(Date.parse(window.from) - Date.now())).to.be.below(60_000);
     expect(Date.parse(window.to) - Date.parse(window.from)).to.equal(7 * 86_400_000);
   });
 
   it("listAppointments returns appointments of the current branch, and ignores branch ids in the query", async () => {
-    const { clinicId, branchId, otherBranchId, userId } = await clinic();
+    const { clinicId, branchId, otherBranchId, userId } = await createClinic();
     await api.given(appointmentRequested(clinicId, otherBranchId, "2026-03-05T10:00:00Z"));
-    const body = await list(userId, `${march}&branchId=${otherBranchId}`);
+    const body = await list(userId, `${marchQuery}&branchId=${otherBranchId}`);
     expect([body.context.branchId, body.page.returned]).to.deep.equal([branchId, 0]);
     await api.given({ type: "ClinicSelected", data: { userId, clinicId, branchId: otherBranchId } });
     expect((await list(userId)).page.returned).to.equal(1);
   });
 
   it("listAppointments returns null for an animal, customer or resource of another clinic", async () => {
-    const { clinicId, branchId, userId } = await clinic();
-    const otherClinic = await clinic();
+    const { clinicId, branchId, userId } = await createClinic();
+    const otherClinic = await createClinic();
     const [animalId, customerId, resourceId] = [randomUUID(), randomUUID(), randomUUID()];
     const appointmentId = randomUUID();
     await api.given(
@@ -233,7 +233,7 @@ describe("listAppointments", () => {
 
   describe("refuses with 403", () => {
     const readRefusal = async (userId: string) => {
-      const { status, body } = await api.get(`/api/v1/appointments?${march}`, userId);
+      const { status, body } = await api.get(`/api/v1/appointments?${marchQuery}`, userId);
       return [status, body.error];
     };
 
@@ -242,14 +242,14 @@ describe("listAppointments", () => {
     });
 
     it("listAppointments returns 403 to a member without a branch in scope", async () => {
-      const { clinicId } = await clinic();
+      const { clinicId } = await createClinic();
       const userId = randomUUID();
       await api.given(membershipGranted(clinicId, userId, { branchAccess: "scoped" }));
       expect(await readRefusal(userId)).to.deep.equal([403, "branch_not_in_scope"]);
     });
 
     it("listAppointments returns 403 to a member without the permission `manage_schedule`, even if the member is an owner", async () => {
-      const { clinicId } = await clinic();
+      const { clinicId } = await createClinic();
       const userId = randomUUID();
       const permissions = ["view_clinical", "manage_staff", "manage_tenant"] as const;
       await api.given(membershipGranted(clinicId, userId, { permissions: [...permissions] }));
@@ -257,7 +257,7 @@ describe("listAppointments", () => {
     });
 
     it("listAppointments returns 403 to a member of a clinic without operational access", async () => {
-      const { clinicId, userId } = await clinic();
+      const { clinicId, userId } = await createClinic();
       await api.given({ type: "ClinicSuspended", data: { clinicId, reason: "test" } });
       expect(await readRefusal(userId)).to.deep.equal([403, "operational_access_denied"]);
       await api.given({ type: "ClinicReinstated", data: { clinicId } });

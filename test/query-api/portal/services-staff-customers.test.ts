@@ -24,22 +24,22 @@ describe("listServices, listStaff and listCustomerProjections", () => {
     customers: listCustomerProjections("Test Operator").response,
   };
 
-  async function get(list: keyof typeof schemas, userId: string, query = "") {
-    const { status, body } = await api.get(`/api/v1/${list}${query}`, userId);
+  async function get(listName: keyof typeof schemas, userId: string, query = "") {
+    const { status, body } = await api.get(`/api/v1/${listName}${query}`, userId);
     expect(status, JSON.stringify(body)).to.equal(200);
-    schemas[list].parse(body);
+    schemas[listName].parse(body);
     return body;
   }
 
   /** Creates a member of the clinic with all permissions except one, and returns the user's id. */
-  async function createMemberWithout(clinicId: string, missing: Permission) {
+  async function createMemberWithout(clinicId: string, missingPermission: Permission) {
     const userId = randomUUID();
-    const permissions = everyPermission.filter((permission) => permission !== missing);
+    const permissions = everyPermission.filter((permission) => permission !== missingPermission);
     await api.given(membershipGranted(clinicId, userId, { permissions }));
     return userId;
   }
 
-  const refusal = async (path: string, userId: string) => (await api.get(path, userId)).body.error;
+  const readRefusal = async (path: string, userId: string) => (await api.get(path, userId)).body.error;
 
   describe("listServices", () => {
     async function offerService(clinicId: string, name: string, price = 10, category: string | null = null) {
@@ -53,15 +53,15 @@ describe("listServices, listStaff and listCustomerProjections", () => {
 
     it("listServices returns active services sorted by name, with exact prices", async () => {
       const { clinicId, userId } = await openClinic(api.given);
-      const second = await offerService(clinicId, "Vaccine");
-      const first = await offerService(clinicId, "Check-up", 0.1, "Visits");
-      await api.given({ type: "ServiceRepriced", data: { serviceId: second, price: 1234567.89 } });
+      const secondId = await offerService(clinicId, "Vaccine");
+      const firstId = await offerService(clinicId, "Check-up", 0.1, "Visits");
+      await api.given({ type: "ServiceRepriced", data: { serviceId: secondId, price: 1234567.89 } });
       const body = await get("services", userId);
       expect(body.context).to.deep.equal({ clinicId, currency: "TRY" });
-      const common = { currency: "TRY", taxable: true, active: true, createdAt };
+      const commonFields = { currency: "TRY", taxable: true, active: true, createdAt };
       expect(body.services).to.deep.equal([
-        { id: first, name: "Check-up", category: "Visits", price: 0.1, ...common },
-        { id: second, name: "Vaccine", category: null, price: 1234567.89, ...common },
+        { id: firstId, name: "Check-up", category: "Visits", price: 0.1, ...commonFields },
+        { id: secondId, name: "Vaccine", category: null, price: 1234567.89, ...commonFields },
       ]);
       expect(body.page).to.deep.equal({ limit: 50, returned: 2 });
     });
@@ -102,27 +102,27 @@ describe("listServices, listStaff and listCustomerProjections", () => {
 
     it("listStaff returns staff members with their access, sorted by name, with nameless staff members last", async () => {
       const { clinicId, branchId, userId } = await openClinic(api.given);
-      const [user, membershipId] = [randomUUID(), randomUUID()];
-      const nameless = await hireStaff(clinicId, null);
-      const zeynep = await hireStaff(clinicId, "Zeynep", user);
-      const ali = await hireStaff(clinicId, "Ali", userId);
+      const [otherUserId, membershipId] = [randomUUID(), randomUUID()];
+      const namelessId = await hireStaff(clinicId, null);
+      const zeynepId = await hireStaff(clinicId, "Zeynep", otherUserId);
+      const aliId = await hireStaff(clinicId, "Ali", userId);
       await api.given(
-        membershipGranted(clinicId, user, {
+        membershipGranted(clinicId, otherUserId, {
           membershipId,
-          staffId: zeynep,
+          staffId: zeynepId,
           branchAccess: "scoped",
           branchIds: [branchId],
           acceptedAt: null,
         }),
-        { type: "StaffMemberDeactivated", data: { staffId: nameless } },
+        { type: "StaffMemberDeactivated", data: { staffId: namelessId } },
       );
-      const { staff, clinicId: current } = await get("staff", userId);
-      expect(current).to.equal(clinicId);
-      expect(staff.map(({ id }: { id: string }) => id)).to.deep.equal([ali, zeynep, nameless]);
+      const { staff, clinicId: currentClinicId } = await get("staff", userId);
+      expect(currentClinicId).to.equal(clinicId);
+      expect(staff.map(({ id }: { id: string }) => id)).to.deep.equal([aliId, zeynepId, namelessId]);
       expect(staff[0].access).to.deep.include({ status: "active", branchAccess: "all", branchIds: [] });
       expect(staff[1]).to.deep.equal({
-        id: zeynep,
-        userId: user,
+        id: zeynepId,
+        userId: otherUserId,
         fullName: "Zeynep",
         email: null,
         role: "veterinarian",
@@ -142,23 +142,23 @@ describe("listServices, listStaff and listCustomerProjections", () => {
     it("listStaff returns the active membership of a staff member who also has a revoked membership", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       const staffId = await hireStaff(clinicId, "Ali");
-      const [old, current] = [randomUUID(), randomUUID()];
-      const user = randomUUID();
+      const [oldId, currentId] = [randomUUID(), randomUUID()];
+      const otherUserId = randomUUID();
       await api.given(
-        { ...membershipGranted(clinicId, user, { membershipId: current, staffId }), at: createdAt },
+        { ...membershipGranted(clinicId, otherUserId, { membershipId: currentId, staffId }), at: createdAt },
         {
-          ...membershipGranted(clinicId, user, { membershipId: old, staffId }),
+          ...membershipGranted(clinicId, otherUserId, { membershipId: oldId, staffId }),
           at: "2026-04-01T00:00:00.000Z",
         },
-        { type: "MembershipRevoked", data: { membershipId: old, reason: null } },
+        { type: "MembershipRevoked", data: { membershipId: oldId, reason: null } },
       );
-      expect((await get("staff", userId)).staff[0].access.membershipId).to.equal(current);
+      expect((await get("staff", userId)).staff[0].access.membershipId).to.equal(currentId);
     });
 
     it("listStaff requires the permission `manage_staff`", async () => {
       const { clinicId } = await openClinic(api.given);
-      const user = await createMemberWithout(clinicId, "manage_staff");
-      expect(await refusal("/api/v1/staff", user)).to.equal("permission_required");
+      const memberId = await createMemberWithout(clinicId, "manage_staff");
+      expect(await readRefusal("/api/v1/staff", memberId)).to.equal("permission_required");
     });
   });
 
@@ -239,21 +239,21 @@ describe("listServices, listStaff and listCustomerProjections", () => {
 
     it("listCustomerProjections requires the permission `view_clinical`", async () => {
       const { clinicId } = await openClinic(api.given);
-      const user = await createMemberWithout(clinicId, "view_clinical");
-      expect(await refusal("/api/v1/customers", user)).to.equal("permission_required");
+      const memberId = await createMemberWithout(clinicId, "view_clinical");
+      expect(await readRefusal("/api/v1/customers", memberId)).to.equal("permission_required");
     });
   });
 
   for (const path of ["/api/v1/services", "/api/v1/staff", "/api/v1/customers"]) {
     it(`GET ${path} requires a session, a membership, a branch and operational access`, async () => {
       expect((await api.get(path)).status).to.equal(401);
-      expect(await refusal(path, randomUUID())).to.equal("no_active_membership");
+      expect(await readRefusal(path, randomUUID())).to.equal("no_active_membership");
       const { clinicId, userId } = await openClinic(api.given);
       const userWithoutBranch = randomUUID();
       await api.given(membershipGranted(clinicId, userWithoutBranch, { branchAccess: "scoped" }));
-      expect(await refusal(path, userWithoutBranch)).to.equal("branch_not_in_scope");
+      expect(await readRefusal(path, userWithoutBranch)).to.equal("branch_not_in_scope");
       await api.given({ type: "ClinicClosed", data: { clinicId, reason: "test" } });
-      expect(await refusal(path, userId)).to.equal("operational_access_denied");
+      expect(await readRefusal(path, userId)).to.equal("operational_access_denied");
     });
   }
 });

@@ -3,9 +3,9 @@ import fc from "fast-check";
 import { extractAccessToken } from "../../../query-api/portal/session-cookie.ts";
 
 const name = "sb-test-auth-token";
-const session = (token: string) => JSON.stringify({ access_token: token, user: { name: "Ayşe 🐕" } });
-const encoded = (token: string) => `base64-${Buffer.from(session(token)).toString("base64url")}`;
-const read = (header: string | undefined) => extractAccessToken(header, name);
+const createSession = (token: string) => JSON.stringify({ access_token: token, user: { name: "Ayşe 🐕" } });
+const encode = (token: string) => `base64-${Buffer.from(createSession(token)).toString("base64url")}`;
+const readToken = (header: string | undefined) => extractAccessToken(header, name);
 
 /** Splits a value into cookies with at most `size` characters each. */
 function splitIntoCookies(value: string, size: number): string[] {
@@ -18,51 +18,51 @@ function splitIntoCookies(value: string, size: number): string[] {
 
 describe("extractAccessToken", () => {
   it("the session cookie parser reads base64url, raw JSON, percent-encoded and quoted values", () => {
-    const raw = encodeURIComponent(session("raw"));
-    expect(read(`a=b; ${name}=${encoded("one")}; c=d`)).to.equal("one");
-    expect(read(`${name}=${raw}`)).to.equal("raw");
-    expect(read(`${name}={"access_token":"bare"}`)).to.equal("bare");
-    expect(read(`${name}="${encoded("quoted")}"`)).to.equal("quoted");
+    const rawText = encodeURIComponent(createSession("raw"));
+    expect(readToken(`a=b; ${name}=${encode("one")}; c=d`)).to.equal("one");
+    expect(readToken(`${name}=${rawText}`)).to.equal("raw");
+    expect(readToken(`${name}={"access_token":"bare"}`)).to.equal("bare");
+    expect(readToken(`${name}="${encode("quoted")}"`)).to.equal("quoted");
   });
 
   it("the session cookie parser joins chunks in any order", () => {
-    const chunks = splitIntoCookies(encoded("joined"), 20);
+    const chunks = splitIntoCookies(encode("joined"), 20);
     expect(chunks.length).to.be.within(2, 10);
-    expect(read(chunks.reverse().join("; "))).to.equal("joined");
+    expect(readToken(chunks.reverse().join("; "))).to.equal("joined");
   });
 
   it("the session cookie parser joins chunks that were percent-encoded one by one", () => {
-    const text = session("raw");
+    const text = createSession("raw");
     const cookies = [text.slice(0, 40), text.slice(40)].map(
       (part, index) => `${name}.${index}=${encodeURIComponent(part)}`,
     );
-    expect(read(cookies.join("; "))).to.equal("raw");
+    expect(readToken(cookies.join("; "))).to.equal("raw");
   });
 
   it("the session cookie parser prefers a whole cookie to chunks, and the first cookie to repeated cookies", () => {
-    const chunk = `${name}.0=${encoded("chunk")}`;
-    expect(read(`${chunk}; ${name}=${encoded("whole")}`)).to.equal("whole");
-    expect(read(`${name}=${encoded("first")}; ${name}=${encoded("second")}`)).to.equal("first");
-    expect(read(`${name}.0=${encoded("first")}; ${name}.0=${encoded("second")}`)).to.equal("first");
+    const chunk = `${name}.0=${encode("chunk")}`;
+    expect(readToken(`${chunk}; ${name}=${encode("whole")}`)).to.equal("whole");
+    expect(readToken(`${name}=${encode("first")}; ${name}=${encode("second")}`)).to.equal("first");
+    expect(readToken(`${name}.0=${encode("first")}; ${name}.0=${encode("second")}`)).to.equal("first");
   });
 
   it("the session cookie parser ignores empty cookies", () => {
-    expect(read(`${name}=; ${name}.0=${encoded("chunk")}; ${name}.1=`)).to.equal("chunk");
+    expect(readToken(`${name}=; ${name}.0=${encode("chunk")}; ${name}.1=`)).to.equal("chunk");
   });
 
   for (const [title, header] of [
     ["no header", undefined],
     ["no cookie", "a=b"],
     ["a cookie without an equals sign", name],
-    ["a cookie with another name", `x${name}=${encoded("x")}`],
-    ["a cookie name in capital letters", `${name.toUpperCase()}=${encoded("x")}`],
-    ["an unreadable whole cookie with valid chunks", `${name}=base64-x; ${name}.0=${encoded("x")}`],
-    ["a missing chunk in the middle", splitIntoCookies(encoded("x"), 30).toSpliced(1, 1).join("; ")],
-    ["a missing first chunk", splitIntoCookies(encoded("x"), 30).slice(1).join("; ")],
-    ["a missing last chunk", splitIntoCookies(encoded("x"), 30).slice(0, -1).join("; ")],
-    ["a stale chunk after the last chunk", `${name}.0=${encoded("x")}; ${name}.1=abcd`],
-    ["too many chunks", splitIntoCookies(encoded("x"), 7).join("; ")],
-    ["a chunk number with a leading zero", `${name}.00=${encoded("x")}`],
+    ["a cookie with another name", `x${name}=${encode("x")}`],
+    ["a cookie name in capital letters", `${name.toUpperCase()}=${encode("x")}`],
+    ["an unreadable whole cookie with valid chunks", `${name}=base64-x; ${name}.0=${encode("x")}`],
+    ["a missing chunk in the middle", splitIntoCookies(encode("x"), 30).toSpliced(1, 1).join("; ")],
+    ["a missing first chunk", splitIntoCookies(encode("x"), 30).slice(1).join("; ")],
+    ["a missing last chunk", splitIntoCookies(encode("x"), 30).slice(0, -1).join("; ")],
+    ["a stale chunk after the last chunk", `${name}.0=${encode("x")}; ${name}.1=abcd`],
+    ["too many chunks", splitIntoCookies(encode("x"), 7).join("; ")],
+    ["a chunk number with a leading zero", `${name}.00=${encode("x")}`],
     ["base64 that is not base64url", `${name}=base64-ab+/`],
     ["base64url of bytes that are not UTF-8", `${name}=base64-${Buffer.from([0xff, 0xfe]).toString("base64url")}`],
     ["a text that is not JSON", `${name}=base64-${Buffer.from("hello").toString("base64url")}`],
@@ -71,7 +71,7 @@ describe("extractAccessToken", () => {
     ["the JSON value null", `${name}=null`],
   ] as const) {
     it(`the session cookie parser returns undefined for ${title}`, () => {
-      expect(read(header)).to.equal(undefined);
+      expect(readToken(header)).to.equal(undefined);
     });
   }
 
@@ -79,7 +79,7 @@ describe("extractAccessToken", () => {
     const piece = fc.constantFrom(name, `${name}.0`, `${name}.1`, "=", ";", "base64-", "%", '"', "{", "e30");
     fc.assert(
       fc.property(fc.array(fc.oneof(piece, fc.string())), (pieces) => {
-        expect(read(pieces.join(""))).to.equal(undefined);
+        expect(readToken(pieces.join(""))).to.equal(undefined);
       }),
     );
   });

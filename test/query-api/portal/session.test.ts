@@ -16,23 +16,23 @@ describe("portal session", () => {
 
   after(() => provider.close());
 
-  function settings(more: Partial<SessionSettings> = {}): SessionSettings {
+  function settings(overrides: Partial<SessionSettings> = {}): SessionSettings {
     return {
       PORTAL_COOKIE_NAME: provider.cookieName,
       PORTAL_JWT_ISSUER: provider.issuer,
       PORTAL_JWT_SECRET: provider.secret,
       PORTAL_JWKS_URL: provider.jwksUrl,
-      ...more,
+      ...overrides,
     };
   }
 
-  async function verify(cookie: string, more?: Partial<SessionSettings>, now = Date.now()) {
-    return createSessionVerifier(settings(more))(cookie, now);
+  async function verify(cookie: string, overrides?: Partial<SessionSettings>, now = Date.now()) {
+    return createSessionVerifier(settings(overrides))(cookie, now);
   }
 
-  async function refusal(cookie: string, more?: Partial<SessionSettings>) {
+  async function readRefusal(cookie: string, overrides?: Partial<SessionSettings>) {
     try {
-      await verify(cookie, more);
+      await verify(cookie, overrides);
     } catch (error) {
       if (error instanceof ApiError) return `${error.status} ${error.code}`;
       throw error;
@@ -66,8 +66,8 @@ describe("portal session", () => {
     const exp = Math.floor(Date.now() / 1000) + 600;
     const cookie = await provider.createCookie(await provider.createToken({ sub: userId, exp }));
     expect(await verify(cookie, {}, exp * 1000 - 1)).to.deep.equal({ userId });
-    const expired = await verify(cookie, {}, exp * 1000).catch((error: unknown) => error);
-    expect(expired).to.include({ status: 401, code: "session_expired" });
+    const expiryError = await verify(cookie, {}, exp * 1000).catch((error: unknown) => error);
+    expect(expiryError).to.include({ status: 401, code: "session_expired" });
   });
 
   it("the session verifier refuses a cached session after its expiry, and does not mix up the sessions of two users", async () => {
@@ -75,13 +75,13 @@ describe("portal session", () => {
     const exp = Math.floor(Date.now() / 1000) + 30;
     const cookie = await provider.createCookie(await provider.createToken({ sub: userId, exp }));
     const otherId = randomUUID();
-    const other = await provider.createCookie(await provider.createToken({ sub: otherId }));
+    const otherCookie = await provider.createCookie(await provider.createToken({ sub: otherId }));
     for (let request = 0; request < 2; request += 1) {
       expect(await verifier(cookie, Date.now())).to.deep.equal({ userId });
-      expect(await verifier(other, Date.now())).to.deep.equal({ userId: otherId });
+      expect(await verifier(otherCookie, Date.now())).to.deep.equal({ userId: otherId });
     }
-    const expired = await verifier(cookie, exp * 1000).catch((error: unknown) => error);
-    expect(expired).to.include({ status: 401, code: "session_expired" });
+    const expiryError = await verifier(cookie, exp * 1000).catch((error: unknown) => error);
+    expect(expiryError).to.include({ status: 401, code: "session_expired" });
   });
 
   describe("refuses with 401", () => {
@@ -106,19 +106,19 @@ describe("portal session", () => {
 
     for (const [title, token] of invalidTokens) {
       it(`the session verifier refuses ${title}`, async () => {
-        expect(await refusal(await provider.createCookie(await token()))).to.equal("401 authentication_required");
+        expect(await readRefusal(await provider.createCookie(await token()))).to.equal("401 authentication_required");
       });
     }
 
     it("the session verifier refuses a request without a session cookie", async () => {
-      expect(await refusal("")).to.equal("401 authentication_required");
+      expect(await readRefusal("")).to.equal("401 authentication_required");
     });
 
     it("the session verifier refuses an algorithm that has no configured key", async () => {
       const sharedSecretCookie = await provider.createCookie(await provider.createToken({}, "HS256"));
       const publicKeyCookie = await provider.createCookie(await provider.createToken({}, "ES256"));
-      expect(await refusal(sharedSecretCookie, { PORTAL_JWT_SECRET: undefined })).to.match(/^401/);
-      expect(await refusal(publicKeyCookie, { PORTAL_JWKS_URL: undefined })).to.match(/^401/);
+      expect(await readRefusal(sharedSecretCookie, { PORTAL_JWT_SECRET: undefined })).to.match(/^401/);
+      expect(await readRefusal(publicKeyCookie, { PORTAL_JWKS_URL: undefined })).to.match(/^401/);
     });
 
     function signWith(alg: string, secret: string, kid = "one") {
@@ -139,9 +139,9 @@ describe("portal session", () => {
   it("the session verifier fetches the public keys once for concurrent requests", async () => {
     const verifier = createSessionVerifier(settings());
     const cookie = await provider.createCookie(await provider.createToken({}, "ES256"));
-    const before = provider.keyRequests();
+    const requestsBefore = provider.keyRequests();
     await Promise.all(Array.from({ length: 5 }, () => verifier(cookie, Date.now())));
-    expect(provider.keyRequests() - before).to.equal(1);
+    expect(provider.keyRequests() - requestsBefore).to.equal(1);
   });
 
   it("the session verifier fails with 503 and Retry-After if the public keys cannot be fetched", async () => {

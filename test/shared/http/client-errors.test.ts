@@ -4,7 +4,7 @@ import { createApp } from "../../../shared/http/app.ts";
 import { parseJsonBody } from "../../../shared/http/json-body.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { eventually } from "../../support/eventually.ts";
-import { expectRefusal, requestText, sendOne, sendRaw } from "../../support/raw-http.ts";
+import { expectRefusal, sendOne, sendRaw, toRequest } from "../../support/raw-http.ts";
 
 describe("an HTTP server with broken, slow or malicious clients", () => {
   let server: HttpServer;
@@ -53,29 +53,29 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     ["bytes that are not HTTP", "hello\r\n\r\n", 400, "malformed_request"],
     ["bytes of a TLS handshake", Buffer.from("16030100050100000103", "hex"), 400, "malformed_request"],
     ["the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "malformed_request"],
-    ["an unknown method", requestText("BREW /health/live HTTP/1.1", []), 400, "malformed_request"],
-    ["a space in the target", requestText("GET /health /live HTTP/1.1", []), 400, "malformed_request"],
+    ["an unknown method", toRequest("BREW /health/live HTTP/1.1", []), 400, "malformed_request"],
+    ["a space in the target", toRequest("GET /health /live HTTP/1.1", []), 400, "malformed_request"],
     [
       "two different lengths",
-      requestText("POST /echo HTTP/1.1", ["Content-Length: 2", "Content-Length: 3"]),
+      toRequest("POST /echo HTTP/1.1", ["Content-Length: 2", "Content-Length: 3"]),
       400,
       "malformed_request",
     ],
     [
       "two equal lengths",
-      requestText("POST /echo HTTP/1.1", ["Content-Length: 2", "Content-Length: 2"]),
+      toRequest("POST /echo HTTP/1.1", ["Content-Length: 2", "Content-Length: 2"]),
       400,
       "malformed_request",
     ],
     [
       "a length that is not a number",
-      requestText("POST /echo HTTP/1.1", ["Content-Length: 2x"]),
+      toRequest("POST /echo HTTP/1.1", ["Content-Length: 2x"]),
       400,
       "malformed_request",
     ],
     [
       "both a length and chunks",
-      requestText("POST /echo HTTP/1.1", ["Content-Length: 5", "Transfer-Encoding: chunked"]),
+      toRequest("POST /echo HTTP/1.1", ["Content-Length: 5", "Transfer-Encoding: chunked"]),
       400,
       "malformed_request",
     ],
@@ -85,23 +85,23 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
       400,
       "malformed_request",
     ],
-    ["a header without a name", requestText(liveRequest, [": x"]), 400, "malformed_request"],
-    ["a header that continues on the next line", requestText(liveRequest, ["X-A: b", " c"]), 400, "malformed_request"],
-    ["NUL in a header", requestText(liveRequest, ["X-A: a\0b"]), 400, "malformed_request"],
+    ["a header without a name", toRequest(liveRequest, [": x"]), 400, "malformed_request"],
+    ["a header that continues on the next line", toRequest(liveRequest, ["X-A: b", " c"]), 400, "malformed_request"],
+    ["NUL in a header", toRequest(liveRequest, ["X-A: a\0b"]), 400, "malformed_request"],
     [
       "a line feed without a carriage return in a header",
-      requestText(liveRequest, ["X-A: a\nX-B: b"]),
+      toRequest(liveRequest, ["X-A: a\nX-B: b"]),
       400,
       "malformed_request",
     ],
     ["no Host header", `${liveRequest}\r\n\r\n`, 400, "malformed_request"],
-    ["two Host headers", requestText(liveRequest, ["Host: other"]), 400, "malformed_request"],
+    ["two Host headers", toRequest(liveRequest, ["Host: other"]), 400, "malformed_request"],
     ["the method CONNECT", "CONNECT other:443 HTTP/1.1\r\nHost: other:443\r\n\r\n", 400, "malformed_request"],
-    ["headers of 40 KB", requestText(liveRequest, [`X-A: ${"a".repeat(40_000)}`]), 431, "headers_too_large"],
-    ["a target of 40 KB", requestText(`GET /${"a".repeat(40_000)} HTTP/1.1`, []), 431, "headers_too_large"],
+    ["headers of 40 KB", toRequest(liveRequest, [`X-A: ${"a".repeat(40_000)}`]), 431, "headers_too_large"],
+    ["a target of 40 KB", toRequest(`GET /${"a".repeat(40_000)} HTTP/1.1`, []), 431, "headers_too_large"],
     [
       "ten thousand headers",
-      requestText(
+      toRequest(
         liveRequest,
         Array.from({ length: 10_000 }, (_, i) => `x${i}: ${i}`),
       ),
@@ -150,18 +150,18 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
 
   it("the server responds to pipelined requests in order", async () => {
     const request = `GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n`;
-    const answers = await sendRaw(server.url, request, request, requestText("GET /nothing HTTP/1.1", []));
+    const answers = await sendRaw(server.url, request, request, toRequest("GET /nothing HTTP/1.1", []));
     expect(answers.map(({ status }) => status)).to.deep.equal([200, 200, 404]);
   });
 
   it("the server sends 100 Continue and ignores an unknown Expect header", async () => {
     const [continueAnswer, finalAnswer] = await sendRaw(
       server.url,
-      requestText("POST /echo HTTP/1.1", [jsonHeader, "Expect: 100-continue"], '{"a":1}'),
+      toRequest("POST /echo HTTP/1.1", [jsonHeader, "Expect: 100-continue"], '{"a":1}'),
     );
     expect(continueAnswer?.status).to.equal(100);
     expect(finalAnswer?.body).to.deep.equal({ ok: true, given: { a: 1 } });
-    const answer = await sendOne(server.url, requestText("POST /echo HTTP/1.1", [jsonHeader, "Expect: cake"], "7"));
+    const answer = await sendOne(server.url, toRequest("POST /echo HTTP/1.1", [jsonHeader, "Expect: cake"], "7"));
     expect(answer.body).to.deep.equal({ ok: true, given: 7 });
   });
 
@@ -175,16 +175,16 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
       `POST /echo HTTP/1.1\r\nHost: x\r\n${jsonHeader}\r\nContent-Length: 9\r\n\r\n{`,
       `GET /held HTTP/1.1\r\nHost: x\r\n\r\n`,
     ];
-    for (const requestText of partialRequests) {
+    for (const toRequest of partialRequests) {
       const socket = connect(Number(port), hostname);
-      await new Promise<void>((resolve) => socket.write(requestText, () => resolve()));
+      await new Promise<void>((resolve) => socket.write(toRequest, () => resolve()));
       socket.resetAndDestroy();
     }
     release();
   });
 
   it("the server ignores an Upgrade header", async () => {
-    const answer = await sendOne(server.url, requestText(liveRequest, ["Upgrade: websocket"]));
+    const answer = await sendOne(server.url, toRequest(liveRequest, ["Upgrade: websocket"]));
     expect(answer.status).to.equal(200);
   });
 });

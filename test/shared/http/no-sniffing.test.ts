@@ -1,9 +1,9 @@
 import type { ServerResponse } from "node:http";
 import { expect } from "chai";
 import { listen } from "../../../shared/http/listen.ts";
-import { requestText, sendOne } from "../../support/raw-http.ts";
+import { sendOne, toRequest } from "../../support/raw-http.ts";
 
-const GET_REQUEST = requestText("GET / HTTP/1.1", []);
+const GET_REQUEST = toRequest("GET / HTTP/1.1", []);
 
 describe("X-Content-Type-Options", () => {
   const writers: [string, (response: ServerResponse) => void][] = [

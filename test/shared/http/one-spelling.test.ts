@@ -11,7 +11,7 @@ import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { partnerOperations } from "../../../shared/partner-api/operations.ts";
 import { type AuditWorld, startAuditWorld } from "../../command/audit/world.ts";
 import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
-import { requestText, sendOne } from "../../support/raw-http.ts";
+import { sendOne, toRequest } from "../../support/raw-http.ts";
 
 const AUDIT_PATHS = ["me", "events", "state", "diff", "replay", "deliveries", "export", "jwks.json"];
 const HEALTH_CHECKS = ["GET /health/live", "GET /health/ready"];
@@ -84,10 +84,10 @@ describe("paths of all services", () => {
     it(`${service} returns 404 if a known path is spelled differently`, async () => {
       for (const start of [...HEALTH_CHECKS, ...paths()]) {
         const [method = "", path = ""] = start.split(" ");
-        const knownAnswer = await sendOne(url(), requestText(`${start} HTTP/1.1`, []));
+        const knownAnswer = await sendOne(url(), toRequest(`${start} HTTP/1.1`, []));
         expect(knownAnswer.status, start).to.not.equal(404);
         for (const spelling of otherSpellings(path)) {
-          const answer = await sendOne(url(), requestText(`${method} ${spelling} HTTP/1.1`, []));
+          const answer = await sendOne(url(), toRequest(`${method} ${spelling} HTTP/1.1`, []));
           expect([answer.status, answer.body?.error], `${method} ${spelling}`).to.deep.equal([404, "not_found"]);
         }
       }

@@ -7,7 +7,7 @@ import {
   startTestCommand,
   type TestCommand,
 } from "../../../support/partner.ts";
-import { type RawResponse, requestText, sendOne } from "../../../support/raw-http.ts";
+import { type RawResponse, sendOne, toRequest } from "../../../support/raw-http.ts";
 
 export const JSON_TYPE = "Content-Type: application/json";
 
@@ -69,7 +69,7 @@ export function createAttacker(): Attacker {
     clinicHeader: (id = world.clinicId) => `X-SERVICE-Clinic-ID: ${id}`,
     ownHeaders: () => [attacker.authorizationHeader(), attacker.clinicHeader()],
     keyHeader: () => `Idempotency-Key: ${randomUUID()}`,
-    send: (start, headers, body = "") => sendOne(command.url, requestText(`${start} HTTP/1.1`, headers, body)),
+    send: (start, headers, body = "") => sendOne(command.url, toRequest(`${start} HTTP/1.1`, headers, body)),
     create: (headers, body = JSON.stringify(attacker.appointment())) =>
       attacker.send("POST /production/v1/appointments", headers, body),
   };

@@ -1,6 +1,6 @@
 import { gzipSync } from "node:zlib";
 import { expect } from "chai";
-import { expectRefusal, requestText, sendOne } from "../../../support/raw-http.ts";
+import { expectRefusal, sendOne, toRequest } from "../../../support/raw-http.ts";
 import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
 describe("attacks on the partner API with bodies", () => {
@@ -68,7 +68,7 @@ describe("attacks on the partner API with bodies", () => {
 
   it("a chunked body of one megabyte without Content-Length gets 413", async () => {
     const chunk = `${(4096).toString(16)}\r\n${"x".repeat(4096)}\r\n`;
-    const head = requestText("POST /production/v1/appointments HTTP/1.1", [
+    const head = toRequest("POST /production/v1/appointments HTTP/1.1", [
       ...ownHeaders(),
       keyHeader(),
       JSON_TYPE,

@@ -68,11 +68,11 @@ describe("a replay whose event cannot be read", () => {
       20_000,
     );
   }
-  const note = () => jsonEvent({ type: "Noted", data: { text: "event of another program" } });
+  const createNote = () => jsonEvent({ type: "Noted", data: { text: "event of another program" } });
 
   it("a replay expires if the event's stream was deleted, and does not block later messages", async () => {
     const stream = `note-${randomUUID()}`;
-    await world.client.appendToStream(stream, note());
+    await world.client.appendToStream(stream, createNote());
     await world.client.tombstoneStream(stream);
     const deliveryId = await replayFrom(stream);
     await eventually("the fact", async () => (await readFactTypes(deliveryId)).at(-1) === "WebhookDeliveryExpired");
@@ -81,7 +81,7 @@ describe("a replay whose event cannot be read", () => {
 
   it("a replay request for an unreadable event is acknowledged, and does not block later messages", async () => {
     const stream = `note-${randomUUID()}`;
-    await world.client.appendToStream(stream, note());
+    await world.client.appendToStream(stream, createNote());
     const deliveryId = await replayFrom(stream);
     await expectProgress();
     expect((await readFactTypes(deliveryId)).at(-1)).to.equal("WebhookDeliveryReplayRequested");

@@ -89,8 +89,8 @@ describe("the replay of a deleted delivery", () => {
       data: { endpointId, reason: "operator" },
     });
     await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
-    const skipped = ["WebhookDeliveryFailed", "WebhookDeliveryReplayRequested", "WebhookDeliverySkipped"];
-    await untilFacts(deliveryId, ...skipped);
+    const skippedTypes = ["WebhookDeliveryFailed", "WebhookDeliveryReplayRequested", "WebhookDeliverySkipped"];
+    await untilFacts(deliveryId, ...skippedTypes);
     await world.append(`webhookEndpoint-${endpointId}`, {
       type: "WebhookEndpointEnabled",
       data: { endpointId },
@@ -128,13 +128,13 @@ describe("the replay of a deleted delivery", () => {
       },
     ],
   ];
-  for (const [what, make] of notRestorable) {
-    it(`if a replay is requested for a deleted delivery ${what}, the delivery expires and later messages are processed`, async () => {
+  for (const [label, createDelivery] of notRestorable) {
+    it(`if a replay is requested for a deleted delivery ${label}, the delivery expires and later messages are processed`, async () => {
       const endpoint = await world.registerEndpoint(receiver.url);
-      const deliveryId = await make(endpoint);
-      const [first] = await readFactTypes(deliveryId);
+      const deliveryId = await createDelivery(endpoint);
+      const [firstType] = await readFactTypes(deliveryId);
       await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
-      const facts = [first!, "WebhookDeliveryReplayRequested", "WebhookDeliveryExpired"];
+      const facts = [firstType!, "WebhookDeliveryReplayRequested", "WebhookDeliveryExpired"];
       await untilFacts(deliveryId, ...facts);
       // The next delivery proves that the request does not block messages and was processed only once.
       const { eventId } = await world.requestAppointment(endpoint.clinicId);

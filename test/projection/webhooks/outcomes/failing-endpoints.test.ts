@@ -32,30 +32,30 @@ describe("the failures of an endpoint", () => {
       result: { error },
       verdict: { status: error === null ? "delivered" : "pending" },
     }) as FinishedAttempt;
-  const failing = async () => {
+  const listFailing = async () => {
     const { rows } = await pool.query("SELECT endpoint_id FROM webhooks.failing_endpoint ORDER BY endpoint_id");
     return rows.map(({ endpoint_id }) => endpoint_id);
   };
 
   it("attempts that the service could not sign do not count as failures of the endpoint", async () => {
-    const [unsigned, refusing] = [randomUUID(), randomUUID()];
+    const [unsignedId, refusingId] = [randomUUID(), randomUUID()];
     const client = await pool.connect();
     await trackFailingEndpoints(
       client,
-      [outcome(unsigned, "not_signed"), outcome(refusing, "connection_refused"), outcome(unsigned, "not_signed")],
+      [outcome(unsignedId, "not_signed"), outcome(refusingId, "connection_refused"), outcome(unsignedId, "not_signed")],
       NOW,
     );
     client.release();
-    expect(await failing()).to.deep.equal([refusing]);
+    expect(await listFailing()).to.deep.equal([refusingId]);
   });
 
   it("two processes can count failures of the same endpoints concurrently without a deadlock", async () => {
-    const [a, b] = [randomUUID(), randomUUID()].sort() as [string, string];
-    const [one, other] = [await pool.connect(), await pool.connect()];
-    await trackFailingEndpoints(one, [outcome(b, "timeout")], NOW);
-    await Promise.all([one, other].map((client) => client.query("BEGIN")));
+    const [minId, maxId] = [randomUUID(), randomUUID()].sort() as [string, string];
+    const [firstClient, otherClient] = [await pool.connect(), await pool.connect()];
+    await trackFailingEndpoints(firstClient, [outcome(maxId, "timeout")], NOW);
+    await Promise.all([firstClient, otherClient].map((client) => client.query("BEGIN")));
     let second: Promise<unknown> | undefined;
-    const waits = async () => {
+    const isWaiting = async () => {
       const { rowCount } = await pool.query(
         "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
       );
@@ -63,21 +63,21 @@ describe("the failures of an endpoint", () => {
     };
     // The first transaction locks the row of `b`. Before it inserts a row for `a`, it waits until the second
     // transaction waits for a lock.
-    const paused = {
+    const pausedClient = {
       async query(config: string | pg.QueryConfig, values?: unknown[]) {
         if (typeof config !== "string" && config.name === "endpoints fail") {
-          second = trackFailingEndpoints(other, [outcome(a, "timeout"), outcome(b, "timeout")], NOW);
-          await eventually("the second transaction waits", waits);
+          second = trackFailingEndpoints(otherClient, [outcome(minId, "timeout"), outcome(maxId, "timeout")], NOW);
+          await eventually("the second transaction waits", isWaiting);
         }
-        return typeof config === "string" ? one.query(config, values) : one.query(config);
+        return typeof config === "string" ? firstClient.query(config, values) : firstClient.query(config);
       },
     } as unknown as pg.ClientBase;
-    await trackFailingEndpoints(paused, [outcome(b, null), outcome(a, "timeout")], NOW);
-    await one.query("COMMIT");
+    await trackFailingEndpoints(pausedClient, [outcome(maxId, null), outcome(minId, "timeout")], NOW);
+    await firstClient.query("COMMIT");
     await second;
-    await other.query("COMMIT");
-    one.release();
-    other.release();
-    expect(await failing()).to.deep.equal([a, b]);
+    await otherClient.query("COMMIT");
+    firstClient.release();
+    otherClient.release();
+    expect(await listFailing()).to.deep.equal([minId, maxId]);
   });
 });

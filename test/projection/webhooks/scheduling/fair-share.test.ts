@@ -13,30 +13,30 @@ interface Endpoint extends WaitingEndpoint {
 
 const SLOTS = 960;
 
-function endpoint(name: string, more: Partial<WaitingEndpoint> = {}): Endpoint {
-  return { name, occupiedSlots: 0, maxSlots: 4, usedMs: 0, ...more };
+function endpoint(name: string, fields: Partial<WaitingEndpoint> = {}): Endpoint {
+  return { name, occupiedSlots: 0, maxSlots: 4, usedMs: 0, ...fields };
 }
 
 function application(
   endpoints: Endpoint[],
-  more: Partial<WaitingApplication<Endpoint>> = {},
+  fields: Partial<WaitingApplication<Endpoint>> = {},
 ): WaitingApplication<Endpoint> {
   const occupiedSlots = endpoints.reduce((sum, one) => sum + one.occupiedSlots, 0);
-  return { occupiedSlots, usedMs: 0, maxNewSlots: SLOTS, listEndpoints: () => endpoints, ...more };
+  return { occupiedSlots, usedMs: 0, maxNewSlots: SLOTS, listEndpoints: () => endpoints, ...fields };
 }
 
 const manyEndpoints = (name: string, count: number) =>
   Array.from({ length: count }, (_, n) => endpoint(`${name} ${n}`));
 
 function grant(pool: Partial<SlotPool>, ...applications: WaitingApplication<Endpoint>[]): Record<string, number> {
-  const result = grantSlots(
+  const grants = grantSlots(
     { slots: SLOTS, occupiedSlots: 0, maxNewSlots: Number.POSITIVE_INFINITY, ...pool },
     applications,
   );
-  return Object.fromEntries([...result].map(([{ name }, slots]) => [name, slots]));
+  return Object.fromEntries([...grants].map(([{ name }, slots]) => [name, slots]));
 }
-const sum = (slots: Record<string, number>, of = "") =>
-  Object.entries(slots).reduce((total, [name, count]) => total + (name.startsWith(of) ? count : 0), 0);
+const sum = (slots: Record<string, number>, prefix = "") =>
+  Object.entries(slots).reduce((total, [name, count]) => total + (name.startsWith(prefix) ? count : 0), 0);
 
 describe("the fair share of slots", () => {
   it("a single endpoint with due deliveries gets the maximum number of slots per endpoint", () => {
@@ -49,16 +49,16 @@ describe("the fair share of slots", () => {
   });
 
   it("if 20 applications have reached their slot limits, a new application gets about the same number of slots", () => {
-    const greedy = Array.from({ length: 20 }, (_, n) => application(manyEndpoints(`greedy${n} `, 50)));
-    const occupied = sum(grant({}, ...greedy));
+    const greedyApplications = Array.from({ length: 20 }, (_, n) => application(manyEndpoints(`greedy${n} `, 50)));
+    const occupied = sum(grant({}, ...greedyApplications));
     const slots = sum(grant({ occupiedSlots: occupied }, application(manyEndpoints("next", 50))));
     expect(slots).to.be.at.least(occupied / 20 - 8);
   });
 
   it("the last free slot goes to the application whose recent attempts took the least time", () => {
-    const slow = application([endpoint("slow")], { usedMs: 9_000 });
-    const quick = application([endpoint("quick")], { usedMs: 40 });
-    expect(grant({ occupiedSlots: SLOTS - 1 }, slow, quick)).to.deep.equal({ quick: 1 });
+    const slowApplication = application([endpoint("slow")], { usedMs: 9_000 });
+    const quickApplication = application([endpoint("quick")], { usedMs: 40 });
+    expect(grant({ occupiedSlots: SLOTS - 1 }, slowApplication, quickApplication)).to.deep.equal({ quick: 1 });
   });
 
   it("two applications whose recent attempts took equal time get the same number of slots", () => {
@@ -67,13 +67,13 @@ describe("the fair share of slots", () => {
   });
 
   it("an application at the slot limit gets no slot, and the endpoints of the application are not listed", () => {
-    const full: WaitingApplication<Endpoint> = {
+    const fullApplication: WaitingApplication<Endpoint> = {
       occupiedSlots: 200,
       usedMs: 0,
       maxNewSlots: SLOTS,
       listEndpoints: () => expect.fail("the endpoints are listed"),
     };
-    expect(grant({ occupiedSlots: 200 }, full, application([endpoint("b")]))).to.deep.equal({ b: 4 });
+    expect(grant({ occupiedSlots: 200 }, fullApplication, application([endpoint("b")]))).to.deep.equal({ b: 4 });
   });
 
   it("an application that may start only two more attempts gets two slots", () => {
@@ -106,19 +106,19 @@ describe("the fair share of slots", () => {
   it("granted slots never exceed the limits per endpoint, per application, per pool and per decision", () => {
     fc.assert(
       fc.property(pools, ({ slots, applications, maxNewSlots }) => {
-        const waiting = applications.map(({ usedMs, endpoints }, a) =>
+        const waitingApplications = applications.map(({ usedMs, endpoints }, a) =>
           application(
             endpoints.map((one, e) => ({ ...one, name: `${a}/${e}` })),
             { usedMs },
           ),
         );
-        const occupiedSlots = waiting.reduce((total, one) => total + one.occupiedSlots, 0);
-        const result = grantSlots({ slots, occupiedSlots, maxNewSlots }, waiting);
-        const total = [...result.values()].reduce((all, count) => all + count, 0);
+        const occupiedSlots = waitingApplications.reduce((total, one) => total + one.occupiedSlots, 0);
+        const grants = grantSlots({ slots, occupiedSlots, maxNewSlots }, waitingApplications);
+        const total = [...grants.values()].reduce((all, count) => all + count, 0);
         expect(total).to.be.at.most(Math.max(0, Math.min(maxNewSlots, slots - occupiedSlots)));
-        for (const [one, count] of result) expect(one.occupiedSlots + count).to.be.at.most(one.maxSlots);
-        for (const { occupiedSlots: occupied, listEndpoints } of waiting) {
-          const count = listEndpoints().reduce((all, one) => all + (result.get(one) ?? 0), 0);
+        for (const [one, count] of grants) expect(one.occupiedSlots + count).to.be.at.most(one.maxSlots);
+        for (const { occupiedSlots: occupied, listEndpoints } of waitingApplications) {
+          const count = listEndpoints().reduce((all, one) => all + (grants.get(one) ?? 0), 0);
           if (count > 0) expect(occupied + count).to.be.at.most(Math.max(1, Math.floor((slots - occupiedSlots) / 4)));
         }
       }),
@@ -128,11 +128,11 @@ describe("the fair share of slots", () => {
   it("a single application with due deliveries gets all slots that the limits allow", () => {
     fc.assert(
       fc.property(fc.integer({ min: 4, max: 1_000 }), fc.integer({ min: 1, max: 300 }), (slots, count) => {
-        const alone = application(manyEndpoints("a", count));
-        const first = grant({ slots }, alone);
-        const occupied = sum(first);
-        const again = alone.listEndpoints().map((one) => ({ ...one, occupiedSlots: first[one.name] ?? 0 }));
-        expect(grant({ slots, occupiedSlots: occupied }, application(again))).to.deep.equal({});
+        const partner = application(manyEndpoints("a", count));
+        const firstGrants = grant({ slots }, partner);
+        const occupied = sum(firstGrants);
+        const endpoints = partner.listEndpoints().map((one) => ({ ...one, occupiedSlots: firstGrants[one.name] ?? 0 }));
+        expect(grant({ slots, occupiedSlots: occupied }, application(endpoints))).to.deep.equal({});
         // Either all endpoints have reached their limit, or the application has used nearly all of its share.
         const share = Math.floor((slots - occupied) / 4);
         expect(occupied === 4 * count || share - occupied < 16).to.equal(true);

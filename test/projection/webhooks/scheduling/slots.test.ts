@@ -3,16 +3,16 @@ import { type DueEndpoint, DueEndpoints } from "../../../../projection/webhooks/
 import { SlotUse } from "../../../../projection/webhooks/scheduling/slot-use.ts";
 import { LANE_LIMITS, type Slot, Slots } from "../../../../projection/webhooks/scheduling/slots.ts";
 
-const MINUTE = 60_000;
+const MINUTE_MS = 60_000;
 
-function endpoint(applicationId: string, endpointId: string, more: Partial<DueEndpoint> = {}): DueEndpoint {
-  return { lane: "first", environment: "sandbox", applicationId, endpointId, ...more };
+function endpoint(applicationId: string, endpointId: string, fields: Partial<DueEndpoint> = {}): DueEndpoint {
+  return { lane: "first", environment: "sandbox", applicationId, endpointId, ...fields };
 }
 
 /** Creates the endpoints of applications with 50 endpoints each. */
-function createEager(count: number, more: Partial<DueEndpoint> = {}): DueEndpoint[] {
+function createEager(count: number, fields: Partial<DueEndpoint> = {}): DueEndpoint[] {
   return Array.from({ length: count }, (_, application) =>
-    Array.from({ length: 50 }, (_, n) => endpoint(`a${application}`, `a${application} e${n}`, more)),
+    Array.from({ length: 50 }, (_, n) => endpoint(`a${application}`, `a${application} e${n}`, fields)),
   ).flat();
 }
 
@@ -26,66 +26,66 @@ describe("the slots of a sender", () => {
 
   /** Requests slots every 25 ms for a period, and occupies all slots that are granted. */
   function occupyAll(endpoints: readonly DueEndpoint[], forMs = 20_000): Slot[] {
-    const due = new DueEndpoints();
-    due.add(endpoints);
-    const occupied: Slot[] = [];
+    const dueEndpoints = new DueEndpoints();
+    dueEndpoints.add(endpoints);
+    const occupiedSlots: Slot[] = [];
     for (const end = now + forMs; now < end; now += 25) {
-      for (const { slots: count, ...one } of slots.grant(due)) {
-        for (let n = 0; n < count; n += 1) occupied.push(slots.reserve(one));
+      for (const { slots: count, ...one } of slots.grant(dueEndpoints)) {
+        for (let n = 0; n < count; n += 1) occupiedSlots.push(slots.reserve(one));
       }
     }
-    return occupied;
+    return occupiedSlots;
   }
-  function endAll(occupied: readonly Slot[]): void {
-    for (const slot of occupied) {
+  function endAll(occupiedSlots: readonly Slot[]): void {
+    for (const slot of occupiedSlots) {
       slots.free(slot);
       slots.release(slot);
     }
   }
 
   it("attempts in the sandbox environment do not use slots of the production environment", () => {
-    const alone = occupyAll(createEager(20, { environment: "production" })).length;
+    const slotCount = occupyAll(createEager(20, { environment: "production" })).length;
     slots = new Slots(() => now);
     occupyAll(createEager(40));
-    expect(occupyAll(createEager(20, { environment: "production" }))).to.have.length(alone);
+    expect(occupyAll(createEager(20, { environment: "production" }))).to.have.length(slotCount);
   });
 
   it("retries do not use the slots of first attempts", () => {
-    const alone = occupyAll(createEager(20)).length;
+    const slotCount = occupyAll(createEager(20)).length;
     slots = new Slots(() => now);
     occupyAll(createEager(20, { lane: "retry" }));
-    expect(occupyAll(createEager(20))).to.have.length(alone);
+    expect(occupyAll(createEager(20))).to.have.length(slotCount);
   });
 
   it("an application with long recent attempts gets slots after other applications, but old attempts do not count", () => {
-    const due = new DueEndpoints();
-    due.add([...createEager(1), endpoint("quick", "q")]);
-    const firstOf = () => slots.grant(due)[0]?.applicationId;
+    const dueEndpoints = new DueEndpoints();
+    dueEndpoints.add([...createEager(1), endpoint("quick", "q")]);
+    const firstOf = () => slots.grant(dueEndpoints)[0]?.applicationId;
     endAll(occupyAll(createEager(1)));
     expect(firstOf()).to.equal("quick");
-    now += 60 * MINUTE;
+    now += 60 * MINUTE_MS;
     slots.removeUnused();
     expect(firstOf()).to.equal("a0");
   });
 
   it("a process that cannot record outcomes reserves at most two deliveries per slot", () => {
-    let held = 0;
+    let heldCount = 0;
     for (let round = 0; round < 400; round += 1) {
-      const occupied = occupyAll(createEager(1), 25);
-      for (const slot of occupied) slots.free(slot);
-      held += occupied.length;
+      const occupiedSlots = occupyAll(createEager(1), 25);
+      for (const slot of occupiedSlots) slots.free(slot);
+      heldCount += occupiedSlots.length;
     }
-    expect(held).to.equal(2 * LANE_LIMITS.first.slots);
+    expect(heldCount).to.equal(2 * LANE_LIMITS.first.slots);
   });
 
   it("an endpoint whose last attempt failed gets one slot until an attempt succeeds", () => {
-    const due = new DueEndpoints();
-    const one = endpoint("a", "e");
-    due.add([one]);
-    due.setFailing(one, true);
-    expect(slots.grant(due).map(({ slots: count }) => count)).to.deep.equal([1]);
-    due.setFailing(one, false);
-    expect(slots.grant(due).map(({ slots: count }) => count)).to.deep.equal([4]);
+    const dueEndpoints = new DueEndpoints();
+    const dueEndpoint = endpoint("a", "e");
+    dueEndpoints.add([dueEndpoint]);
+    dueEndpoints.setFailing(dueEndpoint, true);
+    expect(slots.grant(dueEndpoints).map(({ slots: count }) => count)).to.deep.equal([1]);
+    dueEndpoints.setFailing(dueEndpoint, false);
+    expect(slots.grant(dueEndpoints).map(({ slots: count }) => count)).to.deep.equal([4]);
   });
 
   it("an application without recent attempts may start four attempts together", () => {
@@ -93,9 +93,9 @@ describe("the slots of a sender", () => {
   });
 
   it("an application whose recent attempts were slow may start further attempts only one by one", () => {
-    const occupied = occupyAll(createEager(1));
+    const occupiedSlots = occupyAll(createEager(1));
     now += 10_000;
-    endAll(occupied);
+    endAll(occupiedSlots);
     // The application may occupy about 190 slots, and its attempts took about 20 seconds. It may therefore start about
     // ten attempts per second.
     expect(occupyAll(createEager(1), 1_000)).to.have.length.within(4, 20);
@@ -103,9 +103,9 @@ describe("the slots of a sender", () => {
 
   it("an application whose recent attempts were quick may get all slots up to the limit in one decision", () => {
     for (let round = 0; round < 200; round += 1) {
-      const occupied = occupyAll(createEager(1), 25);
+      const occupiedSlots = occupyAll(createEager(1), 25);
       now -= 20;
-      endAll(occupied);
+      endAll(occupiedSlots);
     }
     expect(occupyAll(createEager(1), 25)).to.have.length.above(150);
   });
@@ -113,32 +113,32 @@ describe("the slots of a sender", () => {
 
 describe("the known due endpoints of a sender", () => {
   it("an endpoint that is added to the due endpoints during a claim is not removed after the claim", () => {
-    const due = new DueEndpoints();
-    const one = endpoint("a", "e");
-    due.add([one]);
-    const versionBeforeClaim = due.version;
-    due.add([one]);
-    due.remove(one, versionBeforeClaim);
-    expect([...due.listEntries("first", "sandbox").keys()]).to.deep.equal(["a"]);
-    due.remove(one, due.version);
-    expect([...due.listEntries("first", "sandbox").keys()]).to.deep.equal([]);
+    const dueEndpoints = new DueEndpoints();
+    const dueEndpoint = endpoint("a", "e");
+    dueEndpoints.add([dueEndpoint]);
+    const versionBeforeClaim = dueEndpoints.version;
+    dueEndpoints.add([dueEndpoint]);
+    dueEndpoints.remove(dueEndpoint, versionBeforeClaim);
+    expect([...dueEndpoints.listEntries("first", "sandbox").keys()]).to.deep.equal(["a"]);
+    dueEndpoints.remove(dueEndpoint, dueEndpoints.version);
+    expect([...dueEndpoints.listEntries("first", "sandbox").keys()]).to.deep.equal([]);
   });
 });
 
 describe("the use of slots", () => {
   it("the measured use of slots includes attempts in progress, and halves the time of finished attempts every 30 seconds", () => {
-    const use = new SlotUse();
-    use.start(0);
-    use.start(1_000);
-    expect(use.calculateUsedMs(4_000)).to.equal(7_000);
-    expect(use.estimateAttemptMs(4_000, 10_000)).to.equal(10_000);
-    expect(use.estimateAttemptMs(44_000, 10_000)).to.equal(43_500);
-    use.end(0, 4_000);
-    use.end(1_000, 4_000);
-    expect([use.occupiedSlots, use.calculateUsedMs(4_000)]).to.deep.equal([0, 7_000]);
-    expect(use.calculateUsedMs(34_000)).to.equal(3_500);
-    expect(use.estimateAttemptMs(34_000, 0)).to.equal(3_500);
-    expect(use.isNegligible(34_000)).to.equal(false);
-    expect(use.isNegligible(60 * MINUTE)).to.equal(true);
+    const slotUse = new SlotUse();
+    slotUse.start(0);
+    slotUse.start(1_000);
+    expect(slotUse.calculateUsedMs(4_000)).to.equal(7_000);
+    expect(slotUse.estimateAttemptMs(4_000, 10_000)).to.equal(10_000);
+    expect(slotUse.estimateAttemptMs(44_000, 10_000)).to.equal(43_500);
+    slotUse.end(0, 4_000);
+    slotUse.end(1_000, 4_000);
+    expect([slotUse.occupiedSlots, slotUse.calculateUsedMs(4_000)]).to.deep.equal([0, 7_000]);
+    expect(slotUse.calculateUsedMs(34_000)).to.equal(3_500);
+    expect(slotUse.estimateAttemptMs(34_000, 0)).to.equal(3_500);
+    expect(slotUse.isNegligible(34_000)).to.equal(false);
+    expect(slotUse.isNegligible(60 * MINUTE_MS)).to.equal(true);
   });
 });

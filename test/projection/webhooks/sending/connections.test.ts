@@ -18,17 +18,17 @@ const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 describe("connections to receivers", () => {
   let connections: Connections;
-  const closing: { close(): Promise<void> }[] = [];
-  const opened = <Server extends { close(): Promise<void> }>(server: Server): Server => {
-    closing.push(server);
+  const openServers: { close(): Promise<void> }[] = [];
+  const track = <Server extends { close(): Promise<void> }>(server: Server): Server => {
+    openServers.push(server);
     return server;
   };
   const rawReceiver = async (...parameters: Parameters<typeof startRawReceiver>): Promise<RawReceiver> =>
-    opened(await startRawReceiver(...parameters));
-  const attempt = (url: string, applicationId: string, more = {}) =>
+    track(await startRawReceiver(...parameters));
+  const attempt = (url: string, applicationId: string, options = {}) =>
     send(url, { "Content-Type": "application/json" }, "{}", {
       ...{ connections, applicationId, allowsLoopback: true, signal: new AbortController().signal },
-      ...{ connectTimeoutMs: 10_000, timeoutMs: 10_000, ...more },
+      ...{ connectTimeoutMs: 10_000, timeoutMs: 10_000, ...options },
     });
 
   beforeEach(() => {
@@ -36,33 +36,33 @@ describe("connections to receivers", () => {
   });
   afterEach(async () => {
     connections.close();
-    for (const server of closing.splice(0)) await server.close();
+    for (const server of openServers.splice(0)) await server.close();
   });
 
   describe("pools", () => {
     let receiver: Receiver;
 
     beforeEach(async () => {
-      receiver = opened(await startReceiver());
+      receiver = track(await startReceiver());
     });
 
     it("200 hanging requests of an application do not delay other requests to the same origin", async () => {
-      const [hanging, other] = [randomUUID(), randomUUID()];
+      const [hangingId, otherId] = [randomUUID(), randomUUID()];
       receiver.setDefaultReaction({ mode: "hang" });
-      const stuck = Array.from({ length: 200 }, () => attempt(receiver.url, hanging, { timeoutMs: 60_000 }));
+      const stuckAttempts = Array.from({ length: 200 }, () => attempt(receiver.url, hangingId, { timeoutMs: 60_000 }));
       await eventually("200 requests", () => receiver.requests.length === 200);
       receiver.setDefaultReaction({});
-      for (const applicationId of [other, hanging]) {
+      for (const applicationId of [otherId, hangingId]) {
         expect(await attempt(receiver.url, applicationId)).to.deep.include({ statusCode: 200, error: null });
       }
       connections.close();
-      const errors = (await Promise.all(stuck)).map((result) => result?.error);
+      const errors = (await Promise.all(stuckAttempts)).map((result) => result?.error);
       expect(new Set(errors)).to.deep.equal(new Set(["connection_lost"]));
     });
 
     it("two applications with the same origin do not share connections", async () => {
-      const [one, other] = [randomUUID(), randomUUID()];
-      for (const applicationId of [one, other, one, other]) await attempt(receiver.url, applicationId);
+      const [firstId, otherId] = [randomUUID(), randomUUID()];
+      for (const applicationId of [firstId, otherId, firstId, otherId]) await attempt(receiver.url, applicationId);
       const ports = receiver.requests.map(({ senderPort }) => senderPort);
       expect(ports).to.deep.equal([ports[0], ports[1], ports[0], ports[1]]);
       expect(new Set(ports).size).to.equal(2);
@@ -70,35 +70,35 @@ describe("connections to receivers", () => {
 
     it("if more than 512 connections are idle, the connection with the longest idle time is closed", async function () {
       this.timeout(30_000);
-      const first = randomUUID();
-      await attempt(receiver.url, first);
+      const firstId = randomUUID();
+      await attempt(receiver.url, firstId);
       await Promise.all(Array.from({ length: 511 }, () => attempt(receiver.url, randomUUID())));
-      const second = randomUUID();
-      await attempt(receiver.url, second);
+      const secondId = randomUUID();
+      await attempt(receiver.url, secondId);
       const portOf = (n: number) => receiver.requests.at(n)?.senderPort;
       const [firstPort, secondPort] = [portOf(0), portOf(-1)];
-      await attempt(receiver.url, second);
+      await attempt(receiver.url, secondId);
       expect(portOf(-1)).to.equal(secondPort);
-      await attempt(receiver.url, first);
+      await attempt(receiver.url, firstId);
       expect(portOf(-1)).not.to.equal(firstPort);
     });
   });
 
   describe("the time limits", () => {
     it("an attempt at a receiver that accepts no connection fails with connection_timeout", async () => {
-      const deaf = opened(await startUnresponsiveServer());
+      const deafServer = track(await startUnresponsiveServer());
       const limits = { connectTimeoutMs: 300, timeoutMs: 50 };
-      const result = await attempt(`http://127.0.0.1:${deaf.port}`, randomUUID(), limits);
+      const result = await attempt(`http://127.0.0.1:${deafServer.port}`, randomUUID(), limits);
       expect(result).to.deep.include({ statusCode: null, error: "connection_timeout", responseBody: null });
       expect(result!.durationMs).to.be.at.least(290);
     });
 
     it("an attempt at a receiver that never finishes the TLS handshake fails with connection_timeout", async () => {
-      const silent = await rawReceiver(() => undefined);
+      const silentReceiver = await rawReceiver(() => undefined);
       const limits = { connectTimeoutMs: 300, timeoutMs: 50 };
-      const result = await attempt(silent.url.replace("http:", "https:"), randomUUID(), limits);
+      const result = await attempt(silentReceiver.url.replace("http:", "https:"), randomUUID(), limits);
       expect(result).to.deep.include({ statusCode: null, error: "connection_timeout" });
-      expect(silent.connections).to.equal(1);
+      expect(silentReceiver.connections).to.equal(1);
     });
 
     it("an attempt whose host name cannot be resolved in time fails with lookup_failed", async () => {
@@ -109,19 +109,19 @@ describe("connections to receivers", () => {
     });
 
     it("the time limit for the response starts when the connection is established", async () => {
-      const deaf = opened(await startUnresponsiveServer());
+      const deafServer = track(await startUnresponsiveServer());
       const timeoutMs = 1_500;
-      const began = performance.now();
-      const slow = attempt(`http://127.0.0.1:${deaf.port}`, randomUUID(), { timeoutMs });
-      await eventually("the time limit passes", () => performance.now() - began > timeoutMs + 100);
-      deaf.accept();
-      expect(await slow).to.deep.include({ statusCode: 200, error: null });
+      const startedAt = performance.now();
+      const slowAttempt = attempt(`http://127.0.0.1:${deafServer.port}`, randomUUID(), { timeoutMs });
+      await eventually("the time limit passes", () => performance.now() - startedAt > timeoutMs + 100);
+      deafServer.accept();
+      expect(await slowAttempt).to.deep.include({ statusCode: 200, error: null });
     });
   });
 
   describe("informational responses", () => {
-    const early = ["100 Continue", "102 Processing", "103 Early Hints", "199 Unknown"];
-    for (const status of early) {
+    const interimStatuses = ["100 Continue", "102 Processing", "103 Early Hints", "199 Unknown"];
+    for (const status of interimStatuses) {
       it(`an informational response ${status} before the final response is ignored`, async () => {
         const receiver = await rawReceiver((socket) => {
           socket.write(`HTTP/1.1 ${status}\r\nLink: </style.css>\r\n\r\n`);
@@ -136,14 +136,14 @@ describe("connections to receivers", () => {
     }
 
     it("several informational responses before the final response are ignored", async () => {
-      const several = early.map((status) => `HTTP/1.1 ${status}\r\n\r\n`).join("");
-      const receiver = await rawReceiver((socket) => socket.write(several + several + OK));
+      const interimText = interimStatuses.map((status) => `HTTP/1.1 ${status}\r\n\r\n`).join("");
+      const receiver = await rawReceiver((socket) => socket.write(interimText + interimText + OK));
       expect(await attempt(receiver.url, "a")).to.deep.include({ statusCode: 200, error: null });
     });
 
     it("an attempt with more than 16 informational responses fails with invalid_response", async () => {
-      const endless = "HTTP/1.1 100 Continue\r\n\r\n".repeat(17);
-      const receiver = await rawReceiver((socket) => socket.write(endless + OK));
+      const endlessText = "HTTP/1.1 100 Continue\r\n\r\n".repeat(17);
+      const receiver = await rawReceiver((socket) => socket.write(endlessText + OK));
       expect(await attempt(receiver.url, "a")).to.deep.include({
         ...{ statusCode: null, error: "invalid_response" },
       });
@@ -180,13 +180,13 @@ describe("connections to receivers", () => {
     });
 
     it("if the receiver closes both the reused and the new connection, the attempt fails after two requests", async () => {
-      let closes = false;
+      let shouldClose = false;
       const receiver = await rawReceiver((socket) => {
-        if (closes) socket.destroy();
+        if (shouldClose) socket.destroy();
         else socket.write(OK);
       });
       await attempt(receiver.url, "a");
-      closes = true;
+      shouldClose = true;
       expect(await attempt(receiver.url, "a")).to.deep.include({ error: "connection_lost" });
       expect([receiver.requests, receiver.connections]).to.deep.equal([3, 2]);
     });
@@ -220,13 +220,13 @@ describe("connections to receivers", () => {
 
   describe("TLS", () => {
     const HOST = "hooks.partner.example";
-    const pem = (kind: string) => new URL(`../../../support/tls/${HOST}.${kind}.pem`, import.meta.url);
+    const toPemUrl = (kind: string) => new URL(`../../../support/tls/${HOST}.${kind}.pem`, import.meta.url);
     let port: number;
     const names: unknown[] = [];
 
     beforeEach(async () => {
       names.length = 0;
-      const [cert, key] = await Promise.all([readFile(pem("cert")), readFile(pem("key"))]);
+      const [cert, key] = await Promise.all([readFile(toPemUrl("cert")), readFile(toPemUrl("key"))]);
       const server = createServer({ cert, key }, (request, response) => {
         names.push((request.socket as { servername?: unknown }).servername, request.headers.host);
         response.end("ok");
@@ -234,7 +234,7 @@ describe("connections to receivers", () => {
       server.listen(0, "127.0.0.1");
       await once(server, "listening");
       port = (server.address() as AddressInfo).port;
-      opened({
+      track({
         async close() {
           server.closeAllConnections();
           server.close();
@@ -247,7 +247,7 @@ describe("connections to receivers", () => {
       const { stdout } = await promisify(execFile)(process.execPath, ["--import=tsx", script], {
         env: {
           ...process.env,
-          ...{ NODE_EXTRA_CA_CERTS: fileURLToPath(pem("cert")), ATTEMPT: JSON.stringify({ url, port }) },
+          ...{ NODE_EXTRA_CA_CERTS: fileURLToPath(toPemUrl("cert")), ATTEMPT: JSON.stringify({ url, port }) },
         },
       });
       return JSON.parse(stdout);

@@ -14,7 +14,7 @@ describe("one attempt", () => {
   let receiver: Receiver;
   let connections: Connections;
   const applicationId = randomUUID();
-  const never = new AbortController().signal;
+  const neverSignal = new AbortController().signal;
 
   before(async () => {
     receiver = await startReceiver();
@@ -25,14 +25,14 @@ describe("one attempt", () => {
     await receiver.close();
   });
 
-  const attempt = (url = receiver.url, more = {}) =>
+  const attempt = (url = receiver.url, options = {}) =>
     send(url, { "Content-Type": "application/json" }, "{}", {
-      ...{ connections, applicationId, allowsLoopback: true, signal: never },
+      ...{ connections, applicationId, allowsLoopback: true, signal: neverSignal },
       ...{ connectTimeoutMs: 5_000, timeoutMs: 400 },
-      ...more,
+      ...options,
     });
-  const attemptAt = (behaviour: Reaction) => {
-    receiver.queueReactions(behaviour);
+  const attemptAt = (reaction: Reaction) => {
+    receiver.queueReactions(reaction);
     return attempt();
   };
 
@@ -62,14 +62,14 @@ describe("one attempt", () => {
   });
 
   it("an attempt does not follow a redirect", async () => {
-    const before = receiver.requests.length;
+    const requestCount = receiver.requests.length;
     const result = await attemptAt({
       status: 302,
       headers: { Location: `${receiver.url}/elsewhere` },
       body: "",
     });
     expect(result).to.deep.include({ statusCode: 302, error: null, responseBody: "" });
-    expect(receiver.requests.length - before).to.equal(1);
+    expect(receiver.requests.length - requestCount).to.equal(1);
   });
 
   it("an attempt stores the first KiB of the response body, without NUL characters", async () => {
@@ -84,14 +84,14 @@ describe("one attempt", () => {
   });
 
   it("a compressed response is not decompressed", async () => {
-    const unpacked = 256 * 1024 ** 2;
-    const body = gzipSync(Buffer.alloc(unpacked));
+    const unpackedBytes = 256 * 1024 ** 2;
+    const body = gzipSync(Buffer.alloc(unpackedBytes));
     expect(body.length).to.be.below(1024 ** 2);
-    const before = process.memoryUsage().rss;
+    const bytesBefore = process.memoryUsage().rss;
     const result = await attemptAt({ body, headers: { "Content-Encoding": "gzip" } });
     expect(result).to.deep.include({ statusCode: 200, error: null });
     expect(result!.responseBody).to.have.lengthOf.at.most(1_024);
-    expect(process.memoryUsage().rss - before).to.be.below(unpacked / 4);
+    expect(process.memoryUsage().rss - bytesBefore).to.be.below(unpackedBytes / 4);
   });
 
   it("an attempt returns the Retry-After header of the response", async () => {
@@ -105,13 +105,13 @@ describe("one attempt", () => {
     expect(result).to.deep.include({ statusCode: 200, error: "answer_too_long" });
   });
 
-  const late: [string, Reaction][] = [
+  const lateReactions: [string, Reaction][] = [
     ["never responds", { mode: "hang" }],
     ["responds too late", { delayMs: 2_000 }],
   ];
-  for (const [what, behaviour] of late) {
-    it(`an attempt at a receiver that ${what} ends at the time limit`, async () => {
-      const result = await attemptAt(behaviour);
+  for (const [label, reaction] of lateReactions) {
+    it(`an attempt at a receiver that ${label} ends at the time limit`, async () => {
+      const result = await attemptAt(reaction);
       expect(result).to.deep.include({ statusCode: null, error: "timeout", responseBody: null });
       expect(result!.durationMs).to.be.within(390, 900);
     });
@@ -134,9 +134,9 @@ describe("one attempt", () => {
   });
 
   it("an attempt whose connection is refused fails with connection_refused", async () => {
-    const gone = await startReceiver();
-    await gone.close();
-    expect(await attempt(gone.url)).to.deep.include({ statusCode: null, error: "connection_refused" });
+    const goneReceiver = await startReceiver();
+    await goneReceiver.close();
+    expect(await attempt(goneReceiver.url)).to.deep.include({ statusCode: null, error: "connection_refused" });
   });
 
   it("an attempt with a response that is not HTTP fails with invalid_response", async () => {
@@ -153,27 +153,27 @@ describe("one attempt", () => {
   });
 
   it("the destination of a webhook is checked at each attempt", async () => {
-    const before = receiver.requests.length;
+    const requestCount = receiver.requests.length;
     const result = await attempt(receiver.url, { allowsLoopback: false });
     expect(result).to.deep.include({ statusCode: null, error: "scheme_not_allowed" });
-    expect(receiver.requests.length).to.equal(before);
+    expect(receiver.requests.length).to.equal(requestCount);
   });
 
   it("an attempt connects to the checked address without a second lookup of the host name", async () => {
-    const pinned = new URL(`http://hooks.example.com:${receiver.port}/pinned`);
-    const destination = { url: pinned, address: "127.0.0.1" };
+    const pinnedUrl = new URL(`http://hooks.example.com:${receiver.port}/pinned`);
+    const destination = { url: pinnedUrl, address: "127.0.0.1" };
     const exchange = new Exchange();
-    const open = (fresh: boolean) => connections.post(applicationId, destination, {}, fresh);
-    await exchange.run(open, "{}", () => undefined);
+    const post = (useNewConnection: boolean) => connections.post(applicationId, destination, {}, useNewConnection);
+    await exchange.run(post, "{}", () => undefined);
     expect(exchange.statusCode).to.equal(200);
     expect(receiver.requests.at(-1)!.headers.host).to.equal(`hooks.example.com:${receiver.port}`);
   });
 
   it("an interrupted attempt returns no result", async () => {
-    const cut = new AbortController();
+    const cutController = new AbortController();
     receiver.queueReactions({ mode: "hang" });
-    const sent = attempt(receiver.url, { signal: cut.signal });
-    cut.abort();
-    expect(await sent).to.equal(undefined);
+    const attemptPromise = attempt(receiver.url, { signal: cutController.signal });
+    cutController.abort();
+    expect(await attemptPromise).to.equal(undefined);
   });
 });

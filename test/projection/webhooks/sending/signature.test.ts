@@ -3,7 +3,7 @@ import { createSignatureHeaders } from "../../../../projection/webhooks/sending/
 import { webhookLibraries, webhookLibraryNames } from "../../../support/webhook-libraries.ts";
 
 const secret = (fill: number) => `whsec_${Buffer.alloc(32, fill).toString("base64")}`;
-const content = () => ({
+const createContent = () => ({
   deliveryId: "0d8f4cb6-7c1f-5a8c-9d39-1f2f61f9f9a1",
   timestamp: Math.floor(Date.now() / 1_000),
   body: '{"name":"Pâté 🐈"}',
@@ -29,22 +29,22 @@ describe("webhook signature", () => {
 
     describe(`is verified by the ${library} package`, () => {
       it(`the ${library} package accepts a signature with each of two secrets, and rejects the signature with other secrets`, () => {
-        const signed = content();
-        const headers = createSignatureHeaders(signed, [secret(1), secret(2)], "SERVICE");
+        const content = createContent();
+        const headers = createSignatureHeaders(content, [secret(1), secret(2)], "SERVICE");
         for (const fill of [1, 2]) {
-          expect(verify(fill, signed.body, headers)).to.deep.equal(JSON.parse(signed.body));
+          expect(verify(fill, content.body, headers)).to.deep.equal(JSON.parse(content.body));
         }
-        expect(() => verify(3, signed.body, headers)).to.throw("No matching signature found");
+        expect(() => verify(3, content.body, headers)).to.throw("No matching signature found");
       });
 
       it(`the ${library} package rejects a signature if the body, the id or the time was changed`, () => {
-        const signed = content();
-        const headers = createSignatureHeaders(signed, [secret(1)], "SERVICE");
-        const changed = { "webhook-id": "other", "webhook-timestamp": String(signed.timestamp + 1) };
-        expect(() => verify(1, `${signed.body} `, headers)).to.throw("No matching signature found");
-        for (const [name, value] of Object.entries(changed)) {
-          const forged = { ...headers, [name]: value };
-          expect(() => verify(1, signed.body, forged)).to.throw("No matching signature found");
+        const content = createContent();
+        const headers = createSignatureHeaders(content, [secret(1)], "SERVICE");
+        const changedHeaders = { "webhook-id": "other", "webhook-timestamp": String(content.timestamp + 1) };
+        expect(() => verify(1, `${content.body} `, headers)).to.throw("No matching signature found");
+        for (const [name, value] of Object.entries(changedHeaders)) {
+          const forgedHeaders = { ...headers, [name]: value };
+          expect(() => verify(1, content.body, forgedHeaders)).to.throw("No matching signature found");
         }
       });
 
@@ -53,21 +53,21 @@ describe("webhook signature", () => {
           [-301, "Message timestamp too old"],
           [310, "Message timestamp too new"],
         ] as const) {
-          const signed = content();
+          const content = createContent();
           const headers = createSignatureHeaders(
-            { ...signed, timestamp: signed.timestamp + seconds },
+            { ...content, timestamp: content.timestamp + seconds },
             [secret(1)],
             "SERVICE",
           );
-          expect(() => verify(1, signed.body, headers)).to.throw(problem);
+          expect(() => verify(1, content.body, headers)).to.throw(problem);
         }
       });
     });
   }
 
   it("a signature is sent both in headers with branded names and in headers with standard names", () => {
-    const { deliveryId, timestamp, ...rest } = content();
-    const headers = createSignatureHeaders({ deliveryId, timestamp, ...rest }, [secret(1)], "PAWS");
+    const { deliveryId, timestamp, ...otherFields } = createContent();
+    const headers = createSignatureHeaders({ deliveryId, timestamp, ...otherFields }, [secret(1)], "PAWS");
     expect(headers).to.include({
       "X-PAWS-Signature": headers["webhook-signature"],
       "X-PAWS-Timestamp": String(timestamp),

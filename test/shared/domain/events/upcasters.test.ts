@@ -4,7 +4,7 @@ import { getCurrentVersion, upcast } from "../../../../shared/domain/events/upca
 import { formerEvents } from "../../../support/former-events.ts";
 
 describe("upcasters", () => {
-  for (const { type, version, data, metadata, present } of formerEvents) {
+  for (const { type, version, data, metadata, currentData: present } of formerEvents) {
     it(`stored bytes of ${type} version ${version} are upcast to the current version`, () => {
       const storedEvent = { type, data: JSON.parse(data), metadata: JSON.parse(metadata) };
       const event = parseStoredEvent(storedEvent);

@@ -27,11 +27,16 @@ export async function requireEventStore(client: EventStoreDBClient, url: string)
   try {
     await reachEventStore(client, REACH_TIMEOUT_MS);
   } catch (error) {
-    throw new StartError(
-      `the event log at ${removeSecrets(url)} does not respond; check EVENTSTORE_URL and that the log is running`,
-      { cause: error },
-    );
+    const problem = isAccessDenied(error)
+      ? "denies access; check the user in EVENTSTORE_URL, and that the user may read $all"
+      : "does not respond; check EVENTSTORE_URL and that the log is running";
+    throw new StartError(`the event log at ${removeSecrets(url)} ${problem}`, { cause: error });
   }
+}
+
+/** Returns true if the server refused the credentials (gRPC code 16), or the user lacks a right (code 7). */
+function isAccessDenied(error: unknown): boolean {
+  return [7, 16].includes((error as { code?: number }).code ?? 0);
 }
 
 /** Removes user, password and options from a connection string, because these parts may be secret. */

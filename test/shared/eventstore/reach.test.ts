@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import http2 from "node:http2";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { expect } from "chai";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
@@ -53,6 +54,31 @@ describe("reaching the event log", function () {
     );
     await client.dispose();
   });
+
+  for (const [problem, grpcStatus] of [
+    ["the server refuses the credentials", 16],
+    ["the user may not read $all", 7],
+  ] as const) {
+    it(`the error of the start says that access is denied if ${problem}`, async () => {
+      const server = http2.createServer().listen(0, "127.0.0.1");
+      await once(server, "listening");
+      server.on("stream", (call) => {
+        call.respond({ "content-type": "application/grpc", "grpc-status": grpcStatus }, { endStream: true });
+      });
+      const url = `esdb://127.0.0.1:${(server.address() as AddressInfo).port}?tls=false`;
+      const client = connectEventStore(url, "test");
+      const error = await requireEventStore(client, url).then(
+        () => undefined,
+        (error: Error) => error,
+      );
+      expect(error).to.be.instanceOf(StartError);
+      expect(error?.message).to.match(
+        /denies access; check the user in EVENTSTORE_URL, and that the user may read \$all$/,
+      );
+      await client.dispose();
+      server.close();
+    });
+  }
 
   it("a client finds the log through the hosts of a cluster, and skips a host that does not respond", async () => {
     const { port } = new URL((await testServers()).eventstoreUrl);

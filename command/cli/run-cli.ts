@@ -5,8 +5,9 @@ import { rotateEndpointSecret } from "./commands/rotate-secret.ts";
 import type { Command } from "./framework/command.ts";
 import { describeFailure, EXIT_CODE } from "./framework/failure.ts";
 import type { Option } from "./framework/option.ts";
+import { DEFAULT_LOG_WAIT_S } from "./framework/retry.ts";
 import { type RawOptions, runCommand, type Terminal, toOptionName } from "./framework/run-command.ts";
-import { DEFAULT_LOG_WAIT_S, type ImportOptions, importFile } from "./import/import-file.ts";
+import { type ImportOptions, importFile } from "./import/import-file.ts";
 import { IMPORT_HELP } from "./import/import-help.ts";
 
 /**

@@ -33,6 +33,9 @@ const url = (protocol: RegExp, example: string) =>
 /** Hosts of a connection string of EventStoreDB, after optional credentials and before the options. */
 const EVENTSTORE_URL_FORMAT =
   /^(esdb|kurrentdb)(\+discover(?!.*,))?:\/\/([^/?]+@)?[\w.-]+(:\d+)?(,[\w.-]+(:\d+)?)*\/?(\?.+)?$/;
+const eventStoreUrl = z
+  .string()
+  .regex(EVENTSTORE_URL_FORMAT, "must be like esdb://host:2113?tls=false, esdb://a,b,c or esdb+discover://host");
 const httpUrl = url(/^https?:$/, "https://host/path");
 
 const signingKey = z.looseObject({
@@ -50,12 +53,12 @@ export const settings = {
     .enum(["fatal", "error", "warn", "info", "debug"])
     .default("info")
     .describe("Minimum level of log lines. Lines of lower levels are not written."),
-  EVENTSTORE_URL: z
-    .string()
-    .regex(EVENTSTORE_URL_FORMAT, "must be like esdb://host:2113?tls=false, esdb://a,b,c or esdb+discover://host")
-    .describe(
-      "Connection string of the event log: one host, or the hosts of a cluster separated by commas. Options: tls, tlsCAFile, userCertFile, userKeyFile, nodePreference, and the other options of the EventStoreDB client.",
-    ),
+  EVENTSTORE_URL: eventStoreUrl.describe(
+    "Connection string of the event log: one host, or the hosts of a cluster separated by commas. Options: tls, tlsCAFile, userCertFile, userKeyFile, nodePreference, and the other options of the EventStoreDB client.",
+  ),
+  COPY_TARGET_URL: eventStoreUrl.describe(
+    "Connection string of the event log that `log copy` copies to, in the form of EVENTSTORE_URL.",
+  ),
   DATABASE_URL: url(/^postgres(ql)?:$/, "postgres://user:password@host/clinic").describe(
     "Postgres URL. Its role must be the database owner (projection service) or a member of clinic_query (query-api), clinic_command (command) or clinic_audit (audit).",
   ),

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { EXIT_CODE, InputError } from "../framework/failure.ts";
 import { createOperatorContext, withEventLog } from "../framework/operator.ts";
+import { parseLogWait } from "../framework/retry.ts";
 import type { Terminal } from "../framework/run-command.ts";
 import { createCachingEventLog } from "./caching-log.ts";
 import { createLineIds, deriveImportId, parseLine } from "./import-line.ts";
@@ -12,9 +13,6 @@ import { createRetryingEventLog } from "./retrying-log.ts";
 
 /** Maximum number of lines of a file. The maximum limits the memory for the line ids, about 200 bytes per line. */
 const MAX_LINES = 1_000_000;
-
-/** Default time limit for the retries while the event log is unavailable. Seconds. */
-export const DEFAULT_LOG_WAIT_S = 300;
 
 /** Options of `import` on the command line. */
 export interface ImportOptions {
@@ -71,15 +69,6 @@ function createReportingLog(log: EventLog, waitSeconds: number, signal: AbortSig
           : `the event log does not answer; retrying for up to ${waitSeconds} s`,
       ),
   });
-}
-
-/** Maximum value of `--log-wait`: one day. Seconds. */
-const MAX_LOG_WAIT_S = 86_400;
-
-function parseLogWait(text = String(DEFAULT_LOG_WAIT_S)): number {
-  const seconds = Number(text);
-  if (/^\d+$/.test(text) && seconds <= MAX_LOG_WAIT_S) return seconds;
-  throw new InputError(`--log-wait must be a whole number of seconds from 0 to ${MAX_LOG_WAIT_S}`);
 }
 
 function toExitCode({ tally, end }: ImportOutcome): number {

@@ -1,18 +1,5 @@
-import { setMaxListeners } from "node:events";
-import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
-import { createBackoff } from "../../../shared/runtime/backoff.ts";
-
-/** First and longest delay between two attempts of one operation. Milliseconds. */
-const RETRY_DELAYS_MS = { firstMs: 200, maxMs: 5_000 };
-
-export interface RetryOptions {
-  /** Time limit for the retries of one operation. Milliseconds. */
-  timeoutMs: number;
-  /** When this signal aborts, all retries end, and each operation fails with its last error. */
-  signal: AbortSignal;
-  /** Called when the log becomes unavailable or available again. */
-  onAvailabilityChange(isAvailable: boolean): void;
-}
+import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { createRetry, type RetryOptions } from "../framework/retry.ts";
 
 /**
  * Creates an event log that retries its operations with backoff while the log is unavailable. Retrying an append is
@@ -20,40 +7,8 @@ export interface RetryOptions {
  *
  * @throws {LogUnavailableError} from an operation whose retries have timed out
  */
-export function createRetryingEventLog(
-  log: EventLog,
-  { timeoutMs, signal, onAvailabilityChange }: RetryOptions,
-): EventLog {
-  // Each retrying operation adds a listener, and Node.js would warn about more than 10.
-  setMaxListeners(0, signal);
-  let wasAvailable = true;
-  const setAvailable = (isAvailable: boolean) => {
-    if (wasAvailable !== isAvailable) onAvailabilityChange(isAvailable);
-    wasAvailable = isAvailable;
-  };
-
-  async function retry<Result>(operation: () => Promise<Result>): Promise<Result> {
-    const backoff = createBackoff(RETRY_DELAYS_MS);
-    let deadline: number | undefined;
-    for (;;) {
-      try {
-        const result = await operation();
-        setAvailable(true);
-        return result;
-      } catch (error) {
-        if (!(error instanceof LogUnavailableError)) {
-          setAvailable(true);
-          throw error;
-        }
-        deadline ??= performance.now() + timeoutMs;
-        if (signal.aborted || performance.now() >= deadline) throw error;
-        setAvailable(false);
-        await backoff.pause(signal);
-        if (signal.aborted) throw error;
-      }
-    }
-  }
-
+export function createRetryingEventLog(log: EventLog, options: RetryOptions): EventLog {
+  const retry = createRetry(options);
   return {
     read: (stream, lastRevision) => retry(() => log.read(stream, lastRevision)),
     readLast: (stream) => retry(() => log.readLast(stream)),

@@ -1,0 +1,74 @@
+import { setMaxListeners } from "node:events";
+import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
+import { createBackoff } from "../../../shared/runtime/backoff.ts";
+import { InputError } from "./failure.ts";
+
+/** Default time limit for the retries while an event log is unavailable. Seconds. */
+export const DEFAULT_LOG_WAIT_S = 300;
+
+/** Maximum value of `--log-wait`: one day. Seconds. */
+const MAX_LOG_WAIT_S = 86_400;
+
+/**
+ * Parses the value of `--log-wait`.
+ *
+ * @returns the time limit in seconds
+ * @throws {InputError}
+ */
+export function parseLogWait(text = String(DEFAULT_LOG_WAIT_S)): number {
+  const seconds = Number(text);
+  if (/^\d+$/.test(text) && seconds <= MAX_LOG_WAIT_S) return seconds;
+  throw new InputError(`--log-wait must be a whole number of seconds from 0 to ${MAX_LOG_WAIT_S}`);
+}
+
+/** First and longest delay between two attempts of one operation. Milliseconds. */
+const RETRY_DELAYS_MS = { firstMs: 200, maxMs: 5_000 };
+
+export interface RetryOptions {
+  /** Time limit for the retries of one operation. Milliseconds. */
+  timeoutMs: number;
+  /** When this signal aborts, all retries end, and each operation fails with its last error. */
+  signal: AbortSignal;
+  /** Called when the log becomes unavailable or available again. */
+  onAvailabilityChange(isAvailable: boolean): void;
+}
+
+/** Runs an operation, and repeats it with backoff while the event log is unavailable. */
+export type Retry = <Result>(operation: () => Promise<Result>) => Promise<Result>;
+
+/**
+ * Creates a function that retries the operations of one event log.
+ *
+ * @throws {LogUnavailableError} from an operation whose retries have timed out
+ */
+export function createRetry({ timeoutMs, signal, onAvailabilityChange }: RetryOptions): Retry {
+  // Each retrying operation adds a listener, and Node.js would warn about more than 10.
+  setMaxListeners(0, signal);
+  let wasAvailable = true;
+  const setAvailable = (isAvailable: boolean) => {
+    if (wasAvailable !== isAvailable) onAvailabilityChange(isAvailable);
+    wasAvailable = isAvailable;
+  };
+
+  return async (operation) => {
+    const backoff = createBackoff(RETRY_DELAYS_MS);
+    let deadline: number | undefined;
+    for (;;) {
+      try {
+        const result = await operation();
+        setAvailable(true);
+        return result;
+      } catch (error) {
+        if (!(error instanceof LogUnavailableError)) {
+          setAvailable(true);
+          throw error;
+        }
+        deadline ??= performance.now() + timeoutMs;
+        if (signal.aborted || performance.now() >= deadline) throw error;
+        setAvailable(false);
+        await backoff.pause(signal);
+        if (signal.aborted) throw error;
+      }
+    }
+  };
+}

@@ -9,6 +9,8 @@ import { DEFAULT_LOG_WAIT_S } from "./framework/retry.ts";
 import { type RawOptions, runCommand, type Terminal, toOptionName } from "./framework/run-command.ts";
 import { type ImportOptions, importFile } from "./import/import-file.ts";
 import { IMPORT_HELP } from "./import/import-help.ts";
+import { LOG_COPY_HELP } from "./log-copy/log-copy-help.ts";
+import { type LogCopyOptions, runLogCopy } from "./log-copy/run-log-copy.ts";
 
 /**
  * Runs one command line.
@@ -54,7 +56,7 @@ const JSON_OPTION = ["--json", "print the result as one line of JSON"] as const;
 /**
  * Creates the operator's command line: `<noun> <verb> [options]` and `import`. Errors are thrown, not printed.
  *
- * @param setExitCode called with the exit code of an import
+ * @param setExitCode called with the exit code of `import` or `log copy`
  */
 function createProgram(terminal: Terminal, setExitCode: (code: number) => void): Program {
   const program = new Program("clinic")
@@ -74,6 +76,7 @@ function createProgram(terminal: Terminal, setExitCode: (code: number) => void):
     if (noun === "webhooks") addRecover(group.description("test, recover"), terminal);
   }
   addImport(program, terminal, setExitCode);
+  addLogCopy(program, terminal, setExitCode);
   return program;
 }
 
@@ -108,6 +111,20 @@ function addImport(program: Program, terminal: Terminal, setExitCode: (code: num
     .option("--json", "print each failed line and the totals to standard output, one JSON object per line")
     .addHelpText("after", IMPORT_HELP)
     .action(async (file: string, options: ImportOptions) => setExitCode(await importFile(file, options, terminal)));
+}
+
+function addLogCopy(program: Program, terminal: Terminal, setExitCode: (code: number) => void): void {
+  program
+    .command("log")
+    .description("copy")
+    .addHelpText("after", `\nExample:\n  ${COMMAND_PREFIX} log copy`)
+    .command("copy")
+    .description("Copies the event log to another server unchanged, and verifies the copy.")
+    .option("--verify-only", "compare the logs without copying")
+    .option("--log-wait <seconds>", `how long to wait for an unavailable event log; default: ${DEFAULT_LOG_WAIT_S}`)
+    .option(...JSON_OPTION)
+    .addHelpText("after", LOG_COPY_HELP)
+    .action(async (options: LogCopyOptions) => setExitCode(await runLogCopy(options, terminal)));
 }
 
 function addRecover(group: Program, terminal: Terminal): void {

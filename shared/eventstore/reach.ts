@@ -16,7 +16,7 @@ export async function reachEventStore(client: EventStoreDBClient, timeoutMs: num
 }
 
 /** Time limit for the first response of a running log, even on a busy machine. Milliseconds. */
-const REACH_TIMEOUT_MS = 15_000;
+export const REACH_TIMEOUT_MS = 15_000;
 
 /**
  * Requires that the event log responds. Called when a service starts.
@@ -40,6 +40,6 @@ function isAccessDenied(error: unknown): boolean {
 }
 
 /** Removes user, password and options from a connection string, because these parts may be secret. */
-function removeSecrets(url: string): string {
+export function removeSecrets(url: string): string {
   return url.replace(/\?.*$/s, "").replace(/\/\/.*@/s, "//");
 }

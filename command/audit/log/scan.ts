@@ -11,6 +11,7 @@ import {
   streamNameFilter,
 } from "@eventstore/db-client";
 import { LogUnavailableError, readWithin, toLogError } from "../../../shared/eventstore/log.ts";
+import { createSilenceWatchdog } from "../../../shared/eventstore/silence-watchdog.ts";
 import { onAbort } from "../../../shared/runtime/abort.ts";
 import { type LogEvent, toLogEvent } from "./audit-event.ts";
 
@@ -38,9 +39,6 @@ export interface ScanOptions {
 
 /** Time limit for a single request to the event log. */
 const REQUEST_TIMEOUT_MS = 4_000;
-
-/** Time after which a scan fails if the event log sends nothing. */
-const SILENCE_TIMEOUT_MS = 10_000;
 
 /** Number of 32-event batches after which the server reports the position of a filtered scan. */
 const CHECKPOINT_INTERVAL = 32;
@@ -75,7 +73,7 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<LogEvent, v
   const subscription = client.subscribeToAll({ fromPosition: START, filter: createFilter(options.prefixes) });
   subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" } satisfies ScanNotice));
   const removeListener = onAbort(signal, () => subscription.destroy());
-  const watchdog = createWatchdog(() =>
+  const watchdog = createSilenceWatchdog(() =>
     subscription.destroy(new LogUnavailableError("the event log stopped sending events")),
   );
   const getShare = (position: bigint) => (endPosition === 0n ? 1 : Number(position) / Number(endPosition));
@@ -125,25 +123,4 @@ function createFilter(prefixes: readonly string[] | undefined): Filter {
   };
   const options = { checkpointInterval: CHECKPOINT_INTERVAL, checkpointReached };
   return prefixes ? streamNameFilter({ prefixes: [...prefixes], ...options }) : excludeSystemEvents(options);
-}
-
-/**
- * Calls `onSilence` if the event log sends nothing for too long. Pause the watchdog while the consumer processes an
- * event.
- */
-function createWatchdog(onSilence: () => void): { restart(): void; pause(): void; end(): void } {
-  let startedAt: number | undefined = performance.now();
-  const timer = setInterval(() => {
-    if (startedAt !== undefined && performance.now() - startedAt > SILENCE_TIMEOUT_MS) onSilence();
-  }, 1_000);
-  timer.unref();
-  return {
-    restart() {
-      startedAt = performance.now();
-    },
-    pause() {
-      startedAt = undefined;
-    },
-    end: () => clearInterval(timer),
-  };
 }

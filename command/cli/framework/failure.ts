@@ -19,6 +19,11 @@ export class InputError extends Error {
   override readonly name = "InputError";
 }
 
+/** A server that the command needs does not respond. The message names the server and its setting. */
+export class ServerUnavailableError extends Error {
+  override readonly name = "ServerUnavailableError";
+}
+
 /** An error as the command line reports it: one line of text, and the exit code. */
 export interface Failure {
   code: number;
@@ -38,6 +43,7 @@ export function describeFailure(error: unknown): Failure {
       code: EXIT_CODE.logUnavailable,
       line: "the event log is unavailable; check EVENTSTORE_URL and try again",
     };
+  if (error instanceof ServerUnavailableError) return { code: EXIT_CODE.logUnavailable, line: error.message };
   const line = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   return { code: EXIT_CODE.failed, line: line.replaceAll("\n", " ") };
 }

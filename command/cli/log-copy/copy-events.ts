@@ -1,0 +1,81 @@
+import { ANY, StreamDeletedError } from "@eventstore/db-client";
+import { DomainError } from "../../../shared/domain/domain-error.ts";
+import { toLogError } from "../../../shared/eventstore/log.ts";
+import type { CopyServer } from "./copy-server.ts";
+import { appendBytes, NO_EVENTS, UnexpectedRevisionError } from "./raw-streams.ts";
+import { type EncodedEvent, isTombstone, type StoredEvent } from "./stored-event.ts";
+
+/** Maximum number of events in one append. */
+const MAX_APPEND_EVENTS = 500;
+
+/**
+ * Maximum size of several events in one append: half the default limit of EventStoreDB. A larger event is appended
+ * alone. Bytes.
+ */
+const MAX_APPEND_BYTES = 512 * 1024;
+
+/** Consecutive events of one stream that are appended together. */
+export class AppendBatch {
+  readonly events: EncodedEvent[] = [];
+  #bytes = 0;
+
+  /** Adds the event. Returns false if the event does not belong in this batch. */
+  add(event: EncodedEvent): boolean {
+    const last = this.events.at(-1);
+    const bytes = event.data.length + event.metadata.length + 2 * Buffer.byteLength(event.type);
+    if (last && (!isNextRevision(last, event) || this.events.length >= MAX_APPEND_EVENTS)) return false;
+    if (last && this.#bytes + bytes > MAX_APPEND_BYTES) return false;
+    this.events.push(event);
+    this.#bytes += bytes;
+    return true;
+  }
+}
+
+/** Returns false for a tombstone too, because it has the highest possible revision. */
+function isNextRevision(last: StoredEvent, event: StoredEvent): boolean {
+  return event.stream === last.stream && event.revision === last.revision + 1n;
+}
+
+/**
+ * Appends the events of a batch to the target at their revisions. A repeated append has no effect.
+ *
+ * @throws {DomainError} if the target's stream does not end directly before the first event
+ * @throws {ServerUnavailableError}
+ */
+export async function appendBatch(target: CopyServer, { events }: AppendBatch): Promise<void> {
+  const [first] = events;
+  if (!first) return;
+  const { stream, revision } = first;
+  try {
+    if (isTombstone(first)) await target.request(() => tombstone(target, stream));
+    else await target.request(() => appendBytes(target.client, stream, revision - 1n, events));
+  } catch (error) {
+    if (error instanceof UnexpectedRevisionError) throw describeConflict(first, error.lastRevision);
+    if (error instanceof Error && error.name === "Error")
+      throw new Error(`revision ${revision} of stream ${stream} cannot be copied: ${error.message}`, { cause: error });
+    throw error;
+  }
+}
+
+async function tombstone({ client }: CopyServer, stream: string): Promise<void> {
+  try {
+    await client.tombstoneStream(stream, { expectedRevision: ANY, requiresLeader: true });
+  } catch (error) {
+    // An earlier attempt has deleted the stream, but its response was lost.
+    if (!(error instanceof StreamDeletedError)) throw toLogError(error);
+  }
+}
+
+function describeConflict({ stream, revision }: StoredEvent, lastRevision: bigint): DomainError {
+  if (lastRevision < revision - 1n) {
+    const start = lastRevision === NO_EVENTS ? "the start" : `revision ${lastRevision}`;
+    return new DomainError(
+      "revision_gap",
+      `in the source, stream ${stream} has no events between ${start} and revision ${revision}, for example because they were scavenged; a copy cannot reproduce this gap`,
+    );
+  }
+  return new DomainError(
+    "target_changed",
+    `in the target, stream ${stream} already has revision ${lastRevision}; another program writes to the target`,
+  );
+}

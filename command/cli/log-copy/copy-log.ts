@@ -1,0 +1,134 @@
+import { DomainError } from "../../../shared/domain/domain-error.ts";
+import { ServerUnavailableError } from "../framework/failure.ts";
+import { AppendBatch, appendBatch } from "./copy-events.ts";
+import type { CopyServer } from "./copy-server.ts";
+import { describeDifference, readPairs } from "./event-pairs.ts";
+import { LogDigest, type LogSummary } from "./log-digest.ts";
+import { SoftDeletions } from "./soft-deletions.ts";
+import type { EncodedEvent } from "./stored-event.ts";
+
+export interface CopyProgress {
+  phase: "compared" | "copied" | "verified";
+  /** Number of events that the phase has finished. */
+  events: number;
+  /** Finished share of the phase; for the first two phases, share of the source. From 0 to 1. */
+  share: number;
+}
+
+export interface CopyOptions {
+  source: CopyServer;
+  target: CopyServer;
+  /** When this signal aborts, the copy stops after the append in progress. */
+  signal: AbortSignal;
+  onProgress(progress: CopyProgress): void;
+}
+
+export interface CopyResult {
+  /** Number of events that this run appended to the target. */
+  copied: number;
+  /** The events of both logs; undefined if the copy was interrupted. */
+  summaries: { source: LogSummary; target: LogSummary } | undefined;
+}
+
+/**
+ * Copies a log to a target that is empty or holds the first events of the source. The copy has three phases. It
+ * compares the events that the target already holds, appends the rest, and reads the appended events back. So a run
+ * reads each log exactly once, and every run verifies the whole copy.
+ *
+ * Exactly one append is in progress at a time, and each append states the stream's exact revision. So at every moment
+ * the target holds the first events of the source, in the same order, and a killed copy can be repeated.
+ *
+ * @throws {DomainError} if the target differs from the source, or an event cannot be reproduced
+ * @throws {ServerUnavailableError}
+ */
+export async function copyLog(options: CopyOptions): Promise<CopyResult> {
+  const run = new CopyRun(options);
+  try {
+    await run.compare();
+    await run.copy();
+    await run.verify();
+  } catch (error) {
+    // An interruption cancels the reads, and ends the retries of an append.
+    if (!(options.signal.aborted && error instanceof ServerUnavailableError)) throw error;
+  }
+  return run.finish();
+}
+
+class CopyRun {
+  readonly #options: CopyOptions;
+  readonly #digests = { source: new LogDigest(), target: new LogDigest() };
+  readonly #softDeletions = new SoftDeletions();
+  /** First event of the source that the target does not hold. */
+  #nextEvent: EncodedEvent | undefined;
+  #copiedCount = 0;
+  #isFinished = false;
+
+  constructor(options: CopyOptions) {
+    this.#options = options;
+  }
+
+  /** Compares the events of the target with the first events of the source. */
+  async compare(): Promise<void> {
+    const { source, target, signal } = this.#options;
+    for await (const pair of readPairs(source, target)) {
+      this.#nextEvent = pair.source;
+      if (!pair.target || signal.aborted) return;
+      const { count } = this.#digests.target;
+      if (!pair.source?.encoded.equals(pair.target.encoded))
+        throw new DomainError("target_differs", `the target is not a copy: ${describeDifference(pair, count)}`);
+      this.#nextEvent = undefined;
+      this.#softDeletions.apply(pair.source);
+      this.#digests.source.add(pair.source.encoded);
+      this.#digests.target.add(pair.target.encoded);
+      this.#report("compared", count + 1);
+    }
+  }
+
+  /** Appends the other events of the source, until the end of the source. */
+  async copy(): Promise<void> {
+    const { source, signal } = this.#options;
+    let batch = new AppendBatch();
+    for (let event = this.#nextEvent; event && !signal.aborted; event = await source.reader.next()) {
+      this.#softDeletions.requireCopyable(event);
+      this.#softDeletions.apply(event);
+      if (batch.add(event)) continue;
+      await this.#append(batch);
+      batch = new AppendBatch();
+      batch.add(event);
+    }
+    if (!signal.aborted) await this.#append(batch);
+  }
+
+  async #append(batch: AppendBatch): Promise<void> {
+    await appendBatch(this.#options.target, batch);
+    for (const { encoded } of batch.events) this.#digests.source.add(encoded);
+    this.#copiedCount += batch.events.length;
+    this.#report("copied", this.#copiedCount);
+  }
+
+  /** Reads the appended events back. */
+  async verify(): Promise<void> {
+    const { target, signal } = this.#options;
+    const comparedCount = this.#digests.target.count;
+    for (;;) {
+      if (signal.aborted) return;
+      const event = await target.reader.next();
+      if (!event) break;
+      this.#digests.target.add(event.encoded);
+      const events = this.#digests.target.count - comparedCount;
+      this.#options.onProgress({ phase: "verified", events, share: events / this.#copiedCount });
+    }
+    this.#isFinished = true;
+  }
+
+  finish(): CopyResult {
+    const { source, target } = this.#digests;
+    const summaries = this.#isFinished ? { source: source.finish(), target: target.finish() } : undefined;
+    return { copied: this.#copiedCount, summaries };
+  }
+
+  #report(phase: "compared" | "copied", events: number): void {
+    const { reader, endPosition } = this.#options.source;
+    this.#options.onProgress({ phase, events, share: Number(reader.position) / Number(endPosition) });
+  }
+}

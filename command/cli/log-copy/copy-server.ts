@@ -1,0 +1,86 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
+import { REACH_TIMEOUT_MS, reachEventStore, removeSecrets } from "../../../shared/eventstore/reach.ts";
+import { ConfigError } from "../../../shared/runtime/config.ts";
+import { readLogEnd } from "../../audit/log/scan.ts";
+import { ServerUnavailableError } from "../framework/failure.ts";
+import { createRetry, type RetryOptions } from "../framework/retry.ts";
+import { LogReader } from "./log-reader.ts";
+
+/** One of the two event logs of a copy. */
+export interface CopyServer {
+  client: EventStoreDBClient;
+  /** Reads the log from its start. */
+  reader: LogReader;
+  /** Position of the log's last event when the copy started. */
+  endPosition: bigint;
+  /**
+   * Runs a request, and repeats it while the log is unavailable.
+   *
+   * @throws {ServerUnavailableError} after the time limit, or if the signal aborts while the log is unavailable
+   * @throws other errors of the client, with the name of the log
+   */
+  request<Result>(send: () => Promise<Result>): Promise<Result>;
+}
+
+export interface ConnectionOptions extends Omit<RetryOptions, "onAvailabilityChange"> {
+  /** Name of the log in messages. */
+  name: "source" | "target";
+  /** Name of the setting that contains the URL. */
+  setting: "EVENTSTORE_URL" | "COPY_TARGET_URL";
+  url: string;
+  /** Writes a line to the operator. */
+  writeNote(text: string): void;
+}
+
+/**
+ * Connects to one log of a copy, and checks that the log responds.
+ *
+ * @throws {ConfigError} if the client refuses the URL
+ * @throws {ServerUnavailableError}
+ */
+export async function connectCopyServer(options: ConnectionOptions): Promise<CopyServer> {
+  const { name, setting, url, signal, timeoutMs, writeNote } = options;
+  const client = createClient(setting, url);
+  const label = `the ${name} log at ${removeSecrets(url)}`;
+  const describeError = (error: unknown) => {
+    if (error instanceof LogUnavailableError)
+      return new ServerUnavailableError(`${label} does not respond; check ${setting} and run the command again`, {
+        cause: error,
+      });
+    return error instanceof Error && "type" in error
+      ? new Error(`${label} refused a request: ${error.message}`, { cause: error })
+      : error;
+  };
+  const retry = createRetry({
+    timeoutMs,
+    signal,
+    onAvailabilityChange: (isAvailable) =>
+      writeNote(
+        isAvailable
+          ? `the ${name} log is available again`
+          : `the ${name} log does not respond; retrying for up to ${timeoutMs / 1000} s`,
+      ),
+  });
+  const request: CopyServer["request"] = (send) =>
+    retry(send).catch((error: unknown) => {
+      throw describeError(error);
+    });
+  try {
+    await reachEventStore(client, REACH_TIMEOUT_MS);
+    const endPosition = await readLogEnd(client);
+    return { client, endPosition, request, reader: new LogReader(client, endPosition, { request, signal }) };
+  } catch (error) {
+    await client.dispose();
+    throw describeError(error);
+  }
+}
+
+function createClient(setting: string, url: string): EventStoreDBClient {
+  try {
+    return connectEventStore(url, "log copy");
+  } catch (error) {
+    throw new ConfigError(`settings: ${setting} ${(error as Error).message}`, { cause: error });
+  }
+}

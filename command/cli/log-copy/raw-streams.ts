@@ -1,0 +1,183 @@
+/**
+ * Reads and appends events as bytes. The client's own operations parse JSON and write it again, which can change the
+ * bytes of numbers, spaces and escapes.
+ */
+import { convertToCommandError, EventStoreDBClient } from "@eventstore/db-client";
+import shared from "@eventstore/db-client/generated/shared_pb.js";
+import streamsGrpc from "@eventstore/db-client/generated/streams_grpc_pb.js";
+import type { AppendResp, ReadResp } from "@eventstore/db-client/generated/streams_pb.js";
+import streams from "@eventstore/db-client/generated/streams_pb.js";
+import type { ClientReadableStream } from "@grpc/grpc-js";
+import { LogUnavailableError, toLogError } from "../../../shared/eventstore/log.ts";
+import { createSilenceWatchdog } from "../../../shared/eventstore/silence-watchdog.ts";
+import { onAbort } from "../../../shared/runtime/abort.ts";
+import { TimeoutError, withTimeout } from "../../../shared/runtime/timeout.ts";
+import type { StoredEvent, StoredPosition } from "./stored-event.ts";
+
+/** Expected revision of a stream without events. */
+export const NO_EVENTS = -1n;
+
+/** Thrown if a stream's last revision is not the expected one. Nothing was appended. */
+export class UnexpectedRevisionError extends Error {
+  override readonly name = "UnexpectedRevisionError";
+  /** The stream's last revision; `NO_EVENTS` if the stream has no events. */
+  readonly lastRevision: bigint;
+
+  constructor(lastRevision: bigint) {
+    super(`the last revision of the stream is ${lastRevision}`);
+    this.lastRevision = lastRevision;
+  }
+}
+
+/** Time limit for one append. Milliseconds. */
+const APPEND_TIMEOUT_MS = 15_000;
+
+/**
+ * Gives access to the protected members with which the client sends its own requests. So the requests of this module
+ * use the client's connection with its discovery, TLS and credentials. The class is never instantiated.
+ */
+abstract class RequestSender extends EventStoreDBClient {
+  static openRead(client: EventStoreDBClient, request: InstanceType<typeof streams.ReadReq>) {
+    const { GRPCStreamCreator, callArguments } = client as RequestSender;
+    const callOptions = callArguments({ requiresLeader: true }, { deadline: Number.POSITIVE_INFINITY });
+    return GRPCStreamCreator(streamsGrpc.StreamsClient, "readAll", (grpc) => grpc.read(request, ...callOptions))();
+  }
+
+  static sendAppend(client: EventStoreDBClient, messages: InstanceType<typeof streams.AppendReq>[]) {
+    const { execute, callArguments } = client as RequestSender;
+    return execute(
+      streamsGrpc.StreamsClient,
+      "appendToStream",
+      (grpc) =>
+        new Promise<AppendResp>((resolve, reject) => {
+          const callOptions = callArguments({ requiresLeader: true, deadline: APPEND_TIMEOUT_MS });
+          const call = grpc.append(...callOptions, (error, response) =>
+            error ? reject(convertToCommandError(error)) : resolve(response),
+          );
+          call.on("error", reject);
+          for (const message of messages) call.write(message);
+          call.end();
+        }),
+    );
+  }
+}
+
+/**
+ * Reads the events of all streams in log order, up to the end of the log.
+ *
+ * @param from position of the first event; undefined for the start of the log
+ * @throws {LogUnavailableError} if the log is unavailable or stops sending events, or the signal aborts
+ */
+export async function* readAllStreams(
+  client: EventStoreDBClient,
+  from: StoredPosition | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<StoredEvent, void> {
+  let responses: ClientReadableStream<ReadResp> | undefined;
+  let isSilent = false;
+  const watchdog = createSilenceWatchdog(() => {
+    isSilent = true;
+    responses?.cancel();
+  });
+  const removeListener = onAbort(signal, () => responses?.cancel());
+  try {
+    responses = await withTimeout(APPEND_TIMEOUT_MS, RequestSender.openRead(client, createReadRequest(from)));
+    // A canceled read emits an error even if nobody iterates over the read any more.
+    responses.on("error", ignoreCancellation);
+    if (signal.aborted) responses.cancel();
+    watchdog.restart();
+    for await (const response of responses as AsyncIterable<ReadResp>) {
+      const event = toStoredEvent(response);
+      if (!event) continue;
+      watchdog.pause();
+      yield event;
+      watchdog.restart();
+    }
+  } catch (error) {
+    if (isSilent) throw new LogUnavailableError("the event log stopped sending events", { cause: error });
+    throw toLogError(error instanceof TimeoutError ? error : convertToCommandError(error as Error));
+  } finally {
+    watchdog.end();
+    removeListener();
+    responses?.cancel();
+  }
+}
+
+function ignoreCancellation(): void {}
+
+function createReadRequest(from: StoredPosition | undefined) {
+  const all = new streams.ReadReq.Options.AllOptions();
+  if (from) {
+    const position = new streams.ReadReq.Options.Position();
+    all.setPosition(position.setCommitPosition(String(from.commit)).setPreparePosition(String(from.prepare)));
+  } else all.setStart(new shared.Empty());
+  const options = new streams.ReadReq.Options()
+    .setAll(all)
+    .setReadDirection(streams.ReadReq.Options.ReadDirection.FORWARDS)
+    .setResolveLinks(false)
+    .setCount(String(Number.MAX_SAFE_INTEGER))
+    .setNoFilter(new shared.Empty())
+    .setUuidOption(new streams.ReadReq.Options.UUIDOption().setString(new shared.Empty()));
+  return new streams.ReadReq().setOptions(options);
+}
+
+/** Converts a response to an event. Returns undefined for responses without an event. */
+function toStoredEvent(response: ReadResp): StoredEvent | undefined {
+  const event = response.getEvent()?.getEvent();
+  if (!event) return undefined;
+  const properties = event.getMetadataMap();
+  return {
+    stream: Buffer.from(event.getStreamIdentifier()?.getStreamName_asU8() ?? []).toString(),
+    revision: BigInt(event.getStreamRevision()),
+    id: event.getId()?.getString() ?? "",
+    type: properties.get("type") ?? "",
+    contentType: properties.get("content-type") ?? "",
+    data: event.getData_asU8(),
+    metadata: event.getCustomMetadata_asU8(),
+    position: { commit: BigInt(event.getCommitPosition()), prepare: BigInt(event.getPreparePosition()) },
+  };
+}
+
+/** The part of an event that an append sends. */
+export type ProposedEvent = Pick<StoredEvent, "id" | "type" | "contentType" | "data" | "metadata">;
+
+/**
+ * Appends events to a stream atomically. Repeating an append has no effect, because the server recognises the events by
+ * their ids and the expected revision.
+ *
+ * @param expectedRevision last revision of the stream; `NO_EVENTS` for a stream without events
+ * @throws {UnexpectedRevisionError}
+ * @throws {LogUnavailableError} if the log is unavailable; the outcome is then unknown
+ * @throws the client's error if the log refuses the events
+ */
+export async function appendBytes(
+  client: EventStoreDBClient,
+  stream: string,
+  expectedRevision: bigint,
+  events: readonly ProposedEvent[],
+): Promise<void> {
+  const options = new streams.AppendReq.Options().setStreamIdentifier(
+    new shared.StreamIdentifier().setStreamName(Buffer.from(stream)),
+  );
+  if (expectedRevision === NO_EVENTS) options.setNoStream(new shared.Empty());
+  else options.setRevision(String(expectedRevision));
+  const messages = [new streams.AppendReq().setOptions(options), ...events.map(toAppendMessage)];
+  const sending = RequestSender.sendAppend(client, messages);
+  const response = await withTimeout(APPEND_TIMEOUT_MS, sending).catch((error: unknown) => {
+    throw toLogError(error);
+  });
+  const conflict = response.getWrongExpectedVersion();
+  if (conflict)
+    throw new UnexpectedRevisionError(
+      conflict.hasCurrentRevision() ? BigInt(conflict.getCurrentRevision()) : NO_EVENTS,
+    );
+}
+
+function toAppendMessage({ id, type, contentType, data, metadata }: ProposedEvent) {
+  const message = new streams.AppendReq.ProposedMessage()
+    .setId(new shared.UUID().setString(id))
+    .setData(data)
+    .setCustomMetadata(metadata);
+  message.getMetadataMap().set("type", type).set("content-type", contentType);
+  return new streams.AppendReq().setProposedMessage(message);
+}

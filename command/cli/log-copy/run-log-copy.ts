@@ -1,0 +1,130 @@
+import { readConfig } from "../../../shared/runtime/config.ts";
+import { EXIT_CODE, InputError } from "../framework/failure.ts";
+import { createProgressBar } from "../framework/progress-bar.ts";
+import { parseLogWait } from "../framework/retry.ts";
+import type { Terminal } from "../framework/run-command.ts";
+import { compareLogs } from "./compare-logs.ts";
+import { type CopyOptions, type CopyProgress, copyLog } from "./copy-log.ts";
+import { type CopyServer, connectCopyServer } from "./copy-server.ts";
+import type { LogSummary } from "./log-digest.ts";
+
+/** Options of `log copy` on the command line. */
+export interface LogCopyOptions {
+  verifyOnly?: boolean;
+  logWait?: string;
+  json?: boolean;
+}
+
+const COMMAND_NAME = "log copy";
+
+/** Result of `log copy`, as the command line prints it. */
+interface LogCopyResult {
+  /** Number of events that this run appended to the target. */
+  copied: number;
+  summaries: { source: LogSummary; target: LogSummary } | undefined;
+  /** Description of the first difference, if a comparison found one. */
+  difference?: string | undefined;
+}
+
+/**
+ * Runs `log copy`: copies the event log at EVENTSTORE_URL to the one at COPY_TARGET_URL, and verifies the copy.
+ *
+ * @returns the exit code: 1 if the logs differ
+ * @throws {ConfigError | InputError}
+ * @throws {DomainError} if the target differs from the source, or an event cannot be reproduced
+ * @throws {ServerUnavailableError}
+ */
+export async function runLogCopy(options: LogCopyOptions, terminal: Terminal): Promise<number> {
+  const timeoutMs = parseLogWait(options.logWait) * 1000;
+  const { EVENTSTORE_URL, COPY_TARGET_URL } = readConfig(["EVENTSTORE_URL", "COPY_TARGET_URL"], terminal.env);
+  if (EVENTSTORE_URL === COPY_TARGET_URL) throw new InputError("COPY_TARGET_URL must differ from EVENTSTORE_URL");
+  const signal = terminal.catchInterruption();
+  const display = createDisplay(terminal);
+  const connection = { signal, timeoutMs, writeNote: display.writeNote };
+  const servers: CopyServer[] = [];
+  try {
+    const source = await connectCopyServer({
+      ...connection,
+      ...{ name: "source", setting: "EVENTSTORE_URL", url: EVENTSTORE_URL },
+    });
+    servers.push(source);
+    const target = await connectCopyServer({
+      ...connection,
+      ...{ name: "target", setting: "COPY_TARGET_URL", url: COPY_TARGET_URL },
+    });
+    servers.push(target);
+    const copyOptions: CopyOptions = { source, target, signal, onProgress: display.showProgress };
+    const result: LogCopyResult = options.verifyOnly
+      ? { copied: 0, ...(await compareLogs(copyOptions)) }
+      : await copyLog(copyOptions);
+    display.end();
+    return await printResult(result, options, terminal);
+  } finally {
+    display.end();
+    for (const { reader, client } of servers) {
+      await reader.close();
+      await client.dispose();
+    }
+  }
+}
+
+/** Interval at which the progress is shown. Milliseconds. */
+const PROGRESS_INTERVAL_MS = 100;
+
+/** Resolution of the progress bar, which needs a total. */
+const PROGRESS_STEPS = 1_000;
+
+function createDisplay(terminal: Terminal) {
+  const bar = createProgressBar(COMMAND_NAME, PROGRESS_STEPS, terminal);
+  let verifyBar: typeof bar | undefined;
+  let shownAt = 0;
+  return {
+    showProgress({ phase, events, share }: CopyProgress): void {
+      const now = performance.now();
+      if (now - shownAt < PROGRESS_INTERVAL_MS) return;
+      shownAt = now;
+      if (phase === "verified") verifyBar ??= createProgressBar(COMMAND_NAME, PROGRESS_STEPS, terminal);
+      // The source can grow during the copy.
+      (verifyBar ?? bar).show(Math.min(share, 1) * PROGRESS_STEPS, `${events} events ${phase}`);
+    },
+    writeNote: (text: string) => void bar.writeLine(`${COMMAND_NAME}: ${text}`),
+    end: () => bar.end(),
+  };
+}
+
+async function printResult(
+  { copied, summaries, difference }: LogCopyResult,
+  { json, verifyOnly }: LogCopyOptions,
+  terminal: Terminal,
+): Promise<number> {
+  const end = summaries ? "complete" : "interrupted";
+  const isEqual = summaries && isSameLog(summaries);
+  if (json) {
+    await terminal.out(
+      JSON.stringify({ command: COMMAND_NAME, end, copied, equal: isEqual ?? null, ...summaries, difference }),
+    );
+  } else if (summaries) {
+    if (!verifyOnly) await terminal.out(`${COMMAND_NAME}: ${copied} events copied`);
+    for (const name of ["source", "target"] as const)
+      await terminal.out(
+        `${COMMAND_NAME}: ${name}: ${summaries[name].events} events, SHA-256 ${summaries[name].sha256}`,
+      );
+  }
+  if (!summaries) {
+    await terminal.err(
+      `${COMMAND_NAME}: interrupted after ${copied} copied events; run the same command again to continue`,
+    );
+    return EXIT_CODE.interrupted;
+  }
+  if (isEqual) {
+    if (!json) await terminal.out(`${COMMAND_NAME}: the logs are equal`);
+    return EXIT_CODE.done;
+  }
+  const reason = difference ?? "run log copy --verify-only to find the first difference";
+  await terminal.err(`${COMMAND_NAME}: the logs differ: ${reason}`);
+  return EXIT_CODE.failed;
+}
+
+function isSameLog({ source, target }: { source: LogSummary; target: LogSummary }): boolean {
+  return source.events === target.events && source.sha256 === target.sha256;
+}

@@ -1,0 +1,84 @@
+/** Events as the event log stores them: data and metadata are bytes, which the copy never parses or changes. */
+
+export interface StoredEvent {
+  stream: string;
+  /** Revision in the stream, from 0. A tombstone has a revision above {@link MAX_EVENT_REVISION}. */
+  revision: bigint;
+  id: string;
+  type: string;
+  contentType: string;
+  data: Uint8Array;
+  metadata: Uint8Array;
+  position: StoredPosition;
+}
+
+/** An event with its encoding, see {@link encodeEvent}. */
+export interface EncodedEvent extends StoredEvent {
+  encoded: Buffer;
+}
+
+/** Log position of an event. */
+export interface StoredPosition {
+  commit: bigint;
+  prepare: bigint;
+}
+
+/** Earlier releases of EventStoreDB give a tombstone the revision 2³¹ - 1, and later releases 2⁶³ - 1. */
+const MAX_EVENT_REVISION = 2n ** 31n - 2n;
+
+/** Returns true if the event is the last event of a stream that was deleted permanently. */
+export function isTombstone({ type, revision }: StoredEvent): boolean {
+  return type === "$streamDeleted" && revision > MAX_EVENT_REVISION;
+}
+
+/**
+ * Returns true if the copy contains the event. The copy contains all events except those of system streams. The
+ * metadata of a stream is in a system stream, but belongs to the copy.
+ */
+export function isCopied({ stream }: Pick<StoredEvent, "stream">): boolean {
+  return !(getDescribedStream(stream) ?? stream).startsWith("$");
+}
+
+/** Returns the stream that a metadata stream describes; undefined if the stream is not a metadata stream. */
+export function getDescribedStream(stream: string): string | undefined {
+  return stream.startsWith("$$") ? stream.slice(2) : undefined;
+}
+
+/** Value of `$tb` in the metadata of a stream that was deleted, but not permanently. As a number, 2⁶³ - 1 is 2⁶³. */
+const DELETED_TRUNCATE_BEFORE = 2 ** 63;
+
+/** Returns true if the event is stream metadata that deletes the described stream, but not permanently. */
+export function isSoftDeletion({ stream, type, data }: StoredEvent): boolean {
+  if (type !== "$metadata" || getDescribedStream(stream) === undefined) return false;
+  try {
+    const metadata = JSON.parse(Buffer.from(data).toString()) as { $tb?: unknown } | null;
+    return Number(metadata?.$tb) >= DELETED_TRUNCATE_BEFORE;
+  } catch {
+    // Metadata that is not JSON has no effect.
+    return false;
+  }
+}
+
+/**
+ * Encodes everything of an event that the copy must preserve. Two events are equal if their encodings are equal. The
+ * encoding consists of stream, revision, id, type, content type, data and metadata. Each field follows its length in
+ * bytes, as a 32-bit big-endian number. Texts are UTF-8, and the revision is a decimal text.
+ *
+ * The server chooses the id of a tombstone, so the encoding of a tombstone has an empty id, and the revision
+ * `tombstone`.
+ */
+export function encodeEvent(event: StoredEvent): Buffer {
+  const { stream, revision, id, type, contentType, data, metadata } = event;
+  const fields = isTombstone(event)
+    ? [stream, "tombstone", "", type, "", "", ""]
+    : [stream, String(revision), id, type, contentType, data, metadata];
+  const bytes = fields.map((field) => (typeof field === "string" ? Buffer.from(field) : field));
+  const encoded = Buffer.allocUnsafe(bytes.reduce((total, { length }) => total + 4 + length, 0));
+  let offset = 0;
+  for (const field of bytes) {
+    offset = encoded.writeUInt32BE(field.length, offset);
+    encoded.set(field, offset);
+    offset += field.length;
+  }
+  return encoded;
+}

@@ -7,9 +7,10 @@ import { StartError } from "../runtime/run-service.ts";
  * @param url EventStoreDB connection string: `esdb://host:port?tls=false` for one node, `esdb://a:2113,b:2113,c:2113`
  *   for a cluster, or `esdb+discover://name:2113` for a cluster whose nodes have one DNS name
  * @param connectionName name of the connection in the server's list of connections
+ * @param setting setting that contains the URL, for error messages
  * @throws {StartError} if the client refuses the connection string, or a certificate file does not exist
  */
-export function connectEventStore(url: string, connectionName: string): EventStoreDBClient {
+export function connectEventStore(url: string, connectionName: string, setting = "EVENTSTORE_URL"): EventStoreDBClient {
   // With these defaults, the client detects a dead connection within 15 seconds: the interval plus the timeout.
   const defaults = { keepAliveInterval: 10_000, keepAliveTimeout: 5_000, connectionName };
   const missing = Object.entries(defaults)
@@ -20,7 +21,7 @@ export function connectEventStore(url: string, connectionName: string): EventSto
   try {
     return EventStoreDBClient.connectionString(`${address}${url.includes("?") ? "&" : "?"}${missing.join("&")}`);
   } catch (error) {
-    throw new StartError(`EVENTSTORE_URL: ${describeProblem(error as Error)}`, { cause: error });
+    throw new StartError(`${setting}: ${describeProblem(error as Error)}`, { cause: error });
   }
 }
 

@@ -1,6 +1,7 @@
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { LogUnavailableError, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
 import { ConfigError } from "../../../shared/runtime/config.ts";
+import { StartError } from "../../../shared/runtime/run-service.ts";
 import type { OptionProblem } from "./command.ts";
 
 /** Exit codes of the command-line programs. */
@@ -32,7 +33,7 @@ export interface Failure {
 
 /** Converts an error to its line of text and its exit code. */
 export function describeFailure(error: unknown): Failure {
-  if (error instanceof InputError || error instanceof ConfigError)
+  if (error instanceof InputError || error instanceof ConfigError || error instanceof StartError)
     return { code: EXIT_CODE.badInput, line: error.message };
   if (error instanceof DomainError)
     return { code: EXIT_CODE.refused, line: `refused: ${error.message} (${error.code})` };

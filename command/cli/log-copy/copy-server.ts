@@ -2,7 +2,6 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { REACH_TIMEOUT_MS, reachEventStore, removeSecrets } from "../../../shared/eventstore/reach.ts";
-import { ConfigError } from "../../../shared/runtime/config.ts";
 import { readLogEnd } from "../../audit/log/scan.ts";
 import { ServerUnavailableError } from "../framework/failure.ts";
 import { createRetry, type RetryOptions } from "../framework/retry.ts";
@@ -37,12 +36,12 @@ export interface ConnectionOptions extends Omit<RetryOptions, "onAvailabilityCha
 /**
  * Connects to one log of a copy, and checks that the log responds.
  *
- * @throws {ConfigError} if the client refuses the URL
+ * @throws {StartError} if the client refuses the URL
  * @throws {ServerUnavailableError}
  */
 export async function connectCopyServer(options: ConnectionOptions): Promise<CopyServer> {
   const { name, setting, url, signal, timeoutMs, writeNote } = options;
-  const client = createClient(setting, url);
+  const client = connectEventStore(url, "log copy", setting);
   const label = `the ${name} log at ${removeSecrets(url)}`;
   const describeError = (error: unknown) => {
     if (error instanceof LogUnavailableError)
@@ -74,13 +73,5 @@ export async function connectCopyServer(options: ConnectionOptions): Promise<Cop
   } catch (error) {
     await client.dispose();
     throw describeError(error);
-  }
-}
-
-function createClient(setting: string, url: string): EventStoreDBClient {
-  try {
-    return connectEventStore(url, "log copy");
-  } catch (error) {
-    throw new ConfigError(`settings: ${setting} ${(error as Error).message}`, { cause: error });
   }
 }

@@ -30,7 +30,7 @@ interface LogCopyResult {
  * Runs `log copy`: copies the event log at EVENTSTORE_URL to the one at COPY_TARGET_URL, and verifies the copy.
  *
  * @returns the exit code: 1 if the logs differ
- * @throws {ConfigError | InputError}
+ * @throws {ConfigError | StartError | InputError} if a setting or option is wrong
  * @throws {DomainError} if the target differs from the source, or an event cannot be reproduced
  * @throws {ServerUnavailableError}
  */

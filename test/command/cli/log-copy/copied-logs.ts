@@ -1,0 +1,76 @@
+import path from "node:path";
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import type { StreamsClient } from "@eventstore/db-client/generated/streams_grpc_pb.js";
+import { startLogServer } from "../../../../deploy/local/eventstore/server.ts";
+import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
+import { createRawClient, createReadOptions, sendRead } from "../../../deploy/eventstore/raw-client.ts";
+import { makeTestRoot } from "../../../support/stack.ts";
+import { type CliResult, runClinic } from "../terminal.ts";
+
+/** An event of a log as text. Data and metadata are in hexadecimal digits. */
+export interface ListedEvent {
+  stream: string;
+  revision: string;
+  id: string;
+  type: string;
+  contentType: string;
+  data: string;
+  metadata: string;
+}
+
+/** Reads all events of a log from the server's responses, without code of the copy. */
+export async function listEvents(client: StreamsClient): Promise<ListedEvent[]> {
+  const { responses, error } = await sendRead(client, createReadOptions().setCount(String(Number.MAX_SAFE_INTEGER)));
+  if (error) throw error;
+  return responses.flatMap((response) => {
+    const event = response.getEvent()?.getEvent();
+    if (!event) return [];
+    const properties = event.getMetadataMap();
+    return {
+      stream: Buffer.from(event.getStreamIdentifier()!.getStreamName_asU8()).toString(),
+      revision: event.getStreamRevision(),
+      id: event.getId()!.getString(),
+      type: properties.get("type")!,
+      contentType: properties.get("content-type")!,
+      data: Buffer.from(event.getData_asU8()).toString("hex"),
+      metadata: Buffer.from(event.getCustomMetadata_asU8()).toString("hex"),
+    };
+  });
+}
+
+/** A log on its own server. */
+export interface TestLog {
+  url: string;
+  client: EventStoreDBClient;
+  list(): Promise<ListedEvent[]>;
+  stop(): Promise<void>;
+}
+
+export async function startTestLog(): Promise<TestLog> {
+  const dir = path.join(makeTestRoot(), "log");
+  const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, shouldSync: false });
+  const url = `esdb://127.0.0.1:${server.port}?tls=false`;
+  const client = connectEventStore(url, "test");
+  const rawClient = createRawClient(server.port);
+  return {
+    url,
+    client,
+    list: () => listEvents(rawClient),
+    async stop() {
+      rawClient.close();
+      await client.dispose();
+      await server.stop();
+    },
+  };
+}
+
+/** Runs `log copy` in this process. */
+export function runCopy(
+  source: Pick<TestLog, "url">,
+  target: Pick<TestLog, "url">,
+  options: string[] = [],
+): Promise<CliResult> {
+  return runClinic(["log", "copy", ...options], {
+    env: { EVENTSTORE_URL: source.url, COPY_TARGET_URL: target.url },
+  });
+}

@@ -1,0 +1,79 @@
+import path from "node:path";
+import { expect } from "chai";
+import pg from "pg";
+import { seedDemoData } from "../../../../deploy/local/demo-data/demo-data.ts";
+import { READ_MODEL_SCHEMA } from "../../../../projection/checkpoints/checkpoint.ts";
+import { adoptCurrentLog } from "../../../../projection/cli/adopt-log.ts";
+import { rebuildReadModels } from "../../../../projection/cli/rebuild.ts";
+import { verifyReadModels } from "../../../../projection/cli/verify.ts";
+import { compareTables, type Difference } from "../../../../projection/engine/compare-tables.ts";
+import { readModels } from "../../../../projection/read-models/all.ts";
+import { runInProcess } from "../../../projection/in-process-cli.ts";
+import { createDatabaseWithReadModels } from "../../../support/migrated-database.ts";
+import { makeTestRoot, type TestDatabase, testServers } from "../../../support/stack.ts";
+import { runCopy, startTestLog, type TestLog } from "./copied-logs.ts";
+
+/** Schema with the read models that were built from the source. */
+const SOURCE_SCHEMA = "read_model_of_source";
+
+describe("read models of a copied event log", function () {
+  this.timeout(300_000);
+  let source: TestLog;
+  let target: TestLog;
+  let database: TestDatabase;
+  let pool: pg.Pool;
+
+  before(async () => {
+    source = await startTestLog();
+    target = await startTestLog();
+    database = await createDatabaseWithReadModels();
+    pool = new pg.Pool({ connectionString: database.urls.projection, max: 4 });
+  });
+
+  after(async () => {
+    await pool.end();
+    await database.drop();
+    await source.stop();
+    await target.stop();
+  });
+
+  it("a database that adopts the copy has the same rows as before, except for log positions", async () => {
+    await seedDemoData({
+      ...{ portalJwtSecret: "a secret of the portal that is long enough" },
+      ...{ portalJwtIssuer: "http://127.0.0.1:8080/auth/v1", portalCookieName: "sb-local-auth-token" },
+      ...{ eventstoreUrl: source.url, credentialsFile: path.join(makeTestRoot(), "demo-credentials.json") },
+      ...{ log: () => undefined, now: Date.parse("2026-05-05T09:10:00Z") },
+    });
+    const { natsUrl } = await testServers();
+    const sourceServers = { eventstoreUrl: source.url, databaseUrl: database.urls.projection };
+    const targetServers = { ...sourceServers, eventstoreUrl: target.url };
+    expect((await runInProcess(sourceServers, (context) => rebuildReadModels(context))).code).to.equal(0);
+    await pool.query(`CREATE SCHEMA ${SOURCE_SCHEMA}`);
+    for (const { table } of readModels)
+      await pool.query(`CREATE TABLE ${SOURCE_SCHEMA}.${table} AS TABLE ${READ_MODEL_SCHEMA}.${table}`);
+
+    // A real server writes system events of its own, so the positions of the copied events differ.
+    await target.client.setStreamMetadata("$server", { anything: 1 });
+    const copy = await runCopy(source, target);
+    expect(copy.code, copy.err.join("\n")).to.equal(0);
+    const refusal = await runInProcess(targetServers, (context) => rebuildReadModels(context)).catch(String);
+    expect(refusal).to.contain("The event log is not the one that this database was built from");
+    const adoption = await runInProcess(targetServers, (context) => adoptCurrentLog(context, natsUrl, undefined));
+    expect(adoption.code, adoption.out).to.equal(0);
+
+    const differences: Difference[] = [];
+    let rowCount = 0;
+    const connection = await pool.connect();
+    await connection.query("BEGIN READ ONLY");
+    for (const model of readModels) {
+      const schemas = [READ_MODEL_SCHEMA, SOURCE_SCHEMA] as const;
+      rowCount += await compareTables(pool, connection, model, schemas, (difference) => differences.push(difference));
+    }
+    await connection.query("ROLLBACK");
+    connection.release();
+    expect(rowCount).to.be.greaterThan(500);
+    const unexpected = differences.filter(({ columns }) => columns.join() !== "registered_position");
+    expect(unexpected).to.deep.equal([]);
+    expect((await runInProcess(targetServers, (context) => verifyReadModels(context))).out).to.match(/: 0 differ$/m);
+  });
+});

@@ -1,0 +1,259 @@
+import { randomUUID } from "node:crypto";
+import { jsonEvent } from "@eventstore/db-client";
+import { expect } from "chai";
+import { AppendBatch, appendBatch } from "../../../../command/cli/log-copy/copy-events.ts";
+import { connectCopyServer } from "../../../../command/cli/log-copy/copy-server.ts";
+import { appendBytes, type ProposedEvent } from "../../../../command/cli/log-copy/raw-streams.ts";
+import { encodeEvent } from "../../../../command/cli/log-copy/stored-event.ts";
+import type { DomainError } from "../../../../shared/domain/domain-error.ts";
+import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
+import { runClinic } from "../terminal.ts";
+import { type ListedEvent, runCopy, startTestLog, type TestLog } from "./copied-logs.ts";
+
+function createEvent(data: string | Buffer = "{}", more: Partial<ProposedEvent> = {}): ProposedEvent {
+  const type = "Noted";
+  return {
+    ...{ id: randomUUID(), type, contentType: "application/json" },
+    ...{ data: Buffer.from(data), metadata: Buffer.from('{"a":1}'), ...more },
+  };
+}
+
+/** Removes the events that a copy does not contain, and the id of a tombstone, which each server chooses itself. */
+function selectCopied(events: ListedEvent[]): ListedEvent[] {
+  return events
+    .filter(({ stream }) => !stream.replace(/^\$\$/, "").startsWith("$"))
+    .map((event) => (event.type === "$streamDeleted" ? { ...event, id: "" } : event));
+}
+
+describe("the copy of an event log", () => {
+  let source: TestLog;
+  let target: TestLog;
+
+  beforeEach(async () => {
+    source = await startTestLog();
+    target = await startTestLog();
+  });
+  afterEach(async () => {
+    await source.stop();
+    await target.stop();
+  });
+
+  const append = (log: TestLog, stream: string, lastRevision: bigint, ...events: ProposedEvent[]) =>
+    appendBytes(log.client, stream, lastRevision, events);
+  const expectEqualLogs = async () =>
+    expect(selectCopied(await target.list())).to.deep.equal(selectCopied(await source.list()));
+
+  it("a copy contains the exact bytes of all events, in the same order", async () => {
+    await append(source, "note-1", -1n, createEvent('{ "weightKg": 1.0,\n "id": 12345678901234567890 }'));
+    await append(source, "note-2", -1n, createEvent('{"name":"\\u00e9","a":1e2,"a":2}'), createEvent("not JSON"));
+    const binary = { contentType: "application/octet-stream", metadata: Buffer.from([0, 255, 128]) };
+    await append(source, "note-1", 0n, createEvent(Buffer.from([0, 1, 254, 255]), binary));
+    await append(source, "животное-1", -1n, createEvent("", { metadata: Buffer.alloc(0), type: "Тип" }));
+    await append(source, "$system-1", -1n, createEvent());
+    await append(source, "note-2", 1n, createEvent());
+    expect(await runCopy(source, target)).to.deep.include({ code: 0 });
+    const copied = await target.list();
+    expect(copied.map(({ stream, revision }) => `${revision}@${stream}`)).to.deep.equal([
+      ...["0@note-1", "0@note-2", "1@note-2", "1@note-1", "0@животное-1", "2@note-2"],
+    ]);
+    await expectEqualLogs();
+  });
+
+  it("a copy contains stream metadata, deletions and tombstones", async () => {
+    for (const name of ["limited", "deleted", "gone"])
+      await append(source, `note-${name}`, -1n, createEvent(), createEvent());
+    await append(source, "$$note-limited", -1n, createEvent('{"$maxCount":1.0, "x":1}', { type: "$metadata" }));
+    await source.client.deleteStream("note-deleted");
+    await source.client.tombstoneStream("note-gone");
+    await source.client.tombstoneStream("note-never-written");
+    await append(source, "$$$system", -1n, createEvent("{}", { type: "$metadata" }));
+    await append(source, "note-limited", 1n, createEvent());
+    expect(await runCopy(source, target)).to.deep.include({ code: 0 });
+    await expectEqualLogs();
+    const { metadata } = await target.client.getStreamMetadata("note-limited");
+    expect(metadata).to.include({ maxCount: 1, x: 1 });
+    // A second run compares tombstones, too.
+    expect((await runCopy(source, target)).out[0]).to.equal("log copy: 0 events copied");
+  });
+
+  it("a second copy appends only the events that were written to the source since the first copy", async () => {
+    await append(source, "note-1", -1n, createEvent(), createEvent());
+    expect((await runCopy(source, target)).out[0]).to.equal("log copy: 2 events copied");
+    await append(source, "note-1", 1n, createEvent());
+    await append(source, "note-2", -1n, createEvent());
+    const { code, out, err } = await runCopy(source, target);
+    const hash = /^log copy: source: 4 events, SHA-256 ([0-9a-f]{64})$/.exec(out[1] ?? "")?.[1];
+    expect({ code, out }).to.deep.equal({
+      code: 0,
+      out: [
+        "log copy: 2 events copied",
+        `log copy: source: 4 events, SHA-256 ${hash}`,
+        `log copy: target: 4 events, SHA-256 ${hash}`,
+        "log copy: the logs are equal",
+      ],
+    });
+    expect(err.every((line) => /^log copy: \d+ events (compared|copied|verified)$/.test(line))).to.equal(true);
+    await expectEqualLogs();
+  });
+
+  it("a copy splits long streams and large events into several appends", async () => {
+    const megabyte = createEvent(Buffer.alloc(1024 * 1024 - 100, "x"));
+    for (let start = 0n; start < 1_200n; start += 100n)
+      await append(source, "note-1", start - 1n, ...Array.from({ length: 100 }, () => createEvent()));
+    const large = () => createEvent(Buffer.alloc(300_000, "y"));
+    await append(source, "note-1", 1_199n, large(), large(), large());
+    await append(source, "note-1", 1_202n, megabyte);
+    await append(source, "note-1", 1_203n, createEvent());
+    expect((await runCopy(source, target)).out[0]).to.equal("log copy: 1205 events copied");
+    await expectEqualLogs();
+  });
+
+  it("a copy while other programs write to the source ends, and another copy completes it", async () => {
+    const write = async (name: string) => {
+      for (let n = 0; n < 200; n += 1) await append(source, `${name}-1`, BigInt(n) - 1n, createEvent(`{"n":${n}}`));
+    };
+    await write("first");
+    const [copy] = await Promise.all([runCopy(source, target), write("second"), write("third")]);
+    expect(copy.code, copy.err.join("\n")).to.equal(0);
+    expect((await runCopy(source, target)).code).to.equal(0);
+    expect(await target.list()).to.have.length(600);
+    await expectEqualLogs();
+  });
+
+  it("an empty log can be copied", async () => {
+    const { code, out } = await runCopy(source, target, ["--json"]);
+    expect(code).to.equal(0);
+    expect(JSON.parse(out.join())).to.deep.include({ end: "complete", copied: 0, equal: true });
+  });
+
+  describe("a refused copy", () => {
+    const expectRefusal = async (pattern: RegExp) => {
+      const before = await target.list();
+      const { code, out, err } = await runCopy(source, target);
+      expect({ code, out }).to.deep.equal({ code: 3, out: [] });
+      expect(err.at(-1)).to.match(pattern);
+      expect(await target.list()).to.deep.equal(before);
+    };
+
+    it("a copy is refused if the target contains an event that the source lacks", async () => {
+      await append(source, "note-1", -1n, createEvent());
+      await append(target, "other-1", -1n, createEvent());
+      await expectRefusal(
+        /^clinic: refused: the target is not a copy: after 0 equal events, the source continues with revision 0 of stream note-1, but the target with revision 0 of stream other-1 \(target_differs\)$/,
+      );
+    });
+
+    it("a copy is refused if the target contains more events than the source", async () => {
+      const event = createEvent();
+      await append(source, "note-1", -1n, event);
+      await append(target, "note-1", -1n, event, createEvent());
+      await expectRefusal(/the source ends after 1 events, but the target continues with revision 1 of stream note-1/);
+    });
+
+    it("a copy is refused if an event of the target has other data", async () => {
+      const event = createEvent('{"a":1.0}');
+      await append(source, "note-1", -1n, event, createEvent());
+      await append(target, "note-1", -1n, { ...event, data: Buffer.from('{"a":1}') });
+      await expectRefusal(/with revision 0 of stream note-1 with another data \(target_differs\)$/);
+    });
+
+    it("a copy stops before a stream that was written to after its deletion", async () => {
+      await append(source, "note-1", -1n, createEvent());
+      await source.client.deleteStream("note-1");
+      await append(source, "note-2", -1n, createEvent());
+      expect((await runCopy(source, target)).code).to.equal(0);
+      await source.client.appendToStream("note-1", jsonEvent({ type: "Noted", data: {} }));
+      await expectRefusal(/^clinic: refused: stream note-1 was deleted, .* \(stream_restored\)$/);
+    });
+
+    it("an event after a gap in its stream is refused, and nothing of the stream is written", async () => {
+      const { signal } = new AbortController();
+      const connection = { name: "target", setting: "COPY_TARGET_URL", url: target.url } as const;
+      const server = await connectCopyServer({ ...connection, signal, timeoutMs: 0, writeNote: () => undefined });
+      const batch = new AppendBatch();
+      const event = { ...createEvent(), stream: "note-1", revision: 5n, position: { commit: 9n, prepare: 9n } };
+      batch.add({ ...event, encoded: encodeEvent(event) });
+      const refusal = await appendBatch(server, batch).catch((error: DomainError) => error);
+      await server.client.dispose();
+      expect(refusal).to.include({ name: "DomainError", code: "revision_gap" });
+      expect(refusal?.message).to.contain("stream note-1 has no events between the start and revision 5");
+      expect(await target.list()).to.deep.equal([]);
+    });
+  });
+
+  describe("log copy --verify-only", () => {
+    it("the comparison reports the first missing event, and writes nothing", async () => {
+      await append(source, "note-1", -1n, createEvent(), createEvent());
+      await runCopy(source, target);
+      await append(source, "note-1", 1n, createEvent());
+      const { code, out, err } = await runCopy(source, target, ["--verify-only"]);
+      expect(code).to.equal(1);
+      expect(out[0]).to.match(/^log copy: source: 3 events, SHA-256 /);
+      expect(out[1]).to.match(/^log copy: target: 2 events, SHA-256 /);
+      expect(err.at(-1)).to.equal(
+        "log copy: the logs differ: the target ends after 2 events, but the source continues with revision 2 of stream note-1",
+      );
+      expect(await target.list()).to.have.length(2);
+    });
+
+    it("the comparison of equal logs exits with 0 and prints the same hash for both", async () => {
+      await append(source, "note-1", -1n, createEvent(), createEvent());
+      await runCopy(source, target);
+      const { code, out } = await runCopy(source, target, ["--verify-only", "--json"]);
+      expect(code).to.equal(0);
+      const { source: first, target: second, ...result } = JSON.parse(out.join());
+      expect(result).to.deep.equal({ command: "log copy", end: "complete", copied: 0, equal: true });
+      expect(first).to.deep.equal(second);
+      expect(first.events).to.equal(2);
+    });
+  });
+
+  describe("wrong settings", () => {
+    for (const [what, target, line] of [
+      ["missing", undefined, /^clinic: settings: COPY_TARGET_URL is missing \(.*\)$/],
+      ["not a connection string", "http://db.example", /^clinic: settings: COPY_TARGET_URL must be like esdb:/],
+      [
+        "refused by the client",
+        "esdb://admin:secret@db.example?tls=x",
+        /^clinic: COPY_TARGET_URL: the connection string must contain true or false$/,
+      ],
+    ] as const) {
+      it(`log copy exits with 2 and names COPY_TARGET_URL if it is ${what}`, async () => {
+        const { code, out, err } = await runClinic(["log", "copy"], {
+          env: { EVENTSTORE_URL: source.url, COPY_TARGET_URL: target },
+        });
+        expect({ code, out, lines: err.length }).to.deep.equal({ code: 2, out: [], lines: 1 });
+        expect(err[0]).to.match(line).and.not.contain("secret");
+      });
+    }
+
+    it("log copy exits with 2 if both settings name the same log", async () => {
+      const { code, err } = await runCopy(source, source);
+      expect({ code, err }).to.deep.equal({
+        code: 2,
+        err: ["clinic: COPY_TARGET_URL must differ from EVENTSTORE_URL"],
+      });
+    });
+
+    it("log copy exits with 4 and one line without secrets if a server cannot be reached", async () => {
+      const nobody = { url: "esdb://admin:secret@127.0.0.1:1?tls=false" };
+      const text = (name: string, setting: string) =>
+        `clinic: the ${name} log at esdb://127.0.0.1:1 does not respond; check ${setting} and run the command again`;
+      expect(await runCopy(source, nobody)).to.deep.equal({
+        ...{ code: 4, out: [], err: [text("target", "COPY_TARGET_URL")] },
+      });
+      expect(await runCopy(nobody, target)).to.deep.equal({
+        ...{ code: 4, out: [], err: [text("source", "EVENTSTORE_URL")] },
+      });
+    });
+  });
+
+  it("an append of bytes can be repeated without effect", async () => {
+    const client = connectEventStore(target.url, "test");
+    const events = [createEvent(), createEvent()];
+    await appendBytes(client, "note-1", -1n, events);
+    await appendBytes(client, "note-1", -1n, events);
+    await client.dispose();
+    expect(await target.list()).to.have.length(2);
+  });
+});

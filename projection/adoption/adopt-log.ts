@@ -9,6 +9,7 @@ import { deleteEventStream, getEventStream } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import { findLastEventBefore } from "./last-event-before.ts";
 import { closeLostRows, findLostRows } from "./lost-deliveries.ts";
+import { deleteReplayPositions } from "./replay-positions.ts";
 
 export interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "includedStream"> {
   databaseUrl: string;
@@ -52,6 +53,8 @@ export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): P
   const shouldKeepRelayCheckpoint = await holdsRelayAnchor(options);
   const lostRows = await findLostRows(client, pool, signal);
   await deleteMessages(options, signal);
+  const sharedPosition = shouldKeepRelayCheckpoint ? (await readRelayCheckpoint(pool)).position : BEFORE_FIRST_EVENT;
+  await deleteReplayPositions(pool, sharedPosition);
   const requestedCheckpoint = notifyFrom === undefined ? undefined : await findLastEventBefore(client, notifyFrom);
   let result: AdoptionResult | undefined;
   const adopt = async (connection: pg.ClientBase) => {

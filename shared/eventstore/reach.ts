@@ -35,7 +35,7 @@ export async function requireEventStore(client: EventStoreDBClient, url: string)
 }
 
 /** Returns true if the server refused the credentials (gRPC code 16), or the user lacks a right (code 7). */
-function isAccessDenied(error: unknown): boolean {
+export function isAccessDenied(error: unknown): boolean {
   return [7, 16].includes((error as { code?: number }).code ?? 0);
 }
 

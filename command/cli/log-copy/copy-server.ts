@@ -1,7 +1,8 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
-import { REACH_TIMEOUT_MS, reachEventStore, removeSecrets } from "../../../shared/eventstore/reach.ts";
+import { isAccessDenied, REACH_TIMEOUT_MS, reachEventStore, removeSecrets } from "../../../shared/eventstore/reach.ts";
+import { StartError } from "../../../shared/runtime/run-service.ts";
 import { readLogEnd } from "../../audit/log/scan.ts";
 import { ServerUnavailableError } from "../framework/failure.ts";
 import { createRetry, type RetryOptions } from "../framework/retry.ts";
@@ -36,7 +37,7 @@ export interface ConnectionOptions extends Omit<RetryOptions, "onAvailabilityCha
 /**
  * Connects to one log of a copy, and checks that the log responds.
  *
- * @throws {StartError} if the client refuses the URL
+ * @throws {StartError} if the client refuses the URL, or the log denies access
  * @throws {ServerUnavailableError}
  */
 export async function connectCopyServer(options: ConnectionOptions): Promise<CopyServer> {
@@ -48,8 +49,11 @@ export async function connectCopyServer(options: ConnectionOptions): Promise<Cop
       return new ServerUnavailableError(`${label} does not respond; check ${setting} and run the command again`, {
         cause: error,
       });
+    if (isAccessDenied(error))
+      return new StartError(`${label} denies access; check the user in ${setting}, and that the user may read $all`);
+    // Errors of the client have a type.
     return error instanceof Error && "type" in error
-      ? new Error(`${label} refused a request: ${error.message}`, { cause: error })
+      ? new Error(`${label} reported an error: ${error.message}`, { cause: error })
       : error;
   };
   const retry = createRetry({

@@ -3,9 +3,6 @@ import { isUnavailable, LogUnavailableError } from "../../shared/eventstore/log.
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { readWithTimeout } from "./read-with-timeout.ts";
 
-/** gRPC status INVALID_ARGUMENT. EventStoreDB returns this status if no record starts at the given position. */
-const INVALID_ARGUMENT = 3;
-
 /**
  * Reads the event at a position of the log.
  *
@@ -27,7 +24,20 @@ export async function readEventAt(
     }
   } catch (error) {
     if (isUnavailable(error)) throw new LogUnavailableError("The event log is unavailable.", { cause: error });
-    if ((error as { code?: unknown }).code !== INVALID_ARGUMENT) throw error;
+    if (!isInvalidPosition(error as ServiceError)) throw error;
   }
   return foundEvent;
+}
+
+interface ServiceError extends Error {
+  /** gRPC status code. */
+  code?: number;
+}
+
+/**
+ * Returns true if a read failed because no record starts at its position. The embedded log then returns the status
+ * INVALID_ARGUMENT (3), and EventStoreDB 24.10 returns the status UNKNOWN (2).
+ */
+function isInvalidPosition({ code, message }: ServiceError): boolean {
+  return code === 3 || (code === 2 && message.includes("InvalidPosition"));
 }

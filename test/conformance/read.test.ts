@@ -10,6 +10,7 @@ import {
   StreamNotFoundError,
 } from "@eventstore/db-client";
 import { expect } from "chai";
+import { readEventAt } from "../../projection/checkpoints/event-at.ts";
 import { collect, createEvent, createEvents, createStreamName, getRejection, LogUnderTest } from "./log-under-test.ts";
 
 describe("read", function () {
@@ -174,6 +175,14 @@ describe("read", function () {
       const [resolvedEvent] = await collect(client.readStream(stream, { fromRevision: 4n, maxCount: 1 }));
       expect(resolvedEvent?.event?.position).to.deep.equal(positions[4]);
       expect(positions[4]?.commit).to.equal(positions[4]?.prepare);
+    });
+
+    it("a read from a position where no event starts finds no event there", async () => {
+      const [last] = await collect(client.readAll({ direction: BACKWARDS, fromPosition: END, maxCount: 1 }));
+      const logEnd = last!.event!.position.commit;
+      for (const position of [positions[2]!.commit + 1n, logEnd + 1n, logEnd + 1_000_000_000n])
+        expect(await readEventAt(client, position), `position ${position}`).to.equal(undefined);
+      expect((await readEventAt(client, positions[2]!.commit))?.revision).to.equal(2n);
     });
 
     it("reads still work after many other reads on the same connection have been cancelled", async () => {

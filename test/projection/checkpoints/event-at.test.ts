@@ -31,10 +31,10 @@ describe("reading the event at a log position", () => {
     }
   });
 
-  const refusing = (code: number) => {
+  const refusing = (code: number, message = "refused") => {
     async function* read() {
       yield* [];
-      throw Object.assign(new Error("refused"), { code });
+      throw Object.assign(new Error(message), { code });
     }
     const readAll = () => Object.assign(read(), { destroy: () => undefined });
     return { readAll } as unknown as EventStoreDBClient;
@@ -42,6 +42,7 @@ describe("reading the event at a log position", () => {
 
   it("reading the event at a log position returns no event if the server rejects the position as invalid", async () => {
     expect(await readEventAt(refusing(3), 7n)).to.equal(undefined);
+    expect(await readEventAt(refusing(2, "Unexpected ReadAllResult: InvalidPosition"), 7n)).to.equal(undefined);
   });
 
   for (const [name, code] of [

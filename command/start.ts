@@ -54,19 +54,19 @@ export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningServi
   });
   const limiter = createRateLimiter(pool, logger);
   const log = createEventLog(client);
-  let aggregates: AggregateCache | undefined;
+  let aggregateCache: AggregateCache | undefined;
   const closeConnections = async () => {
     limiter.close();
-    await aggregates?.close();
+    await aggregateCache?.close();
     await Promise.all([pool.end(), client.dispose()]);
   };
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
-    aggregates = new AggregateCache(client, log, logger);
+    aggregateCache = new AggregateCache(client, log, logger);
     const app = createCommandApp({
       logger,
       log,
-      decide: aggregates.decide,
+      decide: aggregateCache.decide,
       readiness: createEventStoreReadiness(client, logger),
       limiter,
       waitForReadModels: createReadModelWait(pool, logger),

@@ -62,8 +62,8 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const metrics = createMetrics();
   const roles = startRoles(config, { client, pool }, metrics, logger);
   const reporter = startReporter({ client, pool, roles, metrics, logger });
-  const readiness = createReadinessCheck(roles, reporter);
-  const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, readiness });
+  const checkReadiness = createReadinessCheck(roles, reporter);
+  const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, readiness: checkReadiness });
   app.use(serveMetrics(metrics));
   const stopRoles = async () => {
     const hasStopped = await settlesWithin(Promise.all(roles.map((role) => role.stop())), ROLE_STOP_TIMEOUT_MS);
@@ -91,8 +91,8 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
 }
 
 /** Starts the configured roles, in the order of ROLES. */
-function startRoles(config: ServiceConfig, servers: LogAndDatabase, metrics: Metrics, logger: Logger): Role[] {
-  const deps = { ...servers, databaseUrl: config.DATABASE_URL, natsUrl: config.NATS_URL, logger };
+function startRoles(config: ServiceConfig, connections: LogAndDatabase, metrics: Metrics, logger: Logger): Role[] {
+  const deps = { ...connections, databaseUrl: config.DATABASE_URL, natsUrl: config.NATS_URL, logger };
   const starters = {
     projectors: () =>
       startProjectors({

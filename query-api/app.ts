@@ -21,8 +21,8 @@ export interface QueryApiOptions extends DocsOptions, PortalDependencies, Partne
  */
 export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
   const { logger, readRow, retiredPaths, isProxyTrusted } = options;
-  const readiness = createReadiness(readRow, logger);
-  const app = createApp({ logger, retiredPaths, isProxyTrusted, readiness }) as Koa<QueryState>;
+  const checkReadiness = createReadiness(readRow, logger);
+  const app = createApp({ logger, retiredPaths, isProxyTrusted, readiness: checkReadiness }) as Koa<QueryState>;
   app.use((ctx, next) => {
     ctx.state.deadline = performance.now() + READ_TIMEOUT_MS;
     return next();

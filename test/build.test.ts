@@ -12,7 +12,7 @@ import { eventually } from "./support/eventually.ts";
 import { queryEnvironment } from "./support/query-environment.ts";
 import { testServers } from "./support/stack.ts";
 
-const run = promisify(execFile);
+const execFileAsync = promisify(execFile);
 const root = fileURLToPath(new URL("..", import.meta.url));
 const toBinPath = (name: string) => join(root, "node_modules", ".bin", name);
 
@@ -28,7 +28,7 @@ describe("the services, compiled for production", function () {
       await cp(join(root, name), join(projectDir, name), { recursive: true });
     }
     await symlink(join(root, "node_modules"), join(projectDir, "node_modules"));
-    await run("npm", ["run", "build"], { cwd: projectDir });
+    await execFileAsync("npm", ["run", "build"], { cwd: projectDir });
     await rm(join(projectDir, "node_modules"));
     await linkRuntimeDependencies();
   });
@@ -39,8 +39,8 @@ describe("the services, compiled for production", function () {
    * Links only the packages that `npm ci --omit=dev` installs, so that the compiled code cannot import other packages.
    */
   async function linkRuntimeDependencies(): Promise<void> {
-    const lock = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
-    const packages = Object.entries(lock.packages as Record<string, { dev?: boolean }>);
+    const packageLock = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
+    const packages = Object.entries(packageLock.packages as Record<string, { dev?: boolean }>);
     for (const [path, { dev }] of packages) {
       const isTopLevel = path.lastIndexOf("node_modules/") === 0;
       if (dev || !isTopLevel || !existsSync(join(root, path))) continue;
@@ -53,7 +53,7 @@ describe("the services, compiled for production", function () {
 
   for (const service of ["command", "projection", "query-api", "command/audit"]) {
     it(`plain Node can run the compiled ${service} service, which reports all missing settings in one line`, async () => {
-      const failure = await run(process.execPath, [toMainPath(service)], { env: {} }).catch((error) => error);
+      const failure = await execFileAsync(process.execPath, [toMainPath(service)], { env: {} }).catch((error) => error);
       expect(failure.code).to.equal(1);
       expect(failure.stderr).to.match(/^[a-z-]+: settings: .*DATABASE_URL is missing.*\n$/);
     });
@@ -80,11 +80,11 @@ describe("the services, compiled for production", function () {
       stdio: ["ignore", "pipe", "inherit"],
     });
     try {
-      let log = "";
+      let logText = "";
       child.stdout.on("data", (chunk) => {
-        log += chunk;
+        logText += chunk;
       });
-      const url = await eventually("the service listens", () => /"url":"(http:[^"]+)"/.exec(log)?.[1]);
+      const url = await eventually("the service listens", () => /"url":"(http:[^"]+)"/.exec(logText)?.[1]);
       const loadFile = async (file: string) => {
         const response = await fetch(`${url}${file}`);
         expect(response.status, file).to.equal(200);
@@ -110,24 +110,26 @@ describe("the services, compiled for production", function () {
 });
 
 describe("the import rules of biome.json", () => {
-  let project: string;
+  let projectDir: string;
 
   before(async () => {
-    project = await mkdtemp(join(tmpdir(), "clinic-lint-"));
-    for (const name of ["biome.json", ".gitignore"]) await copyFile(join(root, name), join(project, name));
+    projectDir = await mkdtemp(join(tmpdir(), "clinic-lint-"));
+    for (const name of ["biome.json", ".gitignore"]) await copyFile(join(root, name), join(projectDir, name));
   });
 
-  after(() => rm(project, { recursive: true }));
+  after(() => rm(projectDir, { recursive: true }));
 
   async function lint(path: string, importedPath: string): Promise<string> {
-    const file = join(project, path);
+    const file = join(projectDir, path);
     await mkdir(dirname(file), { recursive: true });
     await writeFile(file, `import { x } from "${importedPath}";\n\nexport const y = x;\n`);
-    const { stdout, stderr } = await run(toBinPath("biome"), ["lint", path], { cwd: project }).catch((error) => error);
+    const { stdout, stderr } = await execFileAsync(toBinPath("biome"), ["lint", path], { cwd: projectDir }).catch(
+      (error) => error,
+    );
     return `${stdout}${stderr}`.includes("noRestrictedImports") ? "refused" : "allowed";
   }
 
-  for (const [path, importedPath, verdict] of [
+  for (const [path, importedPath, expectedVerdict] of [
     ["command/x.ts", "../projection/roles/role.ts", "refused"],
     ["command/partner-api/x.ts", "../../query-api/app.ts", "refused"],
     ["projection/x.ts", "../command/handling/handle.ts", "refused"],
@@ -145,8 +147,8 @@ describe("the import rules of biome.json", () => {
     ["command/x.ts", "../shared/http/app.ts", "allowed"],
     ["test/x.ts", "../projection/roles/role.ts", "allowed"],
   ] as const) {
-    it(`the linter ${verdict === "allowed" ? "allows" : "refuses"} an import of ${importedPath} in ${path}`, async () => {
-      expect(await lint(path, importedPath)).to.equal(verdict);
+    it(`the linter ${expectedVerdict === "allowed" ? "allows" : "refuses"} an import of ${importedPath} in ${path}`, async () => {
+      expect(await lint(path, importedPath)).to.equal(expectedVerdict);
     });
   }
 });

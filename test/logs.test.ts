@@ -9,8 +9,8 @@ import { type CapturedLogs, captureLogs } from "./support/captured-logs.ts";
 import { eventually } from "./support/eventually.ts";
 import {
   createPartnerWorld,
+  createTestOperatorContext,
   exchange,
-  operatorContext,
   type PartnerWorld,
   sendRequest,
   startTestCommand,
@@ -32,7 +32,7 @@ describe("the logs of all services at level debug", () => {
   let receiver: Receiver;
   let command: TestCommand;
   let projection: RunningService;
-  let query: RunningService;
+  let queryApi: RunningService;
 
   before(async () => {
     const { eventstoreUrl, natsUrl } = await testServers();
@@ -51,7 +51,7 @@ describe("the logs of all services at level debug", () => {
     };
     projection = await startProjection({ ...commonEnv, ...webhooks, DATABASE_URL: database.urls.projection });
     command = await startTestCommand({ ...commonEnv, ...webhooks, DATABASE_URL: database.urls.command });
-    query = await startQueryApi({
+    queryApi = await startQueryApi({
       ...commonEnv,
       DATABASE_URL: database.urls.query,
       OPERATOR_NAME: "Test Operator",
@@ -74,15 +74,20 @@ describe("the logs of all services at level debug", () => {
     const world = await createPartnerWorld(command, "sandbox");
     const cookie = await createPortalUser(world);
     const body = { url: `${receiver.url}/hooks?key=in-the-url`, events: ["appointment.created"] };
-    const endpoint = await sendRequest("POST", `${command.url}/sandbox/v1/webhook-endpoints`, world.headers, body);
-    expect(endpoint.status).to.equal(201);
+    const endpointResponse = await sendRequest(
+      "POST",
+      `${command.url}/sandbox/v1/webhook-endpoints`,
+      world.headers,
+      body,
+    );
+    expect(endpointResponse.status).to.equal(201);
     receiver.queueReactions({ status: 500, body: RESPONSE_BODY }, { mode: "close" });
     const key = `key-${randomUUID()}`;
     await createAppointment(world, key);
     await eventually("a successful delivery", () => receiver.requests.some(({ status }) => status === 200));
     await readInPortal(cookie);
     await sendInvalidRequests(world, cookie);
-    await Promise.all([query.stop(), command.stop()]);
+    await Promise.all([queryApi.stop(), command.stop()]);
     await projection.stop();
 
     const text = logs.text();
@@ -93,7 +98,7 @@ describe("the logs of all services at level debug", () => {
       ...{
         cookie,
         session: cookie.split("=")[1],
-        webhookSecret: endpoint.body.secret,
+        webhookSecret: endpointResponse.body.secret,
         key,
         NOTES,
         RESPONSE_BODY,
@@ -117,7 +122,7 @@ describe("the logs of all services at level debug", () => {
   /** Registers a customer and an owner of the clinic. Returns the Cookie header of the owner. */
   async function createPortalUser({ clinicId }: PartnerWorld): Promise<string> {
     const { log } = command;
-    const context = operatorContext();
+    const context = createTestOperatorContext();
     const [customerId, membershipId, userId] = [randomUUID(), randomUUID(), randomUUID()];
     const subscription = { clinicId, plan: "pro", status: "active" as const, currentPeriodEnd: null };
     await changeSubscription(log, subscription, context);
@@ -144,7 +149,7 @@ describe("the logs of all services at level debug", () => {
       ["appointments?from=2099-05-04T00:00:00Z", NOTES],
     ]) {
       await eventually(path!, async () => {
-        const response = await fetch(`${query.url}/api/v1/${path}`, { headers: { Cookie } });
+        const response = await fetch(`${queryApi.url}/api/v1/${path}`, { headers: { Cookie } });
         return (await response.text()).includes(expectedStatus!);
       });
     }
@@ -155,9 +160,9 @@ describe("the logs of all services at level debug", () => {
     await exchange(command.url, world, { client_secret: "cs_wrong" });
     const url = `${command.url}/sandbox/v1/appointments`;
     await sendRequest("POST", url, { ...world.headers, "Idempotency-Key": "x".repeat(9) }, `{"notes":"${NOTES}"`);
-    await fetch(`${query.url}/api/v1/customers?limit=${PERSON.phone}`, { headers: { Cookie: `${cookie}x` } });
+    await fetch(`${queryApi.url}/api/v1/customers?limit=${PERSON.phone}`, { headers: { Cookie: `${cookie}x` } });
     const headers = { ...world.headers, Authorization: `Bearer ${world.token}x` };
-    await fetch(`${query.url}/sandbox/v1/appointments?cursor=${world.token}`, { headers });
-    await fetch(`${query.url}/${encodeURIComponent(PERSON.fullName)}`);
+    await fetch(`${queryApi.url}/sandbox/v1/appointments?cursor=${world.token}`, { headers });
+    await fetch(`${queryApi.url}/${encodeURIComponent(PERSON.fullName)}`);
   }
 });

@@ -55,8 +55,8 @@ function linkBuild(buildDir: string): void {
 /** Starts mocha with the given arguments. The summary is written to a file. */
 function startMocha(args: readonly string[], summaryFile: string): ChildProcess {
   const strictOptions = process.env.CI ? ["--forbid-only"] : [];
-  const files = args.some((arg) => arg.includes("test/")) ? [] : ["test/**/*.test.ts"];
-  return startProcess(toBinPath("mocha"), [...strictOptions, ...args, ...files], { TEST_SUMMARY: summaryFile });
+  const filePatterns = args.some((arg) => arg.includes("test/")) ? [] : ["test/**/*.test.ts"];
+  return startProcess(toBinPath("mocha"), [...strictOptions, ...args, ...filePatterns], { TEST_SUMMARY: summaryFile });
 }
 
 /** Starts several processes that together run all test files, the largest files first. Adds the results to the counts. */
@@ -80,9 +80,9 @@ function startPoolProcess(fileQueue: string[], counts: Counts): ChildProcess {
     if (file === undefined) child.disconnect();
     else child.send(file);
   };
-  child.on("message", ({ output, ...results }: FileResult) => {
+  child.on("message", ({ output, ...fileCounts }: FileResult) => {
     fs.writeSync(process.stdout.fd, output);
-    for (const [name, count] of Object.entries(results)) counts[name as keyof Counts] += count;
+    for (const [name, count] of Object.entries(fileCounts)) counts[name as keyof Counts] += count;
     sendNext();
   });
   child.once("exit", (code) => {

@@ -12,7 +12,7 @@ import { readQuery, recordRequestAccess } from "./http/audited-query.ts";
 import { type AuditorState, requireAuditor } from "./http/auditor-access.ts";
 import { streamEvents } from "./http/events.ts";
 import { streamExport } from "./http/export.ts";
-import { createScanSlots, STATE_SLOT_LIMITS } from "./http/scan-slots.ts";
+import { createSlotLimiter, STATE_SLOT_LIMITS } from "./http/scan-slots.ts";
 import { sendDiff, sendState, streamReplay } from "./http/states.ts";
 import { createPageRouter } from "./page/router.ts";
 import { deliveriesQuery, findDeliveries } from "./queries/find-deliveries.ts";
@@ -41,8 +41,8 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   const authorize = requireAuditor(log);
   const dependencies = {
     ...options,
-    takeSlot: createScanSlots(),
-    takeStateSlot: createScanSlots(STATE_SLOT_LIMITS),
+    takeSlot: createSlotLimiter(),
+    takeStateSlot: createSlotLimiter(STATE_SLOT_LIMITS),
   };
 
   const keyRouter = createRouter<RequestState>().get("/audit/v1/jwks.json", (ctx) => {

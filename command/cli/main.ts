@@ -25,8 +25,8 @@ function catchInterruption(): AbortSignal {
 const exitCode = await runCli(process.argv.slice(2), {
   env,
   stdin,
-  out: createLineWriter(stdout),
-  err: createLineWriter(stderr),
+  writeOutput: createLineWriter(stdout),
+  writeError: createLineWriter(stderr),
   redraw: stderr.isTTY ? (text) => stderr.write(`\r\x1b[K${text}`) : undefined,
   catchInterruption,
 });

@@ -30,8 +30,8 @@ export async function runCli(args: string[], terminal: Terminal): Promise<number
   } catch (error) {
     if (error instanceof CommanderError) return await reportCommanderError(error, terminal);
     const failure = describeFailure(error);
-    await terminal.err(`clinic: ${failure.line}`);
-    return failure.code;
+    await terminal.writeError(`clinic: ${failure.line}`);
+    return failure.exitCode;
   }
 }
 
@@ -42,7 +42,7 @@ export async function runCli(args: string[], terminal: Terminal): Promise<number
 async function reportCommanderError({ code, exitCode, message }: CommanderError, terminal: Terminal): Promise<number> {
   if (exitCode === 0) return EXIT_CODE.done;
   const line = code === "commander.help" ? "no command given; see --help" : message;
-  await terminal.err(`clinic: ${line.replace(/^error: /, "").replaceAll("\n", " ")}`);
+  await terminal.writeError(`clinic: ${line.replace(/^error: /, "").replaceAll("\n", " ")}`);
   return EXIT_CODE.badInput;
 }
 
@@ -62,7 +62,7 @@ function createProgram(terminal: Terminal, setExitCode: (code: number) => void):
   const program = new Program("clinic")
     .description("Manages clinics, partners and auditors. Every change is recorded in the event log.")
     .exitOverride()
-    .configureOutput({ writeOut: (text) => void terminal.out(text.trimEnd()), writeErr: () => {} })
+    .configureOutput({ writeOut: (text) => void terminal.writeOutput(text.trimEnd()), writeErr: () => {} })
     .configureHelp({ sortSubcommands: false, helpWidth: 110 })
     .addHelpText("after", formatExample(commands[0]));
   for (const noun of new Set(commands.map((command) => command.noun))) {
@@ -72,11 +72,11 @@ function createProgram(terminal: Terminal, setExitCode: (code: number) => void):
       .description(nounCommands.map(({ verb }) => verb).join(", "))
       .addHelpText("after", formatExample(nounCommands[0]));
     for (const command of nounCommands) addCommand(group, command, terminal);
-    if (noun === "endpoint") addRotate(group.description(`${group.description()}, rotate-secret`), terminal);
-    if (noun === "webhooks") addRecover(group.description("test, recover"), terminal);
+    if (noun === "endpoint") addRotateCommand(group.description(`${group.description()}, rotate-secret`), terminal);
+    if (noun === "webhooks") addRecoverCommand(group.description("test, recover"), terminal);
   }
-  addImport(program, terminal, setExitCode);
-  addLogCopy(program, terminal, setExitCode);
+  addImportCommand(program, terminal, setExitCode);
+  addLogCopyCommand(program, terminal, setExitCode);
   return program;
 }
 
@@ -98,7 +98,7 @@ function describeOption({ help, isGenerated, schema }: Option): string {
   return schema.safeParse(undefined).success ? help : `${help} (required)`;
 }
 
-function addImport(program: Program, terminal: Terminal, setExitCode: (code: number) => void): void {
+function addImportCommand(program: Program, terminal: Terminal, setExitCode: (code: number) => void): void {
   program
     .command("import")
     .description(
@@ -113,7 +113,7 @@ function addImport(program: Program, terminal: Terminal, setExitCode: (code: num
     .action(async (file: string, options: ImportOptions) => setExitCode(await importFile(file, options, terminal)));
 }
 
-function addLogCopy(program: Program, terminal: Terminal, setExitCode: (code: number) => void): void {
+function addLogCopyCommand(program: Program, terminal: Terminal, setExitCode: (code: number) => void): void {
   program
     .command("log")
     .description("copy")
@@ -127,7 +127,7 @@ function addLogCopy(program: Program, terminal: Terminal, setExitCode: (code: nu
     .action(async (options: LogCopyOptions) => setExitCode(await runLogCopy(options, terminal)));
 }
 
-function addRecover(group: Program, terminal: Terminal): void {
+function addRecoverCommand(group: Program, terminal: Terminal): void {
   group
     .command("recover")
     .description(
@@ -146,7 +146,7 @@ function addRecover(group: Program, terminal: Terminal): void {
     .action((rawOptions: RawOptions) => recoverWebhooks(rawOptions, terminal));
 }
 
-function addRotate(group: Program, terminal: Terminal): void {
+function addRotateCommand(group: Program, terminal: Terminal): void {
   group
     .command("rotate-secret")
     .description(

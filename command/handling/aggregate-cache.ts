@@ -31,7 +31,7 @@ export type LoadAggregate = <C extends Category, State>(
 export type Decide = <Result>(decide: (load: LoadAggregate) => Promise<Result>) => Promise<Result>;
 
 /** Creates a {@link Decide} that always reads the log. */
-export function decideFromLog(log: EventLog): Decide {
+export function createUncachedDecide(log: EventLog): Decide {
   return (decide) => decide((aggregate, id) => loadAggregate(log, aggregate, id));
 }
 
@@ -74,17 +74,17 @@ export class AggregateCache {
 
   /** Runs a decision with cached aggregates; see {@link Decide}. */
   readonly decide: Decide = async (decide) => {
-    let isCached = false;
+    let hasUsedCache = false;
     const load: LoadAggregate = (aggregate, id) => {
       const cachedAggregate = this.#isCurrent() ? this.#find(aggregate, id) : undefined;
-      if (cachedAggregate) isCached = true;
+      if (cachedAggregate) hasUsedCache = true;
       return cachedAggregate ?? this.#read(aggregate, id);
     };
     try {
       return await decide(load);
     } catch (error) {
-      if (!isCached || !isRefusal(error)) throw error;
-      return decideFromLog(this.#log)(decide);
+      if (!hasUsedCache || !isRefusal(error)) throw error;
+      return createUncachedDecide(this.#log)(decide);
     }
   };
 

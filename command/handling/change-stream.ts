@@ -10,7 +10,7 @@ export interface BatchDecision<Result> {
   /** Last revision of the stream when it was loaded; `EMPTY_STREAM` if the stream does not exist. */
   revision: bigint;
   /** True if the revision was assumed instead of read. A conflict is then likely, and retried without delay. */
-  isAssumed?: boolean;
+  isRevisionAssumed?: boolean;
   /** Events of all changes, in the order of the changes. */
   events: NewEvent[];
   /**
@@ -47,7 +47,7 @@ const BATCH_LIMITS = { maxWaitingItems: 2_000, maxBatchSize: 50 };
 const RETRY_DELAYS_MS = { firstMs: 5, maxMs: 100 };
 
 /** Pending batches of each event log. */
-const batches = new WeakMap<EventLog, AddToBatch<PendingChange<unknown>, ChangeOutcome<unknown>>>();
+const addToBatchByLog = new WeakMap<EventLog, AddToBatch<PendingChange<unknown>, ChangeOutcome<unknown>>>();
 
 /**
  * Changes a stream that other processes may change concurrently. While one change by this process is in progress,
@@ -65,7 +65,7 @@ export async function changeStream<Change, Result>(
   change: Change,
   decide: DecideBatch<Change, Result>,
 ): Promise<Result> {
-  const addToBatch = getBatches<Change, Result>(log);
+  const addToBatch = getAddToBatch<Change, Result>(log);
   const newChange = { change, deadline: performance.now() + CHANGE_TIMEOUT_MS };
   try {
     return unwrapOutcome(await addToBatch(stream, newChange, (changes) => appendBatch(log, stream, changes, decide)));
@@ -120,7 +120,7 @@ async function appendBatch<Change, Result>(
     } catch (error) {
       if (!(error instanceof WrongExpectedRevisionError)) throw error;
     }
-    if (!decision.isAssumed) await backoff.pause(new AbortController().signal);
+    if (!decision.isRevisionAssumed) await backoff.pause(new AbortController().signal);
   }
 }
 
@@ -137,8 +137,9 @@ function createTimeoutError(): WrongExpectedRevisionError {
   return new WrongExpectedRevisionError("other writers kept appending to the stream first");
 }
 
-function getBatches<Change, Result>(log: EventLog): AddToBatch<PendingChange<Change>, ChangeOutcome<Result>> {
-  const addToBatch = batches.get(log) ?? createBatches<PendingChange<unknown>, ChangeOutcome<unknown>>(BATCH_LIMITS);
-  batches.set(log, addToBatch);
+function getAddToBatch<Change, Result>(log: EventLog): AddToBatch<PendingChange<Change>, ChangeOutcome<Result>> {
+  const addToBatch =
+    addToBatchByLog.get(log) ?? createBatches<PendingChange<unknown>, ChangeOutcome<unknown>>(BATCH_LIMITS);
+  addToBatchByLog.set(log, addToBatch);
   return addToBatch as AddToBatch<PendingChange<Change>, ChangeOutcome<Result>>;
 }

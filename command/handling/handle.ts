@@ -102,16 +102,16 @@ export function handle<C extends Category, State>(
   const applyChange = options.onConflict === "throw" ? changeOnce : changeStream;
   return applyChange(log, toStreamName(aggregate.category, id), { decide, context }, async (commands, attempt) => {
     if (options.isExpectedNew && attempt === 0) {
-      const decision = decideAll(aggregate, NEW_AGGREGATE, commands);
+      const decision = decideCommands(aggregate, NEW_AGGREGATE, commands);
       // Only an append verifies the assumption. A refusal needs the state of the stream.
-      if (decision.events.length > 0 && !decision.hasRefusals) return { ...decision, isAssumed: true };
+      if (decision.events.length > 0 && !decision.hasRefusals) return { ...decision, isRevisionAssumed: true };
     }
-    return decideAll(aggregate, await loadAggregate(log, aggregate, id), commands);
+    return decideCommands(aggregate, await loadAggregate(log, aggregate, id), commands);
   });
 }
 
 /** Decides commands in order. Each decision uses the state after the previous command. */
-function decideAll<C extends Category, State>(
+function decideCommands<C extends Category, State>(
   aggregate: Aggregate<C, State>,
   loadedAggregate: LoadedAggregate<State>,
   commands: PendingCommand<C, State>[],

@@ -41,8 +41,8 @@ export async function registerApplication(
     decide((await loadAggregate(log, applicationAggregate, applicationId)).state);
     await openSandbox(log, { applicationId, scopes: input.scopes }, context);
   }
-  const result = await handle(log, applicationAggregate, applicationId, decide, applicationContext);
-  return { ...result, applicationId };
+  const commandResult = await handle(log, applicationAggregate, applicationId, decide, applicationContext);
+  return { ...commandResult, applicationId };
 }
 
 /** Issues a credential. An application can have two active credentials. Only the result contains the client secret. */

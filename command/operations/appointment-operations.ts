@@ -26,7 +26,7 @@ import { requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import type { Instant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
-import { defineClinicOperation, loadCommandClinic, loadOwnedBy, type Operation } from "./operation.ts";
+import { defineClinicOperation, loadClinicObject, loadCommandClinic, type Operation } from "./operation.ts";
 
 /**
  * Identifies an appointment of a clinic. An appointment of another clinic is refused with `appointment_not_found`.
@@ -96,7 +96,7 @@ export async function allocateResource(
   context: CommandContext,
 ): Promise<CommandResult<Appointment>> {
   const { clinicId, assignmentId, resourceId, allocationStart, allocationEnd } = input;
-  const resource = await loadOwnedBy(log, resourceAggregate, resourceId, clinicId, "resource");
+  const resource = await loadClinicObject(log, resourceAggregate, resourceId, clinicId, "resource");
   const allocation = { assignmentId, allocationStart, allocationEnd };
   return defineOperation(() => decideAllocate(allocation, resource))(log, input, context);
 }

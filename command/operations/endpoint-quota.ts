@@ -30,7 +30,7 @@ interface Reservation {
  * @throws {DomainError} `webhook_endpoint_limit_reached`
  * @throws {WrongExpectedRevisionError} if other writers kept appending first for 10 seconds
  */
-export function reserveEndpoint(
+export function reserveEndpointPlace(
   log: EventLog,
   { owner, endpointId }: { owner: EndpointOwner; endpointId: string },
   context: CommandContext,

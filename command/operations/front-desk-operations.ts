@@ -11,7 +11,7 @@ import {
 } from "../../shared/domain/clinic/queue-ticket.ts";
 import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
-import { defineClinicOperation, loadOwnedBy } from "./operation.ts";
+import { defineClinicOperation, loadClinicObject } from "./operation.ts";
 
 /** Places a hold. A resource that the hold names must be active and belong to the branch of the hold. */
 export const placeHold = defineClinicOperation(
@@ -20,7 +20,7 @@ export const placeHold = defineClinicOperation(
   decidePlaceHold,
   async (log, { resourceId, clinicId, branchId }) => {
     if (resourceId === null) return;
-    const resource = await loadOwnedBy(log, resourceAggregate, resourceId, clinicId, "resource");
+    const resource = await loadClinicObject(log, resourceAggregate, resourceId, clinicId, "resource");
     if (resource.branchId !== branchId) throw new DomainError("resource_not_found", "the branch has no such resource");
     if (!resource.active) throw new DomainError("resource_retired", "the resource is retired");
   },
@@ -33,8 +33,9 @@ export const issueTicket = defineClinicOperation(
   "ticketId",
   decideIssueTicket,
   async (log, { appointmentId, animalId, clinicId }) => {
-    if (animalId !== null) await loadOwnedBy(log, animalAggregate, animalId, clinicId, "animal");
-    if (appointmentId !== null) await loadOwnedBy(log, appointmentAggregate, appointmentId, clinicId, "appointment");
+    if (animalId !== null) await loadClinicObject(log, animalAggregate, animalId, clinicId, "animal");
+    if (appointmentId !== null)
+      await loadClinicObject(log, appointmentAggregate, appointmentId, clinicId, "appointment");
   },
 );
 export const callTicket = defineClinicOperation(queueTicketAggregate, "ticketId", decideCallTicket);

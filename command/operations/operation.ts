@@ -74,7 +74,7 @@ export async function loadCommandClinic(
  * @param objectName name of the object in snake_case, for the error
  * @throws {DomainError} `<objectName>_not_found` if the object does not exist or belongs to another clinic
  */
-export async function loadOwnedBy<C extends Category, State extends { clinicId: string }>(
+export async function loadClinicObject<C extends Category, State extends { clinicId: string }>(
   log: EventLog,
   aggregate: Aggregate<C, State>,
   id: string,

@@ -23,7 +23,7 @@ import {
   decideReactivateStaff,
   staffAggregate,
 } from "../../shared/domain/clinic/staff.ts";
-import { defineClinicOperation, loadOwnedBy } from "./operation.ts";
+import { defineClinicOperation, loadClinicObject } from "./operation.ts";
 
 /** Grants a membership. A staff member that the membership names must belong to the membership's clinic. */
 export const grantMembership = defineClinicOperation(
@@ -31,7 +31,7 @@ export const grantMembership = defineClinicOperation(
   "membershipId",
   decideGrantMembership,
   async (log, { staffId, clinicId }) => {
-    if (staffId !== null) await loadOwnedBy(log, staffAggregate, staffId, clinicId, "staff_member");
+    if (staffId !== null) await loadClinicObject(log, staffAggregate, staffId, clinicId, "staff_member");
   },
 );
 export const acceptMembership = defineClinicOperation(membershipAggregate, "membershipId", decideAcceptMembership);
@@ -52,7 +52,7 @@ export const registerAnimal = defineClinicOperation(
   animalAggregate,
   "animalId",
   decideRegisterAnimal,
-  (log, { customerId, clinicId }) => loadOwnedBy(log, customerAggregate, customerId, clinicId, "customer"),
+  (log, { customerId, clinicId }) => loadClinicObject(log, customerAggregate, customerId, clinicId, "customer"),
 );
 export const changeAnimal = defineClinicOperation(animalAggregate, "animalId", decideChangeAnimal);
 export const weighAnimal = defineClinicOperation(animalAggregate, "animalId", decideWeighAnimal);

@@ -108,10 +108,10 @@ export async function resetSandbox(
   try {
     return await startGeneration(log, applicationId, previousSandbox, context);
   } catch (error) {
-    const concurrentReset =
+    const concurrentSandbox =
       error instanceof WrongExpectedRevisionError ? await loadSandbox(log, applicationId) : undefined;
-    if (!concurrentReset) throw error;
-    return concurrentReset;
+    if (!concurrentSandbox) throw error;
+    return concurrentSandbox;
   }
 }
 

@@ -25,7 +25,7 @@ import {
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
-import { reserveEndpoint } from "./endpoint-quota.ts";
+import { reserveEndpointPlace } from "./endpoint-quota.ts";
 import type { Operation } from "./operation.ts";
 
 /** An endpoint and its new signing secret, which is shown only once and stored encrypted. */
@@ -63,7 +63,7 @@ export async function registerEndpoint(
   const registration = { endpointId, applicationId, clinicId, environment, url, events, ...storedSecret };
   const decide = decideRegisterEndpoint(registration);
   const ownerContext = toOwnerContext(context, owner);
-  await reserveEndpoint(log, { owner, endpointId }, ownerContext);
+  await reserveEndpointPlace(log, { owner, endpointId }, ownerContext);
   const { state, statePosition } = await handle(log, endpointAggregate, endpointId, decide, ownerContext);
   return { endpoint: requireOwnEndpoint(state, owner), secret, statePosition };
 }
@@ -117,8 +117,8 @@ export async function testEndpoint(
   context: CommandContext,
 ): Promise<CommandResult<Endpoint> & { deliveryId: string }> {
   const testId = randomUUID();
-  const result = await changeEndpoint(log, input, decideTestEndpoint(testId), context);
-  return { ...result, deliveryId: deriveWebhookDeliveryId(testId, input.endpointId) };
+  const commandResult = await changeEndpoint(log, input, decideTestEndpoint(testId), context);
+  return { ...commandResult, deliveryId: deriveWebhookDeliveryId(testId, input.endpointId) };
 }
 
 /**

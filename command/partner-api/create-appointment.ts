@@ -73,7 +73,7 @@ async function requestIdempotently(
   const { sandboxGeneration } = state.clinic;
   const key = { environment, sandboxGeneration, applicationId, clinicId, idempotencyKey };
   const appointmentId = derivePartnerAppointmentId(key);
-  const [clinic, installation, animal] = await Promise.all([
+  const [loadedClinic, loadedInstallation, loadedAnimal] = await Promise.all([
     load(clinicAggregate, clinicId),
     load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
     sandbox ? { state: findFixtureAnimal(sandbox, animalId) } : load(animalAggregate, animalId),
@@ -84,19 +84,21 @@ async function requestIdempotently(
       ...{ scheduledAt, notes, durationMinutes: APPOINTMENT_DURATION_MINUTES, reason: null },
     },
     {
-      clinic: requireExisting(clinic.state, "clinic"),
-      animal: animal.state,
-      permittedBranchIds: requireExisting(installation.state, "installation").branchIds,
+      clinic: requireExisting(loadedClinic.state, "clinic"),
+      animal: loadedAnimal.state,
+      permittedBranchIds: requireExisting(loadedInstallation.state, "installation").branchIds,
       now,
     },
   );
   const earlierResult = recentRequests.get(appointmentId);
   if (earlierResult) return { ...earlierResult, events: decide(earlierResult.initialState) };
   const context = toCommandContext(state);
-  const result = await handle(log, appointmentAggregate, appointmentId, decide, context, { isExpectedNew: true });
-  const { initialState, events, statePosition } = result;
+  const commandResult = await handle(log, appointmentAggregate, appointmentId, decide, context, {
+    isExpectedNew: true,
+  });
+  const { initialState, events, statePosition } = commandResult;
   recentRequests.set(appointmentId, { initialState, events, statePosition });
-  return result;
+  return commandResult;
 }
 
 /** A valid request of a partner for an appointment. */

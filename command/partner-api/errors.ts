@@ -7,14 +7,14 @@ import { ApiError } from "../../shared/http/api-error.ts";
 /**
  * Converts domain errors to HTTP errors. A domain error whose code the operation does not list becomes a 500.
  *
- * @param statuses HTTP status by error code
+ * @param statusByCode HTTP status by error code
  */
-export function mapDomainErrors<State>(statuses: Record<string, number>): Koa.Middleware<State> {
+export function mapDomainErrors<State>(statusByCode: Record<string, number>): Koa.Middleware<State> {
   return async (_, next) => {
     try {
       await next();
     } catch (error) {
-      const status = error instanceof DomainError ? statuses[error.code] : undefined;
+      const status = error instanceof DomainError ? statusByCode[error.code] : undefined;
       if (!(error instanceof DomainError) || status === undefined) throw error;
       const { code, details } = error;
       throw new ApiError(status, code, { ...(details && { details }), cause: error });

@@ -7,15 +7,15 @@ import type { LoadAggregate } from "../handling/aggregate-cache.ts";
 /** Creates the lookup of a partner's access. The lookup does not depend on read models. */
 export function createAccessFinder(load: LoadAggregate): FindAccess {
   return async ({ applicationId, credentialId, environment, clinicId }) => {
-    const [application, installation] = await Promise.all([
+    const [loadedApplication, loadedInstallation] = await Promise.all([
       load(applicationAggregate, applicationId),
       clinicId === null ? null : load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
     ]);
-    const { state } = application;
+    const { state } = loadedApplication;
     return {
       isCredentialActive: state?.environment === environment && isActiveCredential(state, credentialId),
       applicationScopes: state?.scopes ?? [],
-      installation: toInstallationRecord(installation?.state),
+      installation: toInstallationRecord(loadedInstallation?.state),
     };
   };
 }

@@ -39,9 +39,9 @@ export function loadClinic(log: EventLog, decide: Decide, requiresActiveClinic: 
       if (requiresActiveClinic && state.status !== "active") throw new ApiError(403, "clinic_not_operational");
       return state;
     });
-    const resolvedClinic = await resolveSandbox(log, clinic);
-    ctx.state.clinic = resolvedClinic.clinic;
-    ctx.state.sandbox = resolvedClinic.sandbox;
+    const clinicAndSandbox = await resolveSandbox(log, clinic);
+    ctx.state.clinic = clinicAndSandbox.clinic;
+    ctx.state.sandbox = clinicAndSandbox.sandbox;
     await next();
   };
 }
@@ -71,7 +71,7 @@ export function toEndpointOwner({ applicationId, clinicId, environment }: Clinic
  *
  * @throws {DomainError} `webhook_endpoint_not_found` if the path has no valid id
  */
-export function readEndpoint(ctx: ContextWithParams<ClinicState>): EndpointReference {
+export function readEndpointReference(ctx: ContextWithParams<ClinicState>): EndpointReference {
   const endpointId = readPathId(ctx, "endpointId") ?? refuseUnknownEndpoint();
   return { endpointId, owner: toEndpointOwner(ctx.state) };
 }

@@ -2,12 +2,12 @@ import type Koa from "koa";
 import { requireOwnEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { revokeEndpoint } from "../operations/webhook-endpoint-operations.ts";
-import { readEndpoint, toCommandContext, toEndpointRecord, type WriteState } from "./request-context.ts";
+import { readEndpointReference, toCommandContext, toEndpointRecord, type WriteState } from "./request-context.ts";
 
 /** DELETE /webhook-endpoints/{endpointId}: returns 200, also for a repeated request. */
 export function revokeWebhookEndpoint({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
   return async (ctx) => {
-    const input = readEndpoint(ctx);
+    const input = readEndpointReference(ctx);
     const { state, statePosition } = await revokeEndpoint(log, input, toCommandContext(ctx.state));
     ctx.state.logPosition = statePosition;
     ctx.body = { ok: true, endpoint: toEndpointRecord(requireOwnEndpoint(state, input.owner)) };

@@ -29,7 +29,7 @@ export async function createTokenSigner(
   return {
     jwks,
     sign({ applicationId, credentialId, environment, scopes }, jti, now) {
-      const issuedAt = Math.floor(now / 1000);
+      const issuedAtSeconds = Math.floor(now / 1000);
       return new SignJWT({
         client_id: applicationId,
         credential_id: credentialId,
@@ -41,8 +41,8 @@ export async function createTokenSigner(
         .setAudience(buildAudience(issuer, environment))
         .setSubject(applicationId)
         .setJti(jti)
-        .setIssuedAt(issuedAt)
-        .setExpirationTime(issuedAt + TOKEN_LIFETIME_SECONDS)
+        .setIssuedAt(issuedAtSeconds)
+        .setExpirationTime(issuedAtSeconds + TOKEN_LIFETIME_SECONDS)
         .sign(key);
     },
   };

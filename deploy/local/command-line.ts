@@ -11,13 +11,13 @@ import { buildCommandLineEnvironment } from "./stack/command-line-environment.ts
 import { readStackFile, type StackFile } from "./stack/stack-file.ts";
 
 await runEntry(async () => {
-  const [program = process.execPath, , entryFile, ...args] = process.argv;
+  const [nodePath = process.execPath, , entryFile, ...args] = process.argv;
   if (entryFile === undefined) throw new SetupError("Usage: command-line.ts <entry.ts> [arguments]");
   const stack = readRunningStack(getLocalPaths(getLocalRoot(process.env)).stack);
   if (stack) Object.assign(process.env, buildCommandLineEnvironment(process.env, stack));
   else if (!process.env.EVENTSTORE_URL) process.on("exit", explainFailure);
   const file = resolveEntry(entryFile);
-  process.argv = [program, file, ...args];
+  process.argv = [nodePath, file, ...args];
   await import(pathToFileURL(file).href);
 });
 
@@ -34,7 +34,7 @@ function readRunningStack(file: string): StackFile | undefined {
   }
 }
 
-function explainFailure(code: number): void {
-  if (code !== 0)
+function explainFailure(exitCode: number): void {
+  if (exitCode !== 0)
     console.error("No local stack is running. Start it with npm start, or set EVENTSTORE_URL and DATABASE_URL.");
 }

@@ -17,8 +17,10 @@ import type { Component } from "./supervisor/component.ts";
  * Standard output. If it is redirected to a file on a full disk, lines are lost. The number of lost lines is reported
  * later.
  */
-const output = new LogOutput(1, (lostLines, lostSince) =>
-  print(`${lostLines} lines of output were lost since ${lostSince.toISOString()} because they could not be written.`),
+const output = new LogOutput(1, (lostLineCount, lostSince) =>
+  print(
+    `${lostLineCount} lines of output were lost since ${lostSince.toISOString()} because they could not be written.`,
+  ),
 );
 const print = (text: string) => output.write(`${text}\n`);
 
@@ -55,7 +57,7 @@ await runEntry(async () => {
   process.on("exit", stackFile.remove);
   try {
     const demoAccess = await progress
-      .step("demo data", () => addDemoData(stack, progress.log, shutdown.signal))
+      .runStep("demo data", () => addDemoData(stack, progress.log, shutdown.signal))
       .catch((error: unknown) => {
         if (!shutdown.signal.aborted) throw error;
       });

@@ -29,9 +29,9 @@ export interface AdoptionResult {
   /** Log position after which the relay continues. */
   relayPosition: bigint;
   /** Number of pending deliveries that were cancelled because the log does not hold their events. */
-  cancelledDeliveries: number;
+  cancelledDeliveryCount: number;
   /** Number of outbox entries that were deleted because the log does not hold their events. */
-  deletedOutboxEntries: number;
+  deletedOutboxEntryCount: number;
 }
 
 /**
@@ -56,17 +56,17 @@ export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): P
   const sharedPosition = shouldKeepRelayCheckpoint ? (await readRelayCheckpoint(pool)).position : BEFORE_FIRST_EVENT;
   await deleteReplayPositions(pool, sharedPosition);
   const requestedCheckpoint = notifyFrom === undefined ? undefined : await findLastEventBefore(client, notifyFrom);
-  let result: AdoptionResult | undefined;
+  let adoptionResult: AdoptionResult | undefined;
   const adopt = async (connection: pg.ClientBase) => {
     const readModelCheckpoint = await readCheckpoint(connection, READ_MODEL_SCHEMA);
     const oldCheckpoint = await readRelayCheckpoint(connection);
     const relayCheckpoint = requestedCheckpoint ?? (shouldKeepRelayCheckpoint ? oldCheckpoint : readModelCheckpoint);
     await setRelayCheckpoint(connection, relayCheckpoint);
     const counts = await closeLostRows(connection, lostRows, now);
-    result = { position: readModelCheckpoint.position, relayPosition: relayCheckpoint.position, ...counts };
+    adoptionResult = { position: readModelCheckpoint.position, relayPosition: relayCheckpoint.position, ...counts };
   };
   const swapPosition = await rebuild({ ...options, adopt }, signal);
-  return swapPosition === undefined ? undefined : result;
+  return swapPosition === undefined ? undefined : adoptionResult;
 }
 
 /** @throws {CommandRefusedError} */

@@ -43,7 +43,7 @@ export async function closeLostRows(
   connection: pg.ClientBase,
   { deliveryIds, outboxEventIds }: LostRows,
   now: number,
-): Promise<{ cancelledDeliveries: number; deletedOutboxEntries: number }> {
+): Promise<{ cancelledDeliveryCount: number; deletedOutboxEntryCount: number }> {
   const cancelResult = await connection.query(
     `WITH cancelled AS (
        DELETE FROM webhooks.pending_delivery WHERE delivery_id = ANY ($1::uuid[]) RETURNING delivery_id, attempt_count)
@@ -55,7 +55,7 @@ export async function closeLostRows(
   const deleteResult = await connection.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [
     outboxEventIds,
   ]);
-  return { cancelledDeliveries: cancelResult.rowCount ?? 0, deletedOutboxEntries: deleteResult.rowCount ?? 0 };
+  return { cancelledDeliveryCount: cancelResult.rowCount ?? 0, deletedOutboxEntryCount: deleteResult.rowCount ?? 0 };
 }
 
 const PENDING_DELIVERIES_SQL = `

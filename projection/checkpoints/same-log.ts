@@ -33,8 +33,8 @@ export class DifferentLogError extends Error {
 export const DIFFERENT_LOG = "the event log is not the one that this database was built from";
 
 export interface Checkpoints {
-  readModels: Checkpoint;
-  relay: Checkpoint;
+  readModelCheckpoint: Checkpoint;
+  relayCheckpoint: Checkpoint;
 }
 
 /**
@@ -50,7 +50,7 @@ export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<
   await requireAnchored(client, "the read models", readModelCheckpoint);
   const relayCheckpoint = await readRelayCheckpoint(pool);
   await requireAnchored(client, "the relay", relayCheckpoint);
-  return { readModels: readModelCheckpoint, relay: relayCheckpoint };
+  return { readModelCheckpoint, relayCheckpoint };
 }
 
 /**
@@ -127,9 +127,9 @@ export async function waitForSameLog(
     try {
       const checkpoints = await waitUnlessAborted(requireSameLog(servers), signal);
       if (!checkpoints) return;
-      const { readModels, relay } = checkpoints;
+      const { readModelCheckpoint, relayCheckpoint } = checkpoints;
       logger.warn(
-        { readModels: String(readModels.position), relay: String(relay.position) },
+        { readModels: String(readModelCheckpoint.position), relay: String(relayCheckpoint.position) },
         "The event log matches the database again. The role continues.",
       );
       return;

@@ -24,11 +24,11 @@ export async function adoptCurrentLog(
     terminal.out("Interrupted. Run the command again to continue.");
     return 1;
   }
-  const { position, relayPosition, cancelledDeliveries, deletedOutboxEntries } = adoption;
+  const { position, relayPosition, cancelledDeliveryCount, deletedOutboxEntryCount } = adoption;
   terminal.out(`Adopted. The read models were rebuilt from this log and are in use from position ${position}.`);
   terminal.out(`The relay continues after position ${relayPosition}. Webhooks for earlier events are not sent again.`);
   terminal.out(
-    `The log does not hold the events of ${cancelledDeliveries} pending deliveries and ${deletedOutboxEntries} outbox entries. The deliveries were cancelled, and the entries were deleted.`,
+    `The log does not hold the events of ${cancelledDeliveryCount} pending deliveries and ${deletedOutboxEntryCount} outbox entries. The deliveries were cancelled, and the entries were deleted.`,
   );
   terminal.out("The projection processes continue within seconds.");
   return 0;

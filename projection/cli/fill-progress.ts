@@ -32,10 +32,12 @@ export function createProgressReporter(
     if (now - reportedAt < REPORT_INTERVAL_MS) return;
     reportedAt = now;
     const seconds = (now - startedAt) / 1000;
-    const rate = Math.round((eventCount - firstProgress.eventCount) / seconds);
-    const timeLeft = formatTimeLeft(share - firstProgress.share, 1 - share, seconds);
+    const eventsPerSecond = Math.round((eventCount - firstProgress.eventCount) / seconds);
+    const timeLeftText = formatTimeLeft(share - firstProgress.share, 1 - share, seconds);
     const waitText = waitsFor === null ? "" : `, waiting for ${waitsFor}`;
-    terminal.showProgress(`${(share * 100).toFixed(1)} % of the log, ${rate} events/s${timeLeft}${waitText}`);
+    terminal.showProgress(
+      `${(share * 100).toFixed(1)} % of the log, ${eventsPerSecond} events/s${timeLeftText}${waitText}`,
+    );
   };
 }
 

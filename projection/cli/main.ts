@@ -131,12 +131,12 @@ async function withServers(run: (context: CommandContext) => Promise<number>): P
     statementTimeoutMs: 60_000,
     logger,
   });
-  const interruption = new AbortController();
-  for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => interruption.abort());
+  const interruptController = new AbortController();
+  for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => interruptController.abort());
   try {
     await requireEventStore(client, EVENTSTORE_URL);
     await requirePreparedDatabase(pool);
-    const { signal } = interruption;
+    const { signal } = interruptController;
     const context = { client, pool, logger, terminal, databaseUrl: DATABASE_URL };
     return await run({ ...context, now: Date.now(), signal });
   } finally {

@@ -55,12 +55,12 @@ function formatStatus(status: Status, now: number): string[] {
 
 function formatFollower(follower: FollowerStatus, now: number): string[] {
   const { role, position, lag, process } = follower;
-  const rate = process?.eventsPerSecond;
+  const eventsPerSecond = process?.eventsPerSecond;
   return [
     ROLE_TITLES[role],
     `  position     ${position}  ${formatLag(lag)}`,
     `  process      ${formatProcess(follower, now)}`,
-    `  rate         ${rate === null || rate === undefined ? "unknown" : `${rate.toFixed(1)} events/s`}`,
+    `  rate         ${eventsPerSecond === null || eventsPerSecond === undefined ? "unknown" : `${eventsPerSecond.toFixed(1)} events/s`}`,
     formatLastError(follower, now),
     ...(process?.state === "failed" && process.failedAt
       ? [
@@ -109,8 +109,8 @@ function formatProcess({ process, alive, standby }: RoleProcesses, now: number):
   return `${process.process} ${STATE_TEXTS[process.state]}${reason ? `: ${reason}` : ""}${standbyText}`;
 }
 
-function formatParkedStream(parked: ParkedStatus): string[] {
-  const { stream, revision, position, events, state, eventType, cause, actor, since, reason } = parked;
+function formatParkedStream(parkedStatus: ParkedStatus): string[] {
+  const { stream, revision, position, events, state, eventType, cause, actor, since, reason } = parkedStatus;
   const notes = {
     parked: `${events} events skipped`,
     untold: "the relay sends no webhooks for the stream, but the read models include the stream",

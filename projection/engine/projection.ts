@@ -110,9 +110,11 @@ async function runSubscription(
   };
   const removeListener = onAbort(signal, endSubscription);
   try {
-    const run = { options, checkpoint, streamsToSkip, report, signal };
-    const fillPromise = fillBuffer(buffer, run, subscriptionController.signal).finally(() => buffer.close());
-    const writePromise = writeFromBuffer(buffer, run, parkedStreams.lastRevision, progress).finally(endSubscription);
+    const projectionRun = { options, checkpoint, streamsToSkip, report, signal };
+    const fillPromise = fillBuffer(buffer, projectionRun, subscriptionController.signal).finally(() => buffer.close());
+    const writePromise = writeFromBuffer(buffer, projectionRun, parkedStreams.lastRevision, progress).finally(
+      endSubscription,
+    );
     const [fillResult, writeResult] = await Promise.allSettled([fillPromise, writePromise]);
     // If the reader and the writer both failed, the writer's error is thrown, because that error may be permanent.
     if (writeResult.status === "rejected") throw writeResult.reason;
@@ -142,9 +144,9 @@ async function fillBuffer(
       if (!isLogConfirmed) await requireMatchingLog(options, startCheckpoint);
       isLogConfirmed = true;
       if (endPosition !== undefined && (item.kind === "caughtUp" || item.position > endPosition)) break;
-      const spaceAvailable = buffer.push(item);
+      const spacePromise = buffer.push(item);
       if (item.kind === "caughtUp") buffer.setMinimum(1);
-      if (spaceAvailable) await spaceAvailable;
+      if (spacePromise) await spacePromise;
     }
   } catch (error) {
     const isAfterEnd =
@@ -160,15 +162,15 @@ async function fillBuffer(
 /** @param knownRevision revision of the last parking event that is reflected in `run.streamsToSkip` */
 async function writeFromBuffer(
   buffer: BoundedBuffer<SubscriptionItem>,
-  run: ProjectionRun,
+  projectionRun: ProjectionRun,
   knownRevision: bigint,
   progress: ProjectionProgress,
 ): Promise<void> {
-  const { options, report } = run;
+  const { options, report } = projectionRun;
   for (;;) {
     const items = await buffer.take(MAX_BATCH_ITEMS);
     if (items.length === 0) return;
-    await writeItems(run, items);
+    await writeItems(projectionRun, items);
     const lastItem = items.findLast((item) => "position" in item);
     if (lastItem) report({ lastReadPosition: lastItem.position });
     if (items.some((item) => item.kind === "caughtUp")) report({ hasCaughtUp: true });

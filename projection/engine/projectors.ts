@@ -40,9 +40,9 @@ export function startProjectors(options: ProjectorsOptions): Role {
     const runOptions = { ...options, schema: READ_MODEL_SCHEMA, logger, loadParkedStreams, onProgress };
     await runUntilLeadershipLost(runOptions, logger, termSignal);
   };
-  const onStandby = (detail: Detail) => {
-    if (detail === OTHER_RELEASE && status.detail !== OTHER_RELEASE) logger.warn(STANDBY_MESSAGE);
-    status = { ...pickLastingFields(status), state: "standby", detail, isLeader: false };
+  const onStandby = (standbyReason: Detail) => {
+    if (standbyReason === OTHER_RELEASE && status.detail !== OTHER_RELEASE) logger.warn(STANDBY_MESSAGE);
+    status = { ...pickLastingFields(status), state: "standby", detail: standbyReason, isLeader: false };
   };
   const leadership: RecoveryOptions["leadership"] = {
     ...{ name: `projectors ${READ_MODEL_SCHEMA}`, onStandby },

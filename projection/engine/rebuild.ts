@@ -43,18 +43,18 @@ export async function rebuild(options: RebuildOptions, signal: AbortSignal): Pro
     return { streams: new Map(skippedStreams), lastRevision };
   };
   const adoptsLog = options.adopt !== undefined;
-  const run: RebuildRun = { ...options, loadParkedStreams, fillsUnusedTables: true, adoptsLog };
+  const rebuildRun: RebuildRun = { ...options, loadParkedStreams, fillsUnusedTables: true, adoptsLog };
   return withMaintenanceLock(options.pool, async (connection) => {
     if (!(await hasReadModels(connection, READ_MODEL_SCHEMA))) {
       throw new StartError("There are no read models yet. Start the projection service, which creates them.");
     }
     if (!adoptsLog) await requireSameLog(options);
-    await prepareNextSchema(connection, run, signal);
-    await runUntilCaughtUp(run, signal);
+    await prepareNextSchema(connection, rebuildRun, signal);
+    await runUntilCaughtUp(rebuildRun, signal);
     if (signal.aborted) return undefined;
     await connection.query(buildIndexesDdl(options.models, NEXT_SCHEMA));
     for (const { table } of options.models) await connection.query(`ANALYZE ${NEXT_SCHEMA}.${table}`);
-    return runUntilSwapped(connection, run, signal);
+    return runUntilSwapped(connection, rebuildRun, signal);
   });
 }
 

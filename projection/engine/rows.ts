@@ -30,8 +30,8 @@ export async function upsertRows(
   const renderedColumns = Object.entries(model.renderedColumns ?? {});
   const columns = [...storedColumns, ...renderedColumns.map(([name]) => [name, "text"] as const)];
   const columnNames = columns.map(([name]) => name);
-  const otherNames = columnNames.filter((name) => !model.primaryKey.includes(name));
-  const setSql = otherNames.map((name) => `${name} = excluded.${name}`).join(", ");
+  const nonKeyNames = columnNames.filter((name) => !model.primaryKey.includes(name));
+  const setSql = nonKeyNames.map((name) => `${name} = excluded.${name}`).join(", ");
   await client.query({
     name: `upsert ${schema}.${model.table}`,
     text: `INSERT INTO ${schema}.${model.table} (${columnNames.join(", ")})
@@ -88,7 +88,7 @@ function toText(value: unknown, type: ColumnType): string | null {
   return type === "jsonb" ? JSON.stringify(value) : String(value);
 }
 
-const NEEDS_ESCAPE = /["\\]/;
+const ESCAPED_CHARACTER_PATTERN = /["\\]/;
 
 /**
  * Formats an array as text for Postgres. The driver does the same for any kind of value, but takes longer.
@@ -98,7 +98,7 @@ const NEEDS_ESCAPE = /["\\]/;
 function toArrayLiteral(values: readonly (string | null)[]): string {
   const elements = values.map((value) => {
     if (value === null) return "NULL";
-    return `"${NEEDS_ESCAPE.test(value) ? value.replace(/["\\]/g, "\\$&") : value}"`;
+    return `"${ESCAPED_CHARACTER_PATTERN.test(value) ? value.replace(/["\\]/g, "\\$&") : value}"`;
   });
   return `{${elements.join(",")}}`;
 }

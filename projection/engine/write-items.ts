@@ -26,18 +26,18 @@ export interface ProjectionRun {
  * @throws {ProjectionError}
  * @throws {LeadershipLostError}
  */
-export async function writeItems(run: ProjectionRun, items: readonly SubscriptionItem[]): Promise<void> {
+export async function writeItems(projectionRun: ProjectionRun, items: readonly SubscriptionItem[]): Promise<void> {
   const lastItem = items.findLast(movesCheckpoint);
   if (!lastItem) return;
   const anchor = { position: lastItem.position, eventId: lastItem.kind === "event" ? lastItem.event.id : lastItem.id };
   const events = items.flatMap((item) => (item.kind === "event" ? [item.event] : []));
   try {
-    await writeBatch(run, events, countSkipped(items, run.streamsToSkip), anchor);
+    await writeBatch(projectionRun, events, countSkipped(items, projectionRun.streamsToSkip), anchor);
   } catch (error) {
     if (error instanceof ProjectionError && error.failedEvent) {
       const { position } = error.failedEvent;
       await writeItems(
-        run,
+        projectionRun,
         items.filter((item) => movesCheckpoint(item) && item.position < position),
       );
     }
@@ -47,7 +47,7 @@ export async function writeItems(run: ProjectionRun, items: readonly Subscriptio
       const reason = `the database refused a value of ${event.type} (SQLSTATE ${error.code})`;
       throw new ProjectionError(reason, event, error);
     }
-    for (const itemGroup of splitAfterEachEvent(items)) await writeItems(run, itemGroup);
+    for (const itemGroup of splitAfterEachEvent(items)) await writeItems(projectionRun, itemGroup);
   }
 }
 

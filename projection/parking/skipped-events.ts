@@ -50,16 +50,24 @@ export interface ParkedStreams {
  * - Parked streams whose first parked event comes after the checkpoint.
  * - Streams with events that the tables already lack, even if the stream was resumed.
  */
-export function findStreamsToSkip(parked: ParkedStreams, skipped: StreamsToSkip, checkpoint: bigint): StreamsToSkip {
-  const streamsAhead = [...parked.streams].filter(([, { position }]) => position > checkpoint);
-  return new Map([...streamsAhead, ...skipped]);
+export function findStreamsToSkip(
+  parkedStreams: ParkedStreams,
+  skippedStreams: StreamsToSkip,
+  checkpointPosition: bigint,
+): StreamsToSkip {
+  const streamsAhead = [...parkedStreams.streams].filter(([, { position }]) => position > checkpointPosition);
+  return new Map([...streamsAhead, ...skippedStreams]);
 }
 
 /** Returns true if tables at a checkpoint lack all parked events up to the checkpoint, and no other events. Pure. */
-export function isMissingOnlyParkedEvents(parked: ParkedStreams, skipped: StreamsToSkip, checkpoint: bigint): boolean {
-  const expectedStreams = [...parked.streams].filter(([, { position }]) => position <= checkpoint);
+export function isMissingOnlyParkedEvents(
+  parkedStreams: ParkedStreams,
+  skippedStreams: StreamsToSkip,
+  checkpointPosition: bigint,
+): boolean {
+  const expectedStreams = [...parkedStreams.streams].filter(([, { position }]) => position <= checkpointPosition);
   return (
-    expectedStreams.length === skipped.size &&
-    expectedStreams.every(([stream, { revision }]) => skipped.get(stream)?.revision === revision)
+    expectedStreams.length === skippedStreams.size &&
+    expectedStreams.every(([stream, { revision }]) => skippedStreams.get(stream)?.revision === revision)
   );
 }

@@ -42,8 +42,10 @@ export const resources = defineReadModel({
       longest_allocation_seconds: 0,
     }),
     ResourceAllocated: (row, { data }) => {
-      const seconds = countSeconds(data.allocationStart, data.allocationEnd);
-      return row && seconds > row.longest_allocation_seconds ? { ...row, longest_allocation_seconds: seconds } : row;
+      const durationSeconds = countSeconds(data.allocationStart, data.allocationEnd);
+      return row && durationSeconds > row.longest_allocation_seconds
+        ? { ...row, longest_allocation_seconds: durationSeconds }
+        : row;
     },
     ResourceRetired: createUpdateHandler(() => ({ status: "retired" })),
   },

@@ -45,8 +45,8 @@ const NOT_FOUND_CODES = new Set([10_059, 10_014]);
  */
 export function getEventStream(databaseUrl: string): EventStream {
   const databaseName = decodeURIComponent(new URL(databaseUrl).pathname.slice(1));
-  const token = databaseName.replace(/[^A-Za-z0-9_-]/g, "_");
-  return { name: `clinic_events_${token}`, consumerName: "webhooks", subjectPrefix: `clinic.events.${token}` };
+  const safeName = databaseName.replace(/[^A-Za-z0-9_-]/g, "_");
+  return { name: `clinic_events_${safeName}`, consumerName: "webhooks", subjectPrefix: `clinic.events.${safeName}` };
 }
 
 /**

@@ -35,7 +35,7 @@ export class InFlightTracker<Checkpoint> {
   }
 
   /** Adds an event without a message. */
-  skip(checkpoint: Checkpoint): void {
+  addSkippedEvent(checkpoint: Checkpoint): void {
     const newestEvent = this.#entries.at(-1);
     if (!newestEvent) this.#checkpoint = checkpoint;
     else if (newestEvent.sequence === 0) newestEvent.checkpoint = checkpoint;
@@ -47,7 +47,7 @@ export class InFlightTracker<Checkpoint> {
    *
    * @returns callback to call with the message's sequence number when the server has stored the message
    */
-  publish(checkpoint: Checkpoint): (sequence: number) => void {
+  addPublishedEvent(checkpoint: Checkpoint): (sequence: number) => void {
     const trackedEvent: TrackedEvent<Checkpoint> = { checkpoint, sequence: undefined };
     this.#entries.push(trackedEvent);
     return (sequence) => {
@@ -57,10 +57,10 @@ export class InFlightTracker<Checkpoint> {
 
   /** Records that the dispatchers have acknowledged every message up to a sequence number. */
   acknowledge(sequence: number): void {
-    const firstOpenIndex = this.#entries.findIndex(
+    const firstUnackedIndex = this.#entries.findIndex(
       (trackedEvent) => trackedEvent.sequence === undefined || trackedEvent.sequence > sequence,
     );
-    const lastEvent = this.#entries.splice(0, firstOpenIndex < 0 ? this.#entries.length : firstOpenIndex).at(-1);
+    const lastEvent = this.#entries.splice(0, firstUnackedIndex < 0 ? this.#entries.length : firstUnackedIndex).at(-1);
     if (lastEvent) this.#checkpoint = lastEvent.checkpoint;
   }
 }

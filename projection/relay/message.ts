@@ -63,12 +63,12 @@ export interface OutgoingMessage {
 /**
  * Creates the message of a public event.
  *
- * @param source the domain event
+ * @param sourceEvent the domain event
  * @param onlyEndpointId the only endpoint that receives the event. If absent, all endpoints that subscribed to the
  *   event's type receive the event
  */
 export function createEventMessage(
-  source: { position: bigint; stream: string; revision: bigint; correlationId: string },
+  sourceEvent: { position: bigint; stream: string; revision: bigint; correlationId: string },
   body: WebhookBody,
   onlyEndpointId?: string,
 ): OutgoingMessage {
@@ -77,10 +77,10 @@ export function createEventMessage(
     subject: `${body.environment}.${body.type}`,
     message: {
       kind: "event",
-      position: String(source.position),
-      stream: source.stream,
-      revision: String(source.revision),
-      correlationId: source.correlationId,
+      position: String(sourceEvent.position),
+      stream: sourceEvent.stream,
+      revision: String(sourceEvent.revision),
+      correlationId: sourceEvent.correlationId,
       ...(onlyEndpointId !== undefined && { onlyEndpointId }),
       body,
     },

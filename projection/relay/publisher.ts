@@ -34,7 +34,7 @@ export function createPublisher(connection: NatsConnection, signal: AbortSignal)
   const inbox = createInbox();
   const pendingConfirmations = new Map<string, PendingConfirmation>();
   let messageCount = 0;
-  const confirm = (message: Msg) => {
+  const settleConfirmation = (message: Msg) => {
     const replyToken = message.subject.slice(inbox.length + 1);
     const confirmation = pendingConfirmations.get(replyToken);
     pendingConfirmations.delete(replyToken);
@@ -46,7 +46,7 @@ export function createPublisher(connection: NatsConnection, signal: AbortSignal)
   };
   const subscription = connection.subscribe(`${inbox}.*`, {
     callback: (error, message) => {
-      if (!error) confirm(message);
+      if (!error) settleConfirmation(message);
     },
   });
   const timer = setInterval(() => {

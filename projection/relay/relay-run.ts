@@ -101,8 +101,8 @@ async function readEvents(
   const log = createEventLog(client);
   const afterPosition = checkpoint === BEFORE_FIRST_EVENT ? undefined : checkpoint;
   onAbort(signal, () => preparedEvents.close());
-  let parkedList = await readParkedStreams(log);
-  const isSkipped = (stream: string, revision: bigint) => isParked(parkedList, "relay", { stream, revision });
+  let parkedStreams = await readParkedStreams(log);
+  const isSkipped = (stream: string, revision: bigint) => isParked(parkedStreams, "relay", { stream, revision });
   const pushEvent = (event: PreparedEvent) => {
     // The publisher awaits this promise later. Until then, its rejection must not count as unhandled.
     event.message?.catch(() => undefined);
@@ -110,7 +110,7 @@ async function readEvents(
   };
   let isLogConfirmed = false;
   try {
-    for await (const item of subscribeToLog({
+    for await (const logItem of subscribeToLog({
       client,
       after: afterPosition,
       categories: relayedCategories,
@@ -120,13 +120,13 @@ async function readEvents(
       // The log may have been replaced between the first check and the subscription.
       if (!isLogConfirmed) await requireSameLog(options);
       isLogConfirmed = true;
-      if (item.kind === "caughtUp") onCaughtUp();
-      if (item.kind !== "event" && item.kind !== "skipped") continue;
-      const anchor = { position: item.position, eventId: item.kind === "event" ? item.event.id : item.id };
-      const isParkingEvent = item.kind === "event" && item.event.stream === PARKING_STREAM;
-      if (isParkingEvent) parkedList = await readParkedStreams(log);
+      if (logItem.kind === "caughtUp") onCaughtUp();
+      if (logItem.kind !== "event" && logItem.kind !== "skipped") continue;
+      const anchor = { position: logItem.position, eventId: logItem.kind === "event" ? logItem.event.id : logItem.id };
+      const isParkingEvent = logItem.kind === "event" && logItem.event.stream === PARKING_STREAM;
+      if (isParkingEvent) parkedStreams = await readParkedStreams(log);
       else onEventRead();
-      const message = item.kind === "event" && !isParkingEvent ? createMessage(log, item.event) : undefined;
+      const message = logItem.kind === "event" && !isParkingEvent ? createMessage(log, logItem.event) : undefined;
       await pushEvent({ anchor, message });
     }
   } catch (error) {
@@ -146,7 +146,7 @@ async function createMessage(log: EventLog, event: RecordedEvent): Promise<Outgo
   }
 }
 
-const codec = JSONCodec();
+const messageCodec = JSONCodec();
 
 /** Resolves when the server has stored a message. */
 type Confirmation = Promise<void>;
@@ -164,10 +164,10 @@ async function publishMessages(
   signal: AbortSignal,
 ): Promise<void> {
   const publisher = createPublisher(connection, signal);
-  const send = ({ anchor }: PreparedEvent, { id, subject, message }: OutgoingMessage): Confirmation => {
-    const onConfirmed = tracker.publish(toCheckpoint(anchor));
+  const publishMessage = ({ anchor }: PreparedEvent, { id, subject, message }: OutgoingMessage): Confirmation => {
+    const onConfirmed = tracker.addPublishedEvent(toCheckpoint(anchor));
     const fullSubject = `${stream.subjectPrefix}.${subject}`;
-    const confirmation = publisher.publish(fullSubject, id, codec.encode(message)).then(onConfirmed);
+    const confirmation = publisher.publish(fullSubject, id, messageCodec.encode(message)).then(onConfirmed);
     // `awaitConfirmations` awaits this promise later. Until then, its rejection must not count as unhandled.
     confirmation.catch(() => undefined);
     return confirmation;
@@ -186,8 +186,8 @@ async function publishMessages(
         await connection.flush();
         throw messageResult.reason;
       }
-      if (messageResult?.value) sentConfirmations.push(send(event, messageResult.value));
-      else tracker.skip(toCheckpoint(event.anchor));
+      if (messageResult?.value) sentConfirmations.push(publishMessage(event, messageResult.value));
+      else tracker.addSkippedEvent(toCheckpoint(event.anchor));
     }
     for (const confirmation of sentConfirmations) await confirmations.push(confirmation);
     while (tracker.size >= MAX_UNACKNOWLEDGED_MESSAGES && !signal.aborted) await pause(CHECKPOINT_INTERVAL_MS, signal);

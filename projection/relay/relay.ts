@@ -35,7 +35,7 @@ export function startRelay(options: RelayOptions): Role {
     const reportAsLeader = (newStatus: RoleStatus) => report({ ...newStatus, isLeader: true });
     return relayUntilLost({ ...options, logger }, termSignal, reportAsLeader, onEventRead);
   };
-  const onStandby = (detail: Detail) => report({ state: "standby", detail, isLeader: false });
+  const onStandby = (reason: Detail) => report({ state: "standby", detail: reason, isLeader: false });
   const onFailure = (error: unknown) => {
     const failedEvent = error instanceof RelayStoppedError ? error.failedEventPosition : undefined;
     report(toFailedStatus(status, error, failedEvent));

@@ -51,28 +51,28 @@ export class RelayError extends Error {
 export async function toMessage(log: EventLog, event: RecordedEvent): Promise<OutgoingMessage | undefined> {
   if (event.type === "WebhookDeliveryReplayRequested") return toReplayMessage(event);
   const { position, stream, revision, metadata } = event;
-  const source = { position, stream, revision, correlationId: metadata.$correlationId };
+  const sourceEvent = { position, stream, revision, correlationId: metadata.$correlationId };
   if (event.type === "WebhookEndpointTested") {
     const testBody = toTestBody(event);
-    return testBody && createEventMessage(source, testBody, event.data.endpointId);
+    return testBody && createEventMessage(sourceEvent, testBody, event.data.endpointId);
   }
   if (!SENT_EVENT_TYPES.has(event.type)) return undefined;
   const body = await createWebhookBody(log, event);
-  return body && createEventMessage(source, body);
+  return body && createEventMessage(sourceEvent, body);
 }
 
 async function createWebhookBody(log: EventLog, event: RecordedEvent) {
-  const location = describeLogPosition(event);
+  const positionText = describeLogPosition(event);
   const history = await readHistoryUpTo(log, event).catch((cause: unknown) => {
     // A retry cannot succeed if an event of the stream is unreadable or the stream was deleted.
     const isFinal = cause instanceof EventSchemaError || cause instanceof StreamDeletedError;
-    throw isFinal ? new RelayError(`${location}: ${cause.message}`, { cause }) : cause;
+    throw isFinal ? new RelayError(`${positionText}: ${cause.message}`, { cause }) : cause;
   });
-  if (history.at(-1)?.id !== event.id) throw new RelayError(`${location}: the stream does not end with this event`);
+  if (history.at(-1)?.id !== event.id) throw new RelayError(`${positionText}: the stream does not end with this event`);
   try {
     return toWebhookBody(history);
   } catch (cause) {
-    throw new RelayError(`${location}: ${event.type} cannot be mapped to a public event`, { cause });
+    throw new RelayError(`${positionText}: ${event.type} cannot be mapped to a public event`, { cause });
   }
 }
 

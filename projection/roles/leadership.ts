@@ -8,7 +8,7 @@ export interface LeadershipOptions extends Pick<RoleDeps, "databaseUrl" | "logge
   /** Name of the lock. For each name, a database has at most one leader at a time. */
   name: string;
   signal: AbortSignal;
-  onStandby(detail: Detail): void;
+  onStandby(reason: Detail): void;
   /**
    * Returns the reason why this process must not lead, or null if it may lead. Called every second, both on standby and
    * while leading.
@@ -17,7 +17,7 @@ export interface LeadershipOptions extends Pick<RoleDeps, "databaseUrl" | "logge
 }
 
 /** Detail in the status of a standby process that is ready to take over. */
-export const ANOTHER_LEADS = "another process leads" satisfies Detail;
+export const ANOTHER_PROCESS_LEADS = "another process leads" satisfies Detail;
 
 /** Interval at which a standby process tries to take the lock, and a leader checks its connection. Milliseconds. */
 const CHECK_INTERVAL_MS = 1_000;
@@ -99,7 +99,7 @@ async function acquireLock(connection: pg.Client, options: LeadershipOptions, te
     const obstacle = await queryOrEndTerm(term, () => options.findObstacle?.(connection));
     if (term.signal.aborted) return false;
     if (!obstacle && (await queryOrEndTerm(term, () => tryLock(connection, options.name)))) return true;
-    options.onStandby(obstacle ?? ANOTHER_LEADS);
+    options.onStandby(obstacle ?? ANOTHER_PROCESS_LEADS);
     await pause(CHECK_INTERVAL_MS, term.signal);
   }
   return false;

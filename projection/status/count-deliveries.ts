@@ -60,11 +60,11 @@ export async function countDeliveries(pool: pg.Pool, now: number): Promise<Deliv
  * Estimates the number of rows from the lowest ids. Ids are evenly distributed, so the position of the highest counted
  * id between the lowest and the highest possible id shows which share of the rows was counted.
  *
- * @param countedRows number of counted rows
+ * @param countedRowCount number of counted rows
  * @param lastId highest counted id
  */
-export function estimateCount(countedRows: number, lastId: string | null): number {
-  if (countedRows < MAX_COUNTED_DELIVERIES || lastId === null) return countedRows;
-  const share = Number.parseInt(lastId.replaceAll("-", "").slice(0, 12), 16) / 2 ** 48;
-  return Math.max(countedRows, Math.round((countedRows - 1) / share));
+export function estimateCount(countedRowCount: number, lastId: string | null): number {
+  if (countedRowCount < MAX_COUNTED_DELIVERIES || lastId === null) return countedRowCount;
+  const countedShare = Number.parseInt(lastId.replaceAll("-", "").slice(0, 12), 16) / 2 ** 48;
+  return Math.max(countedRowCount, Math.round((countedRowCount - 1) / countedShare));
 }

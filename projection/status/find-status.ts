@@ -77,11 +77,11 @@ export async function findStatus(
   const statuses = await readProcessStatuses(pool);
   const logEnd = await readLogEnd(client);
   const checkpoint = await readCheckpoint(pool, READ_MODEL_SCHEMA);
-  const positions = { projectors: checkpoint.position, relay: (await readRelayCheckpoint(pool)).position };
+  const positionsByRole = { projectors: checkpoint.position, relay: (await readRelayCheckpoint(pool)).position };
   const differentLog = (await findLogDifference(requireSameLog({ client, pool })))?.message ?? null;
   const followers: FollowerStatus[] = [];
   for (const role of ["projectors", "relay"] as const) {
-    const position = positions[role];
+    const position = positionsByRole[role];
     const lag = differentLog === null ? await measureLag(client, role, position, logEnd, now) : null;
     followers.push({ role, position, lag, ...findProcesses(role, statuses, now) });
   }
@@ -91,7 +91,7 @@ export async function findStatus(
   for (const { table } of isOwnRelease ? models : []) {
     readModels.push({ table, ...(await countRows(pool, table)) });
   }
-  const parked = await listParkedStreams(client, pool, positions.projectors);
+  const parked = await listParkedStreams(client, pool, positionsByRole.projectors);
   return { differentLog, isOwnRelease, followers, webhooks, readModels, parked };
 }
 
@@ -99,11 +99,17 @@ function findProcesses(role: LogRole | "webhooks", statuses: readonly ProcessSta
   const roleStatuses = statuses.filter((status) => status.role === role);
   const aliveStatuses = roleStatuses.filter(({ at, state }) => now - at < ALIVE_TIMEOUT_MS && state !== "stopped");
   const findAlive = (state: ProcessStatus["state"]) => aliveStatuses.filter((status) => status.state === state);
-  const running = findAlive("running");
-  const byRelevance = [...running, ...findAlive("starting"), ...findAlive("failed"), ...aliveStatuses, ...roleStatuses];
+  const runningStatuses = findAlive("running");
+  const rankedStatuses = [
+    ...runningStatuses,
+    ...findAlive("starting"),
+    ...findAlive("failed"),
+    ...aliveStatuses,
+    ...roleStatuses,
+  ];
   return {
-    ...{ process: byRelevance[0], alive: aliveStatuses.length > 0 },
-    ...{ working: running.length, standby: findAlive("standby").length },
+    ...{ process: rankedStatuses[0], alive: aliveStatuses.length > 0 },
+    ...{ working: runningStatuses.length, standby: findAlive("standby").length },
   };
 }
 

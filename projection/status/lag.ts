@@ -24,7 +24,7 @@ const STREAM_FILTERS: Record<LogRole, (stream: string) => boolean> = {
 };
 
 /** Returns true if a role reads the event log. */
-export function readsLog(role: string): role is LogRole {
+export function isLogRole(role: string): role is LogRole {
   return Object.hasOwn(STREAM_FILTERS, role);
 }
 
@@ -57,6 +57,6 @@ export async function measureLag(
     lag.events += 1;
   }
   if (readEventCount <= MAX_COUNTED_EVENTS || lastPosition <= position) return lag;
-  const share = Number(logEnd - position) / Number(lastPosition - position);
-  return { ...lag, exact: false, events: Math.max(lag.events, Math.round(lag.events * share)) };
+  const distanceRatio = Number(logEnd - position) / Number(lastPosition - position);
+  return { ...lag, exact: false, events: Math.max(lag.events, Math.round(lag.events * distanceRatio)) };
 }

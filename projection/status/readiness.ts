@@ -1,6 +1,6 @@
 import { describeLogPosition, type LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { Readiness } from "../../shared/http/health.ts";
-import { ANOTHER_LEADS } from "../roles/leadership.ts";
+import { ANOTHER_PROCESS_LEADS } from "../roles/leadership.ts";
 import type { Detail, Role } from "../roles/role.ts";
 import type { Reporter } from "./reporter.ts";
 
@@ -17,7 +17,7 @@ export function createReadinessCheck(roles: readonly Role[], reporter: Reporter)
 /** @returns null if the role is ready */
 function describeProblem(role: Role, reporter: Reporter): string | null {
   const { state, detail, failedAt } = role.getStatus();
-  if (detail === ANOTHER_LEADS || (state === "running" && detail === null)) return null;
+  if (detail === ANOTHER_PROCESS_LEADS || (state === "running" && detail === null)) return null;
   const reason = state === "failed" ? describeStop(failedAt, detail) : (detail ?? state);
   return `${reason}${describeLag(role.name, reporter)}`;
 }

@@ -11,7 +11,7 @@ import { readSkippedEvents } from "../parking/skipped-events.ts";
 import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
 import type { Role, RoleStatus } from "../roles/role.ts";
 import { countDeliveries } from "./count-deliveries.ts";
-import { type Lag, measureLag, readsLog } from "./lag.ts";
+import { isLogRole, type Lag, measureLag } from "./lag.ts";
 import type { Metrics } from "./metrics.ts";
 
 export interface ReporterOptions extends LogAndDatabase {
@@ -44,9 +44,9 @@ export function startReporter(options: ReporterOptions): Reporter {
   const { roles, metrics, logger, clock = Date.now } = options;
   const controller = new AbortController();
   const { signal } = controller;
-  const lags = new Map<string, Lag>();
+  const lagsByRole = new Map<string, Lag>();
   const measureRate = createRateMeter(metrics);
-  const logFailure = async (run: () => Promise<void>) => {
+  const runOrLogError = async (run: () => Promise<void>) => {
     try {
       await run();
     } catch (error) {
@@ -60,21 +60,21 @@ export function startReporter(options: ReporterOptions): Reporter {
       setRoleGauges(metrics, name, roleStatus);
       return toProcessStatus(options, name, roleStatus, measureRate(name, roleStatus, now), isStopped, now);
     });
-    for (const status of statuses) await logFailure(() => writeProcessStatus(options.pool, status));
+    for (const status of statuses) await runOrLogError(() => writeProcessStatus(options.pool, status));
   };
   const reportPromise = (async () => {
     while (!signal.aborted) {
       await report(false);
-      await logFailure(() => measureGauges(options, lags, clock()));
+      await runOrLogError(() => measureGauges(options, lagsByRole, clock()));
       await pause(REPORT_INTERVAL_MS, signal);
     }
   })();
   return {
-    getLag: (role) => lags.get(role),
+    getLag: (role) => lagsByRole.get(role),
     async stop() {
       controller.abort();
-      const lastReport = reportPromise.then(() => report(true));
-      await settlesWithin(lastReport, LAST_REPORT_TIMEOUT_MS);
+      const lastReportPromise = reportPromise.then(() => report(true));
+      await settlesWithin(lastReportPromise, LAST_REPORT_TIMEOUT_MS);
     },
   };
 }
@@ -97,15 +97,15 @@ function createRateMeter(metrics: Metrics) {
 /** Sets the gauges whose values come from the log or the database. */
 async function measureGauges(
   { client, pool, roles, metrics }: ReporterOptions,
-  lags: Map<string, Lag>,
+  lagsByRole: Map<string, Lag>,
   now: number,
 ): Promise<void> {
   const logEnd = await readLogEnd(client);
   for (const { name, getStatus } of roles) {
     const { position } = getStatus();
-    if (position === undefined || !readsLog(name)) continue;
+    if (position === undefined || !isLogRole(name)) continue;
     const lag = await measureLag(client, name, position, logEnd, now);
-    lags.set(name, lag);
+    lagsByRole.set(name, lag);
     metrics.lagEvents.set({ role: name }, lag.events);
     metrics.lagSeconds.set({ role: name }, lag.seconds);
   }

@@ -117,8 +117,10 @@ export class Sender {
       else dueEndpoints.remove(endpoint, version);
     }
     for (const delivery of deliveries) {
-      const attempt = this.#attempt(delivery, now + leaseMs).finally(() => this.#attempts.delete(attempt));
-      this.#attempts.add(attempt);
+      const attemptPromise = this.#attempt(delivery, now + leaseMs).finally(() =>
+        this.#attempts.delete(attemptPromise),
+      );
+      this.#attempts.add(attemptPromise);
     }
   }
 

@@ -99,15 +99,15 @@ async function runUntilDifferentLog(
   signal: AbortSignal,
   run: (termSignal: AbortSignal) => Promise<unknown>,
 ): Promise<DifferentLogError | undefined> {
-  const termSignal = new AbortController();
-  const endTerm = () => termSignal.abort();
+  const termController = new AbortController();
+  const endTerm = () => termController.abort();
   const removeListener = onAbort(signal, endTerm);
   let logDifference: DifferentLogError | undefined;
   let runPromise: Promise<unknown> | undefined;
   while (!signal.aborted && !logDifference) {
     try {
       await waitUnlessAborted(requireSameLog(options), signal);
-      if (!signal.aborted) runPromise ??= run(termSignal.signal);
+      if (!signal.aborted) runPromise ??= run(termController.signal);
     } catch (error) {
       if (error instanceof DifferentLogError) logDifference = error;
       else if (!runPromise) options.onCheckFailed(error);
@@ -155,7 +155,7 @@ function startParts(
     if (factCount > 0) outboxNotifier.wake();
     return hasMore;
   };
-  const retain = async () => {
+  const enforceRetention = async () => {
     const skipResult = await skipUnapprovedDeliveries(pool, clock());
     if (skipResult.factCount > 0) outboxNotifier.wake();
     const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
@@ -167,7 +167,7 @@ function startParts(
     sender.run(signal),
     repeatForever("outbox", context, drain, () => outboxNotifier.sleep(OUTBOX_INTERVAL_MS, signal)),
     repeatForever("sweep", context, sweep, () => pause(SWEEP_INTERVAL_MS, signal)),
-    repeatForever("retention", context, retain, () => pause(RETENTION_INTERVAL_MS, signal)),
+    repeatForever("retention", context, enforceRetention, () => pause(RETENTION_INTERVAL_MS, signal)),
   ]);
   return { getStatus: () => ({ state: hasConnected ? "running" : "starting", ...health.getStatus() }), completion };
 }

@@ -20,8 +20,11 @@ const scopeDescriptions: Readonly<Record<Scope, string>> = {
 };
 
 /** Describes the base URLs of the given environments as servers. */
-export function describeServers(origin: string, included: readonly Environment[] = environments.options): Server[] {
-  return included.map((environment) => ({
+export function describeServers(
+  origin: string,
+  includedEnvironments: readonly Environment[] = environments.options,
+): Server[] {
+  return includedEnvironments.map((environment) => ({
     url: buildAudience(origin, environment),
     description: environmentNames[environment],
   }));
@@ -46,8 +49,11 @@ export function describeSecuritySchemes(origin: string): OpenApiDocument["compon
 }
 
 /** Lists the security schemes of an operation, one per environment, with the operation's scope. */
-export function describeSecurity(scope: Scope | null, included: readonly Environment[]): Operation["security"] {
-  return scope ? included.map((environment) => ({ [toSchemeName(environment)]: [scope] })) : [];
+export function describeSecurity(
+  scope: Scope | null,
+  includedEnvironments: readonly Environment[],
+): Operation["security"] {
+  return scope ? includedEnvironments.map((environment) => ({ [toSchemeName(environment)]: [scope] })) : [];
 }
 
 function toSchemeName(environment: Environment): string {

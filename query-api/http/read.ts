@@ -57,8 +57,8 @@ export function createReadRow(pool: pg.Pool): ReadRow {
     deadline: number,
   ): Promise<Row> => {
     const timeLeftMs = Math.max(0, deadline - performance.now());
-    const query = pool.query<Row>({ ...statement, values: [...values] });
-    const { rows } = await withTimeout(timeLeftMs, query).catch((error: unknown) => {
+    const queryPromise = pool.query<Row>({ ...statement, values: [...values] });
+    const { rows } = await withTimeout(timeLeftMs, queryPromise).catch((error: unknown) => {
       const { code } = error as { code?: unknown };
       const isUnavailable = error instanceof TimeoutError || MISSING_SCHEMA_CODES.has(String(code));
       throw isUnavailable ? createUnavailableError("data_source_unavailable", error) : error;

@@ -9,7 +9,7 @@ import type { ReadRow } from "../http/read.ts";
  * Looks up the access data. The installation is null unless it is approved and its clinic belongs to the application's
  * environment.
  */
-const statement = {
+const accessStatement = {
   name: "partner access",
   text: `SELECT
     coalesce(NOT a.revoked AND a.credential_ids ? $2, false) AS "isCredentialActive",
@@ -38,5 +38,5 @@ const accessRecord = z.object({
 /** Creates a function that looks up application, credential and installation in the read models. */
 export function createFindAccess(readRow: ReadRow, deadline: number): FindAccess {
   return async ({ applicationId, credentialId, environment, clinicId }) =>
-    accessRecord.parse(await readRow(statement, [applicationId, credentialId, environment, clinicId], deadline));
+    accessRecord.parse(await readRow(accessStatement, [applicationId, credentialId, environment, clinicId], deadline));
 }

@@ -10,7 +10,7 @@ import type { CursorPosition } from "./cursor.ts";
 export interface PartnerRequest<Declared extends QueryParameters = QueryParameters> {
   state: ClinicState & QueryState;
   /** Path parameters. */
-  params: Readonly<Record<string, string>>;
+  pathParams: Readonly<Record<string, string>>;
   parameters: ParameterValues<Declared>;
   /** Position after which the page starts. Undefined for the first page, and for operations without pages. */
   cursor: CursorPosition | undefined;

@@ -53,16 +53,16 @@ function authorize(
   const { verifyToken: verify, brand } = dependencies;
   return async (ctx, next) => {
     const findAccess = createFindAccess(dependencies.readRow, ctx.state.deadline);
-    const access = requirePartnerAccess(operation, environment, { verify, findAccess, brand });
+    const checkAccess = requirePartnerAccess(operation, environment, { verify, findAccess, brand });
     try {
-      await access(ctx, async () => undefined);
+      await checkAccess(ctx, async () => undefined);
     } catch (error) {
       const { applicationId } = ctx.state as Partial<State>;
       const isRefusal = error instanceof ApiError && error.status < 500;
       if (!isRefusal || applicationId === undefined || !(await positionWait.isAhead(ctx))) throw error;
       await countRefusedRequest(dependencies.limiter, ctx);
       await positionWait.wait(ctx, applicationId);
-      await access(ctx, async () => undefined);
+      await checkAccess(ctx, async () => undefined);
     }
     await next();
   };
@@ -82,7 +82,7 @@ function respond(
     await positionWait.wait(ctx, ctx.state.applicationId);
     const values = partnerRead.getValues({
       state: ctx.state,
-      params: (ctx as { params?: Record<string, string> }).params ?? {},
+      pathParams: (ctx as { params?: Record<string, string> }).params ?? {},
       parameters: readParameters(partnerRead.parameters ?? {}, ctx.query),
       cursor: partnerRead.isPaged ? readCursor(ctx.query.cursor) : undefined,
     });

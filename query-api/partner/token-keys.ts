@@ -17,7 +17,7 @@ const DEFAULT_CACHING: KeyCaching = { maxAgeMs: 60_000, cooldownMs: 5_000 };
 const KEY_FETCH_TIMEOUT_MS = 2_000;
 
 /** Maximum age of cached keys if the keys cannot be fetched. Equal to the lifetime of a token. */
-const MAX_STALE_MS = TOKEN_LIFETIME_SECONDS * 1000;
+const MAX_STALE_AGE_MS = TOKEN_LIFETIME_SECONDS * 1000;
 
 /**
  * Fetches and caches the public keys of partner access tokens. If the keys cannot be fetched, the cached keys remain in
@@ -42,7 +42,7 @@ export function createTokenKeys(url: URL, logger: Logger, caching: KeyCaching = 
       if (!remoteKeys.fresh) await circuit(() => remoteKeys.reload());
     } catch (error) {
       const cachedKeys = remoteKeys.jwks();
-      if (!cachedKeys || performance.now() - lastFreshAt > MAX_STALE_MS) throw error;
+      if (!cachedKeys || performance.now() - lastFreshAt > MAX_STALE_AGE_MS) throw error;
       try {
         return await createLocalJWKSet(cachedKeys)(header, token);
       } catch {

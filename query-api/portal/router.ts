@@ -38,12 +38,12 @@ function createHandler(operation: PortalOperation, dependencies: PortalDependenc
     const { now, deadline, correlationId } = ctx.state;
     const { userId } = await dependencies.verifySession(ctx.req.headers.cookie, now);
     const parameters = readParameters(operation.parameters ?? {}, ctx.query);
-    const time = toInstant(now);
-    const values = [userId, time, ...(operation.getValues?.(parameters, now) ?? [])];
+    const requestTime = toInstant(now);
+    const values = [userId, requestTime, ...(operation.getValues?.(parameters, now) ?? [])];
     const row = await dependencies.readRow<ResponseRow>(statement, values, deadline);
     if (row.refusal !== null) throw new ApiError(403, row.refusal);
     if (row.body === null) throw new Error(`The SQL of ${operation.operationId} returned no body.`);
     ctx.type = "application/json";
-    ctx.body = wrapInEnvelope(row.body, correlationId, hasGeneratedAt ? time : undefined);
+    ctx.body = wrapInEnvelope(row.body, correlationId, hasGeneratedAt ? requestTime : undefined);
   };
 }

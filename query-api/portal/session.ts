@@ -41,7 +41,7 @@ interface CachedSession {
 }
 
 /** The role distinguishes a user's token from the anon and service-role keys, which the same provider signs. */
-const claims = z.object({ sub: uuid, role: z.literal("authenticated"), exp: z.number() });
+const claimsSchema = z.object({ sub: uuid, role: z.literal("authenticated"), exp: z.number() });
 
 /** @throws {ConfigError} if neither a secret nor public keys are configured */
 export function createSessionVerifier(settings: SessionSettings): SessionVerifier {
@@ -60,7 +60,7 @@ export function createSessionVerifier(settings: SessionSettings): SessionVerifie
         requiredClaims: ["exp", "sub"],
         currentDate: new Date(now),
       });
-      const { sub: userId, exp } = claims.parse(payload);
+      const { sub: userId, exp } = claimsSchema.parse(payload);
       const session = { userId };
       cache.set(cookieHeader, { session, validUntil: Math.min(exp * 1_000, now + MAX_CACHE_AGE_MS) });
       return session;
@@ -80,17 +80,17 @@ export function createSessionVerifier(settings: SessionSettings): SessionVerifie
 function createSessionKeys(settings: SessionSettings): { algorithms: string[]; key: JWTVerifyGetKey } {
   const { PORTAL_JWT_SECRET: secretText, PORTAL_JWKS_URL: url } = settings;
   const secret = secretText === undefined ? undefined : importSharedSecret(secretText);
-  const publicKeys = url === undefined ? undefined : createPublicKeys(new URL(url));
-  if (!secret && !publicKeys) {
+  const getPublicKey = url === undefined ? undefined : createPublicKeyLookup(new URL(url));
+  if (!secret && !getPublicKey) {
     throw new ConfigError(
       "settings: PORTAL_JWT_SECRET or PORTAL_JWKS_URL is missing; set at least one to verify portal sessions",
     );
   }
   return {
-    algorithms: [...(secret ? ["HS256"] : []), ...(publicKeys ? ["ES256", "RS256"] : [])],
+    algorithms: [...(secret ? ["HS256"] : []), ...(getPublicKey ? ["ES256", "RS256"] : [])],
     async key(header, token) {
       if (header.alg === "HS256" && secret) return secret;
-      if (header.alg !== "HS256" && publicKeys) return publicKeys(header, token);
+      if (header.alg !== "HS256" && getPublicKey) return getPublicKey(header, token);
       throw new errors.JOSEAlgNotAllowed("No key is configured for this algorithm.");
     },
   };
@@ -101,11 +101,11 @@ function importSharedSecret(text: string): Promise<webcrypto.CryptoKey> {
   return crypto.subtle.importKey("raw", Buffer.from(text), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
 }
 
-function createPublicKeys(url: URL): JWTVerifyGetKey {
-  const remoteKeys = createRemoteJWKSet(url, { timeoutDuration: KEY_FETCH_TIMEOUT_MS });
+function createPublicKeyLookup(url: URL): JWTVerifyGetKey {
+  const getRemoteKey = createRemoteJWKSet(url, { timeoutDuration: KEY_FETCH_TIMEOUT_MS });
   return async (header, token) => {
     try {
-      return await remoteKeys(header, token);
+      return await getRemoteKey(header, token);
     } catch (error) {
       const isTokenError =
         error instanceof errors.JWKSNoMatchingKey ||

@@ -53,17 +53,17 @@ export type TokenVerifier = (authHeaders: readonly string[], environment: Enviro
  * Verifies Bearer tokens of the partner API: JWT access tokens (RFC 9068), signed with EdDSA by a published key.
  * Refuses missing, malformed, forged and expired tokens, and tokens of the other environment.
  *
- * @param keys the issuer's public keys
+ * @param getKey the issuer's public keys
  * @throws {ApiError} 401 `missing_token` or `invalid_token`; 503 if the keys are unavailable
  */
-export function createTokenVerifier(keys: JWTVerifyGetKey, issuer: string): TokenVerifier {
+export function createTokenVerifier(getKey: JWTVerifyGetKey, issuer: string): TokenVerifier {
   return async (authHeaders, environment) => {
     // With several Authorization headers, a proxy could check one token, and this service another.
     if (authHeaders.length > 1) throw createUnauthorizedError("invalid_token");
     const token = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(authHeaders[0] ?? "")?.[1];
     if (token === undefined) throw createUnauthorizedError("missing_token");
     try {
-      const { payload } = await jwtVerify(token, keys, {
+      const { payload } = await jwtVerify(token, getKey, {
         algorithms: ["EdDSA"],
         typ: "at+jwt",
         issuer,
@@ -81,7 +81,7 @@ export function createTokenVerifier(keys: JWTVerifyGetKey, issuer: string): Toke
       };
     } catch (error) {
       if (error instanceof ApiError) throw error;
-      if (isTokenFault(error)) throw createUnauthorizedError("invalid_token", error);
+      if (isTokenError(error)) throw createUnauthorizedError("invalid_token", error);
       throw createUnavailableError("token_keys_unavailable", error);
     }
   };
@@ -104,7 +104,7 @@ export function cacheVerifiedTokens(verifyToken: TokenVerifier): TokenVerifier {
 }
 
 /** Returns true if the token caused a verification error. Any other error is a problem with the keys. */
-function isTokenFault(error: unknown): boolean {
+function isTokenError(error: unknown): boolean {
   return (
     error instanceof z.ZodError ||
     error instanceof errors.JWSInvalid ||

@@ -22,7 +22,7 @@ export class SecretBoxError extends Error {
   override readonly name = "SecretBoxError";
 }
 
-const ALGORITHMS: DecryptOptions = {
+const DECRYPT_OPTIONS: DecryptOptions = {
   keyManagementAlgorithms: ["dir"],
   contentEncryptionAlgorithms: ["A256GCM"],
 };
@@ -48,7 +48,7 @@ export function createSecretBox(config: Config<"WEBHOOK_SECRET_KEYS">["WEBHOOK_S
     },
     async open(sealedSecret) {
       try {
-        const { plaintext } = await compactDecrypt(sealedSecret, ({ kid }) => getKey(kid), ALGORITHMS);
+        const { plaintext } = await compactDecrypt(sealedSecret, ({ kid }) => getKey(kid), DECRYPT_OPTIONS);
         return new TextDecoder().decode(plaintext);
       } catch (error) {
         if (error instanceof SecretBoxError) throw error;

@@ -19,26 +19,26 @@ export interface SigningKeys {
 /**
  * Imports a set of signing keys from a setting.
  *
- * @param setting name of the setting, for error messages
+ * @param settingName name of the setting, for error messages
  * @throws {StartError} if there is no key, or a key is not an Ed25519 private key
  */
-export async function importSigningKeys(setting: Setting, keys: readonly SigningKey[]): Promise<SigningKeys> {
-  const publicKeys = keys.map((key) => toPublicJwk(setting, key));
+export async function importSigningKeys(settingName: Setting, keys: readonly SigningKey[]): Promise<SigningKeys> {
+  const publicKeys = keys.map((key) => toPublicJwk(settingName, key));
   const [firstKey, publicKey] = [keys[0], publicKeys[0]];
-  if (!firstKey || !publicKey) throw new StartError(`settings: ${setting} contains no key`);
-  const key = await importJWK(firstKey, "EdDSA").catch(() => refuseKey(setting, firstKey));
+  if (!firstKey || !publicKey) throw new StartError(`settings: ${settingName} contains no key`);
+  const key = await importJWK(firstKey, "EdDSA").catch(() => refuseKey(settingName, firstKey));
   return { key, kid: firstKey.kid, publicKey, jwks: { keys: publicKeys } };
 }
 
-function toPublicJwk(setting: Setting, key: SigningKey): JWK {
+function toPublicJwk(settingName: Setting, key: SigningKey): JWK {
   try {
     const { kty, crv, x } = createPublicKey({ key: { ...key }, format: "jwk" }).export({ format: "jwk" });
     return { kty: kty ?? "", crv: crv ?? "", x: x ?? "", kid: key.kid, alg: "EdDSA", use: "sig" };
   } catch {
-    return refuseKey(setting, key);
+    return refuseKey(settingName, key);
   }
 }
 
-function refuseKey(setting: Setting, { kid }: SigningKey): never {
-  throw new StartError(`settings: ${setting}: key ${kid} is not an Ed25519 private key`);
+function refuseKey(settingName: Setting, { kid }: SigningKey): never {
+  throw new StartError(`settings: ${settingName}: key ${kid} is not an Ed25519 private key`);
 }

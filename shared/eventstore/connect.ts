@@ -13,13 +13,13 @@ import { StartError } from "../runtime/run-service.ts";
 export function connectEventStore(url: string, connectionName: string, setting = "EVENTSTORE_URL"): EventStoreDBClient {
   // With these defaults, the client detects a dead connection within 15 seconds: the interval plus the timeout.
   const defaults = { keepAliveInterval: 10_000, keepAliveTimeout: 5_000, connectionName };
-  const missing = Object.entries(defaults)
+  const missingOptions = Object.entries(defaults)
     .filter(([name]) => !new RegExp(`[?&]${name}=`, "i").test(url))
     .map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
   // KurrentDB is the new name of EventStoreDB. The client knows only the former scheme.
-  const address = url.replace(/^kurrentdb/, "esdb");
+  const esdbUrl = url.replace(/^kurrentdb/, "esdb");
   try {
-    return EventStoreDBClient.connectionString(`${address}${url.includes("?") ? "&" : "?"}${missing.join("&")}`);
+    return EventStoreDBClient.connectionString(`${esdbUrl}${url.includes("?") ? "&" : "?"}${missingOptions.join("&")}`);
   } catch (error) {
     throw new StartError(`${setting}: ${describeProblem(error as Error)}`, { cause: error });
   }

@@ -68,7 +68,7 @@ export interface SubscriptionOptions {
 }
 
 /** Number of 32-event batches after which the server reports its progress. The subscription ignores these reports. */
-const CHECKPOINT_INTERVAL = 1_000;
+const CHECKPOINT_INTERVAL_BATCHES = 1_000;
 
 /**
  * Subscribes to the whole log. Items arrive in log order. The subscription throws if the connection is lost, and
@@ -91,8 +91,8 @@ export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenera
   subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" }));
   const removeListener = onAbort(signal, () => subscription.destroy());
   try {
-    for await (const item of subscription as AsyncIterable<StreamedItem>) {
-      yield "kind" in item ? item : toSubscriptionItem(item, isSkipped);
+    for await (const streamedItem of subscription as AsyncIterable<StreamedItem>) {
+      yield "kind" in streamedItem ? streamedItem : toSubscriptionItem(streamedItem, isSkipped);
     }
   } catch (error) {
     if (!signal.aborted) throw error;
@@ -111,7 +111,7 @@ type StreamedItem = SubscriptionItem | ResolvedEvent;
 function ignoreUnsubscribeError(): void {}
 
 function createFilter(categories: readonly Category[] | undefined): Filter {
-  const options = { checkpointInterval: CHECKPOINT_INTERVAL };
+  const options = { checkpointInterval: CHECKPOINT_INTERVAL_BATCHES };
   return categories
     ? streamNameFilter({ prefixes: categories.map(({ name }) => `${name}-`), ...options })
     : excludeSystemEvents(options);

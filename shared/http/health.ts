@@ -10,12 +10,12 @@ export type Readiness = () => Promise<Record<string, string | null>>;
  * Serves `GET /health/live` and `GET /health/ready`. `live` always returns 200. `ready` returns 503 with the problems
  * if a dependency is not ready.
  */
-export function serveHealth(readiness: Readiness): Koa.Middleware {
+export function serveHealth(checkReadiness: Readiness): Koa.Middleware {
   return async (ctx, next) => {
     if (ctx.path === "/health/live") {
       ctx.body = { ok: true };
     } else if (ctx.path === "/health/ready") {
-      const parts = await readiness();
+      const parts = await checkReadiness();
       const ok = Object.values(parts).every((problem) => problem === null);
       ctx.status = ok ? 200 : 503;
       ctx.body = { ok, parts };

@@ -49,8 +49,8 @@ const CONTENT_TYPE_PARAMETER = /;\s*([^\s=;]*)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;
 /** Returns true if all charset parameters of a content type are UTF-8. Malformed parameters are ignored. */
 function isUtf8Declared(contentType: string): boolean {
   const parameters = [...contentType.matchAll(CONTENT_TYPE_PARAMETER)];
-  const charsets = parameters.filter(([, name]) => name?.toLowerCase() === "charset");
-  return charsets.every(([, , charset = ""]) => /^(utf-?8|"utf-?8")$/i.test(charset));
+  const charsetParameters = parameters.filter(([, name]) => name?.toLowerCase() === "charset");
+  return charsetParameters.every(([, , charset = ""]) => /^(utf-?8|"utf-?8")$/i.test(charset));
 }
 
 /**

@@ -64,11 +64,11 @@ export async function listen(
   return {
     url: `http://${host}:${actualPort}`,
     async close() {
-      const closeEvent = once(server, "close");
+      const closePromise = once(server, "close");
       server.close();
       server.closeIdleConnections();
       const drainTimer = setTimeout(() => server.closeAllConnections(), drainTimeoutMs);
-      await closeEvent;
+      await closePromise;
       clearTimeout(drainTimer);
     },
   };

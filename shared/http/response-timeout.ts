@@ -7,16 +7,16 @@ import type { RequestState } from "./app.ts";
  * Sends 503 if a handler takes too long. Each call to the event log or Postgres has its own time limit, but several
  * slow calls can add up. A late handler continues, and its outcome is logged.
  *
- * @param milliseconds time limit, counted from the receipt of the request's headers
+ * @param timeoutMs time limit, counted from the receipt of the request's headers
  * @param code error code of the 503. The code must mean that the outcome is unknown and that the caller may repeat the
  *   request
  */
-export function limitResponseTime(milliseconds: number, code: string): Koa.Middleware<RequestState> {
+export function limitResponseTime(timeoutMs: number, code: string): Koa.Middleware<RequestState> {
   return async (ctx, next) => {
     const startedAt = performance.now();
     const handlerPromise = next();
     try {
-      await withTimeout(milliseconds, handlerPromise);
+      await withTimeout(timeoutMs, handlerPromise);
     } catch (error) {
       if (!(error instanceof TimeoutError)) throw error;
       const getDurationMs = () => Math.round(performance.now() - startedAt);

@@ -51,7 +51,7 @@ const queuedDelivery = z.strictObject({
   delivery: z.strictObject({ id: z.guid(), status: z.literal("pending") }),
 });
 /** Error of operations that need an active clinic. */
-const operationalErrors = { clinic_not_operational: 403 } as const;
+const clinicStatusErrors = { clinic_not_operational: 403 } as const;
 const endpointErrors = { webhook_endpoint_not_found: 404 } as const;
 
 /**
@@ -101,7 +101,7 @@ export const partnerWrites = {
       },
     },
     refusals: {
-      ...operationalErrors,
+      ...clinicStatusErrors,
       idempotency_conflict: 409,
       validation_failed: 422,
       too_many_changes: 503,
@@ -125,7 +125,7 @@ export const partnerWrites = {
       body: endpointWithSecret,
     },
     refusals: {
-      ...operationalErrors,
+      ...clinicStatusErrors,
       validation_failed: 400,
       invalid_destination: 400,
       unsafe_destination: 400,
@@ -168,6 +168,6 @@ export const partnerWrites = {
   replayWebhookDelivery: {
     description: "Queues a failed or skipped delivery again, with the same delivery id.",
     success: { status: 202, description: "The replay is queued.", body: queuedDelivery },
-    refusals: { ...operationalErrors, ...endpointErrors, delivery_not_replayable: 409 },
+    refusals: { ...clinicStatusErrors, ...endpointErrors, delivery_not_replayable: 409 },
   },
 } as const satisfies Record<PartnerWriteId, PartnerWrite>;

@@ -3,7 +3,7 @@
  * statement timeout (57), locks and conflicts (55, 40), and a server that became read-only after a failover (25006).
  * A refused login (28) is excluded, because a wrong setting causes it.
  */
-const TEMPORARY_STATES = /^(08|53|57|55|40|25006)/;
+const TEMPORARY_SQLSTATES = /^(08|53|57|55|40|25006)/;
 
 const SOCKET_ERROR_CODES = new Set([
   "ECONNREFUSED",
@@ -25,6 +25,6 @@ export function isPostgresUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code } = error as { code?: unknown };
   if (typeof code === "string")
-    return SOCKET_ERROR_CODES.has(code) || (code.length === 5 && TEMPORARY_STATES.test(code));
+    return SOCKET_ERROR_CODES.has(code) || (code.length === 5 && TEMPORARY_SQLSTATES.test(code));
   return UNAVAILABLE_MESSAGES.test(error.message);
 }

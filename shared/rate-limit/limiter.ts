@@ -46,7 +46,7 @@ const BATCH_LIMITS = { maxWaitingItems: 2_000, maxBatchSize: 2_000 };
  * @param pool pool with a statement timeout of one second
  */
 export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
-  const processes = registerProcess(pool, logger);
+  const processCounter = registerProcess(pool, logger);
   const windows = new Windows();
   const addToBatch = createBatches<null, Count>(BATCH_LIMITS);
   const probeIncrement = { key: `process ${randomUUID()}`, requests: 1, windowMs: 1_000, window: undefined };
@@ -61,19 +61,24 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
    * Counts requests of a key in Postgres, together with requests that were permitted without Postgres during an
    * outage.
    */
-  async function addInPostgres(key: string, requests: number, windowMs: number): Promise<Count[]> {
+  async function addInPostgres(key: string, requestCount: number, windowMs: number): Promise<Count[]> {
     if (outage.isActive()) throw new Error("Postgres is unavailable");
     const knownWindow = windows.find(key);
-    const outageRequests = windows.takeUncountedRequests(key);
-    const addition = addRequests(pool, { key, requests: requests + outageRequests, windowMs, window: knownWindow });
-    const { used, endsAt, endsInMs } = await withTimeout(COUNT_TIMEOUT_MS, addition).catch((error) => {
-      windows.restoreUncountedRequests(key, outageRequests);
+    const outageRequestCount = windows.takeUncountedRequests(key);
+    const countPromise = addRequests(pool, {
+      key,
+      requests: requestCount + outageRequestCount,
+      windowMs,
+      window: knownWindow,
+    });
+    const { used, endsAt, endsInMs } = await withTimeout(COUNT_TIMEOUT_MS, countPromise).catch((error) => {
+      windows.restoreUncountedRequests(key, outageRequestCount);
       throw error;
     });
     const uncountedRequests = windows.find(key)?.uncountedRequests ?? 0;
     windows.set(key, { used, uncountedRequests, lengthMs: windowMs, endsAt, expiresAt: performance.now() + endsInMs });
-    return Array.from({ length: requests }, (_, index) => ({
-      ...{ used: used - requests + 1 + index, endsAt, endsInMs },
+    return Array.from({ length: requestCount }, (_, index) => ({
+      ...{ used: used - requestCount + 1 + index, endsAt, endsInMs },
     }));
   }
 
@@ -89,11 +94,11 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
 
   function countLocally(key: string, limit: number, windowMs: number): Count {
     const window = windows.find(key) ?? createLocalWindow(windowMs);
-    const share = Math.floor(Math.max(0, limit - window.used) / Math.min(processes.count(), limit));
-    const isPermitted = window.uncountedRequests < share;
+    const processLimit = Math.floor(Math.max(0, limit - window.used) / Math.min(processCounter.count(), limit));
+    const isPermitted = window.uncountedRequests < processLimit;
     if (isPermitted) window.uncountedRequests += 1;
     windows.set(key, window);
-    return toCount(window, isPermitted ? limit - share + window.uncountedRequests : limit + 1);
+    return toCount(window, isPermitted ? limit - processLimit + window.uncountedRequests : limit + 1);
   }
 
   return {
@@ -111,7 +116,7 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
         return countLocally(key, limit, windowMs);
       }
     },
-    close: () => processes.close(),
+    close: () => processCounter.close(),
   };
 }
 

@@ -25,10 +25,10 @@ export async function enforceRateLimit(
   windowSeconds?: number,
 ): Promise<void> {
   const { used, endsAt, endsInMs } = await limiter.count(key, limit, windowSeconds);
-  const remainingRequests = Math.max(0, limit - used);
+  const remainingCount = Math.max(0, limit - used);
   const resetAt = toInstant(endsAt);
-  if (!isCounted(ctx) || isTighter(remainingRequests, resetAt, ctx.response)) {
-    ctx.set({ [LIMIT_HEADER]: String(limit), [REMAINING_HEADER]: String(remainingRequests), [RESET_HEADER]: resetAt });
+  if (!isCounted(ctx) || isTighter(remainingCount, resetAt, ctx.response)) {
+    ctx.set({ [LIMIT_HEADER]: String(limit), [REMAINING_HEADER]: String(remainingCount), [RESET_HEADER]: resetAt });
   }
   if (used > limit) {
     const retryAfterSeconds = String(Math.max(1, Math.ceil(endsInMs / 1000)));
@@ -36,8 +36,8 @@ export async function enforceRateLimit(
   }
 }
 
-function isTighter(remainingRequests: number, resetAt: string, response: Koa.Response): boolean {
-  const difference = remainingRequests - Number(response.get(REMAINING_HEADER));
+function isTighter(remainingCount: number, resetAt: string, response: Koa.Response): boolean {
+  const difference = remainingCount - Number(response.get(REMAINING_HEADER));
   return difference < 0 || (difference === 0 && resetAt > response.get(RESET_HEADER));
 }
 

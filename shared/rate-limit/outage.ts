@@ -11,7 +11,7 @@ const WARNING_INTERVAL_MS = 30_000;
  * SQLSTATE codes of a server that is available but was too slow for a statement: canceled by timeout, lock not
  * available, deadlock, serialization failure.
  */
-const SLOW_STATES = new Set(["57014", "55P03", "40P01", "40001"]);
+const SLOW_SQLSTATES = new Set(["57014", "55P03", "40P01", "40001"]);
 
 /** Messages of the client library pg for a late response or connection. These errors have no code. */
 const TIMEOUT_MESSAGES = /Query read timeout|timeout exceeded when trying to connect/;
@@ -98,5 +98,5 @@ export class Outage {
 function isSlow(error: unknown): boolean {
   if (!(error instanceof Error) || error instanceof TimeoutError) return error instanceof TimeoutError;
   const { code, message } = error as Error & { code?: unknown };
-  return SLOW_STATES.has(String(code)) || (code === undefined && TIMEOUT_MESSAGES.test(message));
+  return SLOW_SQLSTATES.has(String(code)) || (code === undefined && TIMEOUT_MESSAGES.test(message));
 }

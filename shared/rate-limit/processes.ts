@@ -10,7 +10,7 @@ const HEARTBEAT_INTERVAL_MS = 2_000;
 const HEARTBEATS_PER_REMOVAL = 30;
 
 /** Assumed number of processes before the first heartbeat: one process of each of the two services. */
-const ASSUMED_PROCESSES = 2;
+const ASSUMED_PROCESS_COUNT = 2;
 
 /**
  * Statement that records a heartbeat of this process and counts the other processes with a heartbeat in the last ten
@@ -36,7 +36,7 @@ export interface ProcessCount {
 /** Registers this process in Postgres, and tracks the number of all processes that count requests. */
 export function registerProcess(pool: pg.Pool, logger: Logger): ProcessCount {
   const id = randomUUID();
-  let count = ASSUMED_PROCESSES;
+  let count = ASSUMED_PROCESS_COUNT;
   let heartbeatCount = 0;
   const recordHeartbeat = async () => {
     try {

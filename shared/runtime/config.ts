@@ -159,10 +159,10 @@ export function readConfig<Name extends keyof Settings>(
   const problems: string[] = [];
   const config: Partial<Record<Name, unknown>> = {};
   for (const name of names) {
-    const result = settings[name].safeParse(env[name]);
-    if (result.success) config[name] = result.data;
+    const parseResult = settings[name].safeParse(env[name]);
+    if (parseResult.success) config[name] = parseResult.data;
     else if (env[name] === undefined) problems.push(`${name} is missing (${settings[name].description})`);
-    else problems.push(`${name} ${result.error.issues.map(describeIssue).join(", ")}`);
+    else problems.push(`${name} ${parseResult.error.issues.map(describeIssue).join(", ")}`);
   }
   if (problems.length > 0) throw new ConfigError(`settings: ${problems.join("; ")}`);
   return config as Config<Name>;

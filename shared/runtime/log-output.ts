@@ -101,8 +101,8 @@ export class LogOutput {
   #reportLost(): void {
     unwrittenOutputs.delete(this);
     if (this.#lostLines === 0) return;
-    const lostLines = this.#lostLines;
+    const lostLineCount = this.#lostLines;
     this.#lostLines = 0;
-    this.#onLost(lostLines, this.#lostSince);
+    this.#onLost(lostLineCount, this.#lostSince);
   }
 }

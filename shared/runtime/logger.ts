@@ -15,7 +15,7 @@ const REDACTED_MEMBERS = new Set([
 ]);
 const MAX_REDACTED_DEPTH = 2;
 
-const STDOUT = 1;
+const STDOUT_DESCRIPTOR = 1;
 
 /**
  * Creates a logger that writes one JSON object per line to stdout. A log call never fails. Lines that cannot be
@@ -25,9 +25,9 @@ const STDOUT = 1;
  * @param level minimum level of the lines. The report about lost lines is written at any level
  */
 export function createLogger(service: string, level: string): Logger {
-  const output = new LogOutput(STDOUT, (lostLines, since) =>
+  const output = new LogOutput(STDOUT_DESCRIPTOR, (lostLineCount, since) =>
     logger[logger.isLevelEnabled("warn") ? "warn" : (logger.level as LevelWithSilent)](
-      { lost: lostLines, since },
+      { lost: lostLineCount, since },
       "log lines were lost because the log could not be written",
     ),
   );

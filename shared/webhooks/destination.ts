@@ -48,10 +48,10 @@ const MAX_URL_LENGTH = 2_048;
 const ALLOWED_PORTS = new Set(["", "443", "8443"]);
 
 /** Matches host names that are never public, even if a resolver returns a public address. */
-const PRIVATE_NAME = /(^|\.)(localhost|localdomain|local|internal|intranet|lan|home|corp|onion|arpa)$/;
+const PRIVATE_HOST_NAME = /(^|\.)(localhost|localdomain|local|internal|intranet|lan|home|corp|onion|arpa)$/;
 
 /** Matches host names with at least two labels of letters, digits and inner hyphens, without a trailing dot. */
-const PUBLIC_NAME = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+const PUBLIC_HOST_NAME = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /** Time limit for looking up a host name. Milliseconds. */
 const LOOKUP_TIMEOUT_MS = 5_000;
@@ -75,7 +75,7 @@ export async function checkDestination(urlText: string, options: DestinationOpti
   if (url.protocol !== "https:") throw new UnsafeDestinationError("scheme_not_allowed");
   if (!ALLOWED_PORTS.has(url.port)) throw new UnsafeDestinationError("port_not_allowed");
   if (isAddress) return { url, address: requirePublicAddresses([host])[0] };
-  if (PRIVATE_NAME.test(host) || !PUBLIC_NAME.test(host)) {
+  if (PRIVATE_HOST_NAME.test(host) || !PUBLIC_HOST_NAME.test(host)) {
     throw new UnsafeDestinationError("host_not_allowed");
   }
   const addresses = requirePublicAddresses(await lookUpAddresses(host, options));

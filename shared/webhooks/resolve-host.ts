@@ -29,10 +29,10 @@ export async function resolveHost(host: string, servers?: readonly string[]): Pr
     delayTimer ??= setTimeout(() => resolver.cancel(), RESOLUTION_DELAY_MS);
     return addresses;
   };
-  const results = await Promise.allSettled([resolveFamily(4), resolveFamily(6)]);
+  const familyResults = await Promise.allSettled([resolveFamily(4), resolveFamily(6)]);
   clearTimeout(delayTimer);
-  const addresses = results.flatMap((result) => (result.status === "fulfilled" ? result.value : []));
-  const [ipv4Result] = results;
+  const addresses = familyResults.flatMap((result) => (result.status === "fulfilled" ? result.value : []));
+  const [ipv4Result] = familyResults;
   if (addresses.length === 0 && ipv4Result.status === "rejected") throw ipv4Result.reason;
   return addresses;
 }

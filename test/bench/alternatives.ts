@@ -18,8 +18,8 @@ import { printRow } from "./report.ts";
 import { createWebhookBody, measureSignedPosts, THROUGHPUT } from "./signed-posts.ts";
 import { startWebhookSink } from "./webhook-sink-process.ts";
 
-const JOBS = THROUGHPUT.events;
-const WARM_UP_POSTS = 2_000;
+const JOB_COUNT = THROUGHPUT.events;
+const WARM_UP_POST_COUNT = 2_000;
 const JOBS_PER_INSERT = 1_000;
 const TIMEOUT_MS = 120_000;
 
@@ -43,25 +43,26 @@ async function measureGraphileWorker(): Promise<void> {
   const { components } = await testServers();
   const database = await createTestDatabase();
   const queue = await makeWorkerUtils({ connectionString: database.urls.projection });
-  let jobs = new Set<string>();
-  let arrivals: number[] = [];
+  let jobEventIds = new Set<string>();
+  let arrivalTimes: number[] = [];
   // Receipts of the reference's posts can arrive after these posts have ended.
   const sink = await startWebhookSink(([, eventId, receivedAt]) => {
-    if (jobs.has(eventId)) arrivals.push(receivedAt);
+    if (jobEventIds.has(eventId)) arrivalTimes.push(receivedAt);
   });
   const postgresPid = components.postgres.pid;
   const otherPids = { sink: [sink.pid], ...(postgresPid !== undefined && { postgres: [postgresPid] }) };
   try {
     await queue.migrate();
-    await measureSignedPosts(sink.url, WARM_UP_POSTS);
+    await measureSignedPosts(sink.url, WARM_UP_POST_COUNT);
     for (const [name, settings] of Object.entries(SETTINGS)) {
       const options = { databaseUrl: database.urls.projection, sinkUrl: sink.url, settings };
       const rateBefore = await measureSignedPosts(sink.url, THROUGHPUT.posts);
-      jobs = await addJobs(queue);
-      arrivals = [];
-      const cpu = await runWorker(options, otherPids, async () => arrivals.length >= JOBS && isEmpty(queue));
-      if (arrivals.length > JOBS) throw new Error(`graphile-worker sent ${arrivals.length} webhooks for ${JOBS} jobs.`);
-      const rate = JOBS / ((Math.max(...arrivals) - Math.min(...arrivals)) / 1_000);
+      jobEventIds = await addJobs(queue);
+      arrivalTimes = [];
+      const cpu = await runWorker(options, otherPids, async () => arrivalTimes.length >= JOB_COUNT && isEmpty(queue));
+      if (arrivalTimes.length > JOB_COUNT)
+        throw new Error(`graphile-worker sent ${arrivalTimes.length} webhooks for ${JOB_COUNT} jobs.`);
+      const rate = JOB_COUNT / ((Math.max(...arrivalTimes) - Math.min(...arrivalTimes)) / 1_000);
       const rateAfter = await measureSignedPosts(sink.url, THROUGHPUT.posts);
       printRow({ name: `graphile-worker: ${name}`, rate, referenceRate: (rateBefore + rateAfter) / 2, cpu });
     }
@@ -74,8 +75,8 @@ async function measureGraphileWorker(): Promise<void> {
 
 /** Adds jobs to the queue. @returns the ids of the events whose webhooks the jobs send */
 async function addJobs(queue: WorkerUtils): Promise<Set<string>> {
-  const eventIds = Array.from({ length: JOBS }, () => randomUUID());
-  for (let addedCount = 0; addedCount < JOBS; addedCount += JOBS_PER_INSERT) {
+  const eventIds = Array.from({ length: JOB_COUNT }, () => randomUUID());
+  for (let addedCount = 0; addedCount < JOB_COUNT; addedCount += JOBS_PER_INSERT) {
     await queue.addJobs(
       eventIds.slice(addedCount, addedCount + JOBS_PER_INSERT).map((eventId) => ({
         identifier: "send",
@@ -103,12 +104,15 @@ async function runWorker(
   try {
     await once(worker, "message");
     const pids = { worker: [worker.pid as number], ...otherPids };
-    const cpuBefore = readCpuSeconds(pids);
+    const cpuSecondsBefore = readCpuSeconds(pids);
     worker.send(options);
     await eventually("all jobs are done", () => failIfEnded(worker) || isDone(), TIMEOUT_MS);
-    const cpuAfter = readCpuSeconds(pids);
+    const cpuSecondsAfter = readCpuSeconds(pids);
     return Object.fromEntries(
-      Object.entries(cpuAfter).map(([name, seconds]) => [name, ((seconds - (cpuBefore[name] ?? 0)) / JOBS) * 1e6]),
+      Object.entries(cpuSecondsAfter).map(([name, seconds]) => [
+        name,
+        ((seconds - (cpuSecondsBefore[name] ?? 0)) / JOB_COUNT) * 1e6,
+      ]),
     );
   } finally {
     worker.kill();

@@ -15,11 +15,11 @@ import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 const APPOINTMENTS_PER_DAY = 100;
 const COMING_DAYS = 35;
 /** Number of customers, each with one animal. The number is the same with any history, so only the history varies. */
-const CUSTOMERS = 5_000;
-const RESOURCES = 10;
-const HOLDS = 100;
-const TICKETS = 10;
-const DURATION_MS = 1_800_000;
+const CUSTOMER_COUNT = 5_000;
+const RESOURCE_COUNT = 10;
+const HOLD_COUNT = 100;
+const TICKET_COUNT = 10;
+const APPOINTMENT_DURATION_MS = 1_800_000;
 const DAY_MS = 86_400_000;
 const ROWS_PER_WRITE = 2_000;
 
@@ -30,38 +30,38 @@ const ROWS_PER_WRITE = 2_000;
  * @param historyLength number of past appointments
  */
 export async function fillClinic(
-  admin: pg.Pool,
+  adminPool: pg.Pool,
   { clinicId, branchId }: { clinicId: string; branchId: string },
   historyLength: number,
 ): Promise<void> {
   const now = toInstant(Date.now());
-  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS;
-  const toCustomerNumber = (n: number) => Math.abs(n) % CUSTOMERS;
+  const todayMs = Math.floor(Date.now() / DAY_MS) * DAY_MS;
+  const toCustomerNumber = (n: number) => Math.abs(n) % CUSTOMER_COUNT;
   const toStartMs = (n: number) => {
     const slotInDay = ((n % APPOINTMENTS_PER_DAY) + APPOINTMENTS_PER_DAY) % APPOINTMENTS_PER_DAY;
-    return today + Math.floor(n / APPOINTMENTS_PER_DAY) * DAY_MS + (70 + slotInDay) * 360_000;
+    return todayMs + Math.floor(n / APPOINTMENTS_PER_DAY) * DAY_MS + (70 + slotInDay) * 360_000;
   };
-  const toSpan = (n: number) => [toInstant(toStartMs(n)), toInstant(toStartMs(n) + DURATION_MS)] as const;
-  const toResourceId = (n: number) => toId("resource", Math.abs(n) % RESOURCES);
+  const toSpan = (n: number) => [toInstant(toStartMs(n)), toInstant(toStartMs(n) + APPOINTMENT_DURATION_MS)] as const;
+  const toResourceId = (n: number) => toId("resource", Math.abs(n) % RESOURCE_COUNT);
   const clinicColumns = { clinic_id: clinicId };
   const branchColumns = { ...clinicColumns, branch_id: branchId };
   const timeColumns = { created_at: now, updated_at: now };
-  const write = (model: unknown, from: number, to: number, createRow: (n: number) => Row) =>
-    writeRows(admin, model as AnyReadModel, from, to, createRow);
+  const write = (model: unknown, fromNumber: number, toNumber: number, createRow: (n: number) => Row) =>
+    writeRows(adminPool, model as AnyReadModel, fromNumber, toNumber, createRow);
 
-  await write(resources, 0, RESOURCES, (n) => ({
+  await write(resources, 0, RESOURCE_COUNT, (n) => ({
     resource_id: toId("resource", n),
     ...branchColumns,
     ...{ resource_type: "room", name: `Room ${n}`, capacity: 1, timezone: "Europe/Istanbul" },
-    ...{ status: "active", metadata: {}, longest_allocation_seconds: DURATION_MS / 1_000 },
+    ...{ status: "active", metadata: {}, longest_allocation_seconds: APPOINTMENT_DURATION_MS / 1_000 },
   }));
-  await write(customers, 0, CUSTOMERS, (n) => ({
+  await write(customers, 0, CUSTOMER_COUNT, (n) => ({
     customer_id: toId("customer", n),
     ...clinicColumns,
     ...{ full_name: `Customer ${toId("name", n)}`, phone: null, email: null, city: null },
     ...timeColumns,
   }));
-  await write(animals, 0, CUSTOMERS, (n) => ({
+  await write(animals, 0, CUSTOMER_COUNT, (n) => ({
     ...{ animal_id: toId("animal", n), ...clinicColumns, customer_id: toId("customer", n) },
     ...{ name: `Animal ${n}`, species: "cat", breed: null, sex: null, birth_date: null },
     ...{ weight_kg: null, microchip: null, ...timeColumns },
@@ -80,31 +80,31 @@ export async function fillClinic(
     ...{ resource_id: toResourceId(n), allocation_start: toSpan(n)[0], allocation_end: toSpan(n)[1] },
     status: "allocated",
   }));
-  await write(queueTickets, -historyLength, TICKETS, (n) => ({
+  await write(queueTickets, -historyLength, TICKET_COUNT, (n) => ({
     ...{ ticket_id: toId("ticket", n), ...branchColumns, appointment_id: toId("appointment", n), visit_id: null },
     ...{ animal_id: toId("animal", toCustomerNumber(n)), ticket_number: String(Math.abs(n)) },
     ...{ queue_date: toSpan(n)[0].slice(0, 10), arrival_type: "scheduled", priority: "normal" },
     ...{ status: n < 0 ? "completed" : "waiting", estimated_wait_minutes: null, checked_in_at: now },
     ...{ called_at: null, completed_at: null, notes: null, updated_at: now },
   }));
-  await write(holds, -historyLength, HOLDS, (n) => ({
+  await write(holds, -historyLength, HOLD_COUNT, (n) => ({
     ...{ hold_id: toId("hold", n), ...branchColumns, resource_id: toResourceId(n) },
     ...{ starts_at: toSpan(n)[0], ends_at: toSpan(n)[1], expires_at: toSpan(n)[0], status: "active" },
   }));
-  await admin.query("VACUUM ANALYZE");
+  await adminPool.query("VACUUM ANALYZE");
 }
 
 async function writeRows(
-  admin: pg.Pool,
+  adminPool: pg.Pool,
   model: AnyReadModel,
-  from: number,
-  to: number,
+  fromNumber: number,
+  toNumber: number,
   createRow: (n: number) => Row,
 ): Promise<void> {
-  const connection = await admin.connect();
+  const connection = await adminPool.connect();
   try {
-    for (let start = from; start < to; start += ROWS_PER_WRITE) {
-      const length = Math.min(ROWS_PER_WRITE, to - start);
+    for (let start = fromNumber; start < toNumber; start += ROWS_PER_WRITE) {
+      const length = Math.min(ROWS_PER_WRITE, toNumber - start);
       const rows = Array.from({ length }, (_, index) => createRow(start + index));
       await upsertRows(connection, READ_MODEL_SCHEMA, model, rows);
     }

@@ -19,33 +19,35 @@ import { eventually } from "../support/eventually.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
 import { measurePostgres } from "./measure-postgres.ts";
 
-const CLINICS = 40;
-const DELIVERIES = 20_000;
-const WARM_UP_DELIVERIES = 4_000;
+const CLINIC_COUNT = 40;
+const DELIVERY_COUNT = 20_000;
+const WARM_UP_DELIVERY_COUNT = 4_000;
 const EVENTS_PER_BATCH = 250;
 const SLOTS_PER_ENDPOINT = 4;
 const OUTCOMES_PER_BATCH = 100;
 const LEASE_MS = 31_000;
 
-const fanOut = Number(process.argv[2] ?? 1);
+const endpointsPerEvent = Number(process.argv[2] ?? 1);
 
 /** Registers the endpoints and fills the read models. @returns the endpoints of each clinic */
 async function registerEndpoints(world: World): Promise<Endpoint[][]> {
   const projectors = world.start.projectors();
-  const clinics = await Promise.all(
-    Array.from({ length: CLINICS }, async () => {
+  const endpointsByClinic = await Promise.all(
+    Array.from({ length: CLINIC_COUNT }, async () => {
       const firstEndpoint = await world.registerEndpoint("http://127.0.0.1/");
       const options = { siblingEndpoint: firstEndpoint };
-      const siblings = Array.from({ length: fanOut - 1 }, () => world.registerEndpoint("http://127.0.0.1/", options));
+      const siblings = Array.from({ length: endpointsPerEvent - 1 }, () =>
+        world.registerEndpoint("http://127.0.0.1/", options),
+      );
       return [firstEndpoint, ...(await Promise.all(siblings))];
     }),
   );
   await eventually("the endpoints", async () => {
     const { rowCount } = await world.pool.query("SELECT FROM read_model.webhook_endpoint");
-    return rowCount === CLINICS * fanOut;
+    return rowCount === CLINIC_COUNT * endpointsPerEvent;
   });
   await world.stopRoles(projectors);
-  return clinics;
+  return endpointsByClinic;
 }
 
 function createMessage({ clinicId }: Endpoint): EventMessage {
@@ -74,25 +76,25 @@ async function deliverDue(pool: pg.Pool, endpoints: readonly Endpoint[]): Promis
   }));
   const { deliveries } = await claimDueDeliveries(pool, grants, [], Date.now(), LEASE_MS);
   for (let start = 0; start < deliveries.length; start += OUTCOMES_PER_BATCH) {
-    const outcomes = deliveries.slice(start, start + OUTCOMES_PER_BATCH).map(toSuccess);
+    const outcomes = deliveries.slice(start, start + OUTCOMES_PER_BATCH).map(toSuccessOutcome);
     await writeOutcomes(pool, outcomes, Date.now());
   }
   return deliveries.length;
 }
 
-function toSuccess(delivery: ClaimedDelivery) {
+function toSuccessOutcome(delivery: ClaimedDelivery) {
   const result = { statusCode: 200, error: null, retryAfter: null, responseBody: "ok", durationMs: 3 };
   return { delivery, result, verdict: { status: "delivered" } as const };
 }
 
-async function deliver(pool: pg.Pool, clinics: readonly Endpoint[][], deliveries: number): Promise<void> {
+async function deliver(pool: pg.Pool, endpointsByClinic: readonly Endpoint[][], deliveryCount: number): Promise<void> {
   let deliveredCount = 0;
-  while (deliveredCount < deliveries) {
-    const count = Math.ceil(EVENTS_PER_BATCH / fanOut);
-    const messages = Array.from({ length: count }, (_, n) => createMessage(clinics[n % CLINICS]![0]!));
+  while (deliveredCount < deliveryCount) {
+    const count = Math.ceil(EVENTS_PER_BATCH / endpointsPerEvent);
+    const messages = Array.from({ length: count }, (_, n) => createMessage(endpointsByClinic[n % CLINIC_COUNT]![0]!));
     await addDeliveries(pool, messages, Date.now());
     for (let hasMore = true; hasMore; ) {
-      const finishedCount = await deliverDue(pool, clinics.flat());
+      const finishedCount = await deliverDue(pool, endpointsByClinic.flat());
       deliveredCount += finishedCount;
       hasMore = finishedCount > 0;
     }
@@ -106,19 +108,19 @@ const pool = createPool({
   ...{ preferIndexes: true, logger: createLogger("bench", "silent") },
 });
 try {
-  const clinics = await registerEndpoints(world);
-  await deliver(pool, clinics, WARM_UP_DELIVERIES);
-  const { cpuMs, walBytes } = await measurePostgres(pool, () => deliver(pool, clinics, DELIVERIES));
-  console.log(`endpoints of each event    ${fanOut}`);
-  console.log(`CPU of Postgres            ${((cpuMs * 1_000) / DELIVERIES).toFixed(0)} µs per delivery`);
-  console.log(`WAL                        ${(walBytes / DELIVERIES).toFixed(0)} bytes per delivery`);
+  const endpointsByClinic = await registerEndpoints(world);
+  await deliver(pool, endpointsByClinic, WARM_UP_DELIVERY_COUNT);
+  const { cpuMs, walBytes } = await measurePostgres(pool, () => deliver(pool, endpointsByClinic, DELIVERY_COUNT));
+  console.log(`endpoints of each event    ${endpointsPerEvent}`);
+  console.log(`CPU of Postgres            ${((cpuMs * 1_000) / DELIVERY_COUNT).toFixed(0)} µs per delivery`);
+  console.log(`WAL                        ${(walBytes / DELIVERY_COUNT).toFixed(0)} bytes per delivery`);
   await pool.query("SELECT pg_stat_force_next_flush()");
   const { rows } = await pool.query<{ name: string; bytes: number; hot: number | null }>(
     `SELECT relname AS name, pg_total_relation_size(relid)::float8 AS bytes, n_tup_hot_upd::float8 / NULLIF(n_tup_upd, 0) AS hot
        FROM pg_stat_user_tables WHERE schemaname = 'webhooks' AND n_tup_ins > 0 ORDER BY relname`,
   );
   for (const { name, bytes, hot } of rows) {
-    const size = `${(bytes / (DELIVERIES + WARM_UP_DELIVERIES)).toFixed(0)} bytes per delivery`;
+    const size = `${(bytes / (DELIVERY_COUNT + WARM_UP_DELIVERY_COUNT)).toFixed(0)} bytes per delivery`;
     console.log(`${name.padEnd(26)} ${size}${hot === null ? "" : `, ${(hot * 100).toFixed(0)} % of updates HOT`}`);
   }
 } finally {

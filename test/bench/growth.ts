@@ -15,15 +15,15 @@ import { createReadModelDatabase } from "../support/read-models.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
 import { fillClinic } from "./clinic-history.ts";
 
-const SHORT_HISTORY = 1_000;
-const LONG_HISTORY = 500_000;
+const SHORT_HISTORY_LENGTH = 1_000;
+const LONG_HISTORY_LENGTH = 500_000;
 const DAY_MS = 86_400_000;
 
 /** Number of executions after which Postgres may use a generic plan for a prepared statement. */
 const WARM_UP_RUNS = 8;
 
 interface Cost {
-  buffers: number;
+  bufferCount: number;
   milliseconds: number;
 }
 
@@ -34,27 +34,29 @@ interface Statement {
 }
 
 try {
-  const shortCosts = await measureCosts(SHORT_HISTORY);
-  const longCosts = await measureCosts(LONG_HISTORY);
-  console.log(`\n${"read".padEnd(44)} buffers: ${SHORT_HISTORY} / ${LONG_HISTORY} appointments, ratio; ms`);
+  const shortCosts = await measureCosts(SHORT_HISTORY_LENGTH);
+  const longCosts = await measureCosts(LONG_HISTORY_LENGTH);
+  console.log(
+    `\n${"read".padEnd(44)} buffers: ${SHORT_HISTORY_LENGTH} / ${LONG_HISTORY_LENGTH} appointments, ratio; ms`,
+  );
   for (const [name, shortCost] of shortCosts) {
     const longCost = longCosts.get(name) as Cost;
-    const ratio = (longCost.buffers / shortCost.buffers).toFixed(2);
+    const ratio = (longCost.bufferCount / shortCost.bufferCount).toFixed(2);
     const timesText = `${shortCost.milliseconds.toFixed(2)} / ${longCost.milliseconds.toFixed(2)} ms`;
-    console.log(`${name.padEnd(44)} ${shortCost.buffers} / ${longCost.buffers}  ${ratio}  ${timesText}`);
+    console.log(`${name.padEnd(44)} ${shortCost.bufferCount} / ${longCost.bufferCount}  ${ratio}  ${timesText}`);
   }
 } finally {
   await mochaGlobalTeardown();
 }
 
 /** Measures every read in a new database with the given number of past appointments. */
-async function measureCosts(appointments: number): Promise<Map<string, Cost>> {
+async function measureCosts(appointmentCount: number): Promise<Map<string, Cost>> {
   const database = await createReadModelDatabase();
   const reader = new pg.Client({ connectionString: database.urls.query });
   await reader.connect();
   try {
     const ids = await openClinic(database.given);
-    await fillClinic(database.admin, ids, appointments);
+    await fillClinic(database.admin, ids, appointmentCount);
     const costs = new Map<string, Cost>();
     for (const statement of createStatements(ids)) costs.set(statement.name, await measureCost(reader, statement));
     return costs;
@@ -76,7 +78,7 @@ function* createStatements({
 }): Iterable<Statement> {
   const now = Date.now();
   const nowText = new Date(now).toISOString();
-  const lastWeek = {
+  const lastWeekRange = {
     from: new Date(now - 9 * DAY_MS).toISOString(),
     to: new Date(now - 2 * DAY_MS).toISOString(),
   };
@@ -89,7 +91,8 @@ function* createStatements({
       values: [userId, nowText, ...(operation.getValues?.({ ...usualParameters, ...parameters }, now) ?? [])],
     });
     yield createStatement(operation.operationId, {});
-    if ("from" in (operation.parameters ?? {})) yield createStatement(`${operation.operationId}, last week`, lastWeek);
+    if ("from" in (operation.parameters ?? {}))
+      yield createStatement(`${operation.operationId}, last week`, lastWeekRange);
     if ("offset" in (operation.parameters ?? {}))
       yield createStatement(`${operation.operationId}, offset 50`, { offset: 50 });
   }
@@ -126,5 +129,5 @@ async function measureCost(reader: pg.Client, { name, text, values }: Statement)
     `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE ${pg.escapeIdentifier(name)} (${literals.join(", ")})`,
   );
   const [{ Plan: plan, "Execution Time": milliseconds }] = rows[0]["QUERY PLAN"];
-  return { buffers: plan["Shared Hit Blocks"] + plan["Shared Read Blocks"], milliseconds };
+  return { bufferCount: plan["Shared Hit Blocks"] + plan["Shared Read Blocks"], milliseconds };
 }

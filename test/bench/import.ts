@@ -17,9 +17,9 @@ import { createTemporaryDir, LogProcess } from "../deploy/eventstore/log-process
 import { type LoadResult, measureRate, readCpuSeconds } from "./load.ts";
 import { printRow } from "./report.ts";
 
-const LINES = 20_000;
-const APPENDERS = 64;
-const CLINICS = 5;
+const LINE_COUNT = 20_000;
+const APPENDER_COUNT = 64;
+const CLINIC_COUNT = 5;
 const RESOURCES_PER_CLINIC = 8;
 /** Each customer has two animals, and each animal has three appointments. */
 const LINES_PER_CUSTOMER = 9;
@@ -31,17 +31,17 @@ type Line = Record<string, unknown>;
 function createClinicLines(clinicNumber: number, customerCount: number): Line[] {
   const [clinic, branch] = [randomUUID(), randomUUID()];
   const names = { slug: `clinic-${clinicNumber}`, name: `Clinic ${clinicNumber}` };
-  const resources = Array.from({ length: RESOURCES_PER_CLINIC }, () => randomUUID());
-  const customers = Array.from({ length: customerCount }, () => randomUUID());
-  const animals = customers.flatMap((customer) => [randomUUID(), randomUUID()].map((id) => ({ id, customer })));
+  const resourceIds = Array.from({ length: RESOURCES_PER_CLINIC }, () => randomUUID());
+  const customerIds = Array.from({ length: customerCount }, () => randomUUID());
+  const animals = customerIds.flatMap((customer) => [randomUUID(), randomUUID()].map((id) => ({ id, customer })));
   return [
     { command: "clinic register", id: clinic, ...names, timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" },
     { command: "branch open", id: branch, clinic, name: "Main Street", city: "Bergen" },
     { command: "clinic subscribe", id: clinic, plan: "professional", status: "active" },
-    ...resources.map((id, index) => ({
+    ...resourceIds.map((id, index) => ({
       ...{ command: "resource add", id, clinic, branch, type: "room", name: `Room ${index + 1}` },
     })),
-    ...customers.map((id, index) => ({
+    ...customerIds.map((id, index) => ({
       ...{ command: "customer register", id, clinic, fullName: `Customer ${index}` },
       ...{ phone: `+47 55 00 ${index}`, email: `customer-${index}@example.com`, city: "Bergen" },
     })),
@@ -53,15 +53,15 @@ function createClinicLines(clinicNumber: number, customerCount: number): Line[] 
         ...{ command: "appointment import", id: randomUUID(), clinic, branch, animal, reason: "Vaccination" },
         scheduledAt: new Date(Date.UTC(2021 + visit, 0, 1) + index * HOUR_MS).toISOString(),
         ...(visit === 0 && { status: "cancelled" }),
-        ...(visit > 0 && { status: "completed", resources: [resources[index % resources.length]] }),
+        ...(visit > 0 && { status: "completed", resources: [resourceIds[index % resourceIds.length]] }),
       })),
     ),
   ];
 }
 
 function createFile(dir: string, lineCount: number): { file: string; lines: Line[] } {
-  const customerCount = Math.ceil(lineCount / CLINICS / LINES_PER_CUSTOMER);
-  const lines = Array.from({ length: CLINICS }, (_, index) => createClinicLines(index + 1, customerCount)).flat();
+  const customerCount = Math.ceil(lineCount / CLINIC_COUNT / LINES_PER_CUSTOMER);
+  const lines = Array.from({ length: CLINIC_COUNT }, (_, index) => createClinicLines(index + 1, customerCount)).flat();
   const file = path.join(dir, "lines.ndjson");
   fs.writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
   return { file, lines };
@@ -69,9 +69,9 @@ function createFile(dir: string, lineCount: number): { file: string; lines: Line
 
 interface ImportResult {
   /** Duration of the process. Seconds. */
-  seconds: number;
-  applied: number;
-  alreadyApplied: number;
+  durationSeconds: number;
+  appliedCount: number;
+  alreadyAppliedCount: number;
   /** Seconds of CPU time. */
   commandCpuSeconds: number;
   logCpuSeconds: number;
@@ -83,7 +83,7 @@ interface ImportResult {
 async function runImport(file: string, log: LogProcess): Promise<ImportResult> {
   const { command, args } = buildNodeCommand("command/cli/main.ts", ["import", file, "--json"]);
   const logPids = { log: [log.pid] };
-  const logCpuBefore = readCpuSeconds(logPids).log ?? 0;
+  const logCpuSecondsBefore = readCpuSeconds(logPids).log ?? 0;
   const startedAt = performance.now();
   // The shell reports the CPU time of the ended command.
   const child = spawn("bash", ["-c", 'TIMEFORMAT="%U %S"; time "$@"', "sh", command, ...args], {
@@ -95,17 +95,17 @@ async function runImport(file: string, log: LogProcess): Promise<ImportResult> {
   child.stderr.on("data", (chunk) => (output.err += String(chunk)));
   let peakMib = 0;
   const samplingTimer = setInterval(() => (peakMib = Math.max(peakMib, readChildMib(child.pid ?? 0))), 50);
-  const [code] = await once(child, "close");
+  const [exitCode] = await once(child, "close");
   clearInterval(samplingTimer);
-  if (code !== 0) throw new Error(`the import failed: ${output.out}${output.err}`);
+  if (exitCode !== 0) throw new Error(`the import failed: ${output.out}${output.err}`);
   const totals = JSON.parse(output.out.trimEnd().split("\n").at(-1) ?? "");
   const [userSeconds = 0, systemSeconds = 0] = (output.err.trimEnd().split("\n").at(-1) ?? "").split(" ").map(Number);
   return {
-    seconds: (performance.now() - startedAt) / 1_000,
-    applied: totals.applied,
-    alreadyApplied: totals.alreadyApplied,
+    durationSeconds: (performance.now() - startedAt) / 1_000,
+    appliedCount: totals.applied,
+    alreadyAppliedCount: totals.alreadyApplied,
     commandCpuSeconds: userSeconds + systemSeconds,
-    logCpuSeconds: (readCpuSeconds(logPids).log ?? 0) - logCpuBefore,
+    logCpuSeconds: (readCpuSeconds(logPids).log ?? 0) - logCpuSecondsBefore,
     peakMib,
   };
 }
@@ -126,30 +126,32 @@ const { dir, remove } = await createTemporaryDir();
 const log = await LogProcess.start(path.join(dir, "log"));
 const client = log.createClient();
 try {
-  const { file, lines } = createFile(dir, LINES);
+  const { file, lines } = createFile(dir, LINE_COUNT);
   const text = JSON.stringify(lines.at(-1));
   const measureAppends = () =>
     measureRate({
       runTask: () =>
         client.appendToStream(`bench-${randomUUID()}`, jsonEvent({ type: "Benchmark", data: { text }, metadata: {} })),
-      concurrency: APPENDERS,
+      concurrency: APPENDER_COUNT,
       pids: { log: [log.pid] },
     });
-  const print = (name: string, result: ImportResult, references: LoadResult[]) => {
-    const referenceRate = references.reduce((sum, { perSecond }) => sum + perSecond, 0) / references.length;
+  const print = (name: string, result: ImportResult, referenceLoads: LoadResult[]) => {
+    const referenceRate = referenceLoads.reduce((sum, { perSecond }) => sum + perSecond, 0) / referenceLoads.length;
     const toMicros = (seconds: number) => (seconds / lines.length) * 1e6;
     const cpu = { command: toMicros(result.commandCpuSeconds), log: toMicros(result.logCpuSeconds) };
     const note = `peak memory ${result.peakMib.toFixed(0)} MiB`;
-    printRow({ name, rate: lines.length / result.seconds, referenceRate, cpu, note });
+    printRow({ name, rate: lines.length / result.durationSeconds, referenceRate, cpu, note });
   };
-  const appendsBefore = await measureAppends();
+  const appendLoadBefore = await measureAppends();
   const firstRun = await runImport(file, log);
-  const appendsBetween = await measureAppends();
-  print("import", firstRun, [appendsBefore, appendsBetween]);
+  const appendLoadBetween = await measureAppends();
+  print("import", firstRun, [appendLoadBefore, appendLoadBetween]);
   const rerun = await runImport(file, log);
-  print("repeated import", rerun, [appendsBetween, await measureAppends()]);
-  if (firstRun.applied !== lines.length || rerun.alreadyApplied !== lines.length)
-    throw new Error(`applied ${firstRun.applied}, already applied ${rerun.alreadyApplied} of ${lines.length} lines`);
+  print("repeated import", rerun, [appendLoadBetween, await measureAppends()]);
+  if (firstRun.appliedCount !== lines.length || rerun.alreadyAppliedCount !== lines.length)
+    throw new Error(
+      `applied ${firstRun.appliedCount}, already applied ${rerun.alreadyAppliedCount} of ${lines.length} lines`,
+    );
 } finally {
   await client.dispose();
   await log.kill("SIGTERM");

@@ -58,30 +58,35 @@ export async function measureRate(options: {
   pids: LoadOptions["pids"];
 }): Promise<LoadResult> {
   const { runTask, concurrency, pids } = options;
-  const run = async (milliseconds: number) => {
+  const runTasks = async (durationMs: number) => {
     const latencies: number[] = [];
-    const endsAt = performance.now() + milliseconds;
-    const worker = async () => {
+    const endsAt = performance.now() + durationMs;
+    const runWorker = async () => {
       for (let startedAt = performance.now(); startedAt < endsAt; startedAt = performance.now()) {
         await runTask();
         latencies.push(performance.now() - startedAt);
       }
     };
-    await Promise.all(Array.from({ length: concurrency }, worker));
+    await Promise.all(Array.from({ length: concurrency }, runWorker));
     return latencies.sort((a, b) => a - b);
   };
-  await run(WARM_UP_MS);
-  const cpuBefore = readCpuSeconds(pids);
+  await runTasks(WARM_UP_MS);
+  const cpuSecondsBefore = readCpuSeconds(pids);
   const startedAt = performance.now();
-  const latencies = await run(MEASURED_MS);
+  const latencies = await runTasks(MEASURED_MS);
   const seconds = (performance.now() - startedAt) / 1_000;
-  const cpuAfter = readCpuSeconds(pids);
-  const findAt = (share: number) => latencies[Math.floor(latencies.length * share)] ?? Number.NaN;
+  const cpuSecondsAfter = readCpuSeconds(pids);
+  const findQuantile = (share: number) => latencies[Math.floor(latencies.length * share)] ?? Number.NaN;
   const cpu = Object.keys(pids).map((name) => [
     name,
-    (((cpuAfter[name] ?? 0) - (cpuBefore[name] ?? 0)) / latencies.length) * 1e6,
+    (((cpuSecondsAfter[name] ?? 0) - (cpuSecondsBefore[name] ?? 0)) / latencies.length) * 1e6,
   ]);
-  return { perSecond: latencies.length / seconds, p50: findAt(0.5), p99: findAt(0.99), cpu: Object.fromEntries(cpu) };
+  return {
+    perSecond: latencies.length / seconds,
+    p50: findQuantile(0.5),
+    p99: findQuantile(0.99),
+    cpu: Object.fromEntries(cpu),
+  };
 }
 
 /** Sends one request and reads the response. `dispatch` costs less than `request`. */
@@ -122,8 +127,8 @@ export function readCpuSeconds(pids: LoadOptions["pids"]): Record<string, number
 }
 
 function withChildren(pid: number): number[] {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
-  return [pid, ...children.map(Number)];
+  const childPids = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
+  return [pid, ...childPids.map(Number)];
 }
 
 /** Reads the user and system time of a process and of its children that have ended. Seconds. */

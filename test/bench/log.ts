@@ -22,10 +22,10 @@ import { printRow } from "./report.ts";
 
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
-const SECONDS = 3;
-const READ_EVENTS = 100_000;
-const START_EVENTS = 1_000_000;
-const DATA = {
+const MEASURED_SECONDS = 3;
+const READ_EVENT_COUNT = 100_000;
+const START_EVENT_COUNT = 1_000_000;
+const EVENT_DATA = {
   animal: "a-7f3c",
   clinic: "c-19",
   scheduledAt: "2026-05-04T09:30:00.000Z",
@@ -33,7 +33,7 @@ const DATA = {
 };
 const RECORD_BYTES = 500;
 
-const createEvent = () => jsonEvent({ type: "AppointmentRequested", data: DATA });
+const createEvent = () => jsonEvent({ type: "AppointmentRequested", data: EVENT_DATA });
 const computeRate = (count: number, startedAt: number) => Math.round(count / ((performance.now() - startedAt) / 1000));
 
 /**
@@ -41,17 +41,17 @@ const computeRate = (count: number, startedAt: number) => Math.round(count / ((p
  *
  * @returns events per second
  */
-async function measureAppendRate(client: EventStoreDBClient, appenders: number): Promise<number> {
+async function measureAppendRate(client: EventStoreDBClient, appenderCount: number): Promise<number> {
   let count = 0;
   const startedAt = performance.now();
-  const endsAt = startedAt + SECONDS * 1000;
+  const endsAt = startedAt + MEASURED_SECONDS * 1000;
   const runAppender = async (n: number) => {
     while (performance.now() < endsAt) {
-      await client.appendToStream(`bench-${appenders}-${n}`, createEvent());
+      await client.appendToStream(`bench-${appenderCount}-${n}`, createEvent());
       count += 1;
     }
   };
-  await Promise.all(Array.from({ length: appenders }, (_, n) => runAppender(n)));
+  await Promise.all(Array.from({ length: appenderCount }, (_, n) => runAppender(n)));
   return computeRate(count, startedAt);
 }
 
@@ -72,18 +72,18 @@ async function measureDiskRate(dir: string, batchSize: number): Promise<number> 
 
 /** Decodes one message repeatedly, as the client does for each event that it reads. @returns messages per second */
 function measureDecodeRate(): number {
-  const data = Buffer.from(JSON.stringify(DATA));
+  const data = Buffer.from(JSON.stringify(EVENT_DATA));
   const event = { ...createEvent(), metadata: new Uint8Array(0), data };
   const bytes = readWireBytes(encodeRecord(event, { stream: "bench-64-1", revision: 5, position: 5000, createdAt: 1 }));
   const startedAt = performance.now();
-  for (let n = 0; n < READ_EVENTS; n += 1) {
+  for (let n = 0; n < READ_EVENT_COUNT; n += 1) {
     const message = streams.ReadResp.deserializeBinary(new Uint8Array(bytes)).getEvent();
     if (message !== undefined) convertGrpcEvent(message);
   }
-  return computeRate(READ_EVENTS, startedAt);
+  return computeRate(READ_EVENT_COUNT, startedAt);
 }
 
-async function timeReads(events: AsyncIterable<unknown>, wantedCount: number): Promise<number> {
+async function measureReadRate(events: AsyncIterable<unknown>, wantedCount: number): Promise<number> {
   let count = 0;
   const startedAt = performance.now();
   for await (const _ of events) {
@@ -94,8 +94,8 @@ async function timeReads(events: AsyncIterable<unknown>, wantedCount: number): P
 }
 
 /** Appends events in batches of 10,000. */
-async function fillLog(client: EventStoreDBClient, events: number): Promise<void> {
-  for (let appendedCount = 0; appendedCount < events; appendedCount += 10_000) {
+async function fillLog(client: EventStoreDBClient, eventCount: number): Promise<void> {
+  for (let appendedCount = 0; appendedCount < eventCount; appendedCount += 10_000) {
     const appends = Array.from({ length: 20 }, (_, n) =>
       client.appendToStream(`fill-${(appendedCount / 10_000) % 100}-${n}`, Array.from({ length: 500 }, createEvent)),
     );
@@ -141,22 +141,30 @@ let log = await startLog();
 printRow({ name: "log: start, empty", p50: log.milliseconds });
 try {
   await measureAppendRate(log.client, 64);
-  for (const appenders of [1, 64, 256]) {
-    const referenceRate = await measureDiskRate(dir, appenders);
-    const rate = await measureAppendRate(log.client, appenders);
-    printRow({ name: `log: ${appenders} concurrent appends`, rate, referenceRate });
+  for (const appenderCount of [1, 64, 256]) {
+    const referenceRate = await measureDiskRate(dir, appenderCount);
+    const rate = await measureAppendRate(log.client, appenderCount);
+    printRow({ name: `log: ${appenderCount} concurrent appends`, rate, referenceRate });
   }
-  await fillLog(log.client, READ_EVENTS);
+  await fillLog(log.client, READ_EVENT_COUNT);
   measureDecodeRate();
   const referenceRate = measureDecodeRate();
-  printRow({ name: "log: readAll", rate: await timeReads(log.client.readAll(), READ_EVENTS), referenceRate });
+  printRow({
+    name: "log: readAll",
+    rate: await measureReadRate(log.client.readAll(), READ_EVENT_COUNT),
+    referenceRate,
+  });
   const subscription = log.client.subscribeToAll({ fromPosition: START });
-  printRow({ name: "log: subscribeToAll, catch-up", rate: await timeReads(subscription, READ_EVENTS), referenceRate });
+  printRow({
+    name: "log: subscribeToAll, catch-up",
+    rate: await measureReadRate(subscription, READ_EVENT_COUNT),
+    referenceRate,
+  });
   printRow({ name: "log: readStream, 20 events", rate: await measureStreamReadRate(log.client) });
-  await fillLog(log.client, START_EVENTS);
+  await fillLog(log.client, START_EVENT_COUNT);
   await log.stop();
   log = await startLog();
-  printRow({ name: `log: start with ${START_EVENTS} more events`, p50: log.milliseconds });
+  printRow({ name: `log: start with ${START_EVENT_COUNT} more events`, p50: log.milliseconds });
 } finally {
   await log.stop();
   await rm(dir, { recursive: true });

@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { printHeader } from "./report.ts";
 
 /** File of each benchmark. */
-const FILES: Record<string, string> = {
+const BENCHMARK_FILES: Record<string, string> = {
   reads: "reads.ts",
   growth: "growth.ts",
   writes: "writes.ts",
@@ -25,9 +25,11 @@ const FILES: Record<string, string> = {
 };
 
 const names = process.argv.slice(2);
-const unknownNames = names.filter((name) => !(name in FILES));
+const unknownNames = names.filter((name) => !(name in BENCHMARK_FILES));
 if (unknownNames.length > 0) {
-  console.error(`Unknown benchmark: ${unknownNames.join(", ")}. Choose from: ${Object.keys(FILES).join(", ")}.`);
+  console.error(
+    `Unknown benchmark: ${unknownNames.join(", ")}. Choose from: ${Object.keys(BENCHMARK_FILES).join(", ")}.`,
+  );
   process.exit(2);
 }
 
@@ -37,11 +39,11 @@ console.log(
   `${availableParallelism()} cores (${cpus()[0]?.model}), ${memoryGib} GiB, Node ${process.version}, load ${loadAverage}`,
 );
 printHeader();
-for (const name of names.length > 0 ? names : Object.keys(FILES)) {
-  const file = fileURLToPath(new URL(FILES[name] as string, import.meta.url));
+for (const name of names.length > 0 ? names : Object.keys(BENCHMARK_FILES)) {
+  const file = fileURLToPath(new URL(BENCHMARK_FILES[name] as string, import.meta.url));
   const child = spawn(process.execPath, ["--import=tsx", file], { stdio: ["ignore", "inherit", "inherit"] });
-  const [code] = await once(child, "exit");
-  if (code !== 0) {
+  const [exitCode] = await once(child, "exit");
+  if (exitCode !== 0) {
     console.error(`The benchmark ${name} failed.`);
     process.exitCode = 1;
   }

@@ -27,13 +27,15 @@ async function readUse(pool: pg.Pool): Promise<PostgresUse> {
     "SELECT pg_backend_pid() AS pid, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 AS wal",
   );
   const { pid, wal } = rows[0]!;
-  const serverPid = readParent(pid);
-  const pidNames = readdirSync("/proc").filter((name) => /^\d+$/.test(name) && readParent(Number(name)) === serverPid);
+  const serverPid = readParentPid(pid);
+  const pidNames = readdirSync("/proc").filter(
+    (name) => /^\d+$/.test(name) && readParentPid(Number(name)) === serverPid,
+  );
   return { cpuMs: pidNames.reduce((sum, name) => sum + readCpuMs(Number(name)), 0), walBytes: wal };
 }
 
 /** Returns the id of a process's parent, or undefined if the process has ended. */
-function readParent(pid: number): number | undefined {
+function readParentPid(pid: number): number | undefined {
   return Number(readProcFile(pid, "status")?.match(/^PPid:\s+(\d+)$/m)?.[1]);
 }
 

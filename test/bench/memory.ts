@@ -17,23 +17,26 @@ const LOAD = { seconds: 60, readers: 16, writers: 16 };
 const CONNECTIONS = { idle: 2_000, busy: 500, seconds: 10 };
 /** Time between the end of the busy connections and the measurement of the latency. Milliseconds. */
 const RECOVERY_MS = 2_000;
-const REST_MS = 15_000;
-const SAMPLES = 200;
+const IDLE_MS = 15_000;
+const SAMPLE_COUNT = 200;
 
 const stack = await startTestStack();
 try {
   const world = await createWorld(stack);
-  const sendRead = () => world.portal("/appointments?limit=50");
+  const sendRead = () => world.requestPortal("/appointments?limit=50");
   const sendCreate = () => world.createAppointment(randomUUID());
   printMemory("memory after the start", "VmRSS");
   const latenciesBefore = await measureLatencies(sendRead);
   printRow({ name: "reads, one connection", ...latenciesBefore });
 
-  await Promise.all([run(LOAD.seconds, LOAD.readers, sendRead), run(LOAD.seconds, LOAD.writers, sendCreate)]);
+  await Promise.all([
+    sendRepeatedly(LOAD.seconds, LOAD.readers, sendRead),
+    sendRepeatedly(LOAD.seconds, LOAD.writers, sendCreate),
+  ]);
   printMemory(`peak memory, ${LOAD.seconds} s of reads and creates`, "VmHWM");
 
   const idleSockets = await openConnections(CONNECTIONS.idle);
-  const statusCounts = await run(CONNECTIONS.seconds, CONNECTIONS.busy, sendRead);
+  const statusCounts = await sendRepeatedly(CONNECTIONS.seconds, CONNECTIONS.busy, sendRead);
   await sleep(RECOVERY_MS);
   printRow({
     name: `reads, ${RECOVERY_MS / 1_000} s after ${CONNECTIONS.busy} busy connections`,
@@ -43,43 +46,43 @@ try {
   const countTexts = [...statusCounts].map(([status, count]) => `${count} × ${status}`);
   printRow({ name: "responses on busy connections", note: countTexts.join(", ") });
   for (const socket of idleSockets) socket.destroy();
-  await sleep(REST_MS);
-  printMemory(`memory after ${REST_MS / 1_000} s without load`, "VmRSS");
+  await sleep(IDLE_MS);
+  printMemory(`memory after ${IDLE_MS / 1_000} s without load`, "VmRSS");
 } finally {
   await stack.stop();
   await mochaGlobalTeardown();
 }
 
 /** Sends requests concurrently. Fails if a response is not JSON. @returns the number of responses by status */
-async function run(
+async function sendRepeatedly(
   seconds: number,
   concurrency: number,
   send: () => Promise<{ status: number }>,
 ): Promise<Map<number, number>> {
   const statusCounts = new Map<number, number>();
   const endsAt = performance.now() + seconds * 1_000;
-  const worker = async () => {
+  const runWorker = async () => {
     while (performance.now() < endsAt) {
       const { status } = await send();
       statusCounts.set(status, (statusCounts.get(status) ?? 0) + 1);
     }
   };
-  await Promise.all(Array.from({ length: concurrency }, worker));
+  await Promise.all(Array.from({ length: concurrency }, runWorker));
   return statusCounts;
 }
 
 async function measureLatencies(send: () => Promise<unknown>): Promise<{ rate: number; p50: number; p99: number }> {
   const latencies: number[] = [];
   const startedAt = performance.now();
-  for (let sample = 0; sample < SAMPLES; sample += 1) {
+  for (let sample = 0; sample < SAMPLE_COUNT; sample += 1) {
     const sentAt = performance.now();
     await send();
     latencies.push(performance.now() - sentAt);
   }
-  const rate = SAMPLES / ((performance.now() - startedAt) / 1_000);
+  const rate = SAMPLE_COUNT / ((performance.now() - startedAt) / 1_000);
   latencies.sort((a, b) => a - b);
-  const findAt = (share: number) => latencies[Math.floor(SAMPLES * share)] ?? Number.NaN;
-  return { rate, p50: findAt(0.5), p99: findAt(0.99) };
+  const findQuantile = (share: number) => latencies[Math.floor(SAMPLE_COUNT * share)] ?? Number.NaN;
+  return { rate, p50: findQuantile(0.5), p99: findQuantile(0.99) };
 }
 
 /** Opens connections to the gateway that send nothing. */

@@ -23,9 +23,9 @@ import { createTestDatabase, mochaGlobalTeardown, testServers } from "../support
 import { type LoadResult, readCpuSeconds } from "./load.ts";
 import { printRow } from "./report.ts";
 
-const EVENTS = 400_000;
-const LIVE_EVENTS = 2_000;
-const LIVE_RATE = 500;
+const EVENT_COUNT = 400_000;
+const LIVE_EVENT_COUNT = 2_000;
+const LIVE_EVENTS_PER_SECOND = 500;
 const signal = new AbortController().signal;
 const logger = createLogger("bench", "error");
 
@@ -40,8 +40,8 @@ await ensureReadModels(pool, readModels);
 const client = connectEventStore(eventstoreUrl, "bench");
 const log = createEventLog(client);
 try {
-  await generateEvents(log, EVENTS / 8);
-  const readsBefore = await measureRead(readAll);
+  await generateEvents(log, EVENT_COUNT / 8);
+  const readLoadBefore = await measureRead(readAllEvents);
   let peakBytes = 0;
   const memoryTimer = setInterval(() => {
     peakBytes = Math.max(peakBytes, process.memoryUsage.rss());
@@ -50,12 +50,16 @@ try {
     rebuild({ client, pool, models: readModels, logger, onProgress: () => undefined }, signal),
   );
   clearInterval(memoryTimer);
-  const readsAfter = await measureRead(readAll);
-  printRow({ name: "read only", rate: (readsBefore.perSecond + readsAfter.perSecond) / 2, cpu: readsBefore.cpu });
+  const readLoadAfter = await measureRead(readAllEvents);
+  printRow({
+    name: "read only",
+    rate: (readLoadBefore.perSecond + readLoadAfter.perSecond) / 2,
+    cpu: readLoadBefore.cpu,
+  });
   printRow({
     name: "rebuild",
     rate: rebuildLoad.perSecond,
-    referenceRate: (readsBefore.perSecond + readsAfter.perSecond) / 2,
+    referenceRate: (readLoadBefore.perSecond + readLoadAfter.perSecond) / 2,
     cpu: rebuildLoad.cpu,
     note: `peak memory ${Math.round(peakBytes / 1_048_576)} MiB`,
   });
@@ -69,20 +73,23 @@ try {
 /** Runs work that reads all events. @returns events per second, and microseconds of CPU time per event by process */
 async function measureRead(runOnce: () => Promise<unknown>): Promise<Pick<LoadResult, "perSecond" | "cpu">> {
   const startedAt = performance.now();
-  const [ownCpuBefore, postgresCpuBefore] = [process.cpuUsage(), readCpuSeconds(pids).postgres ?? 0];
+  const [ownCpuBefore, postgresSecondsBefore] = [process.cpuUsage(), readCpuSeconds(pids).postgres ?? 0];
   await runOnce();
   const { user, system } = process.cpuUsage(ownCpuBefore);
-  const postgresMicros = ((readCpuSeconds(pids).postgres ?? 0) - postgresCpuBefore) * 1e6;
+  const postgresMicros = ((readCpuSeconds(pids).postgres ?? 0) - postgresSecondsBefore) * 1e6;
   const seconds = (performance.now() - startedAt) / 1_000;
-  return { perSecond: EVENTS / seconds, cpu: { process: (user + system) / EVENTS, postgres: postgresMicros / EVENTS } };
+  return {
+    perSecond: EVENT_COUNT / seconds,
+    cpu: { process: (user + system) / EVENT_COUNT, postgres: postgresMicros / EVENT_COUNT },
+  };
 }
 
-async function readAll(): Promise<void> {
-  let events = 0;
+async function readAllEvents(): Promise<void> {
+  let eventCount = 0;
   const subscription = client.subscribeToAll({ filter: excludeSystemEvents() });
   for await (const _ of subscription) {
-    events += 1;
-    if (events === EVENTS) break;
+    eventCount += 1;
+    if (eventCount === EVENT_COUNT) break;
   }
   await subscription.unsubscribe();
 }
@@ -168,10 +175,10 @@ function createFamilyEvents(index: number): [string, CatalogEvent[]][] {
   ];
 }
 
-async function generateEvents(targetLog: EventLog, families: number): Promise<void> {
+async function generateEvents(targetLog: EventLog, familyCount: number): Promise<void> {
   let next = 0;
   const appendFamilies = async () => {
-    while (next < families) {
+    while (next < familyCount) {
       const number = next++;
       const metadata = createMetadata(number);
       await Promise.all(
@@ -192,26 +199,30 @@ async function generateEvents(targetLog: EventLog, families: number): Promise<vo
 async function measureLiveLag(): Promise<void> {
   const projectors = startProjectors({ client, pool, databaseUrl: url, models: readModels, logger });
   while (projectors.getStatus().state !== "running") await delay(20);
-  const lags: number[] = [];
+  const lagsMs: number[] = [];
   const pendingAppends: Promise<void>[] = [];
   const startedAt = performance.now();
-  for (let number = 0; number < LIVE_EVENTS; number += 1) {
-    const dueAt = startedAt + (number * 1000) / LIVE_RATE;
+  for (let number = 0; number < LIVE_EVENT_COUNT; number += 1) {
+    const dueAt = startedAt + (number * 1000) / LIVE_EVENTS_PER_SECOND;
     if (dueAt > performance.now()) await delay(dueAt - performance.now());
-    pendingAppends.push(appendAndAwaitRow(number, lags));
+    pendingAppends.push(appendAndAwaitRow(number, lagsMs));
   }
   await Promise.all(pendingAppends);
   await projectors.stop();
-  lags.sort((a, b) => a - b);
-  const findAt = (share: number) => lags[Math.floor(lags.length * share)] ?? Number.NaN;
-  printRow({ name: `append to row, ${LIVE_RATE} events/s`, p50: findAt(0.5), p99: findAt(0.99) });
+  lagsMs.sort((a, b) => a - b);
+  const findQuantile = (share: number) => lagsMs[Math.floor(lagsMs.length * share)] ?? Number.NaN;
+  printRow({
+    name: `append to row, ${LIVE_EVENTS_PER_SECOND} events/s`,
+    p50: findQuantile(0.5),
+    p99: findQuantile(0.99),
+  });
 }
 
 /**
  * Appends an event. Waits only for the row of every twentieth event, because more queries would distort the
  * measurement.
  */
-async function appendAndAwaitRow(number: number, lags: number[]): Promise<void> {
+async function appendAndAwaitRow(number: number, lagsMs: number[]): Promise<void> {
   const customerId = randomUUID();
   const details = { fullName: "Live", phone: null, email: null, city: null };
   const event: CatalogEvent = {
@@ -227,5 +238,5 @@ async function appendAndAwaitRow(number: number, lags: number[]): Promise<void> 
     values: [customerId],
   };
   while ((await pool.query(query)).rowCount === 0) await delay(1);
-  lags.push(performance.now() - appendedAt);
+  lagsMs.push(performance.now() - appendedAt);
 }

@@ -16,7 +16,7 @@ import { measureLoad } from "./load.ts";
 import { printLoad } from "./report.ts";
 
 /** Number of appointments in the clinic's history. */
-const HISTORY = 50_000;
+const HISTORY_LENGTH = 50_000;
 
 const PATHS = [
   "/api/v1/clinic/context",
@@ -38,22 +38,25 @@ const [database, provider, servers] = await Promise.all([
 ]);
 try {
   const ids = await openClinic(database.given);
-  await fillClinic(database.admin, ids, HISTORY);
+  await fillClinic(database.admin, ids, HISTORY_LENGTH);
   const headers = { cookie: await provider.createSessionCookie(ids.userId) };
   const service = await startService();
   const referenceServer = await startReference();
   const postgresPid = servers.components.postgres.pid;
-  const pids = (pid: number) => ({ node: [pid], ...(postgresPid !== undefined && { postgres: [postgresPid] }) });
+  const toPidsByProcess = (pid: number) => ({
+    node: [pid],
+    ...(postgresPid !== undefined && { postgres: [postgresPid] }),
+  });
   for (const path of PATHS) {
     const responseText = await (await fetch(service.origin + path, { headers })).text();
     await storeDocument(path.split("?")[0] ?? "", responseText);
     const measure = ({ origin, pid }: Server) =>
-      measureLoad({ origin, next: () => ({ method: "GET", path, headers }), pids: pids(pid) });
+      measureLoad({ origin, next: () => ({ method: "GET", path, headers }), pids: toPidsByProcess(pid) });
     // A machine is not equally fast at all times, so the reference runs before and after.
-    const referenceBefore = await measure(referenceServer);
+    const referenceLoadBefore = await measure(referenceServer);
     const serviceLoad = await measure(service);
-    const referenceAfter = await measure(referenceServer);
-    printLoad(path, serviceLoad, referenceBefore, referenceAfter);
+    const referenceLoadAfter = await measure(referenceServer);
+    printLoad(path, serviceLoad, referenceLoadBefore, referenceLoadAfter);
   }
 } finally {
   for (const child of children) child.kill();

@@ -33,8 +33,8 @@ export function printHeader(): void {
 }
 
 export function printRow({ name, rate, referenceRate, p50, p99, cpu = {}, note }: Row): void {
-  const costs = Object.entries(cpu).map(([process, micros]) => `${process} ${micros.toFixed(0)}`);
-  if (note !== undefined) costs.push(note);
+  const costTexts = Object.entries(cpu).map(([processName, micros]) => `${processName} ${micros.toFixed(0)}`);
+  if (note !== undefined) costTexts.push(note);
   printCells([
     name,
     rate?.toFixed(0) ?? "",
@@ -42,17 +42,17 @@ export function printRow({ name, rate, referenceRate, p50, p99, cpu = {}, note }
     rate === undefined || referenceRate === undefined ? "" : (rate / referenceRate).toFixed(3),
     p50?.toFixed(1) ?? "",
     p99?.toFixed(1) ?? "",
-    costs.join(", "),
+    costTexts.join(", "),
   ]);
 }
 
 /**
  * Prints a row for a load.
  *
- * @param references results of the reference. Usually one before and one after, because a machine's speed varies
+ * @param referenceLoads results of the reference. Usually one before and one after, because a machine's speed varies
  */
-export function printLoad(name: string, load: LoadResult, ...references: LoadResult[]): void {
-  const referenceRate = references.reduce((sum, { perSecond }) => sum + perSecond, 0) / references.length;
+export function printLoad(name: string, load: LoadResult, ...referenceLoads: LoadResult[]): void {
+  const referenceRate = referenceLoads.reduce((sum, { perSecond }) => sum + perSecond, 0) / referenceLoads.length;
   const { perSecond, p50, p99, cpu } = load;
   printRow({ name, rate: perSecond, referenceRate, p50, p99, cpu });
 }

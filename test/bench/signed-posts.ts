@@ -56,13 +56,13 @@ export async function measureSignedPosts(url: string, count: number): Promise<nu
 
 /** Runs work for each number below `count`, with a number of concurrent workers. */
 export async function runConcurrently(
-  workers: number,
+  workerCount: number,
   count: number,
   runTask: (n: number) => Promise<void>,
 ): Promise<void> {
   const numbers = Array.from({ length: count }, (_, n) => n).values();
   await Promise.all(
-    Array.from({ length: workers }, async () => {
+    Array.from({ length: workerCount }, async () => {
       for (const n of numbers) await runTask(n);
     }),
   );

@@ -24,12 +24,12 @@ export interface BenchWorld {
   registerEndpoint(url: string): Promise<string>;
   /** Registers endpoints of one application at a new clinic. @returns the clinic's id */
   registerEndpoints(url: string, count: number): Promise<string>;
-  /** Appends an appointment of a clinic, and records the time for {@link listWaits}. @returns the event's id */
+  /** Appends an appointment of a clinic, and records the time for {@link listWaitTimes}. @returns the event's id */
   appendAppointment(clinicId: string): Promise<string>;
   /** Waits until the webhooks of `count` events have arrived, counted from the last call of {@link clearReceipts}. */
   awaitReceipts(count: number, timeoutMs: number): Promise<void>;
   /** Returns the time from append to receipt of each event whose webhook has arrived. Milliseconds. */
-  listWaits(eventIds: readonly string[]): number[];
+  listWaitTimes(eventIds: readonly string[]): number[];
   /** Time at which the first webhook of each event arrived. Milliseconds since 1970. */
   receiptTimes: Map<string, number>;
   /** Number of requests for each delivery. */
@@ -47,7 +47,7 @@ export interface BenchWorld {
   /** Stops the service with SIGTERM and waits until its processes have ended. */
   stopService(): Promise<void>;
   /** Returns the peak memory of the service's process that uses the most memory. MiB. */
-  readPeakMemory(): number;
+  readPeakMemoryMib(): number;
   /** Inserts deliveries that are due now, distributed over new endpoints of new applications. */
   insertDueDeliveries(
     url: string,
@@ -63,7 +63,7 @@ export interface BenchWorld {
 /** Resources that Postgres and the service spent on some work. */
 export interface ServiceUse extends PostgresUse {
   /** CPU time of the service's processes, in the order of {@link SERVICE_PROCESSES}. Milliseconds. */
-  processesMs: number[];
+  processCpuMs: number[];
 }
 
 /** Roles of each process of the service. Two processes use two cores. */
@@ -79,7 +79,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
   const receiptTimes = new Map<string, number>();
   const appendTimes = new Map<string, number>();
   const requestCounts = new Map<string, number>();
-  const secrets = new Map<string, string[]>();
+  const secretsByClinic = new Map<string, string[]>();
   const signatures = { valid: 0, invalid: 0 };
   const onReceipt = ([deliveryId, id, receivedAt]: Receipt) => {
     if (!appendTimes.has(id)) return;
@@ -87,7 +87,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     if (!receiptTimes.has(id)) receiptTimes.set(id, receivedAt);
   };
   const sink = await startWebhookSink(onReceipt, (sample) => {
-    const knownSecrets = secrets.get((JSON.parse(sample.body) as { clinicId: string }).clinicId);
+    const knownSecrets = secretsByClinic.get((JSON.parse(sample.body) as { clinicId: string }).clinicId);
     if (knownSecrets) signatures[knownSecrets.some((secret) => isSigned(sample, secret)) ? "valid" : "invalid"] += 1;
   });
   const awaitCount = async (label: string, arrivals: { size: number }, count: number, timeoutMs: number) => {
@@ -102,7 +102,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     const siblingOptions = { events: ["appointment.created" as const], siblingEndpoint: firstEndpoint };
     const otherEndpoints = Array.from({ length: count - 1 }, () => world.registerEndpoint(url, siblingOptions));
     const endpoints = [firstEndpoint, ...(await Promise.all(otherEndpoints))];
-    secrets.set(
+    secretsByClinic.set(
       firstEndpoint.clinicId,
       endpoints.map(({ secret }) => secret),
     );
@@ -131,7 +131,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     },
     awaitReceipts: (count, timeoutMs) => awaitCount("events", receiptTimes, count, timeoutMs),
     awaitDeliveries: (count, timeoutMs) => awaitCount("deliveries", requestCounts, count, timeoutMs),
-    listWaits: (ids) =>
+    listWaitTimes: (ids) =>
       ids.flatMap((id) => {
         const [appendedAt, receivedAt] = [appendTimes.get(id), receiptTimes.get(id)];
         return appendedAt === undefined || receivedAt === undefined ? [] : [receivedAt - appendedAt];
@@ -149,16 +149,16 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     stopService,
     async measureUse(runWorkload) {
       const readCpuTimes = () => serviceProcesses.map(({ pid }) => readCpuMs(pid ?? 0));
-      const cpuBefore = readCpuTimes();
+      const cpuMsBefore = readCpuTimes();
       const postgresUse = await measurePostgres(world.pool, runWorkload);
-      return { ...postgresUse, processesMs: readCpuTimes().map((ms, index) => ms - (cpuBefore[index] ?? 0)) };
+      return { ...postgresUse, processCpuMs: readCpuTimes().map((ms, index) => ms - (cpuMsBefore[index] ?? 0)) };
     },
-    readPeakMemory() {
-      const peakSizes = serviceProcesses.map(({ pid }) => {
+    readPeakMemoryMib() {
+      const peakSizesMib = serviceProcesses.map(({ pid }) => {
         const status = readFileSync(`/proc/${pid}/status`, "utf8");
         return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1_024;
       });
-      return Math.max(...peakSizes);
+      return Math.max(...peakSizesMib);
     },
     async insertDueDeliveries(url, { applications, endpointsEach, deliveries }) {
       const endpoints: Endpoint[] = [];

@@ -16,7 +16,7 @@ export interface SampledRequest {
 }
 
 /** One of this number of requests is sent to the parent process completely. */
-const SAMPLE_INTERVAL = 100;
+const REQUESTS_PER_SAMPLE = 100;
 
 /** Interval at which receipts are sent to the parent process. Milliseconds. */
 const FLUSH_INTERVAL_MS = 20;
@@ -63,7 +63,7 @@ const listener: RequestListener = (request, response) => {
     const headers = request.headers as Record<string, string>;
     receipts.push([headers["webhook-id"] ?? "", id, receivedAt]);
     requestCount += 1;
-    if (requestCount % SAMPLE_INTERVAL === 0) samples.push({ headers, body: body.toString() });
+    if (requestCount % REQUESTS_PER_SAMPLE === 0) samples.push({ headers, body: body.toString() });
   });
 };
 

@@ -33,41 +33,41 @@ const FAIRNESS = {
   dueEach: 20,
 };
 const MEMORY = { endpoints: 100, deliveries: 100_000, seconds: 20 };
-const WARM_UP_EVENTS = 2_000;
+const WARM_UP_EVENT_COUNT = 2_000;
 
-const appendEvents = (world: BenchWorld, clinics: readonly string[], events: number) =>
-  runConcurrently(THROUGHPUT.appenders, events, async (n) => {
-    await world.appendAppointment(clinics[n % clinics.length] ?? "");
+const appendEvents = (world: BenchWorld, clinicIds: readonly string[], eventCount: number) =>
+  runConcurrently(THROUGHPUT.appenders, eventCount, async (n) => {
+    await world.appendAppointment(clinicIds[n % clinicIds.length] ?? "");
   });
 
 /** Appends events while the service runs. @returns deliveries per second */
 async function measureThroughput(
   world: BenchWorld,
-  clinics: readonly string[],
-  events: number,
-  endpoints = 1,
+  clinicIds: readonly string[],
+  eventCount: number,
+  endpointCount = 1,
 ): Promise<number> {
   world.clearReceipts();
   const startedAt = now();
-  const deliveries = events * endpoints;
+  const deliveryCount = eventCount * endpointCount;
   const serviceUse = await world.measureUse(async () => {
-    await appendEvents(world, clinics, events);
-    await world.awaitDeliveries(deliveries, 120_000);
+    await appendEvents(world, clinicIds, eventCount);
+    await world.awaitDeliveries(deliveryCount, 120_000);
   });
-  const rate = deliveries / ((now() - startedAt) / 1_000);
-  const formatPerDelivery = (ms: number | undefined) => `${(((ms ?? 0) * 1_000) / deliveries).toFixed(0)} µs`;
+  const rate = deliveryCount / ((now() - startedAt) / 1_000);
+  const formatPerDelivery = (ms: number | undefined) => `${(((ms ?? 0) * 1_000) / deliveryCount).toFixed(0)} µs`;
   printRow("CPU per delivery: Postgres", formatPerDelivery(serviceUse.cpuMs), "");
   for (const [index, roles] of SERVICE_PROCESSES.entries()) {
-    printRow(`CPU per delivery: ${roles}`, formatPerDelivery(serviceUse.processesMs[index]), "");
+    printRow(`CPU per delivery: ${roles}`, formatPerDelivery(serviceUse.processCpuMs[index]), "");
   }
-  printRow("WAL per delivery", `${(serviceUse.walBytes / deliveries).toFixed(0)} bytes`, "");
+  printRow("WAL per delivery", `${(serviceUse.walBytes / deliveryCount).toFixed(0)} bytes`, "");
   return rate;
 }
 
 /** Measures events that match several endpoints each. */
 async function measureFanOut(world: BenchWorld): Promise<void> {
   const { clinics: count, endpoints, events } = FAN_OUT;
-  const clinics = await Promise.all(
+  const clinicIds = await Promise.all(
     Array.from({ length: count }, () => world.registerEndpoints(world.sinkUrl, endpoints)),
   );
   const label = `deliveries, ${endpoints} endpoints for each event`;
@@ -75,20 +75,20 @@ async function measureFanOut(world: BenchWorld): Promise<void> {
     world,
     label,
     "",
-    (_, __, n) => measureThroughput(world, clinics, n, endpoints),
-    clinics,
+    (_, __, n) => measureThroughput(world, clinicIds, n, endpoints),
+    clinicIds,
     events,
   );
 }
 
 /** Appends events, and then starts the service. @returns deliveries per second */
-async function measureBacklog(world: BenchWorld, clinics: readonly string[], events: number): Promise<number> {
+async function measureBacklog(world: BenchWorld, clinicIds: readonly string[], eventCount: number): Promise<number> {
   world.clearReceipts();
-  await appendEvents(world, clinics, events);
+  await appendEvents(world, clinicIds, eventCount);
   await world.startService();
-  await world.awaitReceipts(events, 120_000);
+  await world.awaitReceipts(eventCount, 120_000);
   const receiptTimes = [...world.receiptTimes.values()];
-  return events / ((Math.max(...receiptTimes) - Math.min(...receiptTimes)) / 1_000);
+  return eventCount / ((Math.max(...receiptTimes) - Math.min(...receiptTimes)) / 1_000);
 }
 
 /** Prints a rate and its ratio to the limit. Measures the limit before and after, because a machine's speed varies. */
@@ -96,17 +96,17 @@ async function compareWithLimit(
   world: BenchWorld,
   label: string,
   goal: string,
-  measure: (world: BenchWorld, clinics: readonly string[], events: number) => Promise<number>,
-  clinics: readonly string[],
-  events = THROUGHPUT.events,
+  measure: (world: BenchWorld, clinicIds: readonly string[], eventCount: number) => Promise<number>,
+  clinicIds: readonly string[],
+  eventCount = THROUGHPUT.events,
 ): Promise<void> {
   const limitBefore = await measureSignedPosts(world.sinkUrl, THROUGHPUT.posts);
-  const rate = await measure(world, clinics, events);
+  const rate = await measure(world, clinicIds, eventCount);
   const limitAfter = await measureSignedPosts(world.sinkUrl, THROUGHPUT.posts);
   const ratio = rate / ((limitBefore + limitAfter) / 2);
   printRow("only signed posts to the sink", `${limitBefore.toFixed(0)}/s, then ${limitAfter.toFixed(0)}/s`, "");
   printRow(label, `${rate.toFixed(0)}/s, ${ratio.toFixed(2)} of it`, goal);
-  const repeatedCount = [...world.requestCounts.values()].reduce((sum, requests) => sum + requests - 1, 0);
+  const repeatedCount = [...world.requestCounts.values()].reduce((sum, requestCount) => sum + requestCount - 1, 0);
   const { valid, invalid } = world.signatures;
   printRow("repeated requests", String(repeatedCount), "0");
   printRow("invalid signatures", `${invalid} of ${valid + invalid} verified`, "0");
@@ -121,17 +121,17 @@ async function measureMemory(world: BenchWorld): Promise<void> {
     deliveries,
   });
   await world.startService();
-  const attemptsBefore = await world.countAttempts();
+  const attemptCountBefore = await world.countAttempts();
   await sleep(seconds * 1_000);
-  const rate = ((await world.countAttempts()) - attemptsBefore) / seconds;
-  printRow(`${deliveries} deliveries due: peak memory`, `${world.readPeakMemory().toFixed(0)} MiB`, "");
+  const rate = ((await world.countAttempts()) - attemptCountBefore) / seconds;
+  printRow(`${deliveries} deliveries due: peak memory`, `${world.readPeakMemoryMib().toFixed(0)} MiB`, "");
   printRow(`${deliveries} deliveries due: sent`, `${rate.toFixed(0)}/s`, "");
 }
 
 /** Appends events at a steady rate without waiting for their webhooks. @returns the events' ids */
 async function appendSteadily(
   world: BenchWorld,
-  clinics: readonly string[],
+  clinicIds: readonly string[],
   perSecond: number,
   seconds: number,
 ): Promise<string[]> {
@@ -140,22 +140,24 @@ async function appendSteadily(
   for (let n = 0; n < perSecond * seconds; n += 1) {
     const waitMs = startedAt + (n * 1_000) / perSecond - now();
     if (waitMs > 1) await sleep(waitMs);
-    appends.push(world.appendAppointment(clinics[n % clinics.length] ?? ""));
+    appends.push(world.appendAppointment(clinicIds[n % clinicIds.length] ?? ""));
   }
   return Promise.all(appends);
 }
 
-function percentile(values: readonly number[], percent: number): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * percent) / 100))] ?? Number.NaN;
+function findPercentile(values: readonly number[], percent: number): number {
+  const sortedValues = values.toSorted((a, b) => a - b);
+  return (
+    sortedValues[Math.min(sortedValues.length - 1, Math.floor((sortedValues.length * percent) / 100))] ?? Number.NaN
+  );
 }
 
-async function measureLatency(world: BenchWorld, clinics: readonly string[], perSecond: number, seconds: number) {
+async function measureLatency(world: BenchWorld, clinicIds: readonly string[], perSecond: number, seconds: number) {
   world.clearReceipts();
-  const ids = await appendSteadily(world, clinics, perSecond, seconds);
+  const ids = await appendSteadily(world, clinicIds, perSecond, seconds);
   await world.awaitReceipts(ids.length, 30_000);
-  const waits = world.listWaits(ids);
-  return [50, 95, 99].map((percent) => percentile(waits, percent)) as [number, number, number];
+  const waitTimes = world.listWaitTimes(ids);
+  return [50, 95, 99].map((percent) => findPercentile(waitTimes, percent)) as [number, number, number];
 }
 
 /** Returns a port on which no server listens. */
@@ -171,32 +173,32 @@ async function measureIsolation(world: BenchWorld): Promise<void> {
   const { endpoints, perSecond, badPerSecond, seconds } = ISOLATION;
   const registerClinics = (url: string, count: number) =>
     Promise.all(Array.from({ length: count }, () => world.registerEndpoint(url)));
-  const healthyClinics = await registerClinics(world.sinkUrl, endpoints);
+  const healthyClinicIds = await registerClinics(world.sinkUrl, endpoints);
   const failingUrls = [
     ...["/black-hole", "/drip", "/error"].map((path) => `${world.sinkUrl}${path}`),
     `http://127.0.0.1:${await findUnusedPort()}/`,
   ];
-  const failingClinics = (await Promise.all(failingUrls.map((url) => registerClinics(url, 1)))).flat();
-  await measureLatency(world, healthyClinics, perSecond, 3);
-  const waitsAlone = await measureLatency(world, healthyClinics, perSecond, seconds);
+  const failingClinicIds = (await Promise.all(failingUrls.map((url) => registerClinics(url, 1)))).flat();
+  await measureLatency(world, healthyClinicIds, perSecond, 3);
+  const waitTimesAlone = await measureLatency(world, healthyClinicIds, perSecond, seconds);
   // The healthy endpoints get the same number of events in both runs.
-  const [waitsBeside] = await Promise.all([
-    sleep(1_000).then(() => measureLatency(world, healthyClinics, perSecond, seconds)),
-    appendSteadily(world, failingClinics, badPerSecond, seconds + 1),
+  const [waitTimesUnderLoad] = await Promise.all([
+    sleep(1_000).then(() => measureLatency(world, healthyClinicIds, perSecond, seconds)),
+    appendSteadily(world, failingClinicIds, badPerSecond, seconds + 1),
   ]);
-  printRow(`${endpoints} healthy endpoints alone, ${perSecond} events/s`, formatPercentiles(waitsAlone), "");
-  printRow(`with 4 failing endpoints at ${badPerSecond} events/s`, formatPercentiles(waitsBeside), "");
-  printRow("ratio of both p99", (waitsBeside[2] / waitsAlone[2]).toFixed(2), "at most 2");
+  printRow(`${endpoints} healthy endpoints alone, ${perSecond} events/s`, formatPercentiles(waitTimesAlone), "");
+  printRow(`with 4 failing endpoints at ${badPerSecond} events/s`, formatPercentiles(waitTimesUnderLoad), "");
+  printRow("ratio of both p99", (waitTimesUnderLoad[2] / waitTimesAlone[2]).toFixed(2), "at most 2");
 }
 
 async function measureFairness(world: BenchWorld): Promise<void> {
   const { endpoints, perSecond, seconds, applications, endpointsEach, dueEach } = FAIRNESS;
-  const clinics = await Promise.all(Array.from({ length: endpoints }, () => world.registerEndpoint(world.sinkUrl)));
-  const measure = () => measureLatency(world, clinics, perSecond, seconds);
-  await measureLatency(world, clinics, perSecond, 3);
+  const clinicIds = await Promise.all(Array.from({ length: endpoints }, () => world.registerEndpoint(world.sinkUrl)));
+  const measure = () => measureLatency(world, clinicIds, perSecond, seconds);
+  await measureLatency(world, clinicIds, perSecond, 3);
   // The healthy endpoints are measured alone before and after, because a machine's speed varies.
-  let waitsBefore = await measure();
-  printRow(`${endpoints} healthy endpoints alone, ${perSecond} events/s`, formatPercentiles(waitsBefore), "");
+  let waitTimesBefore = await measure();
+  printRow(`${endpoints} healthy endpoints alone, ${perSecond} events/s`, formatPercentiles(waitTimesBefore), "");
   const failingReceivers = [
     { path: "/black-hole", behavior: "never respond" },
     { path: "/slow", behavior: "respond after 9 s" },
@@ -209,19 +211,23 @@ async function measureFairness(world: BenchWorld): Promise<void> {
       deliveries,
     });
     await sleep(2_000);
-    const waitsBeside = await measure();
-    const peakMib = world.readPeakMemory();
+    const waitTimesUnderLoad = await measure();
+    const peakMib = world.readPeakMemoryMib();
     await world.cancelDueDeliveries();
-    const waitsAfter = await measure();
-    printRow(`with ${applications} applications that ${behavior}`, formatPercentiles(waitsBeside), "");
-    printRow("healthy endpoints alone again", formatPercentiles(waitsAfter), "");
-    printRow("ratio of both p99", ((2 * waitsBeside[2]) / (waitsBefore[2] + waitsAfter[2])).toFixed(2), "at most 2");
+    const waitTimesAfter = await measure();
+    printRow(`with ${applications} applications that ${behavior}`, formatPercentiles(waitTimesUnderLoad), "");
+    printRow("healthy endpoints alone again", formatPercentiles(waitTimesAfter), "");
+    printRow(
+      "ratio of both p99",
+      ((2 * waitTimesUnderLoad[2]) / (waitTimesBefore[2] + waitTimesAfter[2])).toFixed(2),
+      "at most 2",
+    );
     printRow("peak memory of a process", `${peakMib.toFixed(0)} MiB`, "");
-    waitsBefore = waitsAfter;
+    waitTimesBefore = waitTimesAfter;
   }
 }
 
-const onlyThroughput = process.argv[2] === "throughput";
+const isThroughputOnly = process.argv[2] === "throughput";
 const printLine = (line: string) => console.log(line);
 const printRow = (label: string, measuredText: string, goal: string) =>
   printLine(`${label.padEnd(46)} ${measuredText.padEnd(26)} ${goal}`.trimEnd());
@@ -233,25 +239,25 @@ printLine(
 printLine(`configuration: ${JSON.stringify({ SERVICE_PROCESSES, THROUGHPUT, LATENCY, ISOLATION, FAIRNESS, MEMORY })}`);
 const world = await createBenchWorld();
 try {
-  const clinics = await Promise.all(
+  const clinicIds = await Promise.all(
     Array.from({ length: THROUGHPUT.endpoints }, () => world.registerEndpoint(world.sinkUrl)),
   );
   printRow("measured", "", "goal");
   await world.startService();
-  await measureThroughput(world, clinics, WARM_UP_EVENTS);
-  if (!onlyThroughput) {
-    const latencyClinics = clinics.slice(0, LATENCY.endpoints);
-    const waits = await measureLatency(world, latencyClinics, LATENCY.perSecond, LATENCY.seconds);
-    printRow(`${LATENCY.perSecond} events/s: p50 / p95 / p99`, formatPercentiles(waits), "p95 below 130 ms");
+  await measureThroughput(world, clinicIds, WARM_UP_EVENT_COUNT);
+  if (!isThroughputOnly) {
+    const latencyClinicIds = clinicIds.slice(0, LATENCY.endpoints);
+    const waitTimes = await measureLatency(world, latencyClinicIds, LATENCY.perSecond, LATENCY.seconds);
+    printRow(`${LATENCY.perSecond} events/s: p50 / p95 / p99`, formatPercentiles(waitTimes), "p95 below 130 ms");
     await measureIsolation(world);
     await measureFairness(world);
   }
   await world.stopService();
-  await measureSignedPosts(world.sinkUrl, WARM_UP_EVENTS);
-  await compareWithLimit(world, "deliveries of earlier events", "0.25", measureBacklog, clinics);
-  await compareWithLimit(world, "deliveries during appends", "", measureThroughput, clinics);
+  await measureSignedPosts(world.sinkUrl, WARM_UP_EVENT_COUNT);
+  await compareWithLimit(world, "deliveries of earlier events", "0.25", measureBacklog, clinicIds);
+  await compareWithLimit(world, "deliveries during appends", "", measureThroughput, clinicIds);
   await measureFanOut(world);
-  if (!onlyThroughput) await measureMemory(world);
+  if (!isThroughputOnly) await measureMemory(world);
 } finally {
   await world.stop();
   await mochaGlobalTeardown();

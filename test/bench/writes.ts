@@ -18,9 +18,9 @@ import { mochaGlobalTeardown, startTestStack } from "../support/stack.ts";
 import { type LoadRequest, type LoadResult, measureLoad, measureRate } from "./load.ts";
 import { printLoad } from "./report.ts";
 
-const CONNECTIONS = 64;
+const CONNECTION_COUNT = 64;
 const HIGHEST_RATE_LIMIT = 100_000;
-const REPEATED_KEYS = 200;
+const REPEATED_KEY_COUNT = 200;
 
 // With the addresses of a proxy, token exchanges come from more callers than one rate limit permits.
 const stack = await startTestStack({ serviceEnv: { command: { TRUST_PROXY: "true" } } });
@@ -36,11 +36,11 @@ const pids = Object.fromEntries(
 try {
   const log = createEventLog(client);
   const world = await createPartnerWorld({ url, log }, "production", { rateLimitPerMinute: HIGHEST_RATE_LIMIT });
-  await compareWithAppends(client, "64 concurrent creates", CONNECTIONS, () => createRequest(world, randomUUID()));
+  await compareWithAppends(client, "64 concurrent creates", CONNECTION_COUNT, () => createRequest(world, randomUUID()));
   await compareWithAppends(client, "single creates", 1, () => createRequest(world, randomUUID()));
-  const keys = Array.from({ length: REPEATED_KEYS }, () => randomUUID());
+  const keys = Array.from({ length: REPEATED_KEY_COUNT }, () => randomUUID());
   let sentCount = 0;
-  await compareWithAppends(client, "64 concurrent repeated creates", CONNECTIONS, () =>
+  await compareWithAppends(client, "64 concurrent repeated creates", CONNECTION_COUNT, () =>
     createRequest(world, keys[sentCount++ % keys.length] as string),
   );
   await measureRefusals(await createPartnerWorld({ url, log }, "production", { rateLimitPerMinute: 1 }));
@@ -71,9 +71,9 @@ async function compareWithAppends(
   const data = { text: "x".repeat(500) };
   const append = () => client.appendToStream(`bench-${randomUUID()}`, jsonEvent({ type: "Benchmark", data }));
   const measureAppends = () => measureRate({ runTask: append, concurrency: connections, pids });
-  const appendsBefore = await measureAppends();
+  const appendLoadBefore = await measureAppends();
   const requestLoad = await measureLoad({ origin: url, next, status: 201, pids, connections });
-  printLoad(name, requestLoad, appendsBefore, await measureAppends());
+  printLoad(name, requestLoad, appendLoadBefore, await measureAppends());
 }
 
 /** Compares requests over the rate limit with a Koa application that always returns the same response. */
@@ -86,7 +86,7 @@ async function measureRefusals(world: PartnerWorld): Promise<void> {
   });
   const server = createServer(app.callback()).listen(0, "127.0.0.1");
   await once(server, "listening");
-  const measure = (origin: string) => measureLoad({ origin, next, status: 429, pids, connections: CONNECTIONS });
+  const measure = (origin: string) => measureLoad({ origin, next, status: 429, pids, connections: CONNECTION_COUNT });
   const referenceUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   printLoad("429 responses", await measure(url), await measure(referenceUrl));
   server.close();
@@ -105,6 +105,6 @@ async function measureTokens({ applicationId, clientSecret, environment }: Partn
   });
   const measure = (connections: number): Promise<LoadResult> => measureLoad({ origin: url, next, pids, connections });
   const signingLoad = await measureRate({ runTask: sign, concurrency: 8, pids });
-  printLoad("64 concurrent token exchanges", await measure(CONNECTIONS), signingLoad);
+  printLoad("64 concurrent token exchanges", await measure(CONNECTION_COUNT), signingLoad);
   printLoad("single token exchanges", await measure(1), signingLoad);
 }

@@ -62,11 +62,11 @@ describe("command process", () => {
     const request = { branchId: world.branchId, animalId: world.animalId, notes: "limps on the left" };
     const headers = { ...world.headers, "Idempotency-Key": randomUUID() };
     const appointmentsUrl = `${url}/sandbox/v1/appointments`;
-    const creation = await sendRequest("POST", appointmentsUrl, headers, {
+    const creationResponse = await sendRequest("POST", appointmentsUrl, headers, {
       ...request,
       scheduledAt: "2099-05-04T10:00:00Z",
     });
-    expect(creation.status).to.equal(201);
+    expect(creationResponse.status).to.equal(201);
     await sendRequest("POST", appointmentsUrl, headers, request);
     await sendRequest("POST", appointmentsUrl, headers, '{"notes":"limps on the left"');
     const input = { url: "http://127.0.0.1:9/hooks?key=in-the-url", events: ["appointment.created"] };
@@ -75,9 +75,9 @@ describe("command process", () => {
     await client.dispose();
     child.kill("SIGTERM");
     expect(await ended).to.equal(0);
-    const requests = output.out.split("\n").filter((line) => line.includes('"msg":"request"'));
-    expect(requests).to.have.length(6);
-    for (const line of requests) expect(line).to.include('"correlationId":"').and.include('"route":"/sandbox/v1/');
+    const requestLines = output.out.split("\n").filter((line) => line.includes('"msg":"request"'));
+    expect(requestLines).to.have.length(6);
+    for (const line of requestLines) expect(line).to.include('"correlationId":"').and.include('"route":"/sandbox/v1/');
     const secrets = [
       ...[world.clientSecret, "cs_wrong_secret", world.token, response.body.secret, headers["Idempotency-Key"]],
       ...[world.animalId, "limps", "in-the-url", settings.WEBHOOK_SECRET_KEYS ?? ""],

@@ -31,20 +31,20 @@ describe("append", function () {
 
   it("an append to a new stream returns revision 0 and a log position", async () => {
     const stream = createStreamName();
-    const result = await client.appendToStream(stream, createEvent(0), { expectedRevision: NO_STREAM });
-    expect(result.success).to.equal(true);
-    expect(result.nextExpectedRevision).to.equal(0n);
-    const [resolvedEvent] = await collect(client.readAll({ fromPosition: result.position!, maxCount: 1 }));
+    const appendResult = await client.appendToStream(stream, createEvent(0), { expectedRevision: NO_STREAM });
+    expect(appendResult.success).to.equal(true);
+    expect(appendResult.nextExpectedRevision).to.equal(0n);
+    const [resolvedEvent] = await collect(client.readAll({ fromPosition: appendResult.position!, maxCount: 1 }));
     expect(resolvedEvent?.event?.streamId).to.equal(stream);
   });
 
   it("an append that expects the current revision is accepted and increases the revision", async () => {
     const stream = createStreamName();
     await client.appendToStream(stream, createEvent(0), { expectedRevision: NO_STREAM });
-    const result = await client.appendToStream(stream, [createEvent(1), createEvent(2)], {
+    const appendResult = await client.appendToStream(stream, [createEvent(1), createEvent(2)], {
       expectedRevision: 0n,
     });
-    expect(result.nextExpectedRevision).to.equal(2n);
+    expect(appendResult.nextExpectedRevision).to.equal(2n);
   });
 
   it("an append that expects no stream is refused if the stream exists, and the error contains the current revision", async () => {
@@ -80,8 +80,8 @@ describe("append", function () {
     );
     expect(error.actualVersion).to.equal(NO_STREAM);
     await client.appendToStream(stream, createEvent(0));
-    const result = await client.appendToStream(stream, createEvent(1), { expectedRevision: STREAM_EXISTS });
-    expect(result.nextExpectedRevision).to.equal(1n);
+    const appendResult = await client.appendToStream(stream, createEvent(1), { expectedRevision: STREAM_EXISTS });
+    expect(appendResult.nextExpectedRevision).to.equal(1n);
   });
 
   it("a refused append writes no event", async () => {
@@ -94,10 +94,10 @@ describe("append", function () {
   it("exactly one of many concurrent appends at the same revision succeeds", async () => {
     const stream = createStreamName();
     await client.appendToStream(stream, createEvent(0));
-    const results = await Promise.allSettled(
+    const outcomes = await Promise.allSettled(
       createEvents(32).map((event) => client.appendToStream(stream, event, { expectedRevision: 0n })),
     );
-    const rejections = results.filter((result) => result.status === "rejected");
+    const rejections = outcomes.filter((result) => result.status === "rejected");
     expect(rejections).to.have.length(31);
     for (const { reason } of rejections) expect(reason).to.be.instanceOf(WrongExpectedVersionError);
     expect(await collect(client.readStream(stream))).to.have.length(2);
@@ -105,17 +105,17 @@ describe("append", function () {
 
   it("concurrent appends that accept any revision are all written, with consecutive revisions", async () => {
     const stream = createStreamName();
-    const results = await Promise.all(
+    const appendResults = await Promise.all(
       createEvents(64).map((event) => client.appendToStream(stream, event, { expectedRevision: ANY })),
     );
-    const revisions = results.map((result) => Number(result.nextExpectedRevision));
+    const revisions = appendResults.map((result) => Number(result.nextExpectedRevision));
     expect(revisions.toSorted((a, b) => a - b)).to.deep.equal(Array.from({ length: 64 }, (_, n) => n));
   });
 
   it("a read returns 1,000 events of one append in order", async () => {
     const stream = createStreamName();
-    const result = await client.appendToStream(stream, createEvents(1000), { expectedRevision: NO_STREAM });
-    expect(result.nextExpectedRevision).to.equal(999n);
+    const appendResult = await client.appendToStream(stream, createEvents(1000), { expectedRevision: NO_STREAM });
+    expect(appendResult.nextExpectedRevision).to.equal(999n);
     const events = await collect(client.readStream(stream));
     expect(events.map(({ event }) => Number(event?.revision))).to.deep.equal(Array.from({ length: 1000 }, (_, n) => n));
     expect(events.map(({ event }) => (event!.data as { n: number }).n)).to.deep.equal(
@@ -125,16 +125,16 @@ describe("append", function () {
 
   it("an append that is sent in several messages is written completely", async () => {
     const stream = createStreamName();
-    const result = await client.appendToStream(stream, createEvents(100), { batchAppendSize: 1024 });
-    expect(result.nextExpectedRevision).to.equal(99n);
+    const appendResult = await client.appendToStream(stream, createEvents(100), { batchAppendSize: 1024 });
+    expect(appendResult.nextExpectedRevision).to.equal(99n);
     expect(await collect(client.readStream(stream))).to.have.length(100);
   });
 
   it("an empty append is accepted and changes nothing", async () => {
     const stream = createStreamName();
     await client.appendToStream(stream, createEvent(0));
-    const result = await client.appendToStream(stream, [], { expectedRevision: 0n });
-    expect(result.nextExpectedRevision).to.equal(0n);
+    const appendResult = await client.appendToStream(stream, [], { expectedRevision: 0n });
+    expect(appendResult.nextExpectedRevision).to.equal(0n);
     expect(await collect(client.readStream(stream))).to.have.length(1);
   });
 
@@ -154,16 +154,16 @@ describe("append", function () {
     const bigEvents = Array.from({ length: 3 }, () => jsonEvent({ type: "Big", data: { text: "x".repeat(500_000) } }));
     const batchError = await getRejection(client.appendToStream(stream, bigEvents, { batchAppendSize: 600_000 }));
     expect(batchError).to.be.instanceOf(MaxAppendSizeExceededError);
-    const result = await client.appendToStream(stream, createEvent(0), { expectedRevision: NO_STREAM });
-    expect(result.nextExpectedRevision).to.equal(0n);
+    const appendResult = await client.appendToStream(stream, createEvent(0), { expectedRevision: NO_STREAM });
+    expect(appendResult.nextExpectedRevision).to.equal(0n);
   });
 
   it("an append with credentials, for which the client uses Streams.Append, is written", async () => {
     const stream = createStreamName();
-    const result = await client.appendToStream(stream, [createEvent(0), createEvent(1)], {
+    const appendResult = await client.appendToStream(stream, [createEvent(0), createEvent(1)], {
       credentials: CREDENTIALS,
     });
-    expect(result.nextExpectedRevision).to.equal(1n);
+    expect(appendResult.nextExpectedRevision).to.equal(1n);
     expect(await collect(client.readStream(stream))).to.have.length(2);
   });
 
@@ -184,7 +184,7 @@ describe("append", function () {
     const stream = createStreamName();
     await client.appendToStream(stream, createEvent(0));
     const lenientClient = log.createClient("throwOnAppendFailure=false");
-    const result = await lenientClient.appendToStream(stream, createEvent(1), { expectedRevision: 77n });
-    expect(result.success).to.equal(false);
+    const appendResult = await lenientClient.appendToStream(stream, createEvent(1), { expectedRevision: 77n });
+    expect(appendResult.success).to.equal(false);
   });
 });

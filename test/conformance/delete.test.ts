@@ -43,11 +43,11 @@ describe("delete", function () {
   describe("by soft deletion", () => {
     it("reads do not find a soft-deleted stream", async () => {
       const stream = await createStream();
-      const result = await client.deleteStream(stream);
-      expect(result.position?.commit).to.be.a("bigint");
+      const deleteResult = await client.deleteStream(stream);
+      expect(deleteResult.position?.commit).to.be.a("bigint");
       expect(await getRejection(collect(client.readStream(stream)))).to.be.instanceOf(StreamNotFoundError);
-      const backwards = client.readStream(stream, { direction: BACKWARDS, fromRevision: END });
-      expect(await getRejection(collect(backwards))).to.be.instanceOf(StreamNotFoundError);
+      const backwardsRead = client.readStream(stream, { direction: BACKWARDS, fromRevision: END });
+      expect(await getRejection(collect(backwardsRead))).to.be.instanceOf(StreamNotFoundError);
     });
 
     it("a soft deletion with an expected revision succeeds only at that revision", async () => {
@@ -67,8 +67,8 @@ describe("delete", function () {
       it(`a soft-deleted stream is restored by an append that expects ${expectedRevision}`, async () => {
         const stream = await createStream();
         await client.deleteStream(stream);
-        const result = await client.appendToStream(stream, createEvent(2), { expectedRevision });
-        expect(result.nextExpectedRevision).to.equal(2n);
+        const appendResult = await client.appendToStream(stream, createEvent(2), { expectedRevision });
+        expect(appendResult.nextExpectedRevision).to.equal(2n);
         // EventStoreDB restores the stream shortly after it acknowledges the append.
         await eventually("the stream is restored", async () => {
           const revisions = await readRevisions(stream).catch(() => undefined);
@@ -94,8 +94,8 @@ describe("delete", function () {
   describe("by tombstone", () => {
     it("reads, appends and deletions of a tombstoned stream are refused", async () => {
       const stream = await createStream();
-      const result = await client.tombstoneStream(stream, { expectedRevision: 1n });
-      expect(result.position?.commit).to.be.a("bigint");
+      const tombstoneResult = await client.tombstoneStream(stream, { expectedRevision: 1n });
+      expect(tombstoneResult.position?.commit).to.be.a("bigint");
       const credentials = { username: "admin", password: "changeit" };
       for (const sendRequest of [
         () => collect(client.readStream(stream)),

@@ -75,16 +75,16 @@ describe("idempotent retries", function () {
     const stream = createStreamName();
     const event = createEvent(0);
     await client.appendToStream(stream, event, { expectedRevision: NO_STREAM });
-    const result = await client.appendToStream(stream, event, { expectedRevision: 0n });
-    expect(result.nextExpectedRevision).to.equal(1n);
+    const appendResult = await client.appendToStream(stream, event, { expectedRevision: 0n });
+    expect(appendResult.nextExpectedRevision).to.equal(1n);
   });
 
   it("two streams can contain the same event id", async () => {
     const event = createEvent(0);
     const [firstStream, secondStream] = [createStreamName(), createStreamName()];
     await client.appendToStream(firstStream, event, { expectedRevision: ANY });
-    const result = await client.appendToStream(secondStream, event, { expectedRevision: ANY });
-    expect(result.nextExpectedRevision).to.equal(0n);
+    const appendResult = await client.appendToStream(secondStream, event, { expectedRevision: ANY });
+    expect(appendResult.nextExpectedRevision).to.equal(0n);
     expect(await collect(client.readStream(secondStream))).to.have.length(1);
   });
 
@@ -93,12 +93,12 @@ describe("idempotent retries", function () {
     const events = [createEvent(0), createEvent(1)];
     const append = () => client.appendToStream(stream, events, { expectedRevision: NO_STREAM });
     const outcomes = await Promise.allSettled(Array.from({ length: 16 }, append));
-    const repeated = await append();
-    expect(repeated.nextExpectedRevision).to.equal(1n);
+    const repeatedResult = await append();
+    expect(repeatedResult.nextExpectedRevision).to.equal(1n);
     for (const outcome of outcomes) {
       // While EventStoreDB writes events, it ignores another append of the same events, which then times out.
       if (outcome.status === "rejected") expect(outcome.reason.type).to.be.oneOf(["unknown", "deadline-exceeded"]);
-      else expect(outcome.value).to.deep.include({ nextExpectedRevision: 1n, position: repeated.position });
+      else expect(outcome.value).to.deep.include({ nextExpectedRevision: 1n, position: repeatedResult.position });
     }
     expect(outcomes.some(({ status }) => status === "fulfilled")).to.equal(true);
     expect(await collect(client.readStream(stream))).to.have.length(2);

@@ -78,10 +78,10 @@ export async function getRejection(promise: Promise<unknown>): Promise<Error> {
 }
 
 /** Returns all values of an async iterable. */
-export async function collect<T>(iteration: AsyncIterable<T>): Promise<T[]> {
-  const items: T[] = [];
-  for await (const item of iteration) items.push(item);
-  return items;
+export async function collect<T>(iterable: AsyncIterable<T>): Promise<T[]> {
+  const values: T[] = [];
+  for await (const value of iterable) values.push(value);
+  return values;
 }
 
 /** Waits until a condition is true. After ten seconds, throws an error with the description. */

@@ -81,8 +81,8 @@ describe("stream metadata", function () {
     const stream = createStreamName();
     await client.appendToStream(stream, createEvents(6));
     await client.setStreamMetadata(stream, { maxCount: 1 });
-    const result = await client.appendToStream(stream, createEvent(6), { expectedRevision: 5n });
-    expect(result.nextExpectedRevision).to.equal(6n);
+    const appendResult = await client.appendToStream(stream, createEvent(6), { expectedRevision: 5n });
+    expect(appendResult.nextExpectedRevision).to.equal(6n);
   });
 
   it("metadata can be set before the first event of a stream is written", async () => {

@@ -31,9 +31,9 @@ type Step =
 interface StreamModel {
   readonly name: string;
   readonly ids: string[];
-  hiddenBefore: number;
-  softDeleted: boolean;
-  tombstoned: boolean;
+  firstVisibleRevision: number;
+  isSoftDeleted: boolean;
+  isTombstoned: boolean;
   lastAppend: { readonly events: ReturnType<typeof createEvent>[]; readonly lastRevision: bigint } | undefined;
 }
 
@@ -77,8 +77,8 @@ async function getOutcome<T>(promise: Promise<T>): Promise<T | string> {
   try {
     return await promise;
   } catch (error) {
-    for (const kind of [WrongExpectedVersionError, StreamDeletedError, StreamNotFoundError]) {
-      if (error instanceof kind) return kind.name;
+    for (const errorClass of [WrongExpectedVersionError, StreamDeletedError, StreamNotFoundError]) {
+      if (error instanceof errorClass) return errorClass.name;
     }
     throw error;
   }
@@ -94,14 +94,14 @@ class SequenceRun {
     this.#models = Array.from({ length: STREAM_COUNT }, () => ({
       name: createStreamName("model"),
       ids: [],
-      hiddenBefore: 0,
-      softDeleted: false,
-      tombstoned: false,
+      firstVisibleRevision: 0,
+      isSoftDeleted: false,
+      isTombstoned: false,
       lastAppend: undefined,
     }));
   }
 
-  async step(step: Step): Promise<void> {
+  async runStep(step: Step): Promise<void> {
     const model = this.#models[step.stream]!;
     if (step.operation === "append") await this.#append(model, step.count, step.expectedKind);
     else if (step.operation === "retry") await this.#retry(model);
@@ -126,8 +126,8 @@ class SequenceRun {
     );
     expect(outcome, `append expecting ${revision} at ${lastRevision}`).to.equal(expectedOutcome);
     if (typeof expectedOutcome === "string") return;
-    if (model.softDeleted) model.hiddenBefore = model.ids.length;
-    model.softDeleted = false;
+    if (model.isSoftDeleted) model.firstVisibleRevision = model.ids.length;
+    model.isSoftDeleted = false;
     model.lastAppend = { events, lastRevision: BigInt(lastRevision) };
     model.ids.push(...events.map(({ id }) => id));
   }
@@ -142,30 +142,33 @@ class SequenceRun {
         .appendToStream(model.name, events, { expectedRevision })
         .then((result) => result.nextExpectedRevision),
     );
-    const expectedOutcome = model.tombstoned ? StreamDeletedError.name : lastRevision + BigInt(events.length);
+    const expectedOutcome = model.isTombstoned ? StreamDeletedError.name : lastRevision + BigInt(events.length);
     expect(outcome, "retry").to.equal(expectedOutcome);
   }
 
-  async #read(model: StreamModel, backwards: boolean, fromRevision: number): Promise<void> {
+  async #read(model: StreamModel, isBackwards: boolean, fromRevision: number): Promise<void> {
     const events = this.#client.readStream(model.name, {
-      direction: backwards ? "backwards" : "forwards",
+      direction: isBackwards ? "backwards" : "forwards",
       fromRevision: BigInt(fromRevision),
     });
-    const outcome = await getOutcome(collect(events).then((resolved) => resolved.map(({ event }) => event!.id)));
-    expect(outcome, `read ${backwards ? "backwards" : "forwards"} from ${fromRevision}`).to.deep.equal(
-      predictRead(model, backwards, fromRevision),
+    const outcome = await getOutcome(
+      collect(events).then((resolvedEvents) => resolvedEvents.map(({ event }) => event!.id)),
+    );
+    expect(outcome, `read ${isBackwards ? "backwards" : "forwards"} from ${fromRevision}`).to.deep.equal(
+      predictRead(model, isBackwards, fromRevision),
     );
   }
 
   async #remove(model: StreamModel, kind: "delete" | "tombstone"): Promise<void> {
-    const answer = kind === "delete" ? this.#client.deleteStream(model.name) : this.#client.tombstoneStream(model.name);
-    const outcome = await getOutcome(answer.then(() => "done"));
+    const deletion =
+      kind === "delete" ? this.#client.deleteStream(model.name) : this.#client.tombstoneStream(model.name);
+    const outcome = await getOutcome(deletion.then(() => "done"));
     const isMissing = kind === "delete" && model.ids.length === 0;
     const expectedOutcome = isMissing ? WrongExpectedVersionError.name : "done";
-    expect(outcome, kind).to.equal(model.tombstoned ? StreamDeletedError.name : expectedOutcome);
+    expect(outcome, kind).to.equal(model.isTombstoned ? StreamDeletedError.name : expectedOutcome);
     if (outcome !== "done") return;
-    if (kind === "delete") model.softDeleted = true;
-    else model.tombstoned = true;
+    if (kind === "delete") model.isSoftDeleted = true;
+    else model.isTombstoned = true;
   }
 }
 
@@ -182,21 +185,21 @@ function predictAppend(
   count: number,
 ): bigint | string {
   const next = BigInt(lastRevision + count);
-  if (model.tombstoned) return StreamDeletedError.name;
+  if (model.isTombstoned) return StreamDeletedError.name;
   if (revision === ANY) return next;
   if (revision === STREAM_EXISTS) {
-    if (model.softDeleted) return StreamDeletedError.name;
+    if (model.isSoftDeleted) return StreamDeletedError.name;
     return lastRevision < 0 ? WrongExpectedVersionError.name : next;
   }
-  if (revision === NO_STREAM) return lastRevision < 0 || model.softDeleted ? next : WrongExpectedVersionError.name;
+  if (revision === NO_STREAM) return lastRevision < 0 || model.isSoftDeleted ? next : WrongExpectedVersionError.name;
   return revision === BigInt(lastRevision) ? next : WrongExpectedVersionError.name;
 }
 
-function predictRead(model: StreamModel, backwards: boolean, fromRevision: number): string[] | string {
-  if (model.tombstoned) return StreamDeletedError.name;
-  if (model.ids.length === 0 || model.softDeleted) return StreamNotFoundError.name;
-  const visibleEvents = model.ids.map((id, revision) => ({ id, revision })).slice(model.hiddenBefore);
-  const expectedEvents = backwards
+function predictRead(model: StreamModel, isBackwards: boolean, fromRevision: number): string[] | string {
+  if (model.isTombstoned) return StreamDeletedError.name;
+  if (model.ids.length === 0 || model.isSoftDeleted) return StreamNotFoundError.name;
+  const visibleEvents = model.ids.map((id, revision) => ({ id, revision })).slice(model.firstVisibleRevision);
+  const expectedEvents = isBackwards
     ? visibleEvents.filter(({ revision }) => revision <= fromRevision).toReversed()
     : visibleEvents.filter(({ revision }) => revision >= fromRevision);
   return expectedEvents.map(({ id }) => id);
@@ -215,9 +218,9 @@ describe("random sequences", function () {
     const client = log.createClient();
     await fc.assert(
       fc.asyncProperty(fc.array(stepArbitrary, { minLength: 5, maxLength: 40 }), async (steps) => {
-        const run = new SequenceRun(client);
-        for (const step of steps) await run.step(step);
-        await run.finish();
+        const sequenceRun = new SequenceRun(client);
+        for (const step of steps) await sequenceRun.runStep(step);
+        await sequenceRun.finish();
       }),
       { numRuns: 60 },
     );

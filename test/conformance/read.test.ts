@@ -149,7 +149,7 @@ describe("read", function () {
       expect(events[0]?.event?.position).to.deep.equal(positions[2]);
       expect(events[0]?.event?.streamId).to.equal(stream);
       const commits = events.map(({ event }) => event!.position.commit);
-      expect(commits).to.deep.equal(commits.toSorted((x, y) => (x < y ? -1 : 1)));
+      expect(commits).to.deep.equal(commits.toSorted((a, b) => (a < b ? -1 : 1)));
       expect(await readOwnRevisions(client.readAll({ fromPosition: positions[2]! }))).to.deep.equal([2, 3, 4, 5]);
     });
 
@@ -186,7 +186,7 @@ describe("read", function () {
     });
 
     it("reads still work after many other reads on the same connection have been cancelled", async () => {
-      for (let turn = 0; turn < 20; turn += 1) {
+      for (let round = 0; round < 20; round += 1) {
         let eventCount = 0;
         for await (const _ of client.readAll()) {
           eventCount += 1;

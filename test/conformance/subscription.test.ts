@@ -91,7 +91,7 @@ describe("subscription", function () {
       await eventually("caught up", () => recording.hasCaughtUp);
       const commits = recording.events.map(({ event }) => event!.position!.commit);
       expect(commits.every((commit) => commit > position!.commit)).to.equal(true);
-      expect(commits).to.deep.equal(commits.toSorted((x, y) => (x < y ? -1 : 1)));
+      expect(commits).to.deep.equal(commits.toSorted((a, b) => (a < b ? -1 : 1)));
       expect(recording.events.filter(({ event }) => event?.streamId === stream)).to.have.length(3);
     });
 
@@ -167,16 +167,16 @@ describe("subscription", function () {
       const recording = record(subscription);
       await eventually("caught up", () => recording.hasCaughtUp);
       subscription.pause();
-      const rounds = 24;
-      for (let round = 0; round < rounds; round += 1) {
+      const roundCount = 24;
+      for (let round = 0; round < roundCount; round += 1) {
         const events = createEvents(32).map((event) => ({ ...event, metadata: { padding: "x".repeat(24_000) } }));
         await client.appendToStream(stream, events);
       }
       subscription.resume();
-      await eventually("all events", () => recording.events.length === rounds * 32);
+      await eventually("all events", () => recording.events.length === roundCount * 32);
       await eventually("caught up again", () => recording.receivedNames.at(-1) === "caughtUp");
       expect(recording.events.map(({ event }) => Number(event?.revision))).to.deep.equal(
-        Array.from({ length: rounds * 32 }, (_, n) => n),
+        Array.from({ length: roundCount * 32 }, (_, n) => n),
       );
     });
 
@@ -216,7 +216,7 @@ describe("subscription", function () {
     it("a subscription filters streams by prefix", async () => {
       expect(await readNumbers(streamNameFilter({ prefixes: [`${category}-3`] }))).to.deep.equal(listEvery(5, 3));
       const matchingNumbers = await readNumbers(streamNameFilter({ prefixes: [`${category}-0`, `${category}-4`] }));
-      expect(matchingNumbers).to.deep.equal([...listEvery(5), ...listEvery(5, 4)].toSorted((x, y) => x - y));
+      expect(matchingNumbers).to.deep.equal([...listEvery(5), ...listEvery(5, 4)].toSorted((a, b) => a - b));
     });
 
     it("a subscription filters streams by regular expression", async () => {
@@ -248,7 +248,7 @@ describe("subscription", function () {
       await eventually("checkpoints", () => checkpoints.length >= 5);
       expect(recording.events).to.deep.equal([]);
       const commits = checkpoints.map(({ commit }) => commit);
-      expect(commits).to.deep.equal(commits.toSorted((x, y) => (x < y ? -1 : 1)));
+      expect(commits).to.deep.equal(commits.toSorted((a, b) => (a < b ? -1 : 1)));
 
       const stream = `${category}-none-1`;
       await client.appendToStream(stream, createEvent(1000));

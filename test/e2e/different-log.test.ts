@@ -29,7 +29,7 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
     receiver = await startReceiver();
     pool = new pg.Pool({ connectionString: stack.servers.databaseUrls.projection });
     const body = { url: receiver.url, events: ["appointment.created"] };
-    expect((await world.partner("POST", "/webhook-endpoints", { body })).status).to.equal(201);
+    expect((await world.requestPartner("POST", "/webhook-endpoints", { body })).status).to.equal(201);
   });
 
   after(async () => {
@@ -39,7 +39,7 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
   });
 
   const createAppointment = async (): Promise<string> => {
-    const answer = await eventually(
+    const createResponse = await eventually(
       "an appointment",
       async () => {
         const response = await world.createAppointment(`log-${randomUUID()}`);
@@ -47,12 +47,12 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
       },
       30_000,
     );
-    return answer.body.appointment.id;
+    return createResponse.body.appointment.id;
   };
   const parseAppointmentId = (body: string): string => JSON.parse(body).data.appointment.id;
   const countWebhooks = (id: string) => receiver.requests.filter(({ body }) => parseAppointmentId(body) === id).length;
   const awaitWebhook = (id: string) => eventually("the webhook", () => countWebhooks(id) > 0, 30_000);
-  const listShownIds = async () => [...(await world.portalAppointments()).keys()];
+  const listShownIds = async () => [...(await world.listPortalAppointments()).keys()];
   const awaitAppointment = (id: string) =>
     eventually("the appointment", async () => (await listShownIds()).includes(id), 30_000);
   const readHealth = async () => {
@@ -74,8 +74,8 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
               (SELECT count(*) FROM webhooks.attempt) AS attempts, (SELECT count(*) FROM webhooks.outbox) AS facts`,
     );
     const client = connectEventStore(stack.servers.eventstoreUrl, "test");
-    const end = await readLogEnd(client).finally(() => client.dispose());
-    return { ...rows[0], end, requests: receiver.requests.length };
+    const logEnd = await readLogEnd(client).finally(() => client.dispose());
+    return { ...rows[0], end: logEnd, requests: receiver.requests.length };
   };
   const readDeliveryStatus = async (appointmentId: string) => {
     const { rows } = await pool.query("SELECT status FROM webhooks.delivery WHERE event_stream = $1", [
@@ -134,10 +134,12 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
 
     const meanwhileId = await createAppointment();
     receiver.setDefaultReaction({});
-    const outcome = await runProjection("rebuild", "--adopt-log", "--tell-since", restoredAt);
-    expect(outcome.code, outcome.err).to.equal(0);
-    expect(outcome.out).to.match(/^The relay continues after position \d+\. Webhooks for earlier events are not sent/m);
-    expect(outcome.out).to.match(/^The log does not hold the events of 1 pending deliveries and /m);
+    const rebuildResult = await runProjection("rebuild", "--adopt-log", "--tell-since", restoredAt);
+    expect(rebuildResult.code, rebuildResult.err).to.equal(0);
+    expect(rebuildResult.out).to.match(
+      /^The relay continues after position \d+\. Webhooks for earlier events are not sent/m,
+    );
+    expect(rebuildResult.out).to.match(/^The log does not hold the events of 1 pending deliveries and /m);
 
     for (const id of [meanwhileId, await createAppointment()]) {
       await awaitAppointment(id);
@@ -151,8 +153,8 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
     expect(countWebhooks(keptId)).to.equal(1);
     await awaitReadiness();
     expect((await runProjection("verify")).out).to.match(/: 0 differ$/m);
-    const secondOutcome = await runProjection("rebuild", "--adopt-log");
-    expect([secondOutcome.code, secondOutcome.err]).to.deep.equal([
+    const secondRebuildResult = await runProjection("rebuild", "--adopt-log");
+    expect([secondRebuildResult.code, secondRebuildResult.err]).to.deep.equal([
       1,
       "\nprojection: This database was built from this event log, so there is nothing to adopt. Run rebuild without --adopt-log.\n",
     ]);

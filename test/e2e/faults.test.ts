@@ -8,7 +8,7 @@ import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestStack } from "../support/stack.ts";
-import { type Answer, createWorld, type World } from "./world.ts";
+import { type ApiResponse, createWorld, type World } from "./world.ts";
 
 /** If true, the tests are skipped, because tests must not stop external servers. */
 const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
@@ -40,13 +40,13 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
     });
     world = await createWorld(stack);
     receiver = await startReceiver();
-    const answer = await eventually("an endpoint can be registered", async () => {
-      const response = await world.partner("POST", "/webhook-endpoints", {
+    const registrationResponse = await eventually("an endpoint can be registered", async () => {
+      const response = await world.requestPartner("POST", "/webhook-endpoints", {
         body: { url: receiver.url, events: ["appointment.created"] },
       });
       return response.status === 201 && response;
     });
-    endpoint = { id: answer.body.endpoint.id, secret: answer.body.secret };
+    endpoint = { id: registrationResponse.body.endpoint.id, secret: registrationResponse.body.secret };
     receiveLoop = receiveAll();
   });
 
@@ -69,30 +69,30 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
     }
   }
 
-  async function createAppointment(): Promise<Answer> {
-    const answer = await world.createAppointment(`fault-${randomUUID()}`);
-    if (answer.status === 201) createdIds.add(answer.body.appointment.id);
-    return answer;
+  async function createAppointment(): Promise<ApiResponse> {
+    const response = await world.createAppointment(`fault-${randomUUID()}`);
+    if (response.status === 201) createdIds.add(response.body.appointment.id);
+    return response;
   }
 
   /** Creates appointments until `stop` is called. Retries failed requests with the same idempotency key. */
-  function createContinuously(workers = 4): { stop(): Promise<void> } {
-    let stopped = false;
+  function createContinuously(workerCount = 4): { stop(): Promise<void> } {
+    let isStopped = false;
     const runWorker = async () => {
-      while (!stopped) {
+      while (!isStopped) {
         const key = `fault-${randomUUID()}`;
         await eventually("a create that succeeds in the end", async () => {
-          const answer = await world.createAppointment(key).catch(() => undefined);
-          if (answer?.status === 201) createdIds.add(answer.body.appointment.id);
-          else if (answer) expect(answer.status).to.be.oneOf([502, 503]);
-          return answer?.status === 201;
+          const response = await world.createAppointment(key).catch(() => undefined);
+          if (response?.status === 201) createdIds.add(response.body.appointment.id);
+          else if (response) expect(response.status).to.be.oneOf([502, 503]);
+          return response?.status === 201;
         });
       }
     };
-    const runningWorkers = Promise.all(Array.from({ length: workers }, runWorker));
+    const runningWorkers = Promise.all(Array.from({ length: workerCount }, runWorker));
     return {
       async stop() {
-        stopped = true;
+        isStopped = true;
         await runningWorkers;
       },
     };
@@ -143,29 +143,29 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
   it("without a fault, created appointments are projected and delivered", async () => {
     for (let count = 0; count < 10; count += 1) expect((await createAppointment()).status).to.equal(201);
     await expectEverythingArrived();
-    expect([...(await world.portalAppointments()).keys()]).to.include.members([...createdIds]);
+    expect([...(await world.listPortalAppointments()).keys()]).to.include.members([...createdIds]);
   });
 
   it("while Postgres is stopped, create requests succeed and the portal returns 503; nothing is lost after the restart", async () => {
     await stack.components.postgres.stop();
     for (let count = 0; count < 10; count += 1) expect((await createAppointment()).status).to.equal(201);
     const startedAt = performance.now();
-    const portalAnswer = await world.portal("/appointments");
-    expect(portalAnswer.status).to.equal(503);
+    const portalResponse = await world.requestPortal("/appointments");
+    expect(portalResponse.status).to.equal(503);
     // The portal does not wait for the restart of Postgres.
     expect(performance.now() - startedAt).to.be.below(10_000);
-    expect(Number(portalAnswer.headers.get("retry-after"))).to.be.greaterThan(0);
-    expect(portalAnswer.body).to.include({ ok: false, error: "data_source_unavailable" });
+    expect(Number(portalResponse.headers.get("retry-after"))).to.be.greaterThan(0);
+    expect(portalResponse.body).to.include({ ok: false, error: "data_source_unavailable" });
     await stack.components.postgres.start();
     await expectEverythingArrived();
-    expect((await world.portal("/clinic/context")).status).to.equal(200);
+    expect((await world.requestPortal("/clinic/context")).status).to.equal(200);
   });
 
   it("while NATS is stopped, create and read requests succeed, and webhooks arrive after the restart", async () => {
     await stack.components.nats.stop();
     for (let count = 0; count < 10; count += 1) expect((await createAppointment()).status).to.equal(201);
     await eventually("the portal shows the appointments", async () => {
-      const shownAppointments = await world.portalAppointments();
+      const shownAppointments = await world.listPortalAppointments();
       return [...createdIds].every((id) => shownAppointments.has(id));
     });
     await stack.components.nats.start();
@@ -174,11 +174,11 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
 
   it("while the event log is down, create requests get 503 and read requests succeed; all services reconnect afterwards", async () => {
     await stack.components.eventstore.kill();
-    const refusedAnswer = await createAppointment();
-    expect(refusedAnswer.status).to.equal(503);
-    expect(Number(refusedAnswer.headers.get("retry-after"))).to.be.greaterThan(0);
-    expect(refusedAnswer.body).to.include({ ok: false, error: "event_log_unavailable" });
-    expect((await world.portal("/appointments")).status).to.equal(200);
+    const refusedResponse = await createAppointment();
+    expect(refusedResponse.status).to.equal(503);
+    expect(Number(refusedResponse.headers.get("retry-after"))).to.be.greaterThan(0);
+    expect(refusedResponse.body).to.include({ ok: false, error: "event_log_unavailable" });
+    expect((await world.requestPortal("/appointments")).status).to.equal(200);
     await stack.components.eventstore.start();
     await eventually("a create succeeds again", async () => (await createAppointment()).status === 201);
     await expectEverythingArrived();
@@ -187,7 +187,7 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
   for (const name of ["projection", "command", "queryApi", "eventstore", "nats", "postgres"] as const) {
     it(`if ${name} is killed under load, no event and no delivery is lost or duplicated`, async () => {
       const countBefore = createdIds.size;
-      const creator = createContinuously();
+      const createLoop = createContinuously();
       try {
         await eventually("creates succeed before the kill", () => createdIds.size >= countBefore + 20);
         await stack.components[name].kill();
@@ -195,7 +195,7 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
         const countAfter = createdIds.size;
         await eventually("creates succeed after the restart", () => createdIds.size >= countAfter + 20);
       } finally {
-        await creator.stop();
+        await createLoop.stop();
       }
       await expectEverythingArrived();
     });

@@ -51,8 +51,8 @@ const REFUSAL_COUNT = 20;
       "an endpoint can be registered",
       async () => {
         const body = { url: receiver.url, events: ["appointment.created"] };
-        const answer = await world.partner("POST", "/webhook-endpoints", { body });
-        return answer.status === 201 && answer.body;
+        const response = await world.requestPartner("POST", "/webhook-endpoints", { body });
+        return response.status === 201 && response.body;
       },
       RECOVERY_TIMEOUT_MS,
     );
@@ -112,7 +112,7 @@ const REFUSAL_COUNT = 20;
       const status = await create(key);
       expect(status, "a create").to.be.oneOf([201, 503]);
       if (status === 503) refusedKeys.push(key);
-      expect((await world.portal("/appointments?limit=250")).status, "a read").to.be.oneOf([200, 503]);
+      expect((await world.requestPortal("/appointments?limit=250")).status, "a read").to.be.oneOf([200, 503]);
     }
     disk.free();
     for (const key of refusedKeys) {
@@ -121,7 +121,7 @@ const REFUSAL_COUNT = 20;
     await eventually(
       "every acknowledged appointment is listed",
       async () => {
-        const { status, body } = await world.portal("/appointments?limit=250");
+        const { status, body } = await world.requestPortal("/appointments?limit=250");
         const listedIds = new Set(status === 200 ? body.appointments.map(({ id }: { id: string }) => id) : []);
         return [...acknowledgedIds].every((id) => listedIds.has(id));
       },

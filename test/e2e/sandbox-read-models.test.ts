@@ -13,7 +13,7 @@ import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { eventually } from "../support/eventually.ts";
-import { operatorContext, sendRequest } from "../support/partner.ts";
+import { createTestOperatorContext, sendRequest } from "../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../support/partner-api.ts";
 import { testServers } from "../support/stack.ts";
 
@@ -41,8 +41,8 @@ describe("sandboxes in the read models", () => {
     await api.stop();
   });
 
-  const sandboxOf = async (partner: Partner) => (await partner.request("GET", "/sandbox")).body.sandbox;
-  const createAppointment = async (partner: Partner, sandbox: Awaited<ReturnType<typeof sandboxOf>>) => {
+  const getSandbox = async (partner: Partner) => (await partner.request("GET", "/sandbox")).body.sandbox;
+  const createAppointment = async (partner: Partner, sandbox: Awaited<ReturnType<typeof getSandbox>>) => {
     const { status, body } = await partner.request("POST", "/appointments", {
       headers: { "X-SERVICE-Clinic-ID": sandbox.clinicId, "Idempotency-Key": randomUUID() },
       body: {
@@ -58,29 +58,31 @@ describe("sandboxes in the read models", () => {
   const readTexts = async (partner: Partner, clinicId: string) => {
     const headers = { "X-SERVICE-Clinic-ID": clinicId };
     const weekQuery = `from=${new Date(Date.now() - 5 * 86_400_000).toISOString().slice(0, 10)}T00:00:00Z`;
-    const answers = await Promise.all([
+    const responses = await Promise.all([
       partner.request("GET", "/sandbox"),
       partner.request("GET", "/clinic/context", { headers }),
       partner.request("GET", `/appointments?limit=250&${weekQuery}`, { headers }),
     ]);
-    expect(answers.map(({ status }) => status)).to.deep.equal([200, 200, 200]);
-    return answers.map(({ text }) => text);
+    expect(responses.map(({ status }) => status)).to.deep.equal([200, 200, 200]);
+    return responses.map(({ text }) => text);
   };
 
   it("the read models of a sandbox match the log after several resets and after a rebuild", async () => {
-    const partners = [await api.partner(), await api.partner()];
+    const partners = [await api.createPartner(), await api.createPartner()];
     const lastIds: string[] = [];
     for (const partner of partners) {
       for (let round = 0; round < 3; round += 1) {
-        const sandbox = await sandboxOf(partner);
+        const sandbox = await getSandbox(partner);
         const { clinicId } = sandbox;
         const appointmentId = await createAppointment(partner, sandbox);
-        await confirmAppointment(api.command.log, { clinicId, appointmentId }, operatorContext());
+        await confirmAppointment(api.command.log, { clinicId, appointmentId }, createTestOperatorContext());
         if (round === 2) lastIds.push(appointmentId);
         else expect((await partner.request("POST", "/sandbox/reset")).status).to.equal(200);
       }
     }
-    const clinicIds = await Promise.all(partners.map(async (partner) => (await sandboxOf(partner)).clinicId as string));
+    const clinicIds = await Promise.all(
+      partners.map(async (partner) => (await getSandbox(partner)).clinicId as string),
+    );
     const readAll = () => Promise.all(partners.map((partner, index) => readTexts(partner, clinicIds[index] as string)));
     await eventually("the last confirmations are read", async () => {
       const sql = "SELECT FROM read_model.appointment WHERE appointment_id = ANY ($1) AND status = 'confirmed'";
@@ -97,9 +99,9 @@ describe("sandboxes in the read models", () => {
   });
 
   it("a portal user of a sandbox sees only that sandbox's data since the last reset", async () => {
-    const [partner, otherPartner] = [await api.partner(), await api.partner()];
-    const sandbox = await sandboxOf(partner);
-    const otherSandbox = await sandboxOf(otherPartner);
+    const [partner, otherPartner] = [await api.createPartner(), await api.createPartner()];
+    const sandbox = await getSandbox(partner);
+    const otherSandbox = await getSandbox(otherPartner);
     const userId = randomUUID();
     const rights = {
       ...{ role: "owner" as const, branchAccess: "all" as const, branchIds: [], staffId: null },
@@ -112,7 +114,7 @@ describe("sandboxes in the read models", () => {
       membershipId: randomUUID(),
       userId,
     };
-    await grantMembership(api.command.log, { ...membership, clinicId: sandbox.clinicId }, operatorContext());
+    await grantMembership(api.command.log, { ...membership, clinicId: sandbox.clinicId }, createTestOperatorContext());
     const Cookie = await createSessionCookie({ id: userId, email: "owner@example.test" }, PORTAL, Date.now());
     const requestPortal = (path: string) => sendRequest("GET", `${api.queryUrl}/api/v1${path}`, { Cookie });
     await eventually("the membership is known", async () => (await requestPortal("/clinic/context")).status === 200);
@@ -124,11 +126,11 @@ describe("sandboxes in the read models", () => {
         customer.animals.map(({ id }) => id),
       ) as string[];
     expect((await listAnimalIds()).sort()).to.deep.equal(sandbox.animals.map(({ id }: { id: string }) => id).sort());
-    const appointments = async () => (await requestPortal("/appointments")).text;
+    const readAppointmentsText = async () => (await requestPortal("/appointments")).text;
     const ownId = await createAppointment(partner, sandbox);
     const foreignId = await createAppointment(otherPartner, otherSandbox);
-    await sandboxOf(partner);
-    expect(await appointments())
+    await getSandbox(partner);
+    expect(await readAppointmentsText())
       .to.include(ownId)
       .and.not.to.include(foreignId);
     for (const path of ["/branches", "/services", "/staff", "/availability", "/queue"]) {
@@ -137,8 +139,8 @@ describe("sandboxes in the read models", () => {
       expect(text).not.to.include(otherSandbox.clinicId);
     }
     expect((await partner.request("POST", "/sandbox/reset")).status).to.equal(200);
-    await sandboxOf(partner);
-    expect(await appointments()).not.to.include(ownId);
+    await getSandbox(partner);
+    expect(await readAppointmentsText()).not.to.include(ownId);
     expect(await listAnimalIds()).to.have.length(sandbox.animals.length);
   });
 });

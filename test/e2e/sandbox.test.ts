@@ -7,7 +7,7 @@ import { grantMembership, registerCustomer } from "../../command/operations/peop
 import { resetSandbox } from "../../command/operations/sandbox-operations.ts";
 import { derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
 import { eventually } from "../support/eventually.ts";
-import { createClinic, operatorContext, type PartnerResponse, sendRequest } from "../support/partner.ts";
+import { createClinic, createTestOperatorContext, type PartnerResponse, sendRequest } from "../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../support/partner-api.ts";
 
 const DAY_MS = 86_400_000;
@@ -56,7 +56,7 @@ describe("sandbox", () => {
     });
 
   it("a new application has an approved sandbox that contains the fixture data", async () => {
-    const partner = await api.partner();
+    const partner = await api.createPartner();
     const sandbox = await getSandbox(partner);
     expect(sandbox).to.include({
       generation: 1,
@@ -70,11 +70,11 @@ describe("sandbox", () => {
       "Misty",
       "Pepper",
     ]);
-    const context = await partner.request("GET", "/clinic/context", {
+    const contextResponse = await partner.request("GET", "/clinic/context", {
       headers: toHeaders(sandbox.clinicId),
     });
-    expect(context.status).to.equal(200);
-    expect(context.body.installation.branchIds).to.equal(null);
+    expect(contextResponse.status).to.equal(200);
+    expect(contextResponse.body.installation.branchIds).to.equal(null);
     const { status, body } = await create(partner, sandbox);
     expect(status, JSON.stringify(body)).to.equal(201);
     const listResponse = await list(partner, sandbox.clinicId);
@@ -86,21 +86,21 @@ describe("sandbox", () => {
   });
 
   it("two resets of a sandbox on the same day create byte-identical data", async () => {
-    const partner = await api.partner();
+    const partner = await api.createPartner();
     const takeSnapshot = async () => {
       const { generation, resetAt, ...sandbox } = await requestReset(partner);
       const { generation: currentGeneration, resetAt: currentResetAt, ...currentSandbox } = await getSandbox(partner);
       expect([currentGeneration, currentResetAt, currentSandbox]).to.deep.equal([generation, resetAt, sandbox]);
       const path = "/appointments?from=2000-01-01T00:00:00Z";
-      const lists = await Promise.all([
+      const listResponses = await Promise.all([
         list(partner, sandbox.clinicId),
         partner.request("GET", path, { headers: toHeaders(sandbox.clinicId) }),
       ]);
-      const context = await partner.request("GET", "/clinic/context", {
+      const contextResponse = await partner.request("GET", "/clinic/context", {
         headers: toHeaders(sandbox.clinicId),
       });
-      const appointments = lists[0].body.appointments;
-      return { generation, sandbox, bytes: JSON.stringify([sandbox, appointments, context.text]) };
+      const appointments = listResponses[0].body.appointments;
+      return { generation, sandbox, bytes: JSON.stringify([sandbox, appointments, contextResponse.text]) };
     };
     const firstSnapshot = await takeSnapshot();
     const response = await create(partner, firstSnapshot.sandbox);
@@ -112,14 +112,14 @@ describe("sandbox", () => {
   });
 
   it("a reset of a sandbox deletes idempotency keys and keeps webhook endpoints", async () => {
-    const partner = await api.partner();
+    const partner = await api.createPartner();
     const sandbox = await getSandbox(partner);
     const firstResponse = await create(partner, sandbox, "the-same-key");
-    const endpoint = await partner.request("POST", "/webhook-endpoints", {
+    const endpointResponse = await partner.request("POST", "/webhook-endpoints", {
       headers: toHeaders(sandbox.clinicId),
       body: { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] },
     });
-    expect(endpoint.status).to.equal(201);
+    expect(endpointResponse.status).to.equal(201);
     expect((await create(partner, sandbox, "the-same-key")).headers.get("Idempotent-Replayed")).to.equal("true");
     await requestReset(partner);
     const secondResponse = await create(partner, sandbox, "the-same-key");
@@ -131,21 +131,21 @@ describe("sandbox", () => {
       headers: toHeaders(sandbox.clinicId),
     });
     expect(body.endpoints.map(({ id, status }: Record<string, string>) => [id, status])).to.deep.equal([
-      [endpoint.body.endpoint.id, "active"],
+      [endpointResponse.body.endpoint.id, "active"],
     ]);
   });
 
   it("a read during concurrent resets and writes never mixes data from before and after a reset", async () => {
-    const partner = await api.partner();
+    const partner = await api.createPartner();
     const { clinicId, ...otherFields } = await getSandbox(partner);
     const sandbox = { clinicId, ...otherFields };
     const fixtureIds = collectIds(await list(partner, clinicId));
     const keys = Array.from({ length: 40 }, () => randomUUID());
-    const generationOf = new Map<string, number>();
+    const generationsById = new Map<string, number>();
     for (const idempotencyKey of keys) {
       for (let sandboxGeneration = 1; sandboxGeneration <= 20; sandboxGeneration += 1) {
         const key = { environment: "sandbox" as const, sandboxGeneration, clinicId, idempotencyKey };
-        generationOf.set(
+        generationsById.set(
           derivePartnerAppointmentId({ ...key, applicationId: partner.applicationId }),
           sandboxGeneration,
         );
@@ -153,46 +153,47 @@ describe("sandbox", () => {
     }
     // Calls the operation directly, because the API has a rate limit.
     const resetRepeatedly = async () => {
-      for (let count = 0; count < 8; count += 1) await resetSandbox(api.command.log, partner, operatorContext());
+      for (let count = 0; count < 8; count += 1)
+        await resetSandbox(api.command.log, partner, createTestOperatorContext());
     };
     const createRepeatedly = async () => {
       for (let index = 0; index < keys.length; index += 4) {
-        const answers = await Promise.all(keys.slice(index, index + 4).map((key) => create(partner, sandbox, key)));
-        for (const { status } of answers) expect(status).to.equal(201);
+        const responses = await Promise.all(keys.slice(index, index + 4).map((key) => create(partner, sandbox, key)));
+        for (const { status } of responses) expect(status).to.equal(201);
       }
     };
     const idLists: string[][] = [];
     let isDone = false;
     const readRepeatedly = async () => {
       while (!isDone && idLists.length < 50) {
-        const answer = await list(partner, clinicId);
+        const response = await list(partner, clinicId);
         // On a busy machine, a read may return 503.
-        if (answer.status !== 503) idLists.push(collectIds(answer));
+        if (response.status !== 503) idLists.push(collectIds(response));
       }
     };
     const readLoop = readRepeatedly();
     await Promise.all([resetRepeatedly(), resetRepeatedly(), createRepeatedly()]);
     isDone = true;
     await readLoop;
-    const lastAnswer = await eventually("the last state is read", async () => {
-      const answer = await list(partner, clinicId);
-      return answer.status !== 503 && answer;
+    const lastResponse = await eventually("the last state is read", async () => {
+      const response = await list(partner, clinicId);
+      return response.status !== 503 && response;
     });
-    idLists.push(collectIds(lastAnswer));
+    idLists.push(collectIds(lastResponse));
     for (const ids of idLists) {
       const createdIds = ids.filter((id) => !fixtureIds.includes(id));
       expect(ids.length - createdIds.length).to.equal(fixtureIds.length);
-      expect(new Set(createdIds.map((id) => generationOf.get(id))).size).to.be.at.most(1);
+      expect(new Set(createdIds.map((id) => generationsById.get(id))).size).to.be.at.most(1);
     }
     expect((await getSandbox(partner)).generation).to.be.within(9, 17);
   });
 
   it("a sandbox cannot be accessed by another application or from production", async () => {
-    const [partner, otherPartner] = [await api.partner(), await api.partner()];
+    const [partner, otherPartner] = [await api.createPartner(), await api.createPartner()];
     const [ownSandbox, otherSandbox] = [await getSandbox(partner), await getSandbox(otherPartner)];
-    const idsOf = ({ clinicId, branches, animals }: typeof ownSandbox) =>
+    const listIds = ({ clinicId, branches, animals }: typeof ownSandbox) =>
       [clinicId, ...[...branches, ...animals].map(({ id }) => id)] as string[];
-    expect(idsOf(ownSandbox).filter((id) => idsOf(otherSandbox).includes(id))).to.deep.equal([]);
+    expect(listIds(ownSandbox).filter((id) => listIds(otherSandbox).includes(id))).to.deep.equal([]);
     for (const path of ["/clinic/context", "/appointments", "/webhook-endpoints"]) {
       const { status, body } = await partner.request("GET", path, { headers: toHeaders(otherSandbox.clinicId) });
       expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
@@ -202,7 +203,7 @@ describe("sandbox", () => {
     // The token, not the clinic header, selects the sandbox.
     const response = await partner.request("GET", "/sandbox", { headers: toHeaders(otherSandbox.clinicId) });
     expect(response.body.sandbox.clinicId).to.equal(ownSandbox.clinicId);
-    const productionPartner = await api.partner("production");
+    const productionPartner = await api.createPartner("production");
     for (const [method, path] of [
       ["GET", "/sandbox"],
       ["POST", "/sandbox/reset"],
@@ -217,28 +218,30 @@ describe("sandbox", () => {
     expect(
       (await productionPartner.request("GET", "/clinic/context", { headers: toHeaders(ownSandbox.clinicId) })).status,
     ).to.equal(403);
-    const reader = await api.partner("sandbox", ["clinic:read", "sandbox:read"]);
+    const reader = await api.createPartner("sandbox", ["clinic:read", "sandbox:read"]);
     expect((await reader.request("GET", "/sandbox")).status).to.equal(200);
     expect((await reader.request("POST", "/sandbox/reset")).body.error).to.equal("insufficient_scope");
   });
 
   it("operators can change appointments and grant memberships in a sandbox, but cannot add customers or installations", async () => {
     const { log } = api.command;
-    const partner = await api.partner();
+    const partner = await api.createPartner();
     const sandbox = await getSandbox(partner);
     const { clinicId } = sandbox;
-    const errorOf = (promise: Promise<unknown>) =>
+    const getErrorCode = (promise: Promise<unknown>) =>
       promise.then(
         () => "done",
         (error: { code?: string }) => error.code,
       );
-    const context = operatorContext();
+    const context = createTestOperatorContext();
     const contact = { fullName: "Ada", phone: null, email: null, city: null };
-    expect(await errorOf(registerCustomer(log, { customerId: randomUUID(), clinicId, ...contact }, context))).to.equal(
+    expect(
+      await getErrorCode(registerCustomer(log, { customerId: randomUUID(), clinicId, ...contact }, context)),
+    ).to.equal("clinic_is_a_sandbox");
+    const otherPartner = await api.createPartner();
+    expect(await getErrorCode(requestInstallation(log, { ...otherPartner, clinicId }, context))).to.equal(
       "clinic_is_a_sandbox",
     );
-    const other = await api.partner();
-    expect(await errorOf(requestInstallation(log, { ...other, clinicId }, context))).to.equal("clinic_is_a_sandbox");
     const rights = { role: "owner" as const, permissions: [], branchAccess: "all" as const, branchIds: [] };
     const membership = { membershipId: randomUUID(), userId: randomUUID(), staffId: null, acceptedAt: null };
     await grantMembership(log, { ...membership, clinicId, ...rights }, context);
@@ -246,20 +249,22 @@ describe("sandbox", () => {
     const appointment = { clinicId, appointmentId: body.appointment.id };
     await confirmAppointment(log, appointment, context);
     await requestReset(partner);
-    expect(await errorOf(confirmAppointment(log, appointment, context))).to.equal("appointment_not_found");
+    expect(await getErrorCode(confirmAppointment(log, appointment, context))).to.equal("appointment_not_found");
   });
 
   it("registering an existing application a second time fails and creates no second sandbox", async () => {
-    const partner = await api.partner();
+    const partner = await api.createPartner();
     const input = { ...partner, name: "Again", scopes: ["clinic:read" as const] };
-    const error = await registerApplication(api.command.log, input, operatorContext()).catch((reason) => reason);
+    const error = await registerApplication(api.command.log, input, createTestOperatorContext()).catch(
+      (reason) => reason,
+    );
     expect(error).to.include({ code: "application_exists" });
     expect((await getSandbox(partner)).generation).to.equal(1);
   });
 
   describe("log positions of write requests", () => {
     it("a read request with the log position of a write always returns the result of that write", async () => {
-      const partner = await api.partner();
+      const partner = await api.createPartner();
       const sandbox = await getSandbox(partner);
       for (let round = 0; round < 10; round += 1) {
         const { body } = await create(partner, sandbox);
@@ -268,7 +273,7 @@ describe("sandbox", () => {
     });
 
     it("even without a log position, partners see their own writes and resets", async () => {
-      const partner = await api.partner();
+      const partner = await api.createPartner();
       const sandbox = await getSandbox(partner);
       const { Authorization = "" } = partner.headers;
       const ownHeaders = { Authorization, ...toHeaders(sandbox.clinicId) };
@@ -283,7 +288,7 @@ describe("sandbox", () => {
     });
 
     it("a read request returns 503 read_model_behind if the read models do not reach the log position in time", async () => {
-      const partner = await api.partner();
+      const partner = await api.createPartner();
       const headers = { "X-SERVICE-Log-Position": "9000000000000000000" };
       const startedAt = performance.now();
       const { status, body, headers: responseHeaders } = await partner.request("GET", "/sandbox", { headers });
@@ -293,7 +298,7 @@ describe("sandbox", () => {
     });
 
     it("a read request with an invalid log position returns 400 invalid_log_position", async () => {
-      const partner = await api.partner();
+      const partner = await api.createPartner();
       for (const text of ["-1", "x", "1, 2", "", "9".repeat(21)]) {
         const { status, body } = await partner.request("GET", "/sandbox", {
           headers: { "X-SERVICE-Log-Position": text },

@@ -45,26 +45,27 @@ describe("tests, replays and secret rotations of webhooks", () => {
 
   async function registerEndpoint(): Promise<{ id: string; secret: string }> {
     const body = { url: receiver.url, events: ["appointment.created"] };
-    const answer = await world.partner("POST", "/webhook-endpoints", { body });
-    expect(answer.status).to.equal(201);
-    return { id: answer.body.endpoint.id, secret: answer.body.secret };
+    const response = await world.requestPartner("POST", "/webhook-endpoints", { body });
+    expect(response.status).to.equal(201);
+    return { id: response.body.endpoint.id, secret: response.body.secret };
   }
 
-  const path = (suffix: string) => `/webhook-endpoints/${endpoint.id}${suffix}`;
-  const deliveries = async (): Promise<Delivery[]> => (await world.partner("GET", path("/deliveries"))).body.deliveries;
-  const untilListed = (label: string, check: (listed: Delivery[]) => boolean) =>
+  const buildPath = (suffix: string) => `/webhook-endpoints/${endpoint.id}${suffix}`;
+  const listDeliveries = async (): Promise<Delivery[]> =>
+    (await world.requestPartner("GET", buildPath("/deliveries"))).body.deliveries;
+  const awaitDeliveries = (label: string, check: (listedDeliveries: Delivery[]) => boolean) =>
     eventually(label, async () => {
-      const listed = await deliveries();
-      return check(listed) && listed;
+      const listedDeliveries = await listDeliveries();
+      return check(listedDeliveries) && listedDeliveries;
     });
   const create = () => world.createAppointment(`recovery-${randomUUID()}`);
   /** Changes the endpoint as an operator, and waits until the partner API shows the change. */
-  async function setStatus(verb: "disable" | "enable", status: string): Promise<void> {
+  async function setStatus(operation: "disable" | "enable", status: string): Promise<void> {
     const { applicationId } = world;
     const ownerOptions = ["--application", applicationId, "--clinic", world.clinicId, "--environment", "sandbox"];
-    expect((await runOperator("endpoint", verb, "--id", endpoint.id, ...ownerOptions)).code).to.equal(0);
+    expect((await runOperator("endpoint", operation, "--id", endpoint.id, ...ownerOptions)).code).to.equal(0);
     await eventually(`the endpoint ${status}`, async () => {
-      const { body } = await world.partner("GET", "/webhook-endpoints");
+      const { body } = await world.requestPartner("GET", "/webhook-endpoints");
       return body.endpoints.some((row: Delivery) => row.id === endpoint.id && row.status === status);
     });
   }
@@ -72,14 +73,17 @@ describe("tests, replays and secret rotations of webhooks", () => {
     runOperator("webhooks", "recover", "--endpoint", endpoint.id, "--since", "2020-01-01T00:00:00Z", ...args);
 
   it("partners and operators can send a test webhook", async () => {
-    const answer = await world.partner("POST", path("/test"));
-    expect([answer.status, answer.body.delivery.status]).to.deep.equal([202, "pending"]);
+    const response = await world.requestPartner("POST", buildPath("/test"));
+    expect([response.status, response.body.delivery.status]).to.deep.equal([202, "pending"]);
     const cliResult = await runOperator("webhooks", "test", "--endpoint", endpoint.id, "--json");
-    const ids = [answer.body.delivery.id, JSON.parse(cliResult.out.join()).delivery];
-    const deliveredIn = (all: Delivery[]) => all.filter(({ status }) => status === "delivered");
-    const listed = await untilListed("both tests", (all) => deliveredIn(all).length === ids.length);
-    expect(listed.map(({ id }) => id)).to.have.members(ids);
-    for (const { type, attempts } of listed) {
+    const ids = [response.body.delivery.id, JSON.parse(cliResult.out.join()).delivery];
+    const filterDelivered = (deliveries: Delivery[]) => deliveries.filter(({ status }) => status === "delivered");
+    const listedDeliveries = await awaitDeliveries(
+      "both tests",
+      (deliveries) => filterDelivered(deliveries).length === ids.length,
+    );
+    expect(listedDeliveries.map(({ id }) => id)).to.have.members(ids);
+    for (const { type, attempts } of listedDeliveries) {
       expect([type, attempts.map(({ statusCode }) => statusCode)]).to.deep.equal(["endpoint.test", [200]]);
     }
     for (const request of receiver.requests) {
@@ -92,50 +96,61 @@ describe("tests, replays and secret rotations of webhooks", () => {
     const requestCount = receiver.requests.length;
     await setStatus("disable", "disabled");
     for (let count = 0; count < 4; count += 1) expect((await create()).status).to.equal(201);
-    const skippedIn = (all: Delivery[]) => all.filter(({ status }) => status === "skipped");
-    const [one, ...others] = skippedIn(await untilListed("4 skipped deliveries", (all) => skippedIn(all).length === 4));
-    expect((await world.partner("POST", path(`/deliveries/${one!.id}/replay`))).status).to.equal(409);
-    expect((await world.partner("POST", path("/test"))).body.error).to.equal("webhook_endpoint_disabled");
+    const filterSkipped = (deliveries: Delivery[]) => deliveries.filter(({ status }) => status === "skipped");
+    const [firstDelivery, ...otherDeliveries] = filterSkipped(
+      await awaitDeliveries("4 skipped deliveries", (deliveries) => filterSkipped(deliveries).length === 4),
+    );
+    expect((await world.requestPartner("POST", buildPath(`/deliveries/${firstDelivery!.id}/replay`))).status).to.equal(
+      409,
+    );
+    expect((await world.requestPartner("POST", buildPath("/test"))).body.error).to.equal("webhook_endpoint_disabled");
     expect((await recover()).code).to.equal(3);
     expect(receiver.requests.length).to.equal(requestCount);
     await setStatus("enable", "active");
 
-    expect((await world.partner("POST", path(`/deliveries/${one!.id}/replay`))).status).to.equal(202);
-    await untilListed("the replayed delivery", (all) =>
-      all.some(({ id, status }) => id === one!.id && status === "delivered"),
+    expect((await world.requestPartner("POST", buildPath(`/deliveries/${firstDelivery!.id}/replay`))).status).to.equal(
+      202,
+    );
+    await awaitDeliveries("the replayed delivery", (deliveries) =>
+      deliveries.some(({ id, status }) => id === firstDelivery!.id && status === "delivered"),
     );
     const counts = JSON.parse((await recover("--dry-run", "--json")).out.join());
     expect(counts).to.include({ found: 3, requested: 0 });
     expect(JSON.parse((await recover("--json")).out.join())).to.include({ found: 3, requested: 3, left: 0 });
-    await untilListed("the other deliveries", (all) =>
-      others.every((other) => all.some(({ id, status }) => id === other.id && status === "delivered")),
+    await awaitDeliveries("the other deliveries", (deliveries) =>
+      otherDeliveries.every((other) => deliveries.some(({ id, status }) => id === other.id && status === "delivered")),
     );
     expect(JSON.parse((await recover("--json")).out.join())).to.include({ found: 0, requested: 0 });
-    for (const { id } of [one!, ...others]) expect(receiver.listDeliveryRequests(id)).to.have.length(1);
+    for (const { id } of [firstDelivery!, ...otherDeliveries])
+      expect(receiver.listDeliveryRequests(id)).to.have.length(1);
   });
 
   it("an operator can replay all failed deliveries after the partner's server is repaired", async () => {
     receiver.setDefaultReaction({ status: 500 });
     for (let count = 0; count < 3; count += 1) expect((await create()).status).to.equal(201);
-    const failedIn = (all: Delivery[]) => all.filter(({ status }) => status === "failed");
-    const failedDeliveries = failedIn(await untilListed("3 failures", (all) => failedIn(all).length === 3));
+    const filterFailed = (deliveries: Delivery[]) => deliveries.filter(({ status }) => status === "failed");
+    const failedDeliveries = filterFailed(
+      await awaitDeliveries("3 failures", (deliveries) => filterFailed(deliveries).length === 3),
+    );
     receiver.setDefaultReaction({});
     await eventually("their facts in the log", async () => {
       const { found } = JSON.parse((await recover("--dry-run", "--json")).out.join());
       return found === 3;
     });
     expect((await recover()).out).to.deep.equal(["webhooks recover: 3 of 3 deliveries will be replayed"]);
-    const listed = await untilListed("all delivered", (all) => all.every(({ status }) => status === "delivered"));
+    const listedDeliveries = await awaitDeliveries("all delivered", (all) =>
+      all.every(({ status }) => status === "delivered"),
+    );
     for (const { id } of failedDeliveries) {
-      const { attempts } = listed.find((delivery) => delivery.id === id)!;
+      const { attempts } = listedDeliveries.find((delivery) => delivery.id === id)!;
       expect(attempts.map(({ statusCode }) => statusCode)).to.deep.equal([500, 500, 200]);
     }
   });
 
   it("after a secret rotation, every webhook library accepts webhooks with the former and with the new secret", async () => {
-    const { status, body } = await world.partner("POST", path("/rotate-secret"));
+    const { status, body } = await world.requestPartner("POST", buildPath("/rotate-secret"));
     expect(status).to.equal(200);
-    const { body: testBody } = await world.partner("POST", path("/test"));
+    const { body: testBody } = await world.requestPartner("POST", buildPath("/test"));
     const request = await eventually("the test", () => receiver.listDeliveryRequests(testBody.delivery.id)[0]);
     for (const secret of [endpoint.secret, body.secret]) {
       expect(listAcceptingLibraries(secret, request)).to.deep.equal(webhookLibraryNames);

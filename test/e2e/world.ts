@@ -11,7 +11,7 @@ import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 
 /** Status, headers and body of a response. */
-export interface Answer {
+export interface ApiResponse {
   status: number;
   headers: Headers;
   // biome-ignore lint/suspicious/noExplicitAny: the fields of a body depend on the request
@@ -26,21 +26,21 @@ export interface World {
   /** The partner application. */
   applicationId: string;
   /** Calls the partner API with the application's token and the clinic header. */
-  partner(
+  requestPartner(
     method: string,
     path: string,
     options?: { body?: unknown; headers?: Record<string, string> },
-  ): Promise<Answer>;
+  ): Promise<ApiResponse>;
   /** Creates an appointment three days from now. */
-  createAppointment(idempotencyKey: string, notes?: string): Promise<Answer>;
+  createAppointment(idempotencyKey: string, notes?: string): Promise<ApiResponse>;
   /** Calls the portal API as the clinic's owner. */
-  portal(path: string): Promise<Answer>;
+  requestPortal(path: string): Promise<ApiResponse>;
   /** Returns the appointments that the portal lists, by id. */
-  portalAppointments(): Promise<Map<string, { notes: string | null }>>;
+  listPortalAppointments(): Promise<Map<string, { notes: string | null }>>;
 }
 
 /** Time limit of a request, so that a test fails instead of hanging. Milliseconds. */
-const ANSWER_TIMEOUT_MS = 30_000;
+const REQUEST_TIMEOUT_MS = 30_000;
 
 /** Creates a clinic with a portal user and an installed application. */
 export async function createWorld(stack: Stack): Promise<World> {
@@ -94,12 +94,12 @@ export async function createWorld(stack: Stack): Promise<World> {
   };
   const Cookie = await createSessionCookie({ id: userId, email: "owner@example.test" }, portal, Date.now());
   const credentials = { client_id: applicationId, client_secret: clientSecret, environment };
-  const tokenAnswer = await sendRequest("POST", `${baseUrl}/oauth/token`, {
+  const tokenResponse = await sendRequest("POST", `${baseUrl}/oauth/token`, {
     body: { ...credentials, grant_type: "client_credentials" },
   });
-  if (tokenAnswer.status !== 200)
-    throw new Error(`The token exchange failed: ${tokenAnswer.status} ${JSON.stringify(tokenAnswer.body)}`);
-  const headers = { Authorization: `Bearer ${tokenAnswer.body.access_token}`, "X-SERVICE-Clinic-ID": clinicId };
+  if (tokenResponse.status !== 200)
+    throw new Error(`The token exchange failed: ${tokenResponse.status} ${JSON.stringify(tokenResponse.body)}`);
+  const headers = { Authorization: `Bearer ${tokenResponse.body.access_token}`, "X-SERVICE-Clinic-ID": clinicId };
   const scheduledAt = new Date(Date.now() + 3 * 86_400_000).toISOString();
 
   const world: World = {
@@ -107,16 +107,16 @@ export async function createWorld(stack: Stack): Promise<World> {
     branchId,
     animalId,
     applicationId,
-    partner: (method, path, options = {}) =>
+    requestPartner: (method, path, options = {}) =>
       sendRequest(method, `${baseUrl}${path}`, { ...options, headers: { ...headers, ...options.headers } }),
     createAppointment: (idempotencyKey, notes) =>
-      world.partner("POST", "/appointments", {
+      world.requestPartner("POST", "/appointments", {
         headers: { "Idempotency-Key": idempotencyKey },
         body: { branchId, animalId, scheduledAt, ...(notes === undefined ? {} : { notes }) },
       }),
-    portal: (path) => sendRequest("GET", `${stack.urls.gateway}/api/v1${path}`, { headers: { Cookie } }),
-    async portalAppointments() {
-      const { status, body } = await world.portal("/appointments?limit=250");
+    requestPortal: (path) => sendRequest("GET", `${stack.urls.gateway}/api/v1${path}`, { headers: { Cookie } }),
+    async listPortalAppointments() {
+      const { status, body } = await world.requestPortal("/appointments?limit=250");
       if (status !== 200) throw new Error(`The portal request failed: ${status} ${JSON.stringify(body)}`);
       return new Map(body.appointments.map((row: { id: string; notes: string | null }) => [row.id, row]));
     },
@@ -128,12 +128,12 @@ async function sendRequest(
   method: string,
   url: string,
   { body, headers = {} }: { body?: unknown; headers?: Record<string, string> },
-): Promise<Answer> {
+): Promise<ApiResponse> {
   const response = await fetch(url, {
     method,
     headers: { ...headers, ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
+    signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
   });
   const text = await response.text();
   return {

@@ -65,28 +65,28 @@ describe("a projection whose database was built from another log", function () {
   const readStatus = async (json: boolean) =>
     (await runInProcess(world, (context) => showStatus(context, { json }))).out;
   /** Stops the log, changes its files, and restarts it on the same port. */
-  const replaceLog = async (change: (files: string) => Promise<void>) => {
+  const replaceLog = async (change: (logDir: string) => Promise<void>) => {
     await log.kill();
     await change(join(dir, "log"));
     log = await LogProcess.start(join(dir, "log"), port);
   };
-  const copy = (from: string, to: string) => cp(from, to, { recursive: true });
+  const copy = (sourceDir: string, targetDir: string) => cp(sourceDir, targetDir, { recursive: true });
   const backupPath = join("..", "backup");
-  const restore = async (files: string) => {
-    await rm(files, { recursive: true });
-    await copy(join(files, backupPath), files);
+  const restore = async (logDir: string) => {
+    await rm(logDir, { recursive: true });
+    await copy(join(logDir, backupPath), logDir);
   };
   /** Requests an appointment as soon as the log is available. */
-  const appointment = (clinicId = endpoint.clinicId) =>
+  const requestAppointment = (clinicId = endpoint.clinicId) =>
     eventually("an appointment", () => world.requestAppointment(clinicId).catch(() => undefined), 20_000);
   const awaitDelivery = (eventId: string, target = endpoint) =>
     world.waitForDelivery(eventId, target, ({ status }) => status === "delivered", 30_000);
-  const awaitReadiness = () => eventually("ready", async () => (await service.health()).status === 200, 30_000);
+  const awaitReadiness = () => eventually("ready", async () => (await service.readHealth()).status === 200, 30_000);
   const awaitStop = () =>
     eventually(
       "all roles stop",
       async () => {
-        const { status, parts } = await service.health();
+        const { status, parts } = await service.readHealth();
         return status === 503 && Object.values(parts).every((text) => text?.startsWith(`stopped: ${DIFFERENT_LOG}`));
       },
       30_000,
@@ -108,11 +108,11 @@ describe("a projection whose database was built from another log", function () {
   };
 
   it("roles stop even if a restored log extends past the checkpoint, and continue after an operator runs `adopt`", async () => {
-    await awaitDelivery((await appointment()).eventId);
+    await awaitDelivery((await requestAppointment()).eventId);
     await service.kill();
-    await replaceLog((files) => copy(files, join(files, backupPath)));
+    await replaceLog((logDir) => copy(logDir, join(logDir, backupPath)));
     service = await startRoles();
-    const lostAppointment = await appointment();
+    const lostAppointment = await requestAppointment();
     await awaitDelivery(lostAppointment.eventId);
     await awaitReadiness();
     // With an earlier checkpoint, the relay would not notice that the log was restored, and would continue.
@@ -122,8 +122,8 @@ describe("a projection whose database was built from another log", function () {
     );
     await service.kill();
     await replaceLog(restore);
-    const storedAppointment = await appointment();
-    for (let count = 0; count < 10; count += 1) await appointment();
+    const storedAppointment = await requestAppointment();
+    for (let count = 0; count < 10; count += 1) await requestAppointment();
     const stateBefore = await readWrittenState();
 
     service = await startRoles();
@@ -137,7 +137,7 @@ describe("a projection whose database was built from another log", function () {
       expect(error?.message).to.match(/, but the log holds (event [0-9a-f-]{36}|no event) there\./);
     for (const role of ROLES.split(",")) {
       const failedGauge = `projection_failed{role="${role}"}`;
-      await eventually(failedGauge, async () => (await service.gauge(failedGauge)) === 1);
+      await eventually(failedGauge, async () => (await service.readGauge(failedGauge)) === 1);
     }
     const refusal = await verify().catch((error: unknown) => error);
     expect(refusal).to.be.instanceOf(DifferentLogError);
@@ -147,7 +147,7 @@ describe("a projection whose database was built from another log", function () {
     expect(await readWrittenState()).to.deep.equal(stateBefore);
 
     expect((await adopt()).code).to.equal(0);
-    const next = await appointment();
+    const next = await requestAppointment();
     await awaitDelivery(next.eventId);
     expect(await hasRow(storedAppointment.appointmentId)).to.equal(true);
     expect(await hasRow(lostAppointment.appointmentId)).to.equal(false);
@@ -158,33 +158,35 @@ describe("a projection whose database was built from another log", function () {
   });
 
   it("roles stop if the log is unrelated to the database, and continue after an operator runs `adopt`", async () => {
-    await awaitDelivery((await appointment()).eventId);
+    await awaitDelivery((await requestAppointment()).eventId);
     await awaitReadiness();
-    await replaceLog((files) => rm(files, { recursive: true }));
+    await replaceLog((logDir) => rm(logDir, { recursive: true }));
     await awaitStop();
     expect(await readStatus(false)).to.match(/, but the log is empty\./);
-    const other = await eventually("an endpoint", () => world.registerEndpoint(receiver.url).catch(() => undefined));
-    const earlyAppointment = await appointment(other.clinicId);
+    const otherEndpoint = await eventually("an endpoint", () =>
+      world.registerEndpoint(receiver.url).catch(() => undefined),
+    );
+    const earlyAppointment = await requestAppointment(otherEndpoint.clinicId);
     await awaitStop();
     expect((await adopt()).code).to.equal(0);
-    const next = await appointment(other.clinicId);
-    await awaitDelivery(next.eventId, other);
+    const next = await requestAppointment(otherEndpoint.clinicId);
+    await awaitDelivery(next.eventId, otherEndpoint);
     expect(await hasRow(earlyAppointment.appointmentId)).to.equal(true);
     const { rows } = await world.pool.query("SELECT endpoint_id FROM read_model.webhook_endpoint");
-    expect(rows).to.deep.equal([{ endpoint_id: other.endpointId }]);
+    expect(rows).to.deep.equal([{ endpoint_id: otherEndpoint.endpointId }]);
     await awaitReadiness();
   });
 
   it("roles that stopped because the log is empty continue when the original log is back", async () => {
-    await awaitDelivery((await appointment()).eventId);
+    await awaitDelivery((await requestAppointment()).eventId);
     await awaitReadiness();
-    await replaceLog(async (files) => {
-      await copy(files, join(files, backupPath));
-      await rm(files, { recursive: true });
+    await replaceLog(async (logDir) => {
+      await copy(logDir, join(logDir, backupPath));
+      await rm(logDir, { recursive: true });
     });
     await awaitStop();
     await replaceLog(restore);
-    const { eventId, appointmentId } = await appointment();
+    const { eventId, appointmentId } = await requestAppointment();
     await awaitDelivery(eventId);
     expect(await hasRow(appointmentId)).to.equal(true);
     await awaitReadiness();
@@ -192,12 +194,12 @@ describe("a projection whose database was built from another log", function () {
 
   it("an event in the outbox is not appended to a different log", async () => {
     receiver.setDefaultReaction({ status: 410 });
-    const { eventId } = await appointment();
+    const { eventId } = await requestAppointment();
     const readLog = () => world.log.read(`webhookEndpoint-${endpoint.endpointId}`).catch(() => []);
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed", 30_000);
     await eventually("the appended event", async () => (await readLog()).at(-1)?.type === "WebhookEndpointDisabled");
     await awaitReadiness();
-    await replaceLog((files) => rm(files, { recursive: true }));
+    await replaceLog((logDir) => rm(logDir, { recursive: true }));
     const metadata = { ...createStoredMetadata(), $causationId: randomUUID() };
     const event = {
       type: "WebhookEndpointDisabled",
@@ -216,12 +218,15 @@ describe("a projection whose database was built from another log", function () {
   });
 
   it("roles accept checkpoints without an event id, and store the event id with the next event", async () => {
-    await awaitDelivery((await appointment()).eventId);
+    await awaitDelivery((await requestAppointment()).eventId);
     await awaitReadiness();
     await service.kill();
     // Simulates a release without anchors. Such a release also moved its checkpoints for events of other programs.
-    const result = await world.client.appendToStream("elsewhere-1", jsonEvent({ type: "NothingOfOurs", data: {} }));
-    const position = result.position!.commit;
+    const appendResult = await world.client.appendToStream(
+      "elsewhere-1",
+      jsonEvent({ type: "NothingOfOurs", data: {} }),
+    );
+    const position = appendResult.position!.commit;
     await world.pool.query(
       `ALTER TABLE read_model.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id;
        UPDATE read_model.checkpoint SET position = ${position};
@@ -231,7 +236,7 @@ describe("a projection whose database was built from another log", function () {
     await awaitReadiness();
     expect((await verify()).out).to.match(new RegExp(`at position ${position}: 0 differ$`, "m"));
     expect((await rebuild()).out).to.match(new RegExp(`in use from position ${position}\\.$`, "m"));
-    const { eventId } = await appointment();
+    const { eventId } = await requestAppointment();
     await awaitDelivery(eventId);
     await eventually("both anchors", async () => {
       const anchors = [
@@ -240,12 +245,12 @@ describe("a projection whose database was built from another log", function () {
       ];
       return anchors.every((anchor) => anchor?.eventId === eventId);
     });
-    await replaceLog((files) => rm(files, { recursive: true }));
+    await replaceLog((logDir) => rm(logDir, { recursive: true }));
     await awaitStop();
   });
 
   it("a rebuild starts from the beginning if the tables of an interrupted rebuild come from another log", async () => {
-    const { eventId, appointmentId } = await appointment();
+    const { eventId, appointmentId } = await requestAppointment();
     await awaitDelivery(eventId);
     await world.pool.query(buildTablesDdl(readModels, NEXT_SCHEMA));
     await world.pool.query(

@@ -25,9 +25,9 @@ export interface EngineWorld {
   /** Appends events without validation. @returns position of the last event */
   append(stream: string, ...events: { type: string; data: object; metadata?: object }[]): Promise<bigint>;
   /** Reads a customer's name from the read models. @returns undefined if there is no row */
-  nameOf(customerId: string): Promise<string | undefined>;
+  readName(customerId: string): Promise<string | undefined>;
   /** Runs `npm run projection -- …` in a separate process. */
-  cli(...args: string[]): Promise<CliResult>;
+  runCommand(...args: string[]): Promise<CliResult>;
   close(): Promise<void>;
 }
 
@@ -55,14 +55,14 @@ export async function createEngineWorld(): Promise<EngineWorld> {
       const { position } = await client.appendToStream(stream, proposedEvents);
       return position!.commit;
     },
-    async nameOf(customerId) {
+    async readName(customerId) {
       const { rows } = await pool.query<{ full_name: string }>(
         `SELECT full_name FROM ${READ_MODEL_SCHEMA}.customer WHERE customer_id = $1`,
         [customerId],
       );
       return rows[0]?.full_name;
     },
-    cli: (...args) => runCli({ eventstoreUrl, databaseUrl }, args),
+    runCommand: (...args) => runCli({ eventstoreUrl, databaseUrl }, args),
     async close() {
       await pool.end();
       await client.dispose();
@@ -73,7 +73,7 @@ export async function createEngineWorld(): Promise<EngineWorld> {
   };
 }
 
-export function registered(customerId: string, fullName: string): CatalogEvent {
+export function createRegisteredEvent(customerId: string, fullName: string): CatalogEvent {
   const contact = { phone: null, email: null, city: "Ljubljana" };
   return {
     type: "CustomerRegistered",
@@ -81,7 +81,7 @@ export function registered(customerId: string, fullName: string): CatalogEvent {
   };
 }
 
-export function renamed(customerId: string, fullName: string): CatalogEvent {
+export function createRenamedEvent(customerId: string, fullName: string): CatalogEvent {
   const contact = { phone: null, email: null, city: "Ljubljana" };
   return { type: "CustomerDetailsChanged", data: { customerId, fullName, ...contact } };
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { eventually } from "../support/eventually.ts";
-import { createEngineWorld, type EngineWorld, registered } from "./engine-world.ts";
+import { createEngineWorld, createRegisteredEvent, type EngineWorld } from "./engine-world.ts";
 import { type ServiceProcess, startService } from "./service-process.ts";
 
 /** Documented maximum duration of a takeover. Milliseconds. */
@@ -32,25 +32,25 @@ describe("two projection processes", function () {
       text: await response.text(),
     };
   };
-  const LEADER = 'projection_leader{role="projectors"}';
-  const leads = async (service: ServiceProcess) => (await service.gauge(LEADER)) === 1;
+  const LEADER_METRIC = 'projection_leader{role="projectors"}';
+  const isLeading = async (service: ServiceProcess) => (await service.readGauge(LEADER_METRIC)) === 1;
   const findProcess = (isLeader: boolean) =>
     eventually("one process leads", async () => {
-      const leaderFlags = await Promise.all(processes.map(leads));
+      const leaderFlags = await Promise.all(processes.map(isLeading));
       return leaderFlags.filter(Boolean).length === 1 && processes[leaderFlags.indexOf(isLeader)];
     });
 
   it("one of two projection processes is the leader, and both processes are ready", async () => {
     const customerId = randomUUID();
-    await world.append(`customer-${customerId}`, registered(customerId, "Ana Kos"));
-    await eventually("the row", async () => (await world.nameOf(customerId)) === "Ana Kos");
+    await world.append(`customer-${customerId}`, createRegisteredEvent(customerId, "Ana Kos"));
+    await eventually("the row", async () => (await world.readName(customerId)) === "Ana Kos");
     await findProcess(true);
     for (const process of processes) {
-      const readyAnswer = await eventually("ready", async () => {
-        const answer = await get(process, "/health/ready");
-        return answer.status === 200 && answer;
+      const readyResponse = await eventually("ready", async () => {
+        const response = await get(process, "/health/ready");
+        return response.status === 200 && response;
       });
-      expect(JSON.parse(readyAnswer.text)).to.deep.equal({ ok: true, parts: { projectors: null } });
+      expect(JSON.parse(readyResponse.text)).to.deep.equal({ ok: true, parts: { projectors: null } });
     }
   });
 
@@ -59,8 +59,8 @@ describe("two projection processes", function () {
     const thirdProcess = await startProcess();
     const gaugeValues = new Set<number>();
     await eventually("it stands by", async () => {
-      gaugeValues.add(await thirdProcess.gauge(LEADER));
-      return (await thirdProcess.health()).status === 200 && gaugeValues.has(0);
+      gaugeValues.add(await thirdProcess.readGauge(LEADER_METRIC));
+      return (await thirdProcess.readHealth()).status === 200 && gaugeValues.has(0);
     });
     expect(gaugeValues).not.to.include(1);
     await thirdProcess.kill();
@@ -70,11 +70,11 @@ describe("two projection processes", function () {
     const leader = await findProcess(true);
     const { status, type } = await get(leader, "/metrics");
     expect([status, type]).to.deep.equal([200, "text/plain; version=0.0.4; charset=utf-8"]);
-    const events = 'projection_events_total{role="projectors"}';
-    await eventually("the event is counted", async () => (await leader.gauge(events)) >= 1);
-    await eventually("no lag", async () => (await leader.gauge('projection_lag_events{role="projectors"}')) === 0);
-    expect(await leader.gauge('projection_position{role="projectors"}')).to.be.above(0);
-    expect(await leader.gauge("projection_batch_duration_seconds_count")).to.be.above(0);
+    const eventsMetric = 'projection_events_total{role="projectors"}';
+    await eventually("the event is counted", async () => (await leader.readGauge(eventsMetric)) >= 1);
+    await eventually("no lag", async () => (await leader.readGauge('projection_lag_events{role="projectors"}')) === 0);
+    expect(await leader.readGauge('projection_position{role="projectors"}')).to.be.above(0);
+    expect(await leader.readGauge("projection_batch_duration_seconds_count")).to.be.above(0);
   });
 
   it(`a standby takes over within ${TAKEOVER_TIMEOUT_MS / 1000} s of a kill -9`, async () => {
@@ -83,11 +83,11 @@ describe("two projection processes", function () {
     const customerId = randomUUID();
     const killedAt = performance.now();
     leader.child.kill("SIGKILL");
-    await world.append(`customer-${customerId}`, registered(customerId, "Taken Over"));
-    await eventually("the row", async () => (await world.nameOf(customerId)) === "Taken Over", 30_000);
+    await world.append(`customer-${customerId}`, createRegisteredEvent(customerId, "Taken Over"));
+    await eventually("the row", async () => (await world.readName(customerId)) === "Taken Over", 30_000);
     expect(performance.now() - killedAt).to.be.below(TAKEOVER_TIMEOUT_MS);
-    await eventually("it leads", () => leads(standby));
-    const { out } = await world.cli("status", "--json");
+    await eventually("it leads", () => isLeading(standby));
+    const { out } = await world.runCommand("status", "--json");
     const [projectors] = JSON.parse(out).followers;
     expect(projectors.process).to.deep.include({ state: "running", detail: null });
     expect(projectors.alive).to.equal(true);
@@ -97,15 +97,15 @@ describe("two projection processes", function () {
     const leader = processes.find(({ child }) => child.signalCode === null)!;
     const stream = `customer-${randomUUID()}`;
     await world.append(stream, { type: "CustomerRegistered", data: {} });
-    const answer = await eventually("not ready", async () => {
-      const ready = await get(leader, "/health/ready");
-      return ready.status === 503 && ready.text.includes(stream) && ready;
+    const response = await eventually("not ready", async () => {
+      const readyResponse = await get(leader, "/health/ready");
+      return readyResponse.status === 503 && readyResponse.text.includes(stream) && readyResponse;
     });
-    expect(JSON.parse(answer.text).parts.projectors).to.match(
+    expect(JSON.parse(response.text).parts.projectors).to.match(
       /^stopped at position \d+, stream customer-[0-9a-f-]{36}, revision 0, CustomerRegistered(; \d+ events and \d+ s behind)?$/,
     );
     expect((await get(leader, "/health/live")).status).to.equal(200);
-    await eventually("on record", async () => (await leader.gauge('projection_failed{role="projectors"}')) === 1);
+    await eventually("on record", async () => (await leader.readGauge('projection_failed{role="projectors"}')) === 1);
   });
 
   it("the status shows when a stopped process was last seen", async () => {
@@ -117,7 +117,7 @@ describe("two projection processes", function () {
     expect(await exitPromise).to.equal(0);
     // Makes the reports a minute older. The killed process did not report its stop.
     await world.pool.query("UPDATE projection.process_status SET at = at - interval '1 minute'");
-    const { out, code } = await world.cli("status");
+    const { out, code } = await world.runCommand("status");
     expect(code).to.equal(0);
     expect(out).to.match(
       /^ {2}process {6}no process is running; \S+:\d+ was last seen [67]\d s ago \((failed|running)\)$/m,

@@ -17,7 +17,13 @@ import { createMetrics } from "../../projection/status/metrics.ts";
 import { createReadinessCheck } from "../../projection/status/readiness.ts";
 import { type Reporter, startReporter } from "../../projection/status/reporter.ts";
 import { eventually } from "../support/eventually.ts";
-import { createEngineWorld, type EngineWorld, logger, registered, renamed } from "./engine-world.ts";
+import {
+  createEngineWorld,
+  createRegisteredEvent,
+  createRenamedEvent,
+  type EngineWorld,
+  logger,
+} from "./engine-world.ts";
 
 const neverAborted = new AbortController().signal;
 const ignore = () => undefined;
@@ -42,7 +48,7 @@ describe("a stream with an event that projectors cannot process", function () {
   let reporter: Reporter;
   const metrics = createMetrics();
   const [badId, goodId] = [randomUUID(), randomUUID()];
-  let stoppedAt: bigint;
+  let stoppedPosition: bigint;
 
   const command = { actor: "Ada", reason: "Broken by an import", now: Date.now() };
   const park = (position: bigint) => parkStream(world, position, command);
@@ -52,7 +58,7 @@ describe("a stream with an event that projectors cannot process", function () {
     const onDifference = (difference: Difference) => differences.push(difference);
     return { ...(await verify({ ...options, onDifference }, neverAborted)), found: differences };
   };
-  const errorOf = async (promise: Promise<unknown>) =>
+  const catchError = async (promise: Promise<unknown>) =>
     promise.then(
       () => undefined,
       (error: Error) => error,
@@ -60,12 +66,12 @@ describe("a stream with an event that projectors cannot process", function () {
 
   before(async () => {
     world = await createEngineWorld();
-    await world.append(`customer-${badId}`, registered(badId, "Before"));
-    await world.append(`customer-${goodId}`, registered(goodId, "Ana Kos"));
+    await world.append(`customer-${badId}`, createRegisteredEvent(badId, "Before"));
+    await world.append(`customer-${goodId}`, createRegisteredEvent(goodId, "Ana Kos"));
     await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
-    stoppedAt = await world.append(`customer-${badId}`, renamed(badId, "Poison"));
-    await world.append(`customer-${badId}`, renamed(badId, "After"));
-    await world.append(`customer-${goodId}`, renamed(goodId, "Ana Novak"));
+    stoppedPosition = await world.append(`customer-${badId}`, createRenamedEvent(badId, "Poison"));
+    await world.append(`customer-${badId}`, createRenamedEvent(badId, "After"));
+    await world.append(`customer-${goodId}`, createRenamedEvent(goodId, "Ana Novak"));
     role = startProjectors({
       ...world,
       models: brokenModels,
@@ -83,16 +89,16 @@ describe("a stream with an event that projectors cannot process", function () {
 
   it("projectors stop before an event that cannot be processed, and report stream, revision and cause", async () => {
     expect(role.getStatus().lastError?.message).to.equal(
-      `position ${stoppedAt}, stream customer-${badId}, revision 1: read model customer cannot process CustomerDetailsChanged: cannot be Poison`,
+      `position ${stoppedPosition}, stream customer-${badId}, revision 1: read model customer cannot process CustomerDetailsChanged: cannot be Poison`,
     );
-    expect(await world.nameOf(badId)).to.equal("Before");
-    expect(await world.nameOf(goodId)).to.equal("Ana Kos");
-    expect((await readPosition(world.pool, READ_MODEL_SCHEMA)) < stoppedAt).to.equal(true);
+    expect(await world.readName(badId)).to.equal("Before");
+    expect(await world.readName(goodId)).to.equal("Ana Kos");
+    expect((await readPosition(world.pool, READ_MODEL_SCHEMA)) < stoppedPosition).to.equal(true);
   });
 
   it("the public health report shows position, stream and revision of the failing event, but no event data", async () => {
     const { projectors } = await createReadinessCheck([role], reporter)();
-    const location = `position ${stoppedAt}, stream customer-${badId}, revision 1`;
+    const location = `position ${stoppedPosition}, stream customer-${badId}, revision 1`;
     expect(projectors).to.match(
       new RegExp(`^stopped at ${location}, CustomerDetailsChanged(; \\d+ events and \\d+ s behind)?$`),
     );
@@ -103,19 +109,19 @@ describe("a stream with an event that projectors cannot process", function () {
       const { rowCount } = await world.pool.query("SELECT FROM projection.process_status WHERE state = 'failed'");
       return rowCount === 1;
     });
-    const { out } = await world.cli("status");
+    const { out } = await world.runCommand("status");
     expect(out).to.match(
       /process {6}test:1 stopped: position \d+, stream customer-.*, revision 1: .*cannot be Poison$/m,
     );
-    expect(out).to.contain(`npm run projection -- park ${stoppedAt} --reason`);
+    expect(out).to.contain(`npm run projection -- park ${stoppedPosition} --reason`);
     expect(out).to.match(/position {5}\d+ {2}3 events and [\d.]+ s behind/);
     expect(out).to.match(/parked streams: none/);
   });
 
   it("only the event at which the projectors stopped can be parked", async () => {
-    expect((await errorOf(park(stoppedAt + 1n)))?.message).to.match(/^There is no event at position \d+\.$/);
+    expect((await catchError(park(stoppedPosition + 1n)))?.message).to.match(/^There is no event at position \d+\.$/);
     const checkpoint = await readPosition(world.pool, READ_MODEL_SCHEMA);
-    const error = await errorOf(park(checkpoint));
+    const error = await catchError(park(checkpoint));
     expect(error).to.be.instanceOf(CommandRefusedError);
     expect(error?.message).to.match(
       /^Neither projectors nor relay stopped at position \d+\. Run status to see the position\.$/,
@@ -124,37 +130,44 @@ describe("a stream with an event that projectors cannot process", function () {
   });
 
   it("projectors skip a parked stream and continue", async () => {
-    const { code, out } = await world.cli("park", `${stoppedAt}`, "--reason", command.reason, "--actor", "Ada");
+    const { code, out } = await world.runCommand(
+      "park",
+      `${stoppedPosition}`,
+      "--reason",
+      command.reason,
+      "--actor",
+      "Ada",
+    );
     expect(code).to.equal(0);
     expect(out).to.contain(`stream customer-${badId} is skipped from revision 1 on`);
-    await eventually("the projectors continue", async () => (await world.nameOf(goodId)) === "Ana Novak");
+    await eventually("the projectors continue", async () => (await world.readName(goodId)) === "Ana Novak");
     await eventually("running", () => role.getStatus().state === "running");
-    await world.append(`customer-${badId}`, renamed(badId, "Later"));
-    await world.append(`customer-${goodId}`, renamed(goodId, "Ana Zupan"));
-    await eventually("the live event", async () => (await world.nameOf(goodId)) === "Ana Zupan");
-    expect(await world.nameOf(badId)).to.equal("Before");
+    await world.append(`customer-${badId}`, createRenamedEvent(badId, "Later"));
+    await world.append(`customer-${goodId}`, createRenamedEvent(goodId, "Ana Zupan"));
+    await eventually("the live event", async () => (await world.readName(goodId)) === "Ana Zupan");
+    expect(await world.readName(badId)).to.equal("Before");
     const { events } = (await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${badId}`)!;
     expect(events).to.equal(3n);
     const [parkingEvent] = await world.log.read(PARKING_STREAM);
     expect(parkingEvent?.metadata.actor).to.deep.equal({ type: "operator", id: "Ada" });
-    expect((await errorOf(park(stoppedAt)))?.message).to.match(/ stopped at position|is already parked/);
+    expect((await catchError(park(stoppedPosition)))?.message).to.match(/ stopped at position|is already parked/);
   });
 
   it("`verify` and `rebuild` skip a parked stream", async () => {
     expect(await runVerify()).to.deep.include({ found: [], differenceCount: 0, skippedStreamCount: 1 });
     const options = { ...world, models: brokenModels, logger, onProgress: ignore };
     await rebuild(options, neverAborted);
-    expect(await world.nameOf(badId)).to.equal("Before");
+    expect(await world.readName(badId)).to.equal("Before");
     expect((await runVerify()).found).to.deep.equal([]);
     expect((await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${badId}`)?.events).to.equal(3n);
   });
 
   it("the status shows the position, cause, reason, actor and time of a parked stream, and the metrics count the stream", async () => {
-    const { out } = await world.cli("status", "--json");
+    const { out } = await world.runCommand("status", "--json");
     const { parked } = JSON.parse(out);
     expect(parked).to.have.length(1);
     expect(parked[0]).to.deep.include({
-      ...{ stream: `customer-${badId}`, position: String(stoppedAt), revision: "1", events: "3" },
+      ...{ stream: `customer-${badId}`, position: String(stoppedPosition), revision: "1", events: "3" },
       ...{ reason: command.reason, actor: "Ada", state: "parked", eventType: "CustomerDetailsChanged" },
     });
     expect(parked[0].cause).to.contain("read model customer cannot process CustomerDetailsChanged: cannot be Poison");
@@ -172,26 +185,26 @@ describe("a stream with an event that projectors cannot process", function () {
   });
 
   it("a stream stays parked if a rebuild that includes the stream fails", async () => {
-    const error = await errorOf(
+    const error = await catchError(
       rebuild(
         { ...world, models: brokenModels, logger, onProgress: ignore, includedStream: `customer-${badId}` },
         neverAborted,
       ),
     );
     expect(error).to.be.instanceOf(ProjectionError);
-    expect(await world.nameOf(badId)).to.equal("Before");
+    expect(await world.readName(badId)).to.equal("Before");
     expect((await readParkedStreams(world.log)).streams.size).to.equal(1);
   });
 
   it("after `resume`, a release with the bug fix processes all events of the parked stream in order", async () => {
-    expect((await errorOf(findParkedStream(world, 1n)))?.message).to.equal("No stream is parked at position 1.");
-    const { code, out, err } = await world.cli("resume", `${stoppedAt}`, "--reason", "Mended");
+    expect((await catchError(findParkedStream(world, 1n)))?.message).to.equal("No stream is parked at position 1.");
+    const { code, out, err } = await world.runCommand("resume", `${stoppedPosition}`, "--reason", "Mended");
     expect(code, err).to.equal(0);
     expect(out).to.contain(`Resumed: stream customer-${badId} is no longer skipped from revision 1 on.`);
-    expect(await world.nameOf(badId)).to.equal("Later");
+    expect(await world.readName(badId)).to.equal("Later");
     expect((await readParkedStreams(world.log)).streams.size).to.equal(0);
-    await world.append(`customer-${badId}`, renamed(badId, "Live again"));
-    await eventually("the live event", async () => (await world.nameOf(badId)) === "Live again");
+    await world.append(`customer-${badId}`, createRenamedEvent(badId, "Live again"));
+    await eventually("the live event", async () => (await world.readName(badId)) === "Live again");
     expect(await runVerify()).to.deep.include({ found: [], skippedStreamCount: 0 });
   });
 });

@@ -26,9 +26,9 @@ export interface ServiceServers {
  * Returns the command that runs an entry point of a source tree. Only the entry points of this source tree may be
  * compiled.
  */
-function entryOf(root: string, entry: string, args: readonly string[] = []) {
-  if (root === ROOT) return buildNodeCommand(entry, args);
-  return { command: process.execPath, args: ["--import=tsx", join(root, entry), ...args] };
+function buildEntryCommand(root: string, entryPath: string, args: readonly string[] = []) {
+  if (root === ROOT) return buildNodeCommand(entryPath, args);
+  return { command: process.execPath, args: ["--import=tsx", join(root, entryPath), ...args] };
 }
 
 /**
@@ -39,7 +39,7 @@ function entryOf(root: string, entry: string, args: readonly string[] = []) {
 export function runCli(servers: ServiceServers, args: readonly string[], root = ROOT): Promise<CliResult> {
   const { eventstoreUrl: EVENTSTORE_URL, databaseUrl: DATABASE_URL, natsUrl: NATS_URL = "" } = servers;
   const env = { ...process.env, EVENTSTORE_URL, DATABASE_URL, NATS_URL };
-  const nodeCommand = entryOf(root, "projection/cli/main.ts", args);
+  const nodeCommand = buildEntryCommand(root, "projection/cli/main.ts", args);
   return new Promise((resolve) => {
     const child = execFile(nodeCommand.command, nodeCommand.args, { env, cwd: root }, (_, out, err) =>
       resolve({ code: child.exitCode ?? -1, out, err }),
@@ -68,9 +68,9 @@ export interface ServiceProcess {
   url: string;
   /** Log lines that the process has written so far. */
   lines: LogLine[];
-  health(): Promise<{ status: number; parts: Record<string, string | null> }>;
+  readHealth(): Promise<{ status: number; parts: Record<string, string | null> }>;
   /** Reads the value of a metric. @returns NaN if the metric does not exist */
-  gauge(name: string): Promise<number>;
+  readGauge(name: string): Promise<number>;
   /** Kills the process if it still runs. */
   kill(): Promise<void>;
 }
@@ -79,7 +79,7 @@ export interface ServiceProcess {
 export async function startService(options: ServiceOptions): Promise<ServiceProcess> {
   const { eventstoreUrl, databaseUrl, natsUrl = "nats://127.0.0.1:1", roles, root = ROOT } = options;
   const randomKeys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
-  const nodeCommand = entryOf(root, "projection/main.ts");
+  const nodeCommand = buildEntryCommand(root, "projection/main.ts");
   const child = spawn(nodeCommand.command, nodeCommand.args, {
     cwd: root,
     env: {
@@ -105,12 +105,12 @@ export async function startService(options: ServiceOptions): Promise<ServiceProc
   });
   return {
     ...{ child, url, lines },
-    async health() {
+    async readHealth() {
       const response = await fetch(`${url}/health/ready`);
       const { parts } = (await response.json()) as { parts: Record<string, string | null> };
       return { status: response.status, parts };
     },
-    async gauge(name) {
+    async readGauge(name) {
       const text = await (await fetch(`${url}/metrics`)).text();
       const line = text.split("\n").find((candidate) => candidate.startsWith(name));
       return Number(line?.split(" ")[1] ?? Number.NaN);

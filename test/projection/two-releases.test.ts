@@ -8,12 +8,12 @@ import { rebuildReadModels } from "../../projection/cli/rebuild.ts";
 import { showStatus } from "../../projection/cli/status.ts";
 import { verifyReadModels } from "../../projection/cli/verify.ts";
 import { eventually } from "../support/eventually.ts";
-import { createEngineWorld, type EngineWorld, registered, renamed } from "./engine-world.ts";
+import { createEngineWorld, createRegisteredEvent, createRenamedEvent, type EngineWorld } from "./engine-world.ts";
 import { runInProcess } from "./in-process-cli.ts";
 import { runCli, type ServiceProcess, startService } from "./service-process.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const LEADER = 'projection_leader{role="projectors"}';
+const LEADER_METRIC = 'projection_leader{role="projectors"}';
 const OTHER_RELEASE = "the read models belong to another release";
 
 describe("two releases at once", function () {
@@ -66,25 +66,25 @@ describe("two releases at once", function () {
     return service;
   };
   const runNewer = (...args: string[]) => runCli(world, args, newerRoot);
-  const leads = async (service: ServiceProcess) => (await service.gauge(LEADER)) === 1;
+  const isLeading = async (service: ServiceProcess) => (await service.readGauge(LEADER_METRIC)) === 1;
   const waitForStandby = (service: ServiceProcess) =>
     eventually(
       "it stands by",
       async () => {
-        const { status, parts } = await service.health();
-        return status === 503 && parts.projectors?.startsWith(OTHER_RELEASE) && !(await leads(service));
+        const { status, parts } = await service.readHealth();
+        return status === 503 && parts.projectors?.startsWith(OTHER_RELEASE) && !(await isLeading(service));
       },
       20_000,
     );
-  const rows = async () =>
+  const readRows = async () =>
     (await world.pool.query("SELECT full_name, shouted FROM read_model.customer ORDER BY 1")).rows;
 
   it("two releases never write to each other's read models", async () => {
     const [firstId, secondId] = [randomUUID(), randomUUID()];
     const olderService = await startProcess();
-    await world.append(`customer-${firstId}`, registered(firstId, "Ana"));
-    await eventually("its row", async () => (await world.nameOf(firstId)) === "Ana");
-    await eventually("the older one leads", () => leads(olderService));
+    await world.append(`customer-${firstId}`, createRegisteredEvent(firstId, "Ana"));
+    await eventually("its row", async () => (await world.readName(firstId)) === "Ana");
+    await eventually("the older one leads", () => isLeading(olderService));
     const newerService = await startProcess(newerRoot);
     await waitForStandby(newerService);
     await eventually("its log says so", () =>
@@ -94,22 +94,22 @@ describe("two releases at once", function () {
     const rebuildResult = await runNewer("rebuild");
     expect(rebuildResult.code, rebuildResult.err).to.equal(0);
     await waitForStandby(olderService);
-    await eventually("the newer one leads", () => leads(newerService), 20_000);
-    await world.append(`customer-${secondId}`, registered(secondId, "Bor"));
-    await world.append(`customer-${firstId}`, renamed(firstId, "Ana K"));
+    await eventually("the newer one leads", () => isLeading(newerService), 20_000);
+    await world.append(`customer-${secondId}`, createRegisteredEvent(secondId, "Bor"));
+    await world.append(`customer-${firstId}`, createRenamedEvent(firstId, "Ana K"));
     const expectedRows = [
       { full_name: "Ana K", shouted: "ANA K" },
       { full_name: "Bor", shouted: "BOR" },
     ];
-    await eventually("its rows", async () => (await rows()).at(-1)?.shouted === "BOR");
-    await eventually("all rows", async () => JSON.stringify(await rows()) === JSON.stringify(expectedRows));
+    await eventually("its rows", async () => (await readRows()).at(-1)?.shouted === "BOR");
+    await eventually("all rows", async () => JSON.stringify(await readRows()) === JSON.stringify(expectedRows));
 
     // The older release does not take over, even if the newer release does not run.
     await newerService.kill();
-    const lateOne = await startProcess();
-    await waitForStandby(lateOne);
+    const lateService = await startProcess();
+    await waitForStandby(lateService);
     await waitForStandby(olderService);
-    await world.append(`customer-${secondId}`, renamed(secondId, "Bor R"));
+    await world.append(`customer-${secondId}`, createRenamedEvent(secondId, "Bor R"));
     // For ten seconds, the status would still show the last report of the killed process.
     await world.pool.query("DELETE FROM projection.process_status WHERE state = 'running'");
     const status = await eventually("the status", async () => {
@@ -119,16 +119,20 @@ describe("two releases at once", function () {
     expect(status).to.contain("The read models belong to another release. Run that release, or");
     const refusal = await runInProcess(world, verifyReadModels).catch((error: Error) => error);
     expect((refusal as Error).message).to.contain(OTHER_RELEASE);
-    expect(await rows()).to.deep.equal(expectedRows);
+    expect(await readRows()).to.deep.equal(expectedRows);
     const restartedService = await startProcess(newerRoot);
-    await eventually("the newer one leads again", () => leads(restartedService), 20_000);
-    await eventually("the live event", async () => (await rows()).at(-1)?.shouted === "BOR R");
+    await eventually("the newer one leads again", () => isLeading(restartedService), 20_000);
+    await eventually("the live event", async () => (await readRows()).at(-1)?.shouted === "BOR R");
     expect((await runNewer("verify")).out).to.match(/: 0 differ$/m);
 
     // A rebuild with the older release switches the read models back to that release.
-    const olderRebuild = await runInProcess(world, (context) => rebuildReadModels(context));
-    expect(olderRebuild.code).to.equal(0);
+    const olderRebuildResult = await runInProcess(world, (context) => rebuildReadModels(context));
+    expect(olderRebuildResult.code).to.equal(0);
     await waitForStandby(restartedService);
-    await eventually("an older one leads", async () => (await leads(olderService)) || (await leads(lateOne)), 20_000);
+    await eventually(
+      "an older one leads",
+      async () => (await isLeading(olderService)) || (await isLeading(lateService)),
+      20_000,
+    );
   });
 });

@@ -13,7 +13,13 @@ import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { UnreadableEventError } from "../../shared/eventstore/subscription.ts";
 import { eventually } from "../support/eventually.ts";
 import { testServers } from "../support/stack.ts";
-import { createEngineWorld, type EngineWorld, logger, registered, renamed } from "./engine-world.ts";
+import {
+  createEngineWorld,
+  createRegisteredEvent,
+  createRenamedEvent,
+  type EngineWorld,
+  logger,
+} from "./engine-world.ts";
 
 describe("an event of a type that only a newer release knows", function () {
   this.timeout(120_000);
@@ -21,7 +27,7 @@ describe("an event of a type that only a newer release knows", function () {
   let roles: Role[] = [];
   let reporter: Reporter;
   const [customerId, otherId] = [randomUUID(), randomUUID()];
-  const appointment = `appointment-${randomUUID()}`;
+  const appointmentStream = `appointment-${randomUUID()}`;
   let position: bigint;
   const UNKNOWN = "is unknown to this release; use the newer release that wrote it";
 
@@ -39,11 +45,11 @@ describe("an event of a type that only a newer release knows", function () {
 
   before(async () => {
     world = await createEngineWorld();
-    await world.append(`customer-${customerId}`, registered(customerId, "Ana"));
+    await world.append(`customer-${customerId}`, createRegisteredEvent(customerId, "Ana"));
     await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
     position = await world.append(`customer-${customerId}`, { type: "CustomerPraised", data: {} });
-    await world.append(`customer-${customerId}`, renamed(customerId, "Ana K"));
-    await world.append(`customer-${otherId}`, registered(otherId, "Bor"));
+    await world.append(`customer-${customerId}`, createRenamedEvent(customerId, "Ana K"));
+    await world.append(`customer-${otherId}`, createRegisteredEvent(otherId, "Bor"));
     await start();
   });
 
@@ -63,8 +69,8 @@ describe("an event of a type that only a newer release knows", function () {
         `position ${position}, stream customer-${customerId}, revision 1: CustomerPraised ${UNKNOWN}`,
       );
       expect(event?.type).to.equal("CustomerPraised");
-      expect(await world.nameOf(customerId)).to.equal("Ana");
-      expect(await world.nameOf(otherId)).to.equal(undefined);
+      expect(await world.readName(customerId)).to.equal("Ana");
+      expect(await world.readName(otherId)).to.equal(undefined);
     }
   });
 
@@ -88,27 +94,32 @@ describe("an event of a type that only a newer release knows", function () {
 
   it("projectors skip a parked stream with an event of an unknown type, and record the skipped events", async () => {
     await eventually("the status", async () =>
-      (await world.cli("status")).out.includes(`npm run projection -- park ${position} --reason`),
+      (await world.runCommand("status")).out.includes(`npm run projection -- park ${position} --reason`),
     );
-    const { code, err } = await world.cli("park", `${position}`, "--reason", "Newer release failed");
+    const { code, err } = await world.runCommand("park", `${position}`, "--reason", "Newer release failed");
     expect(code, err).to.equal(0);
-    await eventually("the projectors continue", async () => (await world.nameOf(otherId)) === "Bor");
+    await eventually("the projectors continue", async () => (await world.readName(otherId)) === "Bor");
     await stop();
     await start();
     await eventually("running", () => roles[0]!.getStatus().state === "running");
-    expect(await world.nameOf(customerId)).to.equal("Ana");
+    expect(await world.readName(customerId)).to.equal("Ana");
     const skippedStream = (await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);
     expect(skippedStream).to.deep.equal({ revision: 1n, position, events: 2n });
-    expect((await world.cli("status")).out).to.match(/from revision 1 on: 2 events skipped\n {4}CustomerPraised: /);
+    expect((await world.runCommand("status")).out).to.match(
+      /from revision 1 on: 2 events skipped\n {4}CustomerPraised: /,
+    );
   });
 
   it("the relay stops at an event of an unknown type until the event's stream is parked", async () => {
     await eventually("running", () => roles[1]!.getStatus().state === "running");
-    const appendedAt = await world.append(appointment, { type: "AppointmentPainted", data: {} });
-    const { lastError } = await awaitFailure(roles[1]!, appendedAt);
+    const appendedPosition = await world.append(appointmentStream, { type: "AppointmentPainted", data: {} });
+    const { lastError } = await awaitFailure(roles[1]!, appendedPosition);
     expect(lastError?.message).to.contain(`AppointmentPainted ${UNKNOWN}`);
-    await awaitFailure(roles[0]!, appendedAt);
-    await eventually("the status", async () => (await world.cli("park", `${appendedAt}`, "--reason", "x")).code === 0);
+    await awaitFailure(roles[0]!, appendedPosition);
+    await eventually(
+      "the status",
+      async () => (await world.runCommand("park", `${appendedPosition}`, "--reason", "x")).code === 0,
+    );
     for (const role of roles)
       await eventually("the role continues", () => role.getStatus().state === "running", 20_000);
   });

@@ -29,18 +29,18 @@ async function startProxy(target: URL) {
   await once(server, "listening");
   const url = new URL(target);
   url.port = String((server.address() as AddressInfo).port);
-  const dropAll = () => {
+  const closeAllConnections = () => {
     for (const socket of sockets) socket.destroy();
   };
   return {
     url: url.href,
-    setState(next: typeof proxyState) {
+    setState(newState: typeof proxyState) {
       // A silent proxy has lost data, so its existing connections are unusable.
-      if (next !== "silent") dropAll();
-      proxyState = next;
+      if (newState !== "silent") closeAllConnections();
+      proxyState = newState;
     },
     close() {
-      dropAll();
+      closeAllConnections();
       server.close();
     },
   };
@@ -63,7 +63,7 @@ describe("query-api without Postgres", () => {
     const application = await registerApplication(api.given);
     await api.given(installationApproved(application, clinic.clinicId));
     const headers = {
-      Authorization: `Bearer ${await api.partnerToken(application)}`,
+      Authorization: `Bearer ${await api.createPartnerToken(application)}`,
       "X-SERVICE-Clinic-ID": clinic.clinicId,
     };
     requestPartner = () => request(`${api.url}/production/v1/clinic/context`, headers);

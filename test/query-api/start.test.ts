@@ -47,7 +47,7 @@ describe("startQueryApi", () => {
 
     after(() => service.stop());
 
-    const responses: [string, number, string][] = [
+    const expectedResponses: [string, number, string][] = [
       ["/", 404, "not_found"],
       ["/api/v1/nothing", 404, "not_found"],
       ["/api/v1/clinic/context/", 404, "not_found"],
@@ -59,7 +59,7 @@ describe("startQueryApi", () => {
       ["/staging/v1/clinic/context", 404, "not_found"],
     ];
 
-    for (const [path, status, code] of responses) {
+    for (const [path, status, code] of expectedResponses) {
       it(`GET ${path} returns ${status} ${code} while all servers are unavailable`, async () => {
         const response = await fetch(service.url + path);
         const body = (await response.json()) as { correlationId: string };

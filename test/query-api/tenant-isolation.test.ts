@@ -162,7 +162,7 @@ describe("tenant isolation", () => {
   ];
 
   /** Checks that the body contains data of the caller's clinic, and no id or text of the other clinic. */
-  function expectOnlyOurs({ status, body }: PortalResponse) {
+  function expectOnlyOwnData({ status, body }: PortalResponse) {
     const text = JSON.stringify(body).toLowerCase();
     expect(status, text).to.equal(200);
     expect(
@@ -175,9 +175,9 @@ describe("tenant isolation", () => {
   for (const { operationId, path, response } of createPortalOperations({ operatorName: "Test Operator" })) {
     it(`the portal operation ${operationId} returns no data of another clinic`, async () => {
       const idQuery = `clinicId=${otherClinic.clinicId}&branchId=${otherClinic.branchId}`;
-      const answer = await api.get(`${path}?${windowQuery}&${idQuery}`, ownClinic.userId);
-      expectOnlyOurs(answer);
-      response.parse(answer.body);
+      const portalResponse = await api.get(`${path}?${windowQuery}&${idQuery}`, ownClinic.userId);
+      expectOnlyOwnData(portalResponse);
+      response.parse(portalResponse.body);
     });
 
     it(`the portal operation ${operationId} refuses a user without a membership`, async () => {
@@ -188,30 +188,33 @@ describe("tenant isolation", () => {
 
   describe("partner reads", () => {
     async function readAsPartner(path: string, clinicId: string) {
-      const token = await api.partnerToken(ownClinic.application);
+      const token = await api.createPartnerToken(ownClinic.application);
       const headers = { Authorization: `Bearer ${token}`, "X-SERVICE-Clinic-ID": clinicId };
       return request(`${api.url}/production/v1${path}`, headers);
     }
 
     /** Paths of all partner reads with a clinic header. */
-    const paths: Record<Exclude<PartnerReadId, "getSandboxState">, (endpointId: string) => string> = {
+    const pathBuilders: Record<Exclude<PartnerReadId, "getSandboxState">, (endpointId: string) => string> = {
       getClinicContext: () => "/clinic/context",
       listPartnerAppointments: () => `/appointments?${windowQuery}`,
       listWebhookEndpoints: () => "/webhook-endpoints",
       listWebhookDeliveries: (endpointId) => `/webhook-endpoints/${endpointId}/deliveries`,
     };
-    const endpointOf = (clinic: typeof ownClinic) => (clinic as never as { endpoint: string }).endpoint;
+    const getEndpointId = (clinic: typeof ownClinic) => (clinic as never as { endpoint: string }).endpoint;
 
-    for (const [operationId, path] of Object.entries(paths)) {
+    for (const [operationId, buildPath] of Object.entries(pathBuilders)) {
       it(`the partner operation ${operationId} returns no data of another clinic`, async () => {
-        expectOnlyOurs(await readAsPartner(path(endpointOf(ownClinic)), ownClinic.clinicId));
-        const { status, body } = await readAsPartner(path(endpointOf(ownClinic)), otherClinic.clinicId);
+        expectOnlyOwnData(await readAsPartner(buildPath(getEndpointId(ownClinic)), ownClinic.clinicId));
+        const { status, body } = await readAsPartner(buildPath(getEndpointId(ownClinic)), otherClinic.clinicId);
         expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
       });
     }
 
     it("listWebhookDeliveries returns 404 for an endpoint of another application at another clinic", async () => {
-      const { status } = await readAsPartner(paths.listWebhookDeliveries(endpointOf(otherClinic)), ownClinic.clinicId);
+      const { status } = await readAsPartner(
+        pathBuilders.listWebhookDeliveries(getEndpointId(otherClinic)),
+        ownClinic.clinicId,
+      );
       expect(status).to.equal(404);
     });
   });

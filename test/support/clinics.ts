@@ -66,7 +66,7 @@ export function entitlementSet(clinicId: string, data: Partial<Data<ClinicEvent,
   };
 }
 
-export const everyPermission: Permission[] = ["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"];
+export const allPermissions: Permission[] = ["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"];
 
 export function membershipGranted(
   clinicId: string,
@@ -81,7 +81,7 @@ export function membershipGranted(
       userId,
       staffId: null,
       role: "owner",
-      permissions: everyPermission,
+      permissions: allPermissions,
       branchAccess: "all",
       branchIds: [],
       acceptedAt: "2026-03-01T08:00:00.000Z",

@@ -31,12 +31,12 @@ export async function startDnsServer(): Promise<DnsServer> {
   const socket = createSocket("udp4");
   const timers = new Set<NodeJS.Timeout>();
   const questions: string[] = [];
-  let sequence: string[] = [];
+  let nextAddresses: string[] = [];
   let replies: Partial<Record<string, DnsReply>> = {};
-  const replyTo = (type: string): DnsReply => {
+  const findReply = (type: string): DnsReply => {
     const reply = replies[type];
     if (reply) return reply;
-    const next = sequence.length > 1 ? sequence.shift() : sequence[0];
+    const next = nextAddresses.length > 1 ? nextAddresses.shift() : nextAddresses[0];
     return { addresses: type === "A" && next ? [next] : [] };
   };
   socket.on("message", (message, { port, address }) => {
@@ -45,16 +45,16 @@ export async function startDnsServer(): Promise<DnsServer> {
     if (!question) return;
     const { type, name } = question;
     questions.push(`${type} ${name}`);
-    const reply = replyTo(type);
+    const reply = findReply(type);
     if (reply === "drop") return;
     const addresses = reply === "nxdomain" ? [] : reply.addresses;
     const answers = addresses.map((data) => ({ type: type as "A" | "AAAA", name, ttl: 0, data }));
     const flags = reply === "nxdomain" ? NXDOMAIN : 0;
-    const answer = packet.encode({ type: "response", id, flags, questions: receivedQuestions, answers });
+    const responseBytes = packet.encode({ type: "response", id, flags, questions: receivedQuestions, answers });
     const timer = setTimeout(
       () => {
         timers.delete(timer);
-        socket.send(answer, port, address);
+        socket.send(responseBytes, port, address);
       },
       reply === "nxdomain" ? 0 : (reply.delayMs ?? 0),
     );
@@ -66,7 +66,7 @@ export async function startDnsServer(): Promise<DnsServer> {
     address: `127.0.0.1:${socket.address().port}`,
     questions,
     setAddresses(...addresses) {
-      sequence = addresses;
+      nextAddresses = addresses;
       replies = {};
     },
     setReplies(newReplies) {

@@ -31,22 +31,24 @@ export async function startFaultProxy(url: string): Promise<FaultProxy> {
     socket.on("error", () => undefined).on("close", () => sockets.delete(socket));
     if (proxyState === "muted") socket.pause();
   };
-  const proxy = createServer((caller) => {
-    register(caller);
-    if (proxyState === "disconnected") caller.destroy();
+  const proxy = createServer((clientSocket) => {
+    register(clientSocket);
+    if (proxyState === "disconnected") clientSocket.destroy();
     if (proxyState !== "open") return;
     const serverSocket = connect(Number(port), hostname);
     register(serverSocket);
-    caller.pipe(serverSocket);
+    clientSocket.pipe(serverSocket);
     let queue = Promise.resolve();
     serverSocket.on("data", (bytes) => {
       if (proxyState === "muted") return;
       const dueAt = performance.now() + delayMs;
       // Chunks are written in order, even if the delay decreases between them.
-      queue = queue.then(() => sleep(Math.max(0, dueAt - performance.now()))).then(() => void caller.write(bytes));
+      queue = queue
+        .then(() => sleep(Math.max(0, dueAt - performance.now())))
+        .then(() => void clientSocket.write(bytes));
     });
-    serverSocket.on("close", () => caller.destroy());
-    caller.on("close", () => serverSocket.destroy());
+    serverSocket.on("close", () => clientSocket.destroy());
+    clientSocket.on("close", () => serverSocket.destroy());
   });
   proxy.listen(0, "127.0.0.1");
   await once(proxy, "listening");

@@ -22,7 +22,7 @@ export interface ResponseChecker {
   /** Returns the operation of a request; undefined if the document does not contain it. */
   find(method: string, path: string): DocumentedOperation | undefined;
   /** Fails if the status, body or headers of a response differ from the document. */
-  check(documented: DocumentedOperation, answer: CheckedResponse): void;
+  check(operation: DocumentedOperation, response: CheckedResponse): void;
 }
 
 /** Headers that the documents do not list, because they belong to the transport or occur in every response. */

@@ -25,7 +25,7 @@ export interface PartnerApi {
   queryUrl: string;
   database: TestDatabase;
   /** Creates an application and exchanges its credentials for a token. */
-  partner(environment?: Environment, granted?: readonly Scope[]): Promise<Partner>;
+  createPartner(environment?: Environment, grantedScopes?: readonly Scope[]): Promise<Partner>;
   stop(): Promise<void>;
 }
 
@@ -40,7 +40,7 @@ export interface Partner extends TestApplication {
   request(
     method: Method,
     path: string,
-    more?: { headers?: Record<string, string>; body?: unknown },
+    options?: { headers?: Record<string, string>; body?: unknown },
   ): Promise<PartnerResponse>;
 }
 
@@ -64,7 +64,7 @@ export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
     DATABASE_URL: database.urls.command,
     WEBHOOK_SECRET_KEYS: secrets,
   });
-  const query = await startQueryApi({
+  const queryService = await startQueryApi({
     ...commonEnv,
     DATABASE_URL: database.urls.query,
     OPERATOR_NAME: "Test Operator",
@@ -76,42 +76,42 @@ export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
   });
   return {
     command,
-    queryUrl: query.url,
+    queryUrl: queryService.url,
     database,
-    async partner(environment = "sandbox", grantedScopes = scopes) {
+    async createPartner(environment = "sandbox", grantedScopes = scopes) {
       const application = await createApplication(command.log, environment, grantedScopes);
       const { status, body, headers } = await exchange(command.url, application);
       if (status !== 200) throw new Error(`no token: ${status} ${body.error}`);
-      return partnerOf(application, body.access_token, headers);
+      return toPartner(application, body.access_token, headers);
     },
     async stop() {
-      await Promise.all([command.stop(), query.stop()]);
+      await Promise.all([command.stop(), queryService.stop()]);
       await projection.stop();
       await database.drop();
     },
   };
 
-  function partnerOf(application: TestApplication, token: string, tokenHeaders: Headers): Partner {
+  function toPartner(application: TestApplication, token: string, tokenHeaders: Headers): Partner {
     const authorization = { Authorization: `Bearer ${token}` };
     let position = tokenHeaders.get("X-SERVICE-Log-Position") ?? "0";
     return {
       ...application,
       headers: authorization,
       async request(method, path, { headers = {}, body } = {}) {
-        const url = `${method === "GET" ? query.url : command.url}/${application.environment}/v1${path}`;
+        const url = `${method === "GET" ? queryService.url : command.url}/${application.environment}/v1${path}`;
         const positionHeader = method === "GET" ? { "X-SERVICE-Log-Position": position } : {};
         const send = () => sendRequest(method, url, { ...authorization, ...positionHeader, ...headers }, body);
         // On a busy machine, the read models can lag for longer than a request waits. In that case, partners retry.
-        const answer =
+        const finalResponse =
           "X-SERVICE-Log-Position" in headers
             ? await send()
             : await eventually("the read models catch up", async () => {
                 const response = await send();
                 return response.body?.error !== "read_model_behind" && response;
               });
-        const reachedPosition = answer.headers.get("X-SERVICE-Log-Position");
+        const reachedPosition = finalResponse.headers.get("X-SERVICE-Log-Position");
         if (reachedPosition !== null && BigInt(reachedPosition) > BigInt(position)) position = reachedPosition;
-        return answer;
+        return finalResponse;
       },
     };
   }

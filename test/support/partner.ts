@@ -62,7 +62,7 @@ export async function startTestCommand(env: Record<string, string> = {}): Promis
 }
 
 /** Returns the context of a command that an operator executes. */
-export function operatorContext(now = Date.now()): CommandContext {
+export function createTestOperatorContext(now = Date.now()): CommandContext {
   const id = randomUUID();
   const actor = { type: "operator", id: "test" } as const;
   return { actor, clinicId: null, environment: null, correlationId: id, causationId: id, now };
@@ -84,7 +84,7 @@ export async function createClinic(log: EventLog, environment: Environment = "pr
   const [clinicId, branchId, otherBranchId, customerId, animalId, membershipId] = Array.from({ length: 6 }, () =>
     randomUUID(),
   ) as [string, string, string, string, string, string];
-  const context = operatorContext();
+  const context = createTestOperatorContext();
   const location = { timezone: "Europe/Istanbul", currency: "TRY", locale: "tr-TR", city: null };
   const demo = { isDemo: false, demoExpiresAt: null };
   const slug = `clinic-${clinicId}`;
@@ -120,7 +120,7 @@ export async function createApplication(
   environment: Environment = "production",
   grantedScopes: readonly Scope[] = scopes,
 ): Promise<TestApplication> {
-  const context = operatorContext();
+  const context = createTestOperatorContext();
   const input = { environment, name: "Calendar", scopes: [...grantedScopes] };
   const { applicationId } = await registerApplication(log, input, context);
   return { environment, applicationId, ...(await issueCredential(log, { applicationId }, context)) };
@@ -133,7 +133,7 @@ export async function install(
   { clinicId, membershipId }: TestClinic,
   grant: { scopes?: Scope[]; branchIds?: string[]; rateLimitPerMinute?: number } = {},
 ): Promise<InstallationReference> {
-  const context = operatorContext();
+  const context = createTestOperatorContext();
   await requestInstallation(log, { applicationId, clinicId }, context);
   await approveInstallation(
     log,
@@ -192,9 +192,9 @@ export async function sendRequest(
   const text = await response.text();
   const { status, headers: responseHeaders } = response;
   requireNoSniffing(response);
-  const answer = { status, headers: responseHeaders, text, body: JSON.parse(text) };
-  checkPartnerResponse(method, url, answer);
-  return answer;
+  const parsedResponse = { status, headers: responseHeaders, text, body: JSON.parse(text) };
+  checkPartnerResponse(method, url, parsedResponse);
+  return parsedResponse;
 }
 
 /** Requests a token. `more` replaces fields of a valid request. A value of `undefined` removes a field. */

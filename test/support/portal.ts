@@ -19,7 +19,7 @@ export interface IdentityProvider {
   secret: string;
   cookieName: string;
   /** Returns how often the public keys were requested. */
-  keyRequests(): number;
+  countKeyRequests(): number;
   /**
    * Creates a user's access token. The given claims replace the claims of a valid token. A value of `undefined` removes
    * a claim.
@@ -45,11 +45,11 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
     })),
   );
   const sessions = new Map<string, unknown>();
-  let keyRequests = 0;
+  let keyRequestCount = 0;
   const server = createServer((request, response) => {
     response.setHeader("Content-Type", "application/json");
     if (request.url?.endsWith("/jwks.json")) {
-      keyRequests += 1;
+      keyRequestCount += 1;
       response.end(JSON.stringify({ keys }));
       return;
     }
@@ -69,7 +69,7 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
     jwksUrl: `${issuer}/.well-known/jwks.json`,
     secret,
     cookieName,
-    keyRequests: () => keyRequests,
+    countKeyRequests: () => keyRequestCount,
     createToken(claims = {}, algorithm = "HS256") {
       const now = Math.floor(Date.now() / 1000);
       const key = algorithm === "HS256" ? createSecretKey(Buffer.from(secret)) : keyPairs[algorithm].privateKey;

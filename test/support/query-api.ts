@@ -28,7 +28,7 @@ export interface TestQueryApi {
   /** Sends a GET request, optionally as a portal user. Fails if the response differs from the OpenAPI document. */
   get(path: string, userId?: string): Promise<PortalResponse>;
   /** Creates a partner's access token. */
-  partnerToken(claims: PartnerClaims): Promise<string>;
+  createPartnerToken(claims: PartnerClaims): Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -43,7 +43,7 @@ export interface PartnerClaims {
 export async function startTestQueryApi(
   configure: (database: ReadModelDatabase) => Promise<Record<string, string>> = async () => ({}),
 ): Promise<TestQueryApi> {
-  const [database, provider, tokens] = await Promise.all([
+  const [database, provider, tokenServer] = await Promise.all([
     createReadModelDatabase(),
     startIdentityProvider(),
     startTokenKeys(),
@@ -57,8 +57,8 @@ export async function startTestQueryApi(
     PORTAL_JWT_ISSUER: provider.issuer,
     PORTAL_JWT_SECRET: provider.secret,
     PORTAL_JWKS_URL: provider.jwksUrl,
-    TOKEN_ISSUER: tokens.issuer,
-    TOKEN_JWKS_URL: tokens.jwksUrl,
+    TOKEN_ISSUER: tokenServer.issuer,
+    TOKEN_JWKS_URL: tokenServer.jwksUrl,
     ...(await configure(database)),
   });
   const documentResponse = await fetch(`${service.url}/api/v1/openapi.json`);
@@ -72,15 +72,15 @@ export async function startTestQueryApi(
     async get(path, userId) {
       const cookie = userId && (cookies.get(userId) ?? provider.createSessionCookie(userId));
       if (cookie) cookies.set(userId, cookie);
-      const answer = await request(service.url + path, cookie ? { Cookie: await cookie } : {});
+      const response = await request(service.url + path, cookie ? { Cookie: await cookie } : {});
       const operation = checker.find("GET", new URL(path, service.url).pathname);
-      if (operation) checker.check(operation, answer);
-      return answer;
+      if (operation) checker.check(operation, response);
+      return response;
     },
-    partnerToken: tokens.sign,
+    createPartnerToken: tokenServer.sign,
     async stop() {
       await service.stop();
-      await Promise.all([database.close(), provider.close(), tokens.close()]);
+      await Promise.all([database.close(), provider.close(), tokenServer.close()]);
     },
   };
 }

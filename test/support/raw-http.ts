@@ -39,19 +39,19 @@ export async function sendRaw(url: string, ...parts: (string | Buffer)[]): Promi
   }
   await closePromise;
   clearTimeout(timer);
-  const answers = parse(Buffer.concat(chunks));
-  for (const { status, headers } of answers) {
+  const responses = parse(Buffer.concat(chunks));
+  for (const { status, headers } of responses) {
     if (status >= 200)
       expect(headers["x-content-type-options"], `X-Content-Type-Options of a response ${status}`).to.equal("nosniff");
   }
-  return answers;
+  return responses;
 }
 
 /** Sends one request and returns its final response. A valid request must contain `Connection: close`. */
 export async function sendOne(url: string, ...parts: (string | Buffer)[]): Promise<RawResponse> {
-  const answers = (await sendRaw(url, ...parts)).filter(({ status }) => status >= 200);
-  expect(answers, "answers").to.have.length(1);
-  return answers[0] as RawResponse;
+  const responses = (await sendRaw(url, ...parts)).filter(({ status }) => status >= 200);
+  expect(responses, "answers").to.have.length(1);
+  return responses[0] as RawResponse;
 }
 
 /** Builds the bytes of a request. Adds `Host` and `Connection: close`, and adds `Content-Length` if there is a body. */
@@ -62,21 +62,21 @@ export function toRequest(requestLine: string, headers: string[], body: string |
 }
 
 /** Checks that an error response has the error body and the correlation id header, and contains no internal details. */
-export function expectRefusal(answer: RawResponse, status: number, error: string): void {
-  expect([answer.status, answer.body?.error], answer.text).to.deep.equal([status, error]);
-  expect(answer.body).to.have.all.keys(
+export function expectRefusal(response: RawResponse, status: number, error: string): void {
+  expect([response.status, response.body?.error], response.text).to.deep.equal([status, error]);
+  expect(response.body).to.have.all.keys(
     ...["ok", "error", "correlationId"],
-    ...(answer.body.details ? ["details"] : []),
+    ...(response.body.details ? ["details"] : []),
   );
-  expect(answer.body.ok).to.equal(false);
-  expect(answer.body.correlationId).to.equal(answer.headers["x-correlation-id"]);
-  expect(answer.headers["cache-control"]).to.equal("no-store");
-  expect(answer.headers["content-type"]).to.match(/^application\/json/);
-  expect(answer.text).not.to.match(/\bat .*[:(]\d+|node_modules|\.ts\b|SELECT|<html/i);
+  expect(response.body.ok).to.equal(false);
+  expect(response.body.correlationId).to.equal(response.headers["x-correlation-id"]);
+  expect(response.headers["cache-control"]).to.equal("no-store");
+  expect(response.headers["content-type"]).to.match(/^application\/json/);
+  expect(response.text).not.to.match(/\bat .*[:(]\d+|node_modules|\.ts\b|SELECT|<html/i);
 }
 
 function parse(bytes: Buffer): RawResponse[] {
-  const answers: RawResponse[] = [];
+  const responses: RawResponse[] = [];
   let remainder = bytes;
   while (remainder.length > 0) {
     const headEnd = remainder.indexOf("\r\n\r\n");
@@ -88,10 +88,10 @@ function parse(bytes: Buffer): RawResponse[] {
     );
     const length = status < 200 ? 0 : Number(headers["content-length"] ?? remainder.length);
     const text = remainder.subarray(headEnd + 4, headEnd + 4 + length).toString("utf8");
-    answers.push({ status, headers, text, body: parseJson(text) });
+    responses.push({ status, headers, text, body: parseJson(text) });
     remainder = remainder.subarray(headEnd + 4 + length);
   }
-  return answers;
+  return responses;
 }
 
 function parseJson(text: string): unknown {

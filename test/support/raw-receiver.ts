@@ -6,24 +6,26 @@ export interface RawReceiver {
   url: string;
   port: number;
   /** Number of received requests. */
-  requests: number;
+  requestCount: number;
   /** Number of accepted connections. */
-  connections: number;
+  connectionCount: number;
   close(): Promise<void>;
 }
 
 /** @param onRequest called for each request with the request's number on its connection, starting at 1 */
-export async function startRawReceiver(onRequest: (socket: Socket, number: number) => void): Promise<RawReceiver> {
+export async function startRawReceiver(
+  onRequest: (socket: Socket, requestNumber: number) => void,
+): Promise<RawReceiver> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
-    receiver.connections += 1;
+    receiver.connectionCount += 1;
     sockets.add(socket);
     let requestCount = 0;
     socket.on("error", () => undefined);
     socket.on("close", () => sockets.delete(socket));
     // The tests send only small requests, each of which arrives as one chunk.
     socket.on("data", () => {
-      receiver.requests += 1;
+      receiver.requestCount += 1;
       requestCount += 1;
       onRequest(socket, requestCount);
     });
@@ -32,7 +34,7 @@ export async function startRawReceiver(onRequest: (socket: Socket, number: numbe
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
   const receiver: RawReceiver = {
-    ...{ url: `http://127.0.0.1:${port}`, port, requests: 0, connections: 0 },
+    ...{ url: `http://127.0.0.1:${port}`, port, requestCount: 0, connectionCount: 0 },
     async close() {
       for (const socket of sockets) socket.destroy();
       server.close();

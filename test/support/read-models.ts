@@ -37,11 +37,11 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
     async given(...events) {
       const recordedEvents = events.map((event, index) => record(event, position + BigInt(index) + 1n));
       const client = await admin.connect();
-      const to = position + BigInt(events.length);
-      const anchor = { position: to, eventId: recordedEvents.at(-1)?.id ?? randomUUID() };
+      const endPosition = position + BigInt(events.length);
+      const anchor = { position: endPosition, eventId: recordedEvents.at(-1)?.id ?? randomUUID() };
       await applyBatch(client, READ_MODEL_SCHEMA, readModels, recordedEvents, position, anchor);
       client.release();
-      position = to;
+      position = endPosition;
     },
     async close() {
       await admin.end();

@@ -35,7 +35,7 @@ export interface ReceivedRequest {
   /** Port from which the sender connected. */
   senderPort: number | undefined;
   /** Time of arrival, in milliseconds since 1970. */
-  receivedAt: number;
+  receivedAtMs: number;
 }
 
 export interface Receiver {
@@ -43,7 +43,7 @@ export interface Receiver {
   port: number;
   requests: ReceivedRequest[];
   /** Returns the maximum number of requests that were open at the same time. */
-  maxConcurrentRequests(): number;
+  getMaxConcurrentRequests(): number;
   /** Sets the reactions to the next requests, one reaction per request. Later requests get the default reaction. */
   queueReactions(...reactions: Reaction[]): void;
   /**
@@ -87,7 +87,7 @@ export async function startReceiver(port = 0): Promise<Receiver> {
         body: Buffer.concat(chunks).toString("utf8"),
         status: isSilent ? undefined : (reaction.status ?? 200),
         senderPort: request.socket.remotePort,
-        receivedAt: Date.now(),
+        receivedAtMs: Date.now(),
       });
       if (reaction.mode !== "hold") {
         setTimeout(() => respond(response, reaction), reaction.delayMs ?? 0);
@@ -106,7 +106,7 @@ export async function startReceiver(port = 0): Promise<Receiver> {
     url: `http://127.0.0.1:${boundPort}`,
     port: boundPort,
     requests,
-    maxConcurrentRequests: () => maxOpenCount,
+    getMaxConcurrentRequests: () => maxOpenCount,
     queueReactions: (...reactions) => reactionQueue.push(...reactions),
     setDefaultReaction: (reaction, path) => {
       if (path === undefined) defaultReaction = reaction;

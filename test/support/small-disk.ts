@@ -21,13 +21,13 @@ const PREFIX = "clinic-disk-";
 /**
  * Mounts a file system in memory. Skips the calling test if mounting is not permitted.
  *
- * @param size size in MiB
+ * @param sizeMiB size in MiB
  */
-export function mountSmallDisk(test: Context, size: number): SmallDisk {
+export function mountSmallDisk(test: Context, sizeMiB: number): SmallDisk {
   removeAbandonedDisks();
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), `${PREFIX}${process.pid}-`));
   try {
-    execFileSync("mount", ["-t", "tmpfs", "-o", `size=${size}m,mode=0755`, "tmpfs", folder], {
+    execFileSync("mount", ["-t", "tmpfs", "-o", `size=${sizeMiB}m,mode=0755`, "tmpfs", folder], {
       stdio: "pipe",
     });
   } catch (error) {

@@ -34,7 +34,7 @@ export interface TestStackOptions {
   /** Settings of individual services. They override all other settings. */
   serviceEnv?: StackOptions["serviceEnv"];
   /** URLs of external servers; by default, the URLs of the environment. */
-  external?: ExternalServers;
+  externalUrls?: ExternalServers;
   /** The stack's folder; by default, a new folder. */
   root?: string;
   /** If true, processes that die are restarted, as with `npm start`. */
@@ -52,12 +52,12 @@ interface Shared {
 
 // Mocha can load this file twice, by require and by import. So the state is global instead of a module variable.
 const KEY: unique symbol = Symbol.for("clinic-service.test-servers");
-const perProcess = globalThis as { [KEY]?: Shared };
-if (!perProcess[KEY]) {
-  perProcess[KEY] = { cleanups: new Set() };
+const globalState = globalThis as { [KEY]?: Shared };
+if (!globalState[KEY]) {
+  globalState[KEY] = { cleanups: new Set() };
   exitWithParent();
 }
-const shared = perProcess[KEY];
+const sharedState = globalState[KEY];
 
 const PREFIX = "clinic-test-";
 
@@ -67,8 +67,8 @@ const progress = createProgress((line) => process.stderr.write(`${line}\n`), fal
 
 /** Returns the servers that all tests of this process share. A test that stops a server must use startTestServers. */
 export function testServers(): Promise<Servers> {
-  shared.servers ??= startTestServers();
-  return shared.servers;
+  sharedState.servers ??= startTestServers();
+  return sharedState.servers;
 }
 
 /**
@@ -76,9 +76,9 @@ export function testServers(): Promise<Servers> {
  * be killed.
  */
 function exitWithParent(): void {
-  const parent = process.ppid;
+  const parentPid = process.ppid;
   setInterval(() => {
-    if (process.ppid !== parent) process.kill(process.pid, "SIGKILL");
+    if (process.ppid !== parentPid) process.kill(process.pid, "SIGKILL");
   }, 500).unref();
 }
 
@@ -105,14 +105,14 @@ export async function createTestDatabase(template?: string): Promise<TestDatabas
   const passwords = root.secrets.postgres;
   const { isExternal } = components.postgres;
   await createDatabase(adminDatabaseUrl, name, { owner: isExternal ? undefined : "local_projection", template });
-  const owner = isExternal
+  const ownerUrl = isExternal
     ? buildDatabaseUrl(adminDatabaseUrl, name)
     : buildDatabaseUrl(adminDatabaseUrl, name, "local_projection", passwords.projection);
   const drop = () => dropDatabase(adminDatabaseUrl, name);
   // The embedded server's data folder is deleted with its databases, so only external servers need a cleanup.
   return {
     name,
-    urls: buildRoleUrls(adminDatabaseUrl, name, passwords, owner),
+    urls: buildRoleUrls(adminDatabaseUrl, name, passwords, ownerUrl),
     drop: isExternal ? registerCleanup(drop) : drop,
   };
 }
@@ -124,11 +124,11 @@ export async function createTestDatabase(template?: string): Promise<TestDatabas
  */
 async function createDatabase(
   adminUrl: string,
-  database: string,
+  databaseName: string,
   options: { owner?: string | undefined; template?: string | undefined },
 ): Promise<void> {
   await withClient(adminUrl, async (client) => {
-    const name = client.escapeIdentifier(database);
+    const name = client.escapeIdentifier(databaseName);
     const owner = options.owner ? client.escapeIdentifier(options.owner) : "CURRENT_USER";
     const template = client.escapeIdentifier(options.template ?? "template1");
     await client.query(`CREATE DATABASE ${name} OWNER ${owner} TEMPLATE ${template}`);
@@ -137,16 +137,16 @@ async function createDatabase(
 }
 
 /** Drops a database and closes its connections. */
-async function dropDatabase(adminUrl: string, database: string): Promise<void> {
+async function dropDatabase(adminUrl: string, databaseName: string): Promise<void> {
   await withClient(adminUrl, (client) =>
-    client.query(`DROP DATABASE IF EXISTS ${client.escapeIdentifier(database)} WITH (FORCE)`),
+    client.query(`DROP DATABASE IF EXISTS ${client.escapeIdentifier(databaseName)} WITH (FORCE)`),
   );
 }
 
 /** Starts a complete stack with its own servers. Its folder is deleted when the stack stops. */
 export async function startTestStack(options: TestStackOptions = {}): Promise<Stack> {
   const root = options.root ?? makeTestRoot();
-  const external = options.external ?? process.env;
+  const external = options.externalUrls ?? process.env;
   const stack = await startStack({
     root,
     ports: "free",
@@ -183,8 +183,8 @@ export function makeTestRoot(): string {
 export async function mochaGlobalTeardown(): Promise<void> {
   exitAfter(TEARDOWN_TIMEOUT_MS);
   const failures: unknown[] = [];
-  for (const cleanup of [...shared.cleanups].reverse()) await cleanup().catch((error) => failures.push(error));
-  shared.servers = undefined;
+  for (const cleanup of [...sharedState.cleanups].reverse()) await cleanup().catch((error) => failures.push(error));
+  sharedState.servers = undefined;
   if (failures.length > 0) throw new AggregateError(failures, "servers or folders of tests could not be removed");
 }
 
@@ -202,9 +202,9 @@ function exitAfter(milliseconds: number): void {
  */
 function registerCleanup(cleanup: () => Promise<void>): () => Promise<void> {
   const runOnce = async () => {
-    if (shared.cleanups.delete(runOnce)) await cleanup();
+    if (sharedState.cleanups.delete(runOnce)) await cleanup();
   };
-  shared.cleanups.add(runOnce);
+  sharedState.cleanups.add(runOnce);
   return runOnce;
 }
 

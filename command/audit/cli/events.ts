@@ -1,6 +1,6 @@
 import { listEvents, listQuery } from "../queries/list-events.ts";
 import { type CommandOptions, isVisibleToOperator, readQuery, withAuditedAccess } from "./audited-query.ts";
-import { createScanProgress } from "./scan-progress.ts";
+import { createProgressReporter } from "./scan-progress.ts";
 import { formatTableHead, formatTableRow } from "./table.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
@@ -8,21 +8,21 @@ import type { AuditTerminal } from "./terminal.ts";
 export async function showEvents({ actor, json, ...options }: CommandOptions, terminal: AuditTerminal): Promise<void> {
   const query = readQuery(listQuery, options);
   await withAuditedAccess(terminal, { actor, action: "events", query: options }, async ({ client }) => {
-    const progress = createScanProgress(terminal);
+    const progressReporter = createProgressReporter(terminal);
     const { signal } = new AbortController();
-    const readOptions = { client, isVisible: isVisibleToOperator, signal, onProgress: progress.show };
+    const readOptions = { client, isVisible: isVisibleToOperator, signal, onProgress: progressReporter.show };
     const { events } = await listEvents(query, readOptions);
     let eventCount = 0;
     try {
       if (!json) await terminal.write(`${formatTableHead(terminal.columns)}\n`);
       for await (const event of events) {
         eventCount += 1;
-        progress.end();
+        progressReporter.end();
         await terminal.write(`${json ? JSON.stringify(event) : formatTableRow(event, terminal.columns)}\n`);
       }
     } finally {
-      progress.end();
+      progressReporter.end();
     }
-    if (!json) terminal.err(`${eventCount} ${eventCount === 1 ? "event" : "events"}`);
+    if (!json) terminal.writeError(`${eventCount} ${eventCount === 1 ? "event" : "events"}`);
   });
 }

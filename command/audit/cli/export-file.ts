@@ -6,11 +6,11 @@ import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { InputError } from "../../cli/framework/failure.ts";
 import { loadAggregate } from "../../handling/handle.ts";
-import { exportClinic, exportQuery, findFutureLimit } from "../export/export-clinic.ts";
+import { exportClinic, exportQuery, findFutureParameter } from "../export/export-clinic.ts";
 import { createExportSigner } from "../export/signing.ts";
 import { type CommandOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { NotFoundError } from "./failure.ts";
-import { createScanProgress } from "./scan-progress.ts";
+import { createProgressReporter } from "./scan-progress.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
 /**
@@ -27,20 +27,20 @@ export async function exportToFile(
   if (fs.existsSync(file)) throw new InputError(`--out ${file} already exists; choose another file`);
   await withAuditedAccess(terminal, { actor, action: "export", query: options }, async (dependencies) => {
     const { client, log, context, accessId } = dependencies;
-    const futureLimit = findFutureLimit(query, context.now);
-    if (futureLimit) throw new InputError(`--${futureLimit} must not be in the future`);
+    const futureParameter = findFutureParameter(query, context.now);
+    if (futureParameter) throw new InputError(`--${futureParameter} must not be in the future`);
     await requireClinic(log, query.clinic);
     const { signal } = new AbortController();
-    const progress = createScanProgress(terminal);
+    const progressReporter = createProgressReporter(terminal);
     const exportedBy = { type: context.actor.type, id: context.actor.id };
     const exportContext = { signer, exportedBy, accessId, now: toInstant(context.now) };
-    const lines = await exportClinic(query, { client, signal, onProgress: progress.show, ...exportContext });
-    const lineCount = await writeAtomically(file, lines).finally(() => progress.end());
-    const result = { file, events: lineCount - 1, key: signer.thumbprint };
-    const { clinic, from = "start", to = exportContext.now } = query;
-    const verifyCommand = `verify ${file} --key ${result.key} --clinic ${clinic} --from ${from} --to ${to}`;
-    const text = `export: wrote ${result.events} events to ${file}\nverify it with: npm run audit -- ${verifyCommand}`;
-    await terminal.write(`${json ? JSON.stringify(result) : text}\n`);
+    const lines = await exportClinic(query, { client, signal, onProgress: progressReporter.show, ...exportContext });
+    const lineCount = await writeAtomically(file, lines).finally(() => progressReporter.end());
+    const summary = { file, events: lineCount - 1, key: signer.thumbprint };
+    const { clinic: clinicId, from = "start", to = exportContext.now } = query;
+    const verifyCommand = `verify ${file} --key ${summary.key} --clinic ${clinicId} --from ${from} --to ${to}`;
+    const text = `export: wrote ${summary.events} events to ${file}\nverify it with: npm run audit -- ${verifyCommand}`;
+    await terminal.write(`${json ? JSON.stringify(summary) : text}\n`);
   });
 }
 
@@ -59,14 +59,14 @@ async function writeAtomically(file: string, lines: AsyncIterable<string>): Prom
   const partFile = `${file}.part`;
   const fd = openPartFile(file, partFile);
   let lineCount = 0;
-  const countedLines = async function* () {
+  const countLines = async function* () {
     for await (const line of lines) {
       lineCount += 1;
       yield line;
     }
   };
   try {
-    await pipeline(countedLines, fs.createWriteStream(partFile, { fd, flush: true }));
+    await pipeline(countLines, fs.createWriteStream(partFile, { fd, flush: true }));
     // Unlike `rename`, `link` fails if another process has created the file in the meantime.
     fs.linkSync(partFile, file);
     return lineCount;

@@ -13,12 +13,12 @@ export class NotVerifiedError extends Error {
   override readonly name = "NotVerifiedError";
 }
 
-const REFUSED_ERRORS = [NotFoundError, NotVerifiedError, UnreadableStreamError, TooManyRelatedEventsError];
+const REFUSAL_ERRORS = [NotFoundError, NotVerifiedError, UnreadableStreamError, TooManyRelatedEventsError];
 
 /** Converts an error to its message and the exit code of the command line. */
 export function toFailure(error: unknown): Failure {
-  if (error instanceof StartError) return { code: EXIT_CODE.badInput, line: error.message };
-  if (error instanceof Error && REFUSED_ERRORS.some((refusedError) => error instanceof refusedError))
-    return { code: EXIT_CODE.refused, line: error.message };
+  if (error instanceof StartError) return { exitCode: EXIT_CODE.badInput, line: error.message };
+  if (error instanceof Error && REFUSAL_ERRORS.some((errorClass) => error instanceof errorClass))
+    return { exitCode: EXIT_CODE.refused, line: error.message };
   return commandFailureOf(error);
 }

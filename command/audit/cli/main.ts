@@ -14,7 +14,7 @@ process.exitCode = await runAudit(process.argv.slice(2), {
   async write(text) {
     if (!stdout.write(text)) await once(stdout, "drain");
   },
-  err: (line) => stderr.write(`${line}\n`),
+  writeError: (line) => stderr.write(`${line}\n`),
   redraw: stderr.isTTY ? (text) => stderr.write(`\r\x1b[K${text}`) : undefined,
   columns: stdout.isTTY ? stdout.columns : undefined,
   readKey: stdin.isTTY && stdout.isTTY ? () => readKey(stdin) : undefined,

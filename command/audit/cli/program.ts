@@ -29,8 +29,8 @@ export function createProgram(terminal: AuditTerminal): Program {
 }
 
 /** Returns the help text for an example of a command. */
-function formatExample(args: string): string {
-  return `\nExample:\n  npm run audit -- ${args}`;
+function formatExample(commandText: string): string {
+  return `\nExample:\n  npm run audit -- ${commandText}`;
 }
 
 /**
@@ -48,12 +48,12 @@ const BY_HELP =
 const POINT_HELP = "a revision, position:<n>, a date-time with an offset, `start` or `end`";
 
 function addEventsCommand(program: Program, terminal: AuditTerminal): void {
-  const events = addAuditedCommand(program, "events").description(
+  const eventsCommand = addAuditedCommand(program, "events").description(
     "Lists the events of a stream, or all events related to one object, such as an appointment or a clinic.",
   );
-  events.option("--stream <name>", "events of this stream");
-  for (const kind of subjectKinds) events.option(`--${kind} <uuid>`, SUBJECT_HELP[kind]);
-  events
+  eventsCommand.option("--stream <name>", "events of this stream");
+  for (const kind of subjectKinds) eventsCommand.option(`--${kind} <uuid>`, SUBJECT_HELP[kind]);
+  eventsCommand
     .option("--from <time>", "events at or after this time, RFC 3339")
     .option("--to <time>", "events before this time, RFC 3339")
     .option("--by <time>", BY_HELP)

@@ -18,8 +18,8 @@ export async function runAudit(args: string[], terminal: AuditTerminal): Promise
   } catch (error) {
     if (error instanceof CommanderError) return reportCommanderError(error, terminal);
     const failure = toFailure(error);
-    terminal.err(`audit: ${escapeControlCharacters(failure.line)}`);
-    return failure.code;
+    terminal.writeError(`audit: ${escapeControlCharacters(failure.line)}`);
+    return failure.exitCode;
   }
 }
 
@@ -29,6 +29,6 @@ export async function runAudit(args: string[], terminal: AuditTerminal): Promise
 function reportCommanderError({ code, exitCode, message }: CommanderError, terminal: AuditTerminal): number {
   if (exitCode === 0) return EXIT_CODE.done;
   const line = code === "commander.help" ? "no command given; see --help" : message;
-  terminal.err(`audit: ${line.replace(/^error: /, "").replaceAll("\n", " ")}`);
+  terminal.writeError(`audit: ${line.replace(/^error: /, "").replaceAll("\n", " ")}`);
   return EXIT_CODE.badInput;
 }

@@ -11,19 +11,19 @@ const FIRST_REPORT_DELAY_MS = 2_000;
 const REPORT_INTERVAL_MS = { terminal: 250, file: 5_000 };
 
 /** Creates a reporter that shows the progress of a long scan on standard error. */
-export function createScanProgress(terminal: AuditTerminal) {
+export function createProgressReporter(terminal: AuditTerminal) {
   const startedAt = performance.now();
   const intervalMs = REPORT_INTERVAL_MS[terminal.redraw ? "terminal" : "file"];
   let reportedAt = startedAt + FIRST_REPORT_DELAY_MS - intervalMs;
   return {
-    show({ read, share }: ScanProgress): void {
+    show({ read: readCount, share }: ScanProgress): void {
       const now = performance.now();
       if (now - reportedAt < intervalMs) return;
       reportedAt = now;
-      const rate = Math.round((read / (now - startedAt)) * 1000);
-      const text = `audit: ${Math.floor(share * 100)} % of the log, ${formatNumber(read)} events read, ${formatNumber(rate)} per second`;
+      const eventsPerSecond = Math.round((readCount / (now - startedAt)) * 1000);
+      const text = `audit: ${Math.floor(share * 100)} % of the log, ${formatNumber(readCount)} events read, ${formatNumber(eventsPerSecond)} per second`;
       if (terminal.redraw) terminal.redraw(text);
-      else terminal.err(text);
+      else terminal.writeError(text);
     },
     /** Clears the progress line on a terminal. */
     end: () => terminal.redraw?.(""),

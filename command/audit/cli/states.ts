@@ -56,7 +56,7 @@ export async function showReplay(
       if (stepCount > 0 && (await readKey?.()) === "end") return;
       stepCount += 1;
       await terminal.write(json ? `${JSON.stringify(step)}\n` : formatStep(step, terminal.columns));
-      if (readKey && stepCount === 1) terminal.err("(Enter: next event; q: quit)");
+      if (readKey && stepCount === 1) terminal.writeError("(Enter: next event; q: quit)");
     }
     if (stepCount === 0) throw toNotFoundError(stream);
   });
@@ -66,9 +66,9 @@ function toNotFoundError(stream: string): NotFoundError {
   return new NotFoundError(`stream ${stream} does not exist`);
 }
 
-function formatState({ stream, last, state }: StreamState): string {
+function formatState({ stream, last: lastEvent, state }: StreamState): string {
   const json = JSON.stringify(state, null, 2).split("\n").map(escapeControlCharacters).join("\n");
-  return `${stream} ${formatLastEvent(last)}\n${json}\n`;
+  return `${stream} ${formatLastEvent(lastEvent)}\n${json}\n`;
 }
 
 function formatDiff({ stream, from, to, changes }: StateDiff, columns: number | undefined): string {

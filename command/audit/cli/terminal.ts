@@ -4,7 +4,7 @@ export interface AuditTerminal {
   /** Writes text to standard output. Resolves when more text can be written. */
   write(text: string): Promise<void>;
   /** Writes a line to standard error. */
-  err(line: string): void;
+  writeError(line: string): void;
   /** Replaces the last line on standard error. Undefined if standard error is not a terminal. */
   redraw: ((text: string) => void) | undefined;
   /** Width of standard output in characters. Undefined if standard output is not a terminal. */
@@ -19,8 +19,8 @@ const CONTROL_CHARACTERS = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e
 /** Escapes the control characters in stored text, because a terminal would interpret them. */
 export function escapeControlCharacters(text: string): string {
   return text.replaceAll(CONTROL_CHARACTERS, (character) => {
-    const code = character.codePointAt(0) ?? 0;
-    return `\\u${code.toString(16).padStart(4, "0")}`;
+    const codePoint = character.codePointAt(0) ?? 0;
+    return `\\u${codePoint.toString(16).padStart(4, "0")}`;
   });
 }
 

@@ -77,12 +77,12 @@ async function* readLines(file: string): AsyncGenerator<string, void> {
 }
 
 function formatManifest(file: string, { clinicId, stored, count, first, last, made }: Manifest): string {
-  const positions = first && last ? `positions ${first.position} to ${last.position}` : "no positions";
+  const positionsText = first && last ? `positions ${first.position} to ${last.position}` : "no positions";
   return [
     `${file} is complete and unaltered`,
     `  clinic   ${clinicId}`,
     `  stored   ${stored.from ?? "from the beginning"} to ${stored.to}`,
-    `  events   ${count}, ${positions}`,
+    `  events   ${count}, ${positionsText}`,
     `  created  ${made.at} by ${made.by.type}:${made.by.id}, when the log ended at position ${made.logEnd}`,
   ].join("\n");
 }

@@ -26,7 +26,7 @@ export type ExportQuery = z.output<typeof exportQuery>;
  *
  * @param now milliseconds since 1970
  */
-export function findFutureLimit(query: ExportQuery, now: number): "from" | "to" | undefined {
+export function findFutureParameter(query: ExportQuery, now: number): "from" | "to" | undefined {
   return (["from", "to"] as const).find((limit) => Date.parse(query[limit] ?? "") > now);
 }
 
@@ -57,10 +57,10 @@ async function* generateLines(
   const storedRange = { from: query.from ?? null, to: query.to ?? now };
   const summary = new ChainSummary();
   // An export omits events that name several clinics.
-  const isOnlyOfClinic = createVisibilityFilter([query.clinic]);
+  const belongsOnlyToClinic = createVisibilityFilter([query.clinic]);
   const events = scanLog({ client, prefixes: undefined, endPosition: logEnd, signal, onProgress });
   for await (const { auditEvent } of events) {
-    if (!isOnlyOfClinic(auditEvent) || !isStoredWithin(storedRange, auditEvent)) continue;
+    if (!belongsOnlyToClinic(auditEvent) || !isStoredWithin(storedRange, auditEvent)) continue;
     const canonicalEvent = toCanonicalJson(auditEvent);
     const link = computeNextLink(summary.link, canonicalEvent);
     summary.add(auditEvent, link);

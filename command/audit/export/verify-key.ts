@@ -34,12 +34,12 @@ export async function readTrustedKeys(text: string): Promise<GetTrustedKey | und
   if (!thumbprints) return undefined;
   const trustedThumbprints = new Set(thumbprints);
   return async ({ jwk }) => {
-    const embeddedKey = publicKey.safeParse(jwk);
-    if (!embeddedKey.success) throw new UntrustedKeyError("the signature does not contain its public key");
-    const thumbprint = await calculateJwkThumbprint(embeddedKey.data as JWK);
+    const parsedJwk = publicKey.safeParse(jwk);
+    if (!parsedJwk.success) throw new UntrustedKeyError("the signature does not contain its public key");
+    const thumbprint = await calculateJwkThumbprint(parsedJwk.data as JWK);
     if (!trustedThumbprints.has(thumbprint))
       throw new UntrustedKeyError(`the signature was made by an untrusted key, thumbprint ${thumbprint}`);
-    const { kty, crv, x } = embeddedKey.data;
+    const { kty, crv, x } = parsedJwk.data;
     return { kty, crv, x, alg: "EdDSA" };
   };
 }

@@ -83,6 +83,6 @@ function createAuthenticator(log: EventLog): (ctx: Koa.ParameterizedContext<Audi
 /** Throws {@link ApiError} 429 if a rate limit is exceeded. Rethrows any other cause. */
 function throwRateLimitError(cause: unknown): never {
   if (!(cause instanceof RateLimiterRes)) throw cause;
-  const retryAfter = String(Math.max(1, Math.ceil(cause.msBeforeNext / 1000)));
-  throw new ApiError(429, "rate_limit_exceeded", { headers: { "Retry-After": retryAfter } });
+  const retryAfterSeconds = String(Math.max(1, Math.ceil(cause.msBeforeNext / 1000)));
+  throw new ApiError(429, "rate_limit_exceeded", { headers: { "Retry-After": retryAfterSeconds } });
 }

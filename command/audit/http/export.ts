@@ -4,7 +4,7 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { loadAggregate } from "../../handling/handle.ts";
-import { exportClinic, exportQuery, findFutureLimit } from "../export/export-clinic.ts";
+import { exportClinic, exportQuery, findFutureParameter } from "../export/export-clinic.ts";
 import type { ExportSigner } from "../export/signing.ts";
 import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
 import type { AuditDependencies } from "./events.ts";
@@ -16,9 +16,9 @@ export function streamExport(dependencies: AuditDependencies & { signer: ExportS
   return async (ctx) => {
     const query = readQuery(ctx.query, exportQuery);
     const { auditor, now } = ctx.state;
-    const futureLimit = findFutureLimit(query, now);
-    if (futureLimit) {
-      const details = [{ path: futureLimit, message: "must not be in the future" }];
+    const futureParameter = findFutureParameter(query, now);
+    if (futureParameter) {
+      const details = [{ path: futureParameter, message: "must not be in the future" }];
       throw new ApiError(400, "invalid_query", { details });
     }
     await streamWithSlot(ctx, takeSlot, async (signal) => {

@@ -25,24 +25,24 @@ export type TakeSlot = (auditorId: string) => () => void;
  *
  * @returns a function that takes a slot, or throws {@link ApiError} 429 `too_many_scans` if no slot is free
  */
-export function createScanSlots(limits = SCAN_SLOT_LIMITS): TakeSlot {
-  const takenSlotsByAuditor = new Map<string, number>();
+export function createSlotLimiter(limits = SCAN_SLOT_LIMITS): TakeSlot {
+  const takenCountByAuditor = new Map<string, number>();
   let takenTotal = 0;
   return (auditorId) => {
-    const takenCount = takenSlotsByAuditor.get(auditorId) ?? 0;
+    const takenCount = takenCountByAuditor.get(auditorId) ?? 0;
     if (takenTotal >= limits.total || takenCount >= limits.perAuditor) {
       throw new ApiError(429, "too_many_scans", { headers: { "Retry-After": String(RETRY_AFTER_SECONDS) } });
     }
     takenTotal += 1;
-    takenSlotsByAuditor.set(auditorId, takenCount + 1);
+    takenCountByAuditor.set(auditorId, takenCount + 1);
     let isReleased = false;
     return () => {
       if (isReleased) return;
       isReleased = true;
       takenTotal -= 1;
-      const remainingCount = (takenSlotsByAuditor.get(auditorId) ?? 1) - 1;
-      if (remainingCount === 0) takenSlotsByAuditor.delete(auditorId);
-      else takenSlotsByAuditor.set(auditorId, remainingCount);
+      const remainingCount = (takenCountByAuditor.get(auditorId) ?? 1) - 1;
+      if (remainingCount === 0) takenCountByAuditor.delete(auditorId);
+      else takenCountByAuditor.set(auditorId, remainingCount);
     };
   };
 }

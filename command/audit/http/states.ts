@@ -33,9 +33,9 @@ function sendQueryResult<Schema extends z.ZodType>(
     try {
       await recordRequestAccess(log, ctx, action);
       const { isVisible } = ctx.state;
-      const result = await runQuery(query, { client, isVisible }).catch(throwStreamNotReadable);
-      if (!result) throw new ApiError(404, "stream_not_found");
-      ctx.body = { ok: true, ...result };
+      const queryResult = await runQuery(query, { client, isVisible }).catch(throwStreamNotReadable);
+      if (!queryResult) throw new ApiError(404, "stream_not_found");
+      ctx.body = { ok: true, ...queryResult };
     } finally {
       releaseSlot();
     }

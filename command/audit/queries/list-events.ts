@@ -6,7 +6,7 @@ import type { AuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { readLogEnd, type ScanProgress, scanLog } from "../log/scan.ts";
 import {
-  createRelatedEventsFinder,
+  createRelatedEventFilter,
   getStreamPrefixes,
   type Subject,
   type SubjectKind,
@@ -102,7 +102,7 @@ async function* readCandidates(
     return;
   }
   const subject = getSubject(query);
-  const isRelated = createRelatedEventsFinder(subject);
+  const isRelated = createRelatedEventFilter(subject);
   const prefixes = getStreamPrefixes(subject.kind);
   for await (const { auditEvent } of scanLog({ client, prefixes, endPosition: logEnd, signal, onProgress })) {
     if (isRelated(auditEvent)) yield auditEvent;

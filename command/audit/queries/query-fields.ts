@@ -39,10 +39,16 @@ export const EMPTY_RANGE_ISSUE = { path: ["to"], message: "must be later than `f
  * @param filter.to exclusive
  * @param filter.actor `type:id`, or only an id, which then matches actors of any type
  */
-export function createEventFilter({ from, to, by, type, actor }: z.output<z.ZodObject<typeof filterFields>>) {
+export function createEventFilter({
+  from,
+  to,
+  by: timeBasis,
+  type,
+  actor,
+}: z.output<z.ZodObject<typeof filterFields>>) {
   const types = type && new Set<string>(type);
   return (event: AuditEvent): boolean => {
-    const eventTime = getEventTime(event, by);
+    const eventTime = getEventTime(event, timeBasis);
     if (from !== undefined && eventTime < from) return false;
     if (to !== undefined && eventTime >= to) return false;
     if (types && !types.has(event.type)) return false;

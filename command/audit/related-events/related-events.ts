@@ -34,16 +34,16 @@ export class TooManyRelatedEventsError extends Error {
  *
  * @param maxIds maximum number of ids; beyond it, the predicate throws {@link TooManyRelatedEventsError}
  */
-export function createRelatedEventsFinder({ kind, id }: Subject, maxIds = MAX_FOLLOWED_IDS): IsRelated {
+export function createRelatedEventFilter({ kind, id }: Subject, maxIds = MAX_FOLLOWED_IDS): IsRelated {
   switch (kind) {
     case "clinic":
       return (event) => getClinicIds(event).includes(id);
     case "auditor":
       return (event) => event.stream === `auditor-${id}` || isActor(event, "auditor", id);
     case "correlation":
-      return followConsequences(maxIds, (event) => event.correlationId === id);
+      return createConsequenceFilter(maxIds, (event) => event.correlationId === id);
     case "application":
-      return followStreams(
+      return createStreamFilter(
         id,
         maxIds,
         {
@@ -54,9 +54,9 @@ export function createRelatedEventsFinder({ kind, id }: Subject, maxIds = MAX_FO
         (event) => isActor(event, "application", id),
       );
     case "customer":
-      return followStreams(id, maxIds, { ...APPOINTMENT_ID_FIELDS, AnimalRegistered: "animalId" });
+      return createStreamFilter(id, maxIds, { ...APPOINTMENT_ID_FIELDS, AnimalRegistered: "animalId" });
     default:
-      return followStreams(id, maxIds, APPOINTMENT_ID_FIELDS);
+      return createStreamFilter(id, maxIds, APPOINTMENT_ID_FIELDS);
   }
 }
 
@@ -65,7 +65,7 @@ function isActor({ actor }: AuditEvent, type: string, id: string): boolean {
 }
 
 /** Creates a predicate for the events that another predicate selects, and for the consequences of these events. */
-function followConsequences(maxIds: number, isSelected: (event: AuditEvent) => boolean): IsRelated {
+function createConsequenceFilter(maxIds: number, isSelected: (event: AuditEvent) => boolean): IsRelated {
   const eventIds = new Set<string>();
   return (event) => {
     if (!isSelected(event) && !eventIds.has(event.causationId ?? "")) return false;
@@ -82,7 +82,7 @@ function followConsequences(maxIds: number, isSelected: (event: AuditEvent) => b
  * @param idFields field that contains a further id to follow, by event type
  * @param isAlsoRelated selects further events
  */
-function followStreams(
+function createStreamFilter(
   id: string,
   maxIds: number,
   idFields: Record<string, string>,
@@ -90,7 +90,7 @@ function followStreams(
 ): IsRelated {
   const followedIds = new Set([id]);
   const streams = new Set<string>();
-  return followConsequences(maxIds, (event) => {
+  return createConsequenceFilter(maxIds, (event) => {
     const hasFollowedId = containsAnyId(event.data, followedIds);
     const isFollowed = streams.has(event.stream) || streams.has(getSourceStream(event) ?? "");
     if (!hasFollowedId && !isFollowed && !isAlsoRelated(event)) return false;

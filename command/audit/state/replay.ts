@@ -60,9 +60,9 @@ export async function* foldStream(
     const { id, revision, position, problem } = auditEvent;
     if (!catalogEvent)
       throw new UnreadableStreamError(`stream ${stream} cannot be read at revision ${revision}: ${problem}`);
-    const location = { id, stream, revision: BigInt(revision), position: BigInt(position) };
+    const recordedFields = { id, stream, revision: BigInt(revision), position: BigInt(position) };
     const stateBefore = state;
-    state = fold(stateBefore, { ...catalogEvent, ...location } as RecordedEvent);
+    state = fold(stateBefore, { ...catalogEvent, ...recordedFields } as RecordedEvent);
     yield { event: auditEvent, stateBefore, stateAfter: state };
   }
 }

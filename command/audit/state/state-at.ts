@@ -57,18 +57,18 @@ export async function getStateAt(query: StateQuery, readOptions: StreamReadOptio
  * throws errors as {@link getStateAt} does.
  */
 export async function compareStates(query: DiffQuery, readOptions: StreamReadOptions): Promise<StateDiff | undefined> {
-  const { stream, by } = query;
-  const from = await foldUpTo(stream, query.from, by, readOptions);
-  const to = await foldUpTo(stream, query.to, by, readOptions);
+  const { stream, by: timeBasis } = query;
+  const from = await foldUpTo(stream, query.from, timeBasis, readOptions);
+  const to = await foldUpTo(stream, query.to, timeBasis, readOptions);
   return from && to && { stream, from: from.lastEvent, to: to.lastEvent, changes: findChanges(from.state, to.state) };
 }
 
 async function foldUpTo(stream: string, point: Point, timeBasis: TimeBasis, readOptions: StreamReadOptions) {
-  const isBeforePoint = createPointFilter(point, timeBasis);
-  let exists = false;
+  const isUpToPoint = createPointFilter(point, timeBasis);
+  let hasVisibleEvent = false;
   const isIncluded = (event: AuditEvent) => {
-    exists = true;
-    return isBeforePoint(event);
+    hasVisibleEvent = true;
+    return isUpToPoint(event);
   };
   let lastEvent: LastEvent | null = null;
   let state: unknown;
@@ -77,5 +77,5 @@ async function foldUpTo(stream: string, point: Point, timeBasis: TimeBasis, read
     lastEvent = { revision, position, type, occurredAt, storedAt };
     state = stateAfter;
   }
-  return exists ? { lastEvent, state } : undefined;
+  return hasVisibleEvent ? { lastEvent, state } : undefined;
 }

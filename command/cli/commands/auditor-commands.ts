@@ -23,8 +23,8 @@ export const auditorCommands: Command[] = [
     isImportable: false,
     async run(log, { id: auditorId, name, clinics: clinicIds, expiresAt }, context) {
       const input = { auditorId, name, clinicIds, expiresAt };
-      const { credential, ...result } = await registerAuditor(log, input, context);
-      return { ...result, extraValues: { credential } };
+      const { credential, ...commandResult } = await registerAuditor(log, input, context);
+      return { ...commandResult, extraValues: { credential } };
     },
   }),
   defineCommand(auditorCategory, {

@@ -98,8 +98,8 @@ export const clinicCommands: Command[] = [
         "date-time",
       ),
     },
-    run: (log, { id: clinicId, disabled, ...entitlement }, context) =>
-      setEntitlement(log, { clinicId, enabled: !disabled, ...entitlement }, context),
+    run: (log, { id: clinicId, disabled: isDisabled, ...entitlement }, context) =>
+      setEntitlement(log, { clinicId, enabled: !isDisabled, ...entitlement }, context),
   }),
   defineCommand(clinicCategory, {
     name: "branch open",

@@ -46,8 +46,8 @@ export const endpointCommands: Command[] = [
     options: { endpoint: option.id("the webhook endpoint") },
     isImportable: false,
     getStreamId: (values) => values.endpoint,
-    run: async (log, { endpoint }, context) => {
-      const reference = await findEndpoint(log, endpoint);
+    run: async (log, { endpoint: endpointId }, context) => {
+      const reference = await findEndpoint(log, endpointId);
       const { events, position, deliveryId } = await testEndpoint(log, reference, context);
       return { events, position, extraValues: { delivery: deliveryId } };
     },

@@ -21,8 +21,11 @@ const installationOptions = {
   clinic,
 };
 type InstallationValues = Record<keyof typeof installationOptions, string>;
-const toStreamId = ({ application, clinic }: { [Name in keyof InstallationValues]?: string | undefined }) =>
-  application && clinic && deriveInstallationId(application, clinic);
+const toStreamId = ({
+  application: applicationId,
+  clinic: clinicId,
+}: { [Name in keyof InstallationValues]?: string | undefined }) =>
+  applicationId && clinicId && deriveInstallationId(applicationId, clinicId);
 const toReference = ({ application, clinic }: InstallationValues) => ({
   applicationId: application,
   clinicId: clinic,

@@ -29,7 +29,7 @@ export async function recoverWebhooks(rawOptions: RawOptions, terminal: Terminal
   const { endpoint: endpointId, since, until, dryRun: isDryRun, actor, json } = parseOptions(schema, rawOptions);
   const context = createOperatorContext(actor, Date.now());
   let progressBar: ReturnType<typeof createProgressBar> | undefined;
-  const result = await withEventLog(terminal.env, (log, client) =>
+  const finalProgress = await withEventLog(terminal.env, (log, client) =>
     recoverDeliveries({ log, client }, { endpointId, since, until, isDryRun }, context, (progress) => {
       progressBar ??= createProgressBar(COMMAND_NAME, progress.found, terminal);
       const processedCount = progress.requested + progress.left;
@@ -37,9 +37,9 @@ export async function recoverWebhooks(rawOptions: RawOptions, terminal: Terminal
     }),
   ).finally(() => progressBar?.end());
   const line = json
-    ? JSON.stringify({ command: COMMAND_NAME, id: endpointId, dryRun: isDryRun, ...result })
-    : formatRecovery(result, isDryRun);
-  await terminal.out(line);
+    ? JSON.stringify({ command: COMMAND_NAME, id: endpointId, dryRun: isDryRun, ...finalProgress })
+    : formatRecovery(finalProgress, isDryRun);
+  await terminal.writeOutput(line);
 }
 
 function formatRecovery({ found, requested, left }: RecoveryProgress, isDryRun: boolean): string {

@@ -28,6 +28,6 @@ export async function rotateEndpointSecret(rawOptions: RawOptions, terminal: Ter
   const { secret, statePosition } = await withEventLog(terminal.env, async (log) =>
     rotateSecret({ log, secretBox }, { ...(await findEndpoint(log, id)), isLeaked }, context),
   );
-  const result = { id, events: 1, position: statePosition, extraValues: { secret } };
-  await terminal.out(formatResult({ noun: "endpoint", verb: "rotate-secret" }, result, json));
+  const printedResult = { id, eventCount: 1, position: statePosition, extraValues: { secret } };
+  await terminal.writeOutput(formatResult({ noun: "endpoint", verb: "rotate-secret" }, printedResult, json));
 }

@@ -17,7 +17,7 @@ export interface PrintedResult {
   /** Id of the object that the command is about: the value of `--id`, or the generated id. */
   id: string;
   /** Number of appended events; 0 if the command changed nothing. */
-  events: number;
+  eventCount: number;
   /** Log position of the last appended event. */
   position: bigint | undefined;
   /** Other generated ids, and values that are shown only once, such as a client secret, by name. */
@@ -119,7 +119,7 @@ export function defineCommand<O extends Options>(
       const run: PreparedCommand["run"] = async (log, context) => {
         const { events, position, extraValues } = await declaration.run(log, values, context);
         const { id = changedId, ...otherIds } = pickGeneratedIds(options, values);
-        return { id, events: events.length, position, extraValues: { ...otherIds, ...extraValues } };
+        return { id, eventCount: events.length, position, extraValues: { ...otherIds, ...extraValues } };
       };
       const ids = [...new Set([changedId, ...collectIds(values)])];
       return { prepared: { changedId, stream: toStreamName(category, changedId), ids, run } };

@@ -27,26 +27,26 @@ export class ServerUnavailableError extends Error {
 
 /** An error as the command line reports it: one line of text, and the exit code. */
 export interface Failure {
-  code: number;
+  exitCode: number;
   line: string;
 }
 
 /** Converts an error to its line of text and its exit code. */
 export function describeFailure(error: unknown): Failure {
   if (error instanceof InputError || error instanceof ConfigError || error instanceof StartError)
-    return { code: EXIT_CODE.badInput, line: error.message };
+    return { exitCode: EXIT_CODE.badInput, line: error.message };
   if (error instanceof DomainError)
-    return { code: EXIT_CODE.refused, line: `refused: ${error.message} (${error.code})` };
+    return { exitCode: EXIT_CODE.refused, line: `refused: ${error.message} (${error.code})` };
   if (error instanceof WrongExpectedRevisionError)
-    return { code: EXIT_CODE.refused, line: "refused: another process changed the same object; try again" };
+    return { exitCode: EXIT_CODE.refused, line: "refused: another process changed the same object; try again" };
   if (error instanceof LogUnavailableError)
     return {
-      code: EXIT_CODE.logUnavailable,
+      exitCode: EXIT_CODE.logUnavailable,
       line: "the event log is unavailable; check EVENTSTORE_URL and try again",
     };
-  if (error instanceof ServerUnavailableError) return { code: EXIT_CODE.logUnavailable, line: error.message };
+  if (error instanceof ServerUnavailableError) return { exitCode: EXIT_CODE.logUnavailable, line: error.message };
   const line = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  return { code: EXIT_CODE.failed, line: line.replaceAll("\n", " ") };
+  return { exitCode: EXIT_CODE.failed, line: line.replaceAll("\n", " ") };
 }
 
 /**

@@ -74,7 +74,7 @@ export const option = {
     const nestedSchema = z
       .unknown()
       .optional()
-      .refine(isNestedWithin, `must not be nested more than ${MAX_NESTING_LEVELS} levels deep`)
+      .refine(isNestedWithinLimit, `must not be nested more than ${MAX_NESTING_LEVELS} levels deep`)
       .pipe(schema);
     return createOption(nestedSchema, help, "json", (text) => {
       try {
@@ -106,7 +106,7 @@ export const timeZone = z.string().refine((name) => timeZones.has(name), TIME_ZO
  * Returns true if the nesting of a value is within the limit. The function works level by level, because recursion
  * could overflow the stack.
  */
-function isNestedWithin(value: unknown): boolean {
+function isNestedWithinLimit(value: unknown): boolean {
   let levelValues = [value];
   for (let depth = 0; levelValues.length > 0; depth += 1) {
     if (depth > MAX_NESTING_LEVELS) return false;

@@ -10,9 +10,9 @@ export type RawOptions = Record<string, string | boolean | undefined>;
 export interface Terminal {
   env: NodeJS.ProcessEnv;
   /** Writes a line to standard output. Resolves when the line is written. */
-  out(line: string): Promise<void>;
+  writeOutput(line: string): Promise<void>;
   /** Writes a line to standard error. Resolves when the line is written. */
-  err(line: string): Promise<void>;
+  writeError(line: string): Promise<void>;
   stdin: NodeJS.ReadableStream;
   /** Redraws the progress bar on standard error; undefined if standard error is not a terminal. */
   redraw: ((text: string) => void) | undefined;
@@ -30,11 +30,11 @@ export interface Terminal {
  */
 export async function runCommand(command: Command, rawOptions: RawOptions, terminal: Terminal): Promise<void> {
   const { json, actor, ...optionTexts } = rawOptions;
-  const checkResult = command.check(parseTexts(command, optionTexts), true);
+  const checkResult = command.check(parseOptionTexts(command, optionTexts), true);
   if ("problems" in checkResult) throw new InputError(formatProblems(checkResult.problems, toOptionName));
   const context = createOperatorContext(typeof actor === "string" ? actor : undefined, Date.now());
-  const result = await withEventLog(terminal.env, (log) => checkResult.prepared.run(log, context));
-  await terminal.out(formatResult(command, result, json === true));
+  const printedResult = await withEventLog(terminal.env, (log) => checkResult.prepared.run(log, context));
+  await terminal.writeOutput(formatResult(command, printedResult, json === true));
 }
 
 /**
@@ -54,12 +54,12 @@ export function formatResult(
   result: PrintedResult,
   json = false,
 ): string {
-  const { id, events, extraValues } = result;
+  const { id, eventCount, extraValues } = result;
   if (json) {
     const position = result.position === undefined ? null : String(result.position);
-    return JSON.stringify({ command: `${noun} ${verb}`, id, changed: events > 0, position, ...extraValues });
+    return JSON.stringify({ command: `${noun} ${verb}`, id, changed: eventCount > 0, position, ...extraValues });
   }
-  const status = events > 0 ? "done" : "nothing to change";
+  const status = eventCount > 0 ? "done" : "nothing to change";
   const extraTexts = Object.entries(extraValues).map(([name, value]) => `, ${name} ${value}`);
   return `${noun} ${verb}: ${status}, id ${id}${extraTexts.join("")}`;
 }
@@ -69,7 +69,7 @@ export function toOptionName(option: string): string {
   return `--${option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
-function parseTexts(command: Command, optionTexts: RawOptions): Record<string, unknown> {
+function parseOptionTexts(command: Command, optionTexts: RawOptions): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(optionTexts).map(([name, value]) => {
       const option = command.options[name];

@@ -16,11 +16,11 @@ import {
  * @param appendMode `through`: appends go to the log and the cache; `kept`: appends go only to the cache, for a dry run
  */
 export function createCachingEventLog(log: EventLog, appendMode: "through" | "kept"): EventLog {
-  const streams = new Map<string, RecordedEvent[]>();
+  const eventsByStream = new Map<string, RecordedEvent[]>();
 
   async function readCached(stream: string): Promise<RecordedEvent[]> {
-    const cachedEvents = streams.get(stream) ?? (await log.read(stream));
-    streams.set(stream, cachedEvents);
+    const cachedEvents = eventsByStream.get(stream) ?? (await log.read(stream));
+    eventsByStream.set(stream, cachedEvents);
     return cachedEvents;
   }
 
@@ -39,9 +39,9 @@ export function createCachingEventLog(log: EventLog, appendMode: "through" | "ke
       const cachedEvents = await readCached(stream);
       if (appendMode === "kept" && (cachedEvents.at(-1)?.revision ?? EMPTY_STREAM) !== expectedRevision)
         throw new WrongExpectedRevisionError(`${stream} is not at revision ${expectedRevision}`);
-      streams.delete(stream);
+      eventsByStream.delete(stream);
       const position = appendMode === "through" ? await log.append(stream, expectedRevision, events) : 0n;
-      streams.set(stream, [...cachedEvents, ...toRecordedEvents(stream, expectedRevision, events, position)]);
+      eventsByStream.set(stream, [...cachedEvents, ...toRecordedEvents(stream, expectedRevision, events, position)]);
       return position;
     },
   };

@@ -41,12 +41,12 @@ export function describeRefusal(line: number, error: DomainError, command: Comma
   const problems =
     error instanceof InvalidAppointmentError
       ? error.details.map((detail) => ({ field: toFieldPath(detail.path, command), reason: detail.message }))
-      : [{ field: formatJsonPath([findOption(code, command)]), reason: message }];
-  const reasons =
+      : [{ field: formatJsonPath([findOptionName(code, command)]), reason: message }];
+  const reasonText =
     error instanceof InvalidAppointmentError
       ? problems.map(({ field, reason }) => `${field.replace(/^\$\.?/, "")} ${reason}`).join("; ")
       : message;
-  return { line, code, problems, text: `refused: ${reasons} (${code})` };
+  return { line, code, problems, text: `refused: ${reasonText} (${code})` };
 }
 
 /** Converts the path of a field in the domain to its JSONPath in the line: `resourceIds.1` becomes `$.resources[1]`. */
@@ -57,7 +57,7 @@ function toFieldPath(path: string, { options }: Command): string {
 }
 
 /** Finds the option for an error code. For `branch_not_found`, this is `branch`, or `id` in a branch command. */
-function findOption(code: string, { noun, options }: Command): string {
+function findOptionName(code: string, { noun, options }: Command): string {
   const optionNames = Object.keys(options);
   const listedOption = OPTION_BY_CODE[code];
   if (listedOption !== undefined && optionNames.includes(listedOption)) return listedOption;
@@ -71,10 +71,10 @@ function findOption(code: string, { noun, options }: Command): string {
 
 /** Formats a path as JSONPath, such as `$.scopes[0]`. */
 export function formatJsonPath(path: readonly PropertyKey[]): string {
-  const steps = path.map((step) => {
-    if (typeof step === "number") return `[${step}]`;
-    const name = String(step);
+  const segments = path.map((segment) => {
+    if (typeof segment === "number") return `[${segment}]`;
+    const name = String(segment);
     return /^[A-Za-z_]\w*$/.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`;
   });
-  return `$${steps.join("")}`;
+  return `$${segments.join("")}`;
 }

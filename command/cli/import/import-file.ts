@@ -5,7 +5,7 @@ import { createOperatorContext, withEventLog } from "../framework/operator.ts";
 import { parseLogWait } from "../framework/retry.ts";
 import type { Terminal } from "../framework/run-command.ts";
 import { createCachingEventLog } from "./caching-log.ts";
-import { createLineIds, deriveImportId, parseLine } from "./import-line.ts";
+import { createLineIdGenerator, deriveImportId, parseLine } from "./import-line.ts";
 import { type ImportInput, readLines, withInput } from "./import-lines.ts";
 import { createImportReport, type ImportReport } from "./import-report.ts";
 import { applyLines, type ImportOutcome, type ImportSurvey } from "./import-run.ts";
@@ -79,7 +79,7 @@ function toExitCode({ tally, end }: ImportOutcome): number {
 
 async function surveyLines(input: ImportInput): Promise<ImportSurvey> {
   const hash = createHash("sha256");
-  const createId = createLineIds();
+  const createId = createLineIdGenerator();
   const lineNumberById = new Map<string, number>();
   let lineCount = 0;
   for await (const line of readLines(input)) {

@@ -78,7 +78,7 @@ function describeName(name: unknown): string {
  * Creates a function that derives the id of a line from its content, so that a repeated import recognizes its lines in
  * any order. Lines with equal content get different ids.
  */
-export function createLineIds(): (contentKey: string) => string {
+export function createLineIdGenerator(): (contentKey: string) => string {
   const countById = new Map<string, number>();
   return (contentKey) => {
     const id = deriveId(contentKey);

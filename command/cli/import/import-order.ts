@@ -32,13 +32,13 @@ export function createImportOrder(): (command: Pick<PreparedCommand, "changedId"
     const completion = new Promise<void>((resolvePromise) => {
       resolve = resolvePromise;
     });
-    const predecessors: (Promise<void> | undefined)[] = [];
+    const predecessorEnds: (Promise<void> | undefined)[] = [];
     for (const id of ids) {
       const idUse = idUses.get(id) ?? { writerEnd: undefined, readerEnds: new Set() };
       idUses.set(id, idUse);
-      predecessors.push(idUse.writerEnd);
+      predecessorEnds.push(idUse.writerEnd);
       if (id === changedId) {
-        predecessors.push(...idUse.readerEnds);
+        predecessorEnds.push(...idUse.readerEnds);
         idUse.writerEnd = completion;
         idUse.readerEnds = new Set();
       } else {
@@ -55,6 +55,6 @@ export function createImportOrder(): (command: Pick<PreparedCommand, "changedId"
         if (!idUse.writerEnd && idUse.readerEnds.size === 0) idUses.delete(id);
       }
     };
-    return { ready: Promise.all(predecessors), end };
+    return { ready: Promise.all(predecessorEnds), end };
   };
 }

@@ -41,34 +41,37 @@ export function createImportReport(
   options: { json: boolean; dryRun: boolean },
   terminal: Terminal,
 ): ImportReport {
-  const bar = createProgressBar("import", lineCount, terminal);
+  const progressBar = createProgressBar("import", lineCount, terminal);
   const startedAt = performance.now();
   return {
     async reportFailure({ text, ...failure }) {
-      if (options.json) await terminal.out(JSON.stringify(failure));
-      else await bar.writeLine(`line ${failure.line}: ${text}`);
+      if (options.json) await terminal.writeOutput(JSON.stringify(failure));
+      else await progressBar.writeLine(`line ${failure.line}: ${text}`);
     },
     showProgress: (tally) =>
-      bar.show(countFinished(tally), `${countFinished(tally)} of ${lineCount} lines, ${countFailed(tally)} failed`),
-    writeNote: (text) => void bar.writeLine(`import: ${text}`),
+      progressBar.show(
+        countFinished(tally),
+        `${countFinished(tally)} of ${lineCount} lines, ${countFailed(tally)} failed`,
+      ),
+    writeNote: (text) => void progressBar.writeLine(`import: ${text}`),
     async writeTotals(tally, end) {
-      bar.end();
+      progressBar.end();
       const seconds = (performance.now() - startedAt) / 1000;
       const left = lineCount - countFinished(tally);
       if (options.json) {
         const counts = { lines: lineCount, ...tally, failed: countFailed(tally), left };
         const roundedSeconds = Math.round(seconds * 10) / 10;
-        await terminal.out(JSON.stringify({ end, ...counts, dryRun: options.dryRun, seconds: roundedSeconds }));
+        await terminal.writeOutput(JSON.stringify({ end, ...counts, dryRun: options.dryRun, seconds: roundedSeconds }));
         return;
       }
       if (end !== "complete")
-        await terminal.err(
+        await terminal.writeError(
           `import: stopped after ${countFinished(tally)} of ${lineCount} lines; run the same import again to continue`,
         );
       const applied = options.dryRun ? "would be applied" : "applied";
       const counts = `${tally.applied} ${applied}, ${tally.alreadyApplied} already applied, ${countFailed(tally)} failed`;
       const leftText = left > 0 ? `, ${left} left` : "";
-      await terminal.out(`import: ${lineCount} lines: ${counts}${leftText} (${seconds.toFixed(1)} s)`);
+      await terminal.writeOutput(`import: ${lineCount} lines: ${counts}${leftText} (${seconds.toFixed(1)} s)`);
     },
   };
 }

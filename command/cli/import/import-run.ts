@@ -4,7 +4,13 @@ import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/l
 import type { CommandContext } from "../../handling/handle.ts";
 import { AlreadyAppliedError } from "./idempotent-log.ts";
 import { describeRefusal, type LineFailure } from "./import-failure.ts";
-import { type CommandLine, createInvalidLine, createLineIds, type InvalidLine, parseLine } from "./import-line.ts";
+import {
+  type CommandLine,
+  createInvalidLine,
+  createLineIdGenerator,
+  type InvalidLine,
+  parseLine,
+} from "./import-line.ts";
 import type { Line } from "./import-lines.ts";
 import { createImportOrder } from "./import-order.ts";
 import { countFinished, type ImportEnd, type ImportReport, type Tally } from "./import-report.ts";
@@ -49,14 +55,14 @@ interface ImportState extends Omit<ApplyOptions, "log"> {
    * If true, each line's stream is assumed not to exist, which saves a read. False while the lines change existing
    * streams, for example in a repeated import.
    */
-  expectsNew: boolean;
+  expectsNewStreams: boolean;
   takeTurn: ReturnType<typeof createImportOrder>;
   tally: Tally;
   /**
    * Number of the first failed line that should have changed an object, by object id. Later lines that change the
    * object are not applied.
    */
-  failedIds: Map<string, number>;
+  failedLineById: Map<string, number>;
   /** An error that was not caused by a line. After such an error, no further line is started. */
   fatalError: { error: unknown } | undefined;
 }
@@ -67,26 +73,38 @@ export async function applyLines(lines: AsyncIterable<Line>, options: ApplyOptio
   const takeTurn = createImportOrder();
   const { log, ...inputs } = options;
   const cache = createStreamCache(log);
-  const failedIds = new Map<string, number>();
-  const state: ImportState = { ...inputs, cache, expectsNew: true, tally, takeTurn, failedIds, fatalError: undefined };
-  const inProgress = new LinesInProgress();
+  const failedLineById = new Map<string, number>();
+  const state: ImportState = {
+    ...inputs,
+    cache,
+    expectsNewStreams: true,
+    tally,
+    takeTurn,
+    failedLineById,
+    fatalError: undefined,
+  };
+  const linesInProgress = new LinesInProgress();
   try {
-    await startLines(lines, state, inProgress);
+    await startLines(lines, state, linesInProgress);
   } catch (error) {
     state.fatalError ??= { error };
   }
-  await inProgress.waitForEnd();
+  await linesInProgress.waitForEnd();
   if (state.fatalError) return { tally, end: "failed", error: state.fatalError.error };
   // An interrupted import is still complete if the last lines of the file were already in progress.
   const isInterrupted = options.interruption.aborted && countFinished(tally) < options.survey.lineCount;
   return { tally, end: isInterrupted ? "interrupted" : "complete" };
 }
 
-async function startLines(lines: AsyncIterable<Line>, state: ImportState, inProgress: LinesInProgress): Promise<void> {
-  const createId = createLineIds();
+async function startLines(
+  lines: AsyncIterable<Line>,
+  state: ImportState,
+  linesInProgress: LinesInProgress,
+): Promise<void> {
+  const createId = createLineIdGenerator();
   for await (const line of lines) {
     const length = "text" in line ? line.text.length : 0;
-    await inProgress.waitForRoom(length);
+    await linesInProgress.waitForRoom(length);
     if (isStopped(state)) return;
     const { number } = line;
     const parsedLine = "text" in line ? parseLine(line.text) : createInvalidLine(line.problem);
@@ -97,7 +115,7 @@ async function startLines(lines: AsyncIterable<Line>, state: ImportState, inProg
     const stopOnError = (error: unknown) => {
       state.fatalError ??= { error };
     };
-    inProgress.add(length, completion.catch(stopOnError));
+    linesInProgress.add(length, completion.catch(stopOnError));
   }
 }
 
@@ -124,8 +142,8 @@ async function reportInvalidLine(state: ImportState, number: number, line: Inval
   }
 }
 
-function markFailed({ failedIds }: ImportState, id: string, line: number): void {
-  if (!failedIds.has(id)) failedIds.set(id, line);
+function markFailed({ failedLineById }: ImportState, id: string, line: number): void {
+  if (!failedLineById.has(id)) failedLineById.set(id, line);
 }
 
 /** Applies a line after all earlier lines about the same object. */
@@ -135,9 +153,9 @@ async function applyInTurn(state: ImportState, line: NumberedCommandLine): Promi
   await turn.ready;
   try {
     if (isStopped(state)) return;
-    const failedLine = state.failedIds.get(prepared.changedId);
-    if (failedLine !== undefined)
-      throw new DomainError("follows_failure", `line ${failedLine} about the same object failed`);
+    const failedLineNumber = state.failedLineById.get(prepared.changedId);
+    if (failedLineNumber !== undefined)
+      throw new DomainError("follows_failure", `line ${failedLineNumber} about the same object failed`);
     countLine(state, await applyOnce(state, line));
   } catch (error) {
     if (error instanceof DomainError) {
@@ -164,22 +182,22 @@ async function applyOnce(state: ImportState, line: NumberedCommandLine): Promise
   const run = (options: { assumesNew: boolean; refreshesOtherStreams: boolean }) =>
     prepared.run(createLineLog(cache, { stream, isApplied, ...options }), context);
   try {
-    if (state.expectsNew || cache.find(stream)) {
+    if (state.expectsNewStreams || cache.find(stream)) {
       const isConfirmed = await run({ assumesNew: true, refreshesOtherStreams: false }).then(
-        ({ events }) => events > 0,
+        ({ eventCount }) => eventCount > 0,
         ignoreUnconfirmed,
       );
       if (isConfirmed) return "applied";
     }
     const recordedEvents = await cache.refresh(stream);
-    state.expectsNew = recordedEvents.length === 0;
+    state.expectsNewStreams = recordedEvents.length === 0;
     // This check precedes all rules, so an applied line is not refused even if a rule would refuse it today.
     if (recordedEvents.some(({ metadata }) => isApplied(metadata))) return "alreadyApplied";
-    const { events } = await run({ assumesNew: false, refreshesOtherStreams: false }).catch((error: unknown) => {
+    const { eventCount } = await run({ assumesNew: false, refreshesOtherStreams: false }).catch((error: unknown) => {
       if (error instanceof DomainError) return run({ assumesNew: false, refreshesOtherStreams: true });
       throw error;
     });
-    return events > 0 ? "applied" : "alreadyApplied";
+    return eventCount > 0 ? "applied" : "alreadyApplied";
   } catch (error) {
     if (error instanceof AlreadyAppliedError) return "alreadyApplied";
     throw error;

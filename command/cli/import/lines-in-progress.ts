@@ -14,19 +14,22 @@ export class LinesInProgress {
   #resume = () => {};
 
   /** Waits until a line of this length may start. Must not be called again before it has resolved. */
-  async waitForRoom(characters: number): Promise<void> {
-    while (this.#lines.size >= MAX_LINES || (this.#lines.size > 0 && this.#characters + characters > MAX_CHARACTERS))
+  async waitForRoom(characterCount: number): Promise<void> {
+    while (
+      this.#lines.size >= MAX_LINES ||
+      (this.#lines.size > 0 && this.#characters + characterCount > MAX_CHARACTERS)
+    )
       await new Promise<void>((resolve) => {
         this.#resume = resolve;
       });
   }
 
   /** Adds a line. Its completion must not fail. */
-  add(characters: number, completion: Promise<void>): void {
-    this.#characters += characters;
+  add(characterCount: number, completion: Promise<void>): void {
+    this.#characters += characterCount;
     const trackedCompletion = completion.then(() => {
       this.#lines.delete(trackedCompletion);
-      this.#characters -= characters;
+      this.#characters -= characterCount;
       this.#resume();
     });
     this.#lines.add(trackedCompletion);

@@ -100,28 +100,28 @@ async function printResult(
   const end = summaries ? "complete" : "interrupted";
   const isEqual = summaries && isSameLog(summaries);
   if (json) {
-    await terminal.out(
+    await terminal.writeOutput(
       JSON.stringify({ command: COMMAND_NAME, end, copied, equal: isEqual ?? null, ...summaries, difference }),
     );
   } else if (summaries) {
-    if (!verifyOnly) await terminal.out(`${COMMAND_NAME}: ${copied} events copied`);
+    if (!verifyOnly) await terminal.writeOutput(`${COMMAND_NAME}: ${copied} events copied`);
     for (const name of ["source", "target"] as const)
-      await terminal.out(
+      await terminal.writeOutput(
         `${COMMAND_NAME}: ${name}: ${summaries[name].events} events, SHA-256 ${summaries[name].sha256}`,
       );
   }
   if (!summaries) {
-    await terminal.err(
+    await terminal.writeError(
       `${COMMAND_NAME}: interrupted after ${copied} copied events; run the same command again to continue`,
     );
     return EXIT_CODE.interrupted;
   }
   if (isEqual) {
-    if (!json) await terminal.out(`${COMMAND_NAME}: the logs are equal`);
+    if (!json) await terminal.writeOutput(`${COMMAND_NAME}: the logs are equal`);
     return EXIT_CODE.done;
   }
   const reason = difference ?? "run log copy --verify-only to find the first difference";
-  await terminal.err(`${COMMAND_NAME}: the logs differ: ${reason}`);
+  await terminal.writeError(`${COMMAND_NAME}: the logs differ: ${reason}`);
   return EXIT_CODE.failed;
 }
 

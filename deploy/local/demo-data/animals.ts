@@ -59,18 +59,18 @@ function describeCustomer(clinic: DemoClinic, index: number) {
     customerId,
     clinicId: clinic.id,
     fullName: `${firstName} ${lastName}`,
-    phone: picker.chance(0.9) ? `${clinic.phonePrefix} ${String(index).padStart(4, "0")}` : null,
-    email: picker.chance(0.8) ? `customer-${index}@${clinic.slug}.example` : null,
-    city: picker.chance(0.85) ? picker.pick(clinic.branches).city : null,
+    phone: picker.pickBoolean(0.9) ? `${clinic.phonePrefix} ${String(index).padStart(4, "0")}` : null,
+    email: picker.pickBoolean(0.8) ? `customer-${index}@${clinic.slug}.example` : null,
+    city: picker.pickBoolean(0.85) ? picker.pick(clinic.branches).city : null,
   };
 }
 
 function describeAnimal(clinic: DemoClinic, { id: animalId, customerId }: DemoAnimal, now: number): AnimalRegistration {
   const picker = createPicker(animalId);
   const species = picker.pick(WEIGHTED_SPECIES);
-  const { breeds, weight } = SPECIES[species];
-  const [min, max] = weight;
-  const kilograms = Math.round((min + ((max - min) * picker.integerBelow(100)) / 100) * 1000) / 1000;
+  const { breeds, weight: weightRange } = SPECIES[species];
+  const [minKg, maxKg] = weightRange;
+  const weightKg = Math.round((minKg + ((maxKg - minKg) * picker.pickIntegerBelow(100)) / 100) * 1000) / 1000;
   return {
     animalId,
     clinicId: clinic.id,
@@ -79,8 +79,12 @@ function describeAnimal(clinic: DemoClinic, { id: animalId, customerId }: DemoAn
     species,
     breed: picker.pick<string | null>(breeds),
     sex: picker.pick(["female", "male", "female_neutered", "male_neutered", null]),
-    birthDate: picker.chance(0.8) ? addDays(toLocalDate(clinic.timezone, now), -400 - picker.integerBelow(4000)) : null,
-    weightKg: picker.chance(0.9) ? kilograms : null,
-    microchip: picker.chance(0.6) ? `9000000${String(picker.integerBelow(100_000_000)).padStart(8, "0")}` : null,
+    birthDate: picker.pickBoolean(0.8)
+      ? addDays(toLocalDate(clinic.timezone, now), -400 - picker.pickIntegerBelow(4000))
+      : null,
+    weightKg: picker.pickBoolean(0.9) ? weightKg : null,
+    microchip: picker.pickBoolean(0.6)
+      ? `9000000${String(picker.pickIntegerBelow(100_000_000)).padStart(8, "0")}`
+      : null,
   };
 }

@@ -53,12 +53,12 @@ async function isSeeded(log: EventLog): Promise<boolean> {
 
 async function seed(log: EventLog, now: number, options: DemoOptions): Promise<void> {
   let reportedQuarters = 0;
-  const report = (finishedSteps: number, totalSteps: number) => {
-    const quarters = Math.floor((4 * finishedSteps) / totalSteps);
-    if (quarters > reportedQuarters) options.log(`demo data: ${finishedSteps} of ${totalSteps} steps`);
+  const reportProgress = (finishedStepCount: number, totalStepCount: number) => {
+    const quarters = Math.floor((4 * finishedStepCount) / totalStepCount);
+    if (quarters > reportedQuarters) options.log(`demo data: ${finishedStepCount} of ${totalStepCount} steps`);
     reportedQuarters = Math.max(reportedQuarters, quarters);
   };
-  await runSteps(createCachingEventLog(log, "through"), buildPhases(now), report, options.signal);
+  await runSteps(createCachingEventLog(log, "through"), buildPhases(now), reportProgress, options.signal);
 }
 
 async function describePortalUsers(options: DemoOptions, now: number): Promise<DemoAccess["portalUsers"]> {

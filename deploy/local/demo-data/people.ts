@@ -75,7 +75,7 @@ export function addOtherStaff(clinic: DemoClinic, now: number): StepSequence[] {
 }
 
 /** Selects the user's clinic in the portal, without a branch. */
-export function selectClinicOf({ id: userId, role, clinic }: DemoUser, now: number): StepSequence {
+export function selectUserClinic({ id: userId, role, clinic }: DemoUser, now: number): StepSequence {
   const selectionInput = { userId, clinicId: clinic.id, branchId: null };
   return [createStep(`${clinic.slug} ${role} selects`, now, selectClinic, selectionInput)];
 }

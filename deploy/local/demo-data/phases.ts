@@ -2,11 +2,11 @@ import { registerCustomers } from "./animals.ts";
 import { demoApplications, installApplication, sandboxClinic, setUpSandbox } from "./applications.ts";
 import { type DemoClinic, demoClinics } from "./clinics.ts";
 import { addHolds, addTicket, addWalkIns } from "./front-desk.ts";
-import { addOtherStaff, addPortalUser, createDemoUsers, type DemoUser, selectClinicOf } from "./people.ts";
+import { addOtherStaff, addPortalUser, createDemoUsers, type DemoUser, selectUserClinic } from "./people.ts";
 import { addResources } from "./resources.ts";
 import { offerServices, setUpClinic, suspendDemoClinic } from "./set-up-steps.ts";
 import type { StepSequence } from "./steps.ts";
-import { createWeek } from "./week.ts";
+import { createWeekAppointments } from "./week.ts";
 import { createAppointment } from "./week-steps.ts";
 
 /**
@@ -23,12 +23,12 @@ export function listPortalUsers(): DemoUser[] {
  * @param now time in the middle of the demo week, in milliseconds since 1970
  */
 export function buildPhases(now: number): StepSequence[][] {
-  const forEachClinic = (create: (clinic: DemoClinic) => StepSequence[]) => demoClinics.flatMap(create);
+  const flatMapClinics = (create: (clinic: DemoClinic) => StepSequence[]) => demoClinics.flatMap(create);
   return [
     [...demoClinics.map((clinic) => setUpClinic(clinic, now)), setUpSandbox(now)],
     [
       ...listPortalUsers().map((user) => addPortalUser(user, now)),
-      ...forEachClinic((clinic) => [
+      ...flatMapClinics((clinic) => [
         ...addOtherStaff(clinic, now),
         ...offerServices(clinic, now),
         ...addResources(clinic, now),
@@ -36,19 +36,19 @@ export function buildPhases(now: number): StepSequence[][] {
       ]),
     ],
     [
-      ...forEachClinic((clinic) =>
-        createWeek(clinic, now).map((appointment) => [
+      ...flatMapClinics((clinic) =>
+        createWeekAppointments(clinic, now).map((appointment) => [
           ...createAppointment(appointment, now),
           ...addTicket(appointment, now),
         ]),
       ),
-      ...forEachClinic((clinic) => [...addWalkIns(clinic, now), ...addHolds(clinic, now)]),
+      ...flatMapClinics((clinic) => [...addWalkIns(clinic, now), ...addHolds(clinic, now)]),
       ...demoApplications
         .filter(({ environment }) => environment === "production")
         .map((application) => installApplication(application, now)),
     ],
     demoClinics.map((clinic) => suspendDemoClinic(clinic, now)),
     // These steps are one sequence, so the last step runs after all others. `isSeeded` depends on this order.
-    [listPortalUsers().flatMap((user) => selectClinicOf(user, now))],
+    [listPortalUsers().flatMap((user) => selectUserClinic(user, now))],
   ];
 }

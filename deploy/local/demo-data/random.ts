@@ -11,15 +11,15 @@ export function deriveDemoId(...names: (string | number)[]): string {
 /** Makes pseudo-random choices that depend only on the seed. */
 export interface Picker {
   /** Returns an integer from 0 to `bound` - 1. */
-  integerBelow(bound: number): number;
+  pickIntegerBelow(bound: number): number;
   pick<Item>(items: readonly Item[]): Item;
   /** Returns true with this probability, from 0 to 1. */
-  chance(probability: number): boolean;
+  pickBoolean(probability: number): boolean;
 }
 
 export function createPicker(...seed: (string | number)[]): Picker {
   let drawCount = 0;
-  const integerBelow = (bound: number) => {
+  const drawIntegerBelow = (bound: number) => {
     drawCount += 1;
     const digest = createHash("sha256")
       .update([...seed, drawCount].join("\n"))
@@ -27,12 +27,12 @@ export function createPicker(...seed: (string | number)[]): Picker {
     return digest.readUInt32BE(0) % bound;
   };
   return {
-    integerBelow,
+    pickIntegerBelow: drawIntegerBelow,
     pick(items) {
-      const item = items[integerBelow(items.length)];
+      const item = items[drawIntegerBelow(items.length)];
       if (item === undefined) throw new Error("The list to choose from is empty.");
       return item;
     },
-    chance: (probability) => integerBelow(1000) < probability * 1000,
+    pickBoolean: (probability) => drawIntegerBelow(1000) < probability * 1000,
   };
 }

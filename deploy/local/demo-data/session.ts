@@ -10,27 +10,27 @@ const SESSION_LIFETIME_SECONDS = 7 * 86_400;
  */
 export async function createSessionCookie(
   user: { id: string; email: string },
-  portal: { jwtSecret: string; jwtIssuer: string; cookieName: string },
+  portalSettings: { jwtSecret: string; jwtIssuer: string; cookieName: string },
   now: number,
 ): Promise<string> {
-  const issuedAt = Math.floor(now / 1000);
-  const expiresAt = issuedAt + SESSION_LIFETIME_SECONDS;
+  const issuedAtSeconds = Math.floor(now / 1000);
+  const expiresAtSeconds = issuedAtSeconds + SESSION_LIFETIME_SECONDS;
   const accessToken = await new SignJWT({ role: "authenticated", email: user.email })
     .setProtectedHeader({ alg: "HS256", typ: "JWT" })
-    .setIssuer(portal.jwtIssuer)
+    .setIssuer(portalSettings.jwtIssuer)
     .setAudience("authenticated")
     .setSubject(user.id)
-    .setIssuedAt(issuedAt)
-    .setExpirationTime(expiresAt)
-    .sign(new TextEncoder().encode(portal.jwtSecret));
+    .setIssuedAt(issuedAtSeconds)
+    .setExpirationTime(expiresAtSeconds)
+    .sign(new TextEncoder().encode(portalSettings.jwtSecret));
   const session = {
     access_token: accessToken,
     token_type: "bearer",
     expires_in: SESSION_LIFETIME_SECONDS,
-    expires_at: expiresAt,
+    expires_at: expiresAtSeconds,
     refresh_token: "local-demo-sessions-are-not-refreshed",
     user: { id: user.id, aud: "authenticated", role: "authenticated", email: user.email },
   };
   const cookieValue = Buffer.from(JSON.stringify(session)).toString("base64url");
-  return `${portal.cookieName}=base64-${cookieValue}`;
+  return `${portalSettings.cookieName}=base64-${cookieValue}`;
 }

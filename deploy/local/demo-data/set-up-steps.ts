@@ -16,7 +16,7 @@ import { DAY_MS } from "./time.ts";
 export function setUpClinic(clinic: DemoClinic, now: number): StepSequence {
   const registeredAt = now - 400 * DAY_MS;
   const { id: clinicId, slug, name, timezone, currency, locale, city, demoDays } = clinic;
-  const createEntitlement = (key: string, limit: number | null) => {
+  const createEntitlementStep = (key: string, limit: number | null) => {
     const entitlement = { clinicId, key, enabled: true, limit, effectiveUntil: null };
     return createStep(`${slug} ${key}`, registeredAt, setEntitlement, entitlement);
   };
@@ -37,8 +37,8 @@ export function setUpClinic(clinic: DemoClinic, now: number): StepSequence {
       createStep(`${slug} branch ${branch.name}`, registeredAt, openBranch, { clinicId, branchId, ...branch }),
     ),
     createStep(`${slug} subscribed`, registeredAt, changeSubscription, subscription),
-    createEntitlement("scheduling.advanced", null),
-    createEntitlement("staff.seats", 25),
+    createEntitlementStep("scheduling.advanced", null),
+    createEntitlementStep("staff.seats", 25),
   ];
 }
 

@@ -26,8 +26,13 @@ export type Operation<Input> = (log: EventLog, input: Input, context: CommandCon
 /** Number of sequences that run in parallel, so that the log can commit their appends in groups. */
 const CONCURRENCY = 32;
 
-export function createStep<Input>(name: string, at: number, operation: Operation<Input>, input: NoInfer<Input>): Step {
-  return { name, time: at, run: (log, context) => operation(log, input, context) };
+export function createStep<Input>(
+  name: string,
+  timeMs: number,
+  operation: Operation<Input>,
+  input: NoInfer<Input>,
+): Step {
+  return { name, time: timeMs, run: (log, context) => operation(log, input, context) };
 }
 
 /**
@@ -40,11 +45,11 @@ export function createStep<Input>(name: string, at: number, operation: Operation
 export async function runSteps(
   log: EventLog,
   phases: StepSequence[][],
-  onStep: (finishedSteps: number, totalSteps: number) => void,
+  onStep: (finishedStepCount: number, totalStepCount: number) => void,
   signal?: AbortSignal,
 ): Promise<void> {
-  const totalSteps = phases.flat(2).length;
-  let finishedSteps = 0;
+  const totalStepCount = phases.flat(2).length;
+  let finishedStepCount = 0;
   for (const phase of phases) {
     const remainingSequences = [...phase];
     const runSequences = async () => {
@@ -55,8 +60,8 @@ export async function runSteps(
             remainingSequences.length = 0; // prevents the remaining sequences from starting
             throw error;
           });
-          finishedSteps += 1;
-          onStep(finishedSteps, totalSteps);
+          finishedStepCount += 1;
+          onStep(finishedStepCount, totalStepCount);
         }
       }
     };

@@ -24,27 +24,27 @@ export function getWeekday(date: string): number {
  * @returns milliseconds since 1970
  */
 export function fromLocalTime(timeZone: string, date: string, time: string): number {
-  const asUtc = Date.parse(`${date}T${time}:00Z`);
+  const localAsUtc = Date.parse(`${date}T${time}:00Z`);
   // Near a change to or from daylight saving time, the first offset can be wrong, so it only gives an estimate.
-  const estimate = asUtc - getUtcOffset(timeZone, asUtc);
-  return asUtc - getUtcOffset(timeZone, estimate);
+  const estimate = localAsUtc - getUtcOffsetMs(timeZone, localAsUtc);
+  return localAsUtc - getUtcOffsetMs(timeZone, estimate);
 }
 
 /** Returns a time zone's offset from UTC at the given time, in milliseconds. */
-function getUtcOffset(timeZone: string, epochMs: number): number {
+function getUtcOffsetMs(timeZone: string, epochMs: number): number {
   const { year, month, day, hour, minute } = splitLocalTime(timeZone, epochMs);
   const localAsUtc = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:00Z`);
   return localAsUtc - Math.floor(epochMs / MINUTE_MS) * MINUTE_MS;
 }
 
 /** Cache of date formatters by time zone. Creating a formatter takes a hundred times longer than using it. */
-const formatCache = new Map<string, Intl.DateTimeFormat>();
+const formatterCache = new Map<string, Intl.DateTimeFormat>();
 
 /** Converts a time to a time zone, and returns its year, month, day, hour and minute as digits. */
 function splitLocalTime(timeZone: string, epochMs: number): Record<string, string> {
   const date = { year: "numeric", month: "2-digit", day: "2-digit" } as const;
   const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
-  const format = formatCache.get(timeZone) ?? new Intl.DateTimeFormat("en", { timeZone, ...date, ...time });
-  formatCache.set(timeZone, format);
-  return Object.fromEntries(format.formatToParts(epochMs).map(({ type, value }) => [type, value]));
+  const formatter = formatterCache.get(timeZone) ?? new Intl.DateTimeFormat("en", { timeZone, ...date, ...time });
+  formatterCache.set(timeZone, formatter);
+  return Object.fromEntries(formatter.formatToParts(epochMs).map(({ type, value }) => [type, value]));
 }

@@ -50,13 +50,13 @@ const STATUS_CHANGES: Record<AppointmentStatus, StatusChange[]> = {
 export function createAppointment(appointment: DemoAppointment, now: number): StepSequence {
   const { id: appointmentId, clinic, scheduledAt, status } = appointment;
   const ids = { clinicId: clinic.id, appointmentId };
-  const requestedAt = Math.min(scheduledAt, now) - (2 + createPicker(appointmentId).integerBelow(10)) * DAY_MS;
+  const requestedAt = Math.min(scheduledAt, now) - (2 + createPicker(appointmentId).pickIntegerBelow(10)) * DAY_MS;
   const { branchId, animalId, durationMinutes, reason, notes } = appointment;
   const details = { branchId, animalId, durationMinutes, reason, notes };
   const request = { ...ids, ...details, scheduledAt: toInstant(scheduledAt) };
   const name = `appointment ${appointmentId}`;
-  const changeSteps = STATUS_CHANGES[status].map(([minutes, operation], index) => {
-    const changedAt = Math.max(requestedAt + MINUTE_MS, Math.min(scheduledAt + minutes * MINUTE_MS, now));
+  const changeSteps = STATUS_CHANGES[status].map(([offsetMinutes, operation], index) => {
+    const changedAt = Math.max(requestedAt + MINUTE_MS, Math.min(scheduledAt + offsetMinutes * MINUTE_MS, now));
     return createStep(`${name} move ${index}`, changedAt, operation, ids);
   });
   const allocationSteps = status === "requested" ? [] : [allocateRoom(appointment, requestedAt + MINUTE_MS)];

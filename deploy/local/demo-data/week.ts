@@ -43,7 +43,7 @@ const REASONS = [
 /**
  * Returns the appointments of all branches from three days ago to three days ahead. They cover every status.
  */
-export function createWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
+export function createWeekAppointments(clinic: DemoClinic, now: number): DemoAppointment[] {
   const animals = listAnimals(clinic);
   const today = toLocalDate(clinic.timezone, now);
   const dayOffsets = [-3, -2, -1, 0, 1, 2, 3];
@@ -60,7 +60,7 @@ export function createWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
           ...{ id, clinic, branchId, animalId, customerId, scheduledAt, date, indexInDay },
           durationMinutes: picker.pick([15, 30, 30, 45]),
           reason: picker.pick(REASONS),
-          notes: picker.chance(0.3) ? "Owner asks for a call beforehand." : null,
+          notes: picker.pickBoolean(0.3) ? "Owner asks for a call beforehand." : null,
           status: chooseStatus(dayOffset, indexInDay, startTimes, now),
         };
       });
@@ -69,8 +69,9 @@ export function createWeek(clinic: DemoClinic, now: number): DemoAppointment[] {
 }
 
 /** Chooses the status of an appointment. At any hour, some of today's appointments are in progress or waiting. */
-function chooseStatus(day: number, indexInDay: number, startTimes: number[], now: number): AppointmentStatus {
-  if (day !== 0) return (day < 0 ? PAST_STATUSES : FUTURE_STATUSES)[indexInDay % PAST_STATUSES.length] ?? "requested";
+function chooseStatus(dayOffset: number, indexInDay: number, startTimes: number[], now: number): AppointmentStatus {
+  if (dayOffset !== 0)
+    return (dayOffset < 0 ? PAST_STATUSES : FUTURE_STATUSES)[indexInDay % PAST_STATUSES.length] ?? "requested";
   const startedCount = startTimes.filter((startTime) => startTime <= now).length;
   const currentIndex = Math.min(Math.max(startedCount - 1, 0), startTimes.length - 3);
   if (indexInDay < currentIndex) return "completed";

@@ -48,7 +48,7 @@ export async function runJourney(stack: StackFile, receiver: Receiver, narrator:
 }
 
 async function exchangeToken(stack: StackFile, application: Application, narrator: Narrator) {
-  narrator.step(
+  narrator.startStep(
     `The partner application "${application.name}" exchanges its credentials for a token that is valid for 900 seconds.`,
   );
   const { status, body } = await narrator.request("POST", `${stack.apis.sandbox}/oauth/token`, {
@@ -81,7 +81,7 @@ function requestAsPartner(
 
 async function registerEndpoint(journey: Journey): Promise<{ id: string; secret: string }> {
   const { receiver, narrator } = journey;
-  narrator.step("The partner registers a webhook endpoint. The signing secret is shown only once.");
+  narrator.startStep("The partner registers a webhook endpoint. The signing secret is shown only once.");
   const { status, body } = await requestAsPartner(journey, "POST", "/webhook-endpoints", {
     body: { url: receiver.url, events: ["appointment.created"] },
   });
@@ -91,14 +91,14 @@ async function registerEndpoint(journey: Journey): Promise<{ id: string; secret:
 
 async function createAppointment(journey: Journey): Promise<{ id: string; createdAt: number }> {
   const { narrator } = journey;
-  narrator.step("The partner creates an appointment with an idempotency key.");
+  narrator.startStep("The partner creates an appointment with an idempotency key.");
   const key = `demo-${randomUUID()}`;
   const appointment = buildAppointment(journey);
   const firstResponse = await postAppointment(journey, key, appointment);
   const createdAt = performance.now();
   narrator.check("The appointment is created and its event is in the log.", firstResponse.status === 201);
 
-  narrator.step("The partner retries with the same key, as if the response had been lost.");
+  narrator.startStep("The partner retries with the same key, as if the response had been lost.");
   const { status, body, headers } = await postAppointment(journey, key, appointment);
   const isSameBody = JSON.stringify(body) === JSON.stringify(firstResponse.body);
   narrator.check("The retry gets the same response and creates no second appointment.", status === 201 && isSameBody);
@@ -119,7 +119,7 @@ function postAppointment(journey: Journey, key: string, appointment: unknown): P
 async function readInPortal({ stack, narrator, application }: Journey, id: string, createdAt: number): Promise<void> {
   const user = stack.demo.portalUsers.find(({ clinicId }) => clinicId === application.clinicId);
   if (!user) throw new StepFailedError("the stack must have a portal user of the application's clinic");
-  narrator.step(`${user.name} (${user.role}) opens the clinic's appointments in the portal.`);
+  narrator.startStep(`${user.name} (${user.role}) opens the clinic's appointments in the portal.`);
   const url = `${stack.apis.portal}/appointments?limit=250`;
   const headers = { Cookie: user.cookie };
   const hasAppointment = (body: { appointments?: { id: string }[] }) =>
@@ -138,7 +138,7 @@ async function readInPortal({ stack, narrator, application }: Journey, id: strin
 
 async function receiveWebhook(journey: Journey, secret: string, id: string, createdAt: number): Promise<void> {
   const { narrator, receiver } = journey;
-  narrator.step("The partner's server receives a signed webhook.");
+  narrator.startStep("The partner's server receives a signed webhook.");
   const webhook = await receiver.waitForWebhook(STEP_TIMEOUT_MS);
   printWebhook(narrator, webhook);
   narrator.say(
@@ -152,7 +152,7 @@ async function receiveWebhook(journey: Journey, secret: string, id: string, crea
 /** Makes a delivery fail after all its retries, and returns its id. */
 async function failDelivery(journey: Journey, endpointId: string): Promise<string> {
   const { narrator, receiver } = journey;
-  narrator.step("The partner's server responds with 500. The partner creates another appointment.");
+  narrator.startStep("The partner's server responds with 500. The partner creates another appointment.");
   receiver.respondWith(500);
   const { status } = await postAppointment(journey, `demo-${randomUUID()}`, buildAppointment(journey));
   narrator.check("The appointment is created although the webhook fails.", status === 201);
@@ -179,7 +179,7 @@ async function replayDelivery(
   deliveryId: string,
 ): Promise<void> {
   const { narrator, receiver } = journey;
-  narrator.step("The partner's server works again, and the partner requests a replay of the failed delivery.");
+  narrator.startStep("The partner's server works again, and the partner requests a replay of the failed delivery.");
   receiver.respondWith(204);
   const requestedAt = performance.now();
   const replayPath = `${buildDeliveriesPath(endpoint.id)}/${deliveryId}/replay`;
@@ -195,7 +195,7 @@ async function replayDelivery(
 
 async function revokeEndpoint(journey: Journey, endpointId: string): Promise<void> {
   const { narrator } = journey;
-  narrator.step("The demo is about to stop the partner's server, so the partner revokes the endpoint.");
+  narrator.startStep("The demo is about to stop the partner's server, so the partner revokes the endpoint.");
   const { status, body } = await requestAsPartner(journey, "DELETE", `/webhook-endpoints/${endpointId}`);
   narrator.check("The endpoint is revoked.", status === 200 && body.endpoint.status === "revoked");
 }

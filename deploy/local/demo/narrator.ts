@@ -19,7 +19,7 @@ export class StepFailedError extends Error {
 /** Prints the steps of the demo while they run. */
 export interface Narrator {
   /** Prints the number and the title of the next step. */
-  step(title: string): void;
+  startStep(title: string): void;
   /** Prints a line below the step's title. */
   say(text: string): void;
   /** Sends a request, and prints the request, its response and its duration. */
@@ -28,8 +28,8 @@ export interface Narrator {
   check(expectation: string, isMet: boolean): void;
 }
 
-const HIDDEN_HEADERS = /^(authorization|cookie)$/i;
-const SECRET_FIELDS = /("(?:access_token|client_secret|secret)": ")([^"]{6})[^"]*/g;
+const HIDDEN_HEADER_PATTERN = /^(authorization|cookie)$/i;
+const SECRET_FIELD_PATTERN = /("(?:access_token|client_secret|secret)": ")([^"]{6})[^"]*/g;
 /** Maximum number of printed characters per body. */
 const MAX_PRINTED_CHARACTERS = 1_400;
 
@@ -37,7 +37,7 @@ const MAX_PRINTED_CHARACTERS = 1_400;
 export function createNarrator(write: (line: string) => void): Narrator {
   let stepCount = 0;
   return {
-    step(title) {
+    startStep(title) {
       stepCount += 1;
       write(`\n${stepCount}. ${title}`);
     },
@@ -47,7 +47,7 @@ export function createNarrator(write: (line: string) => void): Narrator {
     async request(method, url, { headers = {}, body } = {}) {
       write(`   → ${method} ${url}`);
       for (const [name, value] of Object.entries(headers))
-        write(`     ${name}: ${HIDDEN_HEADERS.test(name) ? `${value.slice(0, 24)}…` : value}`);
+        write(`     ${name}: ${HIDDEN_HEADER_PATTERN.test(name) ? `${value.slice(0, 24)}…` : value}`);
       if (body !== undefined) write(formatBody(body));
       const startedAt = performance.now();
       const response = await fetch(url, {
@@ -75,7 +75,7 @@ export function formatMilliseconds(durationMs: number): string {
 
 /** Formats a body as indented JSON. Shortens secrets and long bodies. */
 function formatBody(body: unknown): string {
-  const text = JSON.stringify(body, null, 2).replaceAll(SECRET_FIELDS, "$1$2…");
+  const text = JSON.stringify(body, null, 2).replaceAll(SECRET_FIELD_PATTERN, "$1$2…");
   const shownText = text.length > MAX_PRINTED_CHARACTERS ? `${text.slice(0, MAX_PRINTED_CHARACTERS)}\n…` : text;
   return shownText.replaceAll(/^/gm, "     ");
 }

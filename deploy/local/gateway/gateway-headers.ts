@@ -37,8 +37,9 @@ export function selectForwardedHeaders(rawHeaders: readonly string[], droppedNam
   return pairs.filter(([name]) => !droppedHeaders.has(name.toLowerCase())).flat();
 }
 
-function toPairs(raw: readonly string[]): [string, string][] {
+function toPairs(rawHeaders: readonly string[]): [string, string][] {
   const pairs: [string, string][] = [];
-  for (let index = 0; index + 1 < raw.length; index += 2) pairs.push([raw[index] ?? "", raw[index + 1] ?? ""]);
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2)
+    pairs.push([rawHeaders[index] ?? "", rawHeaders[index + 1] ?? ""]);
   return pairs;
 }

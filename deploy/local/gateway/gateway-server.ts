@@ -48,7 +48,7 @@ export async function startGateway(options: GatewayOptions): Promise<HttpServer>
   const bodies = new RequestBodies(options.bodyLimits ?? DEFAULT_BODY_LIMITS);
   const keepAliveAgent = new http.Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS });
   const singleUseAgent = new http.Agent({ keepAlive: false, maxSockets: MAX_CONNECTIONS });
-  const handle: http.RequestListener = (request, response) => {
+  const handleRequest: http.RequestListener = (request, response) => {
     const { method = "GET", url = "" } = request;
     if (url === "/health/live" || url === "/health/ready") return sendHealth(response);
     const upstream = findUpstream(method, url);
@@ -60,7 +60,7 @@ export async function startGateway(options: GatewayOptions): Promise<HttpServer>
     const isSafe = method === "GET" || method === "HEAD";
     forward(request, response, isSafe ? { ...target, agent: keepAliveAgent } : target);
   };
-  const server = await listen(handle, host, port, drainTimeoutMs, clientTimeouts);
+  const server = await listen(handleRequest, host, port, drainTimeoutMs, clientTimeouts);
   return {
     url: server.url,
     async close() {
@@ -91,9 +91,9 @@ async function forwardWithBody(
 ): Promise<void> {
   const body = await bodies.read(request);
   if (Buffer.isBuffer(body)) {
-    const release = () => bodies.release(body);
-    if (response.closed) return release(); // the client has already disconnected
-    response.once("close", release);
+    const releaseBody = () => bodies.release(body);
+    if (response.closed) return releaseBody(); // the client has already disconnected
+    response.once("close", releaseBody);
     return forward(request, response, target, body);
   }
   // Many clients read the response only after they have sent the whole body, so the rest of a refused body is

@@ -36,11 +36,11 @@ export class RequestBodies {
     return new Promise((resolve) => {
       let chunks: Buffer[] = [];
       let receivedBytes = 0;
-      const settle = (result: BodyReadResult) => {
+      const settle = (readResult: BodyReadResult) => {
         this.#refuseFunctions.delete(refuse);
         request.off("data", onData).off("end", onEnd).off("close", onClose);
-        if (!Buffer.isBuffer(result)) this.#totalBytes -= receivedBytes;
-        resolve(result);
+        if (!Buffer.isBuffer(readResult)) this.#totalBytes -= receivedBytes;
+        resolve(readResult);
       };
       const onData = (chunk: Buffer) => {
         receivedBytes += chunk.length;

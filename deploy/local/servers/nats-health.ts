@@ -62,11 +62,11 @@ async function checkJetStream(port: number, signal: AbortSignal, times: HealthCh
     timeout: times.greetingTimeoutMs,
   });
   try {
-    const problem = connection
+    const problemPromise = connection
       .request(INFO_SUBJECT, undefined, { timeout: 2 ** 31 - 1 })
       .then((message) => findReportedProblem(message.json()), findRequestProblem);
-    const hang = detectHang(port, times, AbortSignal.any([responseController.signal, signal]));
-    return await Promise.race([problem, hang]);
+    const hangPromise = detectHang(port, times, AbortSignal.any([responseController.signal, signal]));
+    return await Promise.race([problemPromise, hangPromise]);
   } finally {
     responseController.abort();
     await connection.close();

@@ -56,28 +56,30 @@ function findInstalledPrograms(): string {
 
 /** Copies the programs to a folder that the user can enter, and returns that folder. */
 async function copyPrograms(installedFolder: string, user: SystemUser, log: (line: string) => void): Promise<string> {
-  const folder = getRelocatedFolder(PROJECT_FOLDER);
+  const relocatedFolder = getRelocatedFolder(PROJECT_FOLDER);
   const { version } = JSON.parse(fs.readFileSync(path.join(installedFolder, "..", "package.json"), "utf8"));
-  const target = path.join(folder, `native-${version}`);
-  const postgres = path.join(target, "bin", "postgres");
-  const release = await waitForLock(`${folder}.lock`, COPY_TIMEOUT_MS, () =>
+  const targetFolder = path.join(relocatedFolder, `native-${version}`);
+  const postgres = path.join(targetFolder, "bin", "postgres");
+  const releaseLock = await waitForLock(`${relocatedFolder}.lock`, COPY_TIMEOUT_MS, () =>
     log("Postgres: waiting for another start of the stack to copy the programs"),
   );
   try {
-    if (!fs.existsSync(target)) {
-      log(`The operating system user of Postgres cannot enter ${PROJECT_FOLDER}. Copying the programs to ${target}.`);
-      fs.mkdirSync(folder, { recursive: true, mode: 0o755 });
-      fs.rmSync(`${target}.new`, { recursive: true, force: true });
-      fs.cpSync(installedFolder, `${target}.new`, { recursive: true, verbatimSymlinks: true });
-      fs.renameSync(`${target}.new`, target);
+    if (!fs.existsSync(targetFolder)) {
+      log(
+        `The operating system user of Postgres cannot enter ${PROJECT_FOLDER}. Copying the programs to ${targetFolder}.`,
+      );
+      fs.mkdirSync(relocatedFolder, { recursive: true, mode: 0o755 });
+      fs.rmSync(`${targetFolder}.new`, { recursive: true, force: true });
+      fs.cpSync(installedFolder, `${targetFolder}.new`, { recursive: true, verbatimSymlinks: true });
+      fs.renameSync(`${targetFolder}.new`, targetFolder);
     }
   } finally {
-    release();
+    releaseLock();
   }
   // The copies have the same modes as the installed files. If npm ran with a strict umask, the user cannot access them.
-  if (!canRun(user, postgres)) makeAccessible(target);
-  if (canRun(user, postgres)) return target;
-  throw new SetupError(`Postgres cannot run from ${target}. Start as an ordinary user, or set DATABASE_URL.`);
+  if (!canRun(user, postgres)) makeAccessible(targetFolder);
+  if (canRun(user, postgres)) return targetFolder;
+  throw new SetupError(`Postgres cannot run from ${targetFolder}. Start as an ordinary user, or set DATABASE_URL.`);
 }
 
 /** Allows all users to enter a folder and its subfolders, and to read and run the files in them. */
@@ -97,10 +99,10 @@ function makeAccessible(folder: string): void {
 function resolveDataFolder(dataPath: string, user: SystemUser | undefined, log: (line: string) => void): string {
   const root = path.dirname(dataPath);
   fs.mkdirSync(root, { recursive: true });
-  const existingFile = fs.lstatSync(dataPath, { throwIfNoEntry: false });
-  if (existingFile?.isSymbolicLink()) return fs.readlinkSync(dataPath);
+  const existingStats = fs.lstatSync(dataPath, { throwIfNoEntry: false });
+  if (existingStats?.isSymbolicLink()) return fs.readlinkSync(dataPath);
   if (!user || canEnter(user, root)) return dataPath;
-  if (existingFile)
+  if (existingStats)
     throw new SetupError(
       `Postgres can no longer enter ${root}. Restore access to the folders above it, or run npm run reset.`,
     );

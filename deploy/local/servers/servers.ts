@@ -95,7 +95,7 @@ async function startComponents(
   };
   const start = (name: ServerName) => {
     if (externalUrls[EXTERNAL_URLS[name]]) return createExternalComponent(name);
-    return progress.step(`${name} 127.0.0.1:${ports[name]}`, async () => {
+    return progress.runStep(`${name} 127.0.0.1:${ports[name]}`, async () => {
       const component = await prepareFunctions[name]();
       startedComponents.push(component);
       await component.start();
@@ -132,9 +132,9 @@ function listPortsToCheck({ externalUrls, otherComponents = [] }: ServerOptions)
 export async function awaitAll<Values extends readonly unknown[]>(
   promises: Values,
 ): Promise<{ -readonly [Key in keyof Values]: Awaited<Values[Key]> }> {
-  const results = await Promise.allSettled(promises);
-  const failures = results.filter((result) => result.status === "rejected");
+  const settledResults = await Promise.allSettled(promises);
+  const failures = settledResults.filter((result) => result.status === "rejected");
   const failure = failures.find(({ reason }) => reason instanceof SetupError) ?? failures[0];
   if (failure) throw failure.reason;
-  return results.map((result) => result.status === "fulfilled" && result.value) as never;
+  return settledResults.map((result) => result.status === "fulfilled" && result.value) as never;
 }

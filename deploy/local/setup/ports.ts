@@ -38,8 +38,9 @@ export function readPorts(env: NodeJS.ProcessEnv): Ports {
   for (const name of COMPONENT_NAMES) {
     const { variable } = COMPONENTS[name];
     const port = readPort(env, name);
-    const duplicate = variablesByPort.get(port);
-    if (duplicate) throw new SetupError(`${duplicate} and ${variable} are both ${port}. Set each to a different port.`);
+    const duplicateVariable = variablesByPort.get(port);
+    if (duplicateVariable)
+      throw new SetupError(`${duplicateVariable} and ${variable} are both ${port}. Set each to a different port.`);
     variablesByPort.set(port, variable);
     ports[name] = port;
   }

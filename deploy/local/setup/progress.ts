@@ -6,7 +6,7 @@ export interface Progress {
    * Runs a step. If the step is slow, reports from time to time that it is still running. Can also report the duration
    * of the finished step.
    */
-  step<Result>(name: string, run: () => Promise<Result>): Promise<Result>;
+  runStep<Result>(name: string, run: () => Promise<Result>): Promise<Result>;
 }
 
 /**
@@ -24,11 +24,11 @@ const MAX_REPORT_DELAY_MS = 60_000;
 export function createProgress(write: (line: string) => void, shouldReportCompletion: boolean): Progress {
   return {
     log: write,
-    async step(name, run) {
+    async runStep(name, run) {
       const startedAt = Date.now();
-      const result = await reportWhileRunning(name, run(), write);
+      const stepResult = await reportWhileRunning(name, run(), write);
       if (shouldReportCompletion) write(`  ✓ ${name} (${formatSecondsSince(startedAt)} s)`);
-      return result;
+      return stepResult;
     },
   };
 }

@@ -7,11 +7,11 @@ import { replaceFile } from "./saved-file.ts";
 import { SetupError } from "./setup-error.ts";
 
 /** Database users with a password: the superuser of the embedded server, and a user for each service. */
-const databaseUser = z.enum(["superuser", "projection", "command", "query", "audit"]);
+const databaseUserSchema = z.enum(["superuser", "projection", "command", "query", "audit"]);
 
 const secretsSchema = z.object({
   /** Password of each database user. */
-  postgres: z.record(databaseUser, z.string()),
+  postgres: z.record(databaseUserSchema, z.string()),
   portalJwtSecret: z.string(),
   /** Private JWK Set that signs access tokens, as JSON text. */
   tokenSigningKeys: z.string(),
@@ -25,7 +25,7 @@ const secretsSchema = z.object({
 export type LocalSecrets = z.infer<typeof secretsSchema>;
 
 /** Secrets file of an earlier version, which may lack some of the current secrets. */
-const formerSchema = z.looseObject({ postgres: z.looseObject({}) });
+const storedSecretsSchema = z.looseObject({ postgres: z.looseObject({}) });
 
 /**
  * Reads the secrets from a file that only its owner can read. Creates the file if it is missing. If an earlier version
@@ -46,9 +46,9 @@ export async function loadSecrets(file: string): Promise<LocalSecrets> {
   return data;
 }
 
-function readStoredSecrets(file: string): z.infer<typeof formerSchema> {
+function readStoredSecrets(file: string): z.infer<typeof storedSecretsSchema> {
   try {
-    return formerSchema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
+    return storedSecretsSchema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
   } catch {
     throw createDamagedFileError(file);
   }
@@ -61,7 +61,7 @@ function createDamagedFileError(file: string): SetupError {
 }
 
 async function generateSecrets(): Promise<LocalSecrets> {
-  const passwords = databaseUser.options.map((user) => [user, randomBytes(24).toString("base64url")]);
+  const passwords = databaseUserSchema.options.map((user) => [user, randomBytes(24).toString("base64url")]);
   const tokenKey = await generateSigningKey("local");
   return {
     postgres: Object.fromEntries(passwords),

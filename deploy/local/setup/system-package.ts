@@ -33,8 +33,8 @@ export async function findProgram(
     throw new SetupError(`${name} is not on PATH, and only root can install it. ${installAdvice}`);
   log(`${name} is not installed. Installing the system package with apt-get …`);
   const aptGetCommand = [...sudoCommand, "apt-get", "-o", "DPkg::Lock::Timeout=120", "-q"];
-  for (const command of [["update"], ["install", "-y", "--no-install-recommends", name]]) {
-    const problem = await runAptGet([...aptGetCommand, ...command], log);
+  for (const subcommand of [["update"], ["install", "-y", "--no-install-recommends", name]]) {
+    const problem = await runAptGet([...aptGetCommand, ...subcommand], log);
     if (problem) throw new SetupError(`apt-get could not install ${name} (${problem}). ${installAdvice}`);
   }
   const installedPath = findOnPath(name);
@@ -65,11 +65,11 @@ async function runAptGet(commandLine: string[], log: (line: string) => void): Pr
     env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
     timeout: APT_GET_TIMEOUT_MS,
   });
-  let lastError = "";
+  let lastErrorLine = "";
   const onOutput = (chunk: Buffer) => {
     for (const line of chunk.toString("utf8").split(/[\r\n]+/)) {
       if (/^(Get|Hit|Fetched|Unpacking|Setting up)\b/.test(line)) log(`  apt-get: ${line}`);
-      if (/^[EW]: /.test(line)) lastError = line;
+      if (/^[EW]: /.test(line)) lastErrorLine = line;
     }
   };
   child.stdout.on("data", onOutput);
@@ -78,5 +78,5 @@ async function runAptGet(commandLine: string[], log: (line: string) => void): Pr
     child.once("error", () => resolve(null));
     child.once("close", resolve);
   });
-  return exitCode === 0 ? undefined : lastError || `code ${exitCode}`;
+  return exitCode === 0 ? undefined : lastErrorLine || `code ${exitCode}`;
 }

@@ -2,7 +2,7 @@ import { execFile, spawnSync } from "node:child_process";
 import { promisify } from "node:util";
 import { SetupError } from "./setup-error.ts";
 
-const run = promisify(execFile);
+const execFileAsync = promisify(execFile);
 
 /** System user that runs Postgres if root starts the stack. The stack creates this user and never removes it. */
 const POSTGRES_USER_NAME = "clinic-postgres";
@@ -24,7 +24,7 @@ export async function ensurePostgresUser(): Promise<SystemUser | undefined> {
   const existingUser = await findPostgresUser();
   if (existingUser) return existingUser;
   const options = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"];
-  const failure = await run("useradd", [...options, "--shell", "/usr/sbin/nologin", POSTGRES_USER_NAME]).then(
+  const failure = await execFileAsync("useradd", [...options, "--shell", "/usr/sbin/nologin", POSTGRES_USER_NAME]).then(
     () => "the new user does not exist after useradd",
     (error) => String(error.stderr || error.message).trim(),
   );
@@ -48,7 +48,7 @@ export function canRun(user: SystemUser, program: string): boolean {
 
 async function findPostgresUser(): Promise<SystemUser | undefined> {
   try {
-    const [uid, gid] = await Promise.all(["-u", "-g"].map((flag) => run("id", [flag, POSTGRES_USER_NAME])));
+    const [uid, gid] = await Promise.all(["-u", "-g"].map((flag) => execFileAsync("id", [flag, POSTGRES_USER_NAME])));
     return uid && gid ? { uid: Number(uid.stdout), gid: Number(gid.stdout) } : undefined;
   } catch {
     return undefined; // the command `id` exits with 1 if the user does not exist

@@ -13,18 +13,18 @@ export type RunningStack = Pick<StackFile, "auditSigningKeys" | "webhookSecretKe
  * used only with the stack's log, and its NATS server only with its database.
  */
 export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: RunningStack): NodeJS.ProcessEnv {
-  const { eventstore, nats, postgres } = stack.urls;
+  const { eventstore: eventstoreUrl, nats: natsUrl, postgres: postgresUrls } = stack.urls;
   const usesStackUrl = (name: string, url: string) => !env[name] || env[name] === url;
   const settings: NodeJS.ProcessEnv = {};
   const setIfMissing = (name: string, value: string) => {
     if (!env[name]) settings[name] = value;
   };
-  if (usesStackUrl("EVENTSTORE_URL", eventstore) && usesStackUrl("DATABASE_URL", postgres.projection)) {
-    setIfMissing("EVENTSTORE_URL", eventstore);
-    setIfMissing("DATABASE_URL", postgres.projection);
+  if (usesStackUrl("EVENTSTORE_URL", eventstoreUrl) && usesStackUrl("DATABASE_URL", postgresUrls.projection)) {
+    setIfMissing("EVENTSTORE_URL", eventstoreUrl);
+    setIfMissing("DATABASE_URL", postgresUrls.projection);
   }
-  if ({ ...env, ...settings }.DATABASE_URL === postgres.projection) setIfMissing("NATS_URL", nats);
-  if ({ ...env, ...settings }.EVENTSTORE_URL === eventstore) {
+  if ({ ...env, ...settings }.DATABASE_URL === postgresUrls.projection) setIfMissing("NATS_URL", natsUrl);
+  if ({ ...env, ...settings }.EVENTSTORE_URL === eventstoreUrl) {
     setIfMissing("AUDIT_SIGNING_KEYS", stack.auditSigningKeys);
     setIfMissing("WEBHOOK_SECRET_KEYS", stack.webhookSecretKeys);
   }

@@ -39,7 +39,7 @@ export async function upgradeReadModels(
   });
   const client = connectEventStore(eventstoreUrl, "read models");
   try {
-    await progress.step("read models of this release", async () => {
+    await progress.runStep("read models of this release", async () => {
       await migrate(databaseUrl, logger);
       await ensureReadModels(pool, readModels);
       const onProgress = createProgressReporter(

@@ -40,12 +40,12 @@ function createReadinessProbe(name: string, url: string, log: (line: string) => 
   const startedAt = Date.now();
   let reportedReason = "";
   return async () => {
-    const { ready, reason } = await fetchReadiness(url);
+    const { isReady, reason } = await fetchReadiness(url);
     if (reason !== "" && reason !== reportedReason && Date.now() - startedAt > REPORT_AFTER_MS) {
       reportedReason = reason;
       log(`  … ${name} is not ready: ${reason}`);
     }
-    return ready;
+    return isReady;
   };
 }
 
@@ -56,19 +56,19 @@ function createReadinessProbe(name: string, url: string, log: (line: string) => 
 const readinessSchema = z.object({ parts: z.record(z.string(), z.string().nullable()) });
 
 /** @returns an empty reason if the service is ready or does not respond */
-async function fetchReadiness(url: string): Promise<{ ready: boolean; reason: string }> {
+async function fetchReadiness(url: string): Promise<{ isReady: boolean; reason: string }> {
   try {
     const { statusCode, body } = await get(url);
-    if (statusCode === 200) return { ready: true, reason: "" };
+    if (statusCode === 200) return { isReady: true, reason: "" };
     const { parts } = readinessSchema.parse(JSON.parse(body));
     const reasons = Object.entries(parts).flatMap(([part, problem]) =>
       // The text after the semicolon states the lag. It is omitted, because it changes with each response.
       problem === null ? [] : [`${part}: ${problem.split(";")[0]}`],
     );
-    return { ready: false, reason: reasons.join(", ") };
+    return { isReady: false, reason: reasons.join(", ") };
   } catch {
     // The service does not listen yet, or is stopping. The caller probes the service again.
-    return { ready: false, reason: "" };
+    return { isReady: false, reason: "" };
   }
 }
 

@@ -60,7 +60,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   });
   const services = mapServices((name) => createServiceComponent(name, env[name], servers.context));
   const start = (name: ServiceName) =>
-    progress.step(`${services[name].name} 127.0.0.1:${ports[name]}`, () => services[name].start());
+    progress.runStep(`${services[name].name} 127.0.0.1:${ports[name]}`, () => services[name].start());
   const stop = async () => {
     const { projection, ...otherServices } = services;
     await Promise.all(Object.values(otherServices).map((service) => service.stop()));

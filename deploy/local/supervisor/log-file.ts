@@ -115,10 +115,10 @@ class Appender {
     try {
       const descriptor = this.#ensureOpen(chunk.length);
       while (remainingBytes.length > 0) {
-        const writtenBytes = fs.writeSync(descriptor, remainingBytes);
-        this.#bytes += writtenBytes;
-        this.#endsMidLine = remainingBytes[writtenBytes - 1] !== LINE_FEED;
-        remainingBytes = remainingBytes.subarray(writtenBytes);
+        const writtenByteCount = fs.writeSync(descriptor, remainingBytes);
+        this.#bytes += writtenByteCount;
+        this.#endsMidLine = remainingBytes[writtenByteCount - 1] !== LINE_FEED;
+        remainingBytes = remainingBytes.subarray(writtenByteCount);
       }
     } catch {
       // An error here must not end the supervisor. The caller counts the lost lines.
@@ -127,8 +127,8 @@ class Appender {
   }
 
   /** Opens the file if it is closed. If the next bytes would exceed the maximum size, starts a new file. */
-  #ensureOpen(nextBytes: number): number {
-    if (this.#descriptor !== undefined && this.#bytes + nextBytes > MAX_FILE_BYTES) {
+  #ensureOpen(nextByteCount: number): number {
+    if (this.#descriptor !== undefined && this.#bytes + nextByteCount > MAX_FILE_BYTES) {
       const fullDescriptor = this.#descriptor;
       this.#descriptor = undefined;
       fs.closeSync(fullDescriptor);

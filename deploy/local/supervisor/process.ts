@@ -44,7 +44,7 @@ export interface Exit {
 export interface RunningProcess {
   readonly pid: number;
   /** Resolves after the process has ended. Waits up to OUTPUT_TIMEOUT_MS for its remaining output. */
-  readonly exited: Promise<Exit>;
+  readonly exitPromise: Promise<Exit>;
   /**
    * Waits until the process is ready. There is no time limit: on a busy machine, a start is slow, and a restart would
    * increase the load.
@@ -70,15 +70,15 @@ export async function startProcess(spec: ProcessSpec, pids: PidRegistry): Promis
   const child = spawnChild(spec);
   child.stdout?.on("data", (chunk: Buffer) => log.write(chunk));
   child.stderr?.on("data", (chunk: Buffer) => log.write(chunk));
-  const exited = waitForExit(child, log);
+  const exitPromise = waitForExit(child, log);
   const pid = child.pid;
   if (pid === undefined) {
     const [error] = (await once(child, "error")) as [Error];
     throw new SetupError(`Cannot start ${spec.name}: ${error.message}`);
   }
   pids.add(spec.name, pid, spec.stopSignal ?? "SIGTERM");
-  exited.then(() => pids.remove(pid));
-  return createHandle(spec, pid, child, exited);
+  exitPromise.then(() => pids.remove(pid));
+  return createRunningProcess(spec, pid, child, exitPromise);
 }
 
 function spawnChild(spec: ProcessSpec): ChildProcess {
@@ -97,54 +97,59 @@ function spawnChild(spec: ProcessSpec): ChildProcess {
   }
 }
 
-function createHandle(spec: ProcessSpec, pid: number, child: ChildProcess, exited: Promise<Exit>): RunningProcess {
-  const end = async (signal: NodeJS.Signals, timeoutMs: number) => {
+function createRunningProcess(
+  spec: ProcessSpec,
+  pid: number,
+  child: ChildProcess,
+  exitPromise: Promise<Exit>,
+): RunningProcess {
+  const endProcess = async (signal: NodeJS.Signals, timeoutMs: number) => {
     child.kill(signal);
-    const hasTimedOut = await Promise.race([exited.then(() => false), sleep(timeoutMs, true, { ref: false })]);
+    const hasTimedOut = await Promise.race([exitPromise.then(() => false), sleep(timeoutMs, true, { ref: false })]);
     if (hasTimedOut) child.kill("SIGKILL");
-    await exited;
+    await exitPromise;
   };
-  const readiness = waitForReadiness(spec, child, exited).catch((error) => {
+  const readinessPromise = waitForReadiness(spec, child, exitPromise).catch((error) => {
     throw new SetupError(describeFailure(spec, error));
   });
-  readiness.catch(() => undefined); // ignores the rejection if nobody calls waitUntilReady()
+  readinessPromise.catch(() => undefined); // ignores the rejection if nobody calls waitUntilReady()
   return {
     pid,
-    exited,
-    waitUntilReady: () => readiness,
-    stop: () => end(spec.stopSignal ?? "SIGTERM", spec.stopTimeoutMs ?? 10_000),
-    kill: () => end("SIGKILL", 1_000),
+    exitPromise,
+    waitUntilReady: () => readinessPromise,
+    stop: () => endProcess(spec.stopSignal ?? "SIGTERM", spec.stopTimeoutMs ?? 10_000),
+    kill: () => endProcess("SIGKILL", 1_000),
   };
 }
 
 async function waitForExit(child: ChildProcess, log: LogFile): Promise<Exit> {
-  const outputEnd = new Promise((resolve) => child.once("close", resolve));
+  const outputEndPromise = new Promise((resolve) => child.once("close", resolve));
   const exit = await new Promise<Exit>((resolve) => {
     child.once("exit", (code, signal) => resolve({ code, signal }));
     // A child without a pid was not started, so it emits no exit event.
     child.once("error", () => child.pid === undefined && resolve({ code: null, signal: null }));
   });
   // A grandchild can keep the pipes open, so the wait for the remaining output has a time limit.
-  await Promise.race([outputEnd, sleep(OUTPUT_TIMEOUT_MS, undefined, { ref: false })]);
+  await Promise.race([outputEndPromise, sleep(OUTPUT_TIMEOUT_MS, undefined, { ref: false })]);
   log.close();
   child.stdout?.destroy();
   child.stderr?.destroy();
   return exit;
 }
 
-async function waitForReadiness(spec: ProcessSpec, child: ChildProcess, exited: Promise<Exit>): Promise<void> {
+async function waitForReadiness(spec: ProcessSpec, child: ChildProcess, exitPromise: Promise<Exit>): Promise<void> {
   const { readinessCheck: check } = spec;
   const controller = new AbortController();
-  const earlyExit = exited.then(({ code, signal }) => {
+  const earlyExitPromise = exitPromise.then(({ code, signal }) => {
     throw new Error(`it ended with ${signal ?? `code ${code}`}`);
   });
-  const readiness =
+  const readinessPromise =
     check instanceof RegExp ? waitForMatchingLine(child, check) : pollUntilReady(check, controller.signal);
   try {
-    await Promise.race([readiness, earlyExit]);
+    await Promise.race([readinessPromise, earlyExitPromise]);
   } finally {
     controller.abort();
-    for (const promise of [readiness, earlyExit]) promise.catch(() => undefined);
+    for (const promise of [readinessPromise, earlyExitPromise]) promise.catch(() => undefined);
   }
 }
 

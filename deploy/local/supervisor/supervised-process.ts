@@ -114,7 +114,7 @@ class SupervisedProcess implements Component {
       throw new SetupError(`${name} was stopped while it started.`);
     }
     this.#currentProcess = launchedProcess;
-    launchedProcess.exited.then(() => {
+    launchedProcess.exitPromise.then(() => {
       if (this.#currentProcess === launchedProcess) this.#currentProcess = undefined;
     });
     return launchedProcess;
@@ -124,7 +124,7 @@ class SupervisedProcess implements Component {
   #supervise(process: RunningProcess): void {
     const readyAt = Date.now();
     const exitController = new AbortController();
-    process.exited.then((exit) => {
+    process.exitPromise.then((exit) => {
       exitController.abort();
       this.#onExit(process, exit, readyAt);
     });

@@ -135,10 +135,10 @@ async function dispatchReplays(
   acknowledge: Acknowledge,
 ): Promise<void> {
   for (const request of replayMessages) {
-    const result = await replayOrReject(options, request.message);
+    const replayResult = await replayOrReject(options, request.message);
     acknowledge(request);
-    if (result === "pending") options.onReplay();
-    if (result === "skipped" || result === "expired") options.onFacts();
+    if (replayResult === "pending") options.onReplay();
+    if (replayResult === "skipped" || replayResult === "expired") options.onFacts();
   }
 }
 

@@ -47,8 +47,8 @@ export async function restoreDelivery(deps: ReplayDeps, request: ReplayMessage, 
   const source = storedSource && { stream: storedSource.stream, revision: BigInt(storedSource.revision) };
   const body = source && (await createWebhookBody(log, source));
   if (source && body && deriveWebhookDeliveryId(body.id, endpointId) === deliveryId) {
-    const attempts = history.findLast((event) => event.type === "WebhookDeliveryFailed")?.data.attempts ?? 0;
-    if (await insertDelivery(pool, request, { source, body, attempts }, now)) return "restored";
+    const attemptCount = history.findLast((event) => event.type === "WebhookDeliveryFailed")?.data.attempts ?? 0;
+    if (await insertDelivery(pool, request, { source, body, attempts: attemptCount }, now)) return "restored";
   }
   await recordExpiry(deps, request, now);
   return "expired";

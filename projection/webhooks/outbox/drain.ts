@@ -59,7 +59,7 @@ async function appendFact(log: EventLog, fact: Fact): Promise<void> {
  * disabled, is revoked, or was enabled after the event occurred.
  */
 function isSettled(events: readonly RecordedEvent[], { id, event, metadata }: Fact): boolean {
-  if (events.some((recorded) => recorded.id === id)) return true;
+  if (events.some((recordedEvent) => recordedEvent.id === id)) return true;
   if (event.type !== "WebhookEndpointDisabled") return false;
   const lastEvent = events.findLast(({ type }) => /^WebhookEndpoint(Disabled|Enabled|Revoked)$/.test(type));
   if (!lastEvent) return false;

@@ -98,7 +98,7 @@ async function addFailures(
 }
 
 /** Ends the failure periods of endpoints that will be disabled. */
-export async function deleteFailurePeriods(client: pg.ClientBase, disabledIds: readonly string[]): Promise<void> {
-  if (disabledIds.length === 0) return;
-  await client.query("DELETE FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])", [disabledIds]);
+export async function deleteFailurePeriods(client: pg.ClientBase, endpointIds: readonly string[]): Promise<void> {
+  if (endpointIds.length === 0) return;
+  await client.query("DELETE FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])", [endpointIds]);
 }

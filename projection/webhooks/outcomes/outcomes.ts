@@ -31,13 +31,13 @@ export async function writeOutcomes(pool: pg.Pool, outcomes: readonly FinishedAt
     for (const { delivery } of outcomes) {
       if (idsToDisable.delete(delivery.endpointId)) facts.push(createDisabledFact(delivery, "no_success", now));
     }
-    await deleteFailurePeriods(client, listDisabledEndpoints(facts));
+    await deleteFailurePeriods(client, listDisabledEndpointIds(facts));
     await addFacts(client, facts);
     return facts.length;
   });
 }
 
-function listDisabledEndpoints(facts: readonly Fact[]): string[] {
+function listDisabledEndpointIds(facts: readonly Fact[]): string[] {
   return facts.flatMap(({ event }) => (event.type === "WebhookEndpointDisabled" ? [event.data.endpointId] : []));
 }
 

@@ -40,9 +40,9 @@ export class DueEndpoints {
   add(endpoints: readonly DueEndpoint[]): void {
     this.#version += 1;
     for (const { lane, environment, applicationId, endpointId } of endpoints) {
-      const applications = this.listEntries(lane, environment);
-      const entries = applications.get(applicationId) ?? new Map<string, DueEntry>();
-      applications.set(applicationId, entries);
+      const entriesByApplication = this.listEntries(lane, environment);
+      const entries = entriesByApplication.get(applicationId) ?? new Map<string, DueEntry>();
+      entriesByApplication.set(applicationId, entries);
       const failing = entries.get(endpointId)?.failing ?? false;
       entries.set(endpointId, { endpointId, failing, version: this.#version });
     }
@@ -59,18 +59,18 @@ export class DueEndpoints {
   remove(endpoint: DueEndpoint, version: number): void {
     const dueEntry = this.#find(endpoint);
     if (!dueEntry || dueEntry.version > version) return;
-    const applications = this.listEntries(endpoint.lane, endpoint.environment);
-    const entries = applications.get(endpoint.applicationId);
+    const entriesByApplication = this.listEntries(endpoint.lane, endpoint.environment);
+    const entries = entriesByApplication.get(endpoint.applicationId);
     entries?.delete(endpoint.endpointId);
-    if (entries?.size === 0) applications.delete(endpoint.applicationId);
+    if (entries?.size === 0) entriesByApplication.delete(endpoint.applicationId);
   }
 
   /** Returns the entries of a lane and environment, by application id and endpoint id. */
   listEntries(lane: Lane, environment: Environment): Map<string, Map<string, DueEntry>> {
     const key = `${lane} ${environment}`;
-    const applications = this.#entries.get(key) ?? new Map();
-    this.#entries.set(key, applications);
-    return applications;
+    const entriesByApplication = this.#entries.get(key) ?? new Map();
+    this.#entries.set(key, entriesByApplication);
+    return entriesByApplication;
   }
 
   /** Returns the ids of all endpoints in a lane. */

@@ -20,15 +20,15 @@ export const IS_DUE_SQL = "next_attempt_at <= $1 AND (lease_expires_at IS NULL O
  * The result is valid only if {@link READ_MODELS_CURRENT_SQL} is true. Otherwise the read models may lack a revocation.
  * LIMIT prevents the planner from joining all endpoints.
  *
- * @param endpointId SQL expression for the endpoint's id
+ * @param endpointIdSql SQL expression for the endpoint's id
  */
-export const buildActiveEndpointSql = (endpointId: string) => `
+export const buildActiveEndpointSql = (endpointIdSql: string) => `
   SELECT e.endpoint_id, e.application_id, e.environment, e.url, i.branch_ids
     FROM read_model.webhook_endpoint e
     JOIN read_model.installation i
       ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
     JOIN read_model.partner_application a ON a.application_id = e.application_id AND NOT a.revoked
-   WHERE e.endpoint_id = ${endpointId} AND e.status = 'active'
+   WHERE e.endpoint_id = ${endpointIdSql} AND e.status = 'active'
      AND (e.environment <> 'production' OR a.webhook_origins ? e.origin)
      AND NOT EXISTS (SELECT FROM webhooks.outbox o WHERE o.stream = 'webhookEndpoint-' || e.endpoint_id)
    LIMIT 1`;

@@ -54,26 +54,28 @@ export function grantSlots<Endpoint extends WaitingEndpoint>(
   { slots, occupiedSlots, maxNewSlots }: SlotPool,
   applications: readonly WaitingApplication<Endpoint>[],
 ): Map<Endpoint, number> {
-  const grants = new Map<Endpoint, number>();
+  const slotCountsByEndpoint = new Map<Endpoint, number>();
   let freeSlots = slots - occupiedSlots;
   let remainingSlots = Math.min(maxNewSlots, freeSlots);
-  const eligible = applications.filter(
+  const eligibleApplications = applications.filter(
     (application) => application.occupiedSlots < calculateShare(freeSlots) && application.maxNewSlots > 0,
   );
-  let granters = eligible.sort((a, b) => a.usedMs - b.usedMs || a.occupiedSlots - b.occupiedSlots).map(createGranter);
+  let granters = eligibleApplications
+    .sort((a, b) => a.usedMs - b.usedMs || a.occupiedSlots - b.occupiedSlots)
+    .map(createGranter);
   while (remainingSlots > 0 && granters.length > 0) {
     const nextGranters: typeof granters = [];
     for (const grantOne of granters) {
       const endpoint = remainingSlots > 0 ? grantOne(freeSlots) : undefined;
       if (!endpoint) continue;
-      grants.set(endpoint, (grants.get(endpoint) ?? 0) + 1);
+      slotCountsByEndpoint.set(endpoint, (slotCountsByEndpoint.get(endpoint) ?? 0) + 1);
       freeSlots -= 1;
       remainingSlots -= 1;
       nextGranters.push(grantOne);
     }
     granters = nextGranters;
   }
-  return grants;
+  return slotCountsByEndpoint;
 }
 
 /**
@@ -107,6 +109,6 @@ function createGranter<Endpoint extends WaitingEndpoint>(
 }
 
 /** Returns the maximum number of slots for one application or endpoint: a quarter of the given slots, at least one. */
-export function calculateShare(slots: number): number {
-  return Math.max(1, Math.floor(slots * MAX_SHARE));
+export function calculateShare(slotCount: number): number {
+  return Math.max(1, Math.floor(slotCount * MAX_SHARE));
 }

@@ -2,7 +2,7 @@
 const HALF_LIFE_MS = 30_000;
 
 /** Slot time below which an application or endpoint without current attempts is no longer tracked. Milliseconds. */
-const NEGLIGIBLE_MS = 1;
+const MIN_TRACKED_MS = 1;
 
 /**
  * Occupied slots and recent slot time of an application or endpoint. The recent slot time is the total age of attempts
@@ -54,7 +54,7 @@ export class SlotUse {
 
   /** Returns true if no slot is occupied and the recent slot time is negligible. */
   isNegligible(now: number): boolean {
-    return this.#occupiedSlots === 0 && this.#decay(this.#finishedMs, now) < NEGLIGIBLE_MS;
+    return this.#occupiedSlots === 0 && this.#decay(this.#finishedMs, now) < MIN_TRACKED_MS;
   }
 
   /** Returns the sum of the ages of the attempts in progress. */

@@ -41,10 +41,10 @@ export async function attemptDelivery(
       "Accept-Encoding": "identity",
       ...createSignatureHeaders({ deliveryId, timestamp, body }, signingSecrets, brand),
     };
-    const result = await send(url, headers, body, { ...options, applicationId, signal });
-    const { statusCode, error: fault, durationMs } = result ?? {};
+    const sendResult = await send(url, headers, body, { ...options, applicationId, signal });
+    const { statusCode, error: fault, durationMs } = sendResult ?? {};
     logger.debug({ deliveryId, endpointId, number, statusCode, fault, durationMs }, "An attempt ended.");
-    return result;
+    return sendResult;
   } catch (error) {
     // The cause is in this service, not at the receiver.
     logger.error({ error, deliveryId, endpointId }, "A delivery cannot be signed. Check WEBHOOK_SECRET_KEYS.");

@@ -82,12 +82,12 @@ export class Exchange {
         if (this.#informationalCount <= MAX_INFORMATIONAL_RESPONSES) return;
         fail(new InvalidResponseError("The receiver sent too many informational responses."));
       });
-      const refuse = () => fail(new InvalidResponseError("The receiver switched protocols."));
-      request.once("upgrade", refuse);
+      const refuseUpgrade = () => fail(new InvalidResponseError("The receiver switched protocols."));
+      request.once("upgrade", refuseUpgrade);
       request.once("response", (response) => {
         // Node parses the whole received chunk, so this event can occur after the request was destroyed.
         if (request.destroyed) return;
-        if (response.statusCode === 101) refuse();
+        if (response.statusCode === 101) refuseUpgrade();
         else this.#read(response, resolve, fail);
       });
       request.end(body);
@@ -98,9 +98,9 @@ export class Exchange {
     this.statusCode = response.statusCode ?? null;
     this.retryAfter = response.headers["retry-after"] ?? null;
     response.on("data", (chunk: Buffer) => {
-      const missingBytes = MAX_STORED_BODY_BYTES - this.#bodyLength;
+      const missingByteCount = MAX_STORED_BODY_BYTES - this.#bodyLength;
       // The copy lets Node free the much larger buffer behind the chunk.
-      if (missingBytes > 0) this.#storedChunks.push(Buffer.from(chunk.subarray(0, missingBytes)));
+      if (missingByteCount > 0) this.#storedChunks.push(Buffer.from(chunk.subarray(0, missingByteCount)));
       this.#bodyLength += chunk.length;
       if (this.#bodyLength > MAX_BODY_BYTES) onError(new ResponseTooLongError());
     });
@@ -111,7 +111,7 @@ export class Exchange {
   #isStaleConnection(error: unknown): boolean {
     const { code } = error as NodeJS.ErrnoException;
     const isClosed = code === "ECONNRESET" || code === "EPIPE";
-    const hasBegun = this.statusCode !== null || this.#informationalCount > 0;
-    return isClosed && !hasBegun && !this.#isAborted && this.#request?.reusedSocket === true;
+    const hasResponseBegun = this.statusCode !== null || this.#informationalCount > 0;
+    return isClosed && !hasResponseBegun && !this.#isAborted && this.#request?.reusedSocket === true;
   }
 }

@@ -10,13 +10,13 @@ export function createSecretCache(reader: SecretReader): SecretReader {
   const openedSecrets = new Map<string, Promise<string>>();
   return {
     open(encryptedSecret) {
-      const secret = openedSecrets.get(encryptedSecret) ?? reader.open(encryptedSecret);
+      const secretPromise = openedSecrets.get(encryptedSecret) ?? reader.open(encryptedSecret);
       openedSecrets.delete(encryptedSecret);
-      openedSecrets.set(encryptedSecret, secret);
-      secret.catch(() => openedSecrets.delete(encryptedSecret));
-      const oldestSecret = openedSecrets.keys().next().value;
-      if (openedSecrets.size > MAX_CACHED_SECRETS && oldestSecret !== undefined) openedSecrets.delete(oldestSecret);
-      return secret;
+      openedSecrets.set(encryptedSecret, secretPromise);
+      secretPromise.catch(() => openedSecrets.delete(encryptedSecret));
+      const oldestKey = openedSecrets.keys().next().value;
+      if (openedSecrets.size > MAX_CACHED_SECRETS && oldestKey !== undefined) openedSecrets.delete(oldestKey);
+      return secretPromise;
     },
   };
 }

@@ -59,19 +59,26 @@ export function evolveAppointment(
   state: Appointment | undefined,
   event: TimedAppointmentEvent,
 ): Appointment | undefined {
-  const at = event.metadata.occurredAt;
+  const occurredAt = event.metadata.occurredAt;
   if (event.type === "AppointmentRequested") {
     const { appointmentId, ...data } = event.data;
-    return { id: appointmentId, ...data, status: "requested", createdAt: at, updatedAt: at, assignments: [] };
+    return {
+      id: appointmentId,
+      ...data,
+      status: "requested",
+      createdAt: occurredAt,
+      updatedAt: occurredAt,
+      assignments: [],
+    };
   }
   if (event.type === "AppointmentImported") {
     const { appointmentId, requestedAt, statusAt: _, ...data } = event.data;
     const partnerFields = { applicationId: null, sandboxGeneration: 0 };
-    const timestamps = { createdAt: requestedAt ?? at, updatedAt: at };
+    const timestamps = { createdAt: requestedAt ?? occurredAt, updatedAt: occurredAt };
     return { id: appointmentId, ...data, ...partnerFields, ...timestamps, assignments: [] };
   }
   if (!state) return undefined;
-  const changedState = { ...state, updatedAt: at };
+  const changedState = { ...state, updatedAt: occurredAt };
   switch (event.type) {
     case "AppointmentRescheduled": {
       const { scheduledAt, durationMinutes } = event.data;

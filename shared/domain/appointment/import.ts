@@ -117,8 +117,8 @@ function findInvalidFields(
   }
   const nowInstant = toInstant(now);
   if (requestedAt !== null && requestedAt > (statusAt ?? nowInstant))
-    details.push({ path: "requestedAt", message: statusAt ? "must not be after statusAt" : MUST_BE_PAST });
-  if (statusAt !== null && statusAt > nowInstant) details.push({ path: "statusAt", message: MUST_BE_PAST });
+    details.push({ path: "requestedAt", message: statusAt ? "must not be after statusAt" : PAST_TIME_RULE });
+  if (statusAt !== null && statusAt > nowInstant) details.push({ path: "statusAt", message: PAST_TIME_RULE });
   const isReleased = status === "cancelled" || status === "no_show";
   if (isReleased && resourceIds.length > 0)
     details.push({ path: "resourceIds", message: `must be empty: a ${status} appointment has no resources` });
@@ -128,7 +128,7 @@ function findInvalidFields(
 }
 
 const FUTURE_STATUSES: readonly string[] = ["requested", "confirmed", "cancelled"];
-const MUST_BE_PAST = "must not be in the future";
+const PAST_TIME_RULE = "must not be in the future";
 
 function createAllocationEvent(
   { appointmentId, scheduledAt, durationMinutes }: ImportedData,

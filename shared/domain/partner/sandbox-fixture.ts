@@ -30,13 +30,13 @@ export function listSandboxBranches(applicationId: string): { id: string; name: 
  */
 export function createFixture(applicationId: string, day: string): FixtureFact[] {
   const dayStart = Date.parse(`${day}T00:00:00.000Z`);
-  const at = (days: number, hours: number) => toInstant(dayStart + days * DAY_MS + hours * HOUR_MS);
+  const toTime = (days: number, hours: number) => toInstant(dayStart + days * DAY_MS + hours * HOUR_MS);
   const context: FixtureContext = {
     clinicId: deriveSandboxClinicId(applicationId),
     id: (...names) => deriveSandboxEntityId(applicationId, ...names),
-    branches: listSandboxBranches(applicationId).map(({ id }) => id),
-    registeredAt: at(-30, 9),
-    at,
+    branchIds: listSandboxBranches(applicationId).map(({ id }) => id),
+    registeredAt: toTime(-30, 9),
+    at: toTime,
   };
   return [createServices, createOwners, createRooms, createAppointments].flatMap((create) => create(context));
 }
@@ -44,7 +44,7 @@ export function createFixture(applicationId: string, day: string): FixtureFact[]
 interface FixtureContext {
   clinicId: string;
   id(...names: string[]): string;
-  branches: string[];
+  branchIds: string[];
   /** Time at which services, customers, animals and rooms were registered. */
   registeredAt: Instant;
   at(days: number, hours: number): Instant;
@@ -90,7 +90,7 @@ function createOwners({ clinicId, id, registeredAt: at }: FixtureContext): Fixtu
 }
 
 /** Creates one room for each branch, available on weekdays. */
-function createRooms({ clinicId, id, branches, registeredAt: at }: FixtureContext): FixtureFact[] {
+function createRooms({ clinicId, id, branchIds: branches, registeredAt: at }: FixtureContext): FixtureFact[] {
   return branches.flatMap((branchId, index): FixtureFact[] => {
     const resourceId = id("resource", branchId);
     const name = `Room ${index + 1}`;
@@ -117,7 +117,7 @@ interface PlannedAppointment {
   hour: number;
   reason: string;
   /** Types of the events after the request, in order. */
-  events: Transition[];
+  eventTypes: Transition[];
 }
 
 const CONFIRMED_TRANSITIONS: Transition[] = ["AppointmentConfirmed"];
@@ -131,13 +131,20 @@ const NO_SHOW_TRANSITIONS: Transition[] = [...CONFIRMED_TRANSITIONS, "Appointmen
 const CANCELLED_TRANSITIONS: Transition[] = ["AppointmentCancelled"];
 
 const PLANNED_APPOINTMENTS: PlannedAppointment[] = [
-  { animalName: "Biscuit", branchIndex: 0, days: -2, hour: 10, reason: "Vaccination", events: COMPLETED_TRANSITIONS },
-  { animalName: "Misty", branchIndex: 1, days: -1, hour: 15, reason: "Check-up", events: NO_SHOW_TRANSITIONS },
-  { animalName: "Pepper", branchIndex: 0, days: 0, hour: 11, reason: "Limping", events: CONFIRMED_TRANSITIONS },
-  { animalName: "Clover", branchIndex: 0, days: 1, hour: 10, reason: "Nail trim", events: [] },
-  { animalName: "Misty", branchIndex: 1, days: 1, hour: 14, reason: "Dental check", events: CONFIRMED_TRANSITIONS },
-  { animalName: "Pepper", branchIndex: 0, days: 2, hour: 9, reason: "Follow-up", events: CANCELLED_TRANSITIONS },
-  { animalName: "Biscuit", branchIndex: 1, days: 6, hour: 16, reason: "Follow-up", events: [] },
+  {
+    animalName: "Biscuit",
+    branchIndex: 0,
+    days: -2,
+    hour: 10,
+    reason: "Vaccination",
+    eventTypes: COMPLETED_TRANSITIONS,
+  },
+  { animalName: "Misty", branchIndex: 1, days: -1, hour: 15, reason: "Check-up", eventTypes: NO_SHOW_TRANSITIONS },
+  { animalName: "Pepper", branchIndex: 0, days: 0, hour: 11, reason: "Limping", eventTypes: CONFIRMED_TRANSITIONS },
+  { animalName: "Clover", branchIndex: 0, days: 1, hour: 10, reason: "Nail trim", eventTypes: [] },
+  { animalName: "Misty", branchIndex: 1, days: 1, hour: 14, reason: "Dental check", eventTypes: CONFIRMED_TRANSITIONS },
+  { animalName: "Pepper", branchIndex: 0, days: 2, hour: 9, reason: "Follow-up", eventTypes: CANCELLED_TRANSITIONS },
+  { animalName: "Biscuit", branchIndex: 1, days: 6, hour: 16, reason: "Follow-up", eventTypes: [] },
 ];
 
 function createAppointments(context: FixtureContext): FixtureFact[] {
@@ -149,10 +156,10 @@ function createAppointments(context: FixtureContext): FixtureFact[] {
  * whichever is earlier.
  */
 function createAppointmentEvents(
-  { animalName, branchIndex, days, hour, reason, events }: PlannedAppointment,
+  { animalName, branchIndex, days, hour, reason, eventTypes: events }: PlannedAppointment,
   context: FixtureContext,
 ): FixtureFact[] {
-  const { clinicId, id, branches, at } = context;
+  const { clinicId, id, branchIds: branches, at } = context;
   const appointmentId = id("appointment", animalName, String(days), String(hour));
   const participantIds = { animalId: id("animal", animalName), customerId: id("customer", findOwnerName(animalName)) };
   const schedule = { scheduledAt: at(days, hour), durationMinutes: 30, reason, notes: null };
@@ -172,6 +179,6 @@ function createAppointmentEvents(
 }
 
 function findOwnerName(animalName: string): string {
-  const owner = Object.entries(OWNERS).find(([, animals]) => animals.some(([name]) => name === animalName));
-  return owner?.[0] ?? "";
+  const ownerEntry = Object.entries(OWNERS).find(([, animals]) => animals.some(([name]) => name === animalName));
+  return ownerEntry?.[0] ?? "";
 }

@@ -22,27 +22,32 @@ export interface Endpoint {
 export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoint> = {
   category: webhookEndpointCategory,
   evolve(state, event) {
-    const at = event.metadata.occurredAt;
+    const occurredAt = event.metadata.occurredAt;
     if (event.type === "WebhookEndpointRegistered") {
       const { endpointId: id, secretId: _, encryptedSecret: __, ...registration } = event.data;
-      const initialState = { status: "active", disabledReason: null, createdAt: at, updatedAt: at } as const;
+      const initialState = {
+        status: "active",
+        disabledReason: null,
+        createdAt: occurredAt,
+        updatedAt: occurredAt,
+      } as const;
       return { id, ...registration, ...initialState };
     }
     if (!state) return undefined;
     switch (event.type) {
       case "WebhookSecretRotated":
-        return { ...state, updatedAt: at };
+        return { ...state, updatedAt: occurredAt };
       case "WebhookEndpointTested":
         return state;
       // A failed attempt can disable an endpoint just after its revocation. The endpoint stays revoked.
       case "WebhookEndpointDisabled":
         if (state.status !== "active") return state;
-        return { ...state, status: "disabled", disabledReason: event.data.reason, updatedAt: at };
+        return { ...state, status: "disabled", disabledReason: event.data.reason, updatedAt: occurredAt };
       case "WebhookEndpointEnabled":
         if (state.status !== "disabled") return state;
-        return { ...state, status: "active", disabledReason: null, updatedAt: at };
+        return { ...state, status: "active", disabledReason: null, updatedAt: occurredAt };
       case "WebhookEndpointRevoked":
-        return { ...state, status: "revoked", disabledReason: null, updatedAt: at };
+        return { ...state, status: "revoked", disabledReason: null, updatedAt: occurredAt };
     }
   },
 };
@@ -62,9 +67,9 @@ export function decideRegisterEndpoint(
 }
 
 export function decideRotateSecret(
-  secret: Omit<DataOf<WebhookEndpointEvent, "WebhookSecretRotated">, "endpointId">,
+  rotation: Omit<DataOf<WebhookEndpointEvent, "WebhookSecretRotated">, "endpointId">,
 ): EndpointDecision {
-  return (state) => [{ type: "WebhookSecretRotated", data: { endpointId: requireNotRevoked(state).id, ...secret } }];
+  return (state) => [{ type: "WebhookSecretRotated", data: { endpointId: requireNotRevoked(state).id, ...rotation } }];
 }
 
 export function decideDisableEndpoint(reason: "operator" | "gone" | "no_success"): EndpointDecision {

@@ -42,11 +42,18 @@ describe("auditors' access", () => {
   it("the audit API returns the same 401 for an unknown, wrong, revoked or expired credential", async () => {
     const wrongSecret = auditor.credential.slice(0, -43) + (await world.registerAuditor(null)).credential.slice(-43);
     const unknownId = `aud_${randomUUID().replaceAll("-", "")}_${auditor.credential.slice(-43)}`;
-    const revoked = await world.registerAuditor(null);
-    expect((await revoked.request("/audit/v1/me")).status).to.equal(200);
-    await revoked.revoke();
-    const expired = await world.registerAuditor(null, new Date(Date.now() - 1).toISOString());
-    for (const credential of [wrongSecret, unknownId, revoked.credential, expired.credential, "aud_x", "x"]) {
+    const revokedAuditor = await world.registerAuditor(null);
+    expect((await revokedAuditor.request("/audit/v1/me")).status).to.equal(200);
+    await revokedAuditor.revoke();
+    const expiredAuditor = await world.registerAuditor(null, new Date(Date.now() - 1).toISOString());
+    for (const credential of [
+      wrongSecret,
+      unknownId,
+      revokedAuditor.credential,
+      expiredAuditor.credential,
+      "aud_x",
+      "x",
+    ]) {
       const { status, body, headers } = await requestMe(toBearerHeader(credential));
       expect([status, body.error]).to.deep.equal([401, "invalid_token"]);
       expect(headers.get("WWW-Authenticate")).to.equal('Bearer error="invalid_token"');
@@ -102,11 +109,13 @@ describe("auditors' access", () => {
     for (const path of [`state?stream=${stream}`, `diff?stream=${stream}`, `replay?stream=${stream}`]) {
       const { status, body } = await auditor.request(`/audit/v1/${path}`);
       expect([status, body.error], path).to.deep.equal([404, "stream_not_found"]);
-      const missingStream = await auditor.request(`/audit/v1/${path.replace(stream, `appointment-${randomUUID()}`)}`);
-      expect([missingStream.status, missingStream.body.error]).to.deep.equal([404, "stream_not_found"]);
+      const missingStreamResponse = await auditor.request(
+        `/audit/v1/${path.replace(stream, `appointment-${randomUUID()}`)}`,
+      );
+      expect([missingStreamResponse.status, missingStreamResponse.body.error]).to.deep.equal([404, "stream_not_found"]);
     }
-    for (const clinic of [clinicId, randomUUID()]) {
-      const { status, body } = await auditor.request(`/audit/v1/export?clinic=${clinic}`);
+    for (const invisibleClinicId of [clinicId, randomUUID()]) {
+      const { status, body } = await auditor.request(`/audit/v1/export?clinic=${invisibleClinicId}`);
       expect([status, body.error]).to.deep.equal([404, "clinic_not_found"]);
     }
   });
@@ -152,7 +161,9 @@ describe("auditors' access", () => {
     ];
     for (const [args, problem] of refusedCommands) {
       const { code, err } = await clinicCli(args, { env });
-      expect([code, err.join()]).to.satisfy(([exit, line]: [number, string]) => exit === 3 && line.includes(problem));
+      expect([code, err.join()]).to.satisfy(
+        ([exitCode, line]: [number, string]) => exitCode === 3 && line.includes(problem),
+      );
     }
   });
 
@@ -241,8 +252,8 @@ describe("auditors' access", () => {
       [`export?clinic=${history.clinicId}&to=2999-01-01T00:00:00Z`, "to"],
       [`export?clinic=${history.clinicId}&from=2999-01-01T00:00:00Z`, "from"],
       ...["export", "events"].flatMap((name) =>
-        ["2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"].map((to): [string, string] => [
-          `${name}?clinic=${history.clinicId}&from=2026-01-02T00:00:00Z&to=${to}`,
+        ["2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"].map((rangeEnd): [string, string] => [
+          `${name}?clinic=${history.clinicId}&from=2026-01-02T00:00:00Z&to=${rangeEnd}`,
           "to",
         ]),
       ),

@@ -17,7 +17,7 @@ export async function runAuditCommand(args: string[], terminal: Partial<AuditTer
     write: async (text) => {
       out += text;
     },
-    err: (line) => err.push(line),
+    writeError: (line) => err.push(line),
     ...{ redraw: undefined, columns: undefined, readKey: undefined },
     ...terminal,
   });

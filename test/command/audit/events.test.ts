@@ -49,18 +49,22 @@ describe("a list of events", () => {
   });
 
   it("GET /audit/v1/events returns all events that are related to an object or a request, in log order", async () => {
-    const list = async (query: string) => getTypes((await auditor.request(`/audit/v1/events?${query}`)).lines);
-    expect(await list(`appointment=${history.appointmentId}`)).to.deep.equal(APPOINTMENT_EVENT_TYPES);
-    expect(await list(`animal=${history.animalId.toUpperCase()}`)).to.deep.equal([
+    const listTypes = async (query: string) => getTypes((await auditor.request(`/audit/v1/events?${query}`)).lines);
+    expect(await listTypes(`appointment=${history.appointmentId}`)).to.deep.equal(APPOINTMENT_EVENT_TYPES);
+    expect(await listTypes(`animal=${history.animalId.toUpperCase()}`)).to.deep.equal([
       "AnimalRegistered",
       ...APPOINTMENT_EVENT_TYPES,
     ]);
-    expect(await list(`correlation=${history.requestContext.correlationId}`)).to.deep.equal(
+    expect(await listTypes(`correlation=${history.requestContext.correlationId}`)).to.deep.equal(
       APPOINTMENT_EVENT_TYPES.slice(0, 1),
     );
     const types = ["CustomerRegistered", "AnimalRegistered", ...APPOINTMENT_EVENT_TYPES];
-    expect(await list(`customer=${history.customerId}`)).to.deep.equal(types);
-    expect(await list(`clinic=${history.clinicId}`)).to.include.members(["ClinicRegistered", "BranchOpened", ...types]);
+    expect(await listTypes(`customer=${history.customerId}`)).to.deep.equal(types);
+    expect(await listTypes(`clinic=${history.clinicId}`)).to.include.members([
+      "ClinicRegistered",
+      "BranchOpened",
+      ...types,
+    ]);
   });
 
   it("GET /audit/v1/events filters events by time, type and actor, and divides the list into pages", async () => {
@@ -74,8 +78,8 @@ describe("a list of events", () => {
     expect((await listPage("actor=operator:test"))[0]).to.have.length(3);
     expect((await listPage("actor=test"))[0]).to.have.length(3);
     expect((await listPage("actor=application:test"))[0]).to.have.length(0);
-    const [first, next] = await listPage("limit=2");
-    expect(first).to.deep.equal([0, 1]);
+    const [firstPage, next] = await listPage("limit=2");
+    expect(firstPage).to.deep.equal([0, 1]);
     expect(await listPage(`limit=2&after=${next}`)).to.deep.equal([[2], null]);
   });
 
@@ -85,9 +89,11 @@ describe("a list of events", () => {
     it("the command `events` prints a table that is aligned and truncated to the width of the terminal", async () => {
       const args = ["events", "--appointment", history.appointmentId, "--actor", "ada"];
       const { code, out, err } = await run(args, 100);
-      const [head = "", ...rows] = out.trimEnd().split("\n");
+      const [headerLine = "", ...rows] = out.trimEnd().split("\n");
       expect([code, err]).to.deep.equal([0, ["3 events"]]);
-      expect(rows.map((row) => row.slice(head.indexOf("EVENT")).split(" ")[0])).to.deep.equal(APPOINTMENT_EVENT_TYPES);
+      expect(rows.map((row) => row.slice(headerLine.indexOf("EVENT")).split(" ")[0])).to.deep.equal(
+        APPOINTMENT_EVENT_TYPES,
+      );
       expect(rows.every((row) => [...row].length === 100 && row.endsWith("…"))).to.equal(true);
       const wideTable = await run(args);
       expect(wideTable.out).to.contain(history.requestContext.correlationId).and.to.contain("the request");

@@ -9,13 +9,13 @@ import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import type { RunningService } from "../../../shared/runtime/run-service.ts";
 import { eventually } from "../../support/eventually.ts";
-import { operatorContext } from "../../support/partner.ts";
+import { createTestOperatorContext } from "../../support/partner.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 import { type AuditWorld, requestAudit, startAuditWorld } from "./world.ts";
 
 /** Appends ten events of 60 kB each to a new stream. Returns the name of the stream. */
 async function appendLargeEvents(log: EventLog, clinicId: string): Promise<string> {
-  const { correlationId, actor } = operatorContext();
+  const { correlationId, actor } = createTestOperatorContext();
   const resource = { clinicId, branchId: randomUUID(), resourceType: "room", name: "Room", capacity: 1 };
   const events = Array.from({ length: 10 }, () => {
     const metadata = { blob: "x".repeat(60_000) };
@@ -68,7 +68,7 @@ describe("a long list of events", () => {
   const eventsPath = `/audit/v1/events?clinic=${clinicId}`;
   const createCredentialHeader = async () => {
     const input = { auditorId: randomUUID(), name: "Ada", clinicIds: null, expiresAt: null };
-    const { credential } = await registerAuditor(log, input, operatorContext());
+    const { credential } = await registerAuditor(log, input, createTestOperatorContext());
     return { Authorization: `Bearer ${credential}` };
   };
   const request = (headers: Record<string, string>, parameters = "") =>

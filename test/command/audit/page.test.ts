@@ -47,11 +47,13 @@ describe("the page /audit", function () {
 
   const requireAccessible = async (viewName: string) => {
     await page.evaluate(axe.source);
-    const results = await page.evaluate<axe.AxeResults>("axe.run()");
-    const violations = results.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+    const axeResults = await page.evaluate<axe.AxeResults>("axe.run()");
+    const violations = axeResults.violations.map(
+      ({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`,
+    );
     expect(violations, viewName).to.deep.equal([]);
   };
-  const timeline = () => page.locator("#panel-timeline .what").allInnerTexts();
+  const readTimeline = () => page.locator("#panel-timeline .what").allInnerTexts();
 
   async function signIn(credential: string) {
     await page.getByLabel("Auditor credential").fill(credential);
@@ -92,10 +94,14 @@ describe("the page /audit", function () {
 
   it("the audit page shows the events of an appointment and the changes of each event", async () => {
     await search("appointment", history.appointmentId);
-    expect(await timeline()).to.deep.equal(["Appointment requested", "Appointment confirmed", "Appointment cancelled"]);
+    expect(await readTimeline()).to.deep.equal([
+      "Appointment requested",
+      "Appointment confirmed",
+      "Appointment cancelled",
+    ]);
     await page.getByRole("button", { name: "Appointment confirmed" }).click();
-    const changes = page.getByRole("region", { name: "Changes" });
-    await changes.getByRole("row", { name: 'status "requested" "confirmed"' }).waitFor();
+    const changesRegion = page.getByRole("region", { name: "Changes" });
+    await changesRegion.getByRole("row", { name: 'status "requested" "confirmed"' }).waitFor();
     expect(await page.locator(".facts").innerText())
       .to.contain("operator test")
       .and.to.contain("2026-05-04 08:10:00.000 UTC");
@@ -103,21 +109,21 @@ describe("the page /audit", function () {
   });
 
   it("the audit page shows the state after the event that the user selects with slider, button or keyboard", async () => {
-    const status = (value: string) =>
+    const waitForStatus = (value: string) =>
       page
         .getByRole("region", { name: "State" })
         .getByRole("row", { name: `status changed "${value}"` })
         .waitFor();
-    await status("confirmed");
+    await waitForStatus("confirmed");
     await page.getByRole("slider").focus();
     await page.keyboard.press("ArrowRight");
-    await status("cancelled");
+    await waitForStatus("cancelled");
     expect(await page.evaluate("document.activeElement.id")).to.equal("point");
     expect(await page.getByRole("slider").getAttribute("aria-valuetext")).to.equal(
       "after event 3 of 3, Appointment cancelled",
     );
     await page.getByRole("button", { name: "Previous" }).click();
-    await status("confirmed");
+    await waitForStatus("confirmed");
     expect(await page.locator(".event[aria-current]").first().innerText()).to.contain("Appointment confirmed");
   });
 
@@ -173,7 +179,7 @@ describe("the page /audit", function () {
     await page.locator("#subject").press("Enter");
     await page.getByText("The credential is invalid").waitFor();
     expect(await page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]")).to.eql([0, 0, ""]);
-    expect(await timeline()).to.deep.equal([]);
+    expect(await readTimeline()).to.deep.equal([]);
     expect(problems.filter((line) => !line.includes("401"))).to.deep.equal([]);
   });
 });

@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import type { AuditEvent } from "../../../command/audit/log/audit-event.ts";
 import {
-  createRelatedEventsFinder,
+  createRelatedEventFilter,
   getStreamPrefixes,
   type Subject,
   TooManyRelatedEventsError,
@@ -101,8 +101,8 @@ const log: Record<string, AuditEvent> = {
   }),
 };
 
-const listRelated = (subject: Subject) => {
-  const isRelated = createRelatedEventsFinder(subject);
+const listRelatedNames = (subject: Subject) => {
+  const isRelated = createRelatedEventFilter(subject);
   const prefixes = getStreamPrefixes(subject.kind);
   const isScanned = ({ stream }: AuditEvent) => prefixes?.some((prefix) => stream.startsWith(prefix)) ?? true;
   return Object.keys(log).filter((name) => isScanned(log[name] as AuditEvent) && isRelated(log[name] as AuditEvent));
@@ -132,7 +132,7 @@ describe("createRelatedEventsFinder", () => {
   ];
   for (const [subject, names] of cases) {
     it(`the events related to ${subject.kind} ${subject.id.slice(-2)} are: ${names.join(", ") || "none"}`, () => {
-      expect(listRelated(subject)).to.have.members(names);
+      expect(listRelatedNames(subject)).to.have.members(names);
     });
   }
 
@@ -145,12 +145,12 @@ describe("createRelatedEventsFinder", () => {
         ...{ clinicId: CLINIC_ID, data: { ticketId: createId(22), appointmentId: createId(21) } },
       }),
     ];
-    const isRelated = createRelatedEventsFinder({ kind: "animal", id: ANIMAL_ID });
+    const isRelated = createRelatedEventFilter({ kind: "animal", id: ANIMAL_ID });
     expect([importedEvent, ticketEvent].map(isRelated)).to.deep.equal([true, true]);
   });
 
   it("the search for related events fails if a subject has more related ids than the maximum", () => {
-    const isRelated = createRelatedEventsFinder({ kind: "customer", id: CUSTOMER_ID }, 2);
+    const isRelated = createRelatedEventFilter({ kind: "customer", id: CUSTOMER_ID }, 2);
     expect(() => Object.values(log).map(isRelated)).to.throw(TooManyRelatedEventsError, "more than 2 related events");
   });
 });

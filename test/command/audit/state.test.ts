@@ -82,8 +82,10 @@ describe("the state of a stream", () => {
     (await auditor.request(`/audit/v1/state?stream=${history.stream}&at=${encodeURIComponent(at)}`)).body;
 
   it("GET /audit/v1/state returns the same state that the command service loads", async () => {
-    const { state: folded, last } = await requestState("end");
-    expect(folded).to.deep.equal((await loadAggregate(world.log, appointmentAggregate, history.appointmentId)).state);
+    const { state: foldedState, last } = await requestState("end");
+    expect(foldedState).to.deep.equal(
+      (await loadAggregate(world.log, appointmentAggregate, history.appointmentId)).state,
+    );
     expect(last).to.include({ revision: 2, type: "AppointmentCancelled" });
     const { body } = await auditor.request(`/audit/v1/state?stream=customer-${history.customerId}`);
     expect(body.state).to.deep.equal((await loadAggregate(world.log, customerAggregate, history.customerId)).state);
@@ -104,8 +106,10 @@ describe("the state of a stream", () => {
     const { lines } = await auditor.request(`/audit/v1/events?stream=${history.stream}`);
     expect((await requestState(`position:${lines[1].position}`)).state.status).to.equal("confirmed");
     expect((await requestState(`position:${BigInt(lines[1].position) - 1n}`)).state.status).to.equal("requested");
-    const stored = await auditor.request(`/audit/v1/state?stream=${history.stream}&at=2026-05-05T00:00:00Z&by=stored`);
-    expect(stored.body).to.include({ state: null, last: null, ok: true });
+    const storedTimeResponse = await auditor.request(
+      `/audit/v1/state?stream=${history.stream}&at=2026-05-05T00:00:00Z&by=stored`,
+    );
+    expect(storedTimeResponse.body).to.include({ state: null, last: null, ok: true });
   });
 
   it("GET /audit/v1/diff returns the fields that differ between two revisions of a stream", async () => {

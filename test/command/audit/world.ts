@@ -17,7 +17,7 @@ import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import { requireNoSniffing } from "../../support/no-sniffing.ts";
-import { createClinic, operatorContext, type TestClinic } from "../../support/partner.ts";
+import { createClinic, createTestOperatorContext, type TestClinic } from "../../support/partner.ts";
 import { type TestDatabase, testServers } from "../../support/stack.ts";
 
 export interface AuditWorld {
@@ -101,14 +101,14 @@ async function createTestAuditor(
 ): Promise<TestAuditor> {
   const auditorId = randomUUID();
   const input = { auditorId, name: "Ada Audit", clinicIds, expiresAt };
-  const { credential } = await registerAuditor(log, input, operatorContext(0));
+  const { credential } = await registerAuditor(log, input, createTestOperatorContext(0));
   return {
     auditorId,
     credential,
     request: (path, headers = {}) =>
       requestAudit(`${url}${path}`, { Authorization: `Bearer ${credential}`, ...headers }),
     revoke: async () => {
-      await revokeAuditor(log, { auditorId, reason: null }, operatorContext());
+      await revokeAuditor(log, { auditorId, reason: null }, createTestOperatorContext());
     },
   };
 }
@@ -141,8 +141,8 @@ export async function createClinicWithHistory(log: EventLog, notes: string | nul
   const clinic = await createClinic(log);
   const appointmentId = randomUUID();
   const { clinicId, branchId, animalId } = clinic;
-  const requestContext = operatorContext(Date.parse("2026-05-04T08:00:00Z"));
-  const createContextAfter = (minutes: number) => operatorContext(requestContext.now + minutes * 60_000);
+  const requestContext = createTestOperatorContext(Date.parse("2026-05-04T08:00:00Z"));
+  const createContextAfter = (minutes: number) => createTestOperatorContext(requestContext.now + minutes * 60_000);
   const schedule = { scheduledAt: "2026-05-06T10:00:00.000Z", durationMinutes: 30 };
   await requestAppointment(
     log,

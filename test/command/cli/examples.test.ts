@@ -6,7 +6,7 @@ import { registerEndpoint } from "../../../command/operations/webhook-endpoint-o
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
-import { operatorContext } from "../../support/partner.ts";
+import { createTestOperatorContext } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
 import { runClinic } from "./terminal.ts";
 
@@ -136,7 +136,7 @@ async function createMissedAppointment(url: string, { clinic: clinicId = "", bra
   const client = connectEventStore(url, "test");
   const [appointmentId, scheduledAt] = [randomUUID(), "2026-01-02T09:00:00.000Z"];
   const appointment = { appointmentId, clinicId, branchId, animalId: null, scheduledAt, durationMinutes: 30 };
-  const context = operatorContext(Date.parse("2026-01-01T09:00:00Z"));
+  const context = createTestOperatorContext(Date.parse("2026-01-01T09:00:00Z"));
   const log = createEventLog(client);
   await requestAppointment(log, { ...appointment, reason: null, notes: null }, context);
   await confirmAppointment(log, { appointmentId, clinicId }, context);
@@ -151,7 +151,7 @@ async function registerTestEndpoint(url: string, { application = "", clinic: cli
   const owner = { applicationId: application, clinicId, environment: "production" } as const;
   const input = { owner, url: "https://hooks.example.com/a", events: ["appointment.created" as const] };
   const dependencies = { log: createEventLog(client), secretBox };
-  const registered = await registerEndpoint(dependencies, input, operatorContext());
+  const registration = await registerEndpoint(dependencies, input, createTestOperatorContext());
   await client.dispose();
-  return registered.endpoint.id;
+  return registration.endpoint.id;
 }

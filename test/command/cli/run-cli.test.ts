@@ -38,8 +38,10 @@ describe("the operator's command line", () => {
 
   it("`partner issue-credential` prints a client secret and stores only the hash of the secret", async () => {
     const id = randomUUID();
-    const register = ["partner", "register", "--id", id, "--name", "Planner", "--environment", "sandbox"];
-    expect((await runClinic([...register, "--scopes", "clinic:read, appointments:read"], { env })).code).to.equal(0);
+    const registerArgs = ["partner", "register", "--id", id, "--name", "Planner", "--environment", "sandbox"];
+    expect((await runClinic([...registerArgs, "--scopes", "clinic:read, appointments:read"], { env })).code).to.equal(
+      0,
+    );
     const { out } = await runClinic(["partner", "issue-credential", "--application", id, "--json"], { env });
     const { clientSecret, ...output } = JSON.parse(out.join("\n"));
     expect(output).to.include({ clientId: id, changed: true });
@@ -53,11 +55,13 @@ describe("the operator's command line", () => {
   it("`customer change` clears a detail if the value of the option is empty, and keeps all other details", async () => {
     const [id, clinicId] = [randomUUID(), randomUUID()];
     await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", clinicId], { env });
-    const of = ["--id", id, "--clinic", clinicId];
-    const register = ["customer", "register", ...of, "--full-name", "Ada", "--phone", "1", "--city", "Zug"];
-    await runClinic(register, { env });
-    await runClinic(["customer", "change", ...of, "--phone", ""], { env });
-    const unchangedResult = await runClinic(["customer", "change", ...of, "--city", "Zug", "--phone", ""], { env });
+    const idOptions = ["--id", id, "--clinic", clinicId];
+    const registerArgs = ["customer", "register", ...idOptions, "--full-name", "Ada", "--phone", "1", "--city", "Zug"];
+    await runClinic(registerArgs, { env });
+    await runClinic(["customer", "change", ...idOptions, "--phone", ""], { env });
+    const unchangedResult = await runClinic(["customer", "change", ...idOptions, "--city", "Zug", "--phone", ""], {
+      env,
+    });
     expect(unchangedResult.out.join()).to.contain("nothing to change");
   });
 

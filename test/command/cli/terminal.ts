@@ -19,8 +19,8 @@ export async function runClinic(
   const code = await runCli(args, {
     env,
     stdin: stdin instanceof Readable ? stdin : Readable.from([stdin]),
-    out: async (line) => void out.push(line),
-    err: async (line) => void err.push(line),
+    writeOutput: async (line) => void out.push(line),
+    writeError: async (line) => void err.push(line),
     redraw: undefined,
     catchInterruption: () => signal,
   });

@@ -10,7 +10,7 @@ import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
-import { createClinic, operatorContext } from "../../support/partner.ts";
+import { createClinic, createTestOperatorContext } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
 
 describe("the aggregate cache", () => {
@@ -48,38 +48,38 @@ describe("the aggregate cache", () => {
     await proxy.close();
   });
 
-  const loadBranches = (clinicId: string) => async (load: LoadAggregate) => {
+  const createBranchCounter = (clinicId: string) => async (load: LoadAggregate) => {
     const { state } = await load(clinicAggregate, clinicId);
     return (state as Clinic).branches.length;
   };
 
   /** Runs a decision and returns the number of its reads. */
   async function countReads(decide: (load: LoadAggregate) => Promise<unknown>): Promise<number> {
-    const countBefore = readCount;
+    const readCountBefore = readCount;
     await cache.decide(decide);
-    return readCount - countBefore;
+    return readCount - readCountBefore;
   }
 
-  const untilCached = (clinicId: string) =>
-    eventually("the clinic is cached", async () => (await countReads(loadBranches(clinicId))) === 0);
+  const waitUntilCached = (clinicId: string) =>
+    eventually("the clinic is cached", async () => (await countReads(createBranchCounter(clinicId))) === 0);
 
   const addBranch = (clinicId: string) =>
-    openBranch(log, { clinicId, branchId: randomUUID(), name: "Third", city: null }, operatorContext());
+    openBranch(log, { clinicId, branchId: randomUUID(), name: "Third", city: null }, createTestOperatorContext());
 
   it("a cached aggregate is read again after an event was appended to its stream", async () => {
     const { clinicId } = await createClinic(log);
-    await untilCached(clinicId);
-    expect(await cache.decide(loadBranches(clinicId))).to.equal(2);
+    await waitUntilCached(clinicId);
+    expect(await cache.decide(createBranchCounter(clinicId))).to.equal(2);
     await addBranch(clinicId);
     await eventually("the cache knows the new branch", async () => {
-      return (await cache.decide(loadBranches(clinicId))) === 3;
+      return (await cache.decide(createBranchCounter(clinicId))) === 3;
     });
-    await untilCached(clinicId);
+    await waitUntilCached(clinicId);
   });
 
   it("an aggregate that does not exist is not cached", async () => {
     const { clinicId } = await createClinic(log);
-    await untilCached(clinicId);
+    await waitUntilCached(clinicId);
     const unknownId = randomUUID();
     const load = async (load: LoadAggregate) => load(clinicAggregate, unknownId);
     expect(await countReads(load)).to.equal(1);
@@ -88,34 +88,34 @@ describe("the aggregate cache", () => {
 
   it("if a decision refuses because of an outdated aggregate, it is repeated with the aggregate from the log", async () => {
     const { clinicId } = await createClinic(log);
-    await untilCached(clinicId);
+    await waitUntilCached(clinicId);
     proxy.mute();
     await addBranch(clinicId);
-    const branches = await cache.decide(async (load) => {
-      const branchCount = await loadBranches(clinicId)(load);
+    const decidedBranchCount = await cache.decide(async (load) => {
+      const branchCount = await createBranchCounter(clinicId)(load);
       if (branchCount < 3) throw new DomainError("branch_not_found", "the third branch is missing");
       return branchCount;
     });
-    expect(branches).to.equal(3);
+    expect(decidedBranchCount).to.equal(3);
   });
 
   it("if the log does not respond to the cache for a second, aggregates are read from the log", async () => {
     const { clinicId } = await createClinic(log);
-    await untilCached(clinicId);
+    await waitUntilCached(clinicId);
     proxy.mute();
     await addBranch(clinicId);
-    await eventually("the cache is not used", async () => (await cache.decide(loadBranches(clinicId))) === 3);
-    expect(await countReads(loadBranches(clinicId))).to.equal(1);
+    await eventually("the cache is not used", async () => (await cache.decide(createBranchCounter(clinicId))) === 3);
+    expect(await countReads(createBranchCounter(clinicId))).to.equal(1);
   });
 
   it("after a broken connection, no aggregate from before is used, and aggregates are cached again", async () => {
     const { clinicId } = await createClinic(log);
-    await untilCached(clinicId);
+    await waitUntilCached(clinicId);
     proxy.disconnect();
     await addBranch(clinicId);
-    await eventually("the cache is not used", async () => (await countReads(loadBranches(clinicId))) === 1);
+    await eventually("the cache is not used", async () => (await countReads(createBranchCounter(clinicId))) === 1);
     proxy.restore();
-    await untilCached(clinicId);
-    expect(await cache.decide(loadBranches(clinicId))).to.equal(3);
+    await waitUntilCached(clinicId);
+    expect(await cache.decide(createBranchCounter(clinicId))).to.equal(3);
   });
 });

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
-import { MAX_ENDPOINTS, reserveEndpoint } from "../../../command/operations/endpoint-quota.ts";
+import { MAX_ENDPOINTS, reserveEndpointPlace } from "../../../command/operations/endpoint-quota.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
-import { operatorContext } from "../../support/partner.ts";
+import { createTestOperatorContext } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
 
 const NOON = Date.parse("2026-05-04T12:00:00.000Z");
@@ -21,7 +21,7 @@ describe("the maximum number of endpoints of an application at a clinic", () => 
     const log = createEventLog(client);
     const owner = { applicationId: randomUUID(), clinicId: randomUUID(), environment: "sandbox" } as const;
     const reserve = (now: number) =>
-      reserveEndpoint(log, { owner, endpointId: randomUUID() }, operatorContext(now)).then(
+      reserveEndpointPlace(log, { owner, endpointId: randomUUID() }, createTestOperatorContext(now)).then(
         () => "reserved",
         (error: { code?: string }) => error.code,
       );

@@ -18,35 +18,35 @@ import {
 import { DEFAULT_EVENT_TIME, fold, given } from "../../support/given.ts";
 
 const now = Date.parse(DEFAULT_EVENT_TIME);
-const minutesFromNow = (count: number) => toInstant(now + count * 60_000);
+const toInstantInMinutes = (count: number) => toInstant(now + count * 60_000);
 const [clinicId, branchId, appointmentId] = ["clinic", "branch", "appointment"];
 const pastImport: AppointmentImport = {
   ...{ appointmentId, clinicId, branchId, animalId: "animal", customerId: null, resourceIds: ["room"] },
-  ...{ scheduledAt: minutesFromNow(-600), durationMinutes: 30, reason: null, notes: null },
+  ...{ scheduledAt: toInstantInMinutes(-600), durationMinutes: 30, reason: null, notes: null },
   ...{
     status: "completed",
-    requestedAt: minutesFromNow(-9_000),
-    statusAt: minutesFromNow(-560),
+    requestedAt: toInstantInMinutes(-9_000),
+    statusAt: toInstantInMinutes(-560),
     requestHash: "hash",
   },
 };
 const futureImport: AppointmentImport = {
   ...pastImport,
-  ...{ scheduledAt: minutesFromNow(600), status: "confirmed", statusAt: null },
+  ...{ scheduledAt: toInstantInMinutes(600), status: "confirmed", statusAt: null },
 };
 
-const createOwned = (ownerId: string) => ({
+const createOwnedStates = (ownerId: string) => ({
   animal: fold(animalAggregate, [animalRegistered(ownerId, "customer", "animal")] as never[]),
   customer: fold(customerAggregate, [customerRegistered(ownerId, "customer")] as never[]),
 });
-const createRoom = (ownerId: string, branchId: string, retired = false) =>
+const createRoom = (ownerId: string, branchId: string, isRetired = false) =>
   fold(resourceAggregate, [
     resourceAdded(ownerId, branchId, "room"),
-    ...(retired ? [{ type: "ResourceRetired", data: { resourceId: "room" } }] : []),
+    ...(isRetired ? [{ type: "ResourceRetired", data: { resourceId: "room" } }] : []),
   ] as never[]);
 const facts = {
   clinic: fold(clinicAggregate, [clinicRegistered(clinicId), branchOpened(clinicId, branchId)] as never[])!,
-  ...createOwned(clinicId),
+  ...createOwnedStates(clinicId),
   resources: [createRoom(clinicId, branchId)],
   now,
 };
@@ -84,7 +84,7 @@ describe("an imported appointment", () => {
     });
     expect(state?.assignments).to.have.length(1);
     expect(state?.assignments[0]).to.deep.include({
-      ...{ resourceId: "room", start: pastImport.scheduledAt, end: minutesFromNow(-570), active: true },
+      ...{ resourceId: "room", start: pastImport.scheduledAt, end: toInstantInMinutes(-570), active: true },
     });
   });
 
@@ -105,11 +105,16 @@ describe("an imported appointment", () => {
 
   const wrongImports: [string, AppointmentImport, Partial<typeof facts>, string][] = [
     ["another branch", { ...pastImport, branchId: "x" }, {}, "branchId is not a branch of the clinic"],
-    ["an animal of another clinic", pastImport, createOwned("other-clinic"), "animalId is not an animal of the clinic"],
+    [
+      "an animal of another clinic",
+      pastImport,
+      createOwnedStates("other-clinic"),
+      "animalId is not an animal of the clinic",
+    ],
     [
       "a customer of another clinic",
       { ...pastImport, customerId: "customer" },
-      { customer: createOwned("other-clinic").customer },
+      { customer: createOwnedStates("other-clinic").customer },
       "customerId is not a customer of the clinic",
     ],
     [
@@ -156,25 +161,26 @@ describe("an imported appointment", () => {
     ],
     [
       "`statusAt` in the future",
-      { ...pastImport, statusAt: minutesFromNow(1) },
+      { ...pastImport, statusAt: toInstantInMinutes(1) },
       {},
       "statusAt must not be in the future",
     ],
     [
       "`requestedAt` after `statusAt`",
-      { ...pastImport, requestedAt: minutesFromNow(-1) },
+      { ...pastImport, requestedAt: toInstantInMinutes(-1) },
       {},
       "requestedAt must not be after statusAt",
     ],
     [
       "`requestedAt` in the future",
-      { ...pastImport, requestedAt: minutesFromNow(1), statusAt: null },
+      { ...pastImport, requestedAt: toInstantInMinutes(1), statusAt: null },
       {},
       "requestedAt must not be in the future",
     ],
   ];
-  for (const [what, input, more, problem] of wrongImports) {
-    it(`an imported appointment is refused with ${what}`, () => expect(findProblems(input, more)).to.include(problem));
+  for (const [caseName, input, moreFacts, problem] of wrongImports) {
+    it(`an imported appointment is refused with ${caseName}`, () =>
+      expect(findProblems(input, moreFacts)).to.include(problem));
   }
 
   it("an imported appointment in the past may use a resource that has since been retired", () => {
@@ -188,12 +194,12 @@ describe("an imported appointment", () => {
     ["the start of a cancelled appointment if `statusAt` is unknown", { statusAt: null, status: "cancelled" }, -600],
     [
       "`requestedAt` for a cancelled appointment that started before `requestedAt`",
-      { statusAt: null, status: "cancelled", requestedAt: minutesFromNow(-300) },
+      { statusAt: null, status: "cancelled", requestedAt: toInstantInMinutes(-300) },
       -300,
     ],
     [
       "the current time for a cancelled future appointment",
-      { statusAt: null, status: "cancelled", scheduledAt: minutesFromNow(600) },
+      { statusAt: null, status: "cancelled", scheduledAt: toInstantInMinutes(600) },
       0,
     ],
     ["`requestedAt` for a future appointment that was not cancelled", { ...futureImport }, -9_000],
@@ -205,7 +211,7 @@ describe("an imported appointment", () => {
   ];
   for (const [timeName, overrides, minutes] of statusTimes) {
     it(`the derived status time of an imported appointment is ${timeName}`, () => {
-      expect(toInstant(deriveOccurredAt({ ...pastImport, ...overrides }, now))).to.equal(minutesFromNow(minutes));
+      expect(toInstant(deriveOccurredAt({ ...pastImport, ...overrides }, now))).to.equal(toInstantInMinutes(minutes));
     });
   }
 });

@@ -12,7 +12,7 @@ import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
-import { operatorContext } from "../../support/partner.ts";
+import { createTestOperatorContext } from "../../support/partner.ts";
 import { testServers } from "../../support/stack.ts";
 import { runClinic } from "../cli/terminal.ts";
 
@@ -39,23 +39,27 @@ describe("the recovery of an endpoint's deliveries", () => {
   async function registerTestEndpoint(): Promise<EndpointReference> {
     const owner = { applicationId: randomUUID(), clinicId: randomUUID(), environment: "sandbox" } as const;
     const input = { owner, url: "https://hooks.example.com/", events: ["appointment.created" as const] };
-    const { endpoint } = await registerEndpoint({ log, secretBox }, input, operatorContext());
+    const { endpoint } = await registerEndpoint({ log, secretBox }, input, createTestOperatorContext());
     return { endpointId: endpoint.id, owner };
   }
 
   /** Records the given events of a new delivery, one hour apart. Returns the id of the delivery. */
-  async function createDelivery({ endpointId }: EndpointReference, from: number, ...types: string[]): Promise<string> {
+  async function createDelivery(
+    { endpointId }: EndpointReference,
+    firstEventMs: number,
+    ...types: string[]
+  ): Promise<string> {
     const deliveryId = randomUUID();
     const facts = types.map((type, index) => {
       const data = { deliveryId, endpointId, ...(type === FAILED && { attempts: 8 }) };
-      const metadata = toMetadata(operatorContext(from + index * HOUR_MS));
+      const metadata = toMetadata(createTestOperatorContext(firstEventMs + index * HOUR_MS));
       return { id: randomUUID(), event: { type, data } as CatalogEvent, metadata };
     });
     await log.append(`webhookDelivery-${deliveryId}`, -1n, facts);
     return deliveryId;
   }
 
-  const typesOf = async (deliveryId: string) =>
+  const readTypes = async (deliveryId: string) =>
     (await log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type as string);
   const recover = (
     endpoint: EndpointReference,
@@ -65,32 +69,34 @@ describe("the recovery of an endpoint's deliveries", () => {
     recoverDeliveries(
       { client, log: recoveryLog },
       { endpointId: endpoint.endpointId, since: NOON, until: undefined, isDryRun: false, ...options },
-      operatorContext(),
+      createTestOperatorContext(),
       () => undefined,
     );
 
   it("a recovery replays one endpoint's failed and skipped deliveries since a given time, and a dry run counts deliveries", async () => {
     const [ownEndpoint, otherEndpoint] = [await registerTestEndpoint(), await registerTestEndpoint()];
-    const replayableDeliveries = [
+    const replayableDeliveryIds = [
       await createDelivery(ownEndpoint, NOON, FAILED),
       await createDelivery(ownEndpoint, NOON + HOUR_MS, SKIPPED),
       await createDelivery(ownEndpoint, NOON - 2 * HOUR_MS, FAILED, REQUESTED, FAILED),
     ];
-    const otherDeliveries = [
+    const otherDeliveryIds = [
       await createDelivery(ownEndpoint, NOON - 1, FAILED),
       await createDelivery(ownEndpoint, NOON, FAILED, REQUESTED),
       await createDelivery(ownEndpoint, NOON, FAILED, REQUESTED, EXPIRED),
       await createDelivery(otherEndpoint, NOON, FAILED),
     ];
-    const typesBefore = await Promise.all([...replayableDeliveries, ...otherDeliveries].map(typesOf));
+    const typesBefore = await Promise.all([...replayableDeliveryIds, ...otherDeliveryIds].map(readTypes));
     expect(await recover(ownEndpoint, { isDryRun: true })).to.deep.equal({
       ...{ found: 3, requested: 0, left: 0 },
     });
-    expect(await Promise.all([...replayableDeliveries, ...otherDeliveries].map(typesOf))).to.deep.equal(typesBefore);
+    expect(await Promise.all([...replayableDeliveryIds, ...otherDeliveryIds].map(readTypes))).to.deep.equal(
+      typesBefore,
+    );
     expect(await recover(ownEndpoint)).to.deep.equal({ found: 3, requested: 3, left: 0 });
-    const typesAfter = await Promise.all([...replayableDeliveries, ...otherDeliveries].map(typesOf));
+    const typesAfter = await Promise.all([...replayableDeliveryIds, ...otherDeliveryIds].map(readTypes));
     expect(typesAfter).to.deep.equal(typesBefore.map((types, index) => (index < 3 ? [...types, REQUESTED] : types)));
-    const [request] = (await log.read(`webhookDelivery-${replayableDeliveries[0]}`)).slice(-1);
+    const [request] = (await log.read(`webhookDelivery-${replayableDeliveryIds[0]}`)).slice(-1);
     expect(request!.metadata).to.deep.include({ clinicId: ownEndpoint.owner.clinicId, environment: "sandbox" });
   });
 
@@ -100,10 +106,10 @@ describe("the recovery of an endpoint's deliveries", () => {
     expect(await recover(endpoint)).to.include({ found: 2, requested: 2 });
     expect(await recover(endpoint)).to.include({ found: 0, requested: 0 });
     const event = { type: FAILED, data: { deliveryId: firstId, endpointId: endpoint.endpointId, attempts: 9 } };
-    const fact = { id: randomUUID(), event: event as CatalogEvent, metadata: toMetadata(operatorContext()) };
+    const fact = { id: randomUUID(), event: event as CatalogEvent, metadata: toMetadata(createTestOperatorContext()) };
     await log.append(`webhookDelivery-${firstId}`, 1n, [fact]);
     expect(await recover(endpoint)).to.include({ found: 1, requested: 1 });
-    expect(await typesOf(firstId!)).to.deep.equal([FAILED, REQUESTED, FAILED, REQUESTED]);
+    expect(await readTypes(firstId!)).to.deep.equal([FAILED, REQUESTED, FAILED, REQUESTED]);
   });
 
   it("a recovery does not replay deliveries that failed at or after the end of the range", async () => {
@@ -113,7 +119,7 @@ describe("the recovery of an endpoint's deliveries", () => {
       await createDelivery(endpoint, NOON - HOUR_MS, FAILED, REQUESTED, FAILED),
     ];
     expect(await recover(endpoint, { until: NOON + HOUR_MS })).to.include({ found: 1, requested: 1 });
-    expect([await typesOf(insideId), (await typesOf(outsideId)).length]).to.deep.equal([[FAILED, REQUESTED], 3]);
+    expect([await readTypes(insideId), (await readTypes(outsideId)).length]).to.deep.equal([[FAILED, REQUESTED], 3]);
   });
 
   it("two concurrent recoveries together request only one replay of each delivery", async () => {
@@ -122,7 +128,7 @@ describe("the recovery of an endpoint's deliveries", () => {
     const recoveries = await Promise.all([recover(endpoint), recover(endpoint)]);
     const requestedCount = recoveries.reduce((sum, recovery) => sum + recovery.requested, 0);
     expect(requestedCount).to.equal(30);
-    for (const id of ids) expect(await typesOf(id)).to.deep.equal([FAILED, REQUESTED]);
+    for (const id of ids) expect(await readTypes(id)).to.deep.equal([FAILED, REQUESTED]);
   });
 
   it("if an outage of the event log stops a recovery, a second recovery replays the remaining deliveries", async () => {
@@ -140,7 +146,7 @@ describe("the recovery of an endpoint's deliveries", () => {
     const error = await recover(endpoint, {}, failingLog).catch((thrown: unknown) => thrown);
     expect(error).to.be.instanceOf(LogUnavailableError);
     expect(await recover(endpoint)).to.include({ found: 15, requested: 15 });
-    for (const id of ids) expect(await typesOf(id)).to.deep.equal([FAILED, REQUESTED]);
+    for (const id of ids) expect(await readTypes(id)).to.deep.equal([FAILED, REQUESTED]);
   });
 
   it("a recovery of too many deliveries is refused, but recoveries of shorter time ranges succeed", async () => {
@@ -164,9 +170,9 @@ describe("the recovery of an endpoint's deliveries", () => {
     it("`webhooks recover` prints the progress and the number of deliveries", async () => {
       const endpoint = await registerTestEndpoint();
       for (let count = 0; count < 4; count += 1) await createDelivery(endpoint, NOON, FAILED);
-      const dryResult = await runClinic([...createArgs(endpoint), "--dry-run"], { env });
+      const dryRunResult = await runClinic([...createArgs(endpoint), "--dry-run"], { env });
       const line = "webhooks recover: 4 deliveries failed or were skipped; none was replayed (dry run)";
-      expect(dryResult).to.deep.equal({ code: 0, out: [line], err: [] });
+      expect(dryRunResult).to.deep.equal({ code: 0, out: [line], err: [] });
       const result = await runClinic(createArgs(endpoint), { env });
       expect([result.code, result.out]).to.deep.equal([0, ["webhooks recover: 4 of 4 deliveries will be replayed"]]);
       expect(result.err.at(-1)).to.equal("webhooks recover: 4 of 4 deliveries");
@@ -180,7 +186,7 @@ describe("the recovery of an endpoint's deliveries", () => {
     it("`webhooks recover` refuses unknown and disabled endpoints, but accepts a disabled endpoint for a dry run", async () => {
       const endpoint = await registerTestEndpoint();
       await createDelivery(endpoint, NOON, SKIPPED);
-      await disableEndpoint(log, endpoint, operatorContext());
+      await disableEndpoint(log, endpoint, createTestOperatorContext());
       const { code, err } = await runClinic(createArgs(endpoint), { env });
       expect(code).to.equal(3);
       expect(err.join()).to.contain("(webhook_endpoint_disabled)");

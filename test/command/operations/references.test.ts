@@ -36,8 +36,8 @@ describe("references between the aggregates of a clinic", () => {
   });
   after(() => close());
 
-  async function getRefusal(command: Promise<unknown>): Promise<string> {
-    const error = await command.then(
+  async function getRefusal(commandPromise: Promise<unknown>): Promise<string> {
+    const error = await commandPromise.then(
       () => expect.fail("was not refused"),
       (error: unknown) => error,
     );
@@ -45,20 +45,20 @@ describe("references between the aggregates of a clinic", () => {
     return (error as DomainError).code;
   }
 
-  const customerOf = (clinicId: string) => ({
+  const createCustomerInput = (clinicId: string) => ({
     ...{ customerId: randomUUID(), clinicId, fullName: "Ada", phone: null, email: null, city: null },
   });
-  const animalOf = (clinicId: string, customerId: string) => ({
+  const createAnimalInput = (clinicId: string, customerId: string) => ({
     ...{ animalId: randomUUID(), clinicId, customerId, name: "Luna", species: "cat", breed: null },
     ...{ sex: null, birthDate: null, weightKg: null, microchip: null },
   });
-  const resourceOf = (clinicId: string, branchId: string) => ({
+  const createResourceInput = (clinicId: string, branchId: string) => ({
     ...{ resourceId: randomUUID(), clinicId, branchId, resourceType: "room", name: "Room", capacity: 1 },
     ...{ timezone: null, metadata: {} },
   });
 
   it("an event's metadata contains the clinic and the environment", async () => {
-    const customer = customerOf(ownClinic.clinicId);
+    const customer = createCustomerInput(ownClinic.clinicId);
     await registerCustomer(log, customer, context);
     const [event] = await log.read(`customer-${customer.customerId}`);
     expect(event?.metadata).to.include({ clinicId: ownClinic.clinicId, environment: "production" });
@@ -66,15 +66,19 @@ describe("references between the aggregates of a clinic", () => {
   });
 
   it("registering a customer is refused for an unknown clinic", async () => {
-    expect(await getRefusal(registerCustomer(log, customerOf(randomUUID()), context))).to.equal("clinic_not_found");
+    expect(await getRefusal(registerCustomer(log, createCustomerInput(randomUUID()), context))).to.equal(
+      "clinic_not_found",
+    );
   });
 
   it("registering an animal is refused for an unknown customer and for a customer of another clinic", async () => {
-    const foreignCustomer = customerOf(otherClinic.clinicId);
+    const foreignCustomer = createCustomerInput(otherClinic.clinicId);
     await registerCustomer(log, foreignCustomer, context);
     for (const customerId of [foreignCustomer.customerId, randomUUID()]) {
-      const refusalCode = getRefusal(registerAnimal(log, animalOf(ownClinic.clinicId, customerId), context));
-      expect(await refusalCode).to.equal("customer_not_found");
+      const pendingRefusalCode = getRefusal(
+        registerAnimal(log, createAnimalInput(ownClinic.clinicId, customerId), context),
+      );
+      expect(await pendingRefusalCode).to.equal("customer_not_found");
     }
   });
 
@@ -98,9 +102,9 @@ describe("references between the aggregates of a clinic", () => {
 
   it("placing a hold is refused for a resource of another clinic or branch, and for a retired resource", async () => {
     const [foreignRoom, retiredRoom, branchRoom] = [
-      resourceOf(otherClinic.clinicId, otherClinic.branchId),
-      resourceOf(ownClinic.clinicId, ownClinic.branchId),
-      resourceOf(ownClinic.clinicId, ownClinic.secondBranchId),
+      createResourceInput(otherClinic.clinicId, otherClinic.branchId),
+      createResourceInput(ownClinic.clinicId, ownClinic.branchId),
+      createResourceInput(ownClinic.clinicId, ownClinic.secondBranchId),
     ];
     for (const resource of [foreignRoom, retiredRoom, branchRoom]) await addResource(log, resource, context);
     await retireResource(log, retiredRoom, context);
@@ -117,8 +121,8 @@ describe("references between the aggregates of a clinic", () => {
   });
 
   it("issuing a ticket is refused for an animal of another clinic and for an unknown appointment", async () => {
-    const customer = customerOf(otherClinic.clinicId);
-    const animal = animalOf(otherClinic.clinicId, customer.customerId);
+    const customer = createCustomerInput(otherClinic.clinicId);
+    const animal = createAnimalInput(otherClinic.clinicId, customer.customerId);
     await registerCustomer(log, customer, context);
     await registerAnimal(log, animal, context);
     const ticket = {
@@ -136,6 +140,6 @@ describe("references between the aggregates of a clinic", () => {
     const clinicId = randomUUID();
     await registerClinic(log, { ...registration, clinicId }, context);
     await closeClinic(log, { clinicId, reason: "Given up" }, context);
-    expect(await getRefusal(registerCustomer(log, customerOf(clinicId), context))).to.equal("clinic_closed");
+    expect(await getRefusal(registerCustomer(log, createCustomerInput(clinicId), context))).to.equal("clinic_closed");
   });
 });

@@ -13,8 +13,8 @@ import {
   createApplication,
   createClinic,
   createPartnerWorld,
+  createTestOperatorContext,
   exchange,
-  operatorContext,
   type PartnerWorld,
   sendRequest,
   startTestCommand,
@@ -43,9 +43,11 @@ describe("partner access", () => {
 
   const send = (headers: Record<string, string | undefined> = {}, environment = "production") => {
     const allHeaders = { ...world.headers, ...headers };
-    const setHeaders = Object.entries(allHeaders).filter((entry): entry is [string, string] => entry[1] !== undefined);
+    const definedHeaders = Object.entries(allHeaders).filter(
+      (entry): entry is [string, string] => entry[1] !== undefined,
+    );
     const url = `${command.url}/${environment}/v1/webhook-endpoints/${UNKNOWN_ENDPOINT_ID}`;
-    return sendRequest("DELETE", url, Object.fromEntries(setHeaders));
+    return sendRequest("DELETE", url, Object.fromEntries(definedHeaders));
   };
   const sendToken = (token: string) => send({ Authorization: `Bearer ${token}` });
 
@@ -132,7 +134,7 @@ describe("partner access", () => {
 
   it("a request for a clinic that has not approved the installation gets 403 installation_denied", async () => {
     const { clinicId } = await createClinic(command.log);
-    await requestInstallation(command.log, { ...world, clinicId }, operatorContext());
+    await requestInstallation(command.log, { ...world, clinicId }, createTestOperatorContext());
     expect((await send({ "X-SERVICE-Clinic-ID": clinicId })).body.error).to.equal("installation_denied");
   });
 
@@ -146,7 +148,7 @@ describe("partner access", () => {
     await narrowInstallation(
       command.log,
       { ...otherWorld, branchIds: [otherWorld.branchId], scopes: ["clinic:read"] },
-      operatorContext(),
+      createTestOperatorContext(),
     );
     expect((await send(otherWorld.headers)).body.error).to.equal("insufficient_scope");
   });
@@ -161,16 +163,19 @@ describe("partner access", () => {
         return status !== 404 && [status, body.error];
       });
     };
-    const context = operatorContext();
+    const context = createTestOperatorContext();
     expect(
-      await getRefusalAfter((other) => revokeInstallation(command.log, { ...other, reason: null }, context)),
+      await getRefusalAfter((revokedWorld) =>
+        revokeInstallation(command.log, { ...revokedWorld, reason: null }, context),
+      ),
     ).to.deep.equal([403, "installation_denied"]);
-    expect(await getRefusalAfter((other) => revokeCredential(command.log, other, context))).to.deep.equal([
-      401,
-      "invalid_token",
-    ]);
+    expect(await getRefusalAfter((revokedWorld) => revokeCredential(command.log, revokedWorld, context))).to.deep.equal(
+      [401, "invalid_token"],
+    );
     expect(
-      await getRefusalAfter((other) => revokeApplication(command.log, { ...other, reason: null }, context)),
+      await getRefusalAfter((revokedWorld) =>
+        revokeApplication(command.log, { ...revokedWorld, reason: null }, context),
+      ),
     ).to.deep.equal([401, "invalid_token"]);
   });
 

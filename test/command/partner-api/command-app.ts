@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { pino } from "pino";
 import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
-import { decideFromLog } from "../../../command/handling/aggregate-cache.ts";
+import { createUncachedDecide } from "../../../command/handling/aggregate-cache.ts";
 import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { type ClientTimeouts, listen } from "../../../shared/http/listen.ts";
@@ -29,7 +29,7 @@ export async function serveCommandApp(
   const app = createCommandApp({
     logger,
     log: command.log,
-    decide: decideFromLog(options.log ?? command.log),
+    decide: createUncachedDecide(options.log ?? command.log),
     readiness: async () => ({}),
     limiter,
     waitForReadModels: async () => undefined,

@@ -9,7 +9,7 @@ import { partnerAppointment } from "../../../shared/partner-api/appointment-reco
 import {
   createClinic,
   createPartnerWorld,
-  operatorContext,
+  createTestOperatorContext,
   type PartnerWorld,
   sendRequest,
   startTestCommand,
@@ -29,14 +29,14 @@ describe("createPartnerAppointment", () => {
   });
   after(() => command.stop());
 
-  const body = (overrides: Record<string, unknown> = {}) => ({
+  const createBody = (overrides: Record<string, unknown> = {}) => ({
     branchId: world.branchId,
     animalId: world.animalId,
     scheduledAt: SCHEDULED_AT,
     ...overrides,
   });
   const create = (
-    content: unknown = body(),
+    content: unknown = createBody(),
     headers: Record<string, string> = {},
     key: string | undefined = randomUUID(),
   ) =>
@@ -46,16 +46,16 @@ describe("createPartnerAppointment", () => {
       { ...world.headers, ...(key === undefined ? {} : { "Idempotency-Key": key }), ...headers },
       content,
     );
-  const idOf = (idempotencyKey: string) =>
+  const deriveId = (idempotencyKey: string) =>
     derivePartnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey });
 
   it("createPartnerAppointment returns 201 with the appointment and records one event", async () => {
     const key = randomUUID();
-    const { status, body: answer, headers } = await create(body({ notes: "Limps 🐾" }), {}, key);
+    const { status, body: responseBody, headers } = await create(createBody({ notes: "Limps 🐾" }), {}, key);
     expect(status).to.equal(201);
-    expect(answer).to.have.all.keys("ok", "appointment");
-    expect(answer.appointment).to.deep.include({
-      id: idOf(key),
+    expect(responseBody).to.have.all.keys("ok", "appointment");
+    expect(responseBody.appointment).to.deep.include({
+      id: deriveId(key),
       clinicId: world.clinicId,
       branchId: world.branchId,
       animalId: world.animalId,
@@ -65,10 +65,10 @@ describe("createPartnerAppointment", () => {
       notes: "Limps 🐾",
       revision: 0,
     });
-    partnerAppointment.parse(answer.appointment);
+    partnerAppointment.parse(responseBody.appointment);
     expect(headers.get("idempotent-replayed")).to.equal(null);
     expect(headers.get("cache-control")).to.equal("no-store");
-    const events = await command.log.read(`appointment-${idOf(key)}`);
+    const events = await command.log.read(`appointment-${deriveId(key)}`);
     expect(events).to.have.length(1);
     expect(events[0]!.data).to.deep.include({
       customerId: world.customerId,
@@ -84,18 +84,22 @@ describe("createPartnerAppointment", () => {
 
   it("fifty concurrent createPartnerAppointment requests with one idempotency key record one event and get equal bodies", async () => {
     const key = randomUUID();
-    const answers = await Promise.all(Array.from({ length: 50 }, () => create(body(), {}, key)));
-    expect(answers.map(({ status }) => status)).to.deep.equal(Array(50).fill(201));
-    expect(new Set(answers.map(({ text }) => text)).size).to.equal(1);
-    const replayedAnswers = answers.filter(({ headers }) => headers.get("idempotent-replayed") === "true");
-    expect(replayedAnswers).to.have.length(49);
-    expect(await command.log.read(`appointment-${idOf(key)}`)).to.have.length(1);
+    const responses = await Promise.all(Array.from({ length: 50 }, () => create(createBody(), {}, key)));
+    expect(responses.map(({ status }) => status)).to.deep.equal(Array(50).fill(201));
+    expect(new Set(responses.map(({ text }) => text)).size).to.equal(1);
+    const replayedResponses = responses.filter(({ headers }) => headers.get("idempotent-replayed") === "true");
+    expect(replayedResponses).to.have.length(49);
+    expect(await command.log.read(`appointment-${deriveId(key)}`)).to.have.length(1);
   });
 
   it("a retry with the same values in another notation gets the first response, even if the appointment has changed", async () => {
     const key = randomUUID();
-    const firstAnswer = await create(body({ notes: "Limps" }), {}, key);
-    await confirmAppointment(command.log, { clinicId: world.clinicId, appointmentId: idOf(key) }, operatorContext());
+    const firstResponse = await create(createBody({ notes: "Limps" }), {}, key);
+    await confirmAppointment(
+      command.log,
+      { clinicId: world.clinicId, appointmentId: deriveId(key) },
+      createTestOperatorContext(),
+    );
     const { branchId, animalId } = world;
     const rewrittenBody = {
       notes: "Limps",
@@ -103,23 +107,23 @@ describe("createPartnerAppointment", () => {
       animalId: animalId.toUpperCase(),
       branchId,
     };
-    const retry = await create(rewrittenBody, {}, key);
-    expect(retry.status).to.equal(201);
-    expect(retry.headers.get("idempotent-replayed")).to.equal("true");
-    expect(retry.text).to.equal(firstAnswer.text);
+    const retryResponse = await create(rewrittenBody, {}, key);
+    expect(retryResponse.status).to.equal(201);
+    expect(retryResponse.headers.get("idempotent-replayed")).to.equal("true");
+    expect(retryResponse.text).to.equal(firstResponse.text);
   });
 
   it("equal idempotency keys of different applications and clinics are independent", async () => {
     const key = randomUUID();
-    const ownAnswer = await create(body(), {}, key);
-    const otherAnswer = await create(
+    const ownResponse = await create(createBody(), {}, key);
+    const otherResponse = await create(
       { branchId: otherWorld.branchId, animalId: otherWorld.animalId, scheduledAt: SCHEDULED_AT },
       otherWorld.headers,
       key,
     );
-    expect([ownAnswer.status, otherAnswer.status]).to.deep.equal([201, 201]);
-    expect(otherAnswer.headers.get("idempotent-replayed")).to.equal(null);
-    expect(otherAnswer.body.appointment.id).not.to.equal(ownAnswer.body.appointment.id);
+    expect([ownResponse.status, otherResponse.status]).to.deep.equal([201, 201]);
+    expect(otherResponse.headers.get("idempotent-replayed")).to.equal(null);
+    expect(otherResponse.body.appointment.id).not.to.equal(ownResponse.body.appointment.id);
   });
 
   for (const [caseName, key] of [
@@ -134,71 +138,71 @@ describe("createPartnerAppointment", () => {
     ["a quoted string with spaces, as in the IETF draft", '"8e03978e 40d5 43dd"'],
   ] as const) {
     it(`createPartnerAppointment accepts an idempotency key of ${caseName}`, async () => {
-      expect((await create(body(), {}, key)).status).to.equal(201);
+      expect((await create(createBody(), {}, key)).status).to.equal(201);
     });
   }
 
   it("createPartnerAppointment accepts notes of 2000 code points", async () => {
-    const { status, body: answer } = await create(body({ notes: "🐾".repeat(2000) }));
+    const { status, body: responseBody } = await create(createBody({ notes: "🐾".repeat(2000) }));
     expect(status).to.equal(201);
-    expect([...answer.appointment.notes]).to.have.length(2000);
-    expect(await command.log.read(`appointment-${answer.appointment.id}`)).to.have.length(1);
+    expect([...responseBody.appointment.notes]).to.have.length(2000);
+    expect(await command.log.read(`appointment-${responseBody.appointment.id}`)).to.have.length(1);
   });
 
   it("createPartnerAppointment accepts a branch header that equals the branch in the body", async () => {
-    expect((await create(body(), { "X-SERVICE-Branch-ID": world.branchId.toUpperCase() })).status).to.equal(201);
+    expect((await create(createBody(), { "X-SERVICE-Branch-ID": world.branchId.toUpperCase() })).status).to.equal(201);
   });
 
   it("createPartnerAppointment returns 409 idempotency_conflict if an idempotency key is sent with another body", async () => {
     const key = randomUUID();
-    await create(body(), {}, key);
-    const answer = await create(body({ notes: "Other" }), {}, key);
-    expect(answer.status).to.equal(409);
-    expect(answer.body.error).to.equal("idempotency_conflict");
-    expect(await command.log.read(`appointment-${idOf(key)}`)).to.have.length(1);
+    await create(createBody(), {}, key);
+    const response = await create(createBody({ notes: "Other" }), {}, key);
+    expect(response.status).to.equal(409);
+    expect(response.body.error).to.equal("idempotency_conflict");
+    expect(await command.log.read(`appointment-${deriveId(key)}`)).to.have.length(1);
   });
 
   const invalidBodies: [string, () => unknown, string[]][] = [
-    ["a missing branch", () => body({ branchId: undefined }), ["branchId"]],
-    ["a branch that is not a UUID", () => body({ branchId: "main" }), ["branchId"]],
-    ["an unknown branch", () => body({ branchId: randomUUID() }), ["branchId"]],
-    ["another clinic's branch", () => body({ branchId: otherWorld.branchId }), ["branchId"]],
-    ["an unknown animal", () => body({ animalId: randomUUID() }), ["animalId"]],
-    ["another clinic's animal", () => body({ animalId: otherWorld.animalId }), ["animalId"]],
-    ["a null animal", () => body({ animalId: null }), ["animalId"]],
-    ["the date 30 February", () => body({ scheduledAt: "2099-02-30T10:00:00Z" }), ["scheduledAt"]],
-    ["a time without offset", () => body({ scheduledAt: "2099-05-04T10:00:00" }), ["scheduledAt"]],
-    ["a date without a time", () => body({ scheduledAt: "2099-05-04" }), ["scheduledAt"]],
-    ["a number as time", () => body({ scheduledAt: 4_081_000_000_000 }), ["scheduledAt"]],
-    ["a past time", () => body({ scheduledAt: "2020-05-04T10:00:00Z" }), ["scheduledAt"]],
-    ["notes of 2001 characters", () => body({ notes: "x".repeat(2001) }), ["notes"]],
-    ["notes with NUL", () => body({ notes: "a\0b" }), ["notes"]],
-    ["notes that are null", () => body({ notes: null }), ["notes"]],
-    ["an unknown field", () => body({ vip: true }), ["vip"]],
-    ["a field named constructor", () => body({ constructor: { prototype: { x: 1 } } }), ["constructor"]],
-    ["several invalid fields", () => body({ branchId: 7, notes: 7, vip: 1 }), ["branchId", "notes", "vip"]],
+    ["a missing branch", () => createBody({ branchId: undefined }), ["branchId"]],
+    ["a branch that is not a UUID", () => createBody({ branchId: "main" }), ["branchId"]],
+    ["an unknown branch", () => createBody({ branchId: randomUUID() }), ["branchId"]],
+    ["another clinic's branch", () => createBody({ branchId: otherWorld.branchId }), ["branchId"]],
+    ["an unknown animal", () => createBody({ animalId: randomUUID() }), ["animalId"]],
+    ["another clinic's animal", () => createBody({ animalId: otherWorld.animalId }), ["animalId"]],
+    ["a null animal", () => createBody({ animalId: null }), ["animalId"]],
+    ["the date 30 February", () => createBody({ scheduledAt: "2099-02-30T10:00:00Z" }), ["scheduledAt"]],
+    ["a time without offset", () => createBody({ scheduledAt: "2099-05-04T10:00:00" }), ["scheduledAt"]],
+    ["a date without a time", () => createBody({ scheduledAt: "2099-05-04" }), ["scheduledAt"]],
+    ["a number as time", () => createBody({ scheduledAt: 4_081_000_000_000 }), ["scheduledAt"]],
+    ["a past time", () => createBody({ scheduledAt: "2020-05-04T10:00:00Z" }), ["scheduledAt"]],
+    ["notes of 2001 characters", () => createBody({ notes: "x".repeat(2001) }), ["notes"]],
+    ["notes with NUL", () => createBody({ notes: "a\0b" }), ["notes"]],
+    ["notes that are null", () => createBody({ notes: null }), ["notes"]],
+    ["an unknown field", () => createBody({ vip: true }), ["vip"]],
+    ["a field named constructor", () => createBody({ constructor: { prototype: { x: 1 } } }), ["constructor"]],
+    ["several invalid fields", () => createBody({ branchId: 7, notes: 7, vip: 1 }), ["branchId", "notes", "vip"]],
     [
       "an unknown branch and an unknown animal",
-      () => body({ branchId: randomUUID(), animalId: randomUUID() }),
+      () => createBody({ branchId: randomUUID(), animalId: randomUUID() }),
       ["branchId", "animalId"],
     ],
-    ["an array as body", () => [body()], ["body"]],
+    ["an array as body", () => [createBody()], ["body"]],
     ["null as body", () => null, ["body"]],
   ];
   for (const [caseName, content, paths] of invalidBodies) {
     it(`createPartnerAppointment returns 422 validation_failed for ${caseName}`, async () => {
-      const { status, body: answer } = await create(content());
+      const { status, body: responseBody } = await create(content());
       expect(status).to.equal(422);
-      expect(answer).to.have.all.keys("ok", "error", "correlationId", "details");
-      expect(answer.error).to.equal("validation_failed");
-      expect(answer.details.map(({ path }: { path: string }) => path)).to.have.members(paths);
+      expect(responseBody).to.have.all.keys("ok", "error", "correlationId", "details");
+      expect(responseBody.error).to.equal("validation_failed");
+      expect(responseBody.details.map(({ path }: { path: string }) => path)).to.have.members(paths);
     });
   }
 
   it("createPartnerAppointment returns the same message for an unknown animal and for another clinic's animal", async () => {
-    const unknownAnswer = await create(body({ animalId: randomUUID() }));
-    const foreignAnswer = await create(body({ animalId: otherWorld.animalId }));
-    expect(foreignAnswer.body.details).to.deep.equal(unknownAnswer.body.details);
+    const unknownResponse = await create(createBody({ animalId: randomUUID() }));
+    const foreignResponse = await create(createBody({ animalId: otherWorld.animalId }));
+    expect(foreignResponse.body.details).to.deep.equal(unknownResponse.body.details);
   });
 
   for (const [caseName, key] of [
@@ -212,9 +216,14 @@ describe("createPartnerAppointment", () => {
     it(`createPartnerAppointment returns 422 for an Idempotency-Key header with ${caseName}`, async () => {
       const headers: Record<string, string> = key === undefined ? {} : { "Idempotency-Key": key };
       const url = `${command.url}/production/v1/appointments`;
-      const { status, body: answer } = await sendRequest("POST", url, { ...world.headers, ...headers }, body());
+      const { status, body: responseBody } = await sendRequest(
+        "POST",
+        url,
+        { ...world.headers, ...headers },
+        createBody(),
+      );
       expect(status).to.equal(422);
-      expect(answer.details[0].path).to.equal("header Idempotency-Key");
+      expect(responseBody.details[0].path).to.equal("header Idempotency-Key");
     });
   }
 
@@ -223,66 +232,70 @@ describe("createPartnerAppointment", () => {
     const twoKeys = { "Idempotency-Key": [randomUUID(), randomUUID()] };
     const status = await new Promise((resolve, reject) => {
       const url = `${command.url}/production/v1/appointments`;
-      const sent = request(url, { method: "POST", headers: { ...headers, ...twoKeys } }, (response) => {
+      const sentRequest = request(url, { method: "POST", headers: { ...headers, ...twoKeys } }, (response) => {
         response.resume();
         resolve(response.statusCode);
       });
-      sent.on("error", reject);
-      sent.end(JSON.stringify(body()));
+      sentRequest.on("error", reject);
+      sentRequest.end(JSON.stringify(createBody()));
     });
     expect(status).to.equal(422);
   });
 
   it("createPartnerAppointment returns 422 for a branch header that contradicts the body", async () => {
-    const { status, body: answer } = await create(body(), { "X-SERVICE-Branch-ID": world.otherBranchId });
+    const { status, body: responseBody } = await create(createBody(), { "X-SERVICE-Branch-ID": world.otherBranchId });
     expect(status).to.equal(422);
-    expect(answer.details[0].path).to.equal("branchId");
+    expect(responseBody.details[0].path).to.equal("branchId");
   });
 
   it("an idempotency key can be reused after a 422 response", async () => {
     const key = randomUUID();
-    expect((await create(body({ animalId: randomUUID() }), {}, key)).status).to.equal(422);
-    expect((await create(body(), {}, key)).status).to.equal(201);
+    expect((await create(createBody({ animalId: randomUUID() }), {}, key)).status).to.equal(422);
+    expect((await create(createBody(), {}, key)).status).to.equal(201);
   });
 
   it("createPartnerAppointment refuses a branch that was removed from the installation", async () => {
     const narrowedWorld = await createPartnerWorld(command);
     const { applicationId, clinicId, branchId, otherBranchId, animalId } = narrowedWorld;
-    await narrowInstallation(command.log, { applicationId, clinicId, branchIds: [otherBranchId] }, operatorContext());
-    const bodyAt = (branchId: string) => ({ branchId: branchId, animalId, scheduledAt: SCHEDULED_AT });
-    expect((await create(bodyAt(branchId), narrowedWorld.headers)).status).to.equal(422);
-    expect((await create(bodyAt(otherBranchId), narrowedWorld.headers)).status).to.equal(201);
+    await narrowInstallation(
+      command.log,
+      { applicationId, clinicId, branchIds: [otherBranchId] },
+      createTestOperatorContext(),
+    );
+    const createBodyAt = (branchId: string) => ({ branchId, animalId, scheduledAt: SCHEDULED_AT });
+    expect((await create(createBodyAt(branchId), narrowedWorld.headers)).status).to.equal(422);
+    expect((await create(createBodyAt(otherBranchId), narrowedWorld.headers)).status).to.equal(201);
     const narrowedHeaders = { ...narrowedWorld.headers, "X-SERVICE-Branch-ID": branchId };
-    expect((await create(bodyAt(branchId), narrowedHeaders)).body.error).to.equal("branch_denied");
+    expect((await create(createBodyAt(branchId), narrowedHeaders)).body.error).to.equal("branch_denied");
   });
 
   it("createPartnerAppointment returns 403 clinic_not_operational for a suspended clinic", async () => {
     const suspendedWorld = await createPartnerWorld(command);
     const { clinicId, branchId, animalId, headers } = suspendedWorld;
-    await suspendClinic(command.log, { clinicId, reason: "unpaid" }, operatorContext());
-    const answer = await create({ branchId, animalId, scheduledAt: SCHEDULED_AT }, headers);
-    expect(answer.status).to.equal(403);
-    expect(answer.body.error).to.equal("clinic_not_operational");
+    await suspendClinic(command.log, { clinicId, reason: "unpaid" }, createTestOperatorContext());
+    const response = await create({ branchId, animalId, scheduledAt: SCHEDULED_AT }, headers);
+    expect(response.status).to.equal(403);
+    expect(response.body.error).to.equal("clinic_not_operational");
   });
 
   it("createPartnerAppointment returns 403 installation_denied for a clinic that has not approved the application", async () => {
     const { clinicId } = await createClinic(command.log);
-    const answer = await create(body(), { "X-SERVICE-Clinic-ID": clinicId });
-    expect(answer.status).to.equal(403);
-    expect(answer.body.error).to.equal("installation_denied");
+    const response = await create(createBody(), { "X-SERVICE-Clinic-ID": clinicId });
+    expect(response.status).to.equal(403);
+    expect(response.body.error).to.equal("installation_denied");
   });
 
   for (const text of ["{", '{"__proto__":{"branchId":"x"}}']) {
     it(`createPartnerAppointment returns 400 invalid_json for the body ${text}`, async () => {
-      const answer = await create(text);
-      expect(answer.status).to.equal(400);
-      expect(answer.body.error).to.equal("invalid_json");
+      const response = await create(text);
+      expect(response.status).to.equal(400);
+      expect(response.body.error).to.equal("invalid_json");
       expect(({} as { branchId?: string }).branchId).to.equal(undefined);
     });
   }
 
   it("createPartnerAppointment returns 413 for a body of one megabyte", async () => {
-    expect((await create(body({ notes: "x".repeat(1024 * 1024) }))).status).to.equal(413);
+    expect((await create(createBody({ notes: "x".repeat(1024 * 1024) }))).status).to.equal(413);
   });
 
   it("createPartnerAppointment returns 415 for a body that is not JSON", async () => {

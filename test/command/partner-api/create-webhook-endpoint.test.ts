@@ -4,7 +4,7 @@ import { suspendClinic } from "../../../command/operations/clinic-operations.ts"
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import {
   createPartnerWorld,
-  operatorContext,
+  createTestOperatorContext,
   type PartnerWorld,
   sendRequest,
   startTestCommand,
@@ -22,14 +22,14 @@ describe("createWebhookEndpoint", () => {
   before(async () => {
     command = await startTestCommand({ WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS) });
     world = await createPartnerWorld(command);
-    await approveWebhookOrigin(command.log, { ...world, origin: `${ORIGIN}/any/path` }, operatorContext());
+    await approveWebhookOrigin(command.log, { ...world, origin: `${ORIGIN}/any/path` }, createTestOperatorContext());
   });
   after(() => command.stop());
 
   const validInput = { url: `${ORIGIN}/hooks`, events: ["appointment.created"] };
   const call = (method: "POST" | "DELETE", path = "", body?: unknown, caller: PartnerWorld = world) =>
     sendRequest(method, `${command.url}/${caller.environment}/v1/webhook-endpoints${path}`, caller.headers, body);
-  const eventsOf = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
+  const readEvents = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
 
   it("createWebhookEndpoint returns 201 with the endpoint and the secret, and stores the secret encrypted", async () => {
     const { status, body, headers } = await call("POST", "", {
@@ -48,7 +48,7 @@ describe("createWebhookEndpoint", () => {
       disabledReason: null,
     });
     expect(body.secret).to.match(/^whsec_[A-Za-z0-9+/]{43}=$/);
-    const [event] = await eventsOf(body.endpoint.id);
+    const [event] = await readEvents(body.endpoint.id);
     const storedText = JSON.stringify(event, (_, value) => (typeof value === "bigint" ? String(value) : value));
     expect(storedText).to.include('"encryptedSecret":"eyJ').and.not.include(body.secret.slice(6));
   });
@@ -72,10 +72,10 @@ describe("createWebhookEndpoint", () => {
   ];
   for (const [caseName, body, code] of invalidInputs) {
     it(`createWebhookEndpoint returns 400 ${code} for ${caseName}`, async () => {
-      const answer = await call("POST", "", body);
-      expect(answer.status).to.equal(400);
-      expect(answer.body.error).to.equal(code);
-      expect(answer.body.details).to.not.equal(undefined);
+      const response = await call("POST", "", body);
+      expect(response.status).to.equal(400);
+      expect(response.body.error).to.equal(code);
+      expect(response.body.details).to.not.equal(undefined);
     });
   }
 
@@ -90,35 +90,35 @@ describe("createWebhookEndpoint", () => {
   ]) {
     it(`createWebhookEndpoint returns 400 unsafe_destination for ${url}`, async () => {
       const sandboxWorld = await createPartnerWorld(command, "sandbox");
-      const answer = await call("POST", "", { ...validInput, url }, sandboxWorld);
-      expect(answer.status).to.equal(400);
-      expect(answer.body.error).to.equal("unsafe_destination");
+      const response = await call("POST", "", { ...validInput, url }, sandboxWorld);
+      expect(response.status).to.equal(400);
+      expect(response.body.error).to.equal("unsafe_destination");
     });
   }
 
   it("createWebhookEndpoint returns 400 destination_not_approved after the approval of the origin was withdrawn", async () => {
     const otherWorld = await createPartnerWorld(command);
     const input = { ...otherWorld, origin: ORIGIN };
-    await approveWebhookOrigin(command.log, input, operatorContext());
+    await approveWebhookOrigin(command.log, input, createTestOperatorContext());
     expect((await call("POST", "", validInput, otherWorld)).status).to.equal(201);
-    await withdrawWebhookOrigin(command.log, input, operatorContext());
+    await withdrawWebhookOrigin(command.log, input, createTestOperatorContext());
     expect((await call("POST", "", validInput, otherWorld)).body.error).to.equal("destination_not_approved");
   });
 
   it("createWebhookEndpoint returns 409 webhook_endpoint_limit_reached if there are 50 endpoints that are not revoked", async () => {
     const fullWorld = await createPartnerWorld(command, "sandbox");
     const register = () => call("POST", "", validInput, fullWorld);
-    const answers: Awaited<ReturnType<typeof register>>[] = [];
+    const responses: Awaited<ReturnType<typeof register>>[] = [];
     for (let round = 0; round < 8; round += 1) {
-      answers.push(...(await Promise.all(Array.from({ length: 7 }, register))));
+      responses.push(...(await Promise.all(Array.from({ length: 7 }, register))));
     }
-    const statuses = answers.map(({ status }) => status);
+    const statuses = responses.map(({ status }) => status);
     expect(statuses.filter((status) => status === 201)).to.have.length(50);
-    const refusedAnswers = answers.filter(({ status }) => status !== 201);
-    for (const { status, body } of refusedAnswers) {
+    const refusedResponses = responses.filter(({ status }) => status !== 201);
+    for (const { status, body } of refusedResponses) {
       expect([status, body.error]).to.deep.equal([409, "webhook_endpoint_limit_reached"]);
     }
-    const { id } = answers.find(({ status }) => status === 201)!.body.endpoint;
+    const { id } = responses.find(({ status }) => status === 201)!.body.endpoint;
     expect((await call("DELETE", `/${id}`, undefined, fullWorld)).status).to.equal(200);
     expect((await register()).status).to.equal(201);
     expect((await register()).status).to.equal(409);
@@ -127,8 +127,8 @@ describe("createWebhookEndpoint", () => {
 
   it("createWebhookEndpoint returns 403 clinic_not_operational for a suspended clinic", async () => {
     const { clinicId, ...suspendedWorld } = await createPartnerWorld(command, "sandbox");
-    await suspendClinic(command.log, { clinicId, reason: "unpaid" }, operatorContext());
-    const answer = await call("POST", "", validInput, { clinicId, ...suspendedWorld });
-    expect(answer.body.error).to.equal("clinic_not_operational");
+    await suspendClinic(command.log, { clinicId, reason: "unpaid" }, createTestOperatorContext());
+    const response = await call("POST", "", validInput, { clinicId, ...suspendedWorld });
+    expect(response.body.error).to.equal("clinic_not_operational");
   });
 });

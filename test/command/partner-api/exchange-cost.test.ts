@@ -8,8 +8,8 @@ import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import {
   createApplication,
+  createTestOperatorContext,
   exchange,
-  operatorContext,
   startTestCommand,
   type TestApplication,
   type TestCommand,
@@ -54,15 +54,15 @@ describe("the cost of a refused token exchange", () => {
 
   it("each refused token exchange reads the event log once, and all refused exchanges get the same response", async () => {
     const knownApplication = await createApplication(command.log);
-    const withoutCredential = await createApplication(command.log);
-    await revokeCredential(command.log, withoutCredential, operatorContext());
+    const applicationWithoutCredential = await createApplication(command.log);
+    await revokeCredential(command.log, applicationWithoutCredential, createTestOperatorContext());
     const revokedApplication = await createApplication(command.log);
-    await revokeApplication(command.log, { ...revokedApplication, reason: null }, operatorContext());
+    await revokeApplication(command.log, { ...revokedApplication, reason: null }, createTestOperatorContext());
     const sandboxApplication = await createApplication(command.log, "sandbox");
     const wrongRequests: [TestApplication, Record<string, unknown>][] = [
       [knownApplication, { client_id: randomUUID() }],
       [knownApplication, { client_secret: "cs_wrong" }],
-      [withoutCredential, {}],
+      [applicationWithoutCredential, {}],
       [revokedApplication, {}],
       [{ ...sandboxApplication, environment: "production" }, {}],
     ];

@@ -9,8 +9,8 @@ import { eventually } from "../../support/eventually.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import {
   createApplication,
+  createTestOperatorContext,
   exchange,
-  operatorContext,
   sendRequest,
   startTestCommand,
   type TestApplication,
@@ -87,7 +87,7 @@ describe("exchangeToken", () => {
   });
 
   it("exchangeToken accepts the client id in upper case, and accepts each of two active secrets", async () => {
-    const secondCredential = await issueCredential(command.log, application, operatorContext());
+    const secondCredential = await issueCredential(command.log, application, createTestOperatorContext());
     const upperCaseId = { client_id: application.applicationId.toUpperCase() };
     expect((await exchange(command.url, application, upperCaseId)).status).to.equal(200);
     expect((await exchange(command.url, { ...application, ...secondCredential })).status).to.equal(200);
@@ -124,64 +124,64 @@ describe("exchangeToken", () => {
   }
 
   it("exchangeToken returns 401 invalid_client for a production application at the sandbox base path", async () => {
-    const answer = await exchange(command.url, { ...application, environment: "sandbox" });
-    expect(answer).to.include({ status: 401 });
-    expect(answer.body.error).to.equal("invalid_client");
+    const response = await exchange(command.url, { ...application, environment: "sandbox" });
+    expect(response).to.include({ status: 401 });
+    expect(response.body.error).to.equal("invalid_client");
   });
 
   it("exchangeToken returns 401 invalid_client for a revoked credential and a revoked application", async () => {
-    await revokeCredential(command.log, application, operatorContext());
+    await revokeCredential(command.log, application, createTestOperatorContext());
     await eventually("the revoked credential is refused", async () => {
       return (await exchange(command.url, application)).body.error === "invalid_client";
     });
     const revokedApplication = await createApplication(command.log);
-    await revokeApplication(command.log, { ...revokedApplication, reason: null }, operatorContext());
+    await revokeApplication(command.log, { ...revokedApplication, reason: null }, createTestOperatorContext());
     expect((await exchange(command.url, revokedApplication)).body.error).to.equal("invalid_client");
   });
 
   for (const body of ["[]", "null", '"text"', "7", "{}"]) {
     it(`exchangeToken returns 401 invalid_request for the JSON body ${body}`, async () => {
-      const answer = await post(body);
-      expect(answer.status).to.equal(401);
-      expect(answer.body.error).to.equal("invalid_request");
+      const response = await post(body);
+      expect(response.status).to.equal(401);
+      expect(response.body.error).to.equal("invalid_request");
     });
   }
 
   for (const body of ["", "{", "client_id=7", '{"__proto__":{"client_id":"x"}}']) {
     it(`exchangeToken returns 400 invalid_json for the body ${JSON.stringify(body)}`, async () => {
-      const answer = await post(body);
-      expect(answer.status).to.equal(400);
-      expect(answer.body.error).to.equal("invalid_json");
+      const response = await post(body);
+      expect(response.status).to.equal(400);
+      expect(response.body.error).to.equal("invalid_json");
     });
   }
 
   it("exchangeToken returns 413 body_too_large for a body of one megabyte", async () => {
-    const answer = await post(JSON.stringify({ client_secret: "x".repeat(1024 * 1024) }));
-    expect(answer.status).to.equal(413);
-    expect(answer.body.error).to.equal("body_too_large");
+    const response = await post(JSON.stringify({ client_secret: "x".repeat(1024 * 1024) }));
+    expect(response.status).to.equal(413);
+    expect(response.body.error).to.equal("body_too_large");
   });
 
   it("exchangeToken returns 415 for a form body", async () => {
-    const answer = await post("grant_type=client_credentials", {
+    const response = await post("grant_type=client_credentials", {
       "Content-Type": "application/x-www-form-urlencoded",
     });
-    expect(answer.status).to.equal(415);
-    expect(answer.body.error).to.equal("unsupported_media_type");
+    expect(response.status).to.equal(415);
+    expect(response.body.error).to.equal("unsupported_media_type");
   });
 
   it("PUT /oauth/token returns 405", async () => {
-    const answer = await sendRequest("PUT", `${command.url}/production/v1/oauth/token`, {}, {});
-    expect(answer.status).to.equal(405);
-    expect(answer.headers.get("allow")).to.equal("POST");
+    const response = await sendRequest("PUT", `${command.url}/production/v1/oauth/token`, {}, {});
+    expect(response.status).to.equal(405);
+    expect(response.headers.get("allow")).to.equal("POST");
   });
 
   it("the 31st exchange of a client within a minute gets 429, and another client gets 200", async () => {
-    const answers = await Promise.all(Array.from({ length: 31 }, () => exchange(command.url, application)));
-    const refusedAnswers = answers.filter(({ status }) => status === 429);
-    expect(refusedAnswers).to.have.length(1);
-    expect(refusedAnswers[0]!.body.error).to.equal("rate_limit_exceeded");
-    expect(refusedAnswers[0]!.headers.get("ratelimit-remaining")).to.equal("0");
-    expect(Number(refusedAnswers[0]!.headers.get("retry-after"))).to.be.within(1, 60);
+    const responses = await Promise.all(Array.from({ length: 31 }, () => exchange(command.url, application)));
+    const refusedResponses = responses.filter(({ status }) => status === 429);
+    expect(refusedResponses).to.have.length(1);
+    expect(refusedResponses[0]!.body.error).to.equal("rate_limit_exceeded");
+    expect(refusedResponses[0]!.headers.get("ratelimit-remaining")).to.equal("0");
+    expect(Number(refusedResponses[0]!.headers.get("retry-after"))).to.be.within(1, 60);
     expect((await exchange(command.url, await createApplication(command.log))).status).to.equal(200);
   });
 
@@ -191,13 +191,13 @@ describe("exchangeToken", () => {
     });
     const { applicationId: client_id, clientSecret: client_secret, environment } = application;
     const body = { client_id, client_secret, environment, grant_type: "client_credentials" };
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 31 }, (_, index) => {
         const headers = { "X-Forwarded-For": `192.0.2.${index}, 198.51.100.7` };
         return sendRequest("POST", `${proxiedCommand.url}/production/v1/oauth/token`, headers, body);
       }),
     );
     await proxiedCommand.stop();
-    expect(answers.filter(({ status }) => status === 429)).to.have.length(1);
+    expect(responses.filter(({ status }) => status === 429)).to.have.length(1);
   });
 });

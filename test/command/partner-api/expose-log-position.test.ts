@@ -27,28 +27,28 @@ describe("waiting for the read models before a response", () => {
     const warn = (...args: unknown[]) => void warnings.push(args);
     return { warnings, wait: createReadModelWait(pool, Object.assign(Object.create(logger), { warn })) };
   }
-  const position = async () =>
+  const readPosition = async () =>
     BigInt((await database.admin.query("SELECT position FROM read_model.checkpoint")).rows[0].position);
-  const measureMs = async (waiting: Promise<void>) => {
+  const measureMs = async (waitPromise: Promise<void>) => {
     const startedAtMs = performance.now();
-    await waiting;
+    await waitPromise;
     return performance.now() - startedAtMs;
   };
 
   it("the response to a write waits until the read models have reached the log position of the write", async () => {
     const clinic = await openClinic(database.given);
     const { wait, warnings } = createWait();
-    await wait(await position());
-    const waitedMs = measureMs(wait((await position()) + 1n));
+    await wait(await readPosition());
+    const waitedMsPromise = measureMs(wait((await readPosition()) + 1n));
     await database.given(appointmentRequested(clinic.clinicId, clinic.branchId, "2026-03-12T10:00:00Z"));
-    expect(await waitedMs).to.be.below(1_000);
+    expect(await waitedMsPromise).to.be.below(1_000);
     expect(warnings).to.deep.equal([]);
   });
 
   it("if the read models are behind, the first response waits one second, and later responses do not wait", async () => {
     const { wait, warnings } = createWait();
-    await wait(await position());
-    const farPosition = (await position()) + 1_000n;
+    await wait(await readPosition());
+    const farPosition = (await readPosition()) + 1_000n;
     expect(await measureMs(wait(farPosition))).to.be.within(900, 2_500);
     const next = await Promise.all(Array.from({ length: 20 }, () => measureMs(wait(farPosition))));
     expect(Math.max(...next)).to.be.below(500);

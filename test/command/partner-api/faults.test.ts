@@ -45,17 +45,17 @@ describe("the command service while servers fail", () => {
   it("the command service returns 503 with Retry-After only while the event log is unavailable", async function () {
     this.timeout(60_000);
     proxy.disconnect();
-    for (const answer of [await create("while-cut"), await exchange(command.url, world)]) {
-      expect(answer.status).to.equal(503);
-      expect(answer.body).to.include({ ok: false, error: "event_log_unavailable" });
-      expect(Number(answer.headers.get("retry-after"))).to.be.above(0);
+    for (const response of [await create("while-cut"), await exchange(command.url, world)]) {
+      expect(response.status).to.equal(503);
+      expect(response.body).to.include({ ok: false, error: "event_log_unavailable" });
+      expect(Number(response.headers.get("retry-after"))).to.be.above(0);
     }
     expect((await sendRequest("GET", `${command.url}/health/ready`)).status).to.equal(503);
     expect((await sendRequest("GET", `${command.url}/health/live`)).status).to.equal(200);
     proxy.restore();
     const deadline = Date.now() + 30_000;
-    let answer = await create("while-cut");
-    while (answer.status === 503 && Date.now() < deadline) answer = await create("while-cut");
-    expect(answer.status).to.equal(201);
+    let response = await create("while-cut");
+    while (response.status === 503 && Date.now() < deadline) response = await create("while-cut");
+    expect(response.status).to.equal(201);
   });
 });

@@ -37,29 +37,34 @@ describe("forged access tokens", () => {
     command = await startTestCommand();
     world = await createPartnerWorld(command);
     signingKey = createPrivateKey({ key: command.signingKey as never, format: "jwk" });
-    const jwks = `${command.url}/.well-known/jwks.json`;
-    publicJwk = (await sendRequest("GET", jwks)).body.keys[0];
-    const keys = createTokenKeys(new URL(jwks), pino({ enabled: false }));
+    const jwksUrl = `${command.url}/.well-known/jwks.json`;
+    publicJwk = (await sendRequest("GET", jwksUrl)).body.keys[0];
+    const keys = createTokenKeys(new URL(jwksUrl), pino({ enabled: false }));
     verifyRemotely = createTokenVerifier(keys, TOKEN_ISSUER);
   });
   after(() => command.stop());
 
   const now = () => Math.floor(Date.now() / 1000);
-  const header = (overrides: TokenPart = {}): TokenPart => ({ alg: "EdDSA", typ: "at+jwt", kid: "test", ...overrides });
-  const claims = (overrides: TokenPart = {}): TokenPart => ({
+  const createHeader = (overrides: TokenPart = {}): TokenPart => ({
+    alg: "EdDSA",
+    typ: "at+jwt",
+    kid: "test",
+    ...overrides,
+  });
+  const createClaims = (overrides: TokenPart = {}): TokenPart => ({
     ...{ client_id: world.applicationId, credential_id: world.credentialId, environment: "production" },
     ...{ scope: "webhooks:write", sub: world.applicationId, iss: TOKEN_ISSUER, jti: randomUUID() },
     ...{ aud: `${TOKEN_ISSUER}/production/v1`, iat: now(), exp: now() + 900 },
     ...overrides,
   });
   const sign = (headerFields: TokenPart = {}, claimFields: TokenPart = {}, key = signingKey) =>
-    signUnchecked(header(headerFields), claims(claimFields), key);
-  const byHmac = (secret: string | Uint8Array, alg = "HS256") =>
-    new SignJWT(claims())
+    signUnchecked(createHeader(headerFields), createClaims(claimFields), key);
+  const signByHmac = (secret: string | Uint8Array, alg = "HS256") =>
+    new SignJWT(createClaims())
       .setProtectedHeader({ alg, typ: "at+jwt", kid: "test" })
       .sign(typeof secret === "string" ? Buffer.from(secret) : secret);
   const foreignKeys = generateKeyPairSync("ed25519");
-  const publicPem = () =>
+  const exportPublicPem = () =>
     createPublicKey({ key: { ...publicJwk } as never, format: "jwk" }).export({
       type: "spki",
       format: "pem",
@@ -83,11 +88,11 @@ describe("forged access tokens", () => {
   });
 
   const forgeries: [string, () => string | Promise<string>][] = [
-    ["HS256 with the public key's bytes as the secret", () => byHmac(Buffer.from(publicJwk.x ?? "", "base64url"))],
-    ["HS256 with the public key's base64url as the secret", () => byHmac(publicJwk.x ?? "")],
-    ["HS256 with the public key's PEM as the secret", () => byHmac(publicPem())],
-    ["HS512 with the public JWK as the secret", () => byHmac(JSON.stringify(publicJwk), "HS512")],
-    ["no algorithm and no signature", () => `${encode(header({ alg: "none" }))}.${encode(claims())}.`],
+    ["HS256 with the public key's bytes as the secret", () => signByHmac(Buffer.from(publicJwk.x ?? "", "base64url"))],
+    ["HS256 with the public key's base64url as the secret", () => signByHmac(publicJwk.x ?? "")],
+    ["HS256 with the public key's PEM as the secret", () => signByHmac(exportPublicPem())],
+    ["HS512 with the public JWK as the secret", () => signByHmac(JSON.stringify(publicJwk), "HS512")],
+    ["no algorithm and no signature", () => `${encode(createHeader({ alg: "none" }))}.${encode(createClaims())}.`],
     ["no algorithm but a valid signature", () => sign({ alg: "none" })],
     ["the algorithm name in lower case", () => sign({ alg: "eddsa" })],
     ["the algorithm HS256 but a valid EdDSA signature", () => sign({ alg: "HS256" })],
@@ -126,19 +131,19 @@ describe("forged access tokens", () => {
     ["a client id that is not a UUID", () => sign({}, { client_id: "x" })],
     ["an unknown scope", () => sign({}, { scope: "webhooks:write everything" })],
     ["scopes in a list", () => sign({}, { scope: ["webhooks:write"] })],
-    ["a payload that is not an object", () => signUnchecked(header(), [] as never, signingKey)],
+    ["a payload that is not an object", () => signUnchecked(createHeader(), [] as never, signingKey)],
     [
       "a tampered payload",
       () => {
         const [headerPart, , signature] = sign().split(".");
-        return `${headerPart}.${encode(claims({ scope: "webhooks:write clinic:read" }))}.${signature}`;
+        return `${headerPart}.${encode(createClaims({ scope: "webhooks:write clinic:read" }))}.${signature}`;
       },
     ],
     [
       "a tampered header",
       () => {
         const [, payloadPart, signature] = sign().split(".");
-        return `${encode(header({ extra: 1 }))}.${payloadPart}.${signature}`;
+        return `${encode(createHeader({ extra: 1 }))}.${payloadPart}.${signature}`;
       },
     ],
     ["a truncated signature", () => sign().slice(0, -4)],

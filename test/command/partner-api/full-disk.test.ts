@@ -40,11 +40,11 @@ describe("the command service while the disk of the event log is full", function
   it("the command service returns 503 with Retry-After while the event log's disk is full, and 201 afterwards", async () => {
     await disk.fill();
     // The first requests may succeed, because the last page of the log's file may have space for a few small events.
-    let answer = await create("filling-0");
-    for (let n = 1; answer.status === 201 && n < 50; n += 1) answer = await create(`filling-${n}`);
-    expect(answer.status).to.equal(503);
-    expect(answer.body).to.include({ ok: false, error: "event_log_unavailable" });
-    expect(Number(answer.headers.get("retry-after"))).to.be.above(0);
+    let response = await create("filling-0");
+    for (let n = 1; response.status === 201 && n < 50; n += 1) response = await create(`filling-${n}`);
+    expect(response.status).to.equal(503);
+    expect(response.body).to.include({ ok: false, error: "event_log_unavailable" });
+    expect(Number(response.headers.get("retry-after"))).to.be.above(0);
     expect(
       (await sendRequest("GET", `${command.url}/health/ready`)).status,
       "readiness while the log is readable",

@@ -35,10 +35,10 @@ describe("idempotency of createPartnerAppointment", () => {
     const body = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z", ...overrides };
     return sendRequest("POST", `${url}/production/v1/appointments`, { ...headers, "Idempotency-Key": key }, body);
   };
-  const eventsOf = (idempotencyKey: string) =>
+  const readEvents = (idempotencyKey: string) =>
     command.log.read(`appointment-${derivePartnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey })}`);
   /** Returns the headers of the same partner for a service with another signing key. */
-  const headersAt = async (url: string) => {
+  const createHeadersAt = async (url: string) => {
     const { body } = await exchange(url, world);
     return { ...world.headers, Authorization: `Bearer ${body.access_token}` };
   };
@@ -47,16 +47,16 @@ describe("idempotency of createPartnerAppointment", () => {
   it("if fifty concurrent requests use one idempotency key for two bodies, all requests with one of the bodies get 409", async () => {
     const key = randomUUID();
     const bodies = Array.from({ length: 50 }, (_, index) => ({ notes: index % 2 ? "odd" : "even" }));
-    const answers = await Promise.all(bodies.map((overrides) => create(command.url, key, overrides)));
-    const createdAnswers = answers.filter(({ status }) => status === 201);
-    const conflicts = answers.filter(({ status }) => status === 409);
-    expect([createdAnswers.length, conflicts.length]).to.deep.equal([25, 25]);
-    expect(new Set(createdAnswers.map(({ text }) => text)).size).to.equal(1);
-    expect(createdAnswers.filter((answer) => !isReplay(answer))).to.have.length(1);
-    expect(new Set(conflicts.map(({ body }) => body.error))).to.deep.equal(new Set(["idempotency_conflict"]));
-    const events = await eventsOf(key);
+    const responses = await Promise.all(bodies.map((overrides) => create(command.url, key, overrides)));
+    const createdResponses = responses.filter(({ status }) => status === 201);
+    const conflictResponses = responses.filter(({ status }) => status === 409);
+    expect([createdResponses.length, conflictResponses.length]).to.deep.equal([25, 25]);
+    expect(new Set(createdResponses.map(({ text }) => text)).size).to.equal(1);
+    expect(createdResponses.filter((response) => !isReplay(response))).to.have.length(1);
+    expect(new Set(conflictResponses.map(({ body }) => body.error))).to.deep.equal(new Set(["idempotency_conflict"]));
+    const events = await readEvents(key);
     expect(events).to.have.length(1);
-    expect(events[0]?.data).to.include({ notes: createdAnswers[0]?.body.appointment.notes });
+    expect(events[0]?.data).to.include({ notes: createdResponses[0]?.body.appointment.notes });
   });
 
   it("a process repeats a recent response without the appointment's stream", async () => {
@@ -75,10 +75,10 @@ describe("idempotency of createPartnerAppointment", () => {
     const service = await serveCommandApp(command, { log });
     try {
       const key = randomUUID();
-      const firstAnswer = await create(service.url, key);
+      const firstResponse = await create(service.url, key);
       expect(logCalls.filter((logCall) => logCall.endsWith("appointment"))).to.deep.equal(["append appointment"]);
-      const secondAnswer = await create(service.url, key);
-      expect([secondAnswer.text, isReplay(secondAnswer)]).to.deep.equal([firstAnswer.text, true]);
+      const secondResponse = await create(service.url, key);
+      expect([secondResponse.text, isReplay(secondResponse)]).to.deep.equal([firstResponse.text, true]);
       expect((await create(service.url, key, { notes: "other" })).body.error).to.equal("idempotency_conflict");
       expect(logCalls.filter((logCall) => logCall.endsWith("appointment"))).to.have.length(1);
     } finally {
@@ -89,22 +89,27 @@ describe("idempotency of createPartnerAppointment", () => {
   it("an idempotency key is effective across several processes and a restart", async () => {
     const key = randomUUID();
     const secondCommand = await startTestCommand();
-    const secondHeaders = await headersAt(secondCommand.url);
-    const answers = await Promise.all(
+    const secondHeaders = await createHeadersAt(secondCommand.url);
+    const responses = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
         index % 2 ? create(command.url, key) : create(secondCommand.url, key, {}, secondHeaders),
       ),
     );
     await secondCommand.stop();
     const restartedCommand = await startTestCommand();
-    const repeatedAnswer = await create(restartedCommand.url, key, {}, await headersAt(restartedCommand.url));
-    const conflict = await create(restartedCommand.url, key, { notes: "other" }, await headersAt(restartedCommand.url));
+    const repeatedResponse = await create(restartedCommand.url, key, {}, await createHeadersAt(restartedCommand.url));
+    const conflictResponse = await create(
+      restartedCommand.url,
+      key,
+      { notes: "other" },
+      await createHeadersAt(restartedCommand.url),
+    );
     await restartedCommand.stop();
-    expect(new Set([...answers, repeatedAnswer].map(({ status }) => status))).to.deep.equal(new Set([201]));
-    expect(new Set([...answers, repeatedAnswer].map(({ text }) => text)).size).to.equal(1);
-    expect(answers.filter((answer) => !isReplay(answer))).to.have.length(1);
-    expect([isReplay(repeatedAnswer), conflict.status]).to.deep.equal([true, 409]);
-    expect(await eventsOf(key)).to.have.length(1);
+    expect(new Set([...responses, repeatedResponse].map(({ status }) => status))).to.deep.equal(new Set([201]));
+    expect(new Set([...responses, repeatedResponse].map(({ text }) => text)).size).to.equal(1);
+    expect(responses.filter((response) => !isReplay(response))).to.have.length(1);
+    expect([isReplay(repeatedResponse), conflictResponse.status]).to.deep.equal([true, 409]);
+    expect(await readEvents(key)).to.have.length(1);
   });
 
   it("an idempotency key is effective even if the process is killed after the append and before the response", async () => {
@@ -115,14 +120,14 @@ describe("idempotency of createPartnerAppointment", () => {
       () => "received a response",
       () => "cut off",
     );
-    await eventually("the append is done", async () => (await eventsOf(key)).length === 1);
+    await eventually("the append is done", async () => (await readEvents(key)).length === 1);
     killedCommand.kill();
     expect(await outcome).to.equal("cut off");
     await proxy.close();
-    const retry = await create(command.url, key);
-    expect([retry.status, isReplay(retry)]).to.deep.equal([201, true]);
+    const retryResponse = await create(command.url, key);
+    expect([retryResponse.status, isReplay(retryResponse)]).to.deep.equal([201, true]);
     expect((await create(command.url, key, { notes: "other" })).status).to.equal(409);
-    expect(await eventsOf(key)).to.have.length(1);
+    expect(await readEvents(key)).to.have.length(1);
   });
 });
 

@@ -26,7 +26,7 @@ describe("rotation of the token signing keys", () => {
   let command: TestCommand | undefined;
   let world: PartnerWorld;
 
-  const newKey = async (kid: string) => ({
+  const createKey = async (kid: string) => ({
     ...(await exportJWK((await generateKeyPair("EdDSA", { extractable: true })).privateKey)),
     kid,
   });
@@ -53,23 +53,23 @@ describe("rotation of the token signing keys", () => {
     const url = `${command?.url}/production/v1/webhook-endpoints/${randomUUID()}`;
     return (await sendRequest("DELETE", url, headers)).status;
   };
-  const newToken = async () => (await exchange(command?.url ?? "", world)).body.access_token as string;
+  const requestToken = async () => (await exchange(command?.url ?? "", world)).body.access_token as string;
 
   before(async () => {
     port = String(Object.values(await findFreePorts())[0]);
-    keys = { a: await newKey("a"), b: await newKey("b") };
+    keys = { a: await createKey("a"), b: await createKey("b") };
     world = await createPartnerWorld(await serve("a"));
   });
   after(() => command?.stop());
 
   it("the command service and a remote verifier accept old tokens only while the old key is published", async () => {
     const verifyRemotely = createRemoteVerifier();
-    const oldToken = await newToken();
+    const oldToken = await requestToken();
     expect(decodeProtectedHeader(oldToken).kid).to.equal("a");
     expect([await getStatus(oldToken), await verifyRemotely(oldToken)]).to.deep.equal([404, "accepted"]);
 
     await serve("b", "a");
-    const youngToken = await newToken();
+    const youngToken = await requestToken();
     expect(decodeProtectedHeader(youngToken).kid).to.equal("b");
     expect([await getStatus(oldToken), await getStatus(youngToken)]).to.deep.equal([404, 404]);
     expect([await verifyRemotely(youngToken), await verifyRemotely(oldToken)]).to.deep.equal(["accepted", "accepted"]);
@@ -87,11 +87,11 @@ describe("rotation of the token signing keys", () => {
   it("a remote verifier that cannot fetch keys uses the cached keys, and returns 503 for an unknown key", async () => {
     await serve("a");
     const verifyRemotely = createRemoteVerifier();
-    const knownToken = await newToken();
+    const knownToken = await requestToken();
     expect(await verifyRemotely(knownToken)).to.equal("accepted");
     const fetchedAt = performance.now();
     await serve("b");
-    const unknownToken = await newToken();
+    const unknownToken = await requestToken();
     await command?.stop();
     command = undefined;
     await eventually("the keys are no longer fresh", () => performance.now() - fetchedAt > KEY_CACHE_MS);

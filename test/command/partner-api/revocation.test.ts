@@ -8,7 +8,7 @@ import { revokeInstallation } from "../../../command/operations/installation-ope
 import { eventually } from "../../support/eventually.ts";
 import {
   createPartnerWorld,
-  operatorContext,
+  createTestOperatorContext,
   type PartnerWorld,
   sendRequest,
   startTestCommand,
@@ -32,9 +32,9 @@ describe("revocations with two command processes", () => {
     urls = [command.url, secondProcess.url];
   });
   after(async () => {
-    const exited = once(process, "exit");
+    const exitPromise = once(process, "exit");
     process.kill("SIGTERM");
-    await exited;
+    await exitPromise;
     await command.stop();
   });
 
@@ -64,7 +64,7 @@ describe("revocations with two command processes", () => {
     return sendRequest("POST", appointmentsUrl, { ...headers, "Idempotency-Key": randomUUID() }, body);
   }
 
-  const context = operatorContext();
+  const context = createTestOperatorContext();
   const changes: [string, number, (world: PartnerWorld) => Promise<unknown>][] = [
     ["a revoked credential", 401, (world) => revokeCredential(command.log, world, context)],
     ["a revoked installation", 403, (world) => revokeInstallation(command.log, { ...world, reason: null }, context)],
@@ -79,10 +79,10 @@ describe("revocations with two command processes", () => {
       for (const url of urls) {
         await eventually("the request is refused", async () => {
           const sentAt = performance.now();
-          const answer = await create(url, world);
-          if (answer.status === 201) expect(sentAt - changedAt).to.be.below(MAX_DELAY_MS);
-          else expect(answer.status).to.equal(status);
-          return answer.status !== 201;
+          const response = await create(url, world);
+          if (response.status === 201) expect(sentAt - changedAt).to.be.below(MAX_DELAY_MS);
+          else expect(response.status).to.equal(status);
+          return response.status !== 201;
         });
       }
     });

@@ -31,9 +31,9 @@ describe("concurrent changes of one object", function () {
     sendRequest("POST", `${command.url}/sandbox/v1/webhook-endpoints${path}`, caller.headers, body);
   const postAll = (count: number, targets: TestCommand[], path?: string, body?: unknown) =>
     Promise.all(Array.from({ length: count }, (_, n) => post(targets[n % targets.length]!, path, body)));
-  const tally = (answers: PartnerResponse[]) => {
+  const tally = (responses: PartnerResponse[]) => {
     const counts: Record<string, number> = {};
-    for (const { status, body } of answers) {
+    for (const { status, body } of responses) {
       const name = `${status} ${body.error ?? ""}`.trim();
       counts[name] = (counts[name] ?? 0) + 1;
     }
@@ -48,9 +48,9 @@ describe("concurrent changes of one object", function () {
     });
 
     it(`70 concurrent tests of an endpoint over ${processCount} process(es) create 70 deliveries`, async () => {
-      const answers = await postAll(70, commands.slice(0, processCount), `/${await register()}/test`);
-      expect(tally(answers)).to.deep.equal({ "202": 70 });
-      expect(new Set(answers.map(({ body }) => body.delivery.id)).size).to.equal(70);
+      const responses = await postAll(70, commands.slice(0, processCount), `/${await register()}/test`);
+      expect(tally(responses)).to.deep.equal({ "202": 70 });
+      expect(new Set(responses.map(({ body }) => body.delivery.id)).size).to.equal(70);
     });
 
     it(`concurrent secret rotations over ${processCount} process(es) succeed or get 409 concurrent_rotation`, async () => {
@@ -64,13 +64,13 @@ describe("concurrent changes of one object", function () {
   it("an endpoint registration does not wait for 70 registrations of another application", async () => {
     const otherWorld = await createPartnerWorld(commands[0]!, "sandbox");
     const finishOrder: string[] = [];
-    const flood = postAll(70, commands, "", VALID_ENDPOINT).then((answers) => {
+    const floodPromise = postAll(70, commands, "", VALID_ENDPOINT).then((responses) => {
       finishOrder.push("flood");
-      return answers;
+      return responses;
     });
     const { status } = await post(commands[0]!, "", VALID_ENDPOINT, otherWorld);
     finishOrder.push("stranger");
     expect([status, finishOrder]).to.deep.equal([201, ["stranger"]]);
-    expect(Object.keys(tally(await flood))).to.have.members(["201", "409 webhook_endpoint_limit_reached"]);
+    expect(Object.keys(tally(await floodPromise))).to.have.members(["201", "409 webhook_endpoint_limit_reached"]);
   });
 });

@@ -4,7 +4,7 @@ import { closeClinic, suspendClinic } from "../../../command/operations/clinic-o
 import { eventually } from "../../support/eventually.ts";
 import {
   createPartnerWorld,
-  operatorContext,
+  createTestOperatorContext,
   sendRequest,
   startTestCommand,
   type TestCommand,
@@ -30,26 +30,29 @@ describe("a partner at a clinic that is suspended or closed", () => {
         sendRequest(method, `${command.url}/sandbox/v1${path}`, { ...headers, "Idempotency-Key": randomUUID() }, body);
       const appointment = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z" };
       const endpointInput = { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] };
-      const registration = await send("POST", "/webhook-endpoints", endpointInput);
-      const endpointPath = `/webhook-endpoints/${registration.body.endpoint.id}`;
-      await endOperation(command.log, { clinicId, reason: "unpaid" }, operatorContext());
+      const registrationResponse = await send("POST", "/webhook-endpoints", endpointInput);
+      const endpointPath = `/webhook-endpoints/${registrationResponse.body.endpoint.id}`;
+      await endOperation(command.log, { clinicId, reason: "unpaid" }, createTestOperatorContext());
 
       await eventually("the service knows the clinic's new status", async () => {
         return (await send("POST", "/appointments", appointment)).status !== 201;
       });
-      const refusedAnswers = [
+      const refusedResponses = [
         await send("POST", "/appointments", appointment),
         await send("POST", "/webhook-endpoints", endpointInput),
         await send("POST", `${endpointPath}/deliveries/${randomUUID()}/replay`),
       ];
-      for (const { status, body } of refusedAnswers) {
+      for (const { status, body } of refusedResponses) {
         expect([status, body.error]).to.deep.equal([403, "clinic_not_operational"]);
       }
-      const rotation = await send("POST", `${endpointPath}/rotate-secret`);
-      expect([rotation.status, rotation.body.secret === registration.body.secret]).to.deep.equal([200, false]);
+      const rotationResponse = await send("POST", `${endpointPath}/rotate-secret`);
+      expect([
+        rotationResponse.status,
+        rotationResponse.body.secret === registrationResponse.body.secret,
+      ]).to.deep.equal([200, false]);
       for (let round = 0; round < 2; round += 1) {
-        const revocation = await send("DELETE", endpointPath);
-        expect([revocation.status, revocation.body.endpoint.status]).to.deep.equal([200, "revoked"]);
+        const revocationResponse = await send("DELETE", endpointPath);
+        expect([revocationResponse.status, revocationResponse.body.endpoint.status]).to.deep.equal([200, "revoked"]);
       }
     });
   }

@@ -48,19 +48,19 @@ describe("the token operation with public libraries", () => {
     });
 
   it("oauth4webapi accepts the token response, and validates the token with RFC 9068 and the published keys", async () => {
-    const answer = await oauth.processClientCredentialsResponse(server, client, await exchange());
-    expect(answer).to.include({
+    const tokenResponse = await oauth.processClientCredentialsResponse(server, client, await exchange());
+    expect(tokenResponse).to.include({
       token_type: "bearer",
       expires_in: 900,
       scope: "clinic:read appointments:read",
     });
-    const claims = await validate(answer.access_token);
+    const claims = await validate(tokenResponse.access_token);
     expect(claims).to.include({
       client_id: application.applicationId,
       sub: application.applicationId,
       iss: TOKEN_ISSUER,
     });
-    const refusal = await validate(answer.access_token, "sandbox").catch((error: unknown) => error);
+    const refusal = await validate(tokenResponse.access_token, "sandbox").catch((error: unknown) => error);
     expect(refusal).to.be.instanceOf(oauth.OperationProcessingError);
   });
 

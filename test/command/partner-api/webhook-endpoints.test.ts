@@ -8,7 +8,7 @@ import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import {
   createPartnerWorld,
-  operatorContext,
+  createTestOperatorContext,
   type PartnerWorld,
   sendRequest,
   startTestCommand,
@@ -28,7 +28,7 @@ describe("webhook endpoints", () => {
   before(async () => {
     command = await startTestCommand({ WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS) });
     [world, otherWorld] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
-    await approveWebhookOrigin(command.log, { ...world, origin: `${ORIGIN}/any/path` }, operatorContext());
+    await approveWebhookOrigin(command.log, { ...world, origin: `${ORIGIN}/any/path` }, createTestOperatorContext());
   });
   after(() => command.stop());
 
@@ -36,7 +36,7 @@ describe("webhook endpoints", () => {
   const call = (method: "POST" | "DELETE", path = "", body?: unknown, caller: PartnerWorld = world) =>
     sendRequest(method, `${command.url}/${caller.environment}/v1/webhook-endpoints${path}`, caller.headers, body);
   const create = async (): Promise<string> => (await call("POST", "", validInput)).body.endpoint.id;
-  const eventsOf = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
+  const readEvents = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
 
   /** Records an event of a delivery, as the dispatcher does. */
   async function recordDeliveryEvent(
@@ -47,7 +47,7 @@ describe("webhook endpoints", () => {
   ): Promise<void> {
     const data = { deliveryId, endpointId, ...(type === "WebhookDeliveryFailed" && { attempts: 8 }) };
     const event = { type, data } as CatalogEvent;
-    const fact = { id: randomUUID(), event, metadata: toMetadata(operatorContext()) };
+    const fact = { id: randomUUID(), event, metadata: toMetadata(createTestOperatorContext()) };
     await command.log.append(`webhookDelivery-${deliveryId}`, revision, [fact]);
   }
 
@@ -55,14 +55,14 @@ describe("webhook endpoints", () => {
   function testHiddenEndpoints(operation: string, method: "POST" | "DELETE", suffix: string): void {
     it(`${operation} returns 404 for an unknown endpoint and for an endpoint of another application`, async () => {
       const id = await create();
-      for (const answer of [
+      for (const response of [
         await call(method, `/${randomUUID()}${suffix}`),
         await call(method, `/${id}${suffix}`, undefined, otherWorld),
       ]) {
-        expect(answer.status).to.equal(404);
-        expect(answer.body.error).to.equal("webhook_endpoint_not_found");
+        expect(response.status).to.equal(404);
+        expect(response.body.error).to.equal("webhook_endpoint_not_found");
       }
-      expect(await eventsOf(id)).to.have.length(1);
+      expect(await readEvents(id)).to.have.length(1);
     });
 
     it(`${operation} returns 404 for an endpoint id that is not a UUID`, async () => {
@@ -76,16 +76,16 @@ describe("webhook endpoints", () => {
 
     it("revokeWebhookEndpoint returns 200 with the revoked endpoint, also for a repeated request", async () => {
       const id = await create();
-      const firstAnswer = await call("DELETE", `/${id}`);
-      const secondAnswer = await call("DELETE", `/${id.toUpperCase()}`);
-      for (const { status, body } of [firstAnswer, secondAnswer]) {
+      const firstResponse = await call("DELETE", `/${id}`);
+      const secondResponse = await call("DELETE", `/${id.toUpperCase()}`);
+      for (const { status, body } of [firstResponse, secondResponse]) {
         expect(status).to.equal(200);
         expect(body).to.have.all.keys("ok", "endpoint");
         expect(body.endpoint).to.have.all.keys(ENDPOINT_FIELDS);
         expect(body.endpoint).to.include({ id, status: "revoked" });
       }
-      expect(secondAnswer.text).to.equal(firstAnswer.text);
-      expect(await eventsOf(id)).to.have.length(2);
+      expect(secondResponse.text).to.equal(firstResponse.text);
+      expect(await readEvents(id)).to.have.length(2);
     });
   });
 
@@ -100,23 +100,23 @@ describe("webhook endpoints", () => {
       expect(body.secret)
         .to.match(/^whsec_/)
         .and.not.equal(createdBody.secret);
-      const [, event] = await eventsOf(createdBody.endpoint.id);
+      const [, event] = await readEvents(createdBody.endpoint.id);
       const { previousExpiresAt } = (event as unknown as { data: { previousExpiresAt: string } }).data;
       expect(Date.parse(previousExpiresAt) - Date.parse(body.endpoint.updatedAt)).to.equal(86_400_000);
     });
 
     it("rotateWebhookSecret returns 409 concurrent_rotation if a concurrent rotation succeeds first", async () => {
       const id = await create();
-      const answers = await Promise.all(Array.from({ length: 20 }, () => call("POST", `/${id}/rotate-secret`)));
-      const rotationAnswers = answers.filter(({ status }) => status === 200);
-      const conflicts = answers.filter(({ status }) => status === 409);
+      const responses = await Promise.all(Array.from({ length: 20 }, () => call("POST", `/${id}/rotate-secret`)));
+      const rotationResponses = responses.filter(({ status }) => status === 200);
+      const conflicts = responses.filter(({ status }) => status === 409);
       expect(conflicts).to.have.length.above(0);
-      expect(rotationAnswers.length + conflicts.length).to.equal(20);
+      expect(rotationResponses.length + conflicts.length).to.equal(20);
       expect(new Set(conflicts.map(({ body }) => body.error))).to.deep.equal(new Set(["concurrent_rotation"]));
       // Each returned secret belongs to exactly one rotation in the event log.
-      const rotations = (await eventsOf(id)).slice(1) as unknown as { data: { encryptedSecret: string } }[];
+      const rotations = (await readEvents(id)).slice(1) as unknown as { data: { encryptedSecret: string } }[];
       const storedSecrets = await Promise.all(rotations.map(({ data }) => secretBox.open(data.encryptedSecret)));
-      expect(rotationAnswers.map(({ body }) => body.secret)).to.have.members(storedSecrets);
+      expect(rotationResponses.map(({ body }) => body.secret)).to.have.members(storedSecrets);
     });
 
     it("rotateWebhookSecret returns 409 for a revoked endpoint", async () => {
@@ -132,12 +132,12 @@ describe("webhook endpoints", () => {
 
     it("testWebhookEndpoint returns 202 with a new delivery for each test", async () => {
       const id = await create();
-      const answers = [await call("POST", `/${id}/test`), await call("POST", `/${id}/test`)];
-      const testEvents = (await eventsOf(id)).slice(1) as unknown as (CatalogEvent & {
+      const responses = [await call("POST", `/${id}/test`), await call("POST", `/${id}/test`)];
+      const testEvents = (await readEvents(id)).slice(1) as unknown as (CatalogEvent & {
         type: "WebhookEndpointTested";
         metadata: object;
       })[];
-      expect(answers.map(({ status, body }) => ({ status, body }))).to.deep.equal(
+      expect(responses.map(({ status, body }) => ({ status, body }))).to.deep.equal(
         testEvents.map(({ data }) => ({
           status: 202,
           body: { ok: true, delivery: { id: deriveWebhookDeliveryId(data.testId, id), status: "pending" } },
@@ -152,17 +152,17 @@ describe("webhook endpoints", () => {
 
     it("testWebhookEndpoint returns 202 for each of twenty concurrent tests", async () => {
       const id = await create();
-      const answers = await Promise.all(Array.from({ length: 20 }, () => call("POST", `/${id}/test`)));
-      expect(answers.map(({ status }) => status)).to.deep.equal(Array(20).fill(202));
-      expect(new Set(answers.map(({ body }) => body.delivery.id)).size).to.equal(20);
-      expect(await eventsOf(id)).to.have.length(21);
+      const responses = await Promise.all(Array.from({ length: 20 }, () => call("POST", `/${id}/test`)));
+      expect(responses.map(({ status }) => status)).to.deep.equal(Array(20).fill(202));
+      expect(new Set(responses.map(({ body }) => body.delivery.id)).size).to.equal(20);
+      expect(await readEvents(id)).to.have.length(21);
     });
 
     it("testWebhookEndpoint returns 409 for a disabled or revoked endpoint", async () => {
       const endpointId = await create();
       const { applicationId, clinicId, environment } = world;
       const owner = { applicationId, clinicId, environment };
-      await disableEndpoint(command.log, { endpointId, owner }, operatorContext());
+      await disableEndpoint(command.log, { endpointId, owner }, createTestOperatorContext());
       expect((await call("POST", `/${endpointId}/test`)).body.error).to.equal("webhook_endpoint_disabled");
       await call("DELETE", `/${endpointId}`);
       const { status, body } = await call("POST", `/${endpointId}/test`);
@@ -196,14 +196,14 @@ describe("webhook endpoints", () => {
     it("replayWebhookDelivery returns 202 for one of several concurrent requests, and 409 for the others", async () => {
       const [endpointId, deliveryId] = [await create(), randomUUID()];
       await recordDeliveryEvent("WebhookDeliveryFailed", deliveryId, endpointId);
-      const answers = await Promise.all(Array.from({ length: 8 }, () => replay(endpointId, deliveryId)));
-      expect(answers.map(({ status }) => status).sort()).to.deep.equal([202, ...Array(7).fill(409)]);
+      const responses = await Promise.all(Array.from({ length: 8 }, () => replay(endpointId, deliveryId)));
+      expect(responses.map(({ status }) => status).sort()).to.deep.equal([202, ...Array(7).fill(409)]);
     });
 
     it("replayWebhookDelivery returns 409 for an unknown delivery and for a delivery of another endpoint", async () => {
-      const [endpointId, otherId, deliveryId] = [await create(), await create(), randomUUID()];
+      const [endpointId, otherEndpointId, deliveryId] = [await create(), await create(), randomUUID()];
       await expectNotReplayable(endpointId, deliveryId);
-      await recordDeliveryEvent("WebhookDeliveryFailed", deliveryId, otherId);
+      await recordDeliveryEvent("WebhookDeliveryFailed", deliveryId, otherEndpointId);
       await expectNotReplayable(endpointId, deliveryId);
     });
 
@@ -212,7 +212,7 @@ describe("webhook endpoints", () => {
       await recordDeliveryEvent("WebhookDeliveryFailed", deliveryId, endpointId);
       const { applicationId, clinicId, environment } = world;
       const owner = { applicationId, clinicId, environment };
-      await disableEndpoint(command.log, { endpointId, owner }, operatorContext());
+      await disableEndpoint(command.log, { endpointId, owner }, createTestOperatorContext());
       await expectNotReplayable(endpointId, deliveryId);
       await call("DELETE", `/${endpointId}`);
       await expectNotReplayable(endpointId, deliveryId);

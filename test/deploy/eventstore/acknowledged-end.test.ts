@@ -30,14 +30,14 @@ describe("the acknowledged end of the embedded log", function () {
 
   it("a starting log repairs one damaged copy of the acknowledged end, but does not start if both copies are damaged", async () => {
     await createLog(dir, 100);
-    const intactFile = await readFile(getEndFilePath(dir));
+    const intactBytes = await readFile(getEndFilePath(dir));
     for (const offset of [20, 4096 + 20]) {
       await flipBit(getEndFilePath(dir), offset);
       const lines: string[] = [];
       await (await openStore(dir, { printLine: (line) => lines.push(line) })).close();
       expect(lines).to.have.length(1);
       expect(lines[0]).to.include(getEndFilePath(dir));
-      expect(await readFile(getEndFilePath(dir))).to.deep.equal(intactFile);
+      expect(await readFile(getEndFilePath(dir))).to.deep.equal(intactBytes);
     }
     await flipBit(getEndFilePath(dir), 20);
     await flipBit(getEndFilePath(dir), 4096 + 20);
@@ -46,18 +46,18 @@ describe("the acknowledged end of the embedded log", function () {
 
   it("a log converts the acknowledged end of an earlier release, whose second copy is at byte 512", async () => {
     await createLog(dir, 100);
-    const current = await readFile(getEndFilePath(dir));
-    const formerFile = Buffer.alloc(1024);
-    for (const offset of [0, 512]) current.copy(formerFile, offset, 0, 64);
+    const currentBytes = await readFile(getEndFilePath(dir));
+    const formerBytes = Buffer.alloc(1024);
+    for (const offset of [0, 512]) currentBytes.copy(formerBytes, offset, 0, 64);
     for (const damagedOffsets of [[], [20], [532]]) {
-      await writeFile(getEndFilePath(dir), formerFile);
+      await writeFile(getEndFilePath(dir), formerBytes);
       for (const offset of damagedOffsets) await flipBit(getEndFilePath(dir), offset);
       const lines: string[] = [];
       await (await openStore(dir, { printLine: (line) => lines.push(line) })).close();
       expect(lines).to.have.length(damagedOffsets.length);
-      const rewrittenFile = await readFile(getEndFilePath(dir));
+      const rewrittenBytes = await readFile(getEndFilePath(dir));
       for (const offset of [0, 4096]) {
-        expect(rewrittenFile.subarray(offset, offset + 64)).to.deep.equal(current.subarray(0, 64));
+        expect(rewrittenBytes.subarray(offset, offset + 64)).to.deep.equal(currentBytes.subarray(0, 64));
       }
     }
     await flipBit(getEndFilePath(dir), 20);
@@ -104,22 +104,22 @@ describe("the acknowledged end of the embedded log", function () {
     it("a starting log drops and reports an incomplete last write, wherever the write was cut off", async () => {
       for (const length of [endByte + 1, endByte + 39, endByte + 40, endByte + 41, endByte + 2_200, size - 1]) {
         await writeFile(getSegmentPath(dir, 1), bytes.subarray(0, length));
-        const endFile = await readFile(getEndFilePath(dir));
+        const endFileBytes = await readFile(getEndFilePath(dir));
         lines = [];
         expect(await startAndRead(), `cut at ${length}`).to.deep.equal(acknowledgedContent);
         expect(lines).to.have.length(1);
         expect(lines[0]).to.match(/dropped \d+ bytes at offset \d+, after position \d+/);
-        await writeFile(getEndFilePath(dir), endFile);
+        await writeFile(getEndFilePath(dir), endFileBytes);
       }
     });
 
     it("a starting log drops an unacknowledged write that ends with zeros, as after a power loss", async () => {
-      for (const zeroBytes of [size - endByte, size - endByte - 40, 3_000, 600]) {
-        const writtenFile = Buffer.from(bytes).fill(0, size - zeroBytes);
-        await writeFile(getSegmentPath(dir, 1), writtenFile);
-        const endFile = await readFile(getEndFilePath(dir));
-        expect(await startAndRead(), `${zeroBytes} zeros`).to.deep.equal(acknowledgedContent);
-        await writeFile(getEndFilePath(dir), endFile);
+      for (const zeroByteCount of [size - endByte, size - endByte - 40, 3_000, 600]) {
+        const writtenBytes = Buffer.from(bytes).fill(0, size - zeroByteCount);
+        await writeFile(getSegmentPath(dir, 1), writtenBytes);
+        const endFileBytes = await readFile(getEndFilePath(dir));
+        expect(await startAndRead(), `${zeroByteCount} zeros`).to.deep.equal(acknowledgedContent);
+        await writeFile(getEndFilePath(dir), endFileBytes);
       }
     });
 

@@ -7,11 +7,11 @@ import { expect } from "chai";
 import { createTemporaryDir } from "./log-process.ts";
 import { createAppend, openStore, readContent, submit } from "./stored-log.ts";
 
-const README = join(import.meta.dirname, "../../../deploy/local/eventstore/README.md");
+const README_PATH = join(import.meta.dirname, "../../../deploy/local/eventstore/README.md");
 
 /** Returns the commands from the README's section about backups, with the given directories. */
 async function readBackupScript(logDir: string, backupDir: string): Promise<string> {
-  const readme = await readFile(README, "utf8");
+  const readme = await readFile(README_PATH, "utf8");
   const [, script] = /## Backups\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(readme) ?? [];
   if (script === undefined) throw new Error("the README does not contain commands for a backup");
   return script.replaceAll("LOG", logDir).replaceAll("BACKUP", backupDir);
@@ -38,11 +38,11 @@ describe("a backup of the running embedded log", function () {
       const copyDir = join(dir, `copy-${round}`);
       await promisify(execFile)("sh", ["-ec", await readBackupScript(join(dir, "log"), copyDir)]);
       const restoredStore = await openStore(copyDir);
-      const { forwards } = await readContent(restoredStore);
+      const { forwardEvents } = await readContent(restoredStore);
       await restoredStore.close();
-      expect(forwards.length).to.be.at.least(countBefore);
-      const originalEvents = (await readContent(store)).forwards;
-      expect(forwards).to.deep.equal(originalEvents.slice(0, forwards.length));
+      expect(forwardEvents.length).to.be.at.least(countBefore);
+      const originalEvents = (await readContent(store)).forwardEvents;
+      expect(forwardEvents).to.deep.equal(originalEvents.slice(0, forwardEvents.length));
     }
     isWriting = false;
     await Promise.all(writers);

@@ -16,7 +16,7 @@ interface AcknowledgedEvent {
 /** Appends events to one stream. Retries each event at the same revision until it is acknowledged. */
 class Appender {
   readonly stream: string;
-  readonly acknowledged: AcknowledgedEvent[] = [];
+  readonly acknowledgedEvents: AcknowledgedEvent[] = [];
   #pending: ReturnType<typeof jsonEvent> | undefined;
 
   constructor(stream: string) {
@@ -26,7 +26,7 @@ class Appender {
   /** Appends events until the log is killed. The next call retries the append that was not acknowledged. */
   async run(client: EventStoreDBClient): Promise<void> {
     for (;;) {
-      const revision = this.acknowledged.length - 1;
+      const revision = this.acknowledgedEvents.length - 1;
       this.#pending ??= jsonEvent({ type: "Counted", data: { n: revision + 1, stream: this.stream } });
       const expectedRevision = revision < 0 ? NO_STREAM : BigInt(revision);
       let result: Awaited<ReturnType<EventStoreDBClient["appendToStream"]>>;
@@ -37,7 +37,7 @@ class Appender {
         return;
       }
       expect(result.nextExpectedRevision).to.equal(BigInt(revision + 1));
-      this.acknowledged.push({ id: this.#pending.id, position: result.position?.commit ?? -1n });
+      this.acknowledgedEvents.push({ id: this.#pending.id, position: result.position?.commit ?? -1n });
       this.#pending = undefined;
     }
   }
@@ -54,13 +54,13 @@ describe("the embedded log under SIGKILL", function () {
       const countBefore = countAcknowledged(appenders);
       const log = await LogProcess.start(dir, port);
       const client = log.createClient();
-      const runs = appenders.map((appender) => appender.run(client));
+      const runPromises = appenders.map((appender) => appender.run(client));
       // Kills the log after a random number of appends, so that every round makes progress.
       const targetCount = countBefore + 100 + Math.floor(Math.random() * 900);
       await waitFor(() => countAcknowledged(appenders) >= targetCount);
       const { signal } = await log.kill("SIGKILL");
       expect(signal).to.equal("SIGKILL");
-      await Promise.all(runs);
+      await Promise.all(runPromises);
       await client.dispose();
       await verify(dir, appenders);
     }
@@ -70,7 +70,7 @@ describe("the embedded log under SIGKILL", function () {
 });
 
 function countAcknowledged(appenders: readonly Appender[]): number {
-  return appenders.reduce((sum, appender) => sum + appender.acknowledged.length, 0);
+  return appenders.reduce((sum, appender) => sum + appender.acknowledgedEvents.length, 0);
 }
 
 async function waitFor(condition: () => boolean): Promise<void> {
@@ -88,21 +88,23 @@ async function verify(dir: string, appenders: readonly Appender[]): Promise<void
   const events = await collect(client.readAll());
   const commits = events.map(({ event }) => event!.position.commit);
   expect(commits.every((commit, index) => index === 0 || commit > commits[index - 1]!)).to.equal(true);
-  const byStream = new Map<string, (typeof events)[number]["event"][]>();
+  const eventsByStream = new Map<string, (typeof events)[number]["event"][]>();
   for (const { event } of events) {
-    const streamEvents = byStream.get(event!.streamId);
-    if (streamEvents === undefined) byStream.set(event!.streamId, [event]);
+    const streamEvents = eventsByStream.get(event!.streamId);
+    if (streamEvents === undefined) eventsByStream.set(event!.streamId, [event]);
     else streamEvents.push(event);
   }
-  for (const { stream, acknowledged } of appenders) {
-    const streamEvents = (byStream.get(stream) ?? []).map((event) => event!);
+  for (const { stream, acknowledgedEvents } of appenders) {
+    const streamEvents = (eventsByStream.get(stream) ?? []).map((event) => event!);
     expect(streamEvents.map(({ revision }) => Number(revision))).to.deep.equal(streamEvents.map((_, index) => index));
     // Each appender has at most one append that is stored but not acknowledged.
-    expect(streamEvents.length - acknowledged.length).to.be.within(0, 1);
-    const firstEvents = streamEvents.slice(0, acknowledged.length);
-    expect(firstEvents.map(({ id, position }) => ({ id, position: position.commit }))).to.deep.equal(acknowledged);
-    const byRevision = await collect(client.readStream(stream)).catch(() => []);
-    expect(byRevision.map(({ event }) => event!.id)).to.deep.equal(streamEvents.map(({ id }) => id));
+    expect(streamEvents.length - acknowledgedEvents.length).to.be.within(0, 1);
+    const firstEvents = streamEvents.slice(0, acknowledgedEvents.length);
+    expect(firstEvents.map(({ id, position }) => ({ id, position: position.commit }))).to.deep.equal(
+      acknowledgedEvents,
+    );
+    const resolvedEvents = await collect(client.readStream(stream)).catch(() => []);
+    expect(resolvedEvents.map(({ event }) => event!.id)).to.deep.equal(streamEvents.map(({ id }) => id));
   }
   await client.dispose();
   await log.stop();

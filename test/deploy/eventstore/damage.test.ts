@@ -34,8 +34,8 @@ describe("damaged files of the embedded log", function () {
   afterEach(() => remove());
 
   it("a log with a flipped bit in the newest file does not start, and the error states file, offset, position and remedy", async () => {
-    const segments = await createLog(dir, 3_040);
-    const newestPath = getSegmentPath(dir, segments);
+    const segmentCount = await createLog(dir, 3_040);
+    const newestPath = getSegmentPath(dir, segmentCount);
     await flipBit(newestPath, 0.5);
     const { code, stdout, stderr } = await new LogProcess(["--dir", dir, "--port", "0"]).exit;
     expect(code).to.equal(1);
@@ -60,13 +60,13 @@ describe("damaged files of the embedded log", function () {
       printLine: (line) => lines.push(line),
     });
     const client = createClient(server.port);
-    const events = (stream: string) =>
+    const createNotedEvents = (stream: string) =>
       Array.from({ length: 30 }, (_, n) => jsonEvent({ type: "Noted", data: { stream, n } }));
-    await client.appendToStream("before", events("before"));
+    await client.appendToStream("before", createNotedEvents("before"));
     const offset = (await stat(getSegmentPath(dir, 1))).size;
-    const damagedEvents = events("damaged");
+    const damagedEvents = createNotedEvents("damaged");
     const { position } = await client.appendToStream("damaged", damagedEvents, { expectedRevision: "no_stream" });
-    await client.appendToStream("after", events("after"));
+    await client.appendToStream("after", createNotedEvents("after"));
     await flipBit(getSegmentPath(dir, 1), offset + 300);
 
     for (const read of [
@@ -118,28 +118,34 @@ describe("damaged files of the embedded log", function () {
   });
 
   it("a log does not start if a file is missing, or was replaced with another file of the same log or of another log", async () => {
-    const segments = await createLog(dir, 1_000);
+    const segmentCount = await createLog(dir, 1_000);
     const otherDir = await createTemporaryDir();
     const otherStore = await openStore(otherDir.dir);
     await appendEvents(otherStore, 1_000);
     await otherStore.close();
 
-    const [first, second, last] = [getSegmentPath(dir, 1), getSegmentPath(dir, 2), getSegmentPath(dir, segments)];
+    const [firstPath, secondPath, lastPath] = [
+      getSegmentPath(dir, 1),
+      getSegmentPath(dir, 2),
+      getSegmentPath(dir, segmentCount),
+    ];
     const asidePath = join(dir, "aside");
-    for (const path of [first, second, last, getEndFilePath(dir)]) {
+    for (const path of [firstPath, secondPath, lastPath, getEndFilePath(dir)]) {
       await rename(path, asidePath);
-      expect(await getStartError(dir)).to.include(path === last ? "were acknowledged" : `${path}: The`);
+      expect(await getStartError(dir)).to.include(path === lastPath ? "were acknowledged" : `${path}: The`);
       await rename(asidePath, path);
     }
-    await copyFile(last, asidePath);
-    await copyFile(getSegmentPath(otherDir.dir, segments), last);
+    await copyFile(lastPath, asidePath);
+    await copyFile(getSegmentPath(otherDir.dir, segmentCount), lastPath);
     expect(await getStartError(dir)).to.include("another log");
-    await copyFile(second, last);
+    await copyFile(secondPath, lastPath);
     expect(await getStartError(dir)).to.include("does not continue");
-    await rename(asidePath, last);
-    await copyFile(last, getSegmentPath(dir, segments + 2));
-    expect(await getStartError(dir)).to.include(`${getSegmentPath(dir, segments + 1)}: The segment file is missing`);
-    await rm(getSegmentPath(dir, segments + 2));
+    await rename(asidePath, lastPath);
+    await copyFile(lastPath, getSegmentPath(dir, segmentCount + 2));
+    expect(await getStartError(dir)).to.include(
+      `${getSegmentPath(dir, segmentCount + 1)}: The segment file is missing`,
+    );
+    await rm(getSegmentPath(dir, segmentCount + 2));
     await copyFile(getEndFilePath(dir), asidePath);
     await copyFile(join(otherDir.dir, "events", "acknowledged"), getEndFilePath(dir));
     expect(await getStartError(dir)).to.include("another log");
@@ -152,32 +158,32 @@ describe("damaged files of the embedded log", function () {
   });
 
   it("a log that is truncated exactly between two acknowledged writes does not start", async () => {
-    let firstBytes = 0;
+    let firstByteCount = 0;
     await changeAndRead(dir, async (store) => {
       await appendEvents(store, 50);
-      firstBytes = (await stat(getSegmentPath(dir, 1))).size;
+      firstByteCount = (await stat(getSegmentPath(dir, 1))).size;
       await submit(store, createAppend("last", ["acknowledged"]));
     });
-    await truncate(getSegmentPath(dir, 1), firstBytes);
+    await truncate(getSegmentPath(dir, 1), firstByteCount);
     expect(await getStartError(dir)).to.match(/offset \d+, .+ all events up to position \d+ were acknowledged/);
   });
 
   it("a crash while a segment is created loses no event", async () => {
-    const segments = await createLog(dir, 300);
+    const segmentCount = await createLog(dir, 300);
     const contentBefore = await changeAndRead(dir, async () => undefined);
-    await writeFile(`${getSegmentPath(dir, segments + 1)}.new`, "EVENTLOG");
+    await writeFile(`${getSegmentPath(dir, segmentCount + 1)}.new`, "EVENTLOG");
     expect(await changeAndRead(dir, async () => undefined)).to.deep.equal(contentBefore);
 
     // Simulates a crash just after a segment was created, before or after its first write was acknowledged.
-    const endFile = await readFile(getEndFilePath(dir));
+    const endFileBytes = await readFile(getEndFilePath(dir));
     const store = await openStore(dir, { segmentBytes: 1 });
     await submit(store, createAppend("note-1", ["in a new segment"]));
     await store.close();
-    await truncate(getSegmentPath(dir, segments + 1), 64);
+    await truncate(getSegmentPath(dir, segmentCount + 1), 64);
     expect(await getStartError(dir)).to.include("were acknowledged");
-    await writeFile(getEndFilePath(dir), endFile);
+    await writeFile(getEndFilePath(dir), endFileBytes);
     expect(await changeAndRead(dir, async () => undefined)).to.deep.equal(contentBefore);
     await changeAndRead(dir, (reopenedStore) => appendEvents(reopenedStore, 300));
-    expect((await changeAndRead(dir, async () => undefined)).forwards).to.have.length(600);
+    expect((await changeAndRead(dir, async () => undefined)).forwardEvents).to.have.length(600);
   });
 });

@@ -65,18 +65,18 @@ describe("the stored formats of the embedded log", () => {
           expect(readStreamName(record)).to.equal(stream);
           expect(readEventType(record)).to.equal(type);
           const response = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()!;
-          const recorded = response.getEvent()!;
+          const recordedEvent = response.getEvent()!;
           expect(response.getCommitPosition()).to.equal(String(position));
-          expect(recorded.getCommitPosition()).to.equal(String(position));
-          expect(recorded.getPreparePosition()).to.equal(String(position));
-          expect(recorded.getStreamRevision()).to.equal(String(revision));
-          expect(recorded.getId()?.getString()).to.equal(id);
-          expect(Buffer.from(recorded.getStreamIdentifier()!.getStreamName_asU8()).toString()).to.equal(stream);
-          expect(recorded.getData_asU8()).to.deep.equal(data);
-          expect(recorded.getCustomMetadata_asU8()).to.deep.equal(metadata);
-          expect(recorded.getMetadataMap().get("type")).to.equal(type);
-          expect(recorded.getMetadataMap().get("content-type")).to.equal(contentType);
-          expect(recorded.getMetadataMap().get("created")).to.equal("17000000001230000");
+          expect(recordedEvent.getCommitPosition()).to.equal(String(position));
+          expect(recordedEvent.getPreparePosition()).to.equal(String(position));
+          expect(recordedEvent.getStreamRevision()).to.equal(String(revision));
+          expect(recordedEvent.getId()?.getString()).to.equal(id);
+          expect(Buffer.from(recordedEvent.getStreamIdentifier()!.getStreamName_asU8()).toString()).to.equal(stream);
+          expect(recordedEvent.getData_asU8()).to.deep.equal(data);
+          expect(recordedEvent.getCustomMetadata_asU8()).to.deep.equal(metadata);
+          expect(recordedEvent.getMetadataMap().get("type")).to.equal(type);
+          expect(recordedEvent.getMetadataMap().get("content-type")).to.equal(contentType);
+          expect(recordedEvent.getMetadataMap().get("created")).to.equal("17000000001230000");
         },
       ),
       { numRuns: 500 },
@@ -93,39 +93,39 @@ describe("the stored formats of the embedded log", () => {
     };
     const revision = 9_223_372_036_854_775_807n;
     const record = encodeRecord(event, { stream: "s", revision, position: 1, createdAt: 0 });
-    const recorded = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()?.getEvent();
-    expect(recorded?.getStreamRevision()).to.equal("9223372036854775807");
+    const recordedEvent = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()?.getEvent();
+    expect(recordedEvent?.getStreamRevision()).to.equal("9223372036854775807");
   });
 
   it("decoding an encoded record returns the same record, also for a tombstone", () => {
     fc.assert(
       fc.property(fc.option(fc.nat(), { nil: undefined }), fc.uint8Array(), (revision, body) => {
-        const encoded = encodeStoredRecord(createRecord(revision, body), 5);
-        const paddedRecord = Buffer.concat([Buffer.from("xy"), encoded, Buffer.from("z")]);
+        const encodedRecord = encodeStoredRecord(createRecord(revision, body), 5);
+        const paddedRecord = Buffer.concat([Buffer.from("xy"), encodedRecord, Buffer.from("z")]);
         expect(decodeStoredRecord(paddedRecord, 2, 5)).to.deep.equal(createRecord(revision, body));
       }),
     );
   });
 
   it("records and headers with a flipped bit, truncated records and records of another log are not decoded", () => {
-    const encoded = encodeStoredRecord(createRecord(3, Buffer.from("some content")), 5);
-    for (let bit = 0; bit < 8 * encoded.length; bit += 1) {
-      const flippedBytes = Buffer.from(encoded);
+    const encodedRecord = encodeStoredRecord(createRecord(3, Buffer.from("some content")), 5);
+    for (let bit = 0; bit < 8 * encodedRecord.length; bit += 1) {
+      const flippedBytes = Buffer.from(encodedRecord);
       flippedBytes[bit >> 3] = (flippedBytes[bit >> 3] ?? 0) ^ (1 << (bit & 7));
       expect(decodeStoredRecord(flippedBytes, 0, 5), `bit ${bit}`).to.equal(undefined);
     }
-    for (let length = 0; length < encoded.length; length += 1) {
-      expect(decodeStoredRecord(encoded.subarray(0, length), 0, 5)).to.equal(undefined);
+    for (let length = 0; length < encodedRecord.length; length += 1) {
+      expect(decodeStoredRecord(encodedRecord.subarray(0, length), 0, 5)).to.equal(undefined);
     }
-    expect(decodeStoredRecord(encoded, 0, 6)).to.equal(undefined);
+    expect(decodeStoredRecord(encodedRecord, 0, 6)).to.equal(undefined);
     const previousState = { eventCount: 3, position: 99, checksum: 4 };
-    const frame = encodeFrame([encoded], previousState).bytes.subarray(0, FRAME_HEADER_BYTES);
-    const segment = encodeSegmentHeader("00112233445566778899aabbccddeeff", 2, previousState);
-    expect(decodeFrameHeader(frame)?.previousState).to.deep.equal(previousState);
-    expect(decodeSegmentHeader(segment)?.previousState).to.deep.equal(previousState);
+    const frameHeader = encodeFrame([encodedRecord], previousState).bytes.subarray(0, FRAME_HEADER_BYTES);
+    const segmentHeader = encodeSegmentHeader("00112233445566778899aabbccddeeff", 2, previousState);
+    expect(decodeFrameHeader(frameHeader)?.previousState).to.deep.equal(previousState);
+    expect(decodeSegmentHeader(segmentHeader)?.previousState).to.deep.equal(previousState);
     for (const [header, decode] of [
-      [frame, decodeFrameHeader],
-      [segment, decodeSegmentHeader],
+      [frameHeader, decodeFrameHeader],
+      [segmentHeader, decodeSegmentHeader],
     ] as const) {
       for (let bit = 0; bit < 8 * header.length; bit += 1) {
         const flippedBytes = Buffer.from(header);

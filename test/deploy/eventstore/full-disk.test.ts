@@ -17,7 +17,7 @@ const PAGE_BYTES = 4096;
 
 /** Appends single events to one stream, and remembers the ids of acknowledged events. */
 class Writer {
-  readonly acknowledged: string[] = [];
+  readonly acknowledgedIds: string[] = [];
 
   /** Appends events of 20 kB until an append fails. Returns the error of that append. */
   async appendUntilFailure(client: EventStoreDBClient): Promise<Error> {
@@ -32,17 +32,17 @@ class Writer {
 
   async append(client: EventStoreDBClient): Promise<void> {
     const event = jsonEvent({ type: "Large", data: { text: "x".repeat(20_000) } });
-    const count = this.acknowledged.length;
+    const count = this.acknowledgedIds.length;
     await client.appendToStream("large", event, {
       expectedRevision: count === 0 ? "no_stream" : BigInt(count - 1),
     });
-    this.acknowledged.push(event.id);
+    this.acknowledgedIds.push(event.id);
   }
 
   /** Checks that the stream holds exactly the acknowledged events. */
   async verify(client: EventStoreDBClient): Promise<void> {
     const storedEvents = await collect(client.readStream("large"));
-    expect(storedEvents.map(({ event }) => event?.id)).to.deep.equal(this.acknowledged);
+    expect(storedEvents.map(({ event }) => event?.id)).to.deep.equal(this.acknowledgedIds);
   }
 }
 
@@ -105,21 +105,23 @@ describe("the embedded log on a full disk", function () {
 
   it("if a group of appends fails on a full disk, a retry writes each append exactly once", async () => {
     const store = await openStore(dir);
-    const stored = { ...createAppend("note-0", ["stored"]), expectedRevision: -1 };
-    await submit(store, stored);
+    const storedWrite = { ...createAppend("note-0", ["stored"]), expectedRevision: -1 };
+    await submit(store, storedWrite);
     await appendEvents(store, 99);
     await disk.fill();
     const writes = Array.from({ length: 50 }, (_, n) => createAppend(`waiting-${n}`, ["x".repeat(1_000)]));
     const firstResults = await Promise.all(writes.map((write) => submit(store, write)));
     expect(firstResults.map(({ outcome }) => outcome)).to.include("disk-full");
-    const retries = await Promise.all([stored, createAppend("new", ["x".repeat(5_000)])].map((w) => submit(store, w)));
-    expect(retries.map(({ outcome }) => outcome)).to.deep.equal(["written", "disk-full"]);
-    expect(retries[0]).to.include({ revision: 0 });
+    const retryResults = await Promise.all(
+      [storedWrite, createAppend("new", ["x".repeat(5_000)])].map((write) => submit(store, write)),
+    );
+    expect(retryResults.map(({ outcome }) => outcome)).to.deep.equal(["written", "disk-full"]);
+    expect(retryResults[0]).to.include({ revision: 0 });
     await disk.free();
     const secondResults = await Promise.all(writes.map((write) => submit(store, write)));
     expect(secondResults.every((result) => result.outcome === "written" && result.revision === 0)).to.equal(true);
     const content = await readContent(store);
-    expect(content.forwards).to.have.length(150);
+    expect(content.forwardEvents).to.have.length(150);
     await store.close();
     const reopenedStore = await openStore(dir);
     expect(await readContent(reopenedStore)).to.deep.equal(content);
@@ -129,14 +131,14 @@ describe("the embedded log on a full disk", function () {
   it("an append that needs a new segment fails on a full disk and succeeds when the disk has space", async () => {
     const store = await openStore(dir, { segmentBytes: 1 });
     await appendEvents(store, 100);
-    const segments = store.log.segments.count;
+    const segmentCount = store.log.segments.count;
     await disk.fill();
     for (let n = 0; n < 3; n += 1) {
       expect((await submit(store, createAppend("late", ["one"]))).outcome).to.equal("disk-full");
     }
     await disk.free();
     expect((await submit(store, createAppend("late", ["one"]))).outcome).to.equal("written");
-    expect(store.log.segments.count).to.equal(segments + 1);
+    expect(store.log.segments.count).to.equal(segmentCount + 1);
     const content = await readContent(store);
     await store.close();
     const reopenedStore = await openStore(dir);
@@ -164,7 +166,7 @@ describe("the embedded log on a full disk", function () {
     }
     expect((await submit(store, lateWrite)).outcome).to.equal("written");
     const content = await readContent(store);
-    expect(content.forwards).to.have.length(31);
+    expect(content.forwardEvents).to.have.length(31);
     await store.close();
     try {
       fs.writeSync = failWrite as typeof fs.writeSync;

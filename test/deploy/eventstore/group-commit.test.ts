@@ -23,19 +23,21 @@ function createSlowGroupCommit() {
   const gate = new Promise<void>((resolve) => {
     release = resolve;
   });
-  const commits = new GroupCommit(async (writes) => {
+  const groupCommit = new GroupCommit(async (writes) => {
     groups.push(writes.map(({ stream }) => stream));
     await gate;
     return writes.map((_, index): WriteResult => ({ outcome: "written", revision: index, position: 1 }));
   });
-  return { commits, groups, release };
+  return { commits: groupCommit, groups, release };
 }
 
 describe("group commit", () => {
   it("a group commit writes all queued writes in order, in groups of limited size", async () => {
-    const { commits, groups, release } = createSlowGroupCommit();
+    const { commits: groupCommit, groups, release } = createSlowGroupCommit();
     const count = 2 * MAX_GROUP_WRITES + 5;
-    const submissions = Array.from({ length: count }, (_, n) => commits.submit(createWrite(String(n)), 1, NO_DEADLINE));
+    const submissions = Array.from({ length: count }, (_, n) =>
+      groupCommit.submit(createWrite(String(n)), 1, NO_DEADLINE),
+    );
     release();
     await Promise.all(submissions);
     expect(groups.flat()).to.deep.equal(Array.from({ length: count }, (_, n) => String(n)));
@@ -43,22 +45,24 @@ describe("group commit", () => {
   });
 
   it("a group commit refuses a write if the queue already has the maximum number of writes or bytes", async () => {
-    const { commits, release } = createSlowGroupCommit();
-    const writes = Array.from({ length: MAX_PENDING_WRITES }, () => commits.submit(createWrite("a"), 1, NO_DEADLINE));
-    expect(await commits.submit(createWrite("b"), 1, NO_DEADLINE)).to.deep.equal({ outcome: "overloaded" });
+    const { commits: groupCommit, release } = createSlowGroupCommit();
+    const writes = Array.from({ length: MAX_PENDING_WRITES }, () =>
+      groupCommit.submit(createWrite("a"), 1, NO_DEADLINE),
+    );
+    expect(await groupCommit.submit(createWrite("b"), 1, NO_DEADLINE)).to.deep.equal({ outcome: "overloaded" });
     release();
     await Promise.all(writes);
-    expect((await commits.submit(createWrite("c"), 1, NO_DEADLINE)).outcome).to.equal("written");
-    expect(await commits.submit(createWrite("d"), MAX_PENDING_BYTES + 1, NO_DEADLINE)).to.deep.equal({
+    expect((await groupCommit.submit(createWrite("c"), 1, NO_DEADLINE)).outcome).to.equal("written");
+    expect(await groupCommit.submit(createWrite("d"), MAX_PENDING_BYTES + 1, NO_DEADLINE)).to.deep.equal({
       outcome: "overloaded",
     });
-    await commits.close();
+    await groupCommit.close();
   });
 
   it("a group commit does not start a write whose deadline has passed", async () => {
-    const { commits, groups, release } = createSlowGroupCommit();
-    const lateCommit = commits.submit(createWrite("late"), 1, Date.now() - 1);
-    const timelyCommit = commits.submit(createWrite("good"), 1, NO_DEADLINE);
+    const { commits: groupCommit, groups, release } = createSlowGroupCommit();
+    const lateCommit = groupCommit.submit(createWrite("late"), 1, Date.now() - 1);
+    const timelyCommit = groupCommit.submit(createWrite("good"), 1, NO_DEADLINE);
     release();
     expect(await lateCommit).to.deep.equal({ outcome: "expired" });
     expect((await timelyCommit).outcome).to.equal("written");
@@ -66,25 +70,25 @@ describe("group commit", () => {
   });
 
   it("closing a group commit completes the queued writes and refuses new writes", async () => {
-    const { commits, release } = createSlowGroupCommit();
-    const submission = commits.submit(createWrite("a"), 1, NO_DEADLINE);
-    const closing = commits.close();
-    expect(await commits.submit(createWrite("b"), 1, NO_DEADLINE)).to.deep.equal({ outcome: "closing" });
+    const { commits: groupCommit, release } = createSlowGroupCommit();
+    const submission = groupCommit.submit(createWrite("a"), 1, NO_DEADLINE);
+    const closePromise = groupCommit.close();
+    expect(await groupCommit.submit(createWrite("b"), 1, NO_DEADLINE)).to.deep.equal({ outcome: "closing" });
     release();
-    await closing;
+    await closePromise;
     expect((await submission).outcome).to.equal("written");
   });
 
   it("after a failed commit, a group commit rejects all further writes and reports the failure", async () => {
-    const commits = new GroupCommit(() => Promise.reject(new Error("no space")));
+    const groupCommit = new GroupCommit(() => Promise.reject(new Error("no space")));
     const [firstCommit, secondCommit] = [
-      commits.submit(createWrite("a"), 1, NO_DEADLINE),
-      commits.submit(createWrite("b"), 1, NO_DEADLINE),
+      groupCommit.submit(createWrite("a"), 1, NO_DEADLINE),
+      groupCommit.submit(createWrite("b"), 1, NO_DEADLINE),
     ];
     expect((await getRejection(firstCommit)).message).to.equal("no space");
     expect((await getRejection(secondCommit)).message).to.equal("no space");
-    expect((await commits.failure).message).to.equal("no space");
-    expect((await getRejection(commits.submit(createWrite("c"), 1, NO_DEADLINE))).message).to.equal("no space");
-    await commits.close();
+    expect((await groupCommit.failure).message).to.equal("no space");
+    expect((await getRejection(groupCommit.submit(createWrite("c"), 1, NO_DEADLINE))).message).to.equal("no space");
+    await groupCommit.close();
   });
 });

@@ -30,11 +30,11 @@ describe("the limits of the embedded log", function () {
         ({ outcome } = await submit(store, createAppend(`more-${n}`, ["one"])));
       }
       expect(outcome).to.equal("log-full");
-      const { forwards } = await readContent(store);
-      expect(forwards.length).to.be.at.least(50);
+      const { forwardEvents } = await readContent(store);
+      expect(forwardEvents.length).to.be.at.least(50);
       await store.close();
       const reopenedStore = await openStore(dir, { limits });
-      expect((await readContent(reopenedStore)).forwards).to.deep.equal(forwards);
+      expect((await readContent(reopenedStore)).forwardEvents).to.deep.equal(forwardEvents);
       await reopenedStore.close();
     });
   }
@@ -45,11 +45,11 @@ describe("the limits of the embedded log", function () {
     expect((await submit(store, storedWrite)).outcome).to.equal("written");
     await appendEvents(store, 49);
     const wrongWrite = { ...createAppend("note-0", ["other"]), expectedRevision: 700 };
-    const results = await Promise.all(
+    const writeResults = await Promise.all(
       [storedWrite, wrongWrite, createAppend("note-1", ["new"])].map((write) => submit(store, write)),
     );
-    expect(results.map(({ outcome }) => outcome)).to.deep.equal(["written", "wrong-revision", "log-full"]);
-    expect(results[0]).to.include({ revision: 0 });
+    expect(writeResults.map(({ outcome }) => outcome)).to.deep.equal(["written", "wrong-revision", "log-full"]);
+    expect(writeResults[0]).to.include({ revision: 0 });
     await store.close();
   });
 
@@ -67,9 +67,9 @@ describe("the limits of the embedded log", function () {
     const deletions = streams.map((stream) => ({ ...createAppend(stream, []), kind: "soft-delete" as const }));
     await Promise.all(deletions.map((write) => submit(store, write)));
     for (const stream of streams) await submit(store, createMetadataWrite(stream));
-    const repeats = await Promise.all(deletions.map((write) => submit(store, write)));
-    const restores = await Promise.all(streams.map((stream) => submit(store, createAppend(stream, ["back"]))));
-    expect([...repeats, ...restores].every(({ outcome }) => outcome === "written")).to.equal(true);
+    const repeatResults = await Promise.all(deletions.map((write) => submit(store, write)));
+    const restoreResults = await Promise.all(streams.map((stream) => submit(store, createAppend(stream, ["back"]))));
+    expect([...repeatResults, ...restoreResults].every(({ outcome }) => outcome === "written")).to.equal(true);
     const content = await readContent(store);
     await store.close();
     const reopenedStore = await openStore(dir);

@@ -7,7 +7,7 @@ import { collect } from "../../conformance/log-under-test.ts";
  */
 export async function dumpLog(client: EventStoreDBClient, streams: readonly string[]) {
   const allEvents = await collect(client.readAll());
-  const backwards = await collect(client.readAll({ direction: "backwards", fromPosition: END }));
+  const backwardEvents = await collect(client.readAll({ direction: "backwards", fromPosition: END }));
   const byStream: Record<string, unknown> = {};
   for (const stream of streams) {
     byStream[stream] = {
@@ -20,7 +20,7 @@ export async function dumpLog(client: EventStoreDBClient, streams: readonly stri
   }
   return {
     all: allEvents.map(({ event }) => dumpEvent(event)),
-    backwards: backwards.map(({ event }) => dumpPosition(event)),
+    backwards: backwardEvents.map(({ event }) => dumpPosition(event)),
     byStream,
   };
 }

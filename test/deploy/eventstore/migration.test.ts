@@ -33,13 +33,13 @@ function encodeKey(prefix: string, number: number, name = ""): Buffer {
 }
 
 /** Creates a database in the format of the last release with LevelDB. It contains events of one stream. */
-async function createDatabase(dir: string, events: number): Promise<void> {
+async function createDatabase(dir: string, eventCount: number): Promise<void> {
   const database = openDatabase(dir);
   await database.put(Buffer.from("v"), Buffer.from("1"));
   let position = 0;
-  for (let revision = 0; revision < events; ) {
+  for (let revision = 0; revision < eventCount; ) {
     const batch = database.batch();
-    for (const end = Math.min(events, revision + 1_000); revision < end; revision += 1) {
+    for (const batchEnd = Math.min(eventCount, revision + 1_000); revision < batchEnd; revision += 1) {
       const event = createProposedEvent(`number ${revision}`);
       position = computePosition(position, "note-1", event);
       const record = encodeRecord(event, {
@@ -56,7 +56,7 @@ async function createDatabase(dir: string, events: number): Promise<void> {
     }
     await batch.write();
   }
-  await database.put(Buffer.from("hnote-1"), Buffer.from(JSON.stringify([events - 1, 0, 0, 0, 0])));
+  await database.put(Buffer.from("hnote-1"), Buffer.from(JSON.stringify([eventCount - 1, 0, 0, 0, 0])));
   await database.close();
 }
 
@@ -97,9 +97,9 @@ describe("a log directory of an earlier release", function () {
   }
 
   /** Returns the key and value of an event, given its number in the log. */
-  async function getEventEntry(database: Database, number: number): Promise<[Buffer, Buffer]> {
+  async function getEventEntry(database: Database, index: number): Promise<[Buffer, Buffer]> {
     const entries = await database.iterator({ gt: Buffer.from("e"), lt: Buffer.from("f") }).all();
-    return entries.at(number)!;
+    return entries.at(index)!;
   }
 
   it("migration keeps positions, ids, revisions, metadata, truncation and deletions", async () => {
@@ -141,17 +141,17 @@ describe("a log directory of an earlier release", function () {
   });
 
   it("a database with a missing event is not migrated, and the error contains the position", async () => {
-    for (const number of [0, 7, -1]) {
+    for (const index of [0, 7, -1]) {
       await rm(dir, { recursive: true });
       await cp(join(FIXTURE_DIR, "log"), dir, { recursive: true });
       let position = 0;
       await changeDatabase(async (database) => {
-        const [key] = await getEventEntry(database, number);
+        const [key] = await getEventEntry(database, index);
         position = key.readUIntBE(3, 6);
         await database.del(key);
       });
       const { message } = await getRejection(openStore(dir));
-      expect(message).to.match(number === -1 ? new RegExp(`Position ${position}: `) : /Events are missing between/);
+      expect(message).to.match(index === -1 ? new RegExp(`Position ${position}: `) : /Events are missing between/);
       expect(message)
         .to.match(/Position \d+: .+ backup\.$/)
         .and.not.to.include("\n");
@@ -241,7 +241,7 @@ describe("a log directory of an earlier release", function () {
       .to.include("events.new")
       .and.not.to.include("events");
     const store = await openStore(dir);
-    expect((await readContent(store)).forwards).to.have.length(20_000);
+    expect((await readContent(store)).forwardEvents).to.have.length(20_000);
     expect(store.getStreamState("note-1").lastRevision).to.equal(19_999);
     await store.close();
   });

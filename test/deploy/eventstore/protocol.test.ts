@@ -74,17 +74,22 @@ describe("the embedded log's protocol", function () {
     for (const [caseName, name] of invalidNames) {
       it(`${caseName} is refused as the stream name of an append, read or deletion, and later calls work`, async () => {
         const validRequest = createBatchRequest(createStreamName());
-        const { answers, error } = await sendBatchAppend(rawClient, [createBatchRequest(name), validRequest]);
+        const { appendResponses, error } = await sendBatchAppend(rawClient, [createBatchRequest(name), validRequest]);
         expect(error).to.equal(undefined);
-        expect(answers.filter((answer) => answer.getError()?.getCode() === CODE_INVALID_ARGUMENT)).to.have.length(1);
-        expect(answers.filter((answer) => answer.hasSuccess())).to.have.length(1);
+        expect(
+          appendResponses.filter((response) => response.getError()?.getCode() === CODE_INVALID_ARGUMENT),
+        ).to.have.length(1);
+        expect(appendResponses.filter((response) => response.hasSuccess())).to.have.length(1);
 
         const stream = new streams.ReadReq.Options.StreamOptions().setStreamIdentifier(createStreamIdentifier(name));
-        const reply = await sendRead(rawClient, createReadOptions().setStream(stream.setStart(new shared.Empty())));
-        expect(reply.error?.code).to.equal(status.INVALID_ARGUMENT);
+        const readResult = await sendRead(
+          rawClient,
+          createReadOptions().setStream(stream.setStart(new shared.Empty())),
+        );
+        expect(readResult.error?.code).to.equal(status.INVALID_ARGUMENT);
         if (typeof name === "string") {
-          const deletion = await getRejection(client.deleteStream(name));
-          expect((deletion as Error & { code: number }).code).to.equal(status.INVALID_ARGUMENT);
+          const deletionError = await getRejection(client.deleteStream(name));
+          expect((deletionError as Error & { code: number }).code).to.equal(status.INVALID_ARGUMENT);
         }
       });
     }
@@ -113,10 +118,12 @@ describe("the embedded log's protocol", function () {
       const request = createBatchRequest(name)
         .setProposedMessagesList([createProposedMessage(numericId)])
         .setCorrelationId(numericId);
-      const { answers } = await sendBatchAppend(rawClient, [request]);
-      expect(answers[0]?.getCorrelationId()?.getStructured()?.toObject()).to.deep.equal(structuredId.toObject());
-      const [read] = await collect(client.readStream(name));
-      expect(read?.event?.id).to.equal(id);
+      const { appendResponses } = await sendBatchAppend(rawClient, [request]);
+      expect(appendResponses[0]?.getCorrelationId()?.getStructured()?.toObject()).to.deep.equal(
+        structuredId.toObject(),
+      );
+      const [resolvedEvent] = await collect(client.readStream(name));
+      expect(resolvedEvent?.event?.id).to.equal(id);
 
       const stream = new streams.ReadReq.Options.StreamOptions().setStreamIdentifier(createStreamIdentifier(name));
       const uuidOption = new streams.ReadReq.Options.UUIDOption().setStructured(new shared.Empty());
@@ -128,16 +135,16 @@ describe("the embedded log's protocol", function () {
     });
 
     it("an append with an invalid event id or without an event type is refused", async () => {
-      const noId = createBatchRequest(createStreamName()).setProposedMessagesList([
+      const requestWithoutId = createBatchRequest(createStreamName()).setProposedMessagesList([
         createProposedMessage(createTextId("not-a-uuid")),
       ]);
       const eventWithoutType = createProposedMessage(createTextId(randomUUID()));
       eventWithoutType.getMetadataMap().del("type");
-      const { answers } = await sendBatchAppend(rawClient, [
-        noId,
+      const { appendResponses } = await sendBatchAppend(rawClient, [
+        requestWithoutId,
         createBatchRequest(createStreamName()).setProposedMessagesList([eventWithoutType]),
       ]);
-      expect(answers.map((answer) => answer.getError()?.getCode())).to.deep.equal([3, 3]);
+      expect(appendResponses.map((response) => response.getError()?.getCode())).to.deep.equal([3, 3]);
     });
   });
 
@@ -155,15 +162,15 @@ describe("the embedded log's protocol", function () {
         part.clearOptions();
         return part;
       });
-      const { answers, error } = await sendBatchAppend(rawClient, [
+      const { appendResponses, error } = await sendBatchAppend(rawClient, [
         createLargePart(false),
         ...laterParts,
         createBatchRequest(createStreamName()),
       ]);
       expect(error).to.equal(undefined);
-      const ids = answers.map((answer) => answer.getCorrelationId()?.getString());
-      expect(ids).to.have.length(2);
-      expect(new Set(ids).size).to.equal(2);
+      const correlationIds = appendResponses.map((response) => response.getCorrelationId()?.getString());
+      expect(correlationIds).to.have.length(2);
+      expect(new Set(correlationIds).size).to.equal(2);
       const { responses } = await sendRead(
         rawClient,
         createReadOptions().setStream(
@@ -180,20 +187,20 @@ describe("the embedded log's protocol", function () {
       const lateRequest = createBatchRequest(name);
       const deadline = timestamps.Timestamp.fromDate(new Date(Date.now() - 1000));
       lateRequest.getOptions()?.setDeadline(deadline);
-      const { answers } = await sendBatchAppend(rawClient, [lateRequest]);
-      expect(answers).to.have.length(1);
-      expect(answers[0]?.getError()?.getDetails()?.getTypeName()).to.equal("event_store.client.Timeout");
+      const { appendResponses } = await sendBatchAppend(rawClient, [lateRequest]);
+      expect(appendResponses).to.have.length(1);
+      expect(appendResponses[0]?.getError()?.getDetails()?.getTypeName()).to.equal("event_store.client.Timeout");
       expect((await getRejection(collect(client.readStream(name)))).message).to.include("not found");
     });
 
     it("BatchAppend sends one response for each of thousands of concurrent appends", async () => {
       const count = 3000;
       const requests = Array.from({ length: count }, (_, n) => createBatchRequest(`many-${n % 10}`));
-      const { answers, error } = await sendBatchAppend(rawClient, requests);
+      const { appendResponses, error } = await sendBatchAppend(rawClient, requests);
       expect(error).to.equal(undefined);
-      const ids = answers.map((answer) => answer.getCorrelationId()?.getString());
-      expect(ids).to.have.length(count);
-      expect(new Set(ids).size).to.equal(count);
+      const correlationIds = appendResponses.map((response) => response.getCorrelationId()?.getString());
+      expect(correlationIds).to.have.length(count);
+      expect(new Set(correlationIds).size).to.equal(count);
     });
   });
 

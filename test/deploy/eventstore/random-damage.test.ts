@@ -58,8 +58,11 @@ async function overwriteFiles(files: ReadonlyMap<string, Buffer>): Promise<void>
 }
 
 /** Restores the damaged files and the file of the acknowledged end, which a starting log may have rewritten. */
-async function restoreFiles(files: ReadonlyMap<string, Buffer>, damaged: ReadonlyMap<string, Buffer>): Promise<void> {
-  const changedFiles = [...files].filter(([path]) => damaged.has(path) || path.endsWith("acknowledged"));
+async function restoreFiles(
+  files: ReadonlyMap<string, Buffer>,
+  damagedFiles: ReadonlyMap<string, Buffer>,
+): Promise<void> {
+  const changedFiles = [...files].filter(([path]) => damagedFiles.has(path) || path.endsWith("acknowledged"));
   await overwriteFiles(new Map(changedFiles));
 }
 
@@ -87,17 +90,17 @@ describe("random damage of the embedded log's files", function () {
   this.timeout(300_000);
   let dir: string;
   let remove: () => Promise<void>;
-  let acknowledged: LogContent;
+  let acknowledgedContent: LogContent;
   let files: Map<string, Buffer>;
 
   before(async () => {
     ({ dir, remove } = await createTemporaryDir());
     const store = await openStore(dir, { segmentBytes: SEGMENT_BYTES });
     await appendEvents(store, EVENT_COUNT);
-    acknowledged = await readContent(store);
+    acknowledgedContent = await readContent(store);
     await store.close();
     files = await readFiles(dir);
-    expect(acknowledged.forwards).to.have.length(EVENT_COUNT);
+    expect(acknowledgedContent.forwardEvents).to.have.length(EVENT_COUNT);
     expect(files.size, "several segments").to.be.at.least(6);
   });
   after(() => remove());
@@ -110,11 +113,11 @@ describe("random damage of the embedded log's files", function () {
       await overwriteFiles(damagedFiles);
       const content = await readContentOrRefusal(() => openAndRead(dir));
       if (content === "refused") refusalCount += 1;
-      else expect(content, `seed ${SEED}, trial ${trial}`).to.deep.equal(acknowledged);
+      else expect(content, `seed ${SEED}, trial ${trial}`).to.deep.equal(acknowledgedContent);
       await restoreFiles(files, damagedFiles);
     }
     expect(refusalCount).to.be.within(START_TRIALS / 2, START_TRIALS - 1);
-    expect(await openAndRead(dir)).to.deep.equal(acknowledged);
+    expect(await openAndRead(dir)).to.deep.equal(acknowledgedContent);
   });
 
   it(`a read of a running log with random damage fails or returns all acknowledged events (seed ${SEED})`, async () => {
@@ -126,11 +129,11 @@ describe("random damage of the embedded log's files", function () {
       await overwriteFiles(damagedFiles);
       const content = await readContentOrRefusal(() => readContent(store));
       if (content === "refused") refusalCount += 1;
-      else expect(content, `seed ${SEED}, trial ${trial}`).to.deep.equal(acknowledged);
+      else expect(content, `seed ${SEED}, trial ${trial}`).to.deep.equal(acknowledgedContent);
       await restoreFiles(files, damagedFiles);
     }
     expect(refusalCount).to.be.at.least(READ_TRIALS / 2);
-    expect(await readContent(store)).to.deep.equal(acknowledged);
+    expect(await readContent(store)).to.deep.equal(acknowledgedContent);
     await store.close();
   });
 });

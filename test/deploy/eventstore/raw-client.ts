@@ -57,13 +57,13 @@ export function sendRead(
 export function sendBatchAppend(
   client: StreamsClient,
   requests: readonly BatchAppendReq[],
-): Promise<{ answers: BatchAppendResp[]; error: ServiceError | undefined }> {
+): Promise<{ appendResponses: BatchAppendResp[]; error: ServiceError | undefined }> {
   return new Promise((resolve) => {
-    const answers: BatchAppendResp[] = [];
+    const appendResponses: BatchAppendResp[] = [];
     const call = client.batchAppend();
-    call.on("data", (answer: BatchAppendResp) => answers.push(answer));
-    call.on("error", (error: ServiceError) => resolve({ answers, error }));
-    call.on("end", () => resolve({ answers, error: undefined }));
+    call.on("data", (response: BatchAppendResp) => appendResponses.push(response));
+    call.on("error", (error: ServiceError) => resolve({ appendResponses, error }));
+    call.on("end", () => resolve({ appendResponses, error: undefined }));
     for (const request of requests) call.write(request);
     call.end();
   });

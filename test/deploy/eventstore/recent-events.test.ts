@@ -27,10 +27,10 @@ describe("the recent events in memory", () => {
       const recentEvents = new RecentEvents(0);
       for (let n = 1; n <= count; n += 1) {
         recentEvents.push([createEvent(n, size)]);
-        for (const from of [n - 1, Math.max(0, n - 3), 0]) {
-          const positions = getPositions(recentEvents.findAfter(from));
+        for (const afterPosition of [n - 1, Math.max(0, n - 3), 0]) {
+          const positions = getPositions(recentEvents.findAfter(afterPosition));
           if (positions !== undefined)
-            expect(positions).to.deep.equal(Array.from({ length: n - from }, (_, i) => from + i + 1));
+            expect(positions).to.deep.equal(Array.from({ length: n - afterPosition }, (_, i) => afterPosition + i + 1));
         }
       }
       expect(recentEvents.findAfter(0)).to.equal(undefined);

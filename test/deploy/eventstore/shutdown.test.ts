@@ -56,19 +56,19 @@ describe("stopping the embedded log", function () {
     const client = log.createClient();
     await client.appendToStream("first", createEvent(0));
     const appends = Array.from({ length: 500 }, (_, n) => client.appendToStream(`waiting-${n}`, createEvent(n)));
-    const settlement = Promise.allSettled(appends);
+    const settlePromise = Promise.allSettled(appends);
     await Promise.race(appends);
     expect((await log.kill("SIGTERM")).code).to.equal(0);
-    const results = await settlement;
+    const outcomes = await settlePromise;
     await client.dispose();
 
     const restartedLog = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     const reader = createClient(restartedLog.port);
     const storedStreams = (await collect(reader.readAll())).map(({ event }) => event?.streamId ?? "");
     expect(new Set(storedStreams).size, "each once").to.equal(storedStreams.length);
-    for (const [n, { status }] of results.entries())
+    for (const [n, { status }] of outcomes.entries())
       if (status === "fulfilled") expect(storedStreams).to.include(`waiting-${n}`);
-    expect(results.filter(({ status }) => status === "fulfilled").length).to.be.greaterThan(0);
+    expect(outcomes.filter(({ status }) => status === "fulfilled").length).to.be.greaterThan(0);
     await reader.dispose();
     await restartedLog.stop();
   });

@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { createTemporaryDir } from "./log-process.ts";
 
-const runCommand = promisify(execFile);
+const execFileAsync = promisify(execFile);
 
 /** A mounted file system of a few megabytes that tests can fill. */
 export interface SmallDisk {
   readonly dir: string;
   /** Fills the disk, but leaves the given number of bytes free. */
-  fill(exceptBytes?: number): Promise<void>;
+  fill(freeBytes?: number): Promise<void>;
   /** Frees the space that `fill` occupied. */
   free(): Promise<void>;
   remove(): Promise<void>;
@@ -28,7 +28,7 @@ async function mountTmpfs(bytes: number): Promise<SmallDisk | string> {
   if (process.platform !== "linux") return "only Linux has tmpfs";
   const { dir, remove } = await createTemporaryDir();
   try {
-    await runCommand("mount", ["-t", "tmpfs", "-o", `size=${bytes}`, "tmpfs", dir]);
+    await execFileAsync("mount", ["-t", "tmpfs", "-o", `size=${bytes}`, "tmpfs", dir]);
   } catch (error) {
     await remove();
     return `mounting is not permitted: ${String(error).trim()}`;
@@ -36,15 +36,15 @@ async function mountTmpfs(bytes: number): Promise<SmallDisk | string> {
   const filler = join(dir, "filler");
   return {
     dir,
-    fill: async (exceptBytes = 0) => {
+    fill: async (freeBytes = 0) => {
       await rm(filler, { force: true });
       const { bavail, bsize } = await statfs(dir);
-      await writeFile(filler, Buffer.alloc(bavail * bsize - exceptBytes));
+      await writeFile(filler, Buffer.alloc(bavail * bsize - freeBytes));
     },
     free: () => rm(filler, { force: true }),
     remove: async () => {
       // A failed test may have left a file open.
-      await runCommand("umount", ["--lazy", dir]);
+      await execFileAsync("umount", ["--lazy", dir]);
       await remove();
     },
   };

@@ -73,25 +73,29 @@ export async function getStartError(dir: string): Promise<string> {
 
 /** All events of a log. Each event is represented as text: its position and its stored bytes. */
 export interface LogContent {
-  readonly forwards: readonly string[];
-  readonly backwards: readonly string[];
-  readonly byStream: readonly string[];
+  readonly forwardEvents: readonly string[];
+  readonly backwardEvents: readonly string[];
+  readonly streamEvents: readonly string[];
 }
 
 /** Reads all events forwards, backwards and by stream. */
 export async function readContent(store: Store): Promise<LogContent> {
-  const forwards = await readAll(store, false);
-  const backwards = await readAll(store, true);
-  const names = [...new Set(forwards.map((event) => event.stream))].sort();
-  const byStream: string[] = [];
+  const forwardEvents = await readAll(store, false);
+  const backwardEvents = await readAll(store, true);
+  const names = [...new Set(forwardEvents.map((event) => event.stream))].sort();
+  const streamEvents: string[] = [];
   for (const name of names) {
     const { lastRevision } = store.getStreamState(name);
     if (lastRevision < 0) continue;
     for await (const page of readStreamEvents(store.log, name, 0, lastRevision)) {
-      for (const { position, record } of page) byStream.push(`${position} ${record.toString("latin1")}`);
+      for (const { position, record } of page) streamEvents.push(`${position} ${record.toString("latin1")}`);
     }
   }
-  return { forwards: forwards.map(getText), backwards: backwards.map(getText), byStream };
+  return {
+    forwardEvents: forwardEvents.map(getText),
+    backwardEvents: backwardEvents.map(getText),
+    streamEvents,
+  };
 }
 
 interface ReadEvent {
@@ -128,8 +132,8 @@ export function getEndFilePath(dir: string): string {
 }
 
 /** Returns the path of a segment. Segment numbers count from 1. */
-export function getSegmentPath(dir: string, number: number): string {
-  return join(dir, "events", `${String(number).padStart(8, "0")}.segment`);
+export function getSegmentPath(dir: string, segmentNumber: number): string {
+  return join(dir, "events", `${String(segmentNumber).padStart(8, "0")}.segment`);
 }
 
 /** Flips one bit of a file. `offsetOrFraction` is in bytes, or a fraction of the file size if it is below 1. */

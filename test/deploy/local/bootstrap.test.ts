@@ -28,9 +28,9 @@ function makeClone(entryScript: string) {
   const modules = ["build.mjs", "death-signal.mjs", "install.mjs", "pid-lock.mjs"].map((name) => `setup/${name}`);
   for (const name of ["bootstrap.mjs", ...modules])
     write(`deploy/local/${name}`, fs.readFileSync(path.join(PROJECT_FOLDER, "deploy/local", name), "utf8"));
-  const lock = (version: string) =>
+  const writeLockFile = (version: string) =>
     write("package-lock.json", JSON.stringify({ packages: { "": {}, "node_modules/tsx": { version } } }));
-  lock("1.0.0");
+  writeLockFile("1.0.0");
   write("entry.mjs", entryScript);
   write("npm-cli.js", FAKE_NPM);
   const args = ["deploy/local/bootstrap.mjs", "entry.mjs", "one", "two"];
@@ -38,15 +38,16 @@ function makeClone(entryScript: string) {
     cwd: folder,
     env: { PATH: process.env.PATH, npm_execpath: path.join(folder, "npm-cli.js") },
   };
-  const npmCalls = () => (fs.existsSync(`${folder}/npm-calls`) ? fs.readFileSync(`${folder}/npm-calls`, "utf8") : "");
+  const readNpmCalls = () =>
+    fs.existsSync(`${folder}/npm-calls`) ? fs.readFileSync(`${folder}/npm-calls`, "utf8") : "";
   return {
     write,
-    lock,
+    lock: writeLockFile,
     run: () => spawnSync(process.execPath, args, { ...options, encoding: "utf8" }),
     start: () => spawn(process.execPath, args, { ...options, stdio: ["ignore", "pipe", "ignore"] }),
     /** Returns the number of times that npm ran. */
-    installs: () => npmCalls().split("\n").length - 1,
-    npmCalls,
+    installs: () => readNpmCalls().split("\n").length - 1,
+    npmCalls: readNpmCalls,
   };
 }
 
@@ -74,8 +75,8 @@ describe("bootstrap", () => {
 
   it("two concurrent bootstraps install the packages only once", async () => {
     const clone = makeClone("");
-    const exits = [clone.start(), clone.start()].map((child) => once(child, "exit"));
-    expect((await Promise.all(exits)).map(([code]) => code)).to.eql([0, 0]);
+    const exitPromises = [clone.start(), clone.start()].map((child) => once(child, "exit"));
+    expect((await Promise.all(exitPromises)).map(([code]) => code)).to.eql([0, 0]);
     expect(clone.installs()).to.equal(1);
   });
 

@@ -51,28 +51,28 @@ describe("the gateway and request bodies", () => {
   afterEach(closeAll);
 
   it("the gateway forwards a complete request without delay while 700 bodies are incomplete", async () => {
-    let requests = 0;
-    const gateway = await startGatewayTo(await startCountingService(() => requests++));
+    let requestCount = 0;
+    const gateway = await startGatewayTo(await startCountingService(() => requestCount++));
     const request = buildIncompleteRequest(100, "{");
     const clients = await Promise.all(Array.from({ length: 700 }, () => startSlowClient(gateway.url, request)));
     const response = await fetch(`${gateway.url}/a`, { method: "POST", body: "hello" });
     expect([response.status, await response.text()]).to.eql([200, "5"]);
     const isWaiting = ({ socket, response }: SlowClient) => !socket.closed && response() === "";
     expect(clients.filter(isWaiting), "clients that wait").to.have.length(700);
-    expect(requests, "requests that reached the service").to.equal(1);
+    expect(requestCount, "requests that reached the service").to.equal(1);
   });
 
   it("if 700 clients do not complete request bodies in time, each client gets a 408 response from the gateway", async () => {
-    let requests = 0;
+    let requestCount = 0;
     const clientTimeouts = { headersMs: 2_000, requestMs: 2_000 };
-    const gateway = await startGatewayTo(await startCountingService(() => requests++), { clientTimeouts });
+    const gateway = await startGatewayTo(await startCountingService(() => requestCount++), { clientTimeouts });
     const request = buildIncompleteRequest(100, "{");
     const clients = Array.from({ length: 700 }, () => sendRaw(gateway.url, request));
     for (const responses of await Promise.all(clients)) {
       expect(responses).to.have.length(1);
       expectGatewayError(responses[0] as RawResponse, 408, "request_timeout");
     }
-    expect(requests, "requests that reached the service").to.equal(0);
+    expect(requestCount, "requests that reached the service").to.equal(0);
   });
 
   it("the gateway refuses the oldest incomplete bodies to free memory, but never refuses a body that arrives in one piece", async () => {
@@ -92,8 +92,8 @@ describe("the gateway and request bodies", () => {
   });
 
   it("the gateway frees the memory of a body if the client disconnects", async () => {
-    let requests = 0;
-    const gateway = await startGatewayTo(await startCountingService(() => requests++), {
+    let requestCount = 0;
+    const gateway = await startGatewayTo(await startCountingService(() => requestCount++), {
       bodyLimits: { maxBytes: 65_536, maxTotalBytes: 100_000 },
     });
     for (let count = 0; count < 10; count += 1) {
@@ -106,7 +106,7 @@ describe("the gateway and request bodies", () => {
     lastClient.socket.write("x");
     await eventually("the response to the last client", () => lastClient.response().endsWith("60001"));
     lastClient.socket.destroy();
-    expect(requests).to.equal(2);
+    expect(requestCount).to.equal(2);
   });
 
   it("the gateway forwards a body that arrives byte by byte, and keeps the header Content-Length", async () => {
@@ -117,8 +117,8 @@ describe("the gateway and request bodies", () => {
   });
 
   it("the gateway refuses a body above the limit with 413, even without Content-Length, and the client can read the response", async () => {
-    let requests = 0;
-    const gateway = await startGatewayTo(await startCountingService(() => requests++));
+    let requestCount = 0;
+    const gateway = await startGatewayTo(await startCountingService(() => requestCount++));
     const largestResponse = await fetch(`${gateway.url}/a`, { method: "POST", body: "x".repeat(65_536) });
     expect([largestResponse.status, await largestResponse.text()]).to.eql([200, "65536"]);
     for (const body of [Buffer.alloc(65_537, "x"), Buffer.alloc(2_000_000, "x")]) {
@@ -129,7 +129,7 @@ describe("the gateway and request bodies", () => {
       const chunkedRequest = Buffer.concat([chunk, body, Buffer.from("\r\n0\r\n\r\n")]);
       expectGatewayError(await sendOne(gateway.url, chunkedRequest), 413, "body_too_large");
     }
-    expect(requests).to.equal(1);
+    expect(requestCount).to.equal(1);
   });
 
   it("the gateway responds with an error body if a service is down or disconnects", async () => {
@@ -156,7 +156,7 @@ describe("the gateway and request bodies", () => {
       }),
     );
     const gateway = await startGatewayTo(closingServer);
-    const statuses: Record<number, number> = {};
+    const statusCounts: Record<number, number> = {};
     let next = 0;
     const sendRequests = async () => {
       for (let requestNumber = next++; requestNumber < 200; requestNumber = next++) {
@@ -164,11 +164,11 @@ describe("the gateway and request bodies", () => {
         const body = requestNumber % 4 === 0 ? { body: "x" } : {};
         const response = await fetch(`${gateway.url}/${requestNumber}`, { method, ...body });
         await response.text();
-        statuses[response.status] = (statuses[response.status] ?? 0) + 1;
+        statusCounts[response.status] = (statusCounts[response.status] ?? 0) + 1;
       }
     };
     await Promise.all(Array.from({ length: 4 }, sendRequests));
-    expect(statuses).to.eql({ 200: 200 });
+    expect(statusCounts).to.eql({ 200: 200 });
     const retriedKeys = Object.keys(requestCounts).filter((key) => requestCounts[key] !== 1);
     expect(retriedKeys).not.to.eql([]);
     expect(Math.max(...Object.values(requestCounts)), "requests to the service per request to the gateway").to.equal(2);

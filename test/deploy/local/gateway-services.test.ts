@@ -63,12 +63,12 @@ describe("the gateway and misbehaving services", () => {
   it("the gateway stops within the time limit even if a service never responds", async () => {
     const silentServer = await listen(net.createServer((socket) => void socket.on("error", () => undefined)));
     const gateway = await startGatewayTo(silentServer, { drainTimeoutMs: 50 });
-    const connection = once(silentServer, "connection");
+    const connectionPromise = once(silentServer, "connection");
     const outcome = fetch(`${gateway.url}/a`).then(
       () => "responded",
       () => "aborted",
     );
-    await connection;
+    await connectionPromise;
     await gateway.close();
     expect(await outcome).to.equal("aborted");
   });

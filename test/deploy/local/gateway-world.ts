@@ -33,8 +33,8 @@ export async function startGatewayTo(service: net.Server, options: Partial<Gatew
   const log = () => undefined;
   const defaults = { host: "127.0.0.1", port: 0, upstreamUrls, log, drainTimeoutMs: 0 };
   const gateway = await startGateway({ ...defaults, ...options });
-  let closing: Promise<void> | undefined;
-  const close = () => (closing ??= gateway.close());
+  let closePromise: Promise<void> | undefined;
+  const close = () => (closePromise ??= gateway.close());
   closeFunctions.push(close);
   return { ...gateway, close };
 }

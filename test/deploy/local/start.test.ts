@@ -11,12 +11,12 @@ describe("npm start", () => {
   it("`npm start` stops gracefully on Ctrl-C, even while a service is not ready yet", async () => {
     const root = makeTestRoot();
     const ports = await findFreePorts();
-    const variables = {
+    const portsByVariable = {
       ...{ GATEWAY_PORT: ports.gateway, COMMAND_PORT: ports.command, QUERY_API_PORT: ports.queryApi },
       ...{ PROJECTION_PORT: ports.projection, AUDIT_PORT: ports.audit, NATS_PORT: ports.nats },
       ...{ EVENTSTORE_PORT: ports.eventstore, POSTGRES_PORT: ports.postgres },
     };
-    const portEnv = Object.fromEntries(Object.entries(variables).map(([name, port]) => [name, String(port)]));
+    const portEnv = Object.fromEntries(Object.entries(portsByVariable).map(([name, port]) => [name, String(port)]));
     const { command, args } = buildNodeCommand("deploy/local/start.ts");
     const noServerUrls = { EVENTSTORE_URL: "", DATABASE_URL: "", NATS_URL: "" };
     const env = { ...process.env, ...portEnv, ...noServerUrls, LOCAL_DIR: root };
@@ -25,18 +25,18 @@ describe("npm start", () => {
     child.stdout.on("data", (chunk: Buffer) => {
       output += chunk;
     });
-    const exit = once(child, "exit");
-    const readRunning = () => readPids(getLocalPaths(root).pids);
+    const exitPromise = once(child, "exit");
+    const readRunningProcesses = () => readPids(getLocalPaths(root).pids);
     const gateway = await eventually(
       "the gateway's process",
-      () => readRunning().find(({ name }) => name === "gateway"),
+      () => readRunningProcesses().find(({ name }) => name === "gateway"),
       100_000,
     );
     process.kill(gateway.pid, "SIGSTOP"); // the gateway does not become ready, and does not react to SIGTERM
     child.kill("SIGINT");
-    expect(await exit).to.eql([0, null]);
+    expect(await exitPromise).to.eql([0, null]);
     expect(output).to.match(/\nStopped\.\n$/);
-    expect(readRunning()).to.eql([]);
+    expect(readRunningProcesses()).to.eql([]);
     expect(fs.existsSync(getLocalPaths(root).lock)).to.equal(false);
   }).timeout(150_000);
 });

@@ -24,7 +24,7 @@ describe("the search for lost deliveries", () => {
   });
 
   /** Inserts deliveries. Groups of 700 deliveries are due at the same time. */
-  const insert = (endpointId: string, count: number, status: string, attempts: number) =>
+  const insert = (endpointId: string, count: number, status: string, attemptCount: number) =>
     pool.query(
       `WITH added AS (
          INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
@@ -38,7 +38,7 @@ describe("the search for lost deliveries", () => {
          attempt_count)
        SELECT delivery_id, endpoint_id, '{}', next_attempt_at, attempt_count, attempt_count FROM added
         WHERE status = 'pending'`,
-      [endpointId, count, status, attempts],
+      [endpointId, count, status, attemptCount],
     );
 
   it("the search for lost deliveries reads several pages and finds each pending delivery and retry once", async () => {

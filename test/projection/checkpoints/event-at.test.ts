@@ -31,7 +31,7 @@ describe("reading the event at a log position", () => {
     }
   });
 
-  const refusing = (code: number, message = "refused") => {
+  const createRefusingClient = (code: number, message = "refused") => {
     async function* read() {
       yield* [];
       throw Object.assign(new Error(message), { code });
@@ -41,8 +41,10 @@ describe("reading the event at a log position", () => {
   };
 
   it("reading the event at a log position returns no event if the server rejects the position as invalid", async () => {
-    expect(await readEventAt(refusing(3), 7n)).to.equal(undefined);
-    expect(await readEventAt(refusing(2, "Unexpected ReadAllResult: InvalidPosition"), 7n)).to.equal(undefined);
+    expect(await readEventAt(createRefusingClient(3), 7n)).to.equal(undefined);
+    expect(await readEventAt(createRefusingClient(2, "Unexpected ReadAllResult: InvalidPosition"), 7n)).to.equal(
+      undefined,
+    );
   });
 
   for (const [name, code] of [
@@ -52,7 +54,7 @@ describe("reading the event at a log position", () => {
     ["DATA_LOSS", 15],
   ] as const) {
     it(`reading the event at a log position fails if the server returns the gRPC status ${name}`, async () => {
-      expect((await getRejection(readEventAt(refusing(code), 7n))).message).to.equal("refused");
+      expect((await getRejection(readEventAt(createRefusingClient(code), 7n))).message).to.equal("refused");
     });
   }
 });

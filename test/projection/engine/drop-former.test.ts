@@ -19,22 +19,22 @@ describe("dropping the former tables after a rebuild", () => {
 
   // The order in which the drop locks the tables is unknown. In one of these two tests, the session locks the tables in
   // the opposite order, so a deadlock would be possible.
-  for (const [first, second] of [
+  for (const [firstTable, secondTable] of [
     ["one", "other"],
     ["other", "one"],
   ])
-    it(`dropping the former tables does not deadlock with a session that locks table ${first} and then table ${second}`, async () => {
+    it(`dropping the former tables does not deadlock with a session that locks table ${firstTable} and then table ${secondTable}`, async () => {
       await pool.query(
         `CREATE SCHEMA ${FORMER_SCHEMA}; CREATE TABLE ${FORMER_SCHEMA}.one (); CREATE TABLE ${FORMER_SCHEMA}.other ()`,
       );
       const [reader, dropper] = await Promise.all([pool.connect(), pool.connect()]);
-      await reader.query(`BEGIN; SELECT FROM ${FORMER_SCHEMA}.${first}`);
+      await reader.query(`BEGIN; SELECT FROM ${FORMER_SCHEMA}.${firstTable}`);
       const dropPromise = dropFormerSchema(dropper, new AbortController().signal);
       await eventually("the drop waits for the session", async () => {
         const { rowCount } = await pool.query("SELECT FROM pg_locks WHERE NOT granted");
         return (rowCount ?? 0) > 0;
       });
-      await reader.query(`SELECT FROM ${FORMER_SCHEMA}.${second}`);
+      await reader.query(`SELECT FROM ${FORMER_SCHEMA}.${secondTable}`);
       await reader.query("COMMIT");
       await dropPromise;
       const { rows } = await pool.query("SELECT to_regnamespace($1) AS found", [FORMER_SCHEMA]);

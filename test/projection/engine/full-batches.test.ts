@@ -3,7 +3,13 @@ import { expect } from "chai";
 import { buildTablesDdl } from "../../../projection/engine/ddl.ts";
 import { runProjection } from "../../../projection/engine/projection.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
-import { createEngineWorld, type EngineWorld, logger, registered, renamed } from "../engine-world.ts";
+import {
+  createEngineWorld,
+  createRegisteredEvent,
+  createRenamedEvent,
+  type EngineWorld,
+  logger,
+} from "../engine-world.ts";
 
 const EVENT_COUNT = 4_500;
 const SCHEMA = "read_model_next";
@@ -20,10 +26,10 @@ describe("the batches of a projection run that fills unused tables", () => {
   it("the batches of stored events are full, and live events are written immediately", async () => {
     const customerId = randomUUID();
     const stream = `customer-${customerId}`;
-    await world.append(stream, registered(customerId, "0"));
+    await world.append(stream, createRegisteredEvent(customerId, "0"));
     for (let number = 1; number < EVENT_COUNT; number += 500) {
       const names = Array.from({ length: Math.min(500, EVENT_COUNT - number) }, (_, index) => `${number + index}`);
-      await world.append(stream, ...names.map((name) => renamed(customerId, name)));
+      await world.append(stream, ...names.map((name) => createRenamedEvent(customerId, name)));
     }
     await world.pool.query(buildTablesDdl(readModels, SCHEMA));
     const batchSizes: number[] = [];
@@ -34,9 +40,9 @@ describe("the batches of a projection run that fills unused tables", () => {
         ...{ client: world.client, pool: world.pool, models: readModels, logger },
         ...{ schema: SCHEMA, fillsUnusedTables: true },
         loadParkedStreams: async () => ({ streams: new Map(), lastRevision: -1n }),
-        onBatch: (events) => batchSizes.push(events),
+        onBatch: (eventCount) => batchSizes.push(eventCount),
         onProgress: ({ hasCaughtUp, eventCount }) => {
-          if (hasCaughtUp) appendPromise ??= world.append(stream, renamed(customerId, "live"));
+          if (hasCaughtUp) appendPromise ??= world.append(stream, createRenamedEvent(customerId, "live"));
           if (eventCount > EVENT_COUNT) stopController.abort();
         },
       },

@@ -27,11 +27,11 @@ import { createTestDatabase, type TestDatabase, testServers } from "../../suppor
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 
 const logger = createLogger("test", "fatal");
-const registered = (customerId: string, fullName = "Ana Kos"): CatalogEvent => ({
+const createRegisteredEvent = (customerId: string, fullName = "Ana Kos"): CatalogEvent => ({
   type: "CustomerRegistered",
   data: { customerId, clinicId: randomUUID(), fullName, phone: null, email: null, city: "Ljubljana" },
 });
-const renamed = (customerId: string, fullName: string): CatalogEvent => ({
+const createRenamedEvent = (customerId: string, fullName: string): CatalogEvent => ({
   type: "CustomerDetailsChanged",
   data: { customerId, fullName, phone: "+386 1 200", email: null, city: null },
 });
@@ -83,17 +83,17 @@ describe("projectors", () => {
       expectedRevision,
       events.map((event) => ({ id: randomUUID(), event, metadata: createStoredMetadata() })),
     );
-  const row = async (id: string) =>
+  const readRow = async (id: string) =>
     (await pool.query(`SELECT * FROM ${READ_MODEL_SCHEMA}.customer WHERE customer_id = $1`, [id])).rows[0];
   const waitForName = (id: string, fullName: string) =>
-    eventually(`${fullName} in the read model`, async () => (await row(id))?.full_name === fullName);
+    eventually(`${fullName} in the read model`, async () => (await readRow(id))?.full_name === fullName);
 
   it("projectors process stored events first and then live events", async () => {
     const [earlyId, lateId] = [randomUUID(), randomUUID()];
-    await append(earlyId, EMPTY_STREAM, registered(earlyId), renamed(earlyId, "Ana Novak"));
+    await append(earlyId, EMPTY_STREAM, createRegisteredEvent(earlyId), createRenamedEvent(earlyId, "Ana Novak"));
     const role = start();
     await waitForName(earlyId, "Ana Novak");
-    const position = await append(lateId, EMPTY_STREAM, registered(lateId, "Live Lee"));
+    const position = await append(lateId, EMPTY_STREAM, createRegisteredEvent(lateId, "Live Lee"));
     await waitForName(lateId, "Live Lee");
     expect(await readPosition(pool, READ_MODEL_SCHEMA)).to.equal(position);
     await eventually("running", () => role.getStatus().state === "running");
@@ -101,12 +101,12 @@ describe("projectors", () => {
 
   it("projectors continue from the checkpoint after a stop, and process no event twice", async () => {
     const id = randomUUID();
-    await append(id, EMPTY_STREAM, registered(id));
+    await append(id, EMPTY_STREAM, createRegisteredEvent(id));
     const firstProjectors = start();
     await waitForName(id, "Ana Kos");
     await firstProjectors.stop();
     await pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'marker' WHERE customer_id = $1`, [id]);
-    await append(id, 0n, renamed(id, "Second Run"));
+    await append(id, 0n, createRenamedEvent(id, "Second Run"));
     start();
     await waitForName(id, "Second Run");
   });
@@ -118,7 +118,7 @@ describe("projectors", () => {
     const standby = start();
     await eventually("the second stands by", () => standby.getStatus().state === "standby");
     await leader.stop();
-    await append(id, EMPTY_STREAM, registered(id, "Taken Over"));
+    await append(id, EMPTY_STREAM, createRegisteredEvent(id, "Taken Over"));
     await waitForName(id, "Taken Over");
     expect(standby.getStatus().state).to.equal("running");
   });
@@ -135,15 +135,15 @@ describe("projectors", () => {
           stream,
           jsonEvent({ type, data: data as Record<string, string>, metadata: createStoredMetadata() }),
         );
-      await append(`customer-${id}`, registered(id));
+      await append(`customer-${id}`, createRegisteredEvent(id));
       await append(`customer-${brokenId}`, { type: "CustomerRegistered", data: { customerId: brokenId } });
-      await append(`customer-${id}`, renamed(id, "Too Late"));
+      await append(`customer-${id}`, createRenamedEvent(id, "Too Late"));
       const role = start(poisonedClient);
       await eventually("failed", () => role.getStatus().state === "failed");
       expect(role.getStatus().lastError?.message)
         .to.contain(`stream customer-${brokenId}, revision 0`)
         .and.contain("data.clinicId");
-      expect((await row(id))?.full_name ?? "Ana Kos").to.equal("Ana Kos");
+      expect((await readRow(id))?.full_name ?? "Ana Kos").to.equal("Ana Kos");
       await role.stop();
     } finally {
       await poisonedClient.dispose();
@@ -154,9 +154,15 @@ describe("projectors", () => {
 
   it("projectors ignore events of other programs", async () => {
     const id = randomUUID();
-    const stranger = registered(randomUUID(), "Stranger") as unknown as { type: string; data: { x: string } };
-    await client.appendToStream(`other-${id}`, [jsonEvent({ type: "SomethingElse", data: {} }), jsonEvent(stranger)]);
-    await append(id, EMPTY_STREAM, registered(id, "After Unknown"));
+    const strangerEvent = createRegisteredEvent(randomUUID(), "Stranger") as unknown as {
+      type: string;
+      data: { x: string };
+    };
+    await client.appendToStream(`other-${id}`, [
+      jsonEvent({ type: "SomethingElse", data: {} }),
+      jsonEvent(strangerEvent),
+    ]);
+    await append(id, EMPTY_STREAM, createRegisteredEvent(id, "After Unknown"));
     start();
     await waitForName(id, "After Unknown");
     const { rowCount } = await pool.query("SELECT FROM read_model.customer WHERE full_name = 'Stranger'");
@@ -179,11 +185,11 @@ describe("projectors", () => {
       await pool.query(buildReadModelDdl(models, "forced"));
     });
 
-    const apply = async (events: RecordedEvent[], from: bigint, to: bigint) => {
+    const apply = async (events: RecordedEvent[], fromPosition: bigint, toPosition: bigint) => {
       const connection = await pool.connect();
       try {
-        await applyBatch(connection, "forced", models, events, from, {
-          position: to,
+        await applyBatch(connection, "forced", models, events, fromPosition, {
+          position: toPosition,
           eventId: events.at(-1)!.id,
         });
       } finally {
@@ -193,7 +199,7 @@ describe("projectors", () => {
 
     it("if five processes apply a batch concurrently, the batch is applied exactly once", async () => {
       const id = randomUUID();
-      const events = [record(registered(id), 5n), record(renamed(id, "Once Only"), 9n)];
+      const events = [record(createRegisteredEvent(id), 5n), record(createRenamedEvent(id, "Once Only"), 9n)];
       const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => apply(events, BEFORE_FIRST_EVENT, 9n)));
       const rejections = outcomes.filter((outcome) => outcome.status === "rejected");
       expect(rejections).to.have.length(4);
@@ -219,7 +225,7 @@ describe("projectors", () => {
 
     it("a batch with an event that a projector cannot process changes nothing", async () => {
       const id = randomUUID();
-      const failing = {
+      const failingModel = {
         ...models[0]!,
         on: {
           ...models[0]!.on,
@@ -229,15 +235,15 @@ describe("projectors", () => {
         },
       };
       const connection = await pool.connect();
-      const attempt = applyBatch(
+      const applyPromise = applyBatch(
         connection,
         "forced",
-        [failing],
-        [record(registered(id), 1n), record(renamed(id, "x"), 2n)],
+        [failingModel],
+        [record(createRegisteredEvent(id), 1n), record(createRenamedEvent(id, "x"), 2n)],
         BEFORE_FIRST_EVENT,
         { position: 2n, eventId: randomUUID() },
       );
-      const error = await attempt
+      const error = await applyPromise
         .then(
           () => undefined,
           (error: Error) => error,

@@ -10,7 +10,13 @@ import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { FORMER_SCHEMA, NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createEngineWorld, type EngineWorld, logger, registered, renamed } from "../engine-world.ts";
+import {
+  createEngineWorld,
+  createRegisteredEvent,
+  createRenamedEvent,
+  type EngineWorld,
+  logger,
+} from "../engine-world.ts";
 
 const neverAborted = new AbortController().signal;
 
@@ -24,16 +30,18 @@ describe("a rebuild that is killed with -9", function () {
   let world: EngineWorld;
   const customerId = randomUUID();
   let logEnd: bigint;
-  const blockers: pg.Client[] = [];
+  const blockerClients: pg.Client[] = [];
   const children: ChildProcess[] = [];
-  const polling = { isOver: false, polls: 0, wrongReads: [] as unknown[] };
+  const pollState = { isOver: false, polls: 0, wrongReads: [] as unknown[] };
   let pollLoop: Promise<void>;
 
   before(async () => {
     world = await createEngineWorld();
-    await world.append(`customer-${customerId}`, registered(customerId, "Name 0"));
+    await world.append(`customer-${customerId}`, createRegisteredEvent(customerId, "Name 0"));
     for (let number = 1; number <= CHANGE_COUNT; number += 1_000) {
-      const changes = Array.from({ length: 1_000 }, (_, index) => renamed(customerId, `Name ${number + index}`));
+      const changes = Array.from({ length: 1_000 }, (_, index) =>
+        createRenamedEvent(customerId, `Name ${number + index}`),
+      );
       logEnd = await world.append(`customer-${customerId}`, ...changes);
     }
     await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, neverAborted);
@@ -43,10 +51,10 @@ describe("a rebuild that is killed with -9", function () {
   });
 
   after(async () => {
-    polling.isOver = true;
+    pollState.isOver = true;
     for (const child of children) child.kill("SIGKILL");
     await pollLoop;
-    await Promise.all(blockers.map((blocker) => blocker.end()));
+    await Promise.all(blockerClients.map((blocker) => blocker.end()));
     await world.close();
   });
 
@@ -56,7 +64,7 @@ describe("a rebuild that is killed with -9", function () {
    */
   async function keepReading(): Promise<void> {
     let latestCity = "former";
-    while (!polling.isOver) {
+    while (!pollState.isOver) {
       const { rows } = await world.pool.query<{ name: string; city: string; position: bigint }>(
         `SELECT full_name AS name, city, position FROM ${READ_MODEL_SCHEMA}.customer, ${READ_MODEL_SCHEMA}.checkpoint`,
       );
@@ -67,8 +75,8 @@ describe("a rebuild that is killed with -9", function () {
         row.position === logEnd &&
         (row.city === latestCity || (latestCity === "former" && row.city === "Ljubljana"));
       if (row) latestCity = row.city;
-      if (!isRight) polling.wrongReads.push(rows);
-      polling.polls += 1;
+      if (!isRight) pollState.wrongReads.push(rows);
+      pollState.polls += 1;
     }
   }
 
@@ -80,7 +88,7 @@ describe("a rebuild that is killed with -9", function () {
   async function holdLock(sql: string, values: unknown[] = []): Promise<() => Promise<void>> {
     const blocker = new pg.Client({ connectionString: world.databaseUrl });
     blocker.on("error", () => undefined);
-    blockers.push(blocker);
+    blockerClients.push(blocker);
     await blocker.connect();
     await blocker.query("BEGIN");
     await blocker.query(sql, values);
@@ -89,7 +97,7 @@ describe("a rebuild that is killed with -9", function () {
     };
   }
 
-  const LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+  const LOCK_SQL = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
 
   const isWaitingFor = async (lockType: string) => {
     const { rowCount } = await world.pool.query(
@@ -129,7 +137,7 @@ describe("a rebuild that is killed with -9", function () {
     (await world.pool.query("SELECT FROM pg_namespace WHERE nspname = $1", [schema])).rowCount === 1;
 
   it("a rebuild killed before, between or after batches leaves the current tables in use, and the next rebuild continues", async () => {
-    const releaseFirst = await holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
+    const releaseFirst = await holdLock(LOCK_SQL, [getSwapLockName(NEXT_SCHEMA)]);
     const firstRebuild = startRebuild();
     await eventually("the rebuild waits to write its first batch", () => isWaitingFor("advisory"), REACH_TIMEOUT_MS);
     const firstKill = kill(firstRebuild);
@@ -138,11 +146,11 @@ describe("a rebuild that is killed with -9", function () {
     expect(await readCities()).to.deep.equal([{ city: "former" }]);
     expect(await hasSchema(NEXT_SCHEMA)).to.equal(true);
 
-    const releaseSecond = await holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
+    const releaseSecond = await holdLock(LOCK_SQL, [getSwapLockName(NEXT_SCHEMA)]);
     const secondRebuild = startRebuild();
     await eventually("the rebuild waits to write", () => isWaitingFor("advisory"), REACH_TIMEOUT_MS);
     // The second lock of the test waits until the first batch is written. The second batch then waits for this lock.
-    const thirdLock = holdLock(LOCK, [getSwapLockName(NEXT_SCHEMA)]);
+    const thirdLock = holdLock(LOCK_SQL, [getSwapLockName(NEXT_SCHEMA)]);
     await eventually("the queue", async () => {
       const { rowCount } = await world.pool.query(
         "SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
@@ -152,8 +160,11 @@ describe("a rebuild that is killed with -9", function () {
     await releaseSecond();
     const releaseThird = await thirdLock;
     await eventually("the rebuild waits to write its second batch", () => isWaitingFor("advisory"));
-    const middle = await readCheckpoint(world.pool, NEXT_SCHEMA);
-    expect(middle.position > 0n && middle.position < logEnd, `${middle.position} of ${logEnd}`).to.equal(true);
+    const middleCheckpoint = await readCheckpoint(world.pool, NEXT_SCHEMA);
+    expect(
+      middleCheckpoint.position > 0n && middleCheckpoint.position < logEnd,
+      `${middleCheckpoint.position} of ${logEnd}`,
+    ).to.equal(true);
     const secondKill = kill(secondRebuild);
     await releaseThird();
     await secondKill;
@@ -163,11 +174,11 @@ describe("a rebuild that is killed with -9", function () {
     const thirdRebuild = startRebuild();
     await eventually("the rebuild waits for a long read to end", () => isWaitingFor("relation"), REACH_TIMEOUT_MS);
     const fullCheckpoint = await readCheckpoint(world.pool, NEXT_SCHEMA);
-    expect([fullCheckpoint.position, fullCheckpoint.tableOid]).to.deep.equal([logEnd, middle.tableOid]);
+    expect([fullCheckpoint.position, fullCheckpoint.tableOid]).to.deep.equal([logEnd, middleCheckpoint.tableOid]);
     await kill(thirdRebuild);
     await releaseTable();
     expect(await readCities()).to.deep.equal([{ city: "former" }]);
-    expect(polling.wrongReads).to.deep.equal([]);
+    expect(pollState.wrongReads).to.deep.equal([]);
   });
 
   it("if a rebuild is killed right after swapping the tables, the new tables stay in use, and the next run drops the old ones", async () => {
@@ -189,7 +200,7 @@ describe("a rebuild that is killed with -9", function () {
     await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, neverAborted);
     expect(await Promise.all([hasSchema(FORMER_SCHEMA), hasSchema(NEXT_SCHEMA)])).to.deep.equal([false, false]);
     expect(await readPosition(world.pool, READ_MODEL_SCHEMA)).to.equal(logEnd);
-    expect(polling.wrongReads).to.deep.equal([]);
-    expect(polling.polls).to.be.above(100);
+    expect(pollState.wrongReads).to.deep.equal([]);
+    expect(pollState.polls).to.be.above(100);
   });
 });

@@ -73,11 +73,11 @@ describe("a rebuild under traffic", () => {
    * of only one schema, either all former tables or all new tables.
    */
   async function readCustomerIds(): Promise<string[]> {
-    const schemaOf = (table: string) =>
+    const buildSchemaSql = (table: string) =>
       `(SELECT relnamespace FROM pg_class WHERE oid = (SELECT tableoid FROM ${READ_MODEL_SCHEMA}.${table} LIMIT 1))`;
     const { rows } = await readerPool.query<{ ids: string[]; schemas: number[] }>(
       `SELECT coalesce(array_agg(customer_id), '{}') AS ids,
-              array[${schemaOf("customer")}, ${schemaOf("checkpoint")}]::bigint[]::text[] AS schemas
+              array[${buildSchemaSql("customer")}, ${buildSchemaSql("checkpoint")}]::bigint[]::text[] AS schemas
          FROM ${READ_MODEL_SCHEMA}.customer WHERE clinic_id = $1`,
       [clinicId],
     );
@@ -87,7 +87,7 @@ describe("a rebuild under traffic", () => {
     return rows[0]!.ids;
   }
 
-  const options = () => ({ client, pool, models: readModels, logger, onProgress: ignore });
+  const createOptions = () => ({ client, pool, models: readModels, logger, onProgress: ignore });
 
   it("reads never see an empty or older state during a rebuild, and no live event is lost", async () => {
     let isOver = false;
@@ -103,13 +103,13 @@ describe("a rebuild under traffic", () => {
       while (!isOver) await appendCustomers();
     })();
     for (let round = 0; round < 3; round += 1) {
-      const swappedAt = await rebuild(options(), neverAborted);
+      const swappedAt = await rebuild(createOptions(), neverAborted);
       expect(swappedAt !== undefined && swappedAt > 0n).to.equal(true);
     }
     isOver = true;
     await Promise.all([readLoop, writeLoop]);
     await eventually("all are seen", async () => (await readCustomerIds()).length === appendedIds.length);
-    const { differenceCount, rows } = await verify({ ...options(), onDifference: ignore }, neverAborted);
+    const { differenceCount, rows } = await verify({ ...createOptions(), onDifference: ignore }, neverAborted);
     expect(differenceCount).to.equal(0);
     expect(rows).to.be.at.least(appendedIds.length);
   }).timeout(60_000);
@@ -117,17 +117,20 @@ describe("a rebuild under traffic", () => {
   it("an interrupted rebuild leaves the current tables in use, and the next rebuild continues", async () => {
     const stopController = new AbortController();
     const onProgress = () => stopController.abort();
-    await rebuild({ ...options(), onProgress }, stopController.signal);
+    await rebuild({ ...createOptions(), onProgress }, stopController.signal);
     expect((await readCustomerIds()).length).to.equal(50);
     expect(await readPosition(pool, NEXT_SCHEMA)).to.be.a("bigint");
-    await rebuild(options(), neverAborted);
+    await rebuild(createOptions(), neverAborted);
     expect((await readCustomerIds()).length).to.equal(50);
     await appendCustomers();
     await eventually("live events go on", async () => (await readCustomerIds()).length === 51);
   });
 
   it("two rebuilds cannot run at the same time", async () => {
-    const outcomes = await Promise.allSettled([rebuild(options(), neverAborted), rebuild(options(), neverAborted)]);
+    const outcomes = await Promise.allSettled([
+      rebuild(createOptions(), neverAborted),
+      rebuild(createOptions(), neverAborted),
+    ]);
     const rejections = outcomes.filter((outcome) => outcome.status === "rejected");
     expect(rejections.map(({ reason }) => reason.message)).to.deep.equal([
       "Another rebuild or verify is running. Wait for it to end, then try again.",
@@ -146,7 +149,7 @@ describe("a rebuild under traffic", () => {
       [extraId, changedId],
     );
     const differences: Difference[] = [];
-    await verify({ ...options(), onDifference: (difference) => differences.push(difference) }, neverAborted);
+    await verify({ ...createOptions(), onDifference: (difference) => differences.push(difference) }, neverAborted);
     expect(differences).to.have.deep.members([
       { table: "customer", key: [changedId], kind: "changed", columns: ["full_name"] },
       { table: "customer", key: [missingId], kind: "missing", columns: [] },

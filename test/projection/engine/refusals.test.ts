@@ -15,7 +15,13 @@ import { ProjectionError } from "../../../projection/roles/failure.ts";
 import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createEngineWorld, type EngineWorld, logger, registered, renamed } from "../engine-world.ts";
+import {
+  createEngineWorld,
+  createRegisteredEvent,
+  createRenamedEvent,
+  type EngineWorld,
+  logger,
+} from "../engine-world.ts";
 
 const SCHEMA = "refusing";
 const neverAborted = new AbortController().signal;
@@ -32,7 +38,7 @@ describe("read models of another release", function () {
     const world = await createEngineWorld();
     try {
       const id = randomUUID();
-      await world.append(`customer-${id}`, registered(id, "Ana Kos"));
+      await world.append(`customer-${id}`, createRegisteredEvent(id, "Ana Kos"));
       const models = readModels.map((model) =>
         model.table === customers.table ? { ...model, indexes: [...model.indexes, "full_name"] } : model,
       );
@@ -43,7 +49,7 @@ describe("read models of another release", function () {
         detail: "the read models belong to another release",
         isLeader: false,
       });
-      expect(await world.nameOf(id)).to.equal(undefined);
+      expect(await world.readName(id)).to.equal(undefined);
       const options = { ...world, models, logger, onProgress: () => undefined };
       const refusal = await verify({ ...options, onDifference: () => undefined }, neverAborted).catch(
         (error: Error) => error,
@@ -52,7 +58,7 @@ describe("read models of another release", function () {
       await rebuild(options, neverAborted);
       await eventually("it leads", () => role.getStatus().state === "running");
       await role.stop();
-      expect(await world.nameOf(id)).to.equal("Ana Kos");
+      expect(await world.readName(id)).to.equal("Ana Kos");
     } finally {
       await world.close();
     }
@@ -66,18 +72,18 @@ describe("an event that does not fit its schema", function () {
     const world = await createEngineWorld();
     try {
       const [brokenId, otherId] = [randomUUID(), randomUUID()];
-      await world.append(`customer-${brokenId}`, registered(brokenId, "Ana Kos"));
-      const positionBefore = await world.append(`customer-${otherId}`, registered(otherId, "Bor Rak"));
+      await world.append(`customer-${brokenId}`, createRegisteredEvent(brokenId, "Ana Kos"));
+      const positionBefore = await world.append(`customer-${otherId}`, createRegisteredEvent(otherId, "Bor Rak"));
       await world.append(`customer-${brokenId}`, { type: "CustomerDetailsChanged", data: { fullName: 7 } });
       const projectors = startProjectors({ ...world, models: readModels, logger });
       await eventually("stopped", () => projectors.getStatus().state === "failed");
       await projectors.stop();
-      expect(await world.cli("verify")).to.deep.include({
+      expect(await world.runCommand("verify")).to.deep.include({
         code: 0,
         out: `2 rows compared at position ${positionBefore}: 0 differ\n`,
       });
       await world.pool.query("UPDATE read_model.customer SET full_name = 'Eve' WHERE customer_id = $1", [otherId]);
-      expect((await world.cli("verify")).out).to.contain(`customer ${otherId}: full_name`);
+      expect((await world.runCommand("verify")).out).to.contain(`customer ${otherId}: full_name`);
     } finally {
       await world.close();
     }
@@ -107,17 +113,17 @@ describe("a projection with a database that refuses statements", function () {
       (error: Error) => error,
     );
   };
-  const names = async () =>
+  const readNames = async () =>
     (await world.pool.query<{ full_name: number }>(`SELECT full_name FROM ${SCHEMA}.customer ORDER BY 1`)).rows.map(
       ({ full_name }) => full_name,
     );
 
   it("if Postgres refuses a value of an event, the projection stops at the event without revealing the value", async () => {
     const [firstId, secondId] = [randomUUID(), randomUUID()];
-    await world.append(`customer-${firstId}`, registered(firstId, "1"), renamed(firstId, "2"));
-    const positionBefore = await world.append(`customer-${secondId}`, registered(secondId, "3"));
+    await world.append(`customer-${firstId}`, createRegisteredEvent(firstId, "1"), createRenamedEvent(firstId, "2"));
+    const positionBefore = await world.append(`customer-${secondId}`, createRegisteredEvent(secondId, "3"));
     await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
-    const failedPosition = await world.append(`customer-${firstId}`, renamed(firstId, "Ana Kos"));
+    const failedPosition = await world.append(`customer-${firstId}`, createRenamedEvent(firstId, "Ana Kos"));
     const error = await run(new AbortController().signal);
     expect(error).to.be.instanceOf(ProjectionError);
     expect(error?.message).to.match(
@@ -127,14 +133,14 @@ describe("a projection with a database that refuses statements", function () {
     );
     expect((error as ProjectionError).failedEvent?.revision).to.equal(2n);
     expect((error as ProjectionError).failedEvent).to.not.have.property("data");
-    expect(await names()).to.deep.equal([2, 3]);
+    expect(await readNames()).to.deep.equal([2, 3]);
     const position = await readPosition(world.pool, SCHEMA);
     expect(position >= positionBefore && position < failedPosition).to.equal(true);
   });
 
   it("the projection fails without a retry if the database refuses a statement permanently", async () => {
     const id = randomUUID();
-    await world.append(`customer-${id}`, registered(id, "1"));
+    await world.append(`customer-${id}`, createRegisteredEvent(id, "1"));
     await world.pool.query(`DROP TABLE ${SCHEMA}.customer`);
     const error = await run(new AbortController().signal);
     expect(error).to.be.instanceOf(ProjectionError);
@@ -144,7 +150,7 @@ describe("a projection with a database that refuses statements", function () {
 
   it("during a temporary failure of Postgres, the projection waits and reports the failure, and then continues", async () => {
     const id = randomUUID();
-    await world.append(`customer-${id}`, registered(id, "1"));
+    await world.append(`customer-${id}`, createRegisteredEvent(id, "1"));
     const blocker = await world.pool.connect();
     await blocker.query("BEGIN");
     await blocker.query(`LOCK TABLE ${SCHEMA}.customer IN ACCESS EXCLUSIVE MODE`);
@@ -161,7 +167,7 @@ describe("a projection with a database that refuses statements", function () {
     expect(lastProgress?.lastError).to.be.instanceOf(Error);
     await blocker.query("ROLLBACK");
     blocker.release();
-    await eventually("it goes on", async () => (await names()).length === 1);
+    await eventually("it goes on", async () => (await readNames()).length === 1);
     await eventually("it waits no longer", () => lastProgress?.waitsFor === null);
     stopController.abort();
     expect(await runPromise).to.equal(undefined);

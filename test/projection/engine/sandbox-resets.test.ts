@@ -16,7 +16,7 @@ describe("sandbox resets in the read models", () => {
 
   after(() => database.close());
 
-  function sandbox() {
+  function createSandbox() {
     const applicationId = randomUUID();
     const clinicId = deriveSandboxClinicId(applicationId);
     const facts = createFixture(applicationId, day);
@@ -24,34 +24,40 @@ describe("sandbox resets in the read models", () => {
       type: "SandboxReset",
       data: { applicationId, clinicId, generation, day, facts },
     });
-    const created = (sandboxGeneration: number): GivenEvent =>
+    const createRequestedEvent = (sandboxGeneration: number): GivenEvent =>
       appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", { sandboxGeneration });
-    const rows = async (table: string) => {
+    const readRows = async (table: string) => {
       const { rows } = await database.admin.query(`SELECT * FROM read_model.${table} WHERE clinic_id = $1 ORDER BY 1`, [
         clinicId,
       ]);
       return rows;
     };
-    return { clinicId, reset, created, rows };
+    return { clinicId, reset, created: createRequestedEvent, rows: readRows };
   }
 
   it("after a sandbox reset, only the fixture data is left, regardless of how the events are divided into batches", async () => {
     for (const isOneBatch of [true, false]) {
-      const { reset, created, rows, clinicId } = sandbox();
+      const { reset, created: createRequestedEvent, rows: readRows, clinicId } = createSandbox();
       await database.given(reset(1));
       const tables = ["service", "customer", "animal", "resource", "appointment"];
-      const freshRows = await Promise.all(tables.map(rows));
-      const events = [created(1), customerRegistered(clinicId, randomUUID()), created(1), reset(2), created(1)];
+      const freshRows = await Promise.all(tables.map(readRows));
+      const events = [
+        createRequestedEvent(1),
+        customerRegistered(clinicId, randomUUID()),
+        createRequestedEvent(1),
+        reset(2),
+        createRequestedEvent(1),
+      ];
       if (isOneBatch) await database.given(...events);
       else for (const event of events) await database.given(event);
-      expect(await Promise.all(tables.map(rows))).to.deep.equal(freshRows);
-      await database.given(created(2));
-      expect(await rows("appointment")).to.have.length(8);
+      expect(await Promise.all(tables.map(readRows))).to.deep.equal(freshRows);
+      await database.given(createRequestedEvent(2));
+      expect(await readRows("appointment")).to.have.length(8);
     }
   });
 
   it("a sandbox reset changes no other clinic", async () => {
-    const [firstSandbox, secondSandbox] = [sandbox(), sandbox()];
+    const [firstSandbox, secondSandbox] = [createSandbox(), createSandbox()];
     const clinicId = randomUUID();
     await database.given(firstSandbox.reset(1), secondSandbox.reset(1), secondSandbox.created(1));
     await database.given(appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z"));
@@ -63,7 +69,7 @@ describe("sandbox resets in the read models", () => {
   });
 
   it("a sandbox reset removes availability rules and assignments of deleted resources and appointments", async () => {
-    const { reset, clinicId } = sandbox();
+    const { reset, clinicId } = createSandbox();
     await database.given(reset(1));
     const appointment = appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", {
       sandboxGeneration: 1,

@@ -10,24 +10,24 @@ describe("tracking of events in flight", () => {
 
   it("skipped events advance the checkpoint immediately if no message is in flight", () => {
     const tracker = new InFlightTracker(BEFORE_FIRST_EVENT);
-    tracker.skip(5n);
+    tracker.addSkippedEvent(5n);
     expect(tracker.checkpoint).to.equal(5n);
   });
 
   it("the checkpoint does not pass a message that NATS has not confirmed", () => {
     const tracker = new InFlightTracker(BEFORE_FIRST_EVENT);
-    tracker.publish(1n);
-    tracker.publish(2n)(2);
-    tracker.skip(3n);
+    tracker.addPublishedEvent(1n);
+    tracker.addPublishedEvent(2n)(2);
+    tracker.addSkippedEvent(3n);
     tracker.acknowledge(99);
     expect(tracker).to.include({ checkpoint: BEFORE_FIRST_EVENT });
   });
 
   it("the checkpoint does not pass a message that the consumer has not acknowledged", () => {
     const tracker = new InFlightTracker(BEFORE_FIRST_EVENT);
-    tracker.publish(1n)(11);
-    tracker.skip(2n);
-    tracker.publish(3n)(12);
+    tracker.addPublishedEvent(1n)(11);
+    tracker.addSkippedEvent(2n);
+    tracker.addPublishedEvent(3n)(12);
     tracker.acknowledge(11);
     expect(tracker.checkpoint).to.equal(2n);
     tracker.acknowledge(12);
@@ -35,14 +35,14 @@ describe("tracking of events in flight", () => {
   });
 
   it("the checkpoint never passes a message in flight, in any order of confirmations", () => {
-    const step = fc.record({ published: fc.boolean(), confirmed: fc.boolean() });
+    const arbitraryStep = fc.record({ published: fc.boolean(), confirmed: fc.boolean() });
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 30 }), fc.integer({ min: 0, max: 31 }), (steps, ackedCount) => {
+      fc.property(fc.array(arbitraryStep, { maxLength: 30 }), fc.integer({ min: 0, max: 31 }), (steps, ackedCount) => {
         const tracker = new InFlightTracker(BEFORE_FIRST_EVENT);
         steps.forEach(({ published, confirmed }, index) => {
-          if (!published) tracker.skip(BigInt(index));
-          else if (confirmed) tracker.publish(BigInt(index))(index + 1);
-          else tracker.publish(BigInt(index));
+          if (!published) tracker.addSkippedEvent(BigInt(index));
+          else if (confirmed) tracker.addPublishedEvent(BigInt(index))(index + 1);
+          else tracker.addPublishedEvent(BigInt(index));
         });
         tracker.acknowledge(ackedCount);
         const openIndex = steps.findIndex(

@@ -14,7 +14,7 @@ describe("a session with NATS", () => {
       const subscription = connection.subscribe("anything");
       await connection.flush();
       // The server has closed the connection, but the client has not noticed yet, so the client can still write.
-      socketOf(connection).once("end", () => endController.abort());
+      getSocket(connection).once("end", () => endController.abort());
       signal.addEventListener("abort", () => subscription.unsubscribe());
       const abortPromise = once(signal, "abort");
       void proxy.close();
@@ -28,6 +28,6 @@ describe("a session with NATS", () => {
   });
 });
 
-function socketOf(connection: NatsConnection): Socket {
+function getSocket(connection: NatsConnection): Socket {
   return (connection as unknown as { protocol: { transport: { socket: Socket } } }).protocol.transport.socket;
 }

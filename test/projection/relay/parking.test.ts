@@ -61,7 +61,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     const options = { reason: "Written by another program", actor: "Ada" };
     return runInProcess(world, (context) => runCommand(context, position, options));
   };
-  const status = async () => (await operate(async (context) => showStatus(context, { json: false }), 0n)).out;
+  const readStatus = async () => (await operate(async (context) => showStatus(context, { json: false }), 0n)).out;
   /** Appends an event without domain checks, as another program might do. */
   const appendEvent = (stream: string, type: string, data: object) => {
     const metadata = { ...createStoredMetadata(), environment: "production", clinicId: endpoint.clinicId };
@@ -71,18 +71,18 @@ describe("an event that projectors can process and the relay cannot map", functi
     appendEvent(`appointment-${appointmentId}`, "AppointmentRescheduled", {
       ...{ appointmentId, scheduledAt: "2030-06-07T08:09:00.000Z", durationMinutes: 45 },
     });
-  const minutesOf = async ({ appointmentId }: RequestedAppointment) => {
+  const readDurationMinutes = async ({ appointmentId }: RequestedAppointment) => {
     const { rows } = await world.pool.query<{ duration_minutes: number }>(
       `SELECT duration_minutes FROM ${READ_MODEL_SCHEMA}.appointment WHERE appointment_id = $1`,
       [appointmentId],
     );
     return rows[0]?.duration_minutes;
   };
-  const awaitDelivered = (eventId: string) =>
+  const awaitDelivery = (eventId: string) =>
     world.waitForDelivery(eventId, endpoint, (delivery) => delivery.status === "delivered", 20_000);
   const requestAppointment = async () => {
     const appointment = await world.requestAppointment(endpoint.clinicId);
-    await awaitDelivered(appointment.eventId);
+    await awaitDelivery(appointment.eventId);
     return appointment;
   };
   /**
@@ -96,8 +96,8 @@ describe("an event that projectors can process and the relay cannot map", functi
       type: "AppointmentRescheduled",
     });
     const hint = `npm run projection -- park ${event.position} --reason`;
-    await eventually("the status", async () => (await status()).includes(hint));
-    await eventually("the row", async () => (await minutesOf(appointment)) === 45);
+    await eventually("the status", async () => (await readStatus()).includes(hint));
+    await eventually("the row", async () => (await readDurationMinutes(appointment)) === 45);
     return event.position;
   };
 
@@ -114,15 +114,15 @@ describe("an event that projectors can process and the relay cannot map", functi
     expect(out).to.contain(
       `the relay skips stream ${stream} from revision 1 on. Partners get no webhooks for the stream.`,
     );
-    await awaitDelivered(laterAppointment.eventId);
+    await awaitDelivery(laterAppointment.eventId);
     await eventually("the relay goes on", () => relay.getStatus().state === "running");
     const types = receiver.requests.map(({ body }) => JSON.parse(body).type);
     expect(types).to.deep.equal(["appointment.created", "appointment.created"]);
     // The projectors can process the event, so neither the current read models nor a rebuild skip it.
     await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, signal);
-    expect(await minutesOf(oddAppointment)).to.equal(45);
+    expect(await readDurationMinutes(oddAppointment)).to.equal(45);
     expect((await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).size).to.equal(0);
-    expect(await status()).to.match(
+    expect(await readStatus()).to.match(
       /parked streams: 1\n {2}position \d+, stream appointment-.*, from revision 1 on: the relay sends no webhooks for the stream.*\n {4}AppointmentRescheduled: .*the stream does not end with this event$/m,
     );
   });
@@ -139,12 +139,12 @@ describe("an event that projectors can process and the relay cannot map", functi
     const { code, out } = await operate(resume, position);
     expect(code).to.equal(0);
     expect(out).to.equal(`Resumed: stream ${stream} is no longer skipped from revision 1 on.`);
-    expect(await status()).to.contain("parked streams: none");
+    expect(await readStatus()).to.contain("parked streams: none");
     const eventId = await world.changeAppointment(hiddenAppointment.appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId: hiddenAppointment.appointmentId },
     });
-    await awaitDelivered(eventId);
+    await awaitDelivery(eventId);
     expect(receiver.requests).to.have.length(3);
   });
 

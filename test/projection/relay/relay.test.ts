@@ -45,23 +45,23 @@ describe("relay and dispatchers during failures of servers", function () {
     );
     return appointments.map(({ eventId }) => eventId);
   };
-  const awaitDeliveries = async (events: string[]) => {
-    for (const eventId of events) {
+  const awaitDeliveries = async (eventIds: string[]) => {
+    for (const eventId of eventIds) {
       await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered", 20_000);
     }
-    const ids = receiver.requests.map(({ headers }) => headers["webhook-id"]);
-    expect(new Set(ids).size).to.equal(events.length);
+    const webhookIds = receiver.requests.map(({ headers }) => headers["webhook-id"]);
+    expect(new Set(webhookIds).size).to.equal(eventIds.length);
     // Each delivery was sent exactly once.
-    expect(ids.length).to.equal(events.length);
+    expect(webhookIds.length).to.equal(eventIds.length);
   };
 
   it("the relay's checkpoint moves when deliveries are in the database, not when messages are published", async () => {
     const relay = world.start.relay();
-    const events = await requestAppointments(20);
+    const eventIds = await requestAppointments(20);
     await eventually("the relay", () => relay.getStatus().state === "running");
     const positionBefore = (await readRelayCheckpoint(world.pool)).position;
     const webhooks = world.start.webhooks();
-    await awaitDeliveries(events);
+    await awaitDeliveries(eventIds);
     await eventually("the checkpoint", async () => (await readRelayCheckpoint(world.pool)).position > positionBefore);
     await world.stopRoles(relay, webhooks);
   });
@@ -69,14 +69,14 @@ describe("relay and dispatchers during failures of servers", function () {
   it("messages that NATS lost are published a second time, and each event is delivered once", async () => {
     const relay = world.start.relay();
     await eventually("the relay", () => relay.getStatus().state === "running");
-    const events = await requestAppointments(30);
+    const eventIds = await requestAppointments(30);
     // The messages are published but not consumed when NATS loses them.
     await eventually("all published", () => countMessages(servers).then((count) => count >= 30));
     await servers.components.nats.stop();
     fs.rmSync(path.join(servers.context.paths.nats, "jetstream"), { recursive: true });
     await servers.components.nats.start();
     const webhooks = world.start.webhooks();
-    await awaitDeliveries(events);
+    await awaitDeliveries(eventIds);
     await world.stopRoles(relay, webhooks);
   });
 
@@ -86,11 +86,11 @@ describe("relay and dispatchers during failures of servers", function () {
     await awaitDeliveries(await requestAppointments(3));
     for (const name of ["nats", "postgres", "eventstore"] as const) {
       receiver.requests.length = 0;
-      const events = await requestAppointments(10);
+      const eventIds = await requestAppointments(10);
       await servers.components[name].kill();
       await servers.components[name].start();
-      events.push(...(await eventually("the log", () => requestAppointments(3).catch(() => undefined), 20_000)));
-      await awaitDeliveries(events).catch((error: Error) => {
+      eventIds.push(...(await eventually("the log", () => requestAppointments(3).catch(() => undefined), 20_000)));
+      await awaitDeliveries(eventIds).catch((error: Error) => {
         throw new Error(`${name}: ${error.message}`, { cause: error });
       });
     }
@@ -135,7 +135,7 @@ describe("relay and dispatchers during failures of servers", function () {
       jsonEvent({
         type: "AppointmentConfirmed",
         data: { appointmentId },
-        metadata: metadata("production"),
+        metadata: createMetadata("production"),
       }),
     );
     const webhooks = world.start.webhooks();
@@ -144,10 +144,10 @@ describe("relay and dispatchers during failures of servers", function () {
   });
 
   it("the relay stops at an unreadable event, and continues when the event's stream is parked", async () => {
-    const events = await requestAppointments(5);
+    const eventIds = await requestAppointments(5);
     await world.client.appendToStream(
       `appointment-${randomUUID()}`,
-      jsonEvent({ type: "AppointmentConfirmed", data: { nonsense: 1 }, metadata: metadata("production") }),
+      jsonEvent({ type: "AppointmentConfirmed", data: { nonsense: 1 }, metadata: createMetadata("production") }),
     );
     world.start.webhooks();
     const relay = world.start.relay();
@@ -157,8 +157,8 @@ describe("relay and dispatchers during failures of servers", function () {
     });
     expect(status.lastError?.message).to.match(/position \d+, stream appointment-.*, revision 0: .*appointmentId/);
     const stoppedCheckpoint = await readRelayCheckpoint(world.pool);
-    await awaitDeliveries(events);
-    const laterEvents = await requestAppointments(2);
+    await awaitDeliveries(eventIds);
+    const laterEventIds = await requestAppointments(2);
     expect(await readRelayCheckpoint(world.pool)).to.deep.equal(stoppedCheckpoint);
     const { stream, position, type: eventType } = status.failedAt!;
     const data = {
@@ -170,17 +170,17 @@ describe("relay and dispatchers during failures of servers", function () {
       cause: "nonsense",
       reason: "import",
     };
-    const { schemaVersion: _, ...newMetadata } = metadata("production");
+    const { schemaVersion: _, ...newMetadata } = createMetadata("production");
     await world.log.append(PARKING_STREAM, EMPTY_STREAM, [
       { id: randomUUID(), event: { type: "StreamParked", data }, metadata: newMetadata as NewEventMetadata },
     ]);
-    await awaitDeliveries([...events, ...laterEvents]);
+    await awaitDeliveries([...eventIds, ...laterEventIds]);
     await eventually("the relay continues", () => relay.getStatus().state === "running");
     await eventually("the checkpoint", async () => (await readRelayCheckpoint(world.pool)).position > position);
   });
 });
 
-function metadata(environment: string) {
+function createMetadata(environment: string) {
   return {
     ...{ $correlationId: randomUUID(), $causationId: randomUUID(), clinicId: null, environment },
     ...{ actor: { type: "operator", id: "test" }, schemaVersion: 1, occurredAt: new Date().toISOString() },
@@ -189,9 +189,9 @@ function metadata(environment: string) {
 
 async function countMessages({ natsUrl }: Servers): Promise<number> {
   const connection = await connect({ servers: natsUrl });
-  const jsm = await connection.jetstreamManager();
+  const manager = await connection.jetstreamManager();
   let count = 0;
-  for await (const stream of jsm.streams.list()) count += stream.state.messages;
+  for await (const stream of manager.streams.list()) count += stream.state.messages;
   await connection.close();
   return count;
 }

@@ -59,9 +59,9 @@ describe("webhook delivery", () => {
     await world.waitForDelivery(confirmedId, endpoint, ({ status }) => status === "delivered");
     await world.waitForDelivery(arrivedId, endpoint, ({ status }) => status === "delivered");
     const bodies = receiver.requests.map(({ body }) => JSON.parse(body));
-    const statusOf = (id: string) => bodies.find((body) => body.id === id)?.data.appointment.status;
-    expect(statusOf(confirmedId)).to.equal("confirmed");
-    expect(statusOf(arrivedId)).to.equal("checked_in");
+    const findStatus = (id: string) => bodies.find((body) => body.id === id)?.data.appointment.status;
+    expect(findStatus(confirmedId)).to.equal("confirmed");
+    expect(findStatus(arrivedId)).to.equal("checked_in");
   });
 
   it("the sender uses separate connections for two applications at the same origin", async () => {

@@ -42,7 +42,7 @@ describe("automatic disabling of an endpoint", () => {
     );
     return rows[0];
   };
-  const untilStatus = (status: string) =>
+  const awaitStatus = (status: string) =>
     eventually(`the endpoint ${status}`, async () => {
       const row = await readEndpoint();
       return row?.status === status ? row : undefined;
@@ -51,7 +51,7 @@ describe("automatic disabling of an endpoint", () => {
   async function disableOn(day: number) {
     clockAheadMs = day * DAY_MS;
     await world.requestAppointment(endpoint.clinicId);
-    return untilStatus("disabled");
+    return awaitStatus("disabled");
   }
   /**
    * Checks that the endpoint is active. A successful delivery proves that the outbox holds no event that disables the
@@ -92,7 +92,7 @@ describe("automatic disabling of an endpoint", () => {
     await failOn(0, 1.9, 3.8, 5.6);
     expect(await readEndpoint()).to.deep.include({ status: "active" });
     await deliverOn(5.7);
-    await untilStatus("disabled");
+    await awaitStatus("disabled");
   });
 
   it("a successful attempt resets the failure period of an endpoint", async () => {
@@ -107,9 +107,9 @@ describe("automatic disabling of an endpoint", () => {
   it("the failure period is reset if an operator disables and enables an endpoint", async () => {
     await failOn(0, 1, 2, 3, 4);
     await appendEndpointEvent("WebhookEndpointDisabled");
-    await untilStatus("disabled");
+    await awaitStatus("disabled");
     await appendEndpointEvent("WebhookEndpointEnabled");
-    await untilStatus("active");
+    await awaitStatus("active");
     await deliverOn(5.1);
     await expectActive(5.1);
   });
@@ -118,7 +118,7 @@ describe("automatic disabling of an endpoint", () => {
     await failOn(0, 1, 2, 3, 4);
     await disableOn(5.1);
     await appendEndpointEvent("WebhookEndpointEnabled");
-    await untilStatus("active");
+    await awaitStatus("active");
     await deliverOn(5.2);
     await expectActive(5.2);
   });

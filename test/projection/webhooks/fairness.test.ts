@@ -5,10 +5,10 @@ import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
 /** Number of endpoints of the slow application. */
-const ENDPOINTS = 49;
+const ENDPOINT_COUNT = 49;
 
 /** Number of due deliveries at each endpoint of the slow application. */
-const DELIVERIES_EACH = 6;
+const DELIVERIES_PER_ENDPOINT = 6;
 
 /** If the slow application has at least this number of concurrent attempts, it has reached its slot limit. */
 const MIN_CONCURRENT_ATTEMPTS = 100;
@@ -22,7 +22,7 @@ describe("an application whose endpoints do not respond", function () {
   let slowReceiver: Receiver;
   let receiver: Receiver;
   /** An endpoint of the slow application. */
-  let holder: Endpoint;
+  let slowEndpoint: Endpoint;
 
   before(async () => {
     world = await createWorld();
@@ -31,9 +31,9 @@ describe("an application whose endpoints do not respond", function () {
     world.startAll({ timeoutMs: ATTEMPT_TIMEOUT_MS });
     slowReceiver.setDefaultReaction({ mode: "hold" });
     slowReceiver.setDefaultReaction({ status: 200 }, "/healthy");
-    holder = await registerMany(slowReceiver.url, "sandbox");
-    await requestAppointments(holder, "sandbox");
-    await untilFull(holder);
+    slowEndpoint = await registerEndpoints(slowReceiver.url, "sandbox");
+    await requestAppointments(slowEndpoint, "sandbox");
+    await awaitSlotLimit(slowEndpoint);
   });
   after(async () => {
     await slowReceiver.close();
@@ -42,9 +42,9 @@ describe("an application whose endpoints do not respond", function () {
   });
 
   /** Registers the endpoints of the slow application at one clinic. @returns one of the endpoints */
-  async function registerMany(url: string, environment: Environment): Promise<Endpoint> {
+  async function registerEndpoints(url: string, environment: Environment): Promise<Endpoint> {
     const sibling = await world.registerEndpoint(url, { environment });
-    const siblings = Array.from({ length: ENDPOINTS - 1 }, () =>
+    const siblings = Array.from({ length: ENDPOINT_COUNT - 1 }, () =>
       world.registerEndpoint(url, { environment, siblingEndpoint: sibling }),
     );
     await Promise.all(siblings);
@@ -59,10 +59,10 @@ describe("an application whose endpoints do not respond", function () {
     return rows[0]?.count ?? 0;
   };
   async function requestAppointments({ clinicId }: Endpoint, environment: Environment): Promise<void> {
-    for (let n = 0; n < DELIVERIES_EACH; n += 1) await world.requestAppointment(clinicId, { environment });
+    for (let n = 0; n < DELIVERIES_PER_ENDPOINT; n += 1) await world.requestAppointment(clinicId, { environment });
   }
   /** Waits until the application has reached its slot limit. */
-  const untilFull = (endpoint: Endpoint) =>
+  const awaitSlotLimit = (endpoint: Endpoint) =>
     eventually(
       "many attempts",
       async () => (await countAttempts(endpoint, "in progress")) >= MIN_CONCURRENT_ATTEMPTS,
@@ -76,41 +76,44 @@ describe("an application whose endpoints do not respond", function () {
   it("endpoints that do not respond do not delay an application with another host", async () => {
     const otherEndpoint = await world.registerEndpoint(receiver.url, { environment: "sandbox" });
     await expectDelivered(otherEndpoint, "sandbox");
-    expect(await countAttempts(holder, "finished")).to.equal(0);
+    expect(await countAttempts(slowEndpoint, "finished")).to.equal(0);
   });
 
   it("endpoints that do not respond do not delay another application with the same host", async () => {
     const otherEndpoint = await world.registerEndpoint(`${slowReceiver.url}/healthy`, { environment: "sandbox" });
     await expectDelivered(otherEndpoint, "sandbox");
-    expect(await countAttempts(holder, "finished")).to.equal(0);
+    expect(await countAttempts(slowEndpoint, "finished")).to.equal(0);
   });
 
   it("endpoints that do not respond in one environment do not delay deliveries in the other environment", async () => {
     const otherEndpoint = await world.registerEndpoint(receiver.url, { environment: "production" });
     await expectDelivered(otherEndpoint, "production");
-    expect(await countAttempts(holder, "finished")).to.equal(0);
+    expect(await countAttempts(slowEndpoint, "finished")).to.equal(0);
   });
 
   it("endpoints that respond slowly but successfully do not delay another application", async () => {
     const otherEndpoint = await world.registerEndpoint(receiver.url, { environment: "sandbox" });
-    const firstWaveCount = await countAttempts(holder, "in progress");
+    const firstWaveCount = await countAttempts(slowEndpoint, "in progress");
     // After successful attempts, no endpoint is limited to one slot, so the application reaches its slot limit again.
     const heldCount = slowReceiver.countHeldRequests();
     slowReceiver.release();
-    await eventually("the outcomes", async () => (await countAttempts(holder, "finished")) >= heldCount);
-    for (let n = 0; n < DELIVERIES_EACH; n += 1) await requestAppointments(holder, "sandbox");
+    await eventually("the outcomes", async () => (await countAttempts(slowEndpoint, "finished")) >= heldCount);
+    for (let n = 0; n < DELIVERIES_PER_ENDPOINT; n += 1) await requestAppointments(slowEndpoint, "sandbox");
     await eventually(
       "as many attempts as before the release",
-      async () => (await countAttempts(holder, "in progress")) >= firstWaveCount - 16,
+      async () => (await countAttempts(slowEndpoint, "in progress")) >= firstWaveCount - 16,
       40_000,
     );
-    const finishedCount = await countAttempts(holder, "finished");
+    const finishedCount = await countAttempts(slowEndpoint, "finished");
     for (let n = 0; n < 5; n += 1) await expectDelivered(otherEndpoint, "sandbox");
-    expect(await countAttempts(holder, "finished")).to.equal(finishedCount);
+    expect(await countAttempts(slowEndpoint, "finished")).to.equal(finishedCount);
   });
 
   it("endpoints that do not respond do not delay another endpoint of their application", async () => {
-    const sibling = await world.registerEndpoint(receiver.url, { environment: "sandbox", siblingEndpoint: holder });
+    const sibling = await world.registerEndpoint(receiver.url, {
+      environment: "sandbox",
+      siblingEndpoint: slowEndpoint,
+    });
     await expectDelivered(sibling, "sandbox");
     expect(slowReceiver.countHeldRequests()).to.be.above(0);
   });

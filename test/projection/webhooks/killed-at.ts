@@ -44,15 +44,15 @@ export function killAt(step: KillingStep, pool: pg.Pool): void {
     queryable.query = async (...parameters: unknown[]) => {
       // Calls with a callback come from the pool, which has already checked the query.
       if (typeof parameters.at(-1) === "function") return query(...parameters);
-      const name = nameOf(parameters[0]);
-      const step = name === "COMMIT" ? `COMMIT ${lastWrite}` : name;
+      const name = getStatementName(parameters[0]);
+      const statementName = name === "COMMIT" ? `COMMIT ${lastWrite}` : name;
       if (name === "insert deliveries" || name === "move deliveries") lastWrite = name;
-      if (statement.test(step) && when === "before") kill();
-      if (statement.test(step) && when === "never") await new Promise(() => undefined);
-      const result = (await query(...parameters)) as { rowCount: number | null };
-      const isReached = when === "after" && statement.test(step);
-      if (isReached && (name === "COMMIT" || (result.rowCount ?? 0) > 0)) kill();
-      return result;
+      if (statement.test(statementName) && when === "before") kill();
+      if (statement.test(statementName) && when === "never") await new Promise(() => undefined);
+      const queryResult = (await query(...parameters)) as { rowCount: number | null };
+      const isReached = when === "after" && statement.test(statementName);
+      if (isReached && (name === "COMMIT" || (queryResult.rowCount ?? 0) > 0)) kill();
+      return queryResult;
     };
   };
   watch(pool);
@@ -64,7 +64,7 @@ export function killAt(step: KillingStep, pool: pg.Pool): void {
   });
 }
 
-function nameOf(statement: unknown): string {
+function getStatementName(statement: unknown): string {
   if (typeof statement === "string") return statement.trimStart();
   const { name, text } = statement as { name?: string; text: string };
   return name ?? text.trimStart();

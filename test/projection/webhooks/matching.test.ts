@@ -32,12 +32,15 @@ describe("endpoints that get an event", () => {
   };
 
   it("an event is delivered once to each endpoint of the event's clinic, and to no other endpoint", async () => {
-    const first = await world.registerEndpoint(receiver.url);
-    const second = await world.registerEndpoint(receiver.url, { clinicId: first.clinicId });
+    const firstEndpoint = await world.registerEndpoint(receiver.url);
+    const secondEndpoint = await world.registerEndpoint(receiver.url, { clinicId: firstEndpoint.clinicId });
     await world.registerEndpoint(receiver.url);
-    const { eventId } = await world.requestAppointment(first.clinicId);
-    const rows = await listDeliveries(eventId, first);
-    expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([first.endpointId, second.endpointId]);
+    const { eventId } = await world.requestAppointment(firstEndpoint.clinicId);
+    const rows = await listDeliveries(eventId, firstEndpoint);
+    expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([
+      firstEndpoint.endpointId,
+      secondEndpoint.endpointId,
+    ]);
   });
 
   it("an imported appointment is not sent, but later changes of the appointment are sent as updates", async () => {
@@ -76,7 +79,7 @@ describe("endpoints that get an event", () => {
   it("an event is delivered only to endpoints that subscribed to the event's type", async () => {
     const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;
-    const updatesOnly = await world.registerEndpoint(receiver.url, {
+    const updatesEndpoint = await world.registerEndpoint(receiver.url, {
       clinicId,
       events: ["appointment.updated"],
     });
@@ -88,7 +91,7 @@ describe("endpoints that get an event", () => {
     expect(await listDeliveries(eventId, witness)).to.have.length(1);
     const rows = await listDeliveries(changedEventId, witness);
     expect(rows.map(({ endpoint_id }) => endpoint_id))
-      .to.include(updatesOnly.endpointId)
+      .to.include(updatesEndpoint.endpointId)
       .and.have.length(2);
   });
 
@@ -103,26 +106,26 @@ describe("endpoints that get an event", () => {
     const branchId = randomUUID();
     const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;
-    const inBranch = await world.registerEndpoint(receiver.url, { clinicId, branchIds: [branchId] });
+    const branchEndpoint = await world.registerEndpoint(receiver.url, { clinicId, branchIds: [branchId] });
     await world.registerEndpoint(receiver.url, { clinicId, branchIds: [randomUUID()] });
     const { eventId } = await world.requestAppointment(clinicId, { branchId });
     const rows = await listDeliveries(eventId, witness);
-    expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([witness.endpointId, inBranch.endpointId]);
+    expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([witness.endpointId, branchEndpoint.endpointId]);
   });
 
   it("an event is not delivered to endpoints of a revoked application or installation", async () => {
     const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;
-    const uninstalled = await world.registerEndpoint(receiver.url, { clinicId });
-    const revoked = await world.registerEndpoint(receiver.url, { clinicId });
-    const { installationId } = uninstalled;
+    const uninstalledEndpoint = await world.registerEndpoint(receiver.url, { clinicId });
+    const revokedEndpoint = await world.registerEndpoint(receiver.url, { clinicId });
+    const { installationId } = uninstalledEndpoint;
     await world.append(`installation-${installationId}`, {
       type: "InstallationRevoked",
       data: { installationId, reason: null },
     });
-    await world.append(`partnerApplication-${revoked.applicationId}`, {
+    await world.append(`partnerApplication-${revokedEndpoint.applicationId}`, {
       type: "ApplicationRevoked",
-      data: { applicationId: revoked.applicationId, reason: null },
+      data: { applicationId: revokedEndpoint.applicationId, reason: null },
     });
     const { eventId } = await world.requestAppointment(clinicId);
     expect(await listDeliveries(eventId, witness)).to.have.length(1);
@@ -131,19 +134,22 @@ describe("endpoints that get an event", () => {
   it("a delivery to a disabled endpoint is skipped, and no delivery is created for a revoked endpoint", async () => {
     const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;
-    const disabled = await world.registerEndpoint(receiver.url, { clinicId });
-    const revoked = await world.registerEndpoint(receiver.url, { clinicId });
-    await world.append(`webhookEndpoint-${disabled.endpointId}`, {
+    const disabledEndpoint = await world.registerEndpoint(receiver.url, { clinicId });
+    const revokedEndpoint = await world.registerEndpoint(receiver.url, { clinicId });
+    await world.append(`webhookEndpoint-${disabledEndpoint.endpointId}`, {
       type: "WebhookEndpointDisabled",
-      data: { endpointId: disabled.endpointId, reason: "operator" },
+      data: { endpointId: disabledEndpoint.endpointId, reason: "operator" },
     });
-    await world.append(`webhookEndpoint-${revoked.endpointId}`, {
+    await world.append(`webhookEndpoint-${revokedEndpoint.endpointId}`, {
       type: "WebhookEndpointRevoked",
-      data: { endpointId: revoked.endpointId },
+      data: { endpointId: revokedEndpoint.endpointId },
     });
     const { eventId } = await world.requestAppointment(clinicId);
     const rows = await listDeliveries(eventId, witness);
-    expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([witness.endpointId, disabled.endpointId]);
-    expect((await world.readDelivery(eventId, disabled))?.status).to.equal("skipped");
+    expect(rows.map(({ endpoint_id }) => endpoint_id)).to.have.members([
+      witness.endpointId,
+      disabledEndpoint.endpointId,
+    ]);
+    expect((await world.readDelivery(eventId, disabledEndpoint))?.status).to.equal("skipped");
   });
 });

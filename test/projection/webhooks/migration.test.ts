@@ -14,9 +14,9 @@ import { createWorld, type Endpoint, type World } from "./world.ts";
 const dir = fileURLToPath(new URL("../../../projection/migrations", import.meta.url));
 
 /** Applies all migrations before the migration with the given number. */
-async function migrateUntil(client: pg.Client, number: string): Promise<void> {
+async function migrateUntil(client: pg.Client, migrationNumber: string): Promise<void> {
   const names = (await readdir(dir)).sort();
-  const count = names.findIndex((name) => name.startsWith(number));
+  const count = names.findIndex((name) => name.startsWith(migrationNumber));
   await runner({
     ...{ dbClient: client, dir, direction: "up", migrationsTable: "migration", count },
     ...{ log: () => undefined, singleTransaction: true },
@@ -52,22 +52,40 @@ describe("the migration of failing endpoints", () => {
 interface FormerDelivery {
   status: string;
   /** Number of attempts. Attempts of earlier rounds do not count in `roundAttempts`. */
-  attempts: number;
-  roundAttempts: number;
+  attemptCount: number;
+  roundAttemptCount: number;
   /** Seconds from now. */
-  nextAttemptIn: number | null;
+  nextAttemptInSeconds: number | null;
   /** Seconds from now. */
-  leaseExpiresIn?: number;
+  leaseExpiresInSeconds?: number;
 }
 
 const formerDeliveries: Record<string, FormerDelivery> = {
-  new: { status: "pending", attempts: 0, roundAttempts: 0, nextAttemptIn: -1 },
-  interrupted: { status: "pending", attempts: 1, roundAttempts: 1, nextAttemptIn: -60, leaseExpiresIn: -5 },
-  interruptedRetry: { status: "pending", attempts: 5, roundAttempts: 2, nextAttemptIn: -60, leaseExpiresIn: -5 },
-  leased: { status: "pending", attempts: 1, roundAttempts: 1, nextAttemptIn: -60, leaseExpiresIn: 3_600 },
-  waiting: { status: "pending", attempts: 2, roundAttempts: 2, nextAttemptIn: 3_600 },
-  delivered: { status: "delivered", attempts: 1, roundAttempts: 1, nextAttemptIn: null },
-  failed: { status: "failed", attempts: 4, roundAttempts: 4, nextAttemptIn: null },
+  new: { status: "pending", attemptCount: 0, roundAttemptCount: 0, nextAttemptInSeconds: -1 },
+  interrupted: {
+    status: "pending",
+    attemptCount: 1,
+    roundAttemptCount: 1,
+    nextAttemptInSeconds: -60,
+    leaseExpiresInSeconds: -5,
+  },
+  interruptedRetry: {
+    status: "pending",
+    attemptCount: 5,
+    roundAttemptCount: 2,
+    nextAttemptInSeconds: -60,
+    leaseExpiresInSeconds: -5,
+  },
+  leased: {
+    status: "pending",
+    attemptCount: 1,
+    roundAttemptCount: 1,
+    nextAttemptInSeconds: -60,
+    leaseExpiresInSeconds: 3_600,
+  },
+  waiting: { status: "pending", attemptCount: 2, roundAttemptCount: 2, nextAttemptInSeconds: 3_600 },
+  delivered: { status: "delivered", attemptCount: 1, roundAttemptCount: 1, nextAttemptInSeconds: null },
+  failed: { status: "failed", attemptCount: 4, roundAttemptCount: 4, nextAttemptInSeconds: null },
 };
 
 describe("the migration of pending deliveries", () => {
@@ -77,7 +95,7 @@ describe("the migration of pending deliveries", () => {
   let receiver: Receiver;
   let endpoint: Endpoint;
   const ids = new Map(Object.keys(formerDeliveries).map((name) => [name, randomUUID()]));
-  const bodyOf = (name: string) => `{ "id": "${ids.get(name)}",  "text": "ü" }`;
+  const buildBody = (name: string) => `{ "id": "${ids.get(name)}",  "text": "ü" }`;
 
   before(async () => {
     receiver = await startReceiver();
@@ -88,7 +106,7 @@ describe("the migration of pending deliveries", () => {
     const client = new pg.Client({ connectionString: database.urls.projection });
     await client.connect();
     await migrateUntil(client, "000014");
-    for (const [name, delivery] of Object.entries(formerDeliveries)) await insertFormer(client, name, delivery);
+    for (const [name, delivery] of Object.entries(formerDeliveries)) await insertFormerDelivery(client, name, delivery);
     await client.end();
     const { eventstoreUrl, natsUrl } = formerWorld;
     world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
@@ -100,8 +118,8 @@ describe("the migration of pending deliveries", () => {
     await receiver.close();
   });
 
-  async function insertFormer(client: pg.Client, name: string, delivery: FormerDelivery): Promise<void> {
-    const { status, attempts, roundAttempts, nextAttemptIn, leaseExpiresIn } = delivery;
+  async function insertFormerDelivery(client: pg.Client, name: string, delivery: FormerDelivery): Promise<void> {
+    const { status, attemptCount, roundAttemptCount, nextAttemptInSeconds, leaseExpiresInSeconds } = delivery;
     const { endpointId, applicationId, clinicId } = endpoint;
     await client.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, environment, event_id,
@@ -110,13 +128,22 @@ describe("the migration of pending deliveries", () => {
        VALUES ($1, $2, $3, $4, 'production', $1, 'appointment.created', 'appointment-1', 0, $5, $6, $7, $8, $1, $1,
          now() + $9 * interval '1 second', now() + $10 * interval '1 second', now(), now())`,
       [
-        ...[ids.get(name), endpointId, applicationId, clinicId, bodyOf(name), status, attempts, roundAttempts],
-        ...[nextAttemptIn, leaseExpiresIn],
+        ...[
+          ids.get(name),
+          endpointId,
+          applicationId,
+          clinicId,
+          buildBody(name),
+          status,
+          attemptCount,
+          roundAttemptCount,
+        ],
+        ...[nextAttemptInSeconds, leaseExpiresInSeconds],
       ],
     );
     await client.query(
       "INSERT INTO webhooks.attempt (delivery_id, number, started_at) SELECT $1, n, now() FROM generate_series(1, $2::integer) n",
-      [ids.get(name), attempts],
+      [ids.get(name), attemptCount],
     );
   }
 
@@ -124,11 +151,11 @@ describe("the migration of pending deliveries", () => {
     const { rows } = await world.pool.query(
       "SELECT delivery_id, round_attempt_count, attempt_count, body FROM webhooks.pending_delivery",
     );
-    const createMovedRow = (name: string, roundAttempts: number, attempts: number) => ({
+    const createMovedRow = (name: string, roundAttemptCount: number, attemptCount: number) => ({
       delivery_id: ids.get(name),
-      round_attempt_count: roundAttempts,
-      attempt_count: attempts,
-      body: bodyOf(name),
+      round_attempt_count: roundAttemptCount,
+      attempt_count: attemptCount,
+      body: buildBody(name),
     });
     expect(rows).to.have.deep.members([
       createMovedRow("new", 0, 0),
@@ -150,8 +177,8 @@ describe("the migration of pending deliveries", () => {
         WHERE i.indrelid = 'webhooks.delivery'::regclass`,
     );
     expect(rows.map(({ column }) => column)).to.include("is_failed");
-    for (const changing of ["status", "attempt_count", "next_attempt_at", "updated_at"]) {
-      expect(rows.map(({ column }) => column)).not.to.include(changing);
+    for (const changingColumn of ["status", "attempt_count", "next_attempt_at", "updated_at"]) {
+      expect(rows.map(({ column }) => column)).not.to.include(changingColumn);
     }
   });
 
@@ -167,7 +194,7 @@ describe("the migration of pending deliveries", () => {
       const { rows } = await readStatuses();
       return names.every((name) => rows.some((row) => row.delivery_id === ids.get(name) && row.status === "delivered"));
     });
-    expect(receiver.requests.map(({ body }) => body)).to.have.members(names.map(bodyOf));
+    expect(receiver.requests.map(({ body }) => body)).to.have.members(names.map(buildBody));
     const counts = new Map((await readStatuses()).rows.map((row) => [row.delivery_id, row.attempt_count]));
     expect(names.map((name) => counts.get(ids.get(name)!))).to.deep.equal([1, 2, 6]);
     const { rows } = await world.pool.query("SELECT delivery_id FROM webhooks.pending_delivery");

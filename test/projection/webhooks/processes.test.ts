@@ -27,20 +27,20 @@ const clockAfterLeases = () => Date.now() + 60_000;
 describe("webhooks in several processes", () => {
   let world: World;
   let receiver: Receiver;
-  let failing: Receiver;
+  let failingReceiver: Receiver;
   const children: ChildProcess[] = [];
 
   beforeEach(async () => {
     world = await createWorld();
     receiver = await startReceiver();
-    failing = await startReceiver();
+    failingReceiver = await startReceiver();
     world.start.projectors();
   });
   afterEach(async () => {
     for (const child of children.splice(0)) child.kill("SIGKILL");
     await world.close();
     await receiver.close();
-    await failing.close();
+    await failingReceiver.close();
   });
 
   /** Starts a process and waits until it has loaded its code. The process starts the role only after input. */
@@ -55,13 +55,13 @@ describe("webhooks in several processes", () => {
     await once(child.stdout, "data");
     return child;
   };
-  const startChild = async (loading: ReturnType<typeof loadChild>) => {
-    const child = await loading;
+  const startChild = async (childPromise: ReturnType<typeof loadChild>) => {
+    const child = await childPromise;
     child.stdin.write("go");
     await once(child.stdout, "data");
     return child;
   };
-  const successes = () => receiver.requests.filter(({ status }) => status === 200);
+  const listSuccesses = () => receiver.requests.filter(({ status }) => status === 200);
 
   it("two relay roles and two webhooks roles deliver every event exactly once", async () => {
     world.start.relay();
@@ -73,7 +73,7 @@ describe("webhooks in several processes", () => {
     for (let round = 0; round < 25; round += 1) {
       await Promise.all(endpoints.map(({ clinicId }) => world.requestAppointment(clinicId)));
     }
-    await eventually("150 deliveries", () => successes().length >= 150, 15_000);
+    await eventually("150 deliveries", () => listSuccesses().length >= 150, 15_000);
     await eventually("170 recorded attempts", async () => {
       const { rows } = await world.pool.query<{ status: string; deliveries: number; attempts: number }>(
         `SELECT status, count(*)::integer AS deliveries,
@@ -83,7 +83,7 @@ describe("webhooks in several processes", () => {
       );
       return rows.length === 1 && rows[0]?.status === "delivered" && rows[0].attempts === 170;
     });
-    expect(new Set(successes().map(({ headers }) => headers["webhook-id"])).size).to.equal(150);
+    expect(new Set(listSuccesses().map(({ headers }) => headers["webhook-id"])).size).to.equal(150);
     expect(receiver.requests).to.have.length(170);
   });
 
@@ -93,8 +93,8 @@ describe("webhooks in several processes", () => {
     receiver.setDefaultReaction({ delayMs: 20 });
     const slowEndpoint = await world.registerEndpoint(receiver.url);
     await Promise.all(Array.from({ length: 60 }, () => world.requestAppointment(slowEndpoint.clinicId)));
-    await eventually("60 deliveries", () => successes().length >= 60, 15_000);
-    expect(receiver.maxConcurrentRequests()).to.be.within(2, 4);
+    await eventually("60 deliveries", () => listSuccesses().length >= 60, 15_000);
+    expect(receiver.getMaxConcurrentRequests()).to.be.within(2, 4);
   });
 
   it("an endpoint that does not respond does not delay an endpoint of another application", async () => {
@@ -141,14 +141,14 @@ describe("webhooks in several processes", () => {
     this.timeout(150_000);
     world.start.relay();
     const endpoints = await Promise.all(Array.from({ length: 4 }, () => world.registerEndpoint(receiver.url)));
-    const events: string[] = [];
-    let loading = loadChild({ timeoutMs: 300 });
+    const eventIds: string[] = [];
+    let childPromise = loadChild({ timeoutMs: 300 });
     for (let round = 0; round < 4; round += 1) {
-      const child = await startChild(loading);
-      if (round < 3) loading = loadChild({ timeoutMs: 300 });
+      const child = await startChild(childPromise);
+      if (round < 3) childPromise = loadChild({ timeoutMs: 300 });
       for (let i = 0; i < 10; i += 1) {
         const appointments = await Promise.all(endpoints.map(({ clinicId }) => world.requestAppointment(clinicId)));
-        events.push(...appointments.map(({ eventId }) => eventId));
+        eventIds.push(...appointments.map(({ eventId }) => eventId));
       }
       child.kill("SIGKILL");
     }
@@ -160,7 +160,7 @@ describe("webhooks in several processes", () => {
           "SELECT count(*)::integer AS count FROM webhooks.delivery WHERE status = 'delivered' AND clinic_id = ANY ($1::uuid[])",
           [endpoints.map(({ clinicId }) => clinicId)],
         );
-        return rows[0]?.count === events.length;
+        return rows[0]?.count === eventIds.length;
       },
       60_000,
     );
@@ -168,30 +168,30 @@ describe("webhooks in several processes", () => {
     const { rows } = await world.pool.query<{ unfinished: number }>(
       "SELECT count(*)::integer AS unfinished FROM webhooks.attempt WHERE duration_ms IS NULL OR error IS NOT NULL",
     );
-    const ids = new Set(successes().map(({ headers }) => headers["webhook-id"]));
-    expect(ids.size).to.equal(events.length);
-    expect(successes().length - ids.size).to.be.at.most(rows[0]!.unfinished);
+    const webhookIds = new Set(listSuccesses().map(({ headers }) => headers["webhook-id"]));
+    expect(webhookIds.size).to.equal(eventIds.length);
+    expect(listSuccesses().length - webhookIds.size).to.be.at.most(rows[0]!.unfinished);
   });
 
   it("a webhooks process that is killed between two steps neither loses nor duplicates a delivery", async function () {
     this.timeout(300_000);
     world.start.relay();
-    failing.setDefaultReaction({ status: 500 });
+    failingReceiver.setDefaultReaction({ status: 500 });
     const cases: { eventId: string; endpoint: Endpoint; step: KillingStep }[] = [];
     // Loading the code takes longest, so the next two processes load it while the current process works.
     const loadAtStep = (step: KillingStep) => {
       const retrySchedule = step === "fact appended | fact removed" ? [] : [0.2, 0.2, 0.2];
       return loadChild({ timeoutMs: 300, retrySchedule, step });
     };
-    const loading = killingSteps.slice(0, 2).map(loadAtStep);
+    const childPromises = killingSteps.slice(0, 2).map(loadAtStep);
     for (const [index, step] of killingSteps.entries()) {
-      const child = (await loading[index])!;
-      const next = killingSteps[index + 2];
-      if (next) loading.push(loadAtStep(next));
+      const child = (await childPromises[index])!;
+      const nextStep = killingSteps[index + 2];
+      if (nextStep) childPromises.push(loadAtStep(nextStep));
       // One statement records a success, so only the transaction that records a failure can be interrupted between
       // statements.
       if (step === "record | commit") receiver.queueReactions({ status: 500 });
-      const endpoint = await world.registerEndpoint(step.startsWith("fact") ? failing.url : receiver.url);
+      const endpoint = await world.registerEndpoint(step.startsWith("fact") ? failingReceiver.url : receiver.url);
       const { eventId } = await world.requestAppointment(endpoint.clinicId);
       cases.push({ eventId, endpoint, step });
       const exitPromise = once(child, "exit");
@@ -200,10 +200,18 @@ describe("webhooks in several processes", () => {
     }
     world.start.webhooks({ timeoutMs: 300, clock: clockAfterLeases });
     for (const { eventId, endpoint, step } of cases) {
-      const outcome = step.startsWith("fact") ? "failed" : "delivered";
-      const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === outcome, 60_000);
+      const expectedStatus = step.startsWith("fact") ? "failed" : "delivered";
+      const { attempts } = await world.waitForDelivery(
+        eventId,
+        endpoint,
+        ({ status }) => status === expectedStatus,
+        60_000,
+      );
       const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
-      const requests = [...receiver.listDeliveryRequests(deliveryId), ...failing.listDeliveryRequests(deliveryId)];
+      const requests = [
+        ...receiver.listDeliveryRequests(deliveryId),
+        ...failingReceiver.listDeliveryRequests(deliveryId),
+      ];
       const unknownAttempts = attempts.filter(({ duration_ms }) => duration_ms === null);
       // Every request has a recorded attempt, either with its response or with an unknown outcome.
       expect(requests.length, step).to.be.within(1, attempts.length);
@@ -213,7 +221,7 @@ describe("webhooks in several processes", () => {
         [eventId, endpoint.endpointId],
       );
       expect(rows, step).to.have.length(1);
-      if (outcome !== "failed") continue;
+      if (expectedStatus !== "failed") continue;
       const facts = await eventually("an empty outbox", async () => {
         const { rowCount } = await world.pool.query("SELECT FROM webhooks.outbox");
         return rowCount === 0 && world.log.read(`webhookDelivery-${deliveryId}`);

@@ -9,9 +9,9 @@ import { resolveHost } from "../../../shared/webhooks/resolve-host.ts";
 import { type DnsServer, startDnsServer } from "../../support/dns-server.ts";
 import { createWorld } from "./world.ts";
 
-const PUBLIC = "93.184.216.34";
-const PRIVATE = "127.0.0.1";
-const NAME = "hooks.partner.example";
+const PUBLIC_ADDRESS = "93.184.216.34";
+const PRIVATE_ADDRESS = "127.0.0.1";
+const HOST_NAME = "hooks.partner.example";
 
 describe("a host name that resolves to a private address after the check", () => {
   let dns: DnsServer;
@@ -26,7 +26,7 @@ describe("a host name that resolves to a private address after the check", () =>
       connectionCount += 1;
       socket.on("error", () => undefined).destroy();
     });
-    insideServer.listen(0, PRIVATE);
+    insideServer.listen(0, PRIVATE_ADDRESS);
     await once(insideServer, "listening");
   });
   afterEach(async () => {
@@ -35,13 +35,13 @@ describe("a host name that resolves to a private address after the check", () =>
   });
 
   const lookup = (host: string) => resolveHost(host, [dns.address]);
-  const insidePort = () => (insideServer.address() as { port: number }).port;
+  const getInsidePort = () => (insideServer.address() as { port: number }).port;
 
   it("if a host name resolves to a private address after registration, each attempt is refused", async () => {
-    dns.setAddresses(PUBLIC, PRIVATE);
-    const url = `https://${NAME}:8443/in`;
-    const registration = await checkDestination(url, { allowsLoopback: false, lookup });
-    expect(registration.address).to.equal(PUBLIC);
+    dns.setAddresses(PUBLIC_ADDRESS, PRIVATE_ADDRESS);
+    const url = `https://${HOST_NAME}:8443/in`;
+    const checkedDestination = await checkDestination(url, { allowsLoopback: false, lookup });
+    expect(checkedDestination.address).to.equal(PUBLIC_ADDRESS);
     const world = await createWorld();
     try {
       world.startAll({ allowsLoopback: false, lookup, retrySchedule: [0.05] });
@@ -52,14 +52,14 @@ describe("a host name that resolves to a private address after the check", () =>
         [null, "address_not_public"],
         [null, "address_not_public"],
       ]);
-      expect(dns.questions.filter((question) => question === `A ${NAME}`)).to.have.length(3);
+      expect(dns.questions.filter((question) => question === `A ${HOST_NAME}`)).to.have.length(3);
     } finally {
       await world.close();
     }
   });
 
   it("an attempt connects to the checked address without a second DNS lookup", async () => {
-    dns.setAddresses(PUBLIC, PRIVATE);
+    dns.setAddresses(PUBLIC_ADDRESS, PRIVATE_ADDRESS);
     const realConnections = createConnections();
     const destinations: SafeDestination[] = [];
     // A connection to the public address is redirected to the local server.
@@ -68,26 +68,26 @@ describe("a host name that resolves to a private address after the check", () =>
       post(applicationId, destination, headers, useNewConnection) {
         destinations.push(destination);
         const url = new URL(destination.url);
-        url.port = String(insidePort());
-        return realConnections.post(applicationId, { url, address: PRIVATE }, headers, useNewConnection);
+        url.port = String(getInsidePort());
+        return realConnections.post(applicationId, { url, address: PRIVATE_ADDRESS }, headers, useNewConnection);
       },
     };
-    const result = await send(`https://${NAME}:8443/in`, {}, "{}", {
+    const attemptResult = await send(`https://${HOST_NAME}:8443/in`, {}, "{}", {
       ...{ connections: routedConnections, applicationId: randomUUID(), allowsLoopback: false, lookup },
       ...{ connectTimeoutMs: 2_000, timeoutMs: 2_000 },
       signal: new AbortController().signal,
     });
     realConnections.close();
-    expect(destinations.map(({ address }) => address)).to.deep.equal([PUBLIC]);
-    expect([connectionCount, result?.statusCode]).to.deep.equal([1, null]);
-    expect(dns.questions).to.have.members([`A ${NAME}`, `AAAA ${NAME}`]);
+    expect(destinations.map(({ address }) => address)).to.deep.equal([PUBLIC_ADDRESS]);
+    expect([connectionCount, attemptResult?.statusCode]).to.deep.equal([1, null]);
+    expect(dns.questions).to.have.members([`A ${HOST_NAME}`, `AAAA ${HOST_NAME}`]);
   });
 
   it("a request connects to the checked address even if the host name now resolves to another address", async () => {
     dns.setAddresses("203.0.113.9");
     const connections = createConnections();
-    const url = new URL(`http://${NAME}:${insidePort()}/`);
-    const request = connections.post(randomUUID(), { url, address: PRIVATE }, {}, false);
+    const url = new URL(`http://${HOST_NAME}:${getInsidePort()}/`);
+    const request = connections.post(randomUUID(), { url, address: PRIVATE_ADDRESS }, {}, false);
     await once(request.end("{}"), "error");
     connections.close();
     expect(connectionCount).to.equal(1);

@@ -32,8 +32,8 @@ describe("the appointment's revision in webhooks", () => {
   /**
    * Requests an appointment, allocates a resource and confirms the appointment. The allocation causes no public event.
    */
-  const createConfirmed = async (clinicId: string) => {
-    const { appointmentId, eventId: requested } = await world.requestAppointment(clinicId);
+  const createConfirmedAppointment = async (clinicId: string) => {
+    const { appointmentId, eventId: requestedEventId } = await world.requestAppointment(clinicId);
     await world.changeAppointment(appointmentId, {
       type: "ResourceAllocated",
       data: {
@@ -42,11 +42,11 @@ describe("the appointment's revision in webhooks", () => {
         allocationEnd: "2030-05-01T09:30:00.000Z",
       },
     });
-    const confirmed = await world.changeAppointment(appointmentId, {
+    const confirmedEventId = await world.changeAppointment(appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId },
     });
-    return { appointmentId, requested, confirmed };
+    return { appointmentId, requested: requestedEventId, confirmed: confirmedEventId };
   };
 
   it("the webhook with the highest appointment revision contains the appointment's latest state", async () => {
@@ -54,15 +54,15 @@ describe("the appointment's revision in webhooks", () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     // The first delivery fails once, so that it arrives after the second delivery.
     receiver.queueReactions({ status: 500 });
-    const { appointmentId, requested, confirmed } = await createConfirmed(endpoint.clinicId);
+    const { appointmentId, requested, confirmed } = await createConfirmedAppointment(endpoint.clinicId);
     for (const id of [requested, confirmed]) {
       await world.waitForDelivery(id, endpoint, ({ status }) => status === "delivered");
     }
     const revisions = new Map(readBodies().map(({ id, data }) => [id, data.appointment.revision]));
     expect([revisions.get(requested), revisions.get(confirmed)]).to.deep.equal([0, 2]);
     for (const body of readBodies()) webhookBodies.AppointmentEvent.parse(body);
-    const newestBody = readBodies().reduce((kept, next) =>
-      next.data.appointment.revision! > kept.data.appointment.revision! ? next : kept,
+    const newestBody = readBodies().reduce((newest, next) =>
+      next.data.appointment.revision! > newest.data.appointment.revision! ? next : newest,
     );
     expect(newestBody.data.appointment.status).to.equal("confirmed");
     const { rows } = await world.pool.query(
@@ -76,7 +76,7 @@ describe("the appointment's revision in webhooks", () => {
     world.startAll({ retrySchedule: [] });
     const endpoint = await world.registerEndpoint(receiver.url);
     receiver.setDefaultReaction({ status: 500 });
-    const { requested, confirmed } = await createConfirmed(endpoint.clinicId);
+    const { requested, confirmed } = await createConfirmedAppointment(endpoint.clinicId);
     for (const id of [requested, confirmed]) {
       await world.waitForDelivery(id, endpoint, ({ status }) => status === "failed");
     }

@@ -18,7 +18,7 @@ describe("the operator's status of webhooks", function () {
   });
   after(() => world.close());
 
-  const status = async (json: boolean) => {
+  const readStatus = async (json: boolean) => {
     const lines: string[] = [];
     const terminal = { out: (line: string) => void lines.push(line), showProgress: () => undefined };
     const { signal } = new AbortController();
@@ -27,42 +27,45 @@ describe("the operator's status of webhooks", function () {
   };
 
   it("the operator's status shows pending, due and failed deliveries, and the processes that send webhooks", async () => {
-    expect(await status(false)).to.contain(
+    expect(await readStatus(false)).to.contain(
       "  deliveries   0 pending, 0 due, 0 failed\n  process      no process was ever started",
     );
-    const [gone, broken] = [await startReceiver(), await startReceiver()];
-    gone.setDefaultReaction({ status: 410 });
-    broken.setDefaultReaction({ status: 500 });
-    const endpoints = [await world.registerEndpoint(gone.url), await world.registerEndpoint(broken.url)] as const;
+    const [goneReceiver, brokenReceiver] = [await startReceiver(), await startReceiver()];
+    goneReceiver.setDefaultReaction({ status: 410 });
+    brokenReceiver.setDefaultReaction({ status: 500 });
+    const endpoints = [
+      await world.registerEndpoint(goneReceiver.url),
+      await world.registerEndpoint(brokenReceiver.url),
+    ] as const;
     const metrics = createMetrics();
     const roles = [world.start.projectors(), world.start.relay(), world.start.webhooks({ retrySchedule: [3_600] })];
-    const reporters = ["test:1", "test:2"].map((process) =>
-      startReporter({ ...world, roles, metrics, logger, processName: process }),
+    const reporters = ["test:1", "test:2"].map((processName) =>
+      startReporter({ ...world, roles, metrics, logger, processName }),
     );
-    const [one, other] = [
+    const [firstAppointment, secondAppointment] = [
       await world.requestAppointment(endpoints[0].clinicId),
       await world.requestAppointment(endpoints[1].clinicId),
     ];
-    await world.waitForDelivery(one.eventId, endpoints[0], ({ status }) => status === "failed", 20_000);
+    await world.waitForDelivery(firstAppointment.eventId, endpoints[0], ({ status }) => status === "failed", 20_000);
     await world.waitForDelivery(
-      other.eventId,
+      secondAppointment.eventId,
       endpoints[1],
       ({ status, attempts }) => status === "pending" && attempts[0]?.status_code === 500,
       20_000,
     );
     const text = await eventually("both processes", async () => {
-      const statusText = await status(false);
+      const statusText = await readStatus(false);
       return / is running, 1 more running$/m.test(statusText) && statusText;
     });
     expect(text).to.match(
       /^webhooks: sends deliveries to partners\n {2}deliveries {3}1 pending, 0 due, 1 failed\n {2}process {6}test:[12] is running, 1 more running\n {2}last error {3}none$/m,
     );
-    const { webhooks } = JSON.parse(await status(true));
+    const { webhooks } = JSON.parse(await readStatus(true));
     expect(webhooks).to.deep.include({ pending: 1, due: 0, failed: 1, alive: true, working: 2 });
     await eventually("the metric", async () =>
       (await metrics.registry.metrics()).includes('webhook_deliveries{state="failed"} 1'),
     );
     for (const reporter of reporters) await reporter.stop();
-    for (const receiver of [gone, broken]) await receiver.close();
+    for (const receiver of [goneReceiver, brokenReceiver]) await receiver.close();
   });
 });

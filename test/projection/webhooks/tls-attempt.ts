@@ -8,7 +8,7 @@ import { send } from "../../../projection/webhooks/sending/send.ts";
 
 const { url, port } = JSON.parse(process.env.ATTEMPT ?? "") as { url: string; port: number };
 const realConnections = createConnections();
-const result = await send(url, {}, "{}", {
+const attemptResult = await send(url, {}, "{}", {
   connections: {
     ...realConnections,
     post(applicationId, destination, headers, useNewConnection) {
@@ -22,4 +22,4 @@ const result = await send(url, {}, "{}", {
   signal: new AbortController().signal,
 });
 realConnections.close();
-process.stdout.write(JSON.stringify(result));
+process.stdout.write(JSON.stringify(attemptResult));

@@ -11,9 +11,9 @@ describe("the webhooks role", () => {
     const { natsUrl } = await testServers();
     const world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
     await world.pool.query("UPDATE read_model.checkpoint SET position = 5");
-    const webhooks = world.start.webhooks();
+    const webhooksRole = world.start.webhooks();
     const { state, detail, lastError } = await eventually("an error", () => {
-      const status = webhooks.getStatus();
+      const status = webhooksRole.getStatus();
       return status.lastError && status;
     });
     expect([state, detail]).to.deep.equal(["starting", "waits"]);

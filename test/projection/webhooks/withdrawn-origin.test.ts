@@ -41,7 +41,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
    * itself would open a second client in this process. Closing that client would make pending appends of the first
    * client fail.
    */
-  async function operator(
+  async function appendOperatorEvent(
     type: "WebhookOriginApproved" | "WebhookOriginWithdrawn",
     target: Endpoint = endpoint,
   ): Promise<void> {
@@ -51,15 +51,15 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await eventually("the read model", async () => `${await readOrigins(target)}` === `${approvedOrigins}`);
   }
   const countRequests = () => receiver.requests.filter(({ path }) => path === "/own").length;
-  const untilDelivered = (eventId: string, target = endpoint) =>
+  const waitUntilDelivered = (eventId: string, target = endpoint) =>
     world.waitForDelivery(eventId, target, ({ status }) => status === "delivered");
   /** Waits for two deliveries to the other endpoint. A delivery that was due earlier would have been sent by then. */
-  async function deliverToOther(): Promise<void> {
+  async function deliverToOtherEndpoint(): Promise<void> {
     for (let round = 0; round < 2; round += 1) {
-      await untilDelivered((await world.requestAppointment(otherEndpoint.clinicId)).eventId, otherEndpoint);
+      await waitUntilDelivered((await world.requestAppointment(otherEndpoint.clinicId)).eventId, otherEndpoint);
     }
   }
-  const countPending = async () => {
+  const countPendingDeliveries = async () => {
     const { rows } = await world.pool.query<{ count: number }>(
       "SELECT count(*)::integer AS count FROM webhooks.delivery WHERE endpoint_id = $1 AND status = 'pending'",
       [endpoint.endpointId],
@@ -75,23 +75,23 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   }
 
   it("deliveries to an origin without approval wait, while deliveries of other applications are sent", async () => {
-    await untilDelivered((await world.requestAppointment(endpoint.clinicId)).eventId);
-    await operator("WebhookOriginWithdrawn");
+    await waitUntilDelivered((await world.requestAppointment(endpoint.clinicId)).eventId);
+    await appendOperatorEvent("WebhookOriginWithdrawn");
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "pending");
-    await deliverToOther();
+    await deliverToOtherEndpoint();
     expect(countRequests()).to.equal(1);
     const heldDelivery = await world.readDelivery(eventId, endpoint);
     expect(heldDelivery).to.deep.include({ status: "pending", attempt_count: 0 });
     expect(heldDelivery?.next_attempt_at).not.to.equal(null);
-    await operator("WebhookOriginApproved");
-    expect((await untilDelivered(eventId)).attempts).to.have.length(1);
-    await operator("WebhookOriginWithdrawn");
+    await appendOperatorEvent("WebhookOriginApproved");
+    expect((await waitUntilDelivered(eventId)).attempts).to.have.length(1);
+    await appendOperatorEvent("WebhookOriginWithdrawn");
     const { eventId: secondEventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(secondEventId, endpoint, ({ status }) => status === "pending");
-    await deliverToOther();
-    await operator("WebhookOriginApproved");
-    await untilDelivered(secondEventId);
+    await deliverToOtherEndpoint();
+    await appendOperatorEvent("WebhookOriginApproved");
+    await waitUntilDelivered(secondEventId);
     expect(countRequests()).to.equal(3);
   });
 
@@ -101,7 +101,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
       Array.from({ length: 40 }, () => world.requestAppointment(endpoint.clinicId)),
     );
     await eventually("some of them", () => countRequests() >= 4);
-    await operator("WebhookOriginWithdrawn");
+    await appendOperatorEvent("WebhookOriginWithdrawn");
     // Attempts in progress finish, and no further attempt starts.
     await eventually("the end of the last attempts", async () => {
       const { rowCount } = await world.pool.query(
@@ -112,11 +112,11 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     });
     const sentCount = countRequests();
     expect(sentCount).to.be.below(40);
-    await deliverToOther();
+    await deliverToOtherEndpoint();
     expect(countRequests()).to.equal(sentCount);
-    expect(await countPending()).to.equal(40 - sentCount);
-    await operator("WebhookOriginApproved");
-    for (const { eventId } of appointments) await untilDelivered(eventId);
+    expect(await countPendingDeliveries()).to.equal(40 - sentCount);
+    await appendOperatorEvent("WebhookOriginApproved");
+    for (const { eventId } of appointments) await waitUntilDelivered(eventId);
     expect(countRequests()).to.equal(40);
   });
 
@@ -124,22 +124,22 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     receiver.queueReactions({ status: 503, headers: { "Retry-After": "60" } });
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
-    await operator("WebhookOriginWithdrawn");
+    await appendOperatorEvent("WebhookOriginWithdrawn");
     clockAheadMs = 120_000;
-    await deliverToOther();
+    await deliverToOtherEndpoint();
     expect(await world.readDelivery(eventId, endpoint)).to.deep.include({
       status: "pending",
       attempt_count: 1,
     });
-    await operator("WebhookOriginApproved");
-    expect((await untilDelivered(eventId)).attempts).to.have.length(2);
+    await appendOperatorEvent("WebhookOriginApproved");
+    expect((await waitUntilDelivered(eventId)).attempts).to.have.length(2);
   });
 
   it("replays and test webhooks wait while the approval of the origin is withdrawn", async () => {
     receiver.queueReactions(...Array(4).fill({ status: 500 }));
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
-    await operator("WebhookOriginWithdrawn");
+    await appendOperatorEvent("WebhookOriginWithdrawn");
     await replay(eventId);
     const { endpointId, clinicId } = endpoint;
     const testId = randomUUID();
@@ -150,15 +150,15 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     );
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "pending");
     await world.waitForDelivery(testId, endpoint, ({ status }) => status === "pending");
-    await deliverToOther();
+    await deliverToOtherEndpoint();
     expect(countRequests()).to.equal(4);
-    await operator("WebhookOriginApproved");
-    await untilDelivered(eventId);
-    await untilDelivered(testId);
+    await appendOperatorEvent("WebhookOriginApproved");
+    await waitUntilDelivered(eventId);
+    await waitUntilDelivered(testId);
   });
 
   it("deliveries to an origin without approval are skipped after 30 days, and can be replayed", async () => {
-    await operator("WebhookOriginWithdrawn");
+    await appendOperatorEvent("WebhookOriginWithdrawn");
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "pending");
     clockAheadMs = 31 * DAY_MS;
@@ -166,17 +166,17 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     const stream = `webhookDelivery-${deriveWebhookDeliveryId(eventId, endpoint.endpointId)}`;
     await eventually("the fact", async () => (await world.log.readLast(stream))?.type === "WebhookDeliverySkipped");
     await world.stopRoles(otherRole);
-    await operator("WebhookOriginApproved");
+    await appendOperatorEvent("WebhookOriginApproved");
     const { endpointId } = endpoint;
     const deliveryId = deriveWebhookDeliveryId(eventId, endpointId);
     await world.append(stream, { type: "WebhookDeliveryReplayRequested", data: { deliveryId, endpointId } });
-    await untilDelivered(eventId);
+    await waitUntilDelivered(eventId);
   });
 
   it("webhooks of the sandbox environment are delivered without an approved origin", async () => {
-    const sandbox = await world.registerEndpoint(receiver.url, { environment: "sandbox" });
-    await operator("WebhookOriginWithdrawn", sandbox);
-    const { eventId } = await world.requestAppointment(sandbox.clinicId, { environment: "sandbox" });
-    await untilDelivered(eventId, sandbox);
+    const sandboxEndpoint = await world.registerEndpoint(receiver.url, { environment: "sandbox" });
+    await appendOperatorEvent("WebhookOriginWithdrawn", sandboxEndpoint);
+    const { eventId } = await world.requestAppointment(sandboxEndpoint.clinicId, { environment: "sandbox" });
+    await waitUntilDelivered(eventId, sandboxEndpoint);
   });
 });

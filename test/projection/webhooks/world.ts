@@ -74,7 +74,11 @@ export interface World extends WorldServers {
   startAll(options?: Partial<WebhooksOptions>): void;
   stopRoles(...roles: Role[]): Promise<void>;
   /** Appends an event to a stream. @returns the event's id */
-  append(stream: string, event: CatalogEvent, meta?: { environment?: Environment; clinicId?: string }): Promise<string>;
+  append(
+    stream: string,
+    event: CatalogEvent,
+    options?: { environment?: Environment; clinicId?: string },
+  ): Promise<string>;
   registerEndpoint(url: string, options?: Partial<EndpointOptions>): Promise<Endpoint>;
   requestAppointment(
     clinicId: string,
@@ -162,8 +166,8 @@ export async function createWorld(servers?: WorldServers): Promise<World> {
 
 async function startOwnLog(): Promise<{ urls: { eventstoreUrl: string }; stop(): Promise<void> } | undefined> {
   if (process.env.EVENTSTORE_URL) return undefined;
-  const dir = path.join(makeTestRoot(), "log");
-  const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, shouldSync: false });
+  const logDir = path.join(makeTestRoot(), "log");
+  const server = await startLogServer({ dir: logDir, host: "127.0.0.1", port: 0, shouldSync: false });
   const eventstoreUrl = `esdb://127.0.0.1:${server.port}?tls=false`;
   return { urls: { eventstoreUrl }, stop: () => server.stop() };
 }
@@ -171,11 +175,11 @@ async function startOwnLog(): Promise<{ urls: { eventstoreUrl: string }; stop():
 const secretBox = createSecretBox(SECRET_KEYS);
 
 function createStarters(deps: Parameters<typeof startRelay>[0], roles: Set<Role>): World["start"] {
-  const started = (role: Role) => {
+  const registerRole = (role: Role) => {
     roles.add(role);
     return role;
   };
-  const defaults = {
+  const defaultOptions = {
     secrets: secretBox,
     brand: BRAND,
     retrySchedule: [0.2, 0.2, 0.2],
@@ -184,9 +188,9 @@ function createStarters(deps: Parameters<typeof startRelay>[0], roles: Set<Role>
     allowsLoopback: true,
   };
   return {
-    projectors: () => started(startProjectors({ ...deps, models: readModels })),
-    relay: () => started(startRelay(deps)),
-    webhooks: (options = {}) => started(startWebhooks({ ...deps, ...defaults, ...options })),
+    projectors: () => registerRole(startProjectors({ ...deps, models: readModels })),
+    relay: () => registerRole(startRelay(deps)),
+    webhooks: (options = {}) => registerRole(startWebhooks({ ...deps, ...defaultOptions, ...options })),
   };
 }
 

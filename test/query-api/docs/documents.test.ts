@@ -9,7 +9,7 @@ import { startQueryApi } from "../../../query-api/start.ts";
 import { attemptErrors } from "../../../shared/webhooks/attempt-error.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
 
-const documents = { portal: "/api/v1/openapi.json", partner: "/partner/v1/openapi.json" } as const;
+const documentPaths = { portal: "/api/v1/openapi.json", partner: "/partner/v1/openapi.json" } as const;
 
 describe("the OpenAPI documents", () => {
   let service: Awaited<ReturnType<typeof startQueryApi>>;
@@ -22,13 +22,13 @@ describe("the OpenAPI documents", () => {
   after(() => service.stop());
 
   const fetchPath = (path: string, init?: RequestInit) => fetch(service.url + path, init);
-  const readDocument = async (name: keyof typeof documents) =>
-    (await (await fetchPath(documents[name])).json()) as OpenApiDocument;
+  const readDocument = async (name: keyof typeof documentPaths) =>
+    (await (await fetchPath(documentPaths[name])).json()) as OpenApiDocument;
 
-  for (const [name, path] of Object.entries(documents)) {
+  for (const [name, path] of Object.entries(documentPaths)) {
     describe(name, () => {
       it(`the ${name} document passes Spectral's OpenAPI ruleset without errors or warnings`, async () => {
-        expect(await lint(await readDocument(name as keyof typeof documents))).to.deep.equal([]);
+        expect(await lint(await readDocument(name as keyof typeof documentPaths))).to.deep.equal([]);
       });
 
       it(`GET ${path} needs no authentication and supports ETags`, async () => {
@@ -43,8 +43,12 @@ describe("the OpenAPI documents", () => {
         // undici's fetch would add its own cache headers to a conditional request.
         const repeatedResponse = await request(service.url + path, { headers: { "If-None-Match": etag } });
         expect([repeatedResponse.statusCode, await repeatedResponse.body.text()]).to.deep.equal([304, ""]);
-        const answer = await fetchPath(path, { method: "HEAD" });
-        expect([answer.status, await answer.text(), answer.headers.get("ETag")]).to.deep.equal([200, "", etag]);
+        const headResponse = await fetchPath(path, { method: "HEAD" });
+        expect([headResponse.status, await headResponse.text(), headResponse.headers.get("ETag")]).to.deep.equal([
+          200,
+          "",
+          etag,
+        ]);
       });
 
       it(`POST ${path} returns 405`, async () => {
@@ -54,11 +58,13 @@ describe("the OpenAPI documents", () => {
       });
 
       it(`the ${name} document has the OpenAPI version, unique operation ids, and the operator's name`, async () => {
-        const { openapi, info, paths } = await readDocument(name as keyof typeof documents);
+        const { openapi, info, paths } = await readDocument(name as keyof typeof documentPaths);
         expect(openapi).to.match(/^3\.1\.\d$/);
         expect(info.contact.name).to.equal("Vet & Co");
-        const ids = Object.values(paths).flatMap((item) => Object.values(item).map(({ operationId }) => operationId));
-        expect(new Set(ids).size).to.equal(ids.length);
+        const operationIds = Object.values(paths).flatMap((item) =>
+          Object.values(item).map(({ operationId }) => operationId),
+        );
+        expect(new Set(operationIds).size).to.equal(operationIds.length);
       });
     });
   }
@@ -111,8 +117,8 @@ describe("the OpenAPI documents", () => {
     expect(webhooks["endpoint.test"]?.post?.description).to.contain("no revision");
     const schemaText = JSON.stringify(components.schemas.AppointmentEvent);
     expect(schemaText).to.contain('"revision":{');
-    const deliveries = JSON.stringify(components.schemas.WebhookDelivery);
-    for (const code of Object.keys(attemptErrors)) expect(deliveries).to.contain(`- \`${code}\`: `);
+    const deliverySchemaText = JSON.stringify(components.schemas.WebhookDelivery);
+    for (const code of Object.keys(attemptErrors)) expect(deliverySchemaText).to.contain(`- \`${code}\`: `);
   });
 
   it("the linter of the OpenAPI documents reports an undefined tag", async () => {

@@ -17,11 +17,14 @@ describe("the response checker", () => {
   };
   const body = { ok: true, delivery: { id: randomUUID(), status: "pending" } };
 
-  function checkAnswer(change: Partial<CheckedResponse> = {}, more: Record<string, string | null> = {}): string {
-    const entries = Object.entries({ ...headers, ...more }).filter((entry) => entry[1] !== null);
-    const answer = { status: 202, body, headers: new Headers(entries as [string, string][]), ...change };
+  function checkResponse(
+    changedFields: Partial<CheckedResponse> = {},
+    moreHeaders: Record<string, string | null> = {},
+  ): string {
+    const entries = Object.entries({ ...headers, ...moreHeaders }).filter((entry) => entry[1] !== null);
+    const response = { status: 202, body, headers: new Headers(entries as [string, string][]), ...changedFields };
     try {
-      partnerResponseChecker.check(operation as NonNullable<typeof operation>, answer);
+      partnerResponseChecker.check(operation as NonNullable<typeof operation>, response);
       return "";
     } catch (error) {
       return (error as Error).message;
@@ -29,25 +32,25 @@ describe("the response checker", () => {
   }
 
   it("the response checker accepts a documented response", () => {
-    expect(checkAnswer()).to.equal("");
-    expect(checkAnswer({}, { "X-SERVICE-Log-Position": "12" })).to.equal("");
+    expect(checkResponse()).to.equal("");
+    expect(checkResponse({}, { "X-SERVICE-Log-Position": "12" })).to.equal("");
   });
 
   it("the response checker rejects an undocumented status", () => {
-    expect(checkAnswer({ status: 200 })).to.match(/response 200 of .* is not in the document/);
+    expect(checkResponse({ status: 200 })).to.match(/response 200 of .* is not in the document/);
   });
 
   it("the response checker rejects a body that does not match the document", () => {
-    expect(checkAnswer({ body: { ...body, extra: 1 } })).to.match(/must NOT have additional properties/);
-    expect(checkAnswer({ body: { ...body, delivery: { id: "x", status: "pending" } } })).to.match(/format "uuid"/);
+    expect(checkResponse({ body: { ...body, extra: 1 } })).to.match(/must NOT have additional properties/);
+    expect(checkResponse({ body: { ...body, delivery: { id: "x", status: "pending" } } })).to.match(/format "uuid"/);
     const error = { ok: false, error: "not_replayable", correlationId: randomUUID() };
-    expect(checkAnswer({ status: 409, body: error })).to.match(/must be equal to one of the allowed values/);
+    expect(checkResponse({ status: 409, body: error })).to.match(/must be equal to one of the allowed values/);
   });
 
   it("the response checker rejects a header that is missing, undocumented or malformed", () => {
-    expect(checkAnswer({}, { "RateLimit-Reset": null })).to.match(/lacks the header RateLimit-Reset/);
-    expect(checkAnswer({}, { "X-Powered-By": "x" })).to.match(/has the undocumented header x-powered-by/);
-    expect(checkAnswer({}, { "RateLimit-Remaining": "many" })).to.match(/RateLimit-Remaining: many/);
-    expect(checkAnswer({}, { "Cache-Control": "public" })).to.match(/lacks Cache-Control: no-store/);
+    expect(checkResponse({}, { "RateLimit-Reset": null })).to.match(/lacks the header RateLimit-Reset/);
+    expect(checkResponse({}, { "X-Powered-By": "x" })).to.match(/has the undocumented header x-powered-by/);
+    expect(checkResponse({}, { "RateLimit-Remaining": "many" })).to.match(/RateLimit-Remaining: many/);
+    expect(checkResponse({}, { "Cache-Control": "public" })).to.match(/lacks Cache-Control: no-store/);
   });
 });

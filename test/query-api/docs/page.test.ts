@@ -58,24 +58,24 @@ describe("the page /docs", function () {
       const { info, paths, webhooks } = (await response.json()) as OpenApiDocument;
       await page.waitForSelector(`#${surface} .opblock`);
       expect(await page.locator(`#${surface} .info .title`).innerText()).to.contain(info.title);
-      const documentedRoutes = Object.entries({ ...paths, ...webhooks }).flatMap(([path, item]) =>
-        Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
+      const documentedRoutes = Object.entries({ ...paths, ...webhooks }).flatMap(([path, pathItem]) =>
+        Object.keys(pathItem).map((method) => `${method.toUpperCase()} ${path}`),
       );
       const summaries = await page.locator(`#${surface} .opblock-summary`).all();
-      const texts = summaries.map(async (summary) => {
+      const routePromises = summaries.map(async (summary) => {
         const method = await summary.locator(".opblock-summary-method").innerText();
         const path = await summary.locator(".opblock-summary-path").innerText();
         return `${method} ${path.replaceAll("\u200b", "")}`;
       });
-      expect(await Promise.all(texts)).to.have.members(documentedRoutes);
+      expect(await Promise.all(routePromises)).to.have.members(documentedRoutes);
     });
   }
 
   it("URL fragments and links on the page /docs scroll a section to just below the header bar", async () => {
     const expectInView = (surface: keyof typeof surfaces) =>
       eventually(`${surface} in view`, async () => {
-        const top = (await page.locator(`#${surface}`).boundingBox())?.y ?? 0;
-        return top >= 56 && top < 120;
+        const topPx = (await page.locator(`#${surface}`).boundingBox())?.y ?? 0;
+        return topPx >= 56 && topPx < 120;
       });
     await expectInView("partner");
     await page.getByRole("link", { name: "Portal read API", exact: true }).click();

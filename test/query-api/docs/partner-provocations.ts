@@ -6,19 +6,22 @@ import {
 } from "../../../shared/partner-api/operations.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { PartnerResponse } from "../../support/partner.ts";
-import { newEndpoint, operationsWithBody, type PartnerRequest, send, validRequests } from "./partner-requests.ts";
+import { newEndpointBody, operationsWithBody, type PartnerRequest, send, validRequests } from "./partner-requests.ts";
 import type { PartnerContractWorld } from "./partner-world.ts";
 
 /** Sends a real request whose response has a certain status. */
-export type Provoke = (world: PartnerContractWorld) => Promise<PartnerResponse>;
+export type StatusTrigger = (world: PartnerContractWorld) => Promise<PartnerResponse>;
 
 /** Functions by HTTP status. Each function provokes a response with its status. */
-type Provocations = Record<number, Provoke>;
+type StatusTriggers = Record<number, StatusTrigger>;
 
 /** Changes a valid request and sends it. */
-function sendChanged(id: PartnerOperationId, change: (request: PartnerRequest) => Partial<PartnerRequest>): Provoke {
+function sendChanged(
+  id: PartnerOperationId,
+  change: (request: PartnerRequest) => Partial<PartnerRequest>,
+): StatusTrigger {
   return async (world) => {
-    const request = await validRequests[id](world.unrestricted, world);
+    const request = await validRequests[id](world.unrestrictedPartner, world);
     return send(world.origins, { ...request, ...change(request) });
   };
 }
@@ -27,49 +30,49 @@ const sendWithHeader = (id: PartnerOperationId, name: string, value: string) =>
   sendChanged(id, ({ headers }) => ({ headers: { ...headers, [name]: value } }));
 
 /** Provokes the statuses that every operation can return. */
-function commonProvocations(id: PartnerOperationId): Provocations {
+function createCommonTriggers(id: PartnerOperationId): StatusTriggers {
   return {
     429: async (world) => {
-      const request = await validRequests[id](world.rateLimited, world);
+      const request = await validRequests[id](world.rateLimitedPartner, world);
       return eventually("429", async () => {
         const response = await send(world.origins, request);
         return response.status === 429 && response;
       });
     },
-    500: async (world) => send(world.damagedOrigins, await validRequests[id](world.damaged, world)),
-    503: async (world) => send(world.withoutServers, await validRequests[id](world.unrestricted, world)),
+    500: async (world) => send(world.damagedOrigins, await validRequests[id](world.damagedPartner, world)),
+    503: async (world) => send(world.originsWithoutServers, await validRequests[id](world.unrestrictedPartner, world)),
   };
 }
 
 /** Provokes the statuses of the access check. */
-function accessProvocations(id: PartnerOperationId): Provocations {
+function createAccessTriggers(id: PartnerOperationId): StatusTriggers {
   const { requiresSandbox }: PartnerOperation = partnerOperations[id];
   return {
     401: sendChanged(id, ({ headers: { Authorization: _, ...headers } }) => ({ headers })),
     403: requiresSandbox
       ? async (world) =>
           send(world.origins, {
-            ...(await validRequests[id](world.unrestricted, world)),
-            headers: world.clinicScopeOnly.headers,
+            ...(await validRequests[id](world.unrestrictedPartner, world)),
+            headers: world.clinicScopePartner.headers,
           })
       : sendWithHeader(id, "X-SERVICE-Clinic-ID", "none"),
   };
 }
 
-function readProvocations(id: PartnerOperationId): Provocations {
+function createReadTriggers(id: PartnerOperationId): StatusTriggers {
   return {
-    ...commonProvocations(id),
-    ...accessProvocations(id),
+    ...createCommonTriggers(id),
+    ...createAccessTriggers(id),
     200: sendChanged(id, () => ({})),
     400: sendWithHeader(id, "X-SERVICE-Log-Position", "here"),
   };
 }
 
-function writeProvocations(id: PartnerOperationId): Provocations {
-  return { ...commonProvocations(id), ...accessProvocations(id) };
+function createWriteTriggers(id: PartnerOperationId): StatusTriggers {
+  return { ...createCommonTriggers(id), ...createAccessTriggers(id) };
 }
 
-function bodyProvocations(id: PartnerOperationId): Provocations {
+function createInvalidBodyTriggers(id: PartnerOperationId): StatusTriggers {
   if (!(operationsWithBody as readonly string[]).includes(id)) return {};
   return {
     400: sendChanged(id, () => ({ body: "{" })),
@@ -84,9 +87,9 @@ const sendToUnknownEndpoint = (id: PartnerOperationId) =>
 
 /** Revokes the endpoint of a request, and then sends the request. */
 const sendAfterRevocation =
-  (id: PartnerOperationId): Provoke =>
+  (id: PartnerOperationId): StatusTrigger =>
   async (world) => {
-    const request = await validRequests[id](world.unrestricted, world);
+    const request = await validRequests[id](world.unrestrictedPartner, world);
     const path = /^\/webhook-endpoints\/[^/]+/.exec(request.path)?.[0] ?? "";
     const { status } = await send(world.origins, { ...request, method: "DELETE", path });
     if (status !== 200) throw new Error(`Revoking the endpoint returned ${status}.`);
@@ -96,32 +99,32 @@ const sendAfterRevocation =
 const sendValid = (id: PartnerOperationId) => sendChanged(id, () => ({}));
 
 /** Functions by operation and documented status. Each function provokes a response with its status. */
-export const provocations: Record<PartnerOperationId, Provocations> = {
+export const statusTriggers: Record<PartnerOperationId, StatusTriggers> = {
   exchangeToken: {
-    ...commonProvocations("exchangeToken"),
-    ...bodyProvocations("exchangeToken"),
+    ...createCommonTriggers("exchangeToken"),
+    ...createInvalidBodyTriggers("exchangeToken"),
     200: sendValid("exchangeToken"),
     401: sendChanged("exchangeToken", ({ body }) => ({
       body: { ...(body as object), client_secret: "wrong" },
     })),
   },
-  getClinicContext: readProvocations("getClinicContext"),
+  getClinicContext: createReadTriggers("getClinicContext"),
   listPartnerAppointments: {
-    ...readProvocations("listPartnerAppointments"),
+    ...createReadTriggers("listPartnerAppointments"),
     200: async (world) => {
       for (let count = 0; count < 2; count += 1) {
-        await send(world.origins, await validRequests.createPartnerAppointment(world.unrestricted, world));
+        await send(world.origins, await validRequests.createPartnerAppointment(world.unrestrictedPartner, world));
       }
       return sendValid("listPartnerAppointments")(world);
     },
     400: sendChanged("listPartnerAppointments", ({ path }) => ({ path: `${path}&cursor=nowhere` })),
   },
   createPartnerAppointment: {
-    ...writeProvocations("createPartnerAppointment"),
-    ...bodyProvocations("createPartnerAppointment"),
+    ...createWriteTriggers("createPartnerAppointment"),
+    ...createInvalidBodyTriggers("createPartnerAppointment"),
     201: sendValid("createPartnerAppointment"),
     409: async (world) => {
-      const request = await validRequests.createPartnerAppointment(world.unrestricted, world);
+      const request = await validRequests.createPartnerAppointment(world.unrestrictedPartner, world);
       await send(world.origins, request);
       return send(world.origins, { ...request, body: { ...(request.body as object), notes: "another" } });
     },
@@ -129,20 +132,20 @@ export const provocations: Record<PartnerOperationId, Provocations> = {
       body: { ...(body as object), branchId: randomUUID() },
     })),
   },
-  getSandboxState: readProvocations("getSandboxState"),
-  resetSandbox: { ...writeProvocations("resetSandbox"), 200: sendValid("resetSandbox") },
+  getSandboxState: createReadTriggers("getSandboxState"),
+  resetSandbox: { ...createWriteTriggers("resetSandbox"), 200: sendValid("resetSandbox") },
   listWebhookEndpoints: {
-    ...readProvocations("listWebhookEndpoints"),
+    ...createReadTriggers("listWebhookEndpoints"),
     200: async (world) => {
       await sendValid("createWebhookEndpoint")(world);
       return sendValid("listWebhookEndpoints")(world);
     },
   },
   createWebhookEndpoint: {
-    ...writeProvocations("createWebhookEndpoint"),
-    ...bodyProvocations("createWebhookEndpoint"),
+    ...createWriteTriggers("createWebhookEndpoint"),
+    ...createInvalidBodyTriggers("createWebhookEndpoint"),
     201: sendValid("createWebhookEndpoint"),
-    400: sendChanged("createWebhookEndpoint", () => ({ body: { ...newEndpoint, url: "https://10.0.0.1/" } })),
+    400: sendChanged("createWebhookEndpoint", () => ({ body: { ...newEndpointBody, url: "https://10.0.0.1/" } })),
     409: async (world) => {
       const partner = await world.createPartner();
       await world.useUpEndpointQuota(partner);
@@ -150,28 +153,28 @@ export const provocations: Record<PartnerOperationId, Provocations> = {
     },
   },
   revokeWebhookEndpoint: {
-    ...writeProvocations("revokeWebhookEndpoint"),
+    ...createWriteTriggers("revokeWebhookEndpoint"),
     200: sendValid("revokeWebhookEndpoint"),
     404: sendToUnknownEndpoint("revokeWebhookEndpoint"),
   },
   rotateWebhookSecret: {
-    ...writeProvocations("rotateWebhookSecret"),
+    ...createWriteTriggers("rotateWebhookSecret"),
     200: sendValid("rotateWebhookSecret"),
     404: sendToUnknownEndpoint("rotateWebhookSecret"),
     409: sendAfterRevocation("rotateWebhookSecret"),
   },
   testWebhookEndpoint: {
-    ...writeProvocations("testWebhookEndpoint"),
+    ...createWriteTriggers("testWebhookEndpoint"),
     202: sendValid("testWebhookEndpoint"),
     404: sendToUnknownEndpoint("testWebhookEndpoint"),
     409: sendAfterRevocation("testWebhookEndpoint"),
   },
   listWebhookDeliveries: {
-    ...readProvocations("listWebhookDeliveries"),
+    ...createReadTriggers("listWebhookDeliveries"),
     404: sendToUnknownEndpoint("listWebhookDeliveries"),
   },
   replayWebhookDelivery: {
-    ...writeProvocations("replayWebhookDelivery"),
+    ...createWriteTriggers("replayWebhookDelivery"),
     202: sendValid("replayWebhookDelivery"),
     404: sendToUnknownEndpoint("replayWebhookDelivery"),
     409: sendAfterRevocation("replayWebhookDelivery"),

@@ -15,7 +15,10 @@ export interface PartnerRequest {
 
 type MakeRequest = (partner: SandboxPartner, world: PartnerContractWorld) => PartnerRequest | Promise<PartnerRequest>;
 
-export function send({ query, command }: Origins, request: PartnerRequest): Promise<PartnerResponse> {
+export function send(
+  { queryOrigin: query, commandOrigin: command }: Origins,
+  request: PartnerRequest,
+): Promise<PartnerResponse> {
   const { method, path, headers, body } = request;
   return sendRequest(method, `${method === "GET" ? query : command}/sandbox/v1${path}`, headers, body);
 }
@@ -28,12 +31,12 @@ const createClinicHeaders = (partner: SandboxPartner) => ({
 /** A time that is in the future of every test run. */
 const scheduledAt = "2099-05-04T10:00:00Z";
 
-export const newEndpoint = { url: "http://127.0.0.1:9/hooks", events: ["appointment.created"] };
+export const newEndpointBody = { url: "http://127.0.0.1:9/hooks", events: ["appointment.created"] };
 
 /** Returns the id of an endpoint, or an unknown id if the partner may not create endpoints. */
 async function createEndpoint(
   partner: SandboxPartner,
-  { unrestricted, origins }: PartnerContractWorld,
+  { unrestrictedPartner: unrestricted, origins }: PartnerContractWorld,
 ): Promise<string> {
   if (partner !== unrestricted) return randomUUID();
   const { body } = await send(origins, await validRequests.createWebhookEndpoint(partner, {} as never));
@@ -74,7 +77,7 @@ export const validRequests: Record<PartnerOperationId, MakeRequest> = {
   }),
   createWebhookEndpoint: (partner) => ({
     ...{ method: "POST", path: "/webhook-endpoints" },
-    ...{ headers: createClinicHeaders(partner), body: newEndpoint },
+    ...{ headers: createClinicHeaders(partner), body: newEndpointBody },
   }),
   revokeWebhookEndpoint: async (partner, world) => ({
     ...{ method: "DELETE", headers: createClinicHeaders(partner) },
@@ -90,7 +93,7 @@ export const validRequests: Record<PartnerOperationId, MakeRequest> = {
   }),
   listWebhookDeliveries: async (partner, world) => {
     const endpointId = await createEndpoint(partner, world);
-    if (partner === world.unrestricted) await world.createFailedDelivery(partner, endpointId);
+    if (partner === world.unrestrictedPartner) await world.createFailedDelivery(partner, endpointId);
     return {
       method: "GET",
       path: `/webhook-endpoints/${endpointId}/deliveries`,
@@ -99,7 +102,7 @@ export const validRequests: Record<PartnerOperationId, MakeRequest> = {
   },
   replayWebhookDelivery: async (partner, world) => {
     const endpointId = await createEndpoint(partner, world);
-    const isKnown = partner === world.unrestricted;
+    const isKnown = partner === world.unrestrictedPartner;
     const deliveryId = isKnown ? await world.createFailedDelivery(partner, endpointId) : randomUUID();
     const path = `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}/replay`;
     return { method: "POST", path, headers: createClinicHeaders(partner) };

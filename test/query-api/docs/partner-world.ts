@@ -15,7 +15,7 @@ import {
 } from "../../../shared/domain/events/partner.ts";
 import { createTemporaryDir, LogProcess } from "../../deploy/eventstore/log-process.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
-import { operatorContext, startTestCommand, type TestCommand, TOKEN_ISSUER } from "../../support/partner.ts";
+import { createTestOperatorContext, startTestCommand, type TestCommand, TOKEN_ISSUER } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
 import { testServers } from "../../support/stack.ts";
@@ -29,24 +29,24 @@ export interface SandboxPartner extends Partner {
 
 /** Origins of the query service and the command service. */
 export interface Origins {
-  query: string;
-  command: string;
+  queryOrigin: string;
+  commandOrigin: string;
 }
 
 export interface PartnerContractWorld {
   origins: Origins;
   /** Services whose Postgres and event log are unavailable. They accept the tokens of the working services. */
-  withoutServers: Origins;
+  originsWithoutServers: Origins;
   /** Partner without restrictions. */
-  unrestricted: SandboxPartner;
+  unrestrictedPartner: SandboxPartner;
   /** Partner with a rate limit of one request per minute. */
-  rateLimited: SandboxPartner;
+  rateLimitedPartner: SandboxPartner;
   /** Partner with damaged data in the read models and in the log. */
-  damaged: SandboxPartner;
+  damagedPartner: SandboxPartner;
   /** Services of the partner `damaged`. Their projectors stop at the damaged event. */
   damagedOrigins: Origins;
   /** Partner with a single scope, which does not permit sandbox operations. */
-  clinicScopeOnly: Partner;
+  clinicScopePartner: Partner;
   /** Creates a partner with a sandbox. */
   createPartner(): Promise<SandboxPartner>;
   /** Uses up the partner's endpoint quota. */
@@ -59,22 +59,26 @@ export interface PartnerContractWorld {
 /** Starts the partner API three times: with working servers, with unavailable servers, and with damaged data. */
 export async function startPartnerContractWorld(): Promise<PartnerContractWorld> {
   const api = await startPartnerApi();
-  const withoutServers = await startWithoutServers(api.command);
-  const [unrestricted, rateLimited] = await Promise.all([1, 2].map(() => createSandboxPartner(api)));
-  if (!unrestricted || !rateLimited) throw new Error("There must be two partners.");
-  await agreeRateLimit(api.command.log, { ...rateLimited, rateLimitPerMinute: 1 }, operatorContext());
+  const servicesWithoutServers = await startWithoutServers(api.command);
+  const [unrestrictedPartner, rateLimitedPartner] = await Promise.all([1, 2].map(() => createSandboxPartner(api)));
+  if (!unrestrictedPartner || !rateLimitedPartner) throw new Error("There must be two partners.");
+  await agreeRateLimit(api.command.log, { ...rateLimitedPartner, rateLimitPerMinute: 1 }, createTestOperatorContext());
   const admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
-  const damaged = await startWithDamagedData();
+  const damagedServices = await startWithDamagedData();
   const { log } = api.command;
   const record = async (stream: string, event: CatalogEvent) => {
-    await log.append(stream, -1n, [{ id: randomUUID(), event, metadata: toMetadata(operatorContext()) }]);
+    await log.append(stream, -1n, [{ id: randomUUID(), event, metadata: toMetadata(createTestOperatorContext()) }]);
   };
   return {
-    origins: { query: api.queryUrl, command: api.command.url },
-    withoutServers: withoutServers.origins,
-    ...{ damaged: damaged.partner, damagedOrigins: damaged.origins },
-    ...{ unrestricted, rateLimited, createPartner: () => createSandboxPartner(api) },
-    clinicScopeOnly: await api.partner("sandbox", ["clinic:read"]),
+    origins: { queryOrigin: api.queryUrl, commandOrigin: api.command.url },
+    originsWithoutServers: servicesWithoutServers.origins,
+    ...{ damagedPartner: damagedServices.partner, damagedOrigins: damagedServices.origins },
+    ...{
+      unrestrictedPartner,
+      rateLimitedPartner,
+      createPartner: () => createSandboxPartner(api),
+    },
+    clinicScopePartner: await api.createPartner("sandbox", ["clinic:read"]),
     async useUpEndpointQuota({ applicationId, clinicId }) {
       const id = deriveInstallationId(applicationId, clinicId);
       const takenAt = new Date().toISOString();
@@ -94,15 +98,15 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
     },
     async stop() {
       await admin.end();
-      await withoutServers.stop();
-      await damaged.stop();
+      await servicesWithoutServers.stop();
+      await damagedServices.stop();
       await api.stop();
     },
   };
 }
 
 async function createSandboxPartner(api: PartnerApi): Promise<SandboxPartner> {
-  const partner = await api.partner();
+  const partner = await api.createPartner();
   const { body } = await partner.request("GET", "/sandbox");
   const { clinicId, branches, animals } = body.sandbox;
   return { ...partner, clinicId, branchId: branches[0].id, animalId: animals[0].id };
@@ -123,7 +127,7 @@ async function startWithoutServers({ signingKey, url }: TestCommand) {
   });
   proxy.disconnect();
   return {
-    origins: { query: query.url, command: command.url },
+    origins: { queryOrigin: query.url, commandOrigin: command.url },
     async stop() {
       await query.stop();
       await command.stop();
@@ -141,7 +145,7 @@ async function startWithDamagedData() {
   await damageData(partner, api, log);
   return {
     partner,
-    origins: { query: api.queryUrl, command: api.command.url },
+    origins: { queryOrigin: api.queryUrl, commandOrigin: api.command.url },
     async stop() {
       await api.stop();
       await log.kill();

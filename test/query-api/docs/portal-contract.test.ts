@@ -29,7 +29,7 @@ describe("responses of the portal API", () => {
 
   after(() => Promise.all([api.stop(), serviceWithoutServers.stop()]));
 
-  const provocations: Record<number, (path: string) => Promise<CheckedResponse>> = {
+  const statusTriggers: Record<number, (path: string) => Promise<CheckedResponse>> = {
     200: (path) => api.get(path, userId),
     401: (path) => api.get(path),
     403: (path) => api.get(path, randomUUID()),
@@ -51,12 +51,12 @@ describe("responses of the portal API", () => {
     const { operationId, path, operation } = documentedOperation;
     describe(operationId, () => {
       it(`the tests provoke exactly the documented statuses of the portal operation ${operationId}`, () => {
-        expect(Object.keys(operation.responses)).to.have.members(Object.keys(provocations));
+        expect(Object.keys(operation.responses)).to.have.members(Object.keys(statusTriggers));
       });
 
-      for (const [status, provoke] of Object.entries(provocations)) {
+      for (const [status, sendRequest] of Object.entries(statusTriggers)) {
         it(`the portal operation ${operationId} returns ${status} as documented`, async () => {
-          const response = await provoke(path);
+          const response = await sendRequest(path);
           expect(response.status, JSON.stringify(response.body)).to.equal(Number(status));
           checker.check(documentedOperation, response);
         });

@@ -31,7 +31,7 @@ function routesOf(app: { middleware: unknown[] }): string[] {
 }
 
 const startsWithPath = (prefix: RegExp) => (route: string) => prefix.test(route);
-const portal = createResponseChecker(buildPortalDocument(createPortalOperations(settings), settings));
+const portalChecker = createResponseChecker(buildPortalDocument(createPortalOperations(settings), settings));
 const toRoute = ({ method, path }: { method: string; path: string }) => `${method} ${path}`;
 
 describe("the documents and the routes", () => {
@@ -39,8 +39,10 @@ describe("the documents and the routes", () => {
     const routes = routesOf(queryApp)
       .filter(startsWithPath(/ \/api\/v1\//))
       .filter((route) => !route.endsWith("/openapi.json"));
-    const documentedRoutes = portal.operations.map((operation) => `${operation.operationId} ${toRoute(operation)}`);
-    expect(portal.operations.map(toRoute)).to.have.members(routes);
+    const documentedRoutes = portalChecker.operations.map(
+      (operation) => `${operation.operationId} ${toRoute(operation)}`,
+    );
+    expect(portalChecker.operations.map(toRoute)).to.have.members(routes);
     expect(documentedRoutes).to.have.members([
       "getClinicContext GET /api/v1/clinic/context",
       "listAuthorizedClinics GET /api/v1/clinics",
@@ -56,8 +58,10 @@ describe("the documents and the routes", () => {
 
   it("the partner document and the routes of both services contain the same operations, in both environments", () => {
     const allRoutes = [...routesOf(queryApp), ...routesOf(commandApp)].map((route) => route.replace(/:(\w+)/g, "{$1}"));
-    for (const base of ["/sandbox/v1", "/production/v1"]) {
-      const routes = allRoutes.filter(startsWithPath(new RegExp(` ${base}/`))).map((route) => route.replace(base, ""));
+    for (const basePath of ["/sandbox/v1", "/production/v1"]) {
+      const routes = allRoutes
+        .filter(startsWithPath(new RegExp(` ${basePath}/`)))
+        .map((route) => route.replace(basePath, ""));
       expect(partnerResponseChecker.operations.map(toRoute)).to.have.members(routes);
     }
   });
@@ -65,7 +69,8 @@ describe("the documents and the routes", () => {
   it("the only undocumented routes return the OpenAPI documents, the documentation page and the token keys", () => {
     const otherRoutes = [...routesOf(queryApp), ...routesOf(commandApp)].filter(
       (route) =>
-        !startsWithPath(/ \/(sandbox|production)\/v1\//)(route) && !portal.operations.map(toRoute).includes(route),
+        !startsWithPath(/ \/(sandbox|production)\/v1\//)(route) &&
+        !portalChecker.operations.map(toRoute).includes(route),
     );
     expect(otherRoutes.filter((route) => !route.startsWith("GET /docs"))).to.have.members([
       "GET /api/v1/openapi.json",

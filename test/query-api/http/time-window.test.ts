@@ -66,8 +66,8 @@ describe("timeWindow", () => {
   });
 
   it("for any `from` and `to`, a time window is longer than zero and at most 31 days long", () => {
-    const instant = fc.date({ noInvalidDate: true }).map((date) => date.toISOString());
-    const textArbitrary = fc.option(fc.oneof(instant, fc.string()), { nil: undefined });
+    const instantArbitrary = fc.date({ noInvalidDate: true }).map((date) => date.toISOString());
+    const textArbitrary = fc.option(fc.oneof(instantArbitrary, fc.string()), { nil: undefined });
     fc.assert(
       fc.property(textArbitrary, textArbitrary, (from, to) => {
         const window = toWindow(from, to);
@@ -78,12 +78,14 @@ describe("timeWindow", () => {
   });
 
   it("a time window accepts any `from` and `to` that are at most 31 days apart, with any UTC offset", () => {
-    const start = fc.integer({ min: Date.UTC(1970, 0, 1), max: Date.UTC(2100, 0, 1) });
-    const length = fc.integer({ min: 1, max: MAX_WINDOW_DAYS * DAY_MS });
-    const minutes = fc.integer({ min: -839, max: 839 });
+    const startArbitrary = fc.integer({ min: Date.UTC(1970, 0, 1), max: Date.UTC(2100, 0, 1) });
+    const spanArbitrary = fc.integer({ min: 1, max: MAX_WINDOW_DAYS * DAY_MS });
+    const offsetArbitrary = fc.integer({ min: -839, max: 839 });
     fc.assert(
-      fc.property(start, length, minutes, (from, spanMs, offset) => {
-        expect(toWindow(withOffset(from, offset), withOffset(from + spanMs, -offset))).to.deep.equal({
+      fc.property(startArbitrary, spanArbitrary, offsetArbitrary, (from, spanMs, offsetMinutes) => {
+        expect(
+          toWindow(formatWithOffset(from, offsetMinutes), formatWithOffset(from + spanMs, -offsetMinutes)),
+        ).to.deep.equal({
           from: toInstant(from),
           to: toInstant(from + spanMs),
         });
@@ -93,7 +95,7 @@ describe("timeWindow", () => {
 });
 
 /** Formats an instant with a UTC offset of the given number of minutes. */
-function withOffset(milliseconds: number, minutes: number): string {
+function formatWithOffset(milliseconds: number, minutes: number): string {
   const padNumber = (value: number) => String(value).padStart(2, "0");
   const offsetMinutes = Math.abs(minutes);
   const offset = `${minutes < 0 ? "-" : "+"}${padNumber(Math.floor(offsetMinutes / 60))}:${padNumber(offsetMinutes % 60)}`;

@@ -13,39 +13,62 @@ describe("partner reads under attack", () => {
 
   before(async () => {
     [caller, otherCaller] = [await createCaller(api), await createCaller(api)];
-    [token, otherToken] = [await api.partnerToken(caller.application), await api.partnerToken(otherCaller.application)];
+    [token, otherToken] = [
+      await api.createPartnerToken(caller.application),
+      await api.createPartnerToken(otherCaller.application),
+    ];
   });
   afterEach("the service is still live", async () => {
     expect((await request(`${api.url}/health/live`, {})).status).to.equal(200);
   });
 
-  const clinicHeader = (id = caller.clinic.clinicId) => `X-SERVICE-Clinic-ID: ${id}`;
-  const ownHeaders = () => [`Authorization: Bearer ${token}`, clinicHeader()];
+  const buildClinicHeader = (id = caller.clinic.clinicId) => `X-SERVICE-Clinic-ID: ${id}`;
+  const buildOwnHeaders = () => [`Authorization: Bearer ${token}`, buildClinicHeader()];
   const send = (requestLine: string, headers: string[], body = ""): Promise<RawResponse> =>
     sendOne(api.url, toRequest(`${requestLine} HTTP/1.1`, headers, body));
-  const context = "GET /production/v1/clinic/context";
+  const contextRequestLine = "GET /production/v1/clinic/context";
 
   it("a partner read with a repeated header is refused", async () => {
-    expect((await send(context, ownHeaders())).status).to.equal(200);
-    const otherHeader = clinicHeader(otherCaller.clinic.clinicId);
-    expectRefusal(await send(context, [...ownHeaders(), otherHeader]), 403, "clinic_header_invalid");
-    expectRefusal(await send(context, [...ownHeaders(), clinicHeader()]), 403, "clinic_header_invalid");
+    expect((await send(contextRequestLine, buildOwnHeaders())).status).to.equal(200);
+    const otherClinicHeader = buildClinicHeader(otherCaller.clinic.clinicId);
+    expectRefusal(
+      await send(contextRequestLine, [...buildOwnHeaders(), otherClinicHeader]),
+      403,
+      "clinic_header_invalid",
+    );
+    expectRefusal(
+      await send(contextRequestLine, [...buildOwnHeaders(), buildClinicHeader()]),
+      403,
+      "clinic_header_invalid",
+    );
     const otherAuthorization = `Authorization: Bearer ${otherToken}`;
-    expectRefusal(await send(context, [...ownHeaders(), otherAuthorization]), 401, "invalid_token");
+    expectRefusal(await send(contextRequestLine, [...buildOwnHeaders(), otherAuthorization]), 401, "invalid_token");
     const branchHeader = `X-SERVICE-Branch-ID: ${caller.clinic.branchId}`;
-    expectRefusal(await send(context, [...ownHeaders(), branchHeader, branchHeader]), 403, "branch_denied");
+    expectRefusal(
+      await send(contextRequestLine, [...buildOwnHeaders(), branchHeader, branchHeader]),
+      403,
+      "branch_denied",
+    );
     const position = "X-SERVICE-Log-Position: 0";
-    expectRefusal(await send(context, [...ownHeaders(), position, position]), 400, "invalid_log_position");
+    expectRefusal(
+      await send(contextRequestLine, [...buildOwnHeaders(), position, position]),
+      400,
+      "invalid_log_position",
+    );
   });
 
   it("a partner read is refused for a clinic that has not approved the application, and for a branch of that clinic", async () => {
     const otherClinic = otherCaller.clinic;
-    const headers = [`Authorization: Bearer ${token}`, clinicHeader(otherClinic.clinicId)];
+    const headers = [`Authorization: Bearer ${token}`, buildClinicHeader(otherClinic.clinicId)];
     for (const path of ["/clinic/context", "/appointments", "/webhook-endpoints"]) {
       expectRefusal(await send(`GET /production/v1${path}`, headers), 403, "installation_denied");
     }
     const branchHeader = `X-SERVICE-Branch-ID: ${otherClinic.branchId}`;
-    expectRefusal(await send("GET /production/v1/appointments", [...ownHeaders(), branchHeader]), 403, "branch_denied");
+    expectRefusal(
+      await send("GET /production/v1/appointments", [...buildOwnHeaders(), branchHeader]),
+      403,
+      "branch_denied",
+    );
   });
 
   const text = "' OR 1=1 --";
@@ -71,7 +94,7 @@ describe("partner reads under attack", () => {
   ];
   for (const query of queries) {
     it(`GET /appointments returns 200 for the unusual query ?${query.slice(0, 40)}`, async () => {
-      const response = await send(`GET /production/v1/appointments?${query}`, ownHeaders());
+      const response = await send(`GET /production/v1/appointments?${query}`, buildOwnHeaders());
       expect([response.status, response.body?.ok], response.text).to.deep.equal([200, true]);
     });
   }
@@ -90,7 +113,7 @@ describe("partner reads under attack", () => {
   ];
   for (const target of targets) {
     it(`GET ${target} returns 404 or 400`, async () => {
-      const response = await send(`GET ${target}`, ownHeaders());
+      const response = await send(`GET ${target}`, buildOwnHeaders());
       if (response.status === 400) expectRefusal(response, 400, "malformed_request");
       else expectRefusal(response, 404, "not_found");
     });
@@ -98,14 +121,14 @@ describe("partner reads under attack", () => {
 
   it("a partner read returns 404 if an id in the path is not a UUID", async () => {
     for (const id of ["x", "..%2f..", "%00", "%E0%A4%A", "a".repeat(10_000), "%27%20OR%201=1"]) {
-      const { status, body } = await send(`GET /production/v1/webhook-endpoints/${id}/deliveries`, ownHeaders());
+      const { status, body } = await send(`GET /production/v1/webhook-endpoints/${id}/deliveries`, buildOwnHeaders());
       expect([status, body?.ok], id).to.deep.equal([404, false]);
     }
   });
 
   for (const method of ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]) {
     it(`${method} on a partner read returns 405 with the header Allow`, async () => {
-      const response = await send(`${method} /production/v1/clinic/context`, ownHeaders());
+      const response = await send(`${method} /production/v1/clinic/context`, buildOwnHeaders());
       expectRefusal(response, 405, "method_not_allowed");
       expect(response.headers.allow).to.equal("GET, HEAD");
     });
@@ -113,13 +136,13 @@ describe("partner reads under attack", () => {
 
   it("HEAD on a partner read returns the status of GET without a body", async () => {
     const requestLine = "HEAD /production/v1/clinic/context";
-    const response = await send(requestLine, ownHeaders());
+    const response = await send(requestLine, buildOwnHeaders());
     expect([response.status, response.text]).to.deep.equal([200, ""]);
-    const refusal = await send(requestLine, [clinicHeader()]);
+    const refusal = await send(requestLine, [buildClinicHeader()]);
     expect([refusal.status, refusal.text]).to.deep.equal([401, ""]);
   });
 
   it("a partner read ignores a request body", async () => {
-    expect((await send(context, ownHeaders(), "x".repeat(10_000))).status).to.equal(200);
+    expect((await send(contextRequestLine, buildOwnHeaders(), "x".repeat(10_000))).status).to.equal(200);
   });
 });

@@ -6,7 +6,7 @@ import { setUpQueryApi } from "../set-up-query-api.ts";
 import { createCaller } from "./caller.ts";
 
 /** A position that the log never reaches. */
-const INVENTED_POSITION = { "X-SERVICE-Log-Position": "9".repeat(19) };
+const INVENTED_POSITION_HEADERS = { "X-SERVICE-Log-Position": "9".repeat(19) };
 
 describe("reads with a log position", () => {
   const api = setUpQueryApi();
@@ -19,40 +19,42 @@ describe("reads with a log position", () => {
 
   it("only 50 requests by one application wait for a nonexistent log position, and other applications are not delayed", async () => {
     const [floodingCaller, otherCaller] = [await createCaller(api), await createCaller(api)];
-    await otherCaller.body("getClinicContext", "/clinic/context");
+    await otherCaller.readBody("getClinicContext", "/clinic/context");
     const waitingReads = Array.from({ length: 70 }, () =>
-      measureTime(floodingCaller.get("/clinic/context", { headers: INVENTED_POSITION })),
+      measureTime(floodingCaller.get("/clinic/context", { headers: INVENTED_POSITION_HEADERS })),
     );
-    const reachedPosition = { headers: { "X-SERVICE-Log-Position": "0" } };
+    const withReachedPosition = { headers: { "X-SERVICE-Log-Position": "0" } };
     const otherReads = await Promise.all([
-      measureTime(otherCaller.get("/clinic/context", reachedPosition)),
+      measureTime(otherCaller.get("/clinic/context", withReachedPosition)),
       measureTime(otherCaller.get("/clinic/context")),
       measureTime(floodingCaller.get("/clinic/context")),
     ]);
     for (const { result } of otherReads) expect(result.status).to.equal(200);
-    const results = await Promise.all(waitingReads);
-    for (const { result, durationMs } of results) {
+    const timedResponses = await Promise.all(waitingReads);
+    for (const { result, durationMs } of timedResponses) {
       expect([result.status, result.body.error]).to.deep.equal([503, "read_model_behind"]);
       expect(result.headers.get("Retry-After")).to.equal("1");
       expect([...result.headers.keys()].filter((name) => name.includes("position"))).to.deep.equal([]);
       expect(durationMs).to.be.below(10_000);
     }
     // Fifty of the 70 reads may wait. The others are refused immediately.
-    expect(results.filter(({ durationMs }) => durationMs < 1_900)).to.have.length.within(5, 20);
-    expect((await otherCaller.get("/clinic/context", reachedPosition)).status).to.equal(200);
+    expect(timedResponses.filter(({ durationMs }) => durationMs < 1_900)).to.have.length.within(5, 20);
+    expect((await otherCaller.get("/clinic/context", withReachedPosition)).status).to.equal(200);
   });
 
   it("a request that exceeds the installation's rate limit does not wait for the log position", async () => {
     const caller = await createCaller(api);
     const { application, clinic } = caller;
     await api.given(installationApproved(application, clinic.clinicId, { rateLimitPerMinute: 2 }));
-    const results = await Promise.all(
-      Array.from({ length: 8 }, () => measureTime(caller.get("/clinic/context", { headers: INVENTED_POSITION }))),
+    const timedResponses = await Promise.all(
+      Array.from({ length: 8 }, () =>
+        measureTime(caller.get("/clinic/context", { headers: INVENTED_POSITION_HEADERS })),
+      ),
     );
-    const rateLimited = results.filter(({ result }) => result.status === 429);
-    expect(rateLimited).to.have.length(6);
-    for (const { durationMs } of rateLimited) expect(durationMs).to.be.below(1_500);
-    expect(results.filter(({ result }) => result.body.error === "read_model_behind")).to.have.length(2);
+    const rateLimitedReads = timedResponses.filter(({ result }) => result.status === 429);
+    expect(rateLimitedReads).to.have.length(6);
+    for (const { durationMs } of rateLimitedReads) expect(durationMs).to.be.below(1_500);
+    expect(timedResponses.filter(({ result }) => result.body.error === "read_model_behind")).to.have.length(2);
   });
 
   it("a refused request waits until the read models reach the log position, and is then checked a second time", async () => {
@@ -86,7 +88,7 @@ describe("reads with a log position", () => {
 
   it("a request with a log position but without a token is refused immediately", async () => {
     const { result, durationMs } = await measureTime(
-      fetch(`${api.url}/production/v1/clinic/context`, { headers: INVENTED_POSITION }),
+      fetch(`${api.url}/production/v1/clinic/context`, { headers: INVENTED_POSITION_HEADERS }),
     );
     expect(result.status).to.equal(401);
     expect(durationMs).to.be.below(1_500);

@@ -18,9 +18,9 @@ export interface PartnerCaller {
   application: TestApplication;
   get(path: string, options?: RequestOptions): Promise<PortalResponse>;
   /** Sends a GET, checks status 200 and the operation's schema, and returns the body. */
-  body(operationId: string, path: string, options?: RequestOptions): Promise<PortalResponse["body"]>;
+  readBody(operationId: string, path: string, options?: RequestOptions): Promise<PortalResponse["body"]>;
   /** Sends a GET that must fail, and returns its status and error code, for example `403 branch_denied`. */
-  refusal(path: string, options?: RequestOptions): Promise<string>;
+  readRefusal(path: string, options?: RequestOptions): Promise<string>;
 }
 
 /** Returns the options of a request with the branch header. */
@@ -41,7 +41,7 @@ export async function createCaller(api: TestQueryApi, clinic?: ClinicIds): Promi
   const application = await registerApplication(api.given);
   await api.given(installationApproved(application, ownClinic.clinicId));
   const get = async (path: string, { headers = {}, environment = "production", scopes }: RequestOptions = {}) => {
-    const token = await api.partnerToken({ ...application, ...(scopes ? { scopes } : {}) });
+    const token = await api.createPartnerToken({ ...application, ...(scopes ? { scopes } : {}) });
     const url = `${api.url}/${environment}/v1${path}`;
     const response = await request(url, {
       Authorization: `Bearer ${token}`,
@@ -55,7 +55,7 @@ export async function createCaller(api: TestQueryApi, clinic?: ClinicIds): Promi
     clinic: ownClinic,
     application,
     get,
-    async body(operationId, path, options) {
+    async readBody(operationId, path, options) {
       const response = await get(path, options);
       expect(response.status, JSON.stringify(response.body)).to.equal(200);
       const partnerRead = partnerReads.find((candidate) => candidate.operationId === operationId);
@@ -63,7 +63,7 @@ export async function createCaller(api: TestQueryApi, clinic?: ClinicIds): Promi
       partnerRead.response.parse(response.body);
       return response.body;
     },
-    async refusal(path, options) {
+    async readRefusal(path, options) {
       const response = await get(path, options);
       expect(response.body.ok).to.equal(false);
       expect(response.body.correlationId).to.equal(response.headers.get("X-Correlation-ID"));

@@ -14,7 +14,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
   describe("getClinicContext", () => {
     it("the partner operation getClinicContext returns clinic, branches and installation", async () => {
       const { clinicId, branchId, otherBranchId } = caller.clinic;
-      expect(await caller.body("getClinicContext", "/clinic/context")).to.deep.include({
+      expect(await caller.readBody("getClinicContext", "/clinic/context")).to.deep.include({
         ok: true,
         clinic: {
           id: clinicId,
@@ -34,7 +34,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
 
     it("getClinicContext lists only branches that belong to the installation and match the branch header", async () => {
       const { branchId, otherBranchId } = caller.clinic;
-      const narrowedBody = await caller.body(
+      const narrowedBody = await caller.readBody(
         "getClinicContext",
         "/clinic/context",
         withBranchHeader(branchId.toUpperCase()),
@@ -46,22 +46,22 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
           scopes: ["clinic:read"],
         }),
       );
-      const restrictedBody = await caller.body("getClinicContext", "/clinic/context");
+      const restrictedBody = await caller.readBody("getClinicContext", "/clinic/context");
       expect(restrictedBody.branches.map(({ id }: { id: string }) => id)).to.deep.equal([otherBranchId]);
       expect(restrictedBody.installation).to.deep.equal({ scopes: ["clinic:read"], branchIds: [otherBranchId] });
-      expect(await caller.refusal("/clinic/context", withBranchHeader(branchId))).to.equal("403 branch_denied");
+      expect(await caller.readRefusal("/clinic/context", withBranchHeader(branchId))).to.equal("403 branch_denied");
     });
 
     it("getClinicContext returns 403 for a branch header that names no branch of the clinic", async () => {
-      expect(await caller.refusal("/clinic/context", withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
-      expect(await caller.refusal("/clinic/context", withBranchHeader("x"))).to.equal("403 branch_denied");
+      expect(await caller.readRefusal("/clinic/context", withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
+      expect(await caller.readRefusal("/clinic/context", withBranchHeader("x"))).to.equal("403 branch_denied");
     });
   });
 
   describe("listPartnerAppointments", () => {
     const path = `/appointments?${marchQuery}`;
-    const list = (query = "", options?: RequestOptions) =>
-      caller.body("listPartnerAppointments", path + query, options);
+    const listAppointments = (query = "", options?: RequestOptions) =>
+      caller.readBody("listPartnerAppointments", path + query, options);
     const idsOf = (body: { appointments: { id: string }[] }) => body.appointments.map(({ id }) => id);
 
     it("listPartnerAppointments returns only the appointment fields that are meant for partners", async () => {
@@ -69,7 +69,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       const [appointmentId, animalId] = [randomUUID(), randomUUID()];
       const details = { appointmentId, animalId, notes: "n", reason: "not told", customerId: randomUUID() };
       await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", details));
-      expect(await list()).to.deep.equal({
+      expect(await listAppointments()).to.deep.equal({
         ok: true,
         window: { from: "2026-03-01T00:00:00.000Z", to: "2026-04-01T00:00:00.000Z", maximumDays: 31 },
         appointments: [
@@ -95,16 +95,16 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
       const { clinicId, branchId } = caller.clinic;
       const appointmentId = randomUUID();
       await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", { appointmentId }));
-      const revisionOf = async (): Promise<number> => (await list()).appointments[0].revision;
-      const revisions = [await revisionOf()];
+      const readRevision = async (): Promise<number> => (await listAppointments()).appointments[0].revision;
+      const revisions = [await readRevision()];
       const allocation = {
         ...{ appointmentId, assignmentId: randomUUID(), resourceId: randomUUID() },
         ...{ allocationStart: "2026-03-10T09:00:00.000Z", allocationEnd: "2026-03-10T09:30:00.000Z" },
       };
       await api.given({ type: "AppointmentConfirmed", data: { appointmentId } });
-      revisions.push(await revisionOf());
+      revisions.push(await readRevision());
       await api.given({ type: "ResourceAllocated", data: allocation });
-      revisions.push(await revisionOf());
+      revisions.push(await readRevision());
       expect(revisions).to.deep.equal([0, 1, 2]);
     });
 
@@ -114,7 +114,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
         appointmentRequested(clinicId, branchId, `2026-03-1${Math.floor(index / 5)}T09:00:00Z`),
       );
       await api.given(...events);
-      const allIds = idsOf(await list());
+      const allIds = idsOf(await listAppointments());
       expect(allIds).to.have.length(11);
       const pagedIds: string[] = [];
       let cursor: string | null = "";
@@ -124,7 +124,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
           ...body
         }: { page: { nextCursor: string | null; returned: number } } & {
           appointments: { id: string }[];
-        } = await list(`&limit=4${cursor && `&cursor=${cursor}`}`);
+        } = await listAppointments(`&limit=4${cursor && `&cursor=${cursor}`}`);
         expect(page.returned).to.equal(body.appointments.length);
         pagedIds.push(...idsOf(body));
         cursor = page.nextCursor;
@@ -135,7 +135,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
     it("listPartnerAppointments returns no cursor if the last page is exactly full", async () => {
       const { clinicId, branchId } = caller.clinic;
       await api.given(...[1, 2].map((day) => appointmentRequested(clinicId, branchId, `2026-03-0${day}T09:00:00Z`)));
-      expect((await list("&limit=2")).page).to.deep.equal({ limit: 2, returned: 2, nextCursor: null });
+      expect((await listAppointments("&limit=2")).page).to.deep.equal({ limit: 2, returned: 2, nextCursor: null });
     });
 
     it("listPartnerAppointments returns 400 for a cursor that no response contained", async () => {
@@ -147,13 +147,13 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
         encode(`0000-01-01T00:00:00Z ${randomUUID()}`),
       ];
       for (const cursor of cursors) {
-        expect(await caller.refusal(`${path}&cursor=${cursor}`)).to.equal("400 invalid_cursor");
+        expect(await caller.readRefusal(`${path}&cursor=${cursor}`)).to.equal("400 invalid_cursor");
       }
       const validCursor = encode(`2026-03-01T00:00:00.000000Z ${randomUUID()}`);
-      expect(await caller.refusal(`${path}&cursor=${validCursor}&cursor=${validCursor}`)).to.equal(
+      expect(await caller.readRefusal(`${path}&cursor=${validCursor}&cursor=${validCursor}`)).to.equal(
         "400 invalid_cursor",
       );
-      await list(`&cursor=${validCursor}`);
+      await listAppointments(`&cursor=${validCursor}`);
 
       function encode(text: string) {
         return Buffer.from(text).toString("base64url");
@@ -162,18 +162,18 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
 
     it("listPartnerAppointments returns only appointments of branches that the installation and the branch header permit", async () => {
       const { clinicId, branchId, otherBranchId } = caller.clinic;
-      const [ownAppointment, otherAppointment] = [randomUUID(), randomUUID()];
+      const [ownAppointmentId, otherAppointmentId] = [randomUUID(), randomUUID()];
       const scheduledAt = "2026-03-10T09:00:00Z";
       await api.given(
-        appointmentRequested(clinicId, branchId, scheduledAt, { appointmentId: ownAppointment }),
-        appointmentRequested(clinicId, otherBranchId, scheduledAt, { appointmentId: otherAppointment }),
+        appointmentRequested(clinicId, branchId, scheduledAt, { appointmentId: ownAppointmentId }),
+        appointmentRequested(clinicId, otherBranchId, scheduledAt, { appointmentId: otherAppointmentId }),
       );
-      expect(idsOf(await list())).to.have.members([ownAppointment, otherAppointment]);
-      expect(idsOf(await list("", withBranchHeader(otherBranchId)))).to.deep.equal([otherAppointment]);
+      expect(idsOf(await listAppointments())).to.have.members([ownAppointmentId, otherAppointmentId]);
+      expect(idsOf(await listAppointments("", withBranchHeader(otherBranchId)))).to.deep.equal([otherAppointmentId]);
       await api.given(installationApproved(caller.application, clinicId, { branchIds: [branchId] }));
-      expect(idsOf(await list())).to.deep.equal([ownAppointment]);
-      expect(await caller.refusal(path, withBranchHeader(otherBranchId))).to.equal("403 branch_denied");
-      expect(await caller.refusal(path, withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
+      expect(idsOf(await listAppointments())).to.deep.equal([ownAppointmentId]);
+      expect(await caller.readRefusal(path, withBranchHeader(otherBranchId))).to.equal("403 branch_denied");
+      expect(await caller.readRefusal(path, withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
     });
   });
 });

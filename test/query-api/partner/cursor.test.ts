@@ -11,7 +11,7 @@ import { createCaller, type PartnerCaller } from "./caller.ts";
 const encode = (text: string) => Buffer.from(text).toString("base64url");
 
 /** Generates cursors in the form that responses contain. */
-const validCursor = fc
+const validCursorArbitrary = fc
   .tuple(
     fc.date({ min: new Date("0001-01-01"), max: new Date("9999-12-31"), noInvalidDate: true }),
     fc.integer({ min: 0, max: 999 }),
@@ -23,12 +23,15 @@ const validCursor = fc
   });
 
 /** Generates cursors in which characters are changed, removed, doubled or inserted. */
-const changedCursor = fc
-  .tuple(validCursor, fc.nat(85), fc.constantFrom(0, 1, 2), fc.string({ unit: "binary-ascii", maxLength: 2 }))
-  .map(([{ cursor }, index, removed, inserted]) => cursor.slice(0, index) + inserted + cursor.slice(index + removed));
+const changedCursorArbitrary = fc
+  .tuple(validCursorArbitrary, fc.nat(85), fc.constantFrom(0, 1, 2), fc.string({ unit: "binary-ascii", maxLength: 2 }))
+  .map(
+    ([{ cursor }, index, removedCount, insertedText]) =>
+      cursor.slice(0, index) + insertedText + cursor.slice(index + removedCount),
+  );
 
-const randomText = fc.oneof(
-  changedCursor,
+const randomTextArbitrary = fc.oneof(
+  changedCursorArbitrary,
   fc.string({ unit: "binary", maxLength: 100 }),
   fc.base64String({ maxLength: 100 }),
   fc.string({ maxLength: 64 }).map(encode),
@@ -42,7 +45,7 @@ const randomText = fc.oneof(
 );
 
 /** Returns the position of a cursor, or the error code if the cursor is refused. */
-function read(cursor: string | string[]) {
+function tryReadCursor(cursor: string | string[]) {
   try {
     return readCursor(cursor);
   } catch (error) {
@@ -53,23 +56,28 @@ function read(cursor: string | string[]) {
 
 describe("cursors", () => {
   it("readCursor parses the cursors that the SQL statements create", () => {
-    fc.assert(fc.property(validCursor, ({ cursor, time, id }) => void expect(read(cursor)).to.eql({ time, id })));
+    fc.assert(
+      fc.property(
+        validCursorArbitrary,
+        ({ cursor, time, id }) => void expect(tryReadCursor(cursor)).to.eql({ time, id }),
+      ),
+    );
   });
 
   it("readCursor refuses every cursor that the SQL statements do not create", () => {
     const isValid = (text: string) => {
-      const position = read(text);
+      const position = tryReadCursor(text);
       return typeof position === "object" && encode(`${position.time} ${position.id}`) === text;
     };
     fc.assert(
-      fc.property(randomText, (text) => {
-        if (!isValid(text)) expect(read(text)).to.equal("invalid_cursor");
+      fc.property(randomTextArbitrary, (text) => {
+        if (!isValid(text)) expect(tryReadCursor(text)).to.equal("invalid_cursor");
       }),
       { numRuns: 2_000 },
     );
     const cursor = encode(`2026-01-01T00:00:00.000000Z ${randomUUID()}`);
     for (const invalidCursor of [`${cursor}==`, ` ${cursor}`, `${cursor}\n`, cursor.slice(1), [cursor, cursor]])
-      expect(read(invalidCursor)).to.equal("invalid_cursor");
+      expect(tryReadCursor(invalidCursor)).to.equal("invalid_cursor");
   });
 
   describe("in a request", () => {
@@ -95,10 +103,10 @@ describe("cursors", () => {
     ] as const) {
       it(`the partner operation ${operationId} returns 200 or 400 for any cursor, and never an internal error`, async () => {
         await fc.assert(
-          fc.asyncProperty(validCursor, randomText, async ({ cursor }, text) => {
-            await caller.body(operationId, `${path}&cursor=${cursor}`);
-            if (read(text) !== "invalid_cursor") return;
-            const refusal = await caller.refusal(`${path}&cursor=${encodeURIComponent(text)}`);
+          fc.asyncProperty(validCursorArbitrary, randomTextArbitrary, async ({ cursor }, text) => {
+            await caller.readBody(operationId, `${path}&cursor=${cursor}`);
+            if (tryReadCursor(text) !== "invalid_cursor") return;
+            const refusal = await caller.readRefusal(`${path}&cursor=${encodeURIComponent(text)}`);
             expect(refusal).to.equal("400 invalid_cursor");
           }),
           { numRuns: 25 },

@@ -24,7 +24,7 @@ describe("partner webhook reads", () => {
       endpointRegistered(otherApplication, caller.clinic.clinicId, randomUUID()),
       { type: "WebhookEndpointDisabled", data: { endpointId: olderId, reason: "gone" } },
     );
-    const { endpoints } = await caller.body("listWebhookEndpoints", "/webhook-endpoints");
+    const { endpoints } = await caller.readBody("listWebhookEndpoints", "/webhook-endpoints");
     expect(endpoints.map(({ id }: { id: string }) => id)).to.deep.equal([newerId, olderId]);
     expect(endpoints[1]).to.deep.equal({
       id: olderId,
@@ -51,7 +51,7 @@ describe("partner webhook reads", () => {
         { type: "WebhookEndpointRevoked" as const, data: { endpointId } },
       ]),
     );
-    const { endpoints } = await caller.body("listWebhookEndpoints", "/webhook-endpoints");
+    const { endpoints } = await caller.readBody("listWebhookEndpoints", "/webhook-endpoints");
     expect(endpoints).to.have.length(500);
     expect(endpoints.at(-1)).to.include({ id: activeEndpointId, status: "active" });
   });
@@ -59,7 +59,7 @@ describe("partner webhook reads", () => {
   async function insertDelivery(
     endpointId: string,
     createdAt: string,
-    attempts = 0,
+    attemptCount = 0,
     branchId: string | null = caller.clinic.branchId,
   ) {
     const deliveryId = randomUUID();
@@ -75,7 +75,7 @@ describe("partner webhook reads", () => {
     await api.database.admin.query(
       `INSERT INTO webhooks.attempt (delivery_id, number, started_at, duration_ms, status_code, answer)
          SELECT $1, n, $2, 12, 500, 'oops' FROM generate_series(1, $3::integer) n`,
-      [deliveryId, createdAt, attempts],
+      [deliveryId, createdAt, attemptCount],
     );
     return deliveryId;
   }
@@ -86,14 +86,14 @@ describe("partner webhook reads", () => {
     const olderId = await insertDelivery(endpointId, "2026-03-01T08:00:00.000100Z", 2);
     const newerId = await insertDelivery(endpointId, "2026-03-01T08:00:00.000200Z");
     const path = `/webhook-endpoints/${endpointId}/deliveries`;
-    const { deliveries, page } = await caller.body("listWebhookDeliveries", path);
+    const { deliveries, page } = await caller.readBody("listWebhookDeliveries", path);
     expect(deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([newerId, olderId]);
     expect(page).to.deep.equal({ limit: 50, returned: 2, nextCursor: null });
-    const { eventId, ...record } = deliveries[1];
+    const { eventId, ...delivery } = deliveries[1];
     expect(eventId).to.be.a("string");
     const startedAt = "2026-03-01T08:00:00.000Z";
     const attempt = { startedAt, durationMs: 12, statusCode: 500, error: null, answer: "oops" };
-    expect(record).to.deep.equal({
+    expect(delivery).to.deep.equal({
       id: olderId,
       type: "appointment.created",
       status: "failed",
@@ -115,7 +115,10 @@ describe("partner webhook reads", () => {
       "INSERT INTO webhooks.attempt (delivery_id, number, started_at) VALUES ($1, 2, '2026-03-01T08:00:05.000Z')",
       [deliveryId],
     );
-    const { deliveries } = await caller.body("listWebhookDeliveries", `/webhook-endpoints/${endpointId}/deliveries`);
+    const { deliveries } = await caller.readBody(
+      "listWebhookDeliveries",
+      `/webhook-endpoints/${endpointId}/deliveries`,
+    );
     expect(deliveries[0].updatedAt).to.equal("2026-03-01T08:00:05.000Z");
   });
 
@@ -124,12 +127,15 @@ describe("partner webhook reads", () => {
     await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
     for (const micros of [1, 1, 1, 2, 3]) await insertDelivery(endpointId, `2026-03-01T08:00:00.00000${micros}Z`, 60);
     const path = `/webhook-endpoints/${endpointId}/deliveries`;
-    const allDeliveries = (await caller.body("listWebhookDeliveries", path)).deliveries;
+    const allDeliveries = (await caller.readBody("listWebhookDeliveries", path)).deliveries;
     expect(allDeliveries[0].attempts.map(({ number }: { number: number }) => number)).to.deep.equal(
       Array.from({ length: 50 }, (_, index) => index + 11),
     );
-    const firstPage = await caller.body("listWebhookDeliveries", `${path}?limit=3`);
-    const nextPage = await caller.body("listWebhookDeliveries", `${path}?limit=3&cursor=${firstPage.page.nextCursor}`);
+    const firstPage = await caller.readBody("listWebhookDeliveries", `${path}?limit=3`);
+    const nextPage = await caller.readBody(
+      "listWebhookDeliveries",
+      `${path}?limit=3&cursor=${firstPage.page.nextCursor}`,
+    );
     expect([...firstPage.deliveries, ...nextPage.deliveries]).to.deep.equal(allDeliveries);
     expect(nextPage.page.nextCursor).to.equal(null);
   });
@@ -139,12 +145,12 @@ describe("partner webhook reads", () => {
     const [ownBranchId, otherBranchId] = [randomUUID(), randomUUID()];
     const path = `/webhook-endpoints/${endpointId}/deliveries`;
     const listDeliveryIds = async () =>
-      (await caller.body("listWebhookDeliveries", path)).deliveries.map(({ id }: { id: string }) => id);
+      (await caller.readBody("listWebhookDeliveries", path)).deliveries.map(({ id }: { id: string }) => id);
     await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
-    const testId = await insertDelivery(endpointId, "2026-03-01T08:03:00.000Z", 1, null);
-    const otherBranchDelivery = await insertDelivery(endpointId, "2026-03-01T08:02:00.000Z", 1, otherBranchId);
-    const ownBranchDelivery = await insertDelivery(endpointId, "2026-03-01T08:01:00.000Z", 1, ownBranchId);
-    expect(await listDeliveryIds()).to.deep.equal([testId, otherBranchDelivery, ownBranchDelivery]);
+    const testDeliveryId = await insertDelivery(endpointId, "2026-03-01T08:03:00.000Z", 1, null);
+    const otherBranchDeliveryId = await insertDelivery(endpointId, "2026-03-01T08:02:00.000Z", 1, otherBranchId);
+    const ownBranchDeliveryId = await insertDelivery(endpointId, "2026-03-01T08:01:00.000Z", 1, ownBranchId);
+    expect(await listDeliveryIds()).to.deep.equal([testDeliveryId, otherBranchDeliveryId, ownBranchDeliveryId]);
     await api.given({
       type: "InstallationNarrowed",
       data: {
@@ -152,14 +158,14 @@ describe("partner webhook reads", () => {
         ...{ scopes: ["webhooks:read"], branchIds: [ownBranchId] },
       },
     });
-    expect(await listDeliveryIds()).to.deep.equal([testId, ownBranchDelivery]);
-    const page = await caller.body("listWebhookDeliveries", `${path}?limit=1`);
-    const next = await caller.body("listWebhookDeliveries", `${path}?limit=1&cursor=${page.page.nextCursor}`);
-    expect(next.deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([ownBranchDelivery]);
-    expect(next.page.nextCursor).to.equal(null);
+    expect(await listDeliveryIds()).to.deep.equal([testDeliveryId, ownBranchDeliveryId]);
+    const page = await caller.readBody("listWebhookDeliveries", `${path}?limit=1`);
+    const nextPage = await caller.readBody("listWebhookDeliveries", `${path}?limit=1&cursor=${page.page.nextCursor}`);
+    expect(nextPage.deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([ownBranchDeliveryId]);
+    expect(nextPage.page.nextCursor).to.equal(null);
     // Another application with an installation at the same clinic cannot list these deliveries.
     const otherCaller = await createCaller(api, caller.clinic);
-    expect(await otherCaller.refusal(path)).to.equal("404 webhook_endpoint_not_found");
+    expect(await otherCaller.readRefusal(path)).to.equal("404 webhook_endpoint_not_found");
   });
 
   it("listWebhookDeliveries returns 404 for an endpoint of another application or clinic", async () => {
@@ -171,7 +177,9 @@ describe("partner webhook reads", () => {
       endpointRegistered(otherApplication, caller.clinic.clinicId, otherApplicationEndpointId),
     );
     for (const id of [otherClinicEndpointId, otherApplicationEndpointId, randomUUID(), "x"]) {
-      expect(await caller.refusal(`/webhook-endpoints/${id}/deliveries`)).to.equal("404 webhook_endpoint_not_found");
+      expect(await caller.readRefusal(`/webhook-endpoints/${id}/deliveries`)).to.equal(
+        "404 webhook_endpoint_not_found",
+      );
     }
   });
 });

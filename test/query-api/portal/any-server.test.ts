@@ -24,7 +24,7 @@ const reverseNames = () => [...NAMES].reverse();
 describe("portal responses with any server settings", () => {
   let api: TestQueryApi;
   let clinic: ClinicIds;
-  const timeZone = process.env.TZ;
+  const originalTimeZone = process.env.TZ;
 
   before(async () => {
     api = await startTestQueryApi();
@@ -35,12 +35,12 @@ describe("portal responses with any server settings", () => {
       ...reverseNames().flatMap((name): GivenEvent[] => {
         const id = randomUUID();
         const service = { serviceId: id, clinicId, name, category: null, price: 19.9, currency: "TRY" };
-        const staff = { staffId: id, clinicId, userId: null, fullName: name, email: null };
+        const staffMember = { staffId: id, clinicId, userId: null, fullName: name, email: null };
         return [
           customerRegistered(clinicId, id, { fullName: name }),
           animalRegistered(clinicId, ownerId, randomUUID(), { name, birthDate: "2020-02-29", weightKg: 4.35 }),
           { type: "ServiceOffered", data: { ...service, taxable: true } },
-          { type: "StaffMemberHired", data: { ...staff, role: "assistant" } },
+          { type: "StaffMemberHired", data: { ...staffMember, role: "assistant" } },
           branchOpened(clinicId, randomUUID(), { name, isMain: false }),
           resourceAdded(clinicId, branchId, randomUUID(), { name }),
         ];
@@ -55,37 +55,39 @@ describe("portal responses with any server settings", () => {
   });
 
   after(async () => {
-    if (timeZone === undefined) delete process.env.TZ;
-    else process.env.TZ = timeZone;
+    if (originalTimeZone === undefined) delete process.env.TZ;
+    else process.env.TZ = originalTimeZone;
     await api.stop();
   });
 
-  const get = async (path: string) => (await api.get(`/api/v1/${path}`, clinic.userId)).body;
+  const readBody = async (path: string) => (await api.get(`/api/v1/${path}`, clinic.userId)).body;
   const filterTestNames = (names: string[]) => names.filter((name) => NAMES.includes(name));
 
-  for (const [records, listNames] of Object.entries({
-    customers: async () => (await get("customers")).customers.map((one: { fullName: string }) => one.fullName),
+  for (const [recordKind, listNames] of Object.entries({
+    customers: async () => (await readBody("customers")).customers.map((one: { fullName: string }) => one.fullName),
     animals: async () =>
-      (await get("customers")).customers.flatMap((one: { animals: { name: string }[] }) =>
+      (await readBody("customers")).customers.flatMap((one: { animals: { name: string }[] }) =>
         one.animals.map(({ name }) => name),
       ),
-    services: async () => (await get("services")).services.map((one: { name: string }) => one.name),
-    staff: async () => (await get("staff")).staff.map((one: { fullName: string }) => one.fullName),
-    branches: async () => (await get("branches")).branches.map((one: { name: string }) => one.name),
-    clinics: async () => (await get("clinics")).clinics.map((one: { name: string }) => one.name),
-    resources: async () => (await get("availability")).resources.map((one: { name: string }) => one.name),
+    services: async () => (await readBody("services")).services.map((one: { name: string }) => one.name),
+    staff: async () => (await readBody("staff")).staff.map((one: { fullName: string }) => one.fullName),
+    branches: async () => (await readBody("branches")).branches.map((one: { name: string }) => one.name),
+    clinics: async () => (await readBody("clinics")).clinics.map((one: { name: string }) => one.name),
+    resources: async () => (await readBody("availability")).resources.map((one: { name: string }) => one.name),
   })) {
-    it(`the portal sorts ${records} alphabetically, regardless of the database's collation`, async () => {
+    it(`the portal sorts ${recordKind} alphabetically, regardless of the database's collation`, async () => {
       expect(filterTestNames(await listNames())).to.deep.equal(NAMES);
     });
   }
 
   it("the portal returns the same dates, times and numbers for every time zone of the process and of the database", async () => {
     const readAllOperations = async () => {
-      const window = "from=2026-03-01T00:00:00Z&to=2026-03-31T00:00:00Z&limit=100";
+      const windowQuery = "from=2026-03-01T00:00:00Z&to=2026-03-31T00:00:00Z&limit=100";
       const bodies: unknown[] = [];
       for (const { path } of createPortalOperations({ operatorName: "Test Operator" })) {
-        const { correlationId, generatedAt, ...body } = await get(`${path.slice("/api/v1/".length)}?${window}`);
+        const { correlationId, generatedAt, ...body } = await readBody(
+          `${path.slice("/api/v1/".length)}?${windowQuery}`,
+        );
         expect(correlationId).to.be.a("string");
         bodies.push(body);
       }
@@ -103,11 +105,11 @@ describe("portal responses with any server settings", () => {
       expect(new Date(0).getTimezoneOffset()).to.not.equal(0);
       await admin.query(`ALTER DATABASE ${name} SET timezone TO '${zone}'`);
       // A connection keeps the time zone with which it was opened, so the test ends the connections.
-      const terminated = await admin.query(
+      const terminatedBackends = await admin.query(
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
          WHERE datname = '${name}' AND application_name = 'clinic-query-api'`,
       );
-      expect(terminated.rowCount).to.be.greaterThan(0);
+      expect(terminatedBackends.rowCount).to.be.greaterThan(0);
       const isResponding = async () => (await api.get("/api/v1/clinics", clinic.userId)).status === 200;
       await eventually("a response over a new connection", isResponding);
       expect(await readAllOperations()).to.deep.equal(bodiesBefore);

@@ -15,17 +15,17 @@ import { setUpQueryApi } from "../set-up-query-api.ts";
 /** Requirements of each portal operation, copied from the interface document and not from the code. */
 const requirementsByPath: Record<
   string,
-  { branch: boolean; permission?: Permission; entitlement?: true; operational: boolean }
+  { needsBranch: boolean; permission?: Permission; needsEntitlement?: true; needsOperationalAccess: boolean }
 > = {
-  "/api/v1/clinic/context": { branch: true, operational: false },
-  "/api/v1/clinics": { branch: false, operational: false },
-  "/api/v1/branches": { branch: true, operational: true },
-  "/api/v1/services": { branch: true, operational: true },
-  "/api/v1/staff": { branch: true, operational: true, permission: "manage_staff" },
-  "/api/v1/customers": { branch: true, operational: true, permission: "view_clinical" },
-  "/api/v1/appointments": { branch: true, operational: true, permission: "manage_schedule" },
-  "/api/v1/availability": { branch: true, operational: true, entitlement: true },
-  "/api/v1/queue": { branch: true, operational: true },
+  "/api/v1/clinic/context": { needsBranch: true, needsOperationalAccess: false },
+  "/api/v1/clinics": { needsBranch: false, needsOperationalAccess: false },
+  "/api/v1/branches": { needsBranch: true, needsOperationalAccess: true },
+  "/api/v1/services": { needsBranch: true, needsOperationalAccess: true },
+  "/api/v1/staff": { needsBranch: true, needsOperationalAccess: true, permission: "manage_staff" },
+  "/api/v1/customers": { needsBranch: true, needsOperationalAccess: true, permission: "view_clinical" },
+  "/api/v1/appointments": { needsBranch: true, needsOperationalAccess: true, permission: "manage_schedule" },
+  "/api/v1/availability": { needsBranch: true, needsOperationalAccess: true, needsEntitlement: true },
+  "/api/v1/queue": { needsBranch: true, needsOperationalAccess: true },
 };
 
 const roles: Record<string, Permission[]> = {
@@ -101,8 +101,13 @@ const situations: Record<string, Situation> = {
 };
 
 /** Returns the expected result: null for 200, otherwise the error code of the 403. */
-function expectedRefusal(path: string, role: string, situation: Situation): string | null {
-  const { branch, permission, entitlement, operational } = requirementsByPath[path]!;
+function getExpectedRefusal(path: string, role: string, situation: Situation): string | null {
+  const {
+    needsBranch: branch,
+    permission,
+    needsEntitlement: entitlement,
+    needsOperationalAccess: operational,
+  } = requirementsByPath[path]!;
   if (situation.membership) return "no_active_membership";
   if (branch && situation.scope === "another clinic's branch") return "branch_not_in_scope";
   if (permission && !roles[role]!.includes(permission)) return "permission_required";
@@ -161,9 +166,9 @@ describe("authorization of the portal API", () => {
         const responses = await Promise.all(paths.map((path) => api.get(path, userId)));
         for (const [index, path] of paths.entries()) {
           const { status, body } = responses[index]!;
-          const refusal = expectedRefusal(path, role, situation);
-          const actual = { path, status, error: body.error ?? null };
-          expect(actual).to.deep.equal({ path, status: refusal === null ? 200 : 403, error: refusal });
+          const refusal = getExpectedRefusal(path, role, situation);
+          const actualOutcome = { path, status, error: body.error ?? null };
+          expect(actualOutcome).to.deep.equal({ path, status: refusal === null ? 200 : 403, error: refusal });
         }
       });
     }

@@ -26,11 +26,14 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
 
   it("listAuthorizedClinics returns the clinics of active memberships sorted by name, with the user's access", async () => {
     const userId = randomUUID();
-    const [bravoId, alphaId, invitedId, revokedId, scopedId] = Array.from({ length: 5 }, () => randomUUID() as string);
-    const ids = [bravoId, alphaId, invitedId, revokedId] as string[];
+    const [bravoId, alphaId, invitedId, revokedId, scopedBranchId] = Array.from(
+      { length: 5 },
+      () => randomUUID() as string,
+    );
+    const clinicIds = [bravoId, alphaId, invitedId, revokedId] as string[];
     const membershipId = randomUUID();
     await api.given(
-      ...ids.map((id, index) =>
+      ...clinicIds.map((id, index) =>
         clinicRegistered(id, {
           name: ["Bravo", "Alpha", "Invited", "Revoked"][index] as string,
           isDemo: index === 1,
@@ -38,13 +41,13 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
         }),
       ),
       branchOpened(bravoId as string, randomUUID()),
-      branchOpened(alphaId as string, scopedId as string),
+      branchOpened(alphaId as string, scopedBranchId as string),
       branchOpened(alphaId as string, randomUUID()),
       membershipGranted(bravoId as string, userId, { branchIds: [randomUUID()] }),
       membershipGranted(alphaId as string, userId, {
         role: "assistant",
         branchAccess: "scoped",
-        branchIds: [scopedId as string, randomUUID()],
+        branchIds: [scopedBranchId as string, randomUUID()],
       }),
       membershipGranted(invitedId as string, userId, { acceptedAt: null }),
       membershipGranted(revokedId as string, userId, { membershipId }),
@@ -58,7 +61,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
       city: "Izmir",
       isDemo: true,
       demoExpiresAt: "2026-01-01T00:00:00.000Z",
-      access: { role: "assistant", branchAccess: "scoped", branchIds: [scopedId] },
+      access: { role: "assistant", branchAccess: "scoped", branchIds: [scopedBranchId] },
     });
     expect(clinicList[1]).to.deep.include({
       status: "closed",
@@ -91,8 +94,8 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
 
   it("listAuthorizedBranches returns the branches in scope sorted by name, and marks the current branch", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
-    const thirdId = randomUUID();
-    await api.given(branchOpened(clinicId, thirdId, { name: "Annex", city: "Bornova", isMain: false }));
+    const thirdBranchId = randomUUID();
+    await api.given(branchOpened(clinicId, thirdBranchId, { name: "Annex", city: "Bornova", isMain: false }));
     const { correlationId, generatedAt, ...body } = await listBranches(userId);
     expect(body).to.deep.equal({
       ok: true,
@@ -100,7 +103,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
       clinicId,
       currentBranchId: branchId,
       branches: [
-        { id: thirdId, name: "Annex", city: "Bornova", isMain: false, isCurrent: false },
+        { id: thirdBranchId, name: "Annex", city: "Bornova", isMain: false, isCurrent: false },
         { id: branchId, name: "Center", city: null, isMain: true, isCurrent: true },
         { id: otherBranchId, name: "Harbour", city: null, isMain: false, isCurrent: false },
       ],
@@ -108,7 +111,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
     expect([correlationId, generatedAt]).to.not.include(undefined);
 
     const scopedUserId = randomUUID();
-    const scope = { branchAccess: "scoped", branchIds: [otherBranchId, thirdId] } as const;
+    const scope = { branchAccess: "scoped", branchIds: [otherBranchId, thirdBranchId] } as const;
     await api.given(membershipGranted(clinicId, scopedUserId, { ...scope, branchIds: [...scope.branchIds] }));
     expect(namesOf((await listBranches(scopedUserId)).branches)).to.deep.equal(["Annex", "Harbour"]);
   });

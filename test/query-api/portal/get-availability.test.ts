@@ -39,7 +39,7 @@ describe("getAvailability", () => {
 
   it("getAvailability returns resources, rules, assignments and holds, but no field `generatedAt`", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
-    const [roomId, rule, appointmentId, assignmentId, holdId] = Array.from({ length: 5 }, () => randomUUID()) as [
+    const [roomId, ruleId, appointmentId, assignmentId, holdId] = Array.from({ length: 5 }, () => randomUUID()) as [
       string,
       string,
       string,
@@ -48,7 +48,7 @@ describe("getAvailability", () => {
     ];
     await api.given(
       resourceAdded(clinicId, branchId, roomId, { capacity: 1.5, metadata: { floor: 2 } }),
-      ruleSet(roomId, rule, "2026-01-01", null),
+      ruleSet(roomId, ruleId, "2026-01-01", null),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
       resourceAllocated(appointmentId, assignmentId, roomId, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
       holdPlaced(clinicId, branchId, holdId, { resourceId: roomId }),
@@ -73,7 +73,7 @@ describe("getAvailability", () => {
       ],
       rules: [
         {
-          id: rule,
+          id: ruleId,
           resource_id: roomId,
           weekday: 0,
           starts_at: "09:00:00",
@@ -136,12 +136,12 @@ describe("getAvailability", () => {
 
   it("getAvailability omits retired resources and resources of other branches, with all rules and assignments", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
-    const [retiredId, otherBranchResource, appointmentId] = [randomUUID(), randomUUID(), randomUUID()];
+    const [retiredId, otherBranchResourceId, appointmentId] = [randomUUID(), randomUUID(), randomUUID()];
     await api.given(
       resourceAdded(clinicId, branchId, retiredId),
-      resourceAdded(clinicId, otherBranchId, otherBranchResource),
+      resourceAdded(clinicId, otherBranchId, otherBranchResourceId),
       ruleSet(retiredId, randomUUID(), null, null),
-      ruleSet(otherBranchResource, randomUUID(), null, null),
+      ruleSet(otherBranchResourceId, randomUUID(), null, null),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
       resourceAllocated(appointmentId, randomUUID(), retiredId, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
       holdPlaced(clinicId, otherBranchId, randomUUID()),
@@ -177,29 +177,33 @@ describe("getAvailability", () => {
 
   it("getAvailability returns assignments that overlap the window and are not released", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
-    const [room, appointmentId, beforeId, intoId, overId, outId, afterId, releasedId] = Array.from({ length: 8 }, () =>
-      randomUUID(),
-    ) as [string, string, string, string, string, string, string, string];
-    const allocate = (id: string, start: string, end: string) => resourceAllocated(appointmentId, id, room, start, end);
+    const [roomId, appointmentId, beforeId, overlappingStartId, coveringId, overlappingEndId, afterId, releasedId] =
+      Array.from({ length: 8 }, () => randomUUID()) as [string, string, string, string, string, string, string, string];
+    const allocate = (id: string, start: string, end: string) =>
+      resourceAllocated(appointmentId, id, roomId, start, end);
     await api.given(
-      resourceAdded(clinicId, branchId, room),
+      resourceAdded(clinicId, branchId, roomId),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
       allocate(beforeId, "2026-03-02T20:00:00Z", "2026-03-02T21:00:00Z"),
-      allocate(overId, "2026-03-02T20:30:00Z", "2026-03-03T21:30:00Z"),
-      allocate(intoId, "2026-03-02T20:00:00Z", "2026-03-02T21:00:00.001Z"),
-      allocate(outId, "2026-03-03T20:59:59.999Z", "2026-03-03T22:00:00Z"),
+      allocate(coveringId, "2026-03-02T20:30:00Z", "2026-03-03T21:30:00Z"),
+      allocate(overlappingStartId, "2026-03-02T20:00:00Z", "2026-03-02T21:00:00.001Z"),
+      allocate(overlappingEndId, "2026-03-03T20:59:59.999Z", "2026-03-03T22:00:00Z"),
       allocate(afterId, "2026-03-03T21:00:00Z", "2026-03-03T22:00:00Z"),
       allocate(releasedId, "2026-03-03T10:00:00Z", "2026-03-03T11:00:00Z"),
       { type: "ResourceReleased", data: { appointmentId, assignmentId: releasedId } },
     );
-    expect(idsOf((await getBody(userId)).assignments)).to.deep.equal([intoId, overId, outId]);
+    expect(idsOf((await getBody(userId)).assignments)).to.deep.equal([
+      overlappingStartId,
+      coveringId,
+      overlappingEndId,
+    ]);
   });
 
   it("getAvailability returns holds in the window that are neither released nor expired", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
-    const [releasedId, activeHold] = [randomUUID(), randomUUID()];
+    const [releasedId, activeHoldId] = [randomUUID(), randomUUID()];
     await api.given(
-      holdPlaced(clinicId, branchId, activeHold),
+      holdPlaced(clinicId, branchId, activeHoldId),
       holdPlaced(clinicId, branchId, randomUUID(), { expiresAt: "2026-03-03T09:00:00Z" }),
       holdPlaced(clinicId, branchId, randomUUID(), {
         endsAt: "2026-03-02T21:00:00Z",
@@ -209,7 +213,7 @@ describe("getAvailability", () => {
       { type: "HoldReleased", data: { holdId: releasedId } },
     );
     const { holds } = await getBody(userId);
-    expect(idsOf(holds)).to.deep.equal([activeHold]);
+    expect(idsOf(holds)).to.deep.equal([activeHoldId]);
     expect(holds[0].resource_id).to.equal(null);
   });
 

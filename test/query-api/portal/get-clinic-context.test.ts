@@ -18,20 +18,20 @@ describe("getClinicContext", () => {
   const api = setUpQueryApi();
 
   /** Creates a clinic with one branch and one owner. */
-  async function clinic(
-    more: { registered?: object; subscribed?: Parameters<typeof subscriptionChanged>[1] | null } = {},
+  async function createClinic(
+    options: { registered?: object; subscribed?: Parameters<typeof subscriptionChanged>[1] | null } = {},
   ) {
     const ids = { clinicId: randomUUID(), branchId: randomUUID(), userId: randomUUID() };
     await api.given(
-      clinicRegistered(ids.clinicId, more.registered),
+      clinicRegistered(ids.clinicId, options.registered),
       branchOpened(ids.clinicId, ids.branchId),
       membershipGranted(ids.clinicId, ids.userId),
     );
-    if (more.subscribed !== null) await api.given(subscriptionChanged(ids.clinicId, more.subscribed));
+    if (options.subscribed !== null) await api.given(subscriptionChanged(ids.clinicId, options.subscribed));
     return ids;
   }
 
-  async function context(userId: string) {
+  async function readContext(userId: string) {
     const response = await api.get(path, userId);
     expect(response.status, JSON.stringify(response.body)).to.equal(200);
     getClinicContext.response.parse(response.body);
@@ -39,13 +39,13 @@ describe("getClinicContext", () => {
   }
 
   it("the portal operation getClinicContext returns clinic, branch, access, subscription and entitlements", async () => {
-    const { clinicId, branchId, userId } = await clinic();
+    const { clinicId, branchId, userId } = await createClinic();
     await api.given(
       entitlementSet(clinicId, { limit: 12.5, effectiveUntil: futureInstant }),
       entitlementSet(clinicId, { key: "reports.export", enabled: true, effectiveUntil: pastInstant }),
       entitlementSet(clinicId, { key: "sms", enabled: false }),
     );
-    const { correlationId, generatedAt, ...body } = await context(userId);
+    const { correlationId, generatedAt, ...body } = await readContext(userId);
     expect(body).to.deep.equal({
       ok: true,
       apiVersion: "v1",
@@ -77,7 +77,7 @@ describe("getClinicContext", () => {
   });
 
   it("getClinicContext returns the correlation id in a header and forbids caching", async () => {
-    const { userId } = await clinic();
+    const { userId } = await createClinic();
     const { headers, body } = await api.get(path, userId);
     expect(headers.get("X-Correlation-ID")).to.equal(body.correlationId);
     expect(headers.get("Cache-Control")).to.equal("no-store");
@@ -85,25 +85,25 @@ describe("getClinicContext", () => {
   });
 
   it("getClinicContext returns empty entitlements and a null subscription for a clinic that has neither", async () => {
-    const { userId } = await clinic({ registered: { isDemo: true }, subscribed: null });
-    const body = await context(userId);
+    const { userId } = await createClinic({ registered: { isDemo: true }, subscribed: null });
+    const body = await readContext(userId);
     expect(body.entitlements).to.deep.equal({});
     expect(body.subscription).to.equal(null);
   });
 
   describe("operational access", () => {
-    const demo = { isDemo: true, demoExpiresAt: futureInstant };
+    const demoFields = { isDemo: true, demoExpiresAt: futureInstant };
     const cases: [string, () => Promise<{ userId: string }>, string | null][] = [
-      ["an active clinic with an active subscription", () => clinic(), null],
-      ["a subscription that is past due", () => clinic({ subscribed: "past_due" }), null],
-      ["a demo before its expiry", () => clinic({ registered: demo, subscribed: null }), null],
+      ["an active clinic with an active subscription", () => createClinic(), null],
+      ["a subscription that is past due", () => createClinic({ subscribed: "past_due" }), null],
+      ["a demo before its expiry", () => createClinic({ registered: demoFields, subscribed: null }), null],
       [
         "a demo past its expiry",
-        () => clinic({ registered: { ...demo, demoExpiresAt: pastInstant }, subscribed: null }),
+        () => createClinic({ registered: { ...demoFields, demoExpiresAt: pastInstant }, subscribed: null }),
         "demo_expired",
       ],
-      ["an expired subscription", () => clinic({ subscribed: "expired" }), "subscription_inactive"],
-      ["no subscription and no demo", () => clinic({ subscribed: null }), "subscription_inactive"],
+      ["an expired subscription", () => createClinic({ subscribed: "expired" }), "subscription_inactive"],
+      ["no subscription and no demo", () => createClinic({ subscribed: null }), "subscription_inactive"],
       ["a suspended clinic", () => createClinicAfter("ClinicSuspended"), "clinic_suspended"],
       ["a closed clinic", () => createClinicAfter("ClinicClosed"), "clinic_closed"],
       ["a trial within its period", () => createClinicWithPeriod("trialing", futureInstant), null],
@@ -124,20 +124,20 @@ describe("getClinicContext", () => {
     ];
 
     async function createClinicAfter(type: "ClinicSuspended" | "ClinicClosed") {
-      const ids = await clinic();
+      const ids = await createClinic();
       await api.given({ type, data: { clinicId: ids.clinicId, reason: "test" } });
       return ids;
     }
 
-    async function createClinicWithPeriod(status: "trialing" | "active" | "cancelled", end: string | null) {
-      const ids = await clinic({ subscribed: null });
-      await api.given(subscriptionChanged(ids.clinicId, status, end));
+    async function createClinicWithPeriod(status: "trialing" | "active" | "cancelled", periodEnd: string | null) {
+      const ids = await createClinic({ subscribed: null });
+      await api.given(subscriptionChanged(ids.clinicId, status, periodEnd));
       return ids;
     }
 
     for (const [title, createCase, reason] of cases) {
       it(`getClinicContext reports operational access ${reason === null ? "as allowed" : `as refused (${reason})`} for ${title}`, async () => {
-        const { access } = await context((await createCase()).userId);
+        const { access } = await readContext((await createCase()).userId);
         expect(access.operational).to.deep.equal({ allowed: reason === null, reason });
       });
     }
@@ -152,8 +152,8 @@ describe("getClinicContext", () => {
         string,
         string,
       ];
-      const clinics = [revokedId, invitedId, oldestId, newerId];
-      await api.given(...clinics.flatMap((id) => [clinicRegistered(id), branchOpened(id, randomUUID())]));
+      const clinicIds = [revokedId, invitedId, oldestId, newerId];
+      await api.given(...clinicIds.flatMap((id) => [clinicRegistered(id), branchOpened(id, randomUUID())]));
       const membershipId = randomUUID();
       await api.given(
         { ...membershipGranted(newerId, userId), at: "2026-02-02T00:00:00.000Z" },
@@ -162,13 +162,13 @@ describe("getClinicContext", () => {
         { ...membershipGranted(revokedId, userId, { membershipId }), at: pastInstant },
         { type: "MembershipRevoked", data: { membershipId, reason: null } },
       );
-      expect((await context(userId)).clinic.id).to.equal(oldestId);
+      expect((await readContext(userId)).clinic.id).to.equal(oldestId);
       const responseWithIds = await api.get(`${path}?clinicId=${newerId}&clinic_id=${newerId}`, userId);
       expect(responseWithIds.body.clinic.id).to.equal(oldestId);
     });
 
     it("the portal uses the clinic and branch that the user selected, while the membership permits that selection", async () => {
-      const { clinicId: firstClinicId, branchId: mainBranchId, userId } = await clinic();
+      const { clinicId: firstClinicId, branchId: mainBranchId, userId } = await createClinic();
       const [secondClinicId, sideBranchId, otherBranchId] = [randomUUID(), randomUUID(), randomUUID()];
       const membershipId = randomUUID();
       await api.given(
@@ -178,7 +178,7 @@ describe("getClinicContext", () => {
         { ...membershipGranted(secondClinicId, userId, { membershipId }), at: "2026-06-01T00:00:00.000Z" },
         { type: "ClinicSelected", data: { userId, clinicId: secondClinicId, branchId: sideBranchId } },
       );
-      const selectedContext = await context(userId);
+      const selectedContext = await readContext(userId);
       expect([selectedContext.clinic.id, selectedContext.branch.id]).to.deep.equal([secondClinicId, sideBranchId]);
 
       await api.given({
@@ -191,33 +191,38 @@ describe("getClinicContext", () => {
           branchIds: [otherBranchId],
         },
       });
-      expect((await context(userId)).branch.id).to.equal(otherBranchId);
+      expect((await readContext(userId)).branch.id).to.equal(otherBranchId);
 
       await api.given({ type: "MembershipRevoked", data: { membershipId, reason: null } });
-      const fallbackContext = await context(userId);
+      const fallbackContext = await readContext(userId);
       expect([fallbackContext.clinic.id, fallbackContext.branch.id]).to.deep.equal([firstClinicId, mainBranchId]);
     });
 
     it("the portal ignores a selected branch of another clinic", async () => {
-      const ownClinic = await clinic();
-      const otherClinic = await clinic();
+      const ownClinic = await createClinic();
+      const otherClinic = await createClinic();
       await api.given({
         type: "ClinicSelected",
         data: { userId: ownClinic.userId, clinicId: ownClinic.clinicId, branchId: otherClinic.branchId },
       });
-      expect((await context(ownClinic.userId)).branch.id).to.equal(ownClinic.branchId);
+      expect((await readContext(ownClinic.userId)).branch.id).to.equal(ownClinic.branchId);
     });
 
     it("if the main branch is out of scope, the portal uses the alphabetically first branch in scope", async () => {
-      const [clinicId, userId, b, a] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
+      const [clinicId, userId, secondBranchId, firstBranchId] = [
+        randomUUID(),
+        randomUUID(),
+        randomUUID(),
+        randomUUID(),
+      ];
       await api.given(
         clinicRegistered(clinicId),
         branchOpened(clinicId, randomUUID()),
-        branchOpened(clinicId, b, { name: "B", isMain: false }),
-        branchOpened(clinicId, a, { name: "A", isMain: false }),
-        membershipGranted(clinicId, userId, { branchAccess: "scoped", branchIds: [b, a] }),
+        branchOpened(clinicId, secondBranchId, { name: "B", isMain: false }),
+        branchOpened(clinicId, firstBranchId, { name: "A", isMain: false }),
+        membershipGranted(clinicId, userId, { branchAccess: "scoped", branchIds: [secondBranchId, firstBranchId] }),
       );
-      expect((await context(userId)).branch.id).to.equal(a);
+      expect((await readContext(userId)).branch.id).to.equal(firstBranchId);
     });
   });
 
@@ -230,7 +235,7 @@ describe("getClinicContext", () => {
     });
 
     it("getClinicContext returns 403 to a member without a branch in scope", async () => {
-      const { clinicId } = await clinic();
+      const { clinicId } = await createClinic();
       const userId = randomUUID();
       await api.given(membershipGranted(clinicId, userId, { branchAccess: "scoped", branchIds: [randomUUID()] }));
       const { status, body } = await api.get(path, userId);

@@ -40,15 +40,15 @@ describe("getQueue", () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
     const ids = Array.from({ length: 6 }, () => randomUUID()) as string[];
     const [nineId, tenId, calledId, oldId, doneId, goneId] = ids as [string, string, string, string, string, string];
-    const today = { queueDate: "2026-03-02" };
+    const todayFields = { queueDate: "2026-03-02" };
     await api.given(
-      ticketIssued(clinicId, branchId, { ticketId: tenId, ticketNumber: "10", priority: "urgent", ...today }),
-      ticketIssued(clinicId, branchId, { ticketId: nineId, ticketNumber: "9", ...today }),
-      ticketIssued(clinicId, branchId, { ticketId: calledId, ticketNumber: "11", ...today }),
+      ticketIssued(clinicId, branchId, { ticketId: tenId, ticketNumber: "10", priority: "urgent", ...todayFields }),
+      ticketIssued(clinicId, branchId, { ticketId: nineId, ticketNumber: "9", ...todayFields }),
+      ticketIssued(clinicId, branchId, { ticketId: calledId, ticketNumber: "11", ...todayFields }),
       ticketIssued(clinicId, branchId, { ticketId: oldId, ticketNumber: "99" }),
-      ticketIssued(clinicId, branchId, { ticketId: doneId, ...today }),
-      ticketIssued(clinicId, branchId, { ticketId: goneId, ...today }),
-      ticketIssued(clinicId, otherBranchId, today),
+      ticketIssued(clinicId, branchId, { ticketId: doneId, ...todayFields }),
+      ticketIssued(clinicId, branchId, { ticketId: goneId, ...todayFields }),
+      ticketIssued(clinicId, otherBranchId, todayFields),
       { type: "QueueTicketCalled", data: { ticketId: calledId }, at: "2026-03-02T09:00:00.000Z" },
       { type: "QueueTicketCompleted", data: { ticketId: doneId } },
       { type: "QueueTicketCancelled", data: { ticketId: goneId } },
@@ -88,14 +88,14 @@ describe("getQueue", () => {
 
   it("getQueue returns today's checked-in appointments that have an animal and no ticket", async () => {
     // In this time zone it is about noon, so appointments an hour earlier or later are on the same day.
-    const offset = 12 - new Date().getUTCHours();
-    const timezone = `Etc/GMT${offset > 0 ? "-" : "+"}${Math.abs(offset)}`;
+    const offsetHours = 12 - new Date().getUTCHours();
+    const timezone = `Etc/GMT${offsetHours > 0 ? "-" : "+"}${Math.abs(offsetHours)}`;
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given, { timezone });
     const toInstant = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString();
-    const checkIn = async (scheduledAt: string, fields: object = {}, branch = branchId) => {
+    const checkIn = async (scheduledAt: string, fields: object = {}, atBranchId = branchId) => {
       const appointmentId = randomUUID();
       const eventFields = { appointmentId, animalId: randomUUID(), ...fields };
-      await api.given(appointmentRequested(clinicId, branch, scheduledAt, eventFields), {
+      await api.given(appointmentRequested(clinicId, atBranchId, scheduledAt, eventFields), {
         type: "AppointmentCheckedIn",
         data: { appointmentId },
       });

@@ -36,7 +36,7 @@ describe("listAppointments", () => {
     return ids;
   }
 
-  async function list(userId: string, query = marchQuery) {
+  async function readList(userId: string, query = marchQuery) {
     const response = await api.get(`/api/v1/appointments?${query}`, userId);
     expect(response.status, JSON.stringify(response.body)).to.equal(200);
     listAppointments.response.parse(response.body);
@@ -90,7 +90,7 @@ describe("listAppointments", () => {
         at: "2026-03-02T10:00:00.000Z",
       },
     );
-    const { correlationId, generatedAt, ...body } = await list(userId);
+    const { correlationId, generatedAt, ...body } = await readList(userId);
     const unknownId = body.appointments[0].resources[2].id;
     expect(body).to.deep.equal({
       ok: true,
@@ -110,9 +110,9 @@ describe("listAppointments", () => {
           animal: { id: animalId, name: "Pamuk", species: "cat", breed: "Van" },
           customer: { id: customerId, fullName: "Ada Yilmaz" },
           resources: [
-            expectedResource(roomId, "room", "Room 1", "2026-03-10T09:00:00.000Z", "allocated"),
-            expectedResource(tableId, "table", "Table", "2026-03-10T09:10:00.000Z", "released"),
-            expectedResource(unknownId, null, null, "2026-03-10T09:20:00.000Z", "allocated"),
+            createExpectedResource(roomId, "room", "Room 1", "2026-03-10T09:00:00.000Z", "allocated"),
+            createExpectedResource(tableId, "table", "Table", "2026-03-10T09:10:00.000Z", "released"),
+            createExpectedResource(unknownId, null, null, "2026-03-10T09:20:00.000Z", "allocated"),
           ],
         },
       ],
@@ -121,7 +121,7 @@ describe("listAppointments", () => {
     expect([correlationId, generatedAt]).to.not.include(undefined);
   });
 
-  function expectedResource(
+  function createExpectedResource(
     id: string,
     type: string | null,
     name: string | null,
@@ -145,21 +145,21 @@ describe("listAppointments", () => {
       requestAt("2026-03-01T00:00:00Z", firstId),
       requestAt("2026-04-01T00:00:00Z"),
     );
-    expect(idsOf(await list(userId))).to.deep.equal([firstId, lowerId, higherId, lastId]);
+    expect(idsOf(await readList(userId))).to.deep.equal([firstId, lowerId, higherId, lastId]);
   });
 
   it("listAppointments clamps `limit`, and uses the default if `limit` is repeated", async () => {
     const { clinicId, branchId, userId } = await createClinic();
     await api.given(...[5, 6, 7].map((day) => appointmentRequested(clinicId, branchId, `2026-03-0${day}T10:00:00Z`)));
-    expect((await list(userId, `${marchQuery}&limit=2`)).page).to.deep.equal({ limit: 2, returned: 2 });
-    expect((await list(userId, `${marchQuery}&limit=0`)).page).to.deep.equal({ limit: 1, returned: 1 });
-    expect((await list(userId, `${marchQuery}&limit=1000`)).page).to.deep.equal({ limit: 250, returned: 3 });
-    expect((await list(userId, `${marchQuery}&limit=2&limit=2`)).page.limit).to.equal(100);
+    expect((await readList(userId, `${marchQuery}&limit=2`)).page).to.deep.equal({ limit: 2, returned: 2 });
+    expect((await readList(userId, `${marchQuery}&limit=0`)).page).to.deep.equal({ limit: 1, returned: 1 });
+    expect((await readList(userId, `${marchQuery}&limit=1000`)).page).to.deep.equal({ limit: 250, returned: 3 });
+    expect((await readList(userId, `${marchQuery}&limit=2&limit=2`)).page.limit).to.equal(100);
   });
 
   it("listAppointments filters by `status`, and ignores an unknown or repeated `status`", async () => {
     const { clinicId, branchId, userId } = await createClinic();
-    const steps: Record<string, string[]> = {
+    const eventTypesByStatus: Record<string, string[]> = {
       requested: [],
       confirmed: ["AppointmentConfirmed"],
       checked_in: ["AppointmentCheckedIn"],
@@ -169,25 +169,25 @@ describe("listAppointments", () => {
       cancelled: ["AppointmentCancelled"],
       no_show: ["AppointmentConfirmed", "AppointmentMarkedNoShow"],
     };
-    for (const types of Object.values(steps)) {
+    for (const eventTypes of Object.values(eventTypesByStatus)) {
       const appointmentId = randomUUID();
       await api.given(
         appointmentRequested(clinicId, branchId, "2026-03-05T10:00:00Z", { appointmentId }),
-        ...types.map((type) => ({ type, data: { appointmentId, reason: null } }) as never),
+        ...eventTypes.map((type) => ({ type, data: { appointmentId, reason: null } }) as never),
       );
     }
     for (const status of appointmentStatuses) {
-      const { appointments } = await list(userId, `${marchQuery}&status=${status}`);
+      const { appointments } = await readList(userId, `${marchQuery}&status=${status}`);
       expect(appointments.map((appointment: { status: string }) => appointment.status)).to.deep.equal([status]);
     }
     for (const query of ["status=lost", "status=WAITING", "status=waiting&status=waiting", "status="]) {
-      expect((await list(userId, `${marchQuery}&${query}`)).page.returned).to.equal(8);
+      expect((await readList(userId, `${marchQuery}&${query}`)).page.returned).to.equal(8);
     }
   });
 
   it("listAppointments uses the default time window if `from` is repeated", async () => {
     const { userId } = await createClinic();
-    const { window } = await list(userId, `${marchQuery}&from=2026-03-02T00:00:00Z`);
+    const { window } = await readList(userId, `${marchQuery}&from=2026-03-02T00:00:00Z`);
     expect(Math.abs(Date.parse(window.from) - Date.now())).to.be.below(60_000);
     expect(Date.parse(window.to) - Date.parse(window.from)).to.equal(7 * 86_400_000);
   });
@@ -195,10 +195,10 @@ describe("listAppointments", () => {
   it("listAppointments returns appointments of the current branch, and ignores branch ids in the query", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await createClinic();
     await api.given(appointmentRequested(clinicId, otherBranchId, "2026-03-05T10:00:00Z"));
-    const body = await list(userId, `${marchQuery}&branchId=${otherBranchId}`);
+    const body = await readList(userId, `${marchQuery}&branchId=${otherBranchId}`);
     expect([body.context.branchId, body.page.returned]).to.deep.equal([branchId, 0]);
     await api.given({ type: "ClinicSelected", data: { userId, clinicId, branchId: otherBranchId } });
-    expect((await list(userId)).page.returned).to.equal(1);
+    expect((await readList(userId)).page.returned).to.equal(1);
   });
 
   it("listAppointments returns null for an animal, customer or resource of another clinic", async () => {
@@ -226,7 +226,7 @@ describe("listAppointments", () => {
         },
       },
     );
-    const { appointments } = await list(userId);
+    const { appointments } = await readList(userId);
     const { animal, customer, resources } = appointments[0];
     expect([animal, customer, resources[0].type, resources[0].name]).to.deep.equal([null, null, null, null]);
   });
@@ -261,7 +261,7 @@ describe("listAppointments", () => {
       await api.given({ type: "ClinicSuspended", data: { clinicId, reason: "test" } });
       expect(await readRefusal(userId)).to.deep.equal([403, "operational_access_denied"]);
       await api.given({ type: "ClinicReinstated", data: { clinicId } });
-      await list(userId);
+      await readList(userId);
     });
   });
 

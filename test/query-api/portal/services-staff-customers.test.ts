@@ -5,9 +5,9 @@ import { listServices } from "../../../query-api/portal/list-services.ts";
 import { listStaff } from "../../../query-api/portal/list-staff.ts";
 import type { Permission } from "../../../shared/domain/events/people.ts";
 import {
+  allPermissions,
   animalRegistered,
   customerRegistered,
-  everyPermission,
   membershipGranted,
   openClinic,
 } from "../../support/clinics.ts";
@@ -24,7 +24,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
     customers: listCustomerProjections("Test Operator").response,
   };
 
-  async function get(listName: keyof typeof schemas, userId: string, query = "") {
+  async function readList(listName: keyof typeof schemas, userId: string, query = "") {
     const { status, body } = await api.get(`/api/v1/${listName}${query}`, userId);
     expect(status, JSON.stringify(body)).to.equal(200);
     schemas[listName].parse(body);
@@ -34,7 +34,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
   /** Creates a member of the clinic with all permissions except one, and returns the user's id. */
   async function createMemberWithout(clinicId: string, missingPermission: Permission) {
     const userId = randomUUID();
-    const permissions = everyPermission.filter((permission) => permission !== missingPermission);
+    const permissions = allPermissions.filter((permission) => permission !== missingPermission);
     await api.given(membershipGranted(clinicId, userId, { permissions }));
     return userId;
   }
@@ -56,7 +56,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       const secondId = await offerService(clinicId, "Vaccine");
       const firstId = await offerService(clinicId, "Check-up", 0.1, "Visits");
       await api.given({ type: "ServiceRepriced", data: { serviceId: secondId, price: 1234567.89 } });
-      const body = await get("services", userId);
+      const body = await readList("services", userId);
       expect(body.context).to.deep.equal({ clinicId, currency: "TRY" });
       const commonFields = { currency: "TRY", taxable: true, active: true, createdAt };
       expect(body.services).to.deep.equal([
@@ -70,23 +70,23 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       const { clinicId, userId } = await openClinic(api.given);
       const serviceId = await offerService(clinicId, "Old");
       await api.given({ type: "ServiceWithdrawn", data: { serviceId } });
-      const count = async (user: string, query: string) => (await get("services", user, query)).page.returned;
+      const count = async (user: string, query: string) => (await readList("services", user, query)).page.returned;
       expect(await count(userId, "?includeInactive=true")).to.equal(1);
       for (const query of ["", "?includeInactive=TRUE", "?includeInactive=1"]) {
         expect(await count(userId, query)).to.equal(0);
       }
       expect(await count(userId, "?includeInactive=true&includeInactive=true")).to.equal(0);
-      const userWithoutPermission = await createMemberWithout(clinicId, "manage_tenant");
-      expect(await count(userWithoutPermission, "?includeInactive=true")).to.equal(0);
+      const userIdWithoutPermission = await createMemberWithout(clinicId, "manage_tenant");
+      expect(await count(userIdWithoutPermission, "?includeInactive=true")).to.equal(0);
       await api.given({ type: "ServiceReinstated", data: { serviceId } });
-      expect(await count(userWithoutPermission, "")).to.equal(1);
+      expect(await count(userIdWithoutPermission, "")).to.equal(1);
     });
 
     it("listServices returns at most `limit` services, and clamps `limit`", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       for (const name of ["A", "B", "C"]) await offerService(clinicId, name);
-      expect((await get("services", userId, "?limit=2")).page).to.deep.equal({ limit: 2, returned: 2 });
-      expect((await get("services", userId, "?limit=1000")).page).to.deep.equal({ limit: 100, returned: 3 });
+      expect((await readList("services", userId, "?limit=2")).page).to.deep.equal({ limit: 2, returned: 2 });
+      expect((await readList("services", userId, "?limit=1000")).page).to.deep.equal({ limit: 100, returned: 3 });
     });
   });
 
@@ -116,7 +116,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
         }),
         { type: "StaffMemberDeactivated", data: { staffId: namelessId } },
       );
-      const { staff, clinicId: currentClinicId } = await get("staff", userId);
+      const { staff, clinicId: currentClinicId } = await readList("staff", userId);
       expect(currentClinicId).to.equal(clinicId);
       expect(staff.map(({ id }: { id: string }) => id)).to.deep.equal([aliId, zeynepId, namelessId]);
       expect(staff[0].access).to.deep.include({ status: "active", branchAccess: "all", branchIds: [] });
@@ -152,7 +152,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
         },
         { type: "MembershipRevoked", data: { membershipId: oldId, reason: null } },
       );
-      expect((await get("staff", userId)).staff[0].access.membershipId).to.equal(currentId);
+      expect((await readList("staff", userId)).staff[0].access.membershipId).to.equal(currentId);
     });
 
     it("listStaff requires the permission `manage_staff`", async () => {
@@ -172,7 +172,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
         animalRegistered(clinicId, ada, dog, { name: "Karabas", species: "dog", weightKg: 20.55 }),
         animalRegistered(clinicId, ada, cat, { name: "Bidik", birthDate: "2020-02-29", microchip: "9" }),
       );
-      const body = await get("customers", userId);
+      const body = await readList("customers", userId);
       expect(body.context).to.deep.equal({ clinicId, identityOwner: "Test Operator" });
       expect(body.page).to.deep.equal({ limit: 50, offset: 0, returned: 2 });
       const timestamps = { createdAt, updatedAt: createdAt };
@@ -215,15 +215,15 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       for (const fullName of ["C", "A", "B"]) {
         await api.given(customerRegistered(clinicId, randomUUID(), { fullName }));
       }
-      const names = async (query: string) => {
-        const { customers } = await get("customers", userId, query);
+      const readNames = async (query: string) => {
+        const { customers } = await readList("customers", userId, query);
         return customers.map(({ fullName }: { fullName: string }) => fullName).join("");
       };
-      expect(await names("?limit=2")).to.equal("AB");
-      expect(await names("?limit=2&offset=2")).to.equal("C");
-      expect(await names("?offset=-3")).to.equal("ABC");
-      expect(await names("?offset=1&offset=1")).to.equal("ABC");
-      expect(await names(`?offset=${"9".repeat(30)}`)).to.equal("");
+      expect(await readNames("?limit=2")).to.equal("AB");
+      expect(await readNames("?limit=2&offset=2")).to.equal("C");
+      expect(await readNames("?offset=-3")).to.equal("ABC");
+      expect(await readNames("?offset=1&offset=1")).to.equal("ABC");
+      expect(await readNames(`?offset=${"9".repeat(30)}`)).to.equal("");
     });
 
     it("listCustomerProjections omits another clinic's animal, even if the animal refers to a customer of this clinic", async () => {
@@ -234,7 +234,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
         customerRegistered(clinicId, customerId),
         animalRegistered(otherClinic.clinicId, customerId, randomUUID()),
       );
-      expect((await get("customers", userId)).customers[0].animals).to.deep.equal([]);
+      expect((await readList("customers", userId)).customers[0].animals).to.deep.equal([]);
     });
 
     it("listCustomerProjections requires the permission `view_clinical`", async () => {
@@ -249,9 +249,9 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       expect((await api.get(path)).status).to.equal(401);
       expect(await readRefusal(path, randomUUID())).to.equal("no_active_membership");
       const { clinicId, userId } = await openClinic(api.given);
-      const userWithoutBranch = randomUUID();
-      await api.given(membershipGranted(clinicId, userWithoutBranch, { branchAccess: "scoped" }));
-      expect(await readRefusal(path, userWithoutBranch)).to.equal("branch_not_in_scope");
+      const userIdWithoutBranch = randomUUID();
+      await api.given(membershipGranted(clinicId, userIdWithoutBranch, { branchAccess: "scoped" }));
+      expect(await readRefusal(path, userIdWithoutBranch)).to.equal("branch_not_in_scope");
       await api.given({ type: "ClinicClosed", data: { clinicId, reason: "test" } });
       expect(await readRefusal(path, userId)).to.equal("operational_access_denied");
     });

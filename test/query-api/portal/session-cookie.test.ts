@@ -76,9 +76,9 @@ describe("extractAccessToken", () => {
   }
 
   it("the session cookie parser returns undefined for any random Cookie header", () => {
-    const piece = fc.constantFrom(name, `${name}.0`, `${name}.1`, "=", ";", "base64-", "%", '"', "{", "e30");
+    const pieceArbitrary = fc.constantFrom(name, `${name}.0`, `${name}.1`, "=", ";", "base64-", "%", '"', "{", "e30");
     fc.assert(
-      fc.property(fc.array(fc.oneof(piece, fc.string())), (pieces) => {
+      fc.property(fc.array(fc.oneof(pieceArbitrary, fc.string())), (pieces) => {
         expect(readToken(pieces.join(""))).to.equal(undefined);
       }),
     );

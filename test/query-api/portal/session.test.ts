@@ -16,7 +16,7 @@ describe("portal session", () => {
 
   after(() => provider.close());
 
-  function settings(overrides: Partial<SessionSettings> = {}): SessionSettings {
+  function createSettings(overrides: Partial<SessionSettings> = {}): SessionSettings {
     return {
       PORTAL_COOKIE_NAME: provider.cookieName,
       PORTAL_JWT_ISSUER: provider.issuer,
@@ -27,7 +27,7 @@ describe("portal session", () => {
   }
 
   async function verify(cookie: string, overrides?: Partial<SessionSettings>, now = Date.now()) {
-    return createSessionVerifier(settings(overrides))(cookie, now);
+    return createSessionVerifier(createSettings(overrides))(cookie, now);
   }
 
   async function readRefusal(cookie: string, overrides?: Partial<SessionSettings>) {
@@ -71,7 +71,7 @@ describe("portal session", () => {
   });
 
   it("the session verifier refuses a cached session after its expiry, and does not mix up the sessions of two users", async () => {
-    const verifier = createSessionVerifier(settings());
+    const verifier = createSessionVerifier(createSettings());
     const exp = Math.floor(Date.now() / 1000) + 30;
     const cookie = await provider.createCookie(await provider.createToken({ sub: userId, exp }));
     const otherId = randomUUID();
@@ -101,12 +101,17 @@ describe("portal session", () => {
       ["an unsigned token", async () => new UnsecuredJWT({ sub: userId, role: "authenticated" }).encode()],
       ["a token signed with another secret", () => signWith("HS256", "another secret, as long as it must be")],
       ["a token with an algorithm that is not allowed", () => signWith("HS512", provider.secret.repeat(2))],
-      ["a token signed with the public key as the secret", async () => signWith("HS256", await publicKey(), "ES256")],
+      [
+        "a token signed with the public key as the secret",
+        async () => signWith("HS256", await fetchPublicKeys(), "ES256"),
+      ],
     ];
 
-    for (const [title, token] of invalidTokens) {
+    for (const [title, createToken] of invalidTokens) {
       it(`the session verifier refuses ${title}`, async () => {
-        expect(await readRefusal(await provider.createCookie(await token()))).to.equal("401 authentication_required");
+        expect(await readRefusal(await provider.createCookie(await createToken()))).to.equal(
+          "401 authentication_required",
+        );
       });
     }
 
@@ -131,17 +136,17 @@ describe("portal session", () => {
         .sign(createSecretKey(Buffer.from(secret)));
     }
 
-    async function publicKey() {
+    async function fetchPublicKeys() {
       return (await fetch(provider.jwksUrl)).text();
     }
   });
 
   it("the session verifier fetches the public keys once for concurrent requests", async () => {
-    const verifier = createSessionVerifier(settings());
+    const verifier = createSessionVerifier(createSettings());
     const cookie = await provider.createCookie(await provider.createToken({}, "ES256"));
-    const requestsBefore = provider.keyRequests();
+    const requestCountBefore = provider.countKeyRequests();
     await Promise.all(Array.from({ length: 5 }, () => verifier(cookie, Date.now())));
-    expect(provider.keyRequests() - requestsBefore).to.equal(1);
+    expect(provider.countKeyRequests() - requestCountBefore).to.equal(1);
   });
 
   it("the session verifier fails with 503 and Retry-After if the public keys cannot be fetched", async () => {
@@ -153,6 +158,9 @@ describe("portal session", () => {
 
   it("createSessionVerifier refuses a configuration with neither a secret nor public keys", () => {
     const noKeys = { PORTAL_JWT_SECRET: undefined, PORTAL_JWKS_URL: undefined };
-    expect(() => createSessionVerifier(settings(noKeys))).to.throw(ConfigError, /PORTAL_JWT_SECRET or PORTAL_JWKS_URL/);
+    expect(() => createSessionVerifier(createSettings(noKeys))).to.throw(
+      ConfigError,
+      /PORTAL_JWT_SECRET or PORTAL_JWKS_URL/,
+    );
   });
 });

@@ -8,27 +8,27 @@ describe("access token verification", () => {
 
   // During a key rotation, two keys are published.
   before(async () => {
-    const newKey = async (kid: string) => {
+    const createKey = async (kid: string) => {
       const { publicKey } = await generateKeyPair("EdDSA", { crv: "Ed25519" });
       return { ...(await exportJWK(publicKey)), kid, alg: "EdDSA", use: "sig" };
     };
-    const keys = createLocalJWKSet({ keys: [await newKey("old"), await newKey("new")] });
+    const keys = createLocalJWKSet({ keys: [await createKey("old"), await createKey("new")] });
     verify = createTokenVerifier(keys, "https://partner.example");
   });
 
   const encode = (content: unknown) => Buffer.from(JSON.stringify(content)).toString("base64url");
   const signature = Buffer.alloc(64).toString("base64url");
-  const bySignature = (header: unknown) => `${encode(header)}.${encode({})}.${signature}`;
+  const createToken = (header: unknown) => `${encode(header)}.${encode({})}.${signature}`;
 
   for (const [caseName, token] of [
-    ["without a key id", bySignature({ alg: "EdDSA", typ: "at+jwt" })],
-    ["with an unknown key id", bySignature({ alg: "EdDSA", typ: "at+jwt", kid: "other" })],
-    ["whose key id is not a string", bySignature({ alg: "EdDSA", typ: "at+jwt", kid: {} })],
-    ["signed with another algorithm", bySignature({ alg: "HS256", typ: "at+jwt", kid: "new" })],
-    ["without a signature algorithm", bySignature({ alg: "none", typ: "at+jwt" })],
-    ["with an embedded key", bySignature({ alg: "EdDSA", typ: "at+jwt", kid: "new", jwk: { kty: "OKP" } })],
-    ["with a critical extension", bySignature({ alg: "EdDSA", typ: "at+jwt", kid: "new", crit: ["b64"], b64: false })],
-    ["whose header is not an object", bySignature(null)],
+    ["without a key id", createToken({ alg: "EdDSA", typ: "at+jwt" })],
+    ["with an unknown key id", createToken({ alg: "EdDSA", typ: "at+jwt", kid: "other" })],
+    ["whose key id is not a string", createToken({ alg: "EdDSA", typ: "at+jwt", kid: {} })],
+    ["signed with another algorithm", createToken({ alg: "HS256", typ: "at+jwt", kid: "new" })],
+    ["without a signature algorithm", createToken({ alg: "none", typ: "at+jwt" })],
+    ["with an embedded key", createToken({ alg: "EdDSA", typ: "at+jwt", kid: "new", jwk: { kty: "OKP" } })],
+    ["with a critical extension", createToken({ alg: "EdDSA", typ: "at+jwt", kid: "new", crit: ["b64"], b64: false })],
+    ["whose header is not an object", createToken(null)],
     ["with too few parts", "a.b"],
     ["that is encrypted", "a.b.c.d.e"],
   ] as const) {

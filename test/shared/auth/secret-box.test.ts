@@ -3,18 +3,18 @@ import { expect } from "chai";
 import { CompactEncrypt, decodeProtectedHeader } from "jose";
 import { createSecretBox, SecretBoxError } from "../../../shared/auth/secret-box.ts";
 
-const randomKey = () => randomBytes(32).toString("base64");
+const createKey = () => randomBytes(32).toString("base64");
 
 /** @returns the error of a failed call to `open`, or the text "opened" */
-async function errorOf(call: Promise<string>): Promise<unknown> {
-  return call.then(
+async function errorOf(openPromise: Promise<string>): Promise<unknown> {
+  return openPromise.then(
     () => "opened",
     (error) => error,
   );
 }
 
 describe("secret box", () => {
-  const [firstKey, secondKey] = [randomKey(), randomKey()];
+  const [firstKey, secondKey] = [createKey(), createKey()];
   const formerBox = createSecretBox({ current: "one", keys: { one: firstKey } });
   const rotatedBox = createSecretBox({ current: "two", keys: { one: firstKey, two: secondKey } });
   const laterBox = createSecretBox({ current: "two", keys: { two: secondKey } });

@@ -62,8 +62,8 @@ describe("reaching the event log", function () {
     it(`the error of the start says that access is denied if ${problem}`, async () => {
       const server = http2.createServer().listen(0, "127.0.0.1");
       await once(server, "listening");
-      server.on("stream", (call) => {
-        call.respond({ "content-type": "application/grpc", "grpc-status": grpcStatus }, { endStream: true });
+      server.on("stream", (stream) => {
+        stream.respond({ "content-type": "application/grpc", "grpc-status": grpcStatus }, { endStream: true });
       });
       const url = `esdb://127.0.0.1:${(server.address() as AddressInfo).port}?tls=false`;
       const client = connectEventStore(url, "test");

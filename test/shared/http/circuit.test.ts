@@ -4,41 +4,41 @@ import { createCircuit } from "../../../shared/http/circuit.ts";
 describe("circuit", () => {
   let now = 0;
   let reportedErrors: unknown[] = [];
-  let calls = 0;
-  const circuitOf = (responseTimeoutMs = 1_000) => {
-    [now, reportedErrors, calls] = [0, [], 0];
+  let callCount = 0;
+  const createTestCircuit = (responseTimeoutMs = 1_000) => {
+    [now, reportedErrors, callCount] = [0, [], 0];
     const onFailure = (error: unknown) => reportedErrors.push(error);
     return createCircuit({ responseTimeoutMs, onFailure, clock: () => now });
   };
   const succeed = async () => {
-    calls += 1;
+    callCount += 1;
     return "fine";
   };
   const fail = async () => {
-    calls += 1;
+    callCount += 1;
     throw new Error("dead");
   };
   const getOutcome = (call: Promise<string>) => call.catch((error: Error) => error.message);
 
   it("while calls succeed, the circuit permits all calls", async () => {
-    const circuit = circuitOf();
+    const circuit = createTestCircuit();
     expect(await circuit(succeed)).to.equal("fine");
     expect(await circuit(succeed)).to.equal("fine");
   });
 
   it("after a failure, the circuit permits only periodic test calls", async () => {
-    const circuit = circuitOf();
+    const circuit = createTestCircuit();
     expect(await getOutcome(circuit(fail))).to.equal("dead");
     for (let i = 0; i < 10; i += 1) expect(await getOutcome(circuit(succeed))).to.match(/the previous call failed/);
-    expect(calls).to.equal(1);
+    expect(callCount).to.equal(1);
     now = 2_000;
-    const attempts = [circuit(fail), circuit(fail), circuit(fail)].map(getOutcome);
-    expect((await Promise.all(attempts)).filter((message) => message === "dead")).to.have.length(1);
-    expect(calls).to.equal(2);
+    const outcomePromises = [circuit(fail), circuit(fail), circuit(fail)].map(getOutcome);
+    expect((await Promise.all(outcomePromises)).filter((message) => message === "dead")).to.have.length(1);
+    expect(callCount).to.equal(2);
   });
 
   it("after a successful test call, the circuit permits all calls", async () => {
-    const circuit = circuitOf();
+    const circuit = createTestCircuit();
     await getOutcome(circuit(fail));
     now = 2_000;
     expect(await circuit(succeed)).to.equal("fine");
@@ -46,13 +46,13 @@ describe("circuit", () => {
   });
 
   it("the circuit treats a timeout as a failure", async () => {
-    const circuit = circuitOf(10);
+    const circuit = createTestCircuit(10);
     expect(await getOutcome(circuit(() => new Promise(() => undefined)))).to.match(/no response within/);
     expect(await getOutcome(circuit(succeed))).to.match(/the previous call failed/);
   });
 
   it("the circuit reports failures at most once every 30 s", async () => {
-    const circuit = circuitOf();
+    const circuit = createTestCircuit();
     for (now = 0; now <= 60_000; now += 3_000) await getOutcome(circuit(fail));
     expect(reportedErrors).to.have.length(3);
   });

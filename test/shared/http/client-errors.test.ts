@@ -20,7 +20,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
       isProxyTrusted: false,
       readiness: async () => ({}),
     });
-    const parse = parseJsonBody();
+    const parseBody = parseJsonBody();
     app.use(async (ctx, next) => {
       if (ctx.path === "/held") {
         heldCount += 1;
@@ -33,7 +33,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
         ctx.res.writeHead(200, { "Content-Length": "100" });
         ctx.res.write("begun");
       } else if (ctx.path === "/echo") {
-        await parse(ctx, async () => {
+        await parseBody(ctx, async () => {
           ctx.body = { ok: true, given: ctx.request.body };
         });
       } else await next();
@@ -117,9 +117,9 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
   ];
   for (const [caseName, bytes, status, code] of brokenRequests) {
     it(`a request with ${caseName} is refused with ${status} ${code}`, async () => {
-      const answer = await sendOne(server.url, bytes);
-      expectRefusal(answer, status, code);
-      expect(answer.headers.connection).to.equal("close");
+      const response = await sendOne(server.url, bytes);
+      expectRefusal(response, status, code);
+      expect(response.headers.connection).to.equal("close");
     });
   }
 
@@ -128,41 +128,41 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
   });
 
   it("a request whose body never ends is refused with 408 request_timeout", async () => {
-    const start = `POST /echo HTTP/1.1\r\nHost: x\r\n${jsonHeader}\r\nContent-Length: 50\r\n\r\n{"a":`;
-    expectRefusal(await sendOne(impatientServer.url, start), 408, "request_timeout");
+    const requestStart = `POST /echo HTTP/1.1\r\nHost: x\r\n${jsonHeader}\r\nContent-Length: 50\r\n\r\n{"a":`;
+    expectRefusal(await sendOne(impatientServer.url, requestStart), 408, "request_timeout");
   });
 
   it("the server closes the connection of a slow body if the response has already started", async () => {
-    const start = `POST /begun HTTP/1.1\r\nHost: x\r\n${jsonHeader}\r\nContent-Length: 50\r\n\r\n{"a":`;
-    const [answer, ...otherAnswers] = await sendRaw(impatientServer.url, start);
-    expect([answer?.status, answer?.text]).to.deep.equal([200, "begun"]);
-    expect(otherAnswers).to.deep.equal([]);
+    const requestStart = `POST /begun HTTP/1.1\r\nHost: x\r\n${jsonHeader}\r\nContent-Length: 50\r\n\r\n{"a":`;
+    const [response, ...otherResponses] = await sendRaw(impatientServer.url, requestStart);
+    expect([response?.status, response?.text]).to.deep.equal([200, "begun"]);
+    expect(otherResponses).to.deep.equal([]);
   });
 
   it("the server responds to a request in progress before refusing a malformed request on the same connection", async () => {
-    const pendingAnswers = sendRaw(server.url, `GET /held HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n`);
+    const pendingResponses = sendRaw(server.url, `GET /held HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n`);
     await eventually("the request under way", () => heldCount > 0);
     release();
-    const [firstAnswer, refusal] = await pendingAnswers;
-    expect([firstAnswer?.status, firstAnswer?.body]).to.deep.equal([200, { ok: true, held: true }]);
+    const [firstResponse, refusal] = await pendingResponses;
+    expect([firstResponse?.status, firstResponse?.body]).to.deep.equal([200, { ok: true, held: true }]);
     expectRefusal(refusal!, 400, "malformed_request");
   });
 
   it("the server responds to pipelined requests in order", async () => {
     const request = `GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n`;
-    const answers = await sendRaw(server.url, request, request, toRequest("GET /nothing HTTP/1.1", []));
-    expect(answers.map(({ status }) => status)).to.deep.equal([200, 200, 404]);
+    const responses = await sendRaw(server.url, request, request, toRequest("GET /nothing HTTP/1.1", []));
+    expect(responses.map(({ status }) => status)).to.deep.equal([200, 200, 404]);
   });
 
   it("the server sends 100 Continue and ignores an unknown Expect header", async () => {
-    const [continueAnswer, finalAnswer] = await sendRaw(
+    const [continueResponse, finalResponse] = await sendRaw(
       server.url,
       toRequest("POST /echo HTTP/1.1", [jsonHeader, "Expect: 100-continue"], '{"a":1}'),
     );
-    expect(continueAnswer?.status).to.equal(100);
-    expect(finalAnswer?.body).to.deep.equal({ ok: true, given: { a: 1 } });
-    const answer = await sendOne(server.url, toRequest("POST /echo HTTP/1.1", [jsonHeader, "Expect: cake"], "7"));
-    expect(answer.body).to.deep.equal({ ok: true, given: 7 });
+    expect(continueResponse?.status).to.equal(100);
+    expect(finalResponse?.body).to.deep.equal({ ok: true, given: { a: 1 } });
+    const response = await sendOne(server.url, toRequest("POST /echo HTTP/1.1", [jsonHeader, "Expect: cake"], "7"));
+    expect(response.body).to.deep.equal({ ok: true, given: 7 });
   });
 
   it("the server survives clients that disconnect at any point of a request", async () => {
@@ -175,16 +175,16 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
       `POST /echo HTTP/1.1\r\nHost: x\r\n${jsonHeader}\r\nContent-Length: 9\r\n\r\n{`,
       `GET /held HTTP/1.1\r\nHost: x\r\n\r\n`,
     ];
-    for (const toRequest of partialRequests) {
+    for (const partialRequest of partialRequests) {
       const socket = connect(Number(port), hostname);
-      await new Promise<void>((resolve) => socket.write(toRequest, () => resolve()));
+      await new Promise<void>((resolve) => socket.write(partialRequest, () => resolve()));
       socket.resetAndDestroy();
     }
     release();
   });
 
   it("the server ignores an Upgrade header", async () => {
-    const answer = await sendOne(server.url, toRequest(liveRequest, ["Upgrade: websocket"]));
-    expect(answer.status).to.equal(200);
+    const response = await sendOne(server.url, toRequest(liveRequest, ["Upgrade: websocket"]));
+    expect(response.status).to.equal(200);
   });
 });

@@ -26,8 +26,8 @@ describe("X-Content-Type-Options", () => {
   }
 
   it("adding X-Content-Type-Options keeps repeated raw headers", async () => {
-    const cookies = ["Set-Cookie", "a=1", "Set-Cookie", "b=2"];
-    const server = await listen((_, response) => response.writeHead(200, cookies).end(), "127.0.0.1", 0);
+    const rawHeaders = ["Set-Cookie", "a=1", "Set-Cookie", "b=2"];
+    const server = await listen((_, response) => response.writeHead(200, rawHeaders).end(), "127.0.0.1", 0);
     const { headers } = await fetch(server.url);
     await server.close();
     expect(headers.getSetCookie()).to.deep.equal(["a=1", "b=2"]);

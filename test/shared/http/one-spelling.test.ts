@@ -17,21 +17,31 @@ const AUDIT_PATHS = ["me", "events", "state", "diff", "replay", "deliveries", "e
 const HEALTH_CHECKS = ["GET /health/live", "GET /health/ready"];
 
 /** Returns other spellings of a path that a lenient server accepts. */
-function otherSpellings(path: string): string[] {
+function listOtherSpellings(path: string): string[] {
   const lastSlash = path.lastIndexOf("/");
-  const [parent, name] = [path.slice(0, lastSlash), path.slice(lastSlash + 1)];
-  const capitalized = `${parent}/${name.replace(/[a-z]/, (letter) => letter.toUpperCase())}`;
+  const [parentPath, name] = [path.slice(0, lastSlash), path.slice(lastSlash + 1)];
+  const capitalized = `${parentPath}/${name.replace(/[a-z]/, (letter) => letter.toUpperCase())}`;
   return [
     // Other spellings of an id are left out, because the operation validates ids.
     ...[path.toUpperCase(), ...(uuid.safeParse(name).success ? [] : [capitalized, `${path}%2F`])],
-    ...[`${path}/`, `${parent}//${name}`, `/${path}`, ...(parent ? encodedSlashes(parent, name) : [])],
-    ...[`${parent}/./${name}`, `${parent}/x/../${name}`, `${parent}/%2e/${name}`, `${parent}/x/%2e%2e/${name}`],
-    ...[`http://test${parent}/./${name}`, `http://test${parent}/x/../${name}`, `http://test${path}/..${path}`],
+    ...[
+      `${path}/`,
+      `${parentPath}//${name}`,
+      `/${path}`,
+      ...(parentPath ? buildEncodedSlashPaths(parentPath, name) : []),
+    ],
+    ...[
+      `${parentPath}/./${name}`,
+      `${parentPath}/x/../${name}`,
+      `${parentPath}/%2e/${name}`,
+      `${parentPath}/x/%2e%2e/${name}`,
+    ],
+    ...[`http://test${parentPath}/./${name}`, `http://test${parentPath}/x/../${name}`, `http://test${path}/..${path}`],
   ];
 }
 
-function encodedSlashes(parent: string, name: string): string[] {
-  return ["%2F", "%2f", "%5C"].map((encodedSlash) => `${parent}${encodedSlash}${name}`);
+function buildEncodedSlashPaths(parentPath: string, name: string): string[] {
+  return ["%2F", "%2f", "%5C"].map((encodedSlash) => `${parentPath}${encodedSlash}${name}`);
 }
 
 describe("paths of all services", () => {
@@ -50,11 +60,13 @@ describe("paths of all services", () => {
   after(() => Promise.all([audit.stop(), partner.stop(), projection.close()]));
 
   /** Start lines of requests for all partner API operations of query-api or command. */
-  const partnerPaths = (isRead: boolean) =>
+  const listPartnerRequestLines = (isRead: boolean) =>
     Object.values(partnerOperations)
       .filter(({ method }) => (method === "GET") === isRead)
       .flatMap(({ method, path }) =>
-        ["sandbox", "production"].map((base) => `${method} /${base}/v1${path.replace(/:\w+/g, () => randomUUID())}`),
+        ["sandbox", "production"].map(
+          (environment) => `${method} /${environment}/v1${path.replace(/:\w+/g, () => randomUUID())}`,
+        ),
       );
 
   const services: [string, () => string, () => string[]][] = [
@@ -66,7 +78,7 @@ describe("paths of all services", () => {
         ...readAuditSite().map(({ path }) => `GET ${path}`),
       ],
     ],
-    ["command", () => partner.command.url, () => ["GET /.well-known/jwks.json", ...partnerPaths(false)]],
+    ["command", () => partner.command.url, () => ["GET /.well-known/jwks.json", ...listPartnerRequestLines(false)]],
     [
       "query-api",
       () => partner.queryUrl,
@@ -74,21 +86,21 @@ describe("paths of all services", () => {
         ...["GET /api/v1/openapi.json", "GET /partner/v1/openapi.json"],
         ...readDocsSite().map(({ path }) => `GET ${path}`),
         ...createPortalOperations({ operatorName: "Test" }).map(({ path }) => `GET ${path}`),
-        ...partnerPaths(true),
+        ...listPartnerRequestLines(true),
       ],
     ],
     ["projection", () => projection.url, () => ["GET /metrics"]],
   ];
 
-  for (const [service, url, paths] of services) {
+  for (const [service, getUrl, listRequestLines] of services) {
     it(`${service} returns 404 if a known path is spelled differently`, async () => {
-      for (const start of [...HEALTH_CHECKS, ...paths()]) {
-        const [method = "", path = ""] = start.split(" ");
-        const knownAnswer = await sendOne(url(), toRequest(`${start} HTTP/1.1`, []));
-        expect(knownAnswer.status, start).to.not.equal(404);
-        for (const spelling of otherSpellings(path)) {
-          const answer = await sendOne(url(), toRequest(`${method} ${spelling} HTTP/1.1`, []));
-          expect([answer.status, answer.body?.error], `${method} ${spelling}`).to.deep.equal([404, "not_found"]);
+      for (const requestLine of [...HEALTH_CHECKS, ...listRequestLines()]) {
+        const [method = "", path = ""] = requestLine.split(" ");
+        const knownResponse = await sendOne(getUrl(), toRequest(`${requestLine} HTTP/1.1`, []));
+        expect(knownResponse.status, requestLine).to.not.equal(404);
+        for (const spelling of listOtherSpellings(path)) {
+          const response = await sendOne(getUrl(), toRequest(`${method} ${spelling} HTTP/1.1`, []));
+          expect([response.status, response.body?.error], `${method} ${spelling}`).to.deep.equal([404, "not_found"]);
         }
       }
     });

@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { pino } from "pino";
 import { createCommandApp } from "../../../command/app.ts";
-import { decideFromLog } from "../../../command/handling/aggregate-cache.ts";
+import { createUncachedDecide } from "../../../command/handling/aggregate-cache.ts";
 import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
@@ -37,10 +37,10 @@ describe("a request that times out before the handler ends", () => {
     const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, readiness: async () => ({}) });
     app.use(limitResponseTime(10, "event_log_unavailable"));
     let release = () => {};
-    const hasAnswer = new Promise<void>((resolve) => {
+    const releasePromise = new Promise<void>((resolve) => {
       release = resolve;
     });
-    app.use(() => hasAnswer.then(end));
+    app.use(() => releasePromise.then(end));
     const server = await listen(app.callback(), "127.0.0.1", 0);
     const { status } = await fetch(server.url);
     release();
@@ -53,19 +53,19 @@ describe("a request that times out before the handler ends", () => {
   };
 
   it("if a handler succeeds after 503 was sent, the success is logged", async () => {
-    const { status, late: findLateLine } = await sendLateRequest(() => undefined);
+    const { status, late: lateLine } = await sendLateRequest(() => undefined);
     expect(status).to.equal(503);
-    expect(findLateLine.msg).to.equal("request succeeded after 503 was sent");
-    expect(findLateLine.duration).to.be.a("number");
-    expect(findLateLine.correlationId).to.be.a("string");
+    expect(lateLine.msg).to.equal("request succeeded after 503 was sent");
+    expect(lateLine.duration).to.be.a("number");
+    expect(lateLine.correlationId).to.be.a("string");
   });
 
   it("if a handler fails after 503 was sent, the error is logged", async () => {
-    const { late: findLateLine } = await sendLateRequest(() => {
+    const { late: lateLine } = await sendLateRequest(() => {
       throw new Error("broken");
     });
-    expect(findLateLine.msg).to.equal("request failed after 503 was sent");
-    expect(findLateLine).to.have.property("error");
+    expect(lateLine.msg).to.equal("request failed after 503 was sent");
+    expect(lateLine).to.have.property("error");
   });
 });
 
@@ -85,7 +85,7 @@ describe("a command while the event log is slow", function () {
     client = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
     const log = createEventLog(client);
     const app = createCommandApp({
-      ...{ logger: pino({ enabled: false }), log, decide: decideFromLog(log), readiness: async () => ({}) },
+      ...{ logger: pino({ enabled: false }), log, decide: createUncachedDecide(log), readiness: async () => ({}) },
       limiter: { count: async () => ({ used: 1, endsAt: Date.now(), endsInMs: 1 }), close: () => undefined },
       ...{ waitForReadModels: async () => undefined, tokenIssuer: TOKEN_ISSUER, allowsLoopback: true },
       tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),
@@ -101,7 +101,7 @@ describe("a command while the event log is slow", function () {
     await command.stop();
   });
 
-  const create = (url: string, key: string) =>
+  const createAppointment = (url: string, key: string) =>
     sendRequest(
       "POST",
       `${url}/production/v1/appointments`,
@@ -111,17 +111,17 @@ describe("a command while the event log is slow", function () {
 
   it("if the event log is slow, creating an appointment returns 503 in time, and retries create only one appointment", async () => {
     await eventually("the service responds in time while the log is fast", async () => {
-      return (await create(slowServer.url, randomUUID())).status === 201;
+      return (await createAppointment(slowServer.url, randomUUID())).status === 201;
     });
     proxy.delay(REQUEST_DELAY_MS);
     const keys = Array.from({ length: 56 }, () => randomUUID());
-    const answers = await Promise.all(keys.map((key) => create(slowServer.url, key)));
+    const responses = await Promise.all(keys.map((key) => createAppointment(slowServer.url, key)));
     proxy.delay(0);
-    for (const { status, body } of answers) {
+    for (const { status, body } of responses) {
       expect([status, body.error]).to.deep.equal([503, "event_log_unavailable"]);
     }
-    const firstRetries = await Promise.all(keys.map((key) => create(command.url, key)));
-    const secondRetries = await Promise.all(keys.map((key) => create(command.url, key)));
+    const firstRetries = await Promise.all(keys.map((key) => createAppointment(command.url, key)));
+    const secondRetries = await Promise.all(keys.map((key) => createAppointment(command.url, key)));
     expect(firstRetries.map(({ status }) => status)).to.deep.equal(Array(56).fill(201));
     expect(secondRetries.map(({ text }) => text)).to.deep.equal(firstRetries.map(({ text }) => text));
   });

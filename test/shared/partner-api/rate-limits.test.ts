@@ -13,9 +13,9 @@ import { eventually } from "../../support/eventually.ts";
 import {
   createClinic,
   createPartnerWorld,
+  createTestOperatorContext,
   exchange,
   install,
-  operatorContext,
   type PartnerResponse,
   type PartnerWorld,
   sendRequest,
@@ -49,9 +49,10 @@ describe("rate limits of the partner API", () => {
     await api.stop();
   });
 
-  const noEndpoint = () => `/production/v1/webhook-endpoints/${randomUUID()}`;
-  const write = (url: string, headers: Record<string, string>) => sendRequest("DELETE", url + noEndpoint(), headers);
-  const read = (headers: Record<string, string>) =>
+  const buildUnknownEndpointPath = () => `/production/v1/webhook-endpoints/${randomUUID()}`;
+  const sendWrite = (url: string, headers: Record<string, string>) =>
+    sendRequest("DELETE", url + buildUnknownEndpointPath(), headers);
+  const sendRead = (headers: Record<string, string>) =>
     sendRequest("GET", `${api.queryUrl}/production/v1/clinic/context`, headers);
   const readRemaining = ({ headers }: PartnerResponse) => {
     const resetMs = Date.parse(headers.get("RateLimit-Reset") ?? "");
@@ -63,32 +64,39 @@ describe("rate limits of the partner API", () => {
     return Number(remainingText);
   };
   const limitOf = ({ headers }: PartnerResponse) => Number(headers.get("RateLimit-Limit"));
-  const keys = async () =>
+  const readKeys = async () =>
     (await admin.query<{ key: string }>("SELECT key FROM rate_limit.counter")).rows.map(({ key }) => key);
 
   it("all processes of both services share an installation's rate limit", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 9 });
     await waitForReadAccess(world);
-    for (const { url } of [api.command, peer]) await waitForSharedCounting(world, () => write(url, world.headers));
-    await waitForSharedCounting(world, () => read(world.headers));
+    for (const { url } of [api.command, peer]) await waitForSharedCounting(world, () => sendWrite(url, world.headers));
+    await waitForSharedCounting(world, () => sendRead(world.headers));
     const otherWorld = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 6 });
     await waitForReadAccess(otherWorld);
     const senders = [
-      () => write(api.command.url, otherWorld.headers),
-      () => write(peer.url, otherWorld.headers),
-      () => read(otherWorld.headers),
+      () => sendWrite(api.command.url, otherWorld.headers),
+      () => sendWrite(peer.url, otherWorld.headers),
+      () => sendRead(otherWorld.headers),
     ];
-    const answers: PartnerResponse[] = [];
-    for (let round = 0; round < 9; round += 1) answers.push(await (senders[round % 3] as (typeof senders)[0])());
-    const remainingCounts = answers.filter(({ status }) => status !== 429).map(readRemaining);
+    const responses: PartnerResponse[] = [];
+    for (let round = 0; round < 9; round += 1) responses.push(await (senders[round % 3] as (typeof senders)[0])());
+    const remainingCounts = responses.filter(({ status }) => status !== 429).map(readRemaining);
     expect(remainingCounts).to.deep.equal([4, 3, 2, 1, 0]);
-    for (const answer of answers.slice(5)) {
-      expect([answer.status, answer.body.error, readRemaining(answer)]).to.deep.equal([429, "rate_limit_exceeded", 0]);
-      expect(Number(answer.headers.get("Retry-After"))).to.be.within(1, 60);
+    for (const response of responses.slice(5)) {
+      expect([response.status, response.body.error, readRemaining(response)]).to.deep.equal([
+        429,
+        "rate_limit_exceeded",
+        0,
+      ]);
+      expect(Number(response.headers.get("Retry-After"))).to.be.within(1, 60);
     }
     // A new agreed limit takes effect within a second, even for a caller whose last request was refused.
-    await agreeRateLimit(api.command.log, { ...otherWorld, rateLimitPerMinute: 1_000 }, operatorContext());
-    await eventually("the new limit applies", async () => (await write(peer.url, otherWorld.headers)).status === 404);
+    await agreeRateLimit(api.command.log, { ...otherWorld, rateLimitPerMinute: 1_000 }, createTestOperatorContext());
+    await eventually(
+      "the new limit applies",
+      async () => (await sendWrite(peer.url, otherWorld.headers)).status === 404,
+    );
   });
 
   it("while Postgres is slow, exactly the agreed number of requests in a burst is permitted", async () => {
@@ -96,36 +104,38 @@ describe("rate limits of the partner API", () => {
     const key = `installation ${world.applicationId} ${world.clinicId}`;
     await admin.query("BEGIN");
     await admin.query("INSERT INTO rate_limit.counter VALUES ($1, 0, 1)", [key]);
-    const requests = Array.from({ length: 120 }, (_, n) => write([api.command.url, peer.url][n % 2]!, world.headers));
+    const requests = Array.from({ length: 120 }, (_, n) =>
+      sendWrite([api.command.url, peer.url][n % 2]!, world.headers),
+    );
     await eventually("a process waits for the counter", async () => {
       const { rows } = await admin.query("SELECT count(*)::integer AS n FROM pg_locks WHERE NOT granted");
       return rows[0].n >= 1;
     });
     await admin.query("ROLLBACK");
-    const answers = await Promise.all(requests);
-    const refusedAnswers = answers.filter(({ status }) => status === 429);
-    expect([answers.filter(({ status }) => status === 404).length, refusedAnswers.length]).to.deep.equal([25, 95]);
-    expect(new Set(answers.map(({ headers }) => headers.get("RateLimit-Reset"))).size).to.equal(1);
-    for (const answer of answers) {
-      readRemaining(answer);
-      expect(limitOf(answer)).to.equal(25);
+    const responses = await Promise.all(requests);
+    const refusedResponses = responses.filter(({ status }) => status === 429);
+    expect([responses.filter(({ status }) => status === 404).length, refusedResponses.length]).to.deep.equal([25, 95]);
+    expect(new Set(responses.map(({ headers }) => headers.get("RateLimit-Reset"))).size).to.equal(1);
+    for (const response of responses) {
+      readRemaining(response);
+      expect(limitOf(response)).to.equal(25);
     }
-    const lastAnswer = await write(peer.url, world.headers);
-    const [resetTime, now] = [lastAnswer.headers.get("RateLimit-Reset") ?? "", Date.now()];
+    const lastResponse = await sendWrite(peer.url, world.headers);
+    const [resetTime, now] = [lastResponse.headers.get("RateLimit-Reset") ?? "", Date.now()];
     const secondsLeft = Math.ceil((Date.parse(resetTime) - now) / 1000);
-    expect(Number(lastAnswer.headers.get("Retry-After"))).to.be.within(secondsLeft, secondsLeft + 2);
+    expect(Number(lastResponse.headers.get("Retry-After"))).to.be.within(secondsLeft, secondsLeft + 2);
   });
 
   it("a request that cannot be counted gets 503, and requests of other callers are not delayed", async () => {
-    const [world, stranger] = await Promise.all([createPartnerWorld(api.command), createPartnerWorld(api.command)]);
-    await write(peer.url, world.headers);
+    const [world, otherWorld] = await Promise.all([createPartnerWorld(api.command), createPartnerWorld(api.command)]);
+    await sendWrite(peer.url, world.headers);
     await admin.query("BEGIN");
     await admin.query("SELECT FROM rate_limit.counter WHERE key LIKE $1 FOR UPDATE", [`%${world.clinicId}`]);
     let isOver = false;
-    const slowRequest = write(peer.url, world.headers).finally(() => {
+    const slowRequest = sendWrite(peer.url, world.headers).finally(() => {
       isOver = true;
     });
-    expect((await write(peer.url, stranger.headers)).status).to.equal(404);
+    expect((await sendWrite(peer.url, otherWorld.headers)).status).to.equal(404);
     expect(isOver, "before the slow one").to.equal(false);
     const { status, body, headers } = await slowRequest;
     await admin.query("ROLLBACK");
@@ -136,10 +146,10 @@ describe("rate limits of the partner API", () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 1 });
     const clinic = await createClinic(api.command.log);
     await install(api.command.log, world, clinic, { rateLimitPerMinute: 5 });
-    await write(peer.url, world.headers);
-    expect((await write(peer.url, world.headers)).status).to.equal(429);
+    await sendWrite(peer.url, world.headers);
+    expect((await sendWrite(peer.url, world.headers)).status).to.equal(429);
     const otherHeaders = { ...world.headers, "X-SERVICE-Clinic-ID": clinic.clinicId };
-    expect(readRemaining(await write(peer.url, otherHeaders))).to.equal(4);
+    expect(readRemaining(await sendWrite(peer.url, otherHeaders))).to.equal(4);
   });
 
   it("every response contains rate limit headers, even if the request is refused", async () => {
@@ -148,53 +158,57 @@ describe("rate limits of the partner API", () => {
     const { command, queryUrl } = api;
     const tokenHeader = { Authorization: world.headers.Authorization ?? "" };
     const strangerHeaders = { ...tokenHeader, "X-SERVICE-Clinic-ID": randomUUID() };
-    const base = "/production/v1";
+    const basePath = "/production/v1";
     const requests: [string, number, Promise<PartnerResponse>][] = [
-      ["no token", 401, write(command.url, {})],
-      ["a bad token", 401, write(command.url, { Authorization: "Bearer x" })],
-      ["no clinic", 403, write(command.url, tokenHeader)],
-      ["no installation", 403, write(command.url, strangerHeaders)],
-      ["no such path", 404, sendRequest("POST", `${command.url}${base}/nothing`)],
-      ["no such method", 405, sendRequest("PUT", `${command.url}${base}/appointments`)],
+      ["no token", 401, sendWrite(command.url, {})],
+      ["a bad token", 401, sendWrite(command.url, { Authorization: "Bearer x" })],
+      ["no clinic", 403, sendWrite(command.url, tokenHeader)],
+      ["no installation", 403, sendWrite(command.url, strangerHeaders)],
+      ["no such path", 404, sendRequest("POST", `${command.url}${basePath}/nothing`)],
+      ["no such method", 405, sendRequest("PUT", `${command.url}${basePath}/appointments`)],
       ["a token", 200, exchange(command.url, world)],
       ["wrong credentials", 401, exchange(command.url, world, WRONG_SECRET)],
-      ["a token request that is no JSON", 400, sendRequest("POST", `${command.url}${base}/oauth/token`, {}, "{")],
-      ["a body that is no JSON", 400, sendRequest("POST", `${command.url}${base}/appointments`, world.headers, "{")],
-      ["no token, to read", 401, read({})],
-      ["no clinic, to read", 403, read(tokenHeader)],
-      ["no installation, to read", 403, read(strangerHeaders)],
-      ["no such path, to read", 404, sendRequest("GET", `${queryUrl}${base}/nothing`)],
-      ["no such method, to read", 405, sendRequest("POST", `${queryUrl}${base}/clinic/context`)],
+      ["a token request that is no JSON", 400, sendRequest("POST", `${command.url}${basePath}/oauth/token`, {}, "{")],
+      [
+        "a body that is no JSON",
+        400,
+        sendRequest("POST", `${command.url}${basePath}/appointments`, world.headers, "{"),
+      ],
+      ["no token, to read", 401, sendRead({})],
+      ["no clinic, to read", 403, sendRead(tokenHeader)],
+      ["no installation, to read", 403, sendRead(strangerHeaders)],
+      ["no such path, to read", 404, sendRequest("GET", `${queryUrl}${basePath}/nothing`)],
+      ["no such method, to read", 405, sendRequest("POST", `${queryUrl}${basePath}/clinic/context`)],
     ];
-    for (const [caseName, status, answer] of requests) {
-      expect((await answer).status, caseName).to.equal(status);
-      expect(readRemaining(await answer), caseName).to.be.above(0);
+    for (const [caseName, status, responsePromise] of requests) {
+      expect((await responsePromise).status, caseName).to.equal(status);
+      expect(readRemaining(await responsePromise), caseName).to.be.above(0);
     }
   });
 
   it("unauthorized requests have a separate limit, which does not affect authorized requests", async () => {
     const world = await createPartnerWorld(api.command);
     const revokedWorld = await createPartnerWorld(api.command);
-    await revokeInstallation(api.command.log, { ...revokedWorld, reason: null }, operatorContext());
+    await revokeInstallation(api.command.log, { ...revokedWorld, reason: null }, createTestOperatorContext());
     const foreignHeaders = { ...world.headers, "X-SERVICE-Clinic-ID": revokedWorld.clinicId };
-    expect(readRemaining(await write(peer.url, foreignHeaders))).to.equal(MAX_REFUSED_REQUESTS_PER_MINUTE - 1);
+    expect(readRemaining(await sendWrite(peer.url, foreignHeaders))).to.equal(MAX_REFUSED_REQUESTS_PER_MINUTE - 1);
     await setCounter(`refused ${world.applicationId}`, MAX_REFUSED_REQUESTS_PER_MINUTE);
-    expect((await write(peer.url, foreignHeaders)).status).to.equal(429);
-    expect((await write(peer.url, world.headers)).status).to.equal(404);
-    expect((await write(peer.url, revokedWorld.headers)).status).to.equal(403);
+    expect((await sendWrite(peer.url, foreignHeaders)).status).to.equal(429);
+    expect((await sendWrite(peer.url, world.headers)).status).to.equal(404);
+    expect((await sendWrite(peer.url, revokedWorld.headers)).status).to.equal(403);
   });
 
   it("if two limits apply to a request, the headers describe the limit with fewer remaining requests", async () => {
     const world = await createPartnerWorld(api.command);
-    const firstAnswer = await exchange(peer.url, world);
-    expect([limitOf(firstAnswer), readRemaining(firstAnswer)]).to.deep.equal([30, 28]);
+    const firstResponse = await exchange(peer.url, world);
+    expect([limitOf(firstResponse), readRemaining(firstResponse)]).to.deep.equal([30, 28]);
     await setCounter("address", MAX_ADDRESS_REQUESTS_PER_MINUTE - 5);
-    const next = await exchange(peer.url, world);
-    expect([limitOf(next), readRemaining(next)]).to.deep.equal([MAX_ADDRESS_REQUESTS_PER_MINUTE, 4]);
+    const nextResponse = await exchange(peer.url, world);
+    expect([limitOf(nextResponse), readRemaining(nextResponse)]).to.deep.equal([MAX_ADDRESS_REQUESTS_PER_MINUTE, 4]);
   });
 
   it("sandbox resets have an hourly limit that all processes share and that affects no other operation", async () => {
-    const partner = await api.partner();
+    const partner = await api.createPartner();
     const urls = [api.command.url, peer.url];
     const postReset = (count: number, headers = partner.headers) =>
       sendRequest("POST", `${urls[count % 2]}/sandbox/v1/sandbox/reset`, headers);
@@ -206,8 +220,8 @@ describe("rate limits of the partner API", () => {
     expect(readHourlyRemaining(await postReset(0))).to.equal(MAX_RESETS_PER_HOUR - 1);
     await setCounter(`reset ${partner.applicationId}`, MAX_RESETS_PER_HOUR - 3);
     for (const remainingCount of [2, 1, 0]) {
-      const answer = await postReset(remainingCount);
-      expect([answer.status, readHourlyRemaining(answer)]).to.deep.equal([200, remainingCount]);
+      const response = await postReset(remainingCount);
+      expect([response.status, readHourlyRemaining(response)]).to.deep.equal([200, remainingCount]);
     }
     for (const count of [0, 1]) {
       const { status, body, headers } = await postReset(count);
@@ -218,16 +232,16 @@ describe("rate limits of the partner API", () => {
     expect(sandbox?.generation, "of the first and four more").to.equal(5);
     expect((await partner.request("GET", "/sandbox")).status, "of reads").to.equal(200);
     // Both limits have one remaining request. The headers describe the hourly limit, because it resets later.
-    const other = await api.partner();
-    expect((await postReset(0, other.headers)).status).to.equal(200);
-    await setCounter(`reset ${other.applicationId}`, MAX_RESETS_PER_HOUR - 1);
-    await setCounter(`installation ${other.applicationId}`, DEFAULT_RATE_LIMIT_PER_MINUTE - 1);
-    const lastAnswer = await postReset(0, other.headers);
-    expect([lastAnswer.status, readHourlyRemaining(lastAnswer)]).to.deep.equal([200, 0]);
+    const otherPartner = await api.createPartner();
+    expect((await postReset(0, otherPartner.headers)).status).to.equal(200);
+    await setCounter(`reset ${otherPartner.applicationId}`, MAX_RESETS_PER_HOUR - 1);
+    await setCounter(`installation ${otherPartner.applicationId}`, DEFAULT_RATE_LIMIT_PER_MINUTE - 1);
+    const lastResponse = await postReset(0, otherPartner.headers);
+    expect([lastResponse.status, readHourlyRemaining(lastResponse)]).to.deep.equal([200, 0]);
   });
 
   it("a sandbox reset succeeds while the table of shared counters is missing", async () => {
-    const partner = await api.partner();
+    const partner = await api.createPartner();
     await admin.query("ALTER TABLE rate_limit.counter RENAME TO elsewhere");
     const { status } = await partner.request("POST", "/sandbox/reset");
     await admin.query("ALTER TABLE rate_limit.elsewhere RENAME TO counter");
@@ -246,42 +260,46 @@ describe("rate limits of the partner API", () => {
     ];
     for (const [caseName, breakSql, repairSql] of failures) {
       // These requests make the service read the shared counts before the counters fail.
-      for (const headers of [world.headers, {}]) await write(peer.url, headers);
+      for (const headers of [world.headers, {}]) await sendWrite(peer.url, headers);
       await admin.query(breakSql);
       const startedAtMs = performance.now();
-      const answers = await Promise.all(Array.from({ length: 5 }, () => write(peer.url, world.headers)));
-      const refused = await write(peer.url, {});
+      const responses = await Promise.all(Array.from({ length: 5 }, () => sendWrite(peer.url, world.headers)));
+      const refusedResponse = await sendWrite(peer.url, {});
       await admin.query(repairSql);
       expect(
-        answers.map(({ status }) => status),
+        responses.map(({ status }) => status),
         caseName,
       ).to.deep.equal([404, 404, 404, 404, 404]);
-      expect(refused.status, caseName).to.equal(401);
-      for (const answer of [...answers, refused]) expect(readRemaining(answer), caseName).to.be.above(0);
+      expect(refusedResponse.status, caseName).to.equal(401);
+      for (const response of [...responses, refusedResponse]) expect(readRemaining(response), caseName).to.be.above(0);
       expect(performance.now() - startedAtMs, caseName).to.be.below(5_000);
-      await waitForSharedCounting(world, () => write(peer.url, world.headers));
+      await waitForSharedCounting(world, () => sendWrite(peer.url, world.headers));
     }
   });
 
   // Must be the last test: a process remembers callers over the limit for the rest of the minute.
   it("the limit per network address applies to requests without a token, but not to requests with a token", async () => {
     const world = await createPartnerWorld(api.command);
-    await waitForSharedCounting(world, () => write(peer.url, world.headers));
-    await write(peer.url, {});
+    await waitForSharedCounting(world, () => sendWrite(peer.url, world.headers));
+    await sendWrite(peer.url, {});
     await setCounter("address", MAX_ADDRESS_REQUESTS_PER_MINUTE);
-    for (const answer of [await write(peer.url, {}), await read({}), await exchange(peer.url, world)]) {
-      expect([answer.status, answer.body.error, readRemaining(answer)]).to.deep.equal([429, "rate_limit_exceeded", 0]);
-      expect(Number(answer.headers.get("Retry-After"))).to.be.within(1, 60);
+    for (const response of [await sendWrite(peer.url, {}), await sendRead({}), await exchange(peer.url, world)]) {
+      expect([response.status, response.body.error, readRemaining(response)]).to.deep.equal([
+        429,
+        "rate_limit_exceeded",
+        0,
+      ]);
+      expect(Number(response.headers.get("Retry-After"))).to.be.within(1, 60);
     }
-    expect((await write(peer.url, world.headers)).status).to.equal(404);
+    expect((await sendWrite(peer.url, world.headers)).status).to.equal(404);
   });
 
   /** Waits until a service counts requests in Postgres. */
-  async function waitForSharedCounting(world: PartnerWorld, use: () => Promise<unknown>): Promise<void> {
+  async function waitForSharedCounting(world: PartnerWorld, send: () => Promise<unknown>): Promise<void> {
     await admin.query("DELETE FROM rate_limit.counter");
     await eventually("counters are shared", async () => {
-      await use();
-      return (await keys()).some((key) => key.includes(world.clinicId));
+      await send();
+      return (await readKeys()).some((key) => key.includes(world.clinicId));
     });
   }
 
@@ -296,6 +314,6 @@ describe("rate limits of the partner API", () => {
 
   /** Waits until the read models contain the partner's access. */
   async function waitForReadAccess(world: PartnerWorld): Promise<void> {
-    await eventually("the read models know", async () => ![401, 403].includes((await read(world.headers)).status));
+    await eventually("the read models know", async () => ![401, 403].includes((await sendRead(world.headers)).status));
   }
 });

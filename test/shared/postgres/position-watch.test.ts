@@ -4,21 +4,21 @@ import { createPositionWatch } from "../../../shared/postgres/position-watch.ts"
 describe("position watch", () => {
   it("concurrent waits share one read of the checkpoint, and each wait ends when the awaited position is reached", async () => {
     let readCount = 0;
-    let answer: (position: bigint) => void = () => undefined;
+    let resolveRead: (position: bigint) => void = () => undefined;
     const watch = createPositionWatch(() => {
       readCount += 1;
       return new Promise((resolve) => {
-        answer = resolve;
+        resolveRead = resolve;
       });
     });
     const [firstWait, secondWait] = [watch(1n, 10_000), watch(2n, 10_000)];
     expect(readCount).to.equal(1);
-    answer(1n);
+    resolveRead(1n);
     expect(await firstWait).to.equal(true);
     // The second wait reads the position repeatedly.
-    const answerTimer = setInterval(() => answer(2n), 5);
+    const readTimer = setInterval(() => resolveRead(2n), 5);
     expect(await secondWait).to.equal(true);
-    clearInterval(answerTimer);
+    clearInterval(readTimer);
     expect(readCount).to.be.at.least(2);
   });
 

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import pg from "pg";
 import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
 
-const databaseError = (code: string) => Object.assign(new pg.DatabaseError("words", 5, "error"), { code });
+const createDatabaseError = (code: string) => Object.assign(new pg.DatabaseError("words", 5, "error"), { code });
 
 describe("errors that mean Postgres is unavailable", () => {
   const temporaryErrors = {
@@ -17,9 +17,9 @@ describe("errors that mean Postgres is unavailable", () => {
     "connection failure": "08006",
     "read-only server": "25006",
   };
-  for (const [what, code] of Object.entries(temporaryErrors)) {
-    it(`the Postgres error "${what}" (${code}) is temporary`, () =>
-      expect(isPostgresUnavailable(databaseError(code))).to.equal(true));
+  for (const [errorName, code] of Object.entries(temporaryErrors)) {
+    it(`the Postgres error "${errorName}" (${code}) is temporary`, () =>
+      expect(isPostgresUnavailable(createDatabaseError(code))).to.equal(true));
   }
 
   const permanentErrors = {
@@ -28,8 +28,8 @@ describe("errors that mean Postgres is unavailable", () => {
     "missing table": "42P01",
     "wrong password": "28P01",
   };
-  for (const [what, code] of Object.entries(permanentErrors)) {
-    it(`the Postgres error "${what}" (${code}) is permanent`, () =>
-      expect(isPostgresUnavailable(databaseError(code))).to.equal(false));
+  for (const [errorName, code] of Object.entries(permanentErrors)) {
+    it(`the Postgres error "${errorName}" (${code}) is permanent`, () =>
+      expect(isPostgresUnavailable(createDatabaseError(code))).to.equal(false));
   }
 });

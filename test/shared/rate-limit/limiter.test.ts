@@ -18,17 +18,17 @@ describe("rate limiter", () => {
 
   it("the limiters of both services count a key in the same window", async () => {
     const [warnings, key] = [[] as unknown[], randomUUID()];
-    const command = world.createLimiter(world.database.urls.command, warnings);
-    const query = world.createLimiter(world.database.urls.query, warnings);
+    const commandLimiter = world.createLimiter(world.database.urls.command, warnings);
+    const queryLimiter = world.createLimiter(world.database.urls.query, warnings);
     const counts = await Promise.all(
-      Array.from({ length: 20 }, (_, index) => (index % 2 ? command : query).count(key, LIMIT)),
+      Array.from({ length: 20 }, (_, index) => (index % 2 ? commandLimiter : queryLimiter).count(key, LIMIT)),
     );
     expect(counts.map(({ used }) => used).sort((a, b) => a - b)).to.deep.equal(
       Array.from({ length: 20 }, (_, index) => index + 1),
     );
     expect(new Set(counts.map(({ endsAt }) => endsAt)).size, "ends of the window").to.equal(1);
     for (const { endsInMs } of counts) expect(endsInMs).to.be.within(1, 60_000);
-    expect((await command.count(randomUUID(), LIMIT)).used).to.equal(1);
+    expect((await commandLimiter.count(randomUUID(), LIMIT)).used).to.equal(1);
     expect(warnings).to.deep.equal([]);
   });
 

@@ -41,26 +41,26 @@ export interface Outcomes {
   passed: number;
   refused: number;
   unavailable: number;
-  ends: Set<number>;
+  windowEnds: Set<number>;
 }
 
 /** Counts requests concurrently, distributed evenly over limiters, and waits for all outcomes. */
-export async function burst(
+export async function sendBurst(
   limiters: readonly RateLimiter[],
-  { key, limit, requests }: { key: string; limit: number; requests: number },
+  { key, limit, requests: requestCount }: { key: string; limit: number; requests: number },
 ): Promise<Outcomes> {
-  const counts = Array.from({ length: requests }, (_, index) =>
+  const countPromises = Array.from({ length: requestCount }, (_, index) =>
     (limiters[index % limiters.length] as RateLimiter)
       .count(key, limit)
       .catch((error: { code?: string }) => error.code),
   );
-  const outcomes = await Promise.all(counts);
+  const outcomes = await Promise.all(countPromises);
   const countedOutcomes = outcomes.filter((outcome): outcome is Count => typeof outcome === "object");
   const passed = countedOutcomes.filter(({ used }) => used <= limit).length;
   const unavailable = outcomes.filter((outcome) => outcome === "rate_limit_unavailable").length;
-  if (countedOutcomes.length + unavailable !== requests) throw new Error(`unforeseen: ${outcomes}`);
+  if (countedOutcomes.length + unavailable !== requestCount) throw new Error(`unforeseen: ${outcomes}`);
   return {
     ...{ passed, unavailable, refused: countedOutcomes.length - passed },
-    ends: new Set(countedOutcomes.map(({ endsAt }) => endsAt)),
+    windowEnds: new Set(countedOutcomes.map(({ endsAt }) => endsAt)),
   };
 }

@@ -8,9 +8,9 @@ describe("batches", () => {
     const firstBatch = new Promise<void>((resolve) => {
       finish = resolve;
     });
-    const sizes: number[] = [];
+    const batchSizes: number[] = [];
     const send = async (items: number[]) => {
-      sizes.push(items.length);
+      batchSizes.push(items.length);
       await firstBatch;
       return items.map((item) => item * 2);
     };
@@ -18,18 +18,18 @@ describe("batches", () => {
     expect(await add("other", 3, async (items) => items)).to.equal(3);
     finish();
     const outcomes = await Promise.all(submissions);
-    expect(sizes).to.deep.equal([1, 15, 5]);
+    expect(batchSizes).to.deep.equal([1, 15, 5]);
     expect(outcomes.slice(0, 21)).to.deep.equal(Array.from({ length: 21 }, (_, n) => n * 2));
-    for (const refused of outcomes.slice(21)) expect(refused).to.be.instanceOf(QueueFullError);
+    for (const refusedOutcome of outcomes.slice(21)) expect(refusedOutcome).to.be.instanceOf(QueueFullError);
   });
 
   it("if a batch fails, all items of the batch fail, and the next batch is still sent", async () => {
     const add = createBatches<string, number>({ maxWaitingItems: 20, maxBatchSize: 20 });
-    let calls = 0;
+    let callCount = 0;
     const send = async (items: string[]) => {
-      calls += 1;
-      if (calls === 1) throw new Error("late");
-      return items.map(() => calls);
+      callCount += 1;
+      if (callCount === 1) throw new Error("late");
+      return items.map(() => callCount);
     };
     const outcomes = await Promise.allSettled(["a", "b", "c"].map((item) => add("key", item, send)));
     expect(outcomes.map(({ status }) => status)).to.deep.equal(["rejected", "fulfilled", "fulfilled"]);

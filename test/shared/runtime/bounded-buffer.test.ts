@@ -4,11 +4,11 @@ import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 describe("bounded buffer", () => {
   /** Takes items, and tells whether the buffer returned them yet. */
   function startTake(buffer: BoundedBuffer<number>, maxItems: number) {
-    const take: { items?: number[] } = {};
-    const done = buffer.take(maxItems).then((items) => {
-      take.items = items;
+    const takeState: { items?: number[] } = {};
+    const donePromise = buffer.take(maxItems).then((items) => {
+      takeState.items = items;
     });
-    return { take, done };
+    return { take: takeState, done: donePromise };
   }
 
   const waitForTurn = () => new Promise((resolve) => setImmediate(resolve));
@@ -16,35 +16,35 @@ describe("bounded buffer", () => {
   it("`take` waits for the minimum number of items", async () => {
     const buffer = new BoundedBuffer<number>(4);
     buffer.setMinimum(2);
-    const { take, done } = startTake(buffer, 3);
+    const { take: takeState, done: donePromise } = startTake(buffer, 3);
     buffer.push(1);
     await waitForTurn();
-    expect(take.items).to.equal(undefined);
+    expect(takeState.items).to.equal(undefined);
     buffer.push(2);
-    await done;
-    expect(take.items).to.deep.equal([1, 2]);
+    await donePromise;
+    expect(takeState.items).to.deep.equal([1, 2]);
   });
 
   it("lowering the minimum releases the items that are already there", async () => {
     const buffer = new BoundedBuffer<number>(4);
     buffer.setMinimum(3);
     buffer.push(1);
-    const { take, done } = startTake(buffer, 3);
+    const { take: takeState, done: donePromise } = startTake(buffer, 3);
     await waitForTurn();
-    expect(take.items).to.equal(undefined);
+    expect(takeState.items).to.equal(undefined);
     buffer.setMinimum(1);
-    await done;
-    expect(take.items).to.deep.equal([1]);
+    await donePromise;
+    expect(takeState.items).to.deep.equal([1]);
   });
 
   it("closing releases fewer items than the minimum, and then an empty array", async () => {
     const buffer = new BoundedBuffer<number>(4);
     buffer.setMinimum(3);
-    const { take, done } = startTake(buffer, 3);
+    const { take: takeState, done: donePromise } = startTake(buffer, 3);
     buffer.push(1);
     buffer.close();
-    await done;
-    expect(take.items).to.deep.equal([1]);
+    await donePromise;
+    expect(takeState.items).to.deep.equal([1]);
     expect(await buffer.take(3)).to.deep.equal([]);
   });
 });

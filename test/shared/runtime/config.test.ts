@@ -69,9 +69,9 @@ describe("configuration", () => {
     "query-api": startQueryApi,
   })) {
     it(`CONFIGURATION.md lists exactly the settings that ${service} reads`, async () => {
-      const readNames = new Set<string>();
+      const readSettingNames = new Set<string>();
       const emptyEnv = new Proxy({} as NodeJS.ProcessEnv, {
-        get: (_, name) => void (typeof name === "string" && readNames.add(name)),
+        get: (_, name) => void (typeof name === "string" && readSettingNames.add(name)),
       });
       const error = await start(emptyEnv).catch((reason: unknown) => reason);
       expect(error).to.be.instanceOf(ConfigError);
@@ -79,7 +79,7 @@ describe("configuration", () => {
       const listedNames = [...row.matchAll(/`([A-Z_]+)(…?)`/g)].flatMap(([, name = "", ellipsis]) =>
         ellipsis ? Object.keys(settings).filter((setting) => setting.startsWith(name)) : [name],
       );
-      expect(listedNames).to.have.members([...readNames]);
+      expect(listedNames).to.have.members([...readSettingNames]);
     });
   }
 });

@@ -11,45 +11,45 @@ import { mountSmallDisk } from "../../support/small-disk.ts";
 const runningProcesses = new Set<ChildProcess>();
 
 /** Starts a process that logs constantly, and writes dots to standard error while it runs. */
-function startTalker(stdout: number | "pipe"): { child: ChildProcess; beats: () => number } {
+function startTalker(stdout: number | "pipe"): { child: ChildProcess; countBeats: () => number } {
   const { command, args } = buildNodeCommand("test/shared/runtime/talker.ts");
   const child = spawn(...withDeathSignal("SIGKILL", command, args), {
     cwd: PROJECT_FOLDER,
     stdio: ["ignore", stdout, "pipe"],
   });
   runningProcesses.add(child);
-  let beats = 0;
+  let beatCount = 0;
   child.stderr?.on("data", (chunk: Buffer) => {
-    beats += chunk.length;
+    beatCount += chunk.length;
   });
-  return { child, beats: () => beats };
+  return { child, countBeats: () => beatCount };
 }
 
-async function expectRunning({ child, beats }: ReturnType<typeof startTalker>): Promise<void> {
-  const beatsBefore = beats();
-  await eventually("the process continues to run", () => beats() > beatsBefore + 20 || child.exitCode !== null);
+async function expectRunning({ child, countBeats: beats }: ReturnType<typeof startTalker>): Promise<void> {
+  const beatCountBefore = beats();
+  await eventually("the process continues to run", () => beats() > beatCountBefore + 20 || child.exitCode !== null);
   expect(child.exitCode).to.equal(null);
 }
 
-async function end(child: ChildProcess): Promise<void> {
+async function killProcess(child: ChildProcess): Promise<void> {
   runningProcesses.delete(child);
   if (child.exitCode !== null || child.signalCode !== null) return;
-  const exit = once(child, "exit");
+  const exitPromise = once(child, "exit");
   child.kill("SIGKILL");
-  await exit;
+  await exitPromise;
 }
 
 describe("a process that logs", () => {
-  afterEach(() => Promise.all([...runningProcesses].map(end)));
+  afterEach(() => Promise.all([...runningProcesses].map(killProcess)));
 
   it("a process whose log cannot be written continues to run and stops normally", async () => {
-    const fullDevice = fs.openSync("/dev/full", "w");
-    const talker = startTalker(fullDevice);
-    fs.closeSync(fullDevice);
+    const fullDeviceFd = fs.openSync("/dev/full", "w");
+    const talker = startTalker(fullDeviceFd);
+    fs.closeSync(fullDeviceFd);
     await expectRunning(talker);
-    const exit = once(talker.child, "exit");
+    const exitPromise = once(talker.child, "exit");
     talker.child.kill("SIGTERM");
-    expect(await exit).to.eql([0, null]);
+    expect(await exitPromise).to.eql([0, null]);
   });
 
   it("a process continues to run after the reader of the log has closed the pipe", async () => {
@@ -78,15 +78,15 @@ describe("a process that logs", () => {
       disk.fill();
       await expectRunning(talker);
       // The process soon logs more than the megabyte that it buffers.
-      const beatsBefore = talker.beats();
-      await eventually("the process logs more than it buffers", () => talker.beats() > beatsBefore + 100);
+      const beatCountBefore = talker.countBeats();
+      await eventually("the process logs more than it buffers", () => talker.countBeats() > beatCountBefore + 100);
       disk.free();
       const readLog = () => fs.readFileSync(file, "utf8");
       const [, line = ""] = await eventually(
         "the report, and a line after it",
         () => /^(.*log lines were lost.*)\n.*"number"/m.exec(readLog()) ?? undefined,
       );
-      await end(talker.child);
+      await killProcess(talker.child);
       const report = JSON.parse(line) as Record<string, unknown>;
       expect(report).to.include({ level: "warn", service: "talker" });
       expect(report.lost).to.be.a("number").and.greaterThan(0);

@@ -7,7 +7,7 @@ import {
 
 type Lookup = (host: string) => Promise<string[]>;
 
-const resolvesTo =
+const createLookup =
   (...addresses: string[]): Lookup =>
   async () =>
     addresses;
@@ -16,7 +16,7 @@ const failingLookup: Lookup = async (host) => {
   throw new Error(`looked up ${host}`);
 };
 
-async function faultOf(url: string, lookup: Lookup, allowsLoopback = false): Promise<DestinationFault | null> {
+async function findFault(url: string, lookup: Lookup, allowsLoopback = false): Promise<DestinationFault | null> {
   try {
     await checkDestination(url, { allowsLoopback, lookup });
     return null;
@@ -161,7 +161,7 @@ describe("checkDestination", () => {
     describe(`refuses with ${code}, without a lookup`, () => {
       for (const url of urls) {
         it(`${JSON.stringify(url.slice(0, 80))} is refused with ${code}`, async () => {
-          expect(await faultOf(url, failingLookup)).to.equal(code);
+          expect(await findFault(url, failingLookup)).to.equal(code);
         });
       }
     });
@@ -171,30 +171,30 @@ describe("checkDestination", () => {
     const privateAddresses = ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1"];
     for (const address of privateAddresses) {
       it(`a host name with the address ${address} is refused`, async () => {
-        expect(await faultOf("https://hooks.example.com/", resolvesTo(address))).to.equal("address_not_public");
+        expect(await findFault("https://hooks.example.com/", createLookup(address))).to.equal("address_not_public");
       });
       it(`a host name with a public address and the address ${address} is refused`, async () => {
-        expect(await faultOf("https://hooks.example.com/", resolvesTo("93.184.216.34", address))).to.equal(
+        expect(await findFault("https://hooks.example.com/", createLookup("93.184.216.34", address))).to.equal(
           "address_not_public",
         );
       });
     }
 
     it("an invalid address from a resolver is refused", async () => {
-      expect(await faultOf("https://hooks.example.com/", resolvesTo("0x7f.1"))).to.equal("address_not_public");
+      expect(await findFault("https://hooks.example.com/", createLookup("0x7f.1"))).to.equal("address_not_public");
     });
 
     it("a public host name is accepted, and the checked address is returned", async () => {
       const destination = await checkDestination("https://hooks.example.com:8443/in?a=b", {
         allowsLoopback: false,
-        lookup: resolvesTo("2606:4700::6810:84e5", "93.184.216.34"),
+        lookup: createLookup("2606:4700::6810:84e5", "93.184.216.34"),
       });
       expect(destination).to.include({ address: "93.184.216.34" });
       expect(destination.url.href).to.equal("https://hooks.example.com:8443/in?a=b");
     });
 
     it("a host name with only IPv6 addresses is accepted", async () => {
-      const lookup = resolvesTo("2606:4700::6810:84e5");
+      const lookup = createLookup("2606:4700::6810:84e5");
       const destination = await checkDestination("https://hooks.example.com/", { allowsLoopback: false, lookup });
       expect(destination).to.include({ address: "2606:4700::6810:84e5" });
     });
@@ -205,28 +205,28 @@ describe("checkDestination", () => {
         lookedUpHosts.push(host);
         return ["93.184.216.34"];
       };
-      expect(await faultOf("https://приклад.example/", lookup)).to.equal(null);
+      expect(await findFault("https://приклад.example/", lookup)).to.equal(null);
       expect(lookedUpHosts).to.deep.equal(["xn--80aikifvh.example"]);
     });
   });
 
   it("a public IP address is accepted without a lookup", async () => {
-    expect(await faultOf("https://8.8.8.8/", failingLookup)).to.equal(null);
-    expect(await faultOf("https://[2606:4700::1]:8443/", failingLookup)).to.equal(null);
+    expect(await findFault("https://8.8.8.8/", failingLookup)).to.equal(null);
+    expect(await findFault("https://[2606:4700::1]:8443/", failingLookup)).to.equal(null);
   });
 
   it("a failed lookup is not reported as an unsafe address", async () => {
-    const failing: Lookup = async () => {
+    const notFoundLookup: Lookup = async () => {
       throw Object.assign(new Error("queryA ENOTFOUND"), { code: "ENOTFOUND" });
     };
-    expect(await faultOf("https://hooks.example.com/", failing)).to.equal("lookup_failed");
-    expect(await faultOf("https://hooks.example.com/", resolvesTo())).to.equal("lookup_failed");
+    expect(await findFault("https://hooks.example.com/", notFoundLookup)).to.equal("lookup_failed");
+    expect(await findFault("https://hooks.example.com/", createLookup())).to.equal("lookup_failed");
   });
 
   describe("if loopback is allowed", () => {
     for (const url of ["http://127.0.0.1:9000/in", "http://localhost:9000/in", "https://127.0.0.2:1/"]) {
       it(`${url} is accepted if loopback is allowed`, async () => {
-        expect(await faultOf(url, failingLookup, true)).to.equal(null);
+        expect(await findFault(url, failingLookup, true)).to.equal(null);
       });
     }
 
@@ -248,12 +248,14 @@ describe("checkDestination", () => {
     ];
     for (const [url, code] of refusedUrls) {
       it(`${url} is refused even if loopback is allowed`, async () => {
-        expect(await faultOf(url, failingLookup, true)).to.equal(code);
+        expect(await findFault(url, failingLookup, true)).to.equal(code);
       });
     }
 
     it("a public host name with a loopback address is refused even if loopback is allowed", async () => {
-      expect(await faultOf("https://hooks.example.com/", resolvesTo("127.0.0.1"), true)).to.equal("address_not_public");
+      expect(await findFault("https://hooks.example.com/", createLookup("127.0.0.1"), true)).to.equal(
+        "address_not_public",
+      );
     });
   });
 });

@@ -3,7 +3,7 @@ import { checkDestination, UnsafeDestinationError } from "../../../shared/webhoo
 import { resolveHost } from "../../../shared/webhooks/resolve-host.ts";
 import { type DnsReply, type DnsServer, startDnsServer } from "../../support/dns-server.ts";
 
-const NAME = "hooks.partner.example";
+const HOST_NAME = "hooks.partner.example";
 const V4_REPLY: DnsReply = { addresses: ["93.184.216.34"] };
 const V6_REPLY: DnsReply = { addresses: ["2606:4700::6810:84e5"] };
 
@@ -24,7 +24,7 @@ describe("resolving the name of a destination", () => {
     dns.setReplies({ A, AAAA });
     const startedAtMs = performance.now();
     const lookup = (host: string) => resolveHost(host, [dns.address]);
-    const result = await checkDestination(`https://${NAME}/`, { allowsLoopback: false, lookup }).then(
+    const result = await checkDestination(`https://${HOST_NAME}/`, { allowsLoopback: false, lookup }).then(
       ({ address }) => address,
       (error) => (error instanceof UnsafeDestinationError ? error.code : error),
     );
@@ -44,15 +44,15 @@ describe("resolving the name of a destination", () => {
     it(`resolving a host with ${caseName} returns ${expected} without a repeated query`, async () => {
       expect((await check(A, AAAA)).result).to.equal(expected);
       // The resolver repeats a dropped query after 1.5 seconds, when the lookup has already ended.
-      expect(dns.questions.sort()).to.deep.equal([`A ${NAME}`, `AAAA ${NAME}`]);
+      expect(dns.questions.sort()).to.deep.equal([`A ${HOST_NAME}`, `AAAA ${HOST_NAME}`]);
     });
   }
 
   it("a lookup fails within the time limit if the name server drops all queries", async function () {
     this.timeout(15_000);
-    const { result, elapsed } = await check("drop", "drop");
+    const { result, elapsed: elapsedMs } = await check("drop", "drop");
     expect(result).to.equal("lookup_failed");
-    expect(elapsed).to.be.within(1_400, 10_000);
+    expect(elapsedMs).to.be.within(1_400, 10_000);
   });
 
   it("if one address family has no address, the lookup waits for a late response for the other family", async () => {

@@ -15,9 +15,9 @@ export interface KeyRange {
 }
 
 export const FORMAT_KEY = Buffer.from("v");
-export const EVENT_KEYS: KeyRange = { gt: Buffer.from("e"), lt: Buffer.from("f") };
-export const REVISION_KEYS: KeyRange = { gt: Buffer.from("r"), lt: Buffer.from("s") };
-export const STREAM_STATE_KEYS: KeyRange = { gt: Buffer.from("h"), lt: Buffer.from("i") };
+export const EVENT_KEY_RANGE: KeyRange = { gt: Buffer.from("e"), lt: Buffer.from("f") };
+export const REVISION_KEY_RANGE: KeyRange = { gt: Buffer.from("r"), lt: Buffer.from("s") };
+export const STREAM_STATE_KEY_RANGE: KeyRange = { gt: Buffer.from("h"), lt: Buffer.from("i") };
 
 /** Parses the key of an event. Returns the event's position. */
 export function parseEventKey(key: Buffer): number {

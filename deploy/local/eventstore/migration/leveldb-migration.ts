@@ -20,14 +20,14 @@ import { requireWithinLimits } from "../storage/log-scan.ts";
 import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format.ts";
 import type { LevelDb } from "./leveldb.ts";
 import {
-  EVENT_KEYS,
+  EVENT_KEY_RANGE,
   type KeyRange,
   parseEventKey,
   parseRevisionKey,
   parseRevisionValue,
   parseStreamStateKey,
-  REVISION_KEYS,
-  STREAM_STATE_KEYS,
+  REVISION_KEY_RANGE,
+  STREAM_STATE_KEY_RANGE,
 } from "./leveldb-keys.ts";
 
 const PROGRESS_INTERVAL_MS = 2_000;
@@ -46,7 +46,7 @@ export async function copyLevelDb(database: LevelDb, dir: string, logDir: string
   let nextReportAt = 0;
   options.printLine(`Migrating the log in ${dir} to segment files. The LevelDB files are kept.`);
   try {
-    for await (const entries of readEntries(database, EVENT_KEYS)) {
+    for await (const entries of readEntries(database, EVENT_KEY_RANGE)) {
       const records = entries.map(([key, value]) => {
         const record = parseStoredRecord(dir, index, parseEventKey(key), value);
         const problem = indexRecord(index, record, 0);
@@ -84,14 +84,14 @@ export async function copyLevelDb(database: LevelDb, dir: string, logDir: string
  */
 export async function requireSameEnd(database: LevelDb, dir: string, log: CommittedLog): Promise<void> {
   let lastEntry: [Buffer, Buffer] | undefined;
-  for await (const entry of database.iterator({ ...EVENT_KEYS, reverse: true, limit: 1 })) lastEntry = entry;
+  for await (const entry of database.iterator({ ...EVENT_KEY_RANGE, reverse: true, limit: 1 })) lastEntry = entry;
   const position = lastEntry === undefined ? 0 : parseEventKey(lastEntry[0]);
-  let isSame = position === log.index.lastPosition;
-  if (lastEntry !== undefined && isSame) {
+  let isSameEnd = position === log.index.lastPosition;
+  if (lastEntry !== undefined && isSameEnd) {
     const range = { from: position, isInclusive: true, isBackwards: false };
-    for await (const [event] of readAllEvents(log, range)) isSame = event?.record.equals(lastEntry[1]) === true;
+    for await (const [event] of readAllEvents(log, range)) isSameEnd = event?.record.equals(lastEntry[1]) === true;
   }
-  if (isSame) return;
+  if (isSameEnd) return;
   throw new LogStartError(
     `${dir} contains two different logs: the LevelDB files end at position ${position}, but the log in events/ ends at position ${log.index.lastPosition}. Move one of them away, or restore a backup.`,
   );
@@ -139,7 +139,7 @@ function decodeReadEvent(body: Buffer) {
 
 /** Compares the database's index of revisions with the events. This detects missing events at the end of the log. */
 async function compareRevisions(database: LevelDb, dir: string, index: LogIndex): Promise<void> {
-  for await (const entries of readEntries(database, REVISION_KEYS)) {
+  for await (const entries of readEntries(database, REVISION_KEY_RANGE)) {
     for (const [key, value] of entries) {
       const { stream, revision } = parseRevisionKey(key);
       const ordinal = index.findOrdinal(stream, revision);
@@ -152,7 +152,7 @@ async function compareRevisions(database: LevelDb, dir: string, index: LogIndex)
 
 /** Compares the stored state of each stream with the state computed from the events. */
 async function compareStreamStates(database: LevelDb, dir: string, index: LogIndex): Promise<void> {
-  for await (const entries of readEntries(database, STREAM_STATE_KEYS)) {
+  for await (const entries of readEntries(database, STREAM_STATE_KEY_RANGE)) {
     for (const [key, value] of entries) {
       const stream = parseStreamStateKey(key);
       if (value.toString("latin1") === formatFormerState(index.getStreamState(stream))) continue;

@@ -12,9 +12,9 @@ export type LevelDb = ClassicLevel<Buffer, Buffer>;
 const FORMER_FORMAT = "1";
 
 /** Names of LevelDB files that contain data. */
-const DATA_FILE = /^(MANIFEST-\d+|\d+\.(ldb|sst|log))$/;
+const DATA_FILE_PATTERN = /^(MANIFEST-\d+|\d+\.(ldb|sst|log))$/;
 /** Names of LevelDB files that contain no data. */
-const OTHER_FILE = /^(LOG|LOG\.old|LOCK)$/;
+const NON_DATA_FILE_PATTERN = /^(LOG|LOG\.old|LOCK)$/;
 
 /**
  * Content of the file CURRENT after the migration. LevelDB interprets this content as the name of a missing file, so an
@@ -30,7 +30,7 @@ const RETIRED_CONTENT = "this-log-is-kept-in-segment-files-which-need-a-newer-re
  * otherwise
  * @throws LogDamagedError if the database's file CURRENT is missing or damaged
  */
-export async function findLevelDb(dir: string): Promise<"database" | "retired" | "none"> {
+export async function readLevelDbState(dir: string): Promise<"database" | "retired" | "none"> {
   const currentFile = join(dir, "CURRENT");
   if (existsSync(currentFile)) {
     const content = await readFile(currentFile, "latin1");
@@ -40,7 +40,8 @@ export async function findLevelDb(dir: string): Promise<"database" | "retired" |
   }
   if (existsSync(join(dir, "events"))) return "none";
   const fileNames = await readdir(dir);
-  if (fileNames.some((name) => DATA_FILE.test(name))) throw createDamageError(currentFile, "The file is missing.");
+  if (fileNames.some((name) => DATA_FILE_PATTERN.test(name)))
+    throw createDamageError(currentFile, "The file is missing.");
   return "none";
 }
 
@@ -87,11 +88,11 @@ export async function retireLevelDb(dir: string, isDatabase: boolean): Promise<v
 
 /** Moves the files of a migrated database to `leveldb/`. If the move is interrupted, the next start completes it. */
 export async function moveLevelDbFiles(dir: string): Promise<void> {
-  if ((await findLevelDb(dir)) !== "retired") return;
+  if ((await readLevelDbState(dir)) !== "retired") return;
   const leveldbDir = join(dir, "leveldb");
   const fileNames = await readdir(dir);
-  if (!existsSync(leveldbDir) || !fileNames.some((name) => DATA_FILE.test(name))) return;
-  for (const name of fileNames.filter((name) => DATA_FILE.test(name) || OTHER_FILE.test(name))) {
+  if (!existsSync(leveldbDir) || !fileNames.some((name) => DATA_FILE_PATTERN.test(name))) return;
+  for (const name of fileNames.filter((name) => DATA_FILE_PATTERN.test(name) || NON_DATA_FILE_PATTERN.test(name))) {
     await rename(join(dir, name), join(leveldbDir, name));
   }
   await syncDirectory(leveldbDir);

@@ -76,7 +76,7 @@ export function computePosition(
 
 export function encodeRecord(event: ProposedEvent, placement: EventPlacement): Buffer {
   const writer = new BackwardWriter(getMaxRecordBytes(placement.stream, event));
-  writeReadResp(writer, event, placement);
+  writeReadResponse(writer, event, placement);
   const typeLength = writer.writeText(event.type);
   const streamLength = writer.writeText(placement.stream);
   writer.writeUint16(typeLength);
@@ -84,7 +84,7 @@ export function encodeRecord(event: ProposedEvent, placement: EventPlacement): B
   return writer.toBuffer();
 }
 
-function writeReadResp(writer: BackwardWriter, event: ProposedEvent, placement: EventPlacement): void {
+function writeReadResponse(writer: BackwardWriter, event: ProposedEvent, placement: EventPlacement): void {
   const end = writer.freeBytes;
   writer.writeVarint(placement.position);
   writer.writeByte(TAGS.eventCommit);

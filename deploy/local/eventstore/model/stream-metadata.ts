@@ -3,8 +3,8 @@ import { z } from "zod";
 import type { ProposedEvent } from "./record.ts";
 
 /** Value of `$tb` for a soft-deleted stream: the largest 64-bit revision, as in EventStoreDB. */
-const SOFT_DELETED_TB = "9223372036854775807";
-const MIN_SOFT_DELETED_TB = 2 ** 63;
+const SOFT_DELETED_TRUNCATE_BEFORE = "9223372036854775807";
+const MIN_SOFT_DELETED_TRUNCATE_BEFORE = 2 ** 63;
 
 /** Event type of all events in a metadata stream. */
 export const METADATA_EVENT_TYPE = "$metadata";
@@ -19,11 +19,11 @@ export interface MetadataEffect {
 const UNSUPPORTED_KEYS = ["$maxAge", "$cacheControl", "$acl"] as const;
 
 /** zod's `int` is not suitable, because it allows only safe integers, and the `$tb` of a soft deletion is larger. */
-const nonNegativeInteger = z.number().nonnegative().refine(Number.isInteger);
+const nonNegativeIntegerSchema = z.number().nonnegative().refine(Number.isInteger);
 
 const metadataSchema = z.looseObject({
-  $tb: nonNegativeInteger.optional(),
-  $maxCount: nonNegativeInteger.min(1).optional(),
+  $tb: nonNegativeIntegerSchema.optional(),
+  $maxCount: nonNegativeIntegerSchema.min(1).optional(),
 });
 
 /** The stream metadata is invalid or unsupported. The message is a sentence for the client. */
@@ -50,7 +50,7 @@ export function parseMetadata(event: ProposedEvent): MetadataEffect {
     throw new MetadataError(`The embedded log does not support the stream metadata ${unsupportedKey}.`);
   }
   const truncateBefore = parsedMetadata.data.$tb ?? 0;
-  const isSoftDeleted = truncateBefore >= MIN_SOFT_DELETED_TB;
+  const isSoftDeleted = truncateBefore >= MIN_SOFT_DELETED_TRUNCATE_BEFORE;
   return {
     truncateBefore: isSoftDeleted ? 0 : Math.min(truncateBefore, Number.MAX_SAFE_INTEGER),
     maxCount: parsedMetadata.data.$maxCount ?? 0,
@@ -60,7 +60,7 @@ export function parseMetadata(event: ProposedEvent): MetadataEffect {
 
 /** Encodes the data of a metadata event that soft-deletes a stream. */
 export function encodeSoftDeletion(): Uint8Array {
-  return Buffer.from(`{"$tb":${SOFT_DELETED_TB}}`);
+  return Buffer.from(`{"$tb":${SOFT_DELETED_TRUNCATE_BEFORE}}`);
 }
 
 /**

@@ -19,7 +19,7 @@ interface AppendRequest {
 export function serveAppend(
   store: Store,
   call: ServerReadableStream<AppendReq, AppendResp>,
-  answer: sendUnaryData<AppendResp>,
+  respond: sendUnaryData<AppendResp>,
   fail: (error: unknown) => void,
 ): void {
   let append: AppendRequest | undefined;
@@ -44,7 +44,7 @@ export function serveAppend(
     runUnlessFailed(() => {
       if (append === undefined)
         throw createInvalidArgumentError("The first message of an append must contain its options.");
-      writeAppend(store, append, call.getDeadline()).then((response) => answer(null, response), fail);
+      writeAppend(store, append, call.getDeadline()).then((response) => respond(null, response), fail);
     }),
   );
 }
@@ -68,16 +68,16 @@ async function writeAppend(store: Store, append: AppendRequest, deadline: Deadli
   const { expectedRevision } = append;
   const { stream, events, storedBytes } = append.events;
   const request = { kind: "append", stream, expectedRevision, events } as const;
-  const result = await writeOrThrow(store, request, storedBytes, deadline);
-  switch (result.outcome) {
+  const writeResult = await writeOrThrow(store, request, storedBytes, deadline);
+  switch (writeResult.outcome) {
     case "deleted":
       throw createStreamDeletedError(stream);
     case "wrong-revision":
       return new streams.AppendResp().setWrongExpectedVersion(
-        encodeWrongVersion(expectedRevision, result.currentRevision),
+        encodeWrongVersion(expectedRevision, writeResult.currentRevision),
       );
     case "written":
-      return new streams.AppendResp().setSuccess(encodeSuccess(result.revision, result.position));
+      return new streams.AppendResp().setSuccess(encodeSuccess(writeResult.revision, writeResult.position));
   }
 }
 

@@ -125,10 +125,10 @@ export class BatchAppendSession {
     this.#pendingWrites += 1;
     try {
       const pendingResult = this.#store.submit(request, storedBytes, deadline);
-      const result = await waitUntilDeadline(pendingResult, deadline);
+      const writeOutcome = await waitUntilDeadline(pendingResult, deadline);
       // During a shutdown, an append gets no response. The whole call ends with an error.
-      if (result.outcome === "closing") return;
-      this.#send(this.#createResponse(context, result));
+      if (writeOutcome.outcome === "closing") return;
+      this.#send(this.#createResponse(context, writeOutcome));
     } catch {
       // The disk failed. The server logs the cause once for all queued appends.
       this.#endWithError(createUnavailableError("The log cannot write to its disk."));
@@ -138,16 +138,16 @@ export class BatchAppendSession {
     }
   }
 
-  #createResponse(context: AppendContext, result: WriteOutcome): BatchAppendResp {
-    switch (result.outcome) {
+  #createResponse(context: AppendContext, writeOutcome: WriteOutcome): BatchAppendResp {
+    switch (writeOutcome.outcome) {
       case "written":
       case "wrong-revision":
       case "deleted":
-        return createResultResponse(context, result);
+        return createResultResponse(context, writeOutcome);
       case "log-full":
         return createRefusalResponse(context, createLogFullError());
       case "damaged":
-        return createRefusalResponse(context, toCallError(result.reason, this.#store.printLine));
+        return createRefusalResponse(context, toCallError(writeOutcome.reason, this.#store.printLine));
       default:
         return createTimeoutResponse(context);
     }

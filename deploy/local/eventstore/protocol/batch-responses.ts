@@ -17,12 +17,12 @@ export interface AppendContext {
 }
 
 /** Creates the response for a write result: written, wrong revision or deleted stream. */
-export function createResultResponse(context: AppendContext, result: WriteResult): BatchAppendResp {
-  switch (result.outcome) {
+export function createResultResponse(context: AppendContext, writeResult: WriteResult): BatchAppendResp {
+  switch (writeResult.outcome) {
     case "written":
-      return createSuccessResponse(context, result.revision, result.position);
+      return createSuccessResponse(context, writeResult.revision, writeResult.position);
     case "wrong-revision": {
-      const details = encodeWrongVersion(context.expectedRevision, result.currentRevision);
+      const details = encodeWrongVersion(context.expectedRevision, writeResult.currentRevision);
       return createErrorResponse(context, grpcStatus.ALREADY_EXISTS, "WrongExpectedVersion", details);
     }
     case "deleted": {

@@ -9,14 +9,14 @@ import { parseSpecialRevision, parseUint64, parseWritableStreamName } from "./re
 import { writeOrThrow } from "./write-or-throw.ts";
 
 /** Hides the events of a stream from reads of the stream. The events stay in the log. */
-export async function softDelete(store: Store, request: DeleteReq, deadline: Deadline): Promise<DeleteResp> {
+export async function softDeleteStream(store: Store, request: DeleteReq, deadline: Deadline): Promise<DeleteResp> {
   const position = await deleteStream(store, "soft-delete", request.getOptions(), deadline);
   const message = new streams.DeleteResp.Position();
   return new streams.DeleteResp().setPosition(message.setCommitPosition(position).setPreparePosition(position));
 }
 
 /** Deletes a stream permanently. Later reads and appends fail. */
-export async function tombstone(store: Store, request: TombstoneReq, deadline: Deadline): Promise<TombstoneResp> {
+export async function tombstoneStream(store: Store, request: TombstoneReq, deadline: Deadline): Promise<TombstoneResp> {
   const position = await deleteStream(store, "tombstone", request.getOptions(), deadline);
   const message = new streams.TombstoneResp.Position();
   return new streams.TombstoneResp().setPosition(message.setCommitPosition(position).setPreparePosition(position));
@@ -32,13 +32,13 @@ async function deleteStream(
   const stream = parseWritableStreamName(options.getStreamIdentifier());
   if (getOriginalStream(stream) !== undefined) throw createInvalidArgumentError("A metadata stream cannot be deleted.");
   const expectedRevision = options.hasRevision() ? parseUint64(options.getRevision()) : parseSpecialRevision(options);
-  const result = await writeOrThrow(store, { kind, stream, expectedRevision, events: [] }, 0, deadline);
-  switch (result.outcome) {
+  const writeResult = await writeOrThrow(store, { kind, stream, expectedRevision, events: [] }, 0, deadline);
+  switch (writeResult.outcome) {
     case "deleted":
       throw createStreamDeletedError(stream);
     case "wrong-revision":
-      throw createWrongVersionError(stream, expectedRevision, result.currentRevision);
+      throw createWrongVersionError(stream, expectedRevision, writeResult.currentRevision);
     case "written":
-      return String(result.position);
+      return String(writeResult.position);
   }
 }

@@ -65,10 +65,10 @@ export function createLogFullError(): CallError {
   return new CallError(status.RESOURCE_EXHAUSTED, message);
 }
 
-export function createMissingPropertyError(property: string): CallError {
-  return new CallError(status.INVALID_ARGUMENT, `The event lacks the metadata property '${property}'.`, {
+export function createMissingPropertyError(propertyName: string): CallError {
+  return new CallError(status.INVALID_ARGUMENT, `The event lacks the metadata property '${propertyName}'.`, {
     exception: "missing-required-metadata-property",
-    "required-metadata-properties": property,
+    "required-metadata-properties": propertyName,
   });
 }
 

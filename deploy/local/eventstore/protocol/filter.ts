@@ -24,7 +24,7 @@ export function parseFilter(options: ReadReq.Options): EventFilter | undefined {
   if (expression === undefined)
     throw createInvalidArgumentError("A filter must have an expression for the event type or the stream name.");
   const matchesText = parseExpression(expression);
-  return { matches: (record) => matchesText(readText(record)), checkpointInterval: checkpointInterval(filter) };
+  return { matches: (record) => matchesText(readText(record)), checkpointInterval: computeCheckpointInterval(filter) };
 }
 
 function parseExpression(expression: ReadReq.Options.FilterOptions.Expression): (text: string) => boolean {
@@ -40,7 +40,7 @@ function parseExpression(expression: ReadReq.Options.FilterOptions.Expression): 
   }
 }
 
-function checkpointInterval(filter: ReadReq.Options.FilterOptions): number {
+function computeCheckpointInterval(filter: ReadReq.Options.FilterOptions): number {
   const searchWindow = filter.hasMax() ? filter.getMax() : DEFAULT_SEARCH_WINDOW;
   const multiplier = filter.getCheckpointintervalmultiplier();
   if (searchWindow < 1) throw createInvalidArgumentError("A filter's search window must be greater than 0.");

@@ -10,7 +10,7 @@ export type ReadStart = number | "start" | "end";
 export interface ReadRequest {
   /** Name of the stream; undefined to read all streams. */
   readonly stream: string | undefined;
-  readonly from: ReadStart;
+  readonly start: ReadStart;
   readonly isBackwards: boolean;
   /** Maximum number of events, or "live" for a subscription. */
   readonly maxCount: number | "live";
@@ -39,7 +39,7 @@ export function parseReadRequest(request: ReadReq): ReadRequest {
   if (isBackwards && maxCount === "live") throw createInvalidArgumentError("A subscription cannot read backwards.");
   return {
     stream: stream === undefined ? undefined : parseStreamName(stream.getStreamIdentifier()),
-    from: stream === undefined ? parseStartPosition(options.getAll()) : parseStartRevision(stream),
+    start: stream === undefined ? parseStartPosition(options.getAll()) : parseStartRevision(stream),
     isBackwards,
     maxCount,
     filter: parseFilter(options),

@@ -36,22 +36,27 @@ async function sendStreamEvents(context: ReadContext, stream: string, count: num
   }
   const { lastRevision } = state;
   const oldestRevision = getFirstReadableRevision(stream, state);
-  const from = resolveStart(request.from, 0, request.isBackwards ? lastRevision : lastRevision + 1);
+  const startRevision = resolveStart(request.start, 0, request.isBackwards ? lastRevision : lastRevision + 1);
   if (request.isBackwards) {
-    const first = Math.min(from, lastRevision);
-    const last = Math.max(oldestRevision, first - count + 1);
-    if (first >= last) await sendRevisions(context, stream, first, last);
+    const fromRevision = Math.min(startRevision, lastRevision);
+    const toRevision = Math.max(oldestRevision, fromRevision - count + 1);
+    if (fromRevision >= toRevision) await sendRevisions(context, stream, fromRevision, toRevision);
   } else {
-    const first = Math.max(from, oldestRevision);
-    const last = Math.min(lastRevision, first + count - 1);
-    if (first <= last) await sendRevisions(context, stream, first, last);
+    const fromRevision = Math.max(startRevision, oldestRevision);
+    const toRevision = Math.min(lastRevision, fromRevision + count - 1);
+    if (fromRevision <= toRevision) await sendRevisions(context, stream, fromRevision, toRevision);
   }
 }
 
 /** Sends the events of a stream from the first to the last revision, both included. */
-export async function sendRevisions(context: ReadContext, stream: string, first: number, last: number): Promise<void> {
+export async function sendRevisions(
+  context: ReadContext,
+  stream: string,
+  fromRevision: number,
+  toRevision: number,
+): Promise<void> {
   const { store, writer } = context;
-  for await (const page of readStreamEvents(store.log, stream, first, last)) {
+  for await (const page of readStreamEvents(store.log, stream, fromRevision, toRevision)) {
     for (const event of page) if (sendEvent(context, event)) await writer.waitForDrain();
     if (writer.isClosed) return;
   }
@@ -61,23 +66,23 @@ export async function sendRevisions(context: ReadContext, stream: string, first:
 async function sendAllEvents(context: ReadContext, count: number): Promise<void> {
   const { store, writer, request } = context;
   const { isBackwards, filter } = request;
-  const from = resolveStart(request.from, 0, Number.MAX_SAFE_INTEGER);
-  let remainingEvents = count;
+  const from = resolveStart(request.start, 0, Number.MAX_SAFE_INTEGER);
+  let remainingCount = count;
   for await (const page of readAllEvents(store.log, { from, isInclusive: !isBackwards, isBackwards })) {
     for (const event of page) {
       if (filter?.matches(event.record) === false) continue;
       if (sendEvent(context, event)) await writer.waitForDrain();
-      remainingEvents -= 1;
-      if (remainingEvents === 0) return;
+      remainingCount -= 1;
+      if (remainingCount === 0) return;
     }
     if (writer.isClosed) return;
   }
 }
 
 /** Converts the start of a read to a number. `start` and `end` are the numbers for the values "start" and "end". */
-export function resolveStart(from: ReadRequest["from"], start: number, end: number): number {
-  if (from === "start") return start;
-  return from === "end" ? end : from;
+export function resolveStart(requestedStart: ReadRequest["start"], start: number, end: number): number {
+  if (requestedStart === "start") return start;
+  return requestedStart === "end" ? end : requestedStart;
 }
 
 /** Sends an event. Returns true if the caller must await `waitForDrain` before the next event. */

@@ -10,7 +10,7 @@ import type { Store } from "../store/store.ts";
 import { serveAppend } from "./append.ts";
 import { BatchAppendSession } from "./batch-append.ts";
 import { endWithError, type OpenCalls } from "./calls.ts";
-import { softDelete, tombstone } from "./delete.ts";
+import { softDeleteStream, tombstoneStream } from "./delete.ts";
 import { createClusterInfo, listSupportedMethods } from "./discovery.ts";
 import { toCallError } from "./errors.ts";
 import { FlowControlledWriter, type ReadCall } from "./flow-controlled-writer.ts";
@@ -39,10 +39,10 @@ const STREAMS_SERVICE = {
 /** Adds the log's services to a server. For all other methods, gRPC returns UNIMPLEMENTED. */
 export function addServices(server: Server, context: ServiceContext): void {
   const { store, calls } = context;
-  const fail =
-    <T>(answer: sendUnaryData<T>) =>
+  const toErrorHandler =
+    <T>(respond: sendUnaryData<T>) =>
     (error: unknown) =>
-      answer(toCallError(error, store.printLine));
+      respond(toCallError(error, store.printLine));
   const streamsServer = {
     read: (call) => {
       calls.add(call);
@@ -52,22 +52,28 @@ export function addServices(server: Server, context: ServiceContext): void {
       calls.add(call);
       new BatchAppendSession(store, call).start();
     },
-    append: (call, answer) => serveAppend(store, call, answer, fail(answer)),
-    delete: (call, answer) => {
-      softDelete(store, call.request, call.getDeadline()).then((response) => answer(null, response), fail(answer));
+    append: (call, respond) => serveAppend(store, call, respond, toErrorHandler(respond)),
+    delete: (call, respond) => {
+      softDeleteStream(store, call.request, call.getDeadline()).then(
+        (response) => respond(null, response),
+        toErrorHandler(respond),
+      );
     },
-    tombstone: (call, answer) => {
-      tombstone(store, call.request, call.getDeadline()).then((response) => answer(null, response), fail(answer));
+    tombstone: (call, respond) => {
+      tombstoneStream(store, call.request, call.getDeadline()).then(
+        (response) => respond(null, response),
+        toErrorHandler(respond),
+      );
     },
   } satisfies StreamsServer;
   server.addService(STREAMS_SERVICE, streamsServer);
   const featuresServer = {
-    getSupportedMethods: (_, answer) => answer(null, listSupportedMethods()),
+    getSupportedMethods: (_, respond) => respond(null, listSupportedMethods()),
   } satisfies Pick<IServerFeaturesServer, "getSupportedMethods">;
   server.addService(featuresGrpc.ServerFeaturesService, featuresServer);
   const instanceId = randomUUID();
   const gossipServer = {
-    read: (call, answer) => answer(null, createClusterInfo(call.getHost(), context.getPort(), instanceId)),
+    read: (call, respond) => respond(null, createClusterInfo(call.getHost(), context.getPort(), instanceId)),
   } satisfies Pick<IGossipServer, "read">;
   server.addService(gossipGrpc.GossipService, gossipServer);
 }

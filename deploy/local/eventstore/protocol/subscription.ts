@@ -31,7 +31,7 @@ export async function subscribe(context: ReadContext): Promise<void> {
 
 async function followStream(context: ReadContext, stream: string): Promise<void> {
   const { store, writer, request } = context;
-  let revision = resolveStart(request.from, -1, store.getStreamState(stream).lastRevision) + 1;
+  let revision = resolveStart(request.start, -1, store.getStreamState(stream).lastRevision) + 1;
   let hasCaughtUp = false;
   while (!writer.isClosed) {
     const seenPosition = store.lastPosition;
@@ -56,7 +56,7 @@ class AllStreamsSubscription {
 
   constructor(context: ReadContext) {
     this.#context = context;
-    this.#lastPosition = resolveStart(context.request.from, 0, context.store.lastPosition);
+    this.#lastPosition = resolveStart(context.request.start, 0, context.store.lastPosition);
     this.#lastCheckpoint = this.#lastPosition;
   }
 

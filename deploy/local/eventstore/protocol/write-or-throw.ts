@@ -11,13 +11,13 @@ import { createLogFullError, createTimeoutError, createUnavailableError } from "
 export async function writeOrThrow(
   store: Store,
   request: WriteRequest,
-  bytes: number,
+  storedBytes: number,
   deadline: Deadline,
 ): Promise<WriteResult> {
-  const result = await store.submit(request, bytes, Number(deadline)).catch(() => {
+  const writeOutcome = await store.submit(request, storedBytes, Number(deadline)).catch(() => {
     throw createUnavailableError("The log cannot write to its disk.");
   });
-  switch (result.outcome) {
+  switch (writeOutcome.outcome) {
     case "expired":
       throw createTimeoutError("The deadline passed before the write started. Nothing was written.");
     case "overloaded":
@@ -29,8 +29,8 @@ export async function writeOrThrow(
     case "log-full":
       throw createLogFullError();
     case "damaged":
-      throw result.reason;
+      throw writeOutcome.reason;
     default:
-      return result;
+      return writeOutcome;
   }
 }

@@ -161,13 +161,20 @@ async function readCopies(fd: number, path: string): Promise<EndFileContent> {
   return { end, isIntact, isCurrent: isIntact && !isFormerFormat && isSameLogEnd(firstCopy, secondCopy) };
 }
 
-function selectNewerEnd(one: LogEnd | undefined, other: LogEnd | undefined): LogEnd | undefined {
-  if (one === undefined || other === undefined) return one ?? other;
-  const difference = other.eventCount - one.eventCount || other.segment - one.segment || other.offset - one.offset;
-  return difference > 0 ? other : one;
+function selectNewerEnd(firstEnd: LogEnd | undefined, secondEnd: LogEnd | undefined): LogEnd | undefined {
+  if (firstEnd === undefined || secondEnd === undefined) return firstEnd ?? secondEnd;
+  const difference =
+    secondEnd.eventCount - firstEnd.eventCount ||
+    secondEnd.segment - firstEnd.segment ||
+    secondEnd.offset - firstEnd.offset;
+  return difference > 0 ? secondEnd : firstEnd;
 }
 
 /** Compares two ends of the same log. */
-export function isSameLogEnd(one: LogEnd, other: LogEnd): boolean {
-  return one.segment === other.segment && one.offset === other.offset && isSameChainState(one, other);
+export function isSameLogEnd(firstEnd: LogEnd, secondEnd: LogEnd): boolean {
+  return (
+    firstEnd.segment === secondEnd.segment &&
+    firstEnd.offset === secondEnd.offset &&
+    isSameChainState(firstEnd, secondEnd)
+  );
 }

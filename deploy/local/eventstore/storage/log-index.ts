@@ -137,10 +137,11 @@ export class LogIndex {
   }
 
   /** Returns the ordinals of all revisions from `first` to `last` in order. Both revisions must exist. */
-  findOrdinals(stream: string, first: number, last: number): number[] {
-    const ordinals = new Array<number>(last - first + 1);
-    let ordinal = this.findOrdinal(stream, last);
-    if (ordinal === undefined) throw new RangeError(`The index does not contain revision ${last} of the stream.`);
+  findOrdinals(stream: string, firstRevision: number, lastRevision: number): number[] {
+    const ordinals = new Array<number>(lastRevision - firstRevision + 1);
+    let ordinal = this.findOrdinal(stream, lastRevision);
+    if (ordinal === undefined)
+      throw new RangeError(`The index does not contain revision ${lastRevision} of the stream.`);
     for (let index = ordinals.length - 1; index >= 0; index -= 1) {
       ordinals[index] = ordinal;
       ordinal = this.#previousOrdinals.at(ordinal);
@@ -152,8 +153,9 @@ export class LogIndex {
   #computeJump(newestOrdinal: number): number {
     const jump = this.#jumps.at(newestOrdinal);
     const furtherJump = this.#jumps.at(jump);
-    const middle = this.#revisions.at(jump);
-    const hasSameLength = this.#revisions.at(newestOrdinal) - middle === middle - this.#revisions.at(furtherJump);
+    const middleRevision = this.#revisions.at(jump);
+    const hasSameLength =
+      this.#revisions.at(newestOrdinal) - middleRevision === middleRevision - this.#revisions.at(furtherJump);
     return hasSameLength ? furtherJump : newestOrdinal;
   }
 }

@@ -71,20 +71,20 @@ export async function* readAllEvents(log: CommittedLog, range: PositionRange): A
 export async function* readStreamEvents(
   log: CommittedLog,
   stream: string,
-  from: number,
-  to: number,
+  fromRevision: number,
+  toRevision: number,
 ): AsyncGenerator<LogEvent[]> {
-  const isBackwards = from > to;
-  const count = Math.abs(to - from) + 1;
-  for (let finishedEvents = 0; finishedEvents < count; finishedEvents += MAX_PAGE_EVENTS) {
-    const pageSize = Math.min(MAX_PAGE_EVENTS, count - finishedEvents);
-    const firstRevision = isBackwards ? from - finishedEvents - pageSize + 1 : from + finishedEvents;
+  const isBackwards = fromRevision > toRevision;
+  const count = Math.abs(toRevision - fromRevision) + 1;
+  for (let finishedCount = 0; finishedCount < count; finishedCount += MAX_PAGE_EVENTS) {
+    const pageSize = Math.min(MAX_PAGE_EVENTS, count - finishedCount);
+    const firstRevision = isBackwards ? fromRevision - finishedCount - pageSize + 1 : fromRevision + finishedCount;
     const pages = planPages(log.index, log.index.findOrdinals(stream, firstRevision, firstRevision + pageSize - 1));
     if (isBackwards) pages.reverse();
-    for (const reads of pages) {
-      if (isBackwards) reads.reverse();
-      const results = await Promise.all(reads.map((read) => performRead(log, read, isBackwards, stream)));
-      const { events, damage } = joinResults(results);
+    for (const diskReads of pages) {
+      if (isBackwards) diskReads.reverse();
+      const readResults = await Promise.all(diskReads.map((read) => performRead(log, read, isBackwards, stream)));
+      const { events, damage } = joinResults(readResults);
       if (events.length > 0) yield events;
       if (damage !== undefined) throw damage;
     }
@@ -92,10 +92,10 @@ export async function* readStreamEvents(
 }
 
 /** Joins the results of consecutive disk reads, up to the first damaged event. */
-function joinResults(results: readonly ReadResult[]): ReadResult {
-  const damagedIndex = results.findIndex(({ damage }) => damage !== undefined);
-  const joinedResults = damagedIndex < 0 ? results : results.slice(0, damagedIndex + 1);
-  return { events: joinedResults.flatMap(({ events }) => events), damage: results[damagedIndex]?.damage };
+function joinResults(readResults: readonly ReadResult[]): ReadResult {
+  const damagedIndex = readResults.findIndex(({ damage }) => damage !== undefined);
+  const joinedResults = damagedIndex < 0 ? readResults : readResults.slice(0, damagedIndex + 1);
+  return { events: joinedResults.flatMap(({ events }) => events), damage: readResults[damagedIndex]?.damage };
 }
 
 /** Plans a disk read that starts with `firstOrdinal`. The read stays within the segment and the limits of a page. */
@@ -169,13 +169,13 @@ async function performRead(
     if (diskRead.ordinals.length === 1) return { events: [], damage: error };
   }
   const ordinals = isBackwards ? [...diskRead.ordinals].reverse() : diskRead.ordinals;
-  const results: ReadResult[] = [];
+  const readResults: ReadResult[] = [];
   for (const ordinal of ordinals) {
-    const result = await performRead(log, planRead(log.index, ordinal), isBackwards, stream);
-    results.push(result);
-    if (result.damage !== undefined) break;
+    const readResult = await performRead(log, planRead(log.index, ordinal), isBackwards, stream);
+    readResults.push(readResult);
+    if (readResult.damage !== undefined) break;
   }
-  return joinResults(results);
+  return joinResults(readResults);
 }
 
 /** @throws LogDamagedError if any of the events is damaged */

@@ -232,10 +232,10 @@ export function requireWithinLimits({ eventCount, streams }: LogIndex, limits: L
  * Returns true if the file ends within a frame, or if the frame's last sector contains only zeros. A power loss can
  * leave zeros.
  */
-function isIncompletePayload(payload: Buffer, frame: FrameHeader, offset: number, fileSize: number): boolean {
-  const end = offset + FRAME_HEADER_BYTES + frame.payloadBytes;
-  if (payload.length < frame.payloadBytes) return true;
-  if (end !== fileSize || crc32(payload) === frame.payloadChecksum) return false;
+function isIncompletePayload(payload: Buffer, header: FrameHeader, offset: number, fileSize: number): boolean {
+  const end = offset + FRAME_HEADER_BYTES + header.payloadBytes;
+  if (payload.length < header.payloadBytes) return true;
+  if (end !== fileSize || crc32(payload) === header.payloadChecksum) return false;
   const lastSector = Math.floor((end - 1) / SECTOR_BYTES) * SECTOR_BYTES;
   return isAllZeros(payload.subarray(Math.max(0, payload.length - (end - lastSector))));
 }

@@ -49,8 +49,12 @@ export interface ChainState {
 /** Chain state of an empty log. */
 export const EMPTY_CHAIN: ChainState = { eventCount: 0, position: 0, checksum: 0 };
 
-export function isSameChainState(one: ChainState, other: ChainState): boolean {
-  return one.eventCount === other.eventCount && one.position === other.position && one.checksum === other.checksum;
+export function isSameChainState(firstState: ChainState, secondState: ChainState): boolean {
+  return (
+    firstState.eventCount === secondState.eventCount &&
+    firstState.position === secondState.position &&
+    firstState.checksum === secondState.checksum
+  );
 }
 
 /** Fields that occur both in segment headers and in entries of the file `acknowledged`. */

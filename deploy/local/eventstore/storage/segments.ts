@@ -12,7 +12,7 @@ const flushData = promisify(fs.fdatasync);
 const closeFile = promisify(fs.close);
 const openFile = promisify(fs.open);
 
-const SEGMENT_NAME = /^(\d{8})\.segment$/;
+const SEGMENT_NAME_PATTERN = /^(\d{8})\.segment$/;
 /** Suffix of a new file's name until the content is flushed to disk. */
 const UNFINISHED_SUFFIX = ".new";
 
@@ -23,7 +23,7 @@ export function formatSegmentName(segment: number): string {
 
 /** Returns the segment number in a file name; undefined if the file is not a segment. */
 export function parseSegmentNumber(name: string): number | undefined {
-  const digits = SEGMENT_NAME.exec(basename(name))?.[1];
+  const digits = SEGMENT_NAME_PATTERN.exec(basename(name))?.[1];
   return digits === undefined ? undefined : Number(digits);
 }
 

@@ -23,9 +23,9 @@ export type WriteOutcome = WriteResult | WriteRefusal;
 
 interface PendingWrite {
   readonly request: WriteRequest;
-  readonly bytes: number;
+  readonly storedBytes: number;
   readonly deadline: number;
-  readonly resolve: (result: WriteOutcome) => void;
+  readonly resolve: (outcome: WriteOutcome) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -54,18 +54,18 @@ export class GroupCommit {
    * Queues a write and returns its result. Rejects if the disk failed. The outcome of the write is then unknown until
    * the next start of the log.
    *
-   * @param bytes size of the write
+   * @param storedBytes size of the write
    * @param deadline time in milliseconds since 1970; if the write has not started by then, it expires
    */
-  submit(request: WriteRequest, bytes: number, deadline: number): Promise<WriteOutcome> {
+  submit(request: WriteRequest, storedBytes: number, deadline: number): Promise<WriteOutcome> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     if (this.#isClosing) return Promise.resolve({ outcome: "closing" });
-    if (this.#pendingWrites.length >= MAX_PENDING_WRITES || this.#pendingBytes + bytes > MAX_PENDING_BYTES) {
+    if (this.#pendingWrites.length >= MAX_PENDING_WRITES || this.#pendingBytes + storedBytes > MAX_PENDING_BYTES) {
       return Promise.resolve({ outcome: "overloaded" });
     }
     return new Promise((resolve, reject) => {
-      this.#pendingWrites.push({ request, bytes, deadline, resolve, reject });
-      this.#pendingBytes += bytes;
+      this.#pendingWrites.push({ request, storedBytes, deadline, resolve, reject });
+      this.#pendingBytes += storedBytes;
       this.#currentRun ??= this.#run();
     });
   }
@@ -86,11 +86,11 @@ export class GroupCommit {
   async #runGroup(group: readonly PendingWrite[]): Promise<void> {
     if (group.length === 0) return;
     try {
-      const results = await this.#commitGroup(group.map((pendingWrite) => pendingWrite.request));
+      const outcomes = await this.#commitGroup(group.map((pendingWrite) => pendingWrite.request));
       for (const [index, pendingWrite] of group.entries()) {
-        const result = results[index];
-        if (result === undefined) throw new Error("A write of the group has no result.");
-        pendingWrite.resolve(result);
+        const outcome = outcomes[index];
+        if (outcome === undefined) throw new Error("A write of the group has no result.");
+        pendingWrite.resolve(outcome);
       }
     } catch (error) {
       this.#fail(error instanceof Error ? error : new Error(String(error)), group);
@@ -108,17 +108,17 @@ export class GroupCommit {
 
   #takeGroup(now: number): PendingWrite[] {
     const group: PendingWrite[] = [];
-    let bytes = 0;
+    let groupBytes = 0;
     let takenCount = 0;
     for (const pendingWrite of this.#pendingWrites) {
-      if (group.length >= MAX_GROUP_WRITES || bytes >= MAX_GROUP_BYTES) break;
+      if (group.length >= MAX_GROUP_WRITES || groupBytes >= MAX_GROUP_BYTES) break;
       takenCount += 1;
-      this.#pendingBytes -= pendingWrite.bytes;
+      this.#pendingBytes -= pendingWrite.storedBytes;
       if (pendingWrite.deadline <= now) {
         pendingWrite.resolve({ outcome: "expired" });
         continue;
       }
-      bytes += pendingWrite.bytes;
+      groupBytes += pendingWrite.storedBytes;
       group.push(pendingWrite);
     }
     this.#pendingWrites = this.#pendingWrites.slice(takenCount);

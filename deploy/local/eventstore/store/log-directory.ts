@@ -11,7 +11,7 @@ import { existsSync } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { tryLock } from "../../setup/pid-lock.mjs";
-import { findLevelDb, type LevelDb, moveLevelDbFiles, openLevelDb, retireLevelDb } from "../migration/leveldb.ts";
+import { type LevelDb, moveLevelDbFiles, openLevelDb, readLevelDbState, retireLevelDb } from "../migration/leveldb.ts";
 import { copyLevelDb, requireSameEnd } from "../migration/leveldb-migration.ts";
 import { createDamageError, LogDamagedError, LogStartError } from "../model/log-errors.ts";
 import type { LogOptions } from "../model/log-options.ts";
@@ -25,18 +25,18 @@ import { syncDirectory } from "../storage/segments.ts";
  * @throws LogDamagedError if acknowledged data is missing or changed
  */
 export async function openLogDirectory(dir: string, options: LogOptions): Promise<OpenLog> {
-  const release = await lockDirectory(dir);
+  const releaseLock = await lockDirectory(dir);
   try {
     const openLog = await openLockedDirectory(dir, options);
     return {
       ...openLog,
       close: async () => {
         await openLog.close();
-        release();
+        releaseLock();
       },
     };
   } catch (error) {
-    release();
+    releaseLock();
     throw toStartError(dir, error);
   }
 }
@@ -54,16 +54,17 @@ async function lockDirectory(dir: string): Promise<() => void> {
 
 async function openLockedDirectory(dir: string, options: LogOptions): Promise<OpenLog> {
   const eventsDir = join(dir, "events");
-  const levelDb = await findLevelDb(dir);
-  if (levelDb === "retired" && !existsSync(eventsDir)) throw createDamageError(eventsDir, "The directory is missing.");
+  const levelDbState = await readLevelDbState(dir);
+  if (levelDbState === "retired" && !existsSync(eventsDir))
+    throw createDamageError(eventsDir, "The directory is missing.");
   // While this process has the database open, LevelDB's lock prevents an earlier release from writing to it.
-  const database = levelDb === "database" ? await openLevelDb(dir) : undefined;
+  const database = levelDbState === "database" ? await openLevelDb(dir) : undefined;
   let openLog: OpenLog | undefined;
   try {
     if (!existsSync(eventsDir)) await createLog(dir, eventsDir, database, options);
     openLog = await openEventsDirectory(eventsDir, options);
     if (database !== undefined) await requireSameEnd(database, dir, openLog.log);
-    if (levelDb !== "retired") await retireLevelDb(dir, database !== undefined);
+    if (levelDbState !== "retired") await retireLevelDb(dir, database !== undefined);
     await database?.close();
     await moveLevelDbFiles(dir);
   } catch (error) {

@@ -107,20 +107,20 @@ export class StagedGroup {
     if (request.kind === "tombstone") return this.#stageTombstone(request.stream, state);
     const originalStream = getOriginalStream(request.stream);
     if (originalStream !== undefined) return this.#stageMetadataEvents(request, originalStream);
-    const result = this.#stageEvents(request.stream, request.events);
+    const writeResult = this.#stageEvents(request.stream, request.events);
     if (state.isSoftDeleted) this.#stageRestoration(request.stream, state.lastRevision + 1);
-    return result;
+    return writeResult;
   }
 
   #stageMetadataEvents(request: WriteRequest, originalStream: string): WriteResult {
     const stateBefore = this.#getState(originalStream);
     if (stateBefore.isTombstoned) return { outcome: "deleted" };
-    const result = this.#stageEvents(request.stream, request.events);
+    const writeResult = this.#stageEvents(request.stream, request.events);
     const lastEvent = request.events.at(-1);
-    if (lastEvent === undefined) return result;
+    if (lastEvent === undefined) return writeResult;
     this.#applyMetadata(originalStream, lastEvent);
     if (stateBefore.isSoftDeleted) this.#stageRestoration(originalStream, stateBefore.lastRevision + 1);
-    return result;
+    return writeResult;
   }
 
   #stageSoftDeletion(stream: string, state: StreamState): WriteResult {
@@ -144,9 +144,9 @@ export class StagedGroup {
 
   #stageMetadata(stream: string, data: Uint8Array): WriteResult {
     const event = createSystemEvent(METADATA_EVENT_TYPE, "application/json", data);
-    const result = this.#stageEvents(getMetadataStream(stream), [event]);
+    const writeResult = this.#stageEvents(getMetadataStream(stream), [event]);
     this.#applyMetadata(stream, event);
-    return result;
+    return writeResult;
   }
 
   /** Applies a metadata event to the state of the stream that it describes. */

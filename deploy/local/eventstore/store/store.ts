@@ -70,8 +70,8 @@ export class Store {
   }
 
   /** Queues a write and returns its result. See GroupCommit.submit. */
-  submit(request: WriteRequest, bytes: number, deadline: number): Promise<WriteOutcome> {
-    return this.#groupCommit.submit(request, bytes, deadline);
+  submit(request: WriteRequest, storedBytes: number, deadline: number): Promise<WriteOutcome> {
+    return this.#groupCommit.submit(request, storedBytes, deadline);
   }
 
   /** Returns the committed state of a stream. */
@@ -98,36 +98,38 @@ export class Store {
 
   /** Commits a group in one or more frames, depending on its size. */
   async #commitGroup(writes: readonly WriteRequest[]): Promise<WriteOutcome[]> {
-    const results: WriteOutcome[] = [];
-    while (results.length < writes.length) {
-      results.push(...(await this.#commitFrame(writes.slice(results.length))));
+    const outcomes: WriteOutcome[] = [];
+    while (outcomes.length < writes.length) {
+      outcomes.push(...(await this.#commitFrame(writes.slice(outcomes.length))));
     }
-    return results;
+    return outcomes;
   }
 
   /** Processes the first writes of a group, up to the limit of a frame. Returns their results. */
   async #commitFrame(writes: readonly WriteRequest[]): Promise<WriteOutcome[]> {
-    const details = await DecisionData.read(this.log, writes);
-    const group = new StagedGroup(this.#createCommittedState(details), Date.now());
-    const results: WriteOutcome[] = [];
-    for (const write of details.writes) {
+    const decisionData = await DecisionData.read(this.log, writes);
+    const group = new StagedGroup(this.#createCommittedState(decisionData), Date.now());
+    const outcomes: WriteOutcome[] = [];
+    for (const write of decisionData.writes) {
       if (group.bytes >= MAX_GROUP_BYTES) break;
-      results.push(decideWrite(group, write, details));
+      outcomes.push(decideWrite(group, write, decisionData));
     }
-    if (group.records.length === 0) return results;
+    if (group.records.length === 0) return outcomes;
     const refusal = await this.#writeGroup(group);
-    if (refusal === undefined) return results;
-    return details.writes.slice(0, results.length).map((write) => this.#decideSingle(write, details, refusal));
+    if (refusal === undefined) return outcomes;
+    return decisionData.writes
+      .slice(0, outcomes.length)
+      .map((write) => this.#decideSingle(write, decisionData, refusal));
   }
 
   /**
    * Determines the result of a write whose group could not be stored. A write that stores no records, such as a retry,
    * still gets its own result.
    */
-  #decideSingle(request: WriteRequest, details: DecisionData, refusal: WriteRefusal): WriteOutcome {
-    const group = new StagedGroup(this.#createCommittedState(details), Date.now());
-    const result = decideWrite(group, request, details);
-    return group.records.length === 0 ? result : refusal;
+  #decideSingle(request: WriteRequest, decisionData: DecisionData, refusal: WriteRefusal): WriteOutcome {
+    const group = new StagedGroup(this.#createCommittedState(decisionData), Date.now());
+    const outcome = decideWrite(group, request, decisionData);
+    return group.records.length === 0 ? outcome : refusal;
   }
 
   /** Stores and publishes a group. If the log or the disk is full, changes nothing and returns the reason. */
@@ -162,7 +164,7 @@ export class Store {
     for (const listener of this.#listeners) listener();
   }
 
-  #createCommittedState(details: DecisionData): CommittedState {
+  #createCommittedState(decisionData: DecisionData): CommittedState {
     const { index } = this.log;
     return {
       eventCount: index.eventCount,
@@ -172,8 +174,8 @@ export class Store {
         const ordinal = index.findOrdinal(stream, revision);
         return ordinal === undefined ? undefined : index.getPosition(ordinal);
       },
-      findEventId: (stream, revision) => details.findEventId(stream, revision),
-      findMetadata: (stream) => details.findMetadata(stream),
+      findEventId: (stream, revision) => decisionData.findEventId(stream, revision),
+      findMetadata: (stream) => decisionData.findMetadata(stream),
       findRecentEvent: (id) => this.#recentIds.get(id),
     };
   }
@@ -190,7 +192,7 @@ export class Store {
   }
 }
 
-function decideWrite(group: StagedGroup, request: WriteRequest, details: DecisionData): WriteOutcome {
-  const damage = details.damagedWrites.get(request);
+function decideWrite(group: StagedGroup, request: WriteRequest, decisionData: DecisionData): WriteOutcome {
+  const damage = decisionData.damagedWrites.get(request);
   return damage === undefined ? group.stage(request) : { outcome: "damaged", reason: damage };
 }

@@ -36,17 +36,17 @@ describe("the verification of an export with an expected clinic and range", () =
   });
 
   it("an export is verified if the expected times use another UTC offset and the clinic id is in upper case", async () => {
-    const expectedTimes = ["--from", "2020-01-01T02:00:00+02:00", "--to", "2026-05-31T23:00:00-01:00"];
-    expect((await verifyExport(file, "--clinic", clinicId.toUpperCase(), ...expectedTimes)).code).to.equal(0);
+    const timeOptions = ["--from", "2020-01-01T02:00:00+02:00", "--to", "2026-05-31T23:00:00-01:00"];
+    expect((await verifyExport(file, "--clinic", clinicId.toUpperCase(), ...timeOptions)).code).to.equal(0);
   });
 
   it("verification with another clinic or range fails, and the message contains the expected and the actual value", async () => {
-    const otherId = randomUUID();
+    const otherClinicId = randomUUID();
     const line = fs.readFileSync(file, "utf8").trimEnd().split("\n").length;
     const startProblem = `expected from start, but the manifest says ${range.from}`;
     const endProblem = `expected to 2026-05-01T00:00:00.000Z, but the manifest says ${range.to}`;
     const cases: [string[], string][] = [
-      [["--clinic", otherId], `expected clinic ${otherId}, but the manifest says ${clinicId}`],
+      [["--clinic", otherClinicId], `expected clinic ${otherClinicId}, but the manifest says ${clinicId}`],
       [["--from", "start"], startProblem],
       [
         ["--from", "2020-01-01T00:00:00.001Z"],
@@ -67,17 +67,17 @@ describe("the verification of an export with an expected clinic and range", () =
   });
 
   it("verification fails if the manifest was altered to match the expected clinic or range", async () => {
-    const otherId = randomUUID();
+    const otherClinicId = randomUUID();
     const text = fs.readFileSync(file, "utf8");
     const manifestStart = text.trimEnd().lastIndexOf("\n") + 1;
     const alterations: [string, string, string[]][] = [
-      [clinicId, otherId, ["--clinic", otherId]],
+      [clinicId, otherClinicId, ["--clinic", otherClinicId]],
       [range.from, "2021-01-01T00:00:00.000Z", ["--from", "2021-01-01T00:00:00Z"]],
       [range.to, "2026-07-01T00:00:00.000Z", ["--to", "2026-07-01T00:00:00Z"]],
     ];
-    for (const [from, to, options] of alterations) {
+    for (const [originalText, replacement, options] of alterations) {
       const name = path.join(world.folder, `${randomUUID()}.ndjson`);
-      const alteredManifest = text.slice(manifestStart).replaceAll(from, to);
+      const alteredManifest = text.slice(manifestStart).replaceAll(originalText, replacement);
       expect(alteredManifest).not.to.equal(text.slice(manifestStart));
       fs.writeFileSync(name, text.slice(0, manifestStart) + alteredManifest);
       const result = await verifyExport(name, ...options);

@@ -3,7 +3,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { cancelAppointment, requestAppointment } from "../../../../command/operations/appointment-operations.ts";
-import { operatorContext } from "../../../support/partner.ts";
+import { createTestOperatorContext } from "../../../support/partner.ts";
 import { type ExportWorld, startExportWorld } from "./export-world.ts";
 
 describe("an audit export", () => {
@@ -46,12 +46,12 @@ describe("an audit export", () => {
       [path.join(folder, "no-such-folder", "export.ndjson"), "ENOENT"],
       [path.join(file, "export.ndjson"), "ENOTDIR"],
     ] as const;
-    for (const [out, reason] of cases) {
-      const { code, err } = await exportTo(out);
+    for (const [outFile, reason] of cases) {
+      const { code, err } = await exportTo(outFile);
       expect([code, err.length], err.join()).to.deep.equal([2, 1]);
       expect(err[0]).to.match(/^audit: --out [^\n]*$/);
-      expect(err[0]).to.contain(`${out} cannot be written: `).and.contain(reason);
-      expect(fs.existsSync(out)).to.equal(false);
+      expect(err[0]).to.contain(`${outFile} cannot be written: `).and.contain(reason);
+      expect(fs.existsSync(outFile)).to.equal(false);
     }
     expect(fs.readdirSync(`${blockedFile}.part`)).to.deep.equal(["inner"]);
   });
@@ -66,16 +66,18 @@ describe("an audit export", () => {
 
   it("two exports of the same range differ only in the manifest's time and author", async () => {
     const { clinicId } = world.history;
-    const to = new Date().toISOString();
+    const rangeEnd = new Date().toISOString();
     const auditor = await world.registerAuditor([clinicId]);
     const getLines = async () =>
-      (await auditor.request(`/audit/v1/export?clinic=${clinicId}&to=${to}`)).text.split(/(?<=\n)/);
-    const [one, other] = [await getLines(), await getLines()];
-    expect(one.slice(0, -1)).to.deep.equal(other.slice(0, -1));
-    const [first, second] = [one, other].map((lines) => JSON.parse(lines.at(-1) ?? "").manifest);
-    expect({ ...first, made: null }).to.deep.equal({ ...second, made: null });
-    expect(first.made.accessId).not.to.equal(second.made.accessId);
-    expect((await world.verify(one.join(""))).ok).to.equal(true);
+      (await auditor.request(`/audit/v1/export?clinic=${clinicId}&to=${rangeEnd}`)).text.split(/(?<=\n)/);
+    const [firstLines, secondLines] = [await getLines(), await getLines()];
+    expect(firstLines.slice(0, -1)).to.deep.equal(secondLines.slice(0, -1));
+    const [firstManifest, secondManifest] = [firstLines, secondLines].map(
+      (lines) => JSON.parse(lines.at(-1) ?? "").manifest,
+    );
+    expect({ ...firstManifest, made: null }).to.deep.equal({ ...secondManifest, made: null });
+    expect(firstManifest.made.accessId).not.to.equal(secondManifest.made.accessId);
+    expect((await world.verify(firstLines.join(""))).ok).to.equal(true);
   });
 
   it("an export of a range without events is verified", async () => {
@@ -91,14 +93,14 @@ describe("an audit export", () => {
   it("an export excludes events that are appended after the start of the export", async () => {
     const { clinicId, branchId, animalId } = world.history;
     let isWriting = true;
-    const writing = (async () => {
+    const writePromise = (async () => {
       while (isWriting) {
         const appointmentId = randomUUID();
         const appointmentDetails = {
           scheduledAt: new Date(Date.now() + 86_400_000).toISOString(),
           ...{ durationMinutes: 30, reason: null, notes: null },
         };
-        const context = operatorContext();
+        const context = createTestOperatorContext();
         const appointment = { appointmentId, clinicId, branchId, animalId, ...appointmentDetails };
         await requestAppointment(world.log, appointment, context);
         await cancelAppointment(world.log, { appointmentId, clinicId, reason: null }, context);
@@ -112,14 +114,14 @@ describe("an audit export", () => {
       expect(BigInt(manifest.last.position) <= BigInt(manifest.made.logEnd)).to.equal(true);
     }
     isWriting = false;
-    await writing;
+    await writePromise;
   });
 
   it("GET /audit/v1/jwks.json requires no authentication and returns the public keys that verify exports", async () => {
     const response = await fetch(`${world.url}/audit/v1/jwks.json`);
-    const keys = await response.text();
-    expect(keys).not.to.contain('"d"');
-    expect(JSON.parse(keys)).to.deep.equal(JSON.parse(fs.readFileSync(world.keyFile, "utf8")));
+    const keysText = await response.text();
+    expect(keysText).not.to.contain('"d"');
+    expect(JSON.parse(keysText)).to.deep.equal(JSON.parse(fs.readFileSync(world.keyFile, "utf8")));
   });
 
   it("an export without a signing key fails and reports the missing setting in one line", async () => {

@@ -3,9 +3,9 @@ import { createMarkCollector, findFirstDifference } from "../../../../command/au
 
 describe("the marks of an export", () => {
   const collectMarks = (links: string[], maxMarks: number) => {
-    const marks = createMarkCollector(maxMarks);
-    for (const link of links) marks.add(link);
-    return marks.getMarks();
+    const markCollector = createMarkCollector(maxMarks);
+    for (const link of links) markCollector.add(link);
+    return markCollector.getMarks();
   };
   const links = Array.from({ length: 20 }, (_, index) => String(index + 1).padStart(16, "0"));
   const changeLinksFrom = (line: number) =>

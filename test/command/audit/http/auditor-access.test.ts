@@ -50,16 +50,16 @@ describe("a flood of invalid credentials", () => {
       statuses.push(...responses.map(({ status }) => status));
     }
     expect(new Set(statuses)).to.deep.equal(new Set([401]));
-    const countBefore = readCount;
+    const readCountBefore = readCount;
     const refusedResponse = await request(createUnknownCredential(), floodAddress);
-    expect([refusedResponse.status, readCount - countBefore]).to.deep.equal([429, 0]);
+    expect([refusedResponse.status, readCount - readCountBefore]).to.deep.equal([429, 0]);
     expect(Number(refusedResponse.headers.get("Retry-After"))).to.be.within(1, 60);
     expect((await request(knownAuditor.credential, floodAddress)).status).to.equal(200);
     expect((await request(newAuditor.credential, otherAddress)).status).to.equal(200);
     await knownAuditor.revoke();
     expect((await request(knownAuditor.credential, floodAddress)).status).to.equal(429);
-    const countAfter = readCount;
+    const readCountAfter = readCount;
     expect((await request(knownAuditor.credential, floodAddress)).status).to.equal(429);
-    expect(readCount - countAfter, "reads for a revoked credential").to.equal(0);
+    expect(readCount - readCountAfter, "reads for a revoked credential").to.equal(0);
   });
 });

@@ -8,7 +8,7 @@ import { createApp } from "../../../../shared/http/app.ts";
 import { listen } from "../../../../shared/http/listen.ts";
 
 /** More lines than the buffers between server and client can hold. */
-const LINES = 5_000;
+const LINE_COUNT = 5_000;
 const LINE = `${"x".repeat(10_000)}\n`;
 
 describe("streamLines", () => {
@@ -23,7 +23,7 @@ describe("streamLines", () => {
       onEnd = resolve;
     });
     async function* lines() {
-      for (; lineCount < LINES; lineCount += 1) yield LINE;
+      for (; lineCount < LINE_COUNT; lineCount += 1) yield LINE;
     }
     const logger = pino({ level: "silent" });
     const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, readiness: async () => ({}) });
@@ -35,14 +35,14 @@ describe("streamLines", () => {
   it("a streamed response ends if the client stays connected but reads nothing", async () => {
     const server = await serve(300);
     const client = connect(Number(new URL(server.url).port), "127.0.0.1");
-    const clientClosed = once(client, "close");
+    const clientClosePromise = once(client, "close");
     client.on("error", () => undefined);
     client.pause();
     client.write("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
     await server.ended;
-    expect(server.countLines()).to.be.within(1, LINES - 1);
+    expect(server.countLines()).to.be.within(1, LINE_COUNT - 1);
     client.resume();
-    await clientClosed;
+    await clientClosePromise;
     await server.close();
   });
 
@@ -56,7 +56,7 @@ describe("streamLines", () => {
       readBytes += chunk.length;
       if (performance.now() - startedAtMs < 1_500) await new Promise((resolve) => setTimeout(resolve, 5));
     }
-    expect(readBytes).to.equal(LINES * LINE.length);
+    expect(readBytes).to.equal(LINE_COUNT * LINE.length);
     await server.ended;
     await server.close();
   });

@@ -5,7 +5,7 @@ import { registerEndpoint } from "../../../../command/operations/webhook-endpoin
 import { createSecretBox } from "../../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
-import { operatorContext } from "../../../support/partner.ts";
+import { createTestOperatorContext } from "../../../support/partner.ts";
 import { testServers } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
@@ -29,7 +29,7 @@ describe("endpoint rotate-secret", () => {
   async function registerTestEndpoint(): Promise<string> {
     const owner = { applicationId: randomUUID(), clinicId: randomUUID(), environment: "sandbox" } as const;
     const input = { owner, url: "https://hooks.example.com/", events: ["appointment.created" as const] };
-    return (await registerEndpoint({ log, secretBox }, input, operatorContext())).endpoint.id;
+    return (await registerEndpoint({ log, secretBox }, input, createTestOperatorContext())).endpoint.id;
   }
 
   /**

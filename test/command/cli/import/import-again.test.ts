@@ -1,20 +1,20 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { commands } from "../../../../command/cli/commands/commands.ts";
-import { createLineIds, parseLine } from "../../../../command/cli/import/import-line.ts";
+import { createLineIdGenerator, parseLine } from "../../../../command/cli/import/import-line.ts";
 import { issueCredential } from "../../../../command/operations/application-operations.ts";
 import { confirmAppointment, requestAppointment } from "../../../../command/operations/appointment-operations.ts";
 import { registerEndpoint } from "../../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
-import { operatorContext } from "../../../support/partner.ts";
+import { createTestOperatorContext } from "../../../support/partner.ts";
 import { testServers } from "../../../support/stack.ts";
 import { runClinic as run } from "../terminal.ts";
 
 type Line = Record<string, unknown> & { command: string };
 
-const instantInDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
+const toInstantInDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
 
 const importableCommands = commands.filter((command) => command.isImportable);
 
@@ -25,12 +25,15 @@ function createLinesOfAllCommands(
   ids: Record<"clinic" | "application" | "credential" | "endpoint" | "missed" | "auditor", string>,
 ): Line[] {
   const { clinic, application, credential, endpoint, missed, auditor } = ids;
-  const [branch, branch2, membership, user, staff, customer, animal] = Array.from({ length: 7 }, randomUUID);
-  const [service, resource, resource2, rule, appointment, cancelled] = Array.from({ length: 6 }, randomUUID);
+  const [branch, secondBranch, membership, user, staff, customer, animal] = Array.from({ length: 7 }, randomUUID);
+  const [service, resource, secondResource, rule, appointment, cancelledAppointment] = Array.from(
+    { length: 6 },
+    randomUUID,
+  );
   const [assignment, hold, secondAssignment] = Array.from({ length: 3 }, randomUUID);
   const tickets = Array.from({ length: 3 }, () => randomUUID());
   const ownerRights = { role: "owner", permissions: ["manage_tenant"] };
-  const schedule = { scheduledAt: instantInDays(3), durationMinutes: 30 };
+  const schedule = { scheduledAt: toInstantInDays(3), durationMinutes: 30 };
   const registerLine = { command: "customer register", id: customer, clinic, fullName: "Ada Example" };
   const ruleLine = { command: "rule set", id: rule, clinic, resource, weekday: 1 };
   const openingHours = { startsAt: "08:00:00", endsAt: "18:00:00" };
@@ -47,7 +50,7 @@ function createLinesOfAllCommands(
     { command: "clinic suspend", id: clinic, reason: "Invoice overdue" },
     { command: "clinic reinstate", id: clinic },
     openLine,
-    { command: "branch open", id: branch2, clinic, name: "New Town" },
+    { command: "branch open", id: secondBranch, clinic, name: "New Town" },
     { command: "membership grant", id: membership, clinic, user, ...ownerRights },
     { command: "membership accept", id: membership, clinic },
     { command: "user select", user, clinic, branch },
@@ -65,11 +68,11 @@ function createLinesOfAllCommands(
     { command: "service withdraw", id: service, clinic },
     { command: "service reinstate", id: service, clinic },
     { command: "resource add", id: resource, clinic, branch, type: "room", name: "Room 1" },
-    { command: "resource add", id: resource2, clinic, branch, type: "room", name: "Room 2" },
+    { command: "resource add", id: secondResource, clinic, branch, type: "room", name: "Room 2" },
     { ...ruleLine, ...openingHours },
     { command: "appointment request", id: appointment, clinic, branch, animal, ...schedule },
     { command: "appointment confirm", id: appointment, clinic },
-    { command: "appointment reschedule", id: appointment, clinic, scheduledAt: instantInDays(4) },
+    { command: "appointment reschedule", id: appointment, clinic, scheduledAt: toInstantInDays(4) },
     { ...allocateLine, from: schedule.scheduledAt, until: endsAt },
     { command: "appointment release", id: appointment, clinic, assignment },
     { ...allocateLine, assignment: secondAssignment, from: schedule.scheduledAt, until: endsAt },
@@ -77,16 +80,16 @@ function createLinesOfAllCommands(
     { command: "appointment wait", id: appointment, clinic },
     { command: "appointment start", id: appointment, clinic },
     { command: "appointment complete", id: appointment, clinic },
-    { command: "appointment request", id: cancelled, clinic, branch, ...schedule },
-    { command: "appointment cancel", id: cancelled, clinic },
+    { command: "appointment request", id: cancelledAppointment, clinic, branch, ...schedule },
+    { command: "appointment cancel", id: cancelledAppointment, clinic },
     { command: "appointment no-show", id: missed, clinic },
     {
       ...{ command: "appointment import", id: randomUUID(), clinic, branch, animal },
-      ...{ scheduledAt: "2024-03-01T09:00:00Z", status: "completed", resources: [resource2] },
+      ...{ scheduledAt: "2024-03-01T09:00:00Z", status: "completed", resources: [secondResource] },
     },
     {
-      ...{ command: "hold place", id: hold, clinic, branch, resource: resource2 },
-      ...{ startsAt: instantInDays(1), endsAt: instantInDays(2), expiresAt: instantInDays(1) },
+      ...{ command: "hold place", id: hold, clinic, branch, resource: secondResource },
+      ...{ startsAt: toInstantInDays(1), endsAt: toInstantInDays(2), expiresAt: toInstantInDays(1) },
     },
     { command: "hold release", id: hold, clinic },
     ...[0, 1, 2].map((index) => ({
@@ -99,7 +102,7 @@ function createLinesOfAllCommands(
     { command: "ticket no-show", ...getTicketFields(2) },
     { command: "rule remove", id: rule, clinic, resource },
     { command: "resource retire", id: resource, clinic },
-    { command: "resource retire", id: resource2, clinic },
+    { command: "resource retire", id: secondResource, clinic },
     { command: "partner approve-origin", application, origin: "https://hooks.example.com" },
     { command: "partner withdraw-origin", application, origin: "https://hooks.example.com" },
     { command: "installation request", ...installationFields, scopes: ["clinic:read", "appointments:read"] },
@@ -158,10 +161,19 @@ describe("a second import of a complete file", function () {
     const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } });
     const url = "https://hooks.example.com/a";
     const input = { owner, url, events: ["appointment.created" as const] };
-    const { endpoint } = await registerEndpoint({ log, secretBox }, input, operatorContext());
-    const when = { scheduledAt: "2026-01-02T09:00:00.000Z", durationMinutes: 30, reason: null, notes: null };
-    const pastContext = operatorContext(Date.parse("2026-01-01T09:00:00Z"));
-    await requestAppointment(log, { appointmentId: missed, clinicId, branchId, animalId: null, ...when }, pastContext);
+    const { endpoint } = await registerEndpoint({ log, secretBox }, input, createTestOperatorContext());
+    const appointmentDetails = {
+      scheduledAt: "2026-01-02T09:00:00.000Z",
+      durationMinutes: 30,
+      reason: null,
+      notes: null,
+    };
+    const pastContext = createTestOperatorContext(Date.parse("2026-01-01T09:00:00Z"));
+    await requestAppointment(
+      log,
+      { appointmentId: missed, clinicId, branchId, animalId: null, ...appointmentDetails },
+      pastContext,
+    );
     await confirmAppointment(log, { appointmentId: missed, clinicId }, pastContext);
     const credential = (await issueCredential(log, { applicationId: application }, pastContext)).credentialId;
     const auditor = randomUUID();
@@ -179,9 +191,11 @@ describe("a second import of a complete file", function () {
 
   it("a second import reports all lines as already applied, even if the clinic has been closed", async () => {
     const { clinicId, lines } = await prepareLines();
-    const used = new Set(lines.map(({ command }) => command));
-    const unused = importableCommands.map(({ noun, verb }) => `${noun} ${verb}`).filter((name) => !used.has(name));
-    expect(unused).to.deep.equal(["clinic close"]);
+    const usedCommands = new Set(lines.map(({ command }) => command));
+    const unusedCommands = importableCommands
+      .map(({ noun, verb }) => `${noun} ${verb}`)
+      .filter((name) => !usedCommands.has(name));
+    expect(unusedCommands).to.deep.equal(["clinic close"]);
     const firstImport = await importLines(lines);
     expect(firstImport.failures).to.deep.equal([]);
     expect(firstImport.code).to.equal(0);
@@ -225,9 +239,9 @@ describe("a second import of a complete file", function () {
       append: (stream, ...restArgs) =>
         stream === parsedLine.prepared.stream ? Promise.reject(new Error("killed")) : log.append(stream, ...restArgs),
     };
-    const context = { ...operatorContext(), causationId: createLineIds()(parsedLine.contentKey) };
-    const failure = await parsedLine.prepared.run(failingLog, context).catch((error: Error) => error.message);
-    expect(failure).to.equal("killed");
+    const context = { ...createTestOperatorContext(), causationId: createLineIdGenerator()(parsedLine.contentKey) };
+    const failureMessage = await parsedLine.prepared.run(failingLog, context).catch((error: Error) => error.message);
+    expect(failureMessage).to.equal("killed");
     const secondImport = await importLines(lines);
     expect(secondImport.totals, secondImport.failures.join()).to.include({ applied: 1 });
     expect(await log.read(parsedLine.prepared.stream)).to.have.length(1);

@@ -6,7 +6,7 @@ import { closeClinic } from "../../../../command/operations/clinic-operations.ts
 import { changeCustomer, weighAnimal } from "../../../../command/operations/people-operations.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
-import { operatorContext } from "../../../support/partner.ts";
+import { createTestOperatorContext } from "../../../support/partner.ts";
 import { testServers } from "../../../support/stack.ts";
 
 describe("the streams that an import keeps in memory", () => {
@@ -44,7 +44,7 @@ describe("the streams that an import keeps in memory", () => {
     const { tally } = await applyLines(readLines(), {
       survey: { lineCount: lines.length, importId: randomUUID(), lineNumberById: new Map() },
       log: countingLog,
-      baseContext: operatorContext(),
+      baseContext: createTestOperatorContext(),
       report: {
         reportFailure: async ({ code }) => void failures.push(code),
         showProgress: () => {
@@ -81,7 +81,7 @@ describe("the streams that an import keeps in memory", () => {
   it("a line is applied after the events that another process appended to its stream", async () => {
     const { clinic, animal, lines } = createLines();
     const weighing = { clinicId: clinic, animalId: animal, weightKg: 3 };
-    const { tally } = await runImport(lines, { 4: () => weighAnimal(log, weighing, operatorContext()) });
+    const { tally } = await runImport(lines, { 4: () => weighAnimal(log, weighing, createTestOperatorContext()) });
     expect(tally).to.include({ applied: 4 });
     const weights = (await log.read(`animal-${animal}`)).slice(1).map(({ data }) => (data as typeof weighing).weightKg);
     expect(weights).to.deep.equal([3, 4]);
@@ -89,11 +89,15 @@ describe("the streams that an import keeps in memory", () => {
 
   it("a line that would change nothing in memory is decided with the stream in the event log", async () => {
     const { clinic, customer, lines } = createLines();
-    const change = { command: "customer change", id: customer, clinic, phone: "1" };
-    const phone = (value: string) => ({ clinicId: clinic, customerId: customer, details: { phone: value } });
-    const secondChange = { ...change, city: null };
-    const { tally } = await runImport([...lines, change, secondChange], {
-      6: () => changeCustomer(log, phone("2"), operatorContext()),
+    const changeLine = { command: "customer change", id: customer, clinic, phone: "1" };
+    const createPhoneChange = (value: string) => ({
+      clinicId: clinic,
+      customerId: customer,
+      details: { phone: value },
+    });
+    const secondChangeLine = { ...changeLine, city: null };
+    const { tally } = await runImport([...lines, changeLine, secondChangeLine], {
+      6: () => changeCustomer(log, createPhoneChange("2"), createTestOperatorContext()),
     });
     expect(tally).to.include({ applied: 6 });
     const [lastEvent] = (await log.read(`customer-${customer}`)).slice(-1);
@@ -102,9 +106,9 @@ describe("the streams that an import keeps in memory", () => {
 
   it("a line is not refused because of an object that another process has since created", async () => {
     const { customer, lines } = createLines();
-    const [clinicLine, customerLine, animal] = lines as [object, object, object];
-    const earlyLine = { ...animal, id: randomUUID() };
-    const { tally, failures } = await runImport([clinicLine, earlyLine, animal], {
+    const [clinicLine, customerLine, animalLine] = lines as [object, object, object];
+    const earlyLine = { ...animalLine, id: randomUUID() };
+    const { tally, failures } = await runImport([clinicLine, earlyLine, animalLine], {
       3: () => runImport([customerLine]),
     });
     expect(failures).to.deep.equal(["customer_not_found"]);
@@ -117,7 +121,7 @@ describe("the streams that an import keeps in memory", () => {
     const lateLine = { command: "animal register", id: randomUUID(), clinic, customer, name: "Rex", species: "dog" };
     const { failures } = await runImport([...lines, lateLine], {
       5: async () => {
-        await closeClinic(log, { clinicId: clinic, reason: "Given up" }, operatorContext());
+        await closeClinic(log, { clinicId: clinic, reason: "Given up" }, createTestOperatorContext());
         const closedAt = performance.now();
         while (performance.now() - closedAt < 1_000) await log.read(`clinic-${clinic}`);
       },

@@ -23,10 +23,10 @@ function createClinicLines(id: string): Line[] {
 function createCustomerLines(clinicId: string, count: number): Line[] {
   return Array.from({ length: count }, (_, index) => {
     const customer = randomUUID();
-    const animal = { id: randomUUID(), clinic: clinicId, customer, name: "Rex", species: "dog" };
+    const animalFields = { id: randomUUID(), clinic: clinicId, customer, name: "Rex", species: "dog" };
     return [
       { command: "customer register", id: customer, clinic: clinicId, fullName: `Customer ${index}` },
-      { command: "animal register", ...animal },
+      { command: "animal register", ...animalFields },
     ];
   }).flat();
 }
@@ -69,11 +69,11 @@ describe("an import", () => {
 
   it("a second import changes nothing, even if some lines undo other lines or have no effect", async () => {
     const id = randomUUID();
-    const [reinstate, suspend] = [
+    const [reinstateLine, suspendLine] = [
       { command: "clinic reinstate", id },
       { command: "clinic suspend", id, reason: "x" },
     ];
-    const lines = [...createClinicLines(id), reinstate, suspend, reinstate, suspend];
+    const lines = [...createClinicLines(id), reinstateLine, suspendLine, reinstateLine, suspendLine];
     expect(parseTally(await runImport(lines))).to.include({ applied: 4, alreadyApplied: 1 });
     const expectedTypes = await readTypes(`clinic-${id}`);
     expect(expectedTypes).to.deep.equal(["ClinicRegistered", "ClinicSuspended", "ClinicReinstated", "ClinicSuspended"]);
@@ -83,14 +83,14 @@ describe("an import", () => {
 
   it("a second import applies only the lines that were added to the file", async () => {
     const id = randomUUID();
-    const weigh = { command: "animal weigh", clinic: id, weightKg: 3.5 };
+    const weighingFields = { command: "animal weigh", clinic: id, weightKg: 3.5 };
     const lines = [...createClinicLines(id), ...createCustomerLines(id, 1)];
-    const weighing = { ...weigh, id: lines.at(-1)?.id };
-    await runImport([...lines, weighing]);
-    const longer = [...lines, weighing, { command: "branch open", id: randomUUID(), clinic: id, name: "New" }];
-    expect(parseTally(await runImport([...longer, weighing]))).to.include({ applied: 2, alreadyApplied: 4 });
-    const animal = await readTypes(`animal-${weighing.id}`);
-    expect(animal).to.deep.equal(["AnimalRegistered", "AnimalWeighed", "AnimalWeighed"]);
+    const weighingLine = { ...weighingFields, id: lines.at(-1)?.id };
+    await runImport([...lines, weighingLine]);
+    const longerLines = [...lines, weighingLine, { command: "branch open", id: randomUUID(), clinic: id, name: "New" }];
+    expect(parseTally(await runImport([...longerLines, weighingLine]))).to.include({ applied: 2, alreadyApplied: 4 });
+    const animalEventTypes = await readTypes(`animal-${weighingLine.id}`);
+    expect(animalEventTypes).to.deep.equal(["AnimalRegistered", "AnimalWeighed", "AnimalWeighed"]);
   });
 
   it("an import reports failed lines, skips lines that depend on a failed line, and applies all other lines", async () => {
@@ -153,8 +153,8 @@ describe("an import", () => {
 
   it("a dry run of an import writes nothing, but reports the lines that a domain rule would refuse", async () => {
     const id = randomUUID();
-    const stray = { ...createCustomerLines(id, 1)[1], customer: randomUUID() };
-    const result = await runImport([...createClinicLines(id), ...createCustomerLines(id, 5), stray], "--dry-run");
+    const strayLine = { ...createCustomerLines(id, 1)[1], customer: randomUUID() };
+    const result = await runImport([...createClinicLines(id), ...createCustomerLines(id, 5), strayLine], "--dry-run");
     expect(parseTally(result)).to.include({ applied: 11, refused: 1 });
     expect(parseFailures(result).map(({ code }) => code)).to.deep.equal(["customer_not_found"]);
     expect(await readTypes(`clinic-${id}`)).to.deep.equal([]);
@@ -188,17 +188,19 @@ describe("an import", () => {
     expect(applied + alreadyApplied).to.equal(lines.length);
     expect(alreadyApplied, "lines that the killed run applied").to.be.greaterThan(0);
     expect(applied, "lines that the killed run did not apply").to.be.greaterThan(0);
-    const events = lines.slice(1).map(({ command, id }) => readTypes(`${String(command).split(" ")[0]}-${id}`));
-    for (const eventTypes of await Promise.all(events)) expect(eventTypes).to.have.length(1);
+    const eventTypePromises = lines
+      .slice(1)
+      .map(({ command, id }) => readTypes(`${String(command).split(" ")[0]}-${id}`));
+    for (const eventTypes of await Promise.all(eventTypePromises)) expect(eventTypes).to.have.length(1);
   }).timeout(60_000);
 
   /** Runs the import in a separate process and kills the process after its first progress message. */
   async function killImport(file: string): Promise<void> {
     const { command, args } = buildNodeCommand("command/cli/main.ts", ["import", file]);
     const child: ChildProcess = spawn(command, args, { env: { ...process.env, ...env } });
-    const exit = once(child, "exit");
+    const exitPromise = once(child, "exit");
     child.stderr?.once("data", () => child.kill("SIGKILL"));
-    const [, signal] = await exit;
+    const [, signal] = await exitPromise;
     expect(signal).to.equal("SIGKILL");
   }
 });

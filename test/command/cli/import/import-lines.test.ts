@@ -27,11 +27,11 @@ describe("the lines of an import", function () {
   };
   const formatCustomer = (moreFields: string) =>
     `{"command": "customer register", "id": "${randomUUID()}", "clinic": "${clinicId}", ${moreFields}}`;
-  const validLine = () => formatCustomer('"fullName": "Ada"');
+  const formatValidLine = () => formatCustomer('"fullName": "Ada"');
   const formatProblems = ({ failures }: Awaited<ReturnType<typeof importLines>>) =>
     failures
       .sort((a, b) => a.line - b.line)
-      .map(({ line, problems }) => [line, ...problems.map((p: Problem) => `${p.field} ${p.reason}`)]);
+      .map(({ line, problems }) => [line, ...problems.map((problem: Problem) => `${problem.field} ${problem.reason}`)]);
   interface Problem {
     field: string;
     reason: string;
@@ -39,7 +39,7 @@ describe("the lines of an import", function () {
 
   /** Imports an invalid line between valid lines and returns the reported problem. */
   async function importInvalidLine(invalidLine: string | Buffer): Promise<string> {
-    const lines = [registerLine, validLine(), invalidLine, validLine()].map((line) => Buffer.from(line));
+    const lines = [registerLine, formatValidLine(), invalidLine, formatValidLine()].map((line) => Buffer.from(line));
     const result = await importLines(Buffer.concat(lines.flatMap((line) => [line, Buffer.from("\n")])));
     expect(result.code).to.equal(2);
     expect(result.totals).to.include({ end: "complete", lines: 4, failed: 1, invalid: 1, left: 0 });
@@ -48,7 +48,7 @@ describe("the lines of an import", function () {
     return String(problem);
   }
 
-  const nest = (levels: number, open: string, close: string) => open.repeat(levels) + close.repeat(levels);
+  const nest = (levels: number, opening: string, closing: string) => opening.repeat(levels) + closing.repeat(levels);
   for (const levels of [101, 5_000, 200_000]) {
     const formatResource = (metadata: string) =>
       `{"command": "resource add", "id": "${randomUUID()}", "clinic": "${clinicId}", "branch": "${randomUUID()}", "type": "room", "name": "Room", "metadata": {"a": ${metadata}}}`;
@@ -87,7 +87,7 @@ describe("the lines of an import", function () {
     for (let writtenMib = 0; writtenMib < 100; writtenMib += 1) {
       if (!stream.write("x".repeat(BYTES_PER_MIB))) await once(stream, "drain");
     }
-    stream.end(`\n${validLine()}\n`);
+    stream.end(`\n${formatValidLine()}\n`);
     await once(stream, "close");
     const bytesBefore = process.memoryUsage().rss;
     const result = await runClinic(["import", file, "--json"], { env });
@@ -106,8 +106,8 @@ describe("the lines of an import", function () {
     expect(await importInvalidLine(formatCustomer('"fullName": "A\\u0000da"'))).to.equal(
       "$.fullName must not contain NUL or lone surrogates",
     );
-    expect(await importInvalidLine(`${validLine().slice(0, -1)}`)).to.equal("$ is not valid JSON");
-    expect(await importInvalidLine(`\uFEFF${validLine()}`)).to.equal("$ is not valid JSON");
+    expect(await importInvalidLine(`${formatValidLine().slice(0, -1)}`)).to.equal("$ is not valid JSON");
+    expect(await importInvalidLine(`\uFEFF${formatValidLine()}`)).to.equal("$ is not valid JSON");
     expect(await importInvalidLine('{"command": 7}')).to.equal(
       "$.command is not a string and cannot be imported; see `import --help`",
     );
@@ -117,7 +117,7 @@ describe("the lines of an import", function () {
   });
 
   it("an import accepts a byte order mark, CRLF, and a last line without a line ending", async () => {
-    const result = await importLines(`\uFEFF${registerLine}\r\n\r\n${validLine()}\r\n  \n${validLine()}`);
+    const result = await importLines(`\uFEFF${registerLine}\r\n\r\n${formatValidLine()}\r\n  \n${formatValidLine()}`);
     expect(result.failures).to.deep.equal([]);
     expect(result.totals).to.include({ lines: 3, failed: 0 });
     expect(result.code).to.equal(0);
@@ -133,7 +133,7 @@ describe("the lines of an import", function () {
 
   it("an input is divided into the same lines for every chunk size", async () => {
     const bytes = Buffer.from(`\uFEFFfirst 🐾\r\n\n${"é".repeat(300)}\nlast`);
-    const inChunks = async (size: number) => {
+    const readInChunks = async (size: number) => {
       const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
         bytes.subarray(index * size, (index + 1) * size),
       );
@@ -142,10 +142,10 @@ describe("the lines of an import", function () {
       for await (const line of readLines(input)) lines.push(line);
       return lines;
     };
-    const wholeLines = await inChunks(bytes.length);
+    const wholeLines = await readInChunks(bytes.length);
     expect(wholeLines.map(({ number }) => number)).to.deep.equal([1, 3, 4]);
     expect(wholeLines[0]).to.deep.include({ text: "first 🐾\r" });
-    for (const size of [1, 2, 3, 7, 64]) expect(await inChunks(size)).to.deep.equal(wholeLines);
+    for (const size of [1, 2, 3, 7, 64]) expect(await readInChunks(size)).to.deep.equal(wholeLines);
   });
 
   it("an import lists all 20,000 invalid lines of a file, each with line number, field and reason", async () => {
@@ -172,7 +172,7 @@ describe("the lines of an import", function () {
   it("if a domain rule refuses a line, the import reports which option of the line was refused", async () => {
     const branch = randomUUID();
     const id = () => randomUUID();
-    const of = { clinic: clinicId, branch };
+    const ownerFields = { clinic: clinicId, branch };
     const times = { startsAt: "2097-01-01T10:00:00Z", endsAt: "2097-01-01T09:00:00Z" };
     const lines: [object, string, string[]][] = [
       [
@@ -184,7 +184,7 @@ describe("the lines of an import", function () {
         {
           command: "appointment request",
           id: id(),
-          ...of,
+          ...ownerFields,
           scheduledAt: "2020-01-01T00:00:00Z",
           animal: id(),
         },
@@ -193,14 +193,18 @@ describe("the lines of an import", function () {
       ],
       [
         {
-          ...{ command: "appointment import", id: id(), ...of, scheduledAt: "2020-01-01T00:00:00Z" },
+          ...{ command: "appointment import", id: id(), ...ownerFields, scheduledAt: "2020-01-01T00:00:00Z" },
           ...{ status: "confirmed", resources: [id(), id()] },
         },
         "validation_failed",
         ["$.branch", "$.resources[0]", "$.resources[1]", "$.status"],
       ],
       [{ command: "appointment confirm", id: id(), clinic: clinicId }, "appointment_not_found", ["$.id"]],
-      [{ command: "resource add", id: id(), ...of, type: "room", name: "Room" }, "branch_not_found", ["$.branch"]],
+      [
+        { command: "resource add", id: id(), ...ownerFields, type: "room", name: "Room" },
+        "branch_not_found",
+        ["$.branch"],
+      ],
       [{ command: "customer register", id: id(), clinic: id(), fullName: "A" }, "clinic_not_found", ["$.clinic"]],
       [{ command: "clinic suspend", id: id(), reason: "x" }, "clinic_not_found", ["$.id"]],
       [
@@ -209,7 +213,7 @@ describe("the lines of an import", function () {
         ["$.application"],
       ],
       [
-        { command: "hold place", id: id(), ...of, branch: clinicId, ...times, expiresAt: times.endsAt },
+        { command: "hold place", id: id(), ...ownerFields, branch: clinicId, ...times, expiresAt: times.endsAt },
         "branch_not_found",
         ["$.branch"],
       ],

@@ -4,19 +4,19 @@ import { createImportOrder } from "../../../../command/cli/import/import-order.t
 
 describe("the order of an import", () => {
   /** Runs commands, each with its own delay, and returns the times at which each command began and ended. */
-  async function run(commands: { changedId: string; otherIds: string[] }[], delays: number[]) {
+  async function runCommands(commands: { changedId: string; otherIds: string[] }[], delays: number[]) {
     const takeTurn = createImportOrder();
-    const history: { begins: number; ends: number }[] = [];
+    const history: { beganAt: number; endedAt: number }[] = [];
     let clock = 0;
     await Promise.all(
       commands.map(async ({ changedId, otherIds }, index) => {
         const turn = takeTurn({ changedId, ids: [...new Set([changedId, ...otherIds])] });
         await turn.ready;
         clock += 1;
-        const begins = clock;
+        const startTime = clock;
         for (let tick = 0; tick < (delays[index] ?? 0); tick += 1) await Promise.resolve();
         clock += 1;
-        history[index] = { begins, ends: clock };
+        history[index] = { beganAt: startTime, endedAt: clock };
         turn.end();
       }),
     );
@@ -31,15 +31,15 @@ describe("the order of an import", () => {
         fc.array(command, { maxLength: 30 }),
         fc.array(fc.nat(9), { minLength: 30, maxLength: 30 }),
         async (commands, delays) => {
-          const history = await run(commands, delays);
+          const history = await runCommands(commands, delays);
           expect(history).to.have.length(commands.length);
           commands.forEach((laterCommand, j) => {
             commands.slice(0, j).forEach((earlierCommand, i) => {
-              const depends =
+              const isDependent =
                 laterCommand.changedId === earlierCommand.changedId ||
                 laterCommand.otherIds.includes(earlierCommand.changedId) ||
                 earlierCommand.otherIds.includes(laterCommand.changedId);
-              if (depends) expect(history[i]!.ends).to.be.lessThan(history[j]!.begins);
+              if (isDependent) expect(history[i]!.endedAt).to.be.lessThan(history[j]!.beganAt);
             });
           });
         },
@@ -49,8 +49,8 @@ describe("the order of an import", () => {
 
   it("import commands that refer to the same object without changing the object run concurrently", async () => {
     const commands = ["x", "y", "z"].map((changedId) => ({ changedId, otherIds: ["clinic"] }));
-    const history = await run(commands, [5, 5, 5]);
-    const lastBegin = Math.max(...history.map(({ begins }) => begins));
-    expect(lastBegin).to.be.lessThan(Math.min(...history.map(({ ends }) => ends)));
+    const history = await runCommands(commands, [5, 5, 5]);
+    const lastBeganAt = Math.max(...history.map(({ beganAt }) => beganAt));
+    expect(lastBeganAt).to.be.lessThan(Math.min(...history.map(({ endedAt }) => endedAt)));
   });
 });

@@ -16,7 +16,7 @@ import { runClinic } from "../terminal.ts";
 const CUSTOMER_COUNT = 1_000;
 
 /** Number of lines about other objects: the clinic, an animal and its weighings. */
-const OTHER_LINES = 52;
+const OTHER_LINE_COUNT = 52;
 
 type Line = Record<string, unknown>;
 
@@ -29,7 +29,7 @@ function createFile(): { name: string; lines: Line[] } {
   }));
   const [animal, customer] = [randomUUID(), customers[0]?.id];
   // Each weighing records an event, so a line that is applied twice is detected.
-  const weighings = Array.from({ length: OTHER_LINES - 2 }, (_, index) => ({
+  const weighings = Array.from({ length: OTHER_LINE_COUNT - 2 }, (_, index) => ({
     ...{ command: "animal weigh", id: animal, clinic, weightKg: 1 + index / 100 },
   }));
   const lines = [
@@ -82,9 +82,9 @@ class Outage {
 
   /** Waits until the import notices that the event log has become unavailable. */
   waitForNote(): Promise<unknown> {
-    const linesBefore = this.err.length;
+    const lineCountBefore = this.err.length;
     const isNote = (line: string) => line.includes("does not answer");
-    return eventually("the import waits", () => this.err.slice(linesBefore).some(isNote));
+    return eventually("the import waits", () => this.err.slice(lineCountBefore).some(isNote));
   }
 
   get totals() {
@@ -98,12 +98,12 @@ class Outage {
     for await (const { event } of client?.readAll() ?? [])
       if (event) counts.set(event.streamId, (counts.get(event.streamId) ?? 0) + 1);
     await client?.dispose();
-    const expected = new Map<string, number>();
+    const expectedCounts = new Map<string, number>();
     for (const { command, id } of this.file.lines) {
       const stream = `${String(command).split(" ")[0]}-${id}`;
-      expected.set(stream, (expected.get(stream) ?? 0) + 1);
+      expectedCounts.set(stream, (expectedCounts.get(stream) ?? 0) + 1);
     }
-    const wrongCounts = [...expected].filter(([stream, count]) => counts.get(stream) !== count);
+    const wrongCounts = [...expectedCounts].filter(([stream, count]) => counts.get(stream) !== count);
     expect(wrongCounts).to.deep.equal([]);
   }
 
@@ -136,13 +136,13 @@ describe("an import while the event log is unavailable", function () {
   /** Defines a test that may start before the previous test has ended. */
   function itConcurrently(title: string, test: (outage: Outage) => Promise<void>): void {
     let testRun: Promise<void> | undefined;
-    const queue = testCount % CONCURRENT_TESTS;
+    const queueIndex = testCount % CONCURRENT_TESTS;
     testCount += 1;
     before(() => {
       const outage = new Outage();
-      testRun = (queues[queue] as Promise<void>).then(() => test(outage)).finally(() => outage.end());
+      testRun = (queues[queueIndex] as Promise<void>).then(() => test(outage)).finally(() => outage.end());
       // The test reports the error. Until then, the error must not count as unhandled or stop the queue.
-      queues[queue] = testRun.catch(() => undefined);
+      queues[queueIndex] = testRun.catch(() => undefined);
     });
     it(title, () => testRun);
   }
@@ -210,8 +210,8 @@ describe("an import while the event log is unavailable", function () {
       const interruption = new AbortController();
       const { name, lines } = outage.file;
       const pendingRun = runClinic(["import", name], { env: outage.env, signal: interruption.signal });
-      const events = createEventLog(client);
-      await eventually("the first line", async () => (await events.read(`clinic-${lines[0]?.id}`)).length > 0);
+      const eventLog = createEventLog(client);
+      await eventually("the first line", async () => (await eventLog.read(`clinic-${lines[0]?.id}`)).length > 0);
       interruption.abort();
       const { code, out, err } = await pendingRun;
       await client.dispose();

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import type { Line } from "../../../../command/cli/import/import-lines.ts";
 import { applyLines } from "../../../../command/cli/import/import-run.ts";
 import { type EventLog, LogUnavailableError } from "../../../../shared/eventstore/log.ts";
-import { operatorContext } from "../../../support/partner.ts";
+import { createTestOperatorContext } from "../../../support/partner.ts";
 
 describe("an import that the operator interrupts", () => {
   const names = { slug: "a", name: "A", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
@@ -38,7 +38,7 @@ describe("an import that the operator interrupts", () => {
     return applyLines(readLines(), {
       survey: { lineCount: lines.length, importId: randomUUID(), lineNumberById: new Map() },
       log,
-      baseContext: operatorContext(),
+      baseContext: createTestOperatorContext(),
       report,
       interruption: interruption.signal,
     });

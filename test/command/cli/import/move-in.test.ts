@@ -17,7 +17,7 @@ describe("the import example", () => {
   let log: EventLog;
   let close: () => Promise<void>;
   let api: TestQueryApi;
-  let content: string;
+  let fileText: string;
   let lines: Record<string, string>[];
 
   before(async () => {
@@ -28,8 +28,8 @@ describe("the import example", () => {
     api = await startTestQueryApi();
     // An earlier test may have imported the ids in the file, so this test replaces them with new ids.
     const idPrefix = randomUUID().slice(0, 23);
-    content = fs.readFileSync(EXAMPLE_FILE, "utf8").replaceAll("3f1d2c4b-0a00-4000-8000", idPrefix);
-    lines = content
+    fileText = fs.readFileSync(EXAMPLE_FILE, "utf8").replaceAll("3f1d2c4b-0a00-4000-8000", idPrefix);
+    lines = fileText
       .trimEnd()
       .split("\n")
       .map((line) => JSON.parse(line));
@@ -39,8 +39,8 @@ describe("the import example", () => {
     await close();
   });
 
-  const importFile = () => runClinic(["import", "-", "--json", "--actor", "ada"], { env, stdin: content });
-  const appointments = () => lines.filter(({ command }) => command === "appointment import");
+  const importFile = () => runClinic(["import", "-", "--json", "--actor", "ada"], { env, stdin: fileText });
+  const getAppointmentLines = () => lines.filter(({ command }) => command === "appointment import");
 
   /** Reads the events of all streams that an import of the file changes, in the order of the lines. */
   async function readWrittenEvents(): Promise<RecordedEvent[]> {
@@ -65,7 +65,7 @@ describe("the import example", () => {
   it("an import records the operator and the time at which each appointment reached its status", async () => {
     const events = (await readWrittenEvents()).filter(({ type }) => type === "AppointmentImported");
     expect(events.map(({ metadata }) => metadata.actor)).to.deep.equal(
-      appointments().map(() => ({ type: "operator", id: "ada" })),
+      getAppointmentLines().map(() => ({ type: "operator", id: "ada" })),
     );
     expect(events.slice(0, 3).map(({ metadata }) => metadata.occurredAt)).to.deep.equal([
       "2024-03-04T08:25:00.000Z",
@@ -82,24 +82,26 @@ describe("the import example", () => {
       at: metadata.occurredAt,
     }));
     await api.given(...events, membershipGranted(clinicId, userId, { permissions: ["manage_schedule"] }));
-    const list = async (query: string) => {
+    const listAppointments = async (query: string) => {
       const { status, body } = await api.get(`/api/v1/appointments?${query}`, userId);
       expect(status, JSON.stringify(body)).to.equal(200);
       return body.appointments;
     };
     const marchQuery = "from=2024-03-01T00:00:00Z&to=2024-04-01T00:00:00Z";
-    const rows = await list(marchQuery);
+    const rows = await listAppointments(marchQuery);
     expect(rows.map(({ status }: { status: string }) => status)).to.deep.equal(["completed", "no_show", "cancelled"]);
     expect(rows[0]).to.deep.include({
-      id: appointments()[0]?.id,
+      id: getAppointmentLines()[0]?.id,
       scheduledAt: "2024-03-04T08:00:00.000Z",
       durationMinutes: 20,
       reason: "Vaccination",
     });
     expect(JSON.stringify(rows[0])).to.contain("Luna").and.contain("Ada Example").and.contain("Room 1");
-    const noShows = await list(`${marchQuery}&status=no_show`);
-    expect(noShows.map(({ id }: { id: string }) => id)).to.deep.equal([appointments()[1]?.id]);
-    const planned = await list("from=2097-03-01T00:00:00Z&to=2097-04-01T00:00:00Z&status=confirmed");
-    expect(planned.map(({ id }: { id: string }) => id)).to.deep.equal([appointments()[3]?.id]);
+    const noShows = await listAppointments(`${marchQuery}&status=no_show`);
+    expect(noShows.map(({ id }: { id: string }) => id)).to.deep.equal([getAppointmentLines()[1]?.id]);
+    const plannedAppointments = await listAppointments(
+      "from=2097-03-01T00:00:00Z&to=2097-04-01T00:00:00Z&status=confirmed",
+    );
+    expect(plannedAppointments.map(({ id }: { id: string }) => id)).to.deep.equal([getAppointmentLines()[3]?.id]);
   });
 });

@@ -18,17 +18,17 @@ export const JSON_TYPE = "Content-Type: application/json";
 export interface Attacker {
   readonly command: TestCommand;
   readonly world: PartnerWorld;
-  readonly other: PartnerWorld;
+  readonly otherWorld: PartnerWorld;
   /** Returns a valid body of POST /appointments, with the given fields replaced. */
-  appointment(overrides?: Record<string, unknown>): Record<string, unknown>;
+  createBody(overrides?: Record<string, unknown>): Record<string, unknown>;
   authorizationHeader(): string;
   clinicHeader(id?: string): string;
   /** Returns the headers that give the attacker access to its own clinic. */
   ownHeaders(): string[];
   /** Returns a header with a new idempotency key. */
   keyHeader(): string;
-  /** @param start method and target of the request line */
-  send(start: string, headers: string[], body?: string | Buffer): Promise<RawResponse>;
+  /** @param methodAndTarget method and target of the request line */
+  send(methodAndTarget: string, headers: string[], body?: string | Buffer): Promise<RawResponse>;
   /** Sends POST /appointments. Default: a valid body. */
   create(headers: string[], body?: string | Buffer): Promise<RawResponse>;
 }
@@ -37,11 +37,11 @@ export interface Attacker {
 export function createAttacker(): Attacker {
   let command: TestCommand;
   let world: PartnerWorld;
-  let other: PartnerWorld;
+  let otherWorld: PartnerWorld;
 
   before(async () => {
     command = await startTestCommand();
-    [world, other] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
+    [world, otherWorld] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
   });
   after(() => command.stop());
   afterEach("the service is live, and Object.prototype is unchanged", async () => {
@@ -56,10 +56,10 @@ export function createAttacker(): Attacker {
     get world() {
       return world;
     },
-    get other() {
-      return other;
+    get otherWorld() {
+      return otherWorld;
     },
-    appointment: (overrides = {}) => ({
+    createBody: (overrides = {}) => ({
       branchId: world.branchId,
       animalId: world.animalId,
       scheduledAt: "2099-05-04T10:00:00Z",
@@ -69,8 +69,9 @@ export function createAttacker(): Attacker {
     clinicHeader: (id = world.clinicId) => `X-SERVICE-Clinic-ID: ${id}`,
     ownHeaders: () => [attacker.authorizationHeader(), attacker.clinicHeader()],
     keyHeader: () => `Idempotency-Key: ${randomUUID()}`,
-    send: (start, headers, body = "") => sendOne(command.url, toRequest(`${start} HTTP/1.1`, headers, body)),
-    create: (headers, body = JSON.stringify(attacker.appointment())) =>
+    send: (methodAndTarget, headers, body = "") =>
+      sendOne(command.url, toRequest(`${methodAndTarget} HTTP/1.1`, headers, body)),
+    create: (headers, body = JSON.stringify(attacker.createBody())) =>
       attacker.send("POST /production/v1/appointments", headers, body),
   };
   return attacker;

@@ -5,16 +5,16 @@ import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
 describe("attacks on the partner API with bodies", () => {
   const attacker = createAttacker();
-  const { appointment, ownHeaders, keyHeader, send, create } = attacker;
+  const { createBody, ownHeaders, keyHeader, send, create } = attacker;
 
   const nestArrays = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
-  const invalidUtf8 = () =>
+  const createInvalidUtf8 = () =>
     Buffer.concat([
-      Buffer.from(`${JSON.stringify(appointment()).slice(0, -1)},"notes":"`),
+      Buffer.from(`${JSON.stringify(createBody()).slice(0, -1)},"notes":"`),
       Buffer.from([0xc3, 0x28]),
       Buffer.from('"}'),
     ]);
-  const cutUtf8 = () => Buffer.concat([Buffer.from('"'), Buffer.from([0xe2, 0x82])]);
+  const createCutUtf8 = () => Buffer.concat([Buffer.from('"'), Buffer.from([0xe2, 0x82])]);
   const bodies: [string, () => string | Buffer, number, string][] = [
     ["100,000 brackets", () => nestArrays(50_000), 413, "body_too_large"],
     ["60,000 brackets", () => nestArrays(30_000), 422, "validation_failed"],
@@ -22,40 +22,40 @@ describe("attacks on the partner API with bodies", () => {
     ["deeply nested objects", () => `${'{"a":'.repeat(9_000)}1${"}".repeat(9_000)}`, 422, "validation_failed"],
     [
       "a field __proto__",
-      () => `{"__proto__":{"admin":true},${JSON.stringify(appointment()).slice(1)}`,
+      () => `{"__proto__":{"admin":true},${JSON.stringify(createBody()).slice(1)}`,
       400,
       "invalid_json",
     ],
     [
       "an escaped field __proto__",
-      () => `{"\\u005f_proto__":{"admin":true},${JSON.stringify(appointment()).slice(1)}`,
+      () => `{"\\u005f_proto__":{"admin":true},${JSON.stringify(createBody()).slice(1)}`,
       400,
       "invalid_json",
     ],
     [
       "a field constructor",
-      () => JSON.stringify(appointment({ constructor: { prototype: { admin: true } } })),
+      () => JSON.stringify(createBody({ constructor: { prototype: { admin: true } } })),
       422,
       "validation_failed",
     ],
-    ["a field prototype", () => JSON.stringify(appointment({ prototype: { admin: true } })), 422, "validation_failed"],
+    ["a field prototype", () => JSON.stringify(createBody({ prototype: { admin: true } })), 422, "validation_failed"],
     [
       "a body of one megabyte",
-      () => JSON.stringify(appointment({ notes: "x".repeat(1_048_576) })),
+      () => JSON.stringify(createBody({ notes: "x".repeat(1_048_576) })),
       413,
       "body_too_large",
     ],
-    ["an array as body", () => JSON.stringify([appointment()]), 422, "validation_failed"],
+    ["an array as body", () => JSON.stringify([createBody()]), 422, "validation_failed"],
     ["a string as body", () => '"text"', 422, "validation_failed"],
-    ["invalid UTF-8", invalidUtf8, 400, "invalid_json"],
-    ["truncated UTF-8", cutUtf8, 400, "invalid_json"],
-    ["UTF-16", () => Buffer.from(JSON.stringify(appointment()), "utf16le"), 400, "invalid_json"],
+    ["invalid UTF-8", createInvalidUtf8, 400, "invalid_json"],
+    ["truncated UTF-8", createCutUtf8, 400, "invalid_json"],
+    ["UTF-16", () => Buffer.from(JSON.stringify(createBody()), "utf16le"), 400, "invalid_json"],
     ["NaN", () => `{"scheduledAt":NaN}`, 400, "invalid_json"],
-    ["a trailing comma", () => `${JSON.stringify(appointment()).slice(0, -1)},}`, 400, "invalid_json"],
-    ["half a surrogate pair", () => JSON.stringify(appointment({ notes: "\ud83d" })), 422, "validation_failed"],
+    ["a trailing comma", () => `${JSON.stringify(createBody()).slice(0, -1)},}`, 400, "invalid_json"],
+    ["half a surrogate pair", () => JSON.stringify(createBody({ notes: "\ud83d" })), 422, "validation_failed"],
     [
       "a thousand unknown fields",
-      () => JSON.stringify(appointment(Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`f${i}`, i])))),
+      () => JSON.stringify(createBody(Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`f${i}`, i])))),
       422,
       "validation_failed",
     ],
@@ -68,20 +68,20 @@ describe("attacks on the partner API with bodies", () => {
 
   it("a chunked body of one megabyte without Content-Length gets 413", async () => {
     const chunk = `${(4096).toString(16)}\r\n${"x".repeat(4096)}\r\n`;
-    const head = toRequest("POST /production/v1/appointments HTTP/1.1", [
+    const requestHead = toRequest("POST /production/v1/appointments HTTP/1.1", [
       ...ownHeaders(),
       keyHeader(),
       JSON_TYPE,
       "Transfer-Encoding: chunked",
     ]);
-    const answer = await sendOne(attacker.command.url, head, chunk.repeat(256), "0\r\n\r\n");
-    expectRefusal(answer, 413, "body_too_large");
+    const response = await sendOne(attacker.command.url, requestHead, chunk.repeat(256), "0\r\n\r\n");
+    expectRefusal(response, 413, "body_too_large");
   });
 
   it("a compressed body gets 415", async () => {
-    const gzipBomb = gzipSync(JSON.stringify(appointment({ notes: "x".repeat(10_000_000) })));
-    const answer = await create([...ownHeaders(), keyHeader(), JSON_TYPE, "Content-Encoding: gzip"], gzipBomb);
-    expectRefusal(answer, 415, "unsupported_media_type");
+    const gzipBomb = gzipSync(JSON.stringify(createBody({ notes: "x".repeat(10_000_000) })));
+    const response = await create([...ownHeaders(), keyHeader(), JSON_TYPE, "Content-Encoding: gzip"], gzipBomb);
+    expectRefusal(response, 415, "unsupported_media_type");
   });
 
   for (const type of [
@@ -94,23 +94,23 @@ describe("attacks on the partner API with bodies", () => {
     "application/json, text/plain",
   ]) {
     it(`a body of Content-Type ${type} gets 415 unsupported_media_type`, async () => {
-      const answer = await create([...ownHeaders(), keyHeader(), `Content-Type: ${type}`]);
-      expectRefusal(answer, 415, "unsupported_media_type");
+      const response = await create([...ownHeaders(), keyHeader(), `Content-Type: ${type}`]);
+      expectRefusal(response, 415, "unsupported_media_type");
     });
   }
 
   describe("declared in a charset", () => {
     /** All operations that take a body. Each body is well-formed, so only its content may be refused. */
     const operations: [start: string, headers: () => string[], body: () => unknown][] = [
-      ["POST /production/v1/appointments", () => [...ownHeaders(), keyHeader()], appointment],
+      ["POST /production/v1/appointments", () => [...ownHeaders(), keyHeader()], createBody],
       ["POST /production/v1/webhook-endpoints", ownHeaders, () => ({ url: "https://127.0.0.1/", events: [] })],
       ["POST /production/v1/oauth/token", () => [], () => ({ grant_type: "client_credentials" })],
     ];
     const post = async (parameters: string) => {
       const type = `Content-Type: application/json${parameters}`;
       return Promise.all(
-        operations.map(async ([start, headers, body]) => {
-          return [start, await send(start, [...headers(), type], JSON.stringify(body()))] as const;
+        operations.map(async ([methodAndTarget, headers, body]) => {
+          return [methodAndTarget, await send(methodAndTarget, [...headers(), type], JSON.stringify(body()))] as const;
         }),
       );
     };
@@ -121,9 +121,9 @@ describe("attacks on the partner API with bodies", () => {
       ...["; charset=utf-16;", "; charset=utf-16; x", "; charset=", "; charset", "; charset=utf-8x"],
     ]) {
       it(`every operation with a body returns 415 for Content-Type application/json${parameters}`, async () => {
-        for (const [start, answer] of await post(parameters)) {
-          expectRefusal(answer, 415, "unsupported_media_type");
-          expect(answer.headers["ratelimit-remaining"], start).to.match(/^\d+$/);
+        for (const [methodAndTarget, response] of await post(parameters)) {
+          expectRefusal(response, 415, "unsupported_media_type");
+          expect(response.headers["ratelimit-remaining"], methodAndTarget).to.match(/^\d+$/);
         }
       });
     }
@@ -133,7 +133,8 @@ describe("attacks on the partner API with bodies", () => {
       ...["; profile=x", '; profile="; charset=utf-16"', "; profile=x; charset=utf-8; q", ";"],
     ]) {
       it(`every operation with a body accepts Content-Type application/json${parameters}`, async () => {
-        for (const [start, { status }] of await post(parameters)) expect(status, start).to.not.equal(415);
+        for (const [methodAndTarget, { status }] of await post(parameters))
+          expect(status, methodAndTarget).to.not.equal(415);
       });
     }
   });
@@ -157,9 +158,9 @@ describe("attacks on the partner API with bodies", () => {
       [JSON.stringify({ client_secret: "x".repeat(1_048_576) }), 413, "body_too_large"],
     ];
     for (const [body, status, code] of tokenBodies) {
-      const answer = await send("POST /production/v1/oauth/token", [JSON_TYPE], body);
-      expectRefusal(answer, status, code);
-      expect(answer.headers["ratelimit-remaining"]).to.match(/^\d+$/);
+      const response = await send("POST /production/v1/oauth/token", [JSON_TYPE], body);
+      expectRefusal(response, status, code);
+      expect(response.headers["ratelimit-remaining"]).to.match(/^\d+$/);
     }
   });
 });

@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { approveWebhookOrigin } from "../../../../command/operations/application-operations.ts";
-import { operatorContext, sendRequest } from "../../../support/partner.ts";
+import { createTestOperatorContext, sendRequest } from "../../../support/partner.ts";
 import { expectRefusal } from "../../../support/raw-http.ts";
 import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
 describe("attacks on the partner API with data of other partners", () => {
   const attacker = createAttacker();
-  const { appointment, ownHeaders, keyHeader, create } = attacker;
+  const { createBody, ownHeaders, keyHeader, create } = attacker;
 
   const send = (method: "POST" | "DELETE", path: string, headers = attacker.world.headers) =>
     sendRequest(method, `${attacker.command.url}/production/v1${path}`, headers);
@@ -15,12 +15,16 @@ describe("attacks on the partner API with data of other partners", () => {
 
   before(async () => {
     const endpointInput = { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] };
-    const { applicationId } = attacker.other;
-    await approveWebhookOrigin(attacker.command.log, { applicationId, origin: endpointInput.url }, operatorContext());
+    const { applicationId } = attacker.otherWorld;
+    await approveWebhookOrigin(
+      attacker.command.log,
+      { applicationId, origin: endpointInput.url },
+      createTestOperatorContext(),
+    );
     const registration = await sendRequest(
       "POST",
       `${attacker.command.url}/production/v1/webhook-endpoints`,
-      attacker.other.headers,
+      attacker.otherWorld.headers,
       endpointInput,
     );
     expect(registration.status, registration.text).to.equal(201);
@@ -28,7 +32,7 @@ describe("attacks on the partner API with data of other partners", () => {
   });
 
   it("every write at a clinic of another partner gets 403 installation_denied", async () => {
-    const headers = { ...attacker.world.headers, "X-SERVICE-Clinic-ID": attacker.other.clinicId };
+    const headers = { ...attacker.world.headers, "X-SERVICE-Clinic-ID": attacker.otherWorld.clinicId };
     for (const [method, path] of [
       ["POST", "/appointments"],
       ["POST", "/webhook-endpoints"],
@@ -43,10 +47,10 @@ describe("attacks on the partner API with data of other partners", () => {
   });
 
   it("a request that names another clinic's branch in the body or the branch header gets 422", async () => {
-    const otherIds = { branchId: attacker.other.branchId, animalId: attacker.other.animalId };
-    const bodyAnswer = await create([...ownHeaders(), keyHeader(), JSON_TYPE], JSON.stringify(appointment(otherIds)));
-    expectRefusal(bodyAnswer, 422, "validation_failed");
-    const branchHeader = `X-SERVICE-Branch-ID: ${attacker.other.branchId}`;
+    const otherIds = { branchId: attacker.otherWorld.branchId, animalId: attacker.otherWorld.animalId };
+    const bodyResponse = await create([...ownHeaders(), keyHeader(), JSON_TYPE], JSON.stringify(createBody(otherIds)));
+    expectRefusal(bodyResponse, 422, "validation_failed");
+    const branchHeader = `X-SERVICE-Branch-ID: ${attacker.otherWorld.branchId}`;
     expectRefusal(await create([...ownHeaders(), branchHeader, keyHeader(), JSON_TYPE]), 422, "validation_failed");
   });
 
@@ -58,10 +62,13 @@ describe("attacks on the partner API with data of other partners", () => {
       ["POST", "/test"],
       ["POST", `/deliveries/${randomUUID()}/replay`],
     ] as const) {
-      const foreign = await send(method, `/webhook-endpoints/${endpointId}${pathSuffix}`);
-      const missing = await send(method, `/webhook-endpoints/${unknownId}${pathSuffix}`);
-      expect([foreign.status, foreign.body.error]).to.deep.equal([missing.status, missing.body.error]);
-      expect(foreign.status).to.be.oneOf([404, 409]);
+      const foreignResponse = await send(method, `/webhook-endpoints/${endpointId}${pathSuffix}`);
+      const missingResponse = await send(method, `/webhook-endpoints/${unknownId}${pathSuffix}`);
+      expect([foreignResponse.status, foreignResponse.body.error]).to.deep.equal([
+        missingResponse.status,
+        missingResponse.body.error,
+      ]);
+      expect(foreignResponse.status).to.be.oneOf([404, 409]);
     }
     expect(await attacker.command.log.read(`webhookEndpoint-${endpointId}`)).to.have.length(1);
   });

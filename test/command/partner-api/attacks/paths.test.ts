@@ -4,7 +4,7 @@ import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
 describe("attacks on the partner API with paths and methods", () => {
   const attacker = createAttacker();
-  const { appointment, ownHeaders, keyHeader, send } = attacker;
+  const { createBody, ownHeaders, keyHeader, send } = attacker;
 
   describe("by paths", () => {
     const targets = [
@@ -35,24 +35,24 @@ describe("attacks on the partner API with paths and methods", () => {
     ];
     for (const target of targets) {
       it(`a POST request to ${target} returns 404 or 400`, async () => {
-        const answer = await send(
+        const response = await send(
           `POST ${target}`,
           [...ownHeaders(), keyHeader(), JSON_TYPE],
-          JSON.stringify(appointment()),
+          JSON.stringify(createBody()),
         );
-        if (answer.status === 400) expectRefusal(answer, 400, "malformed_request");
-        else expectRefusal(answer, 404, "not_found");
+        if (response.status === 400) expectRefusal(response, 400, "malformed_request");
+        else expectRefusal(response, 404, "not_found");
       });
     }
 
     it("a POST request whose target is an absolute URL is handled by the path of the URL", async () => {
       const target = "http://elsewhere.test/production/v1/appointments?x=1";
-      const answer = await send(
+      const response = await send(
         `POST ${target}`,
         [...ownHeaders(), keyHeader(), JSON_TYPE],
-        JSON.stringify(appointment()),
+        JSON.stringify(createBody()),
       );
-      expect(answer.status).to.equal(201);
+      expect(response.status).to.equal(201);
     });
 
     it("DELETE of an endpoint with a malformed id returns 404", async () => {
@@ -67,8 +67,8 @@ describe("attacks on the partner API with paths and methods", () => {
         "%F0%9F%90%BE",
         "__proto__",
       ]) {
-        const answer = await send(`DELETE /production/v1/webhook-endpoints/${id}`, ownHeaders());
-        expect([answer.status, answer.body?.ok], id).to.deep.equal([404, false]);
+        const response = await send(`DELETE /production/v1/webhook-endpoints/${id}`, ownHeaders());
+        expect([response.status, response.body?.ok], id).to.deep.equal([404, false]);
       }
     });
   });
@@ -76,31 +76,31 @@ describe("attacks on the partner API with paths and methods", () => {
   describe("by methods", () => {
     for (const method of ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "QUERY"]) {
       it(`${method} /appointments returns 405 with an Allow header`, async () => {
-        const answer = await send(`${method} /production/v1/appointments`, [
+        const response = await send(`${method} /production/v1/appointments`, [
           ...ownHeaders(),
           "Origin: http://evil.test",
           "X-Secret: echoed",
         ]);
         // Node's HTTP parser may not know the method.
-        if (answer.status === 400) return expectRefusal(answer, 400, "malformed_request");
-        expectRefusal(answer, 405, "method_not_allowed");
-        expect(answer.headers.allow).to.equal("GET, HEAD, POST");
-        expect(answer.headers).not.to.have.property("access-control-allow-origin");
-        expect(answer.text).not.to.include("echoed");
+        if (response.status === 400) return expectRefusal(response, 400, "malformed_request");
+        expectRefusal(response, 405, "method_not_allowed");
+        expect(response.headers.allow).to.equal("GET, HEAD, POST");
+        expect(response.headers).not.to.have.property("access-control-allow-origin");
+        expect(response.text).not.to.include("echoed");
       });
     }
 
     it("HEAD /oauth/token returns 405 without a body", async () => {
-      const answer = await send("HEAD /production/v1/oauth/token", []);
-      expect([answer.status, answer.headers.allow, answer.text]).to.deep.equal([405, "POST", ""]);
+      const response = await send("HEAD /production/v1/oauth/token", []);
+      expect([response.status, response.headers.allow, response.text]).to.deep.equal([405, "POST", ""]);
     });
 
     it("a method override in a header or a parameter is ignored", async () => {
-      const answer = await send("GET /production/v1/appointments?_method=POST", [
+      const response = await send("GET /production/v1/appointments?_method=POST", [
         ...ownHeaders(),
         "X-HTTP-Method-Override: POST",
       ]);
-      expectRefusal(answer, 405, "method_not_allowed");
+      expectRefusal(response, 405, "method_not_allowed");
     });
   });
 });

@@ -36,17 +36,17 @@ describe("demo data", () => {
     server = await startLogServer({ dir: path.join(root, "log"), host: "127.0.0.1", port: 0, shouldSync: false });
   }
 
-  const credentialsFile = () => path.join(root, "demo-credentials.json");
-  const eventstoreUrl = () => `esdb://127.0.0.1:${server.port}?tls=false`;
+  const getCredentialsPath = () => path.join(root, "demo-credentials.json");
+  const getEventstoreUrl = () => `esdb://127.0.0.1:${server.port}?tls=false`;
   const seed = (log = (line: string) => void lines.push(line), seedTime = now): Promise<DemoAccess> =>
     seedDemoData({
       ...portal,
-      ...{ eventstoreUrl: eventstoreUrl(), credentialsFile: credentialsFile(), log, now: seedTime },
+      ...{ eventstoreUrl: getEventstoreUrl(), credentialsFile: getCredentialsPath(), log, now: seedTime },
     });
 
   /** Returns all events of the log, parsed by the event catalog. */
   async function readEvents(): Promise<CatalogEvent[]> {
-    const client = connectEventStore(eventstoreUrl(), "test");
+    const client = connectEventStore(getEventstoreUrl(), "test");
     const events: CatalogEvent[] = [];
     for await (const { event } of client.readAll()) {
       const catalogEvent = event && !event.type.startsWith("$") ? parseStoredEvent(event as never) : undefined;
@@ -55,23 +55,25 @@ describe("demo data", () => {
     await client.dispose();
     return events;
   }
-  const ofType = <Type extends CatalogEvent["type"]>(events: CatalogEvent[], type: Type) =>
+  const filterByType = <Type extends CatalogEvent["type"]>(events: CatalogEvent[], type: Type) =>
     events.filter((event): event is Extract<CatalogEvent, { type: Type }> => event.type === type);
 
   it("seedDemoData creates all demo data, and a second call appends nothing", async () => {
     const events = await readEvents();
-    expect(ofType(events, "ClinicRegistered").map(({ data }) => data.environment)).to.have.members([
+    expect(filterByType(events, "ClinicRegistered").map(({ data }) => data.environment)).to.have.members([
       "production",
       "production",
       "production",
       "sandbox",
     ]);
-    expect(ofType(events, "ClinicSuspended")).to.have.length(1);
-    expect(ofType(events, "ClinicRegistered").filter(({ data }) => data.demoExpiresAt !== null)).to.have.length(1);
-    expect(ofType(events, "CustomerRegistered").length).to.be.within(290, 320);
-    expect(ofType(events, "AnimalRegistered").length).to.be.within(440, 470);
-    expect(new Set(ofType(events, "StaffMemberHired").map(({ data }) => data.role)).size).to.equal(5);
-    expect(ofType(events, "InstallationApproved")).to.have.length(2);
+    expect(filterByType(events, "ClinicSuspended")).to.have.length(1);
+    expect(filterByType(events, "ClinicRegistered").filter(({ data }) => data.demoExpiresAt !== null)).to.have.length(
+      1,
+    );
+    expect(filterByType(events, "CustomerRegistered").length).to.be.within(290, 320);
+    expect(filterByType(events, "AnimalRegistered").length).to.be.within(440, 470);
+    expect(new Set(filterByType(events, "StaffMemberHired").map(({ data }) => data.role)).size).to.equal(5);
+    expect(filterByType(events, "InstallationApproved")).to.have.length(2);
     expect(lines.at(-1)).to.match(/^demo data: (\d+) of \1 steps$/);
 
     const secondAccess = await seed(undefined, now + 3_600_000);
@@ -83,20 +85,24 @@ describe("demo data", () => {
   it("seedDemoData returns valid client secrets and portal sessions", async () => {
     const { applications, portalUsers } = firstAccess;
     const events = await readEvents();
-    expect(fs.statSync(credentialsFile()).mode & 0o777).to.equal(0o600);
+    expect(fs.statSync(getCredentialsPath()).mode & 0o777).to.equal(0o600);
     expect(applications.map(({ environment }) => environment)).to.deep.equal(["production", "sandbox"]);
     for (const { clientId, clientSecret, clinicId, branchId, animalId } of applications) {
-      const issuedEvent = ofType(events, "CredentialIssued").find(({ data }) => data.applicationId === clientId);
+      const issuedEvent = filterByType(events, "CredentialIssued").find(({ data }) => data.applicationId === clientId);
       expect(issuedEvent?.data.secretHash).to.equal(hashClientSecret(clientSecret));
-      const approvedEvent = ofType(events, "InstallationApproved").find(({ data }) => data.applicationId === clientId);
+      const approvedEvent = filterByType(events, "InstallationApproved").find(
+        ({ data }) => data.applicationId === clientId,
+      );
       expect(approvedEvent?.data.clinicId).to.equal(clinicId);
-      const facts = ofType(events, "SandboxReset").flatMap(({ data }) => data.facts) as CatalogEvent[];
-      const animal = ofType([...events, ...facts], "AnimalRegistered").find(({ data }) => data.animalId === animalId);
+      const facts = filterByType(events, "SandboxReset").flatMap(({ data }) => data.facts) as CatalogEvent[];
+      const animal = filterByType([...events, ...facts], "AnimalRegistered").find(
+        ({ data }) => data.animalId === animalId,
+      );
       expect(animal?.data.clinicId).to.equal(clinicId);
-      const branch = ofType(events, "BranchOpened").find(({ data }) => data.branchId === branchId);
+      const branch = filterByType(events, "BranchOpened").find(({ data }) => data.branchId === branchId);
       expect(branch?.data.clinicId).to.equal(clinicId);
     }
-    const userIds = ofType(events, "MembershipGranted").map(({ data }) => data.userId);
+    const userIds = filterByType(events, "MembershipGranted").map(({ data }) => data.userId);
     expect(portalUsers).to.have.length(16);
     for (const { cookie } of portalUsers) {
       const encodedSession = /^sb-local-auth-token=base64-([\w-]+)$/.exec(cookie)?.[1] ?? "";
@@ -112,12 +118,12 @@ describe("demo data", () => {
   });
 
   it("seedDemoData replaces and revokes client secrets if the file with the secrets is lost", async () => {
-    fs.rmSync(credentialsFile());
-    const second = await seed();
+    fs.rmSync(getCredentialsPath());
+    const secondAccess = await seed();
     const events = await readEvents();
-    expect(ofType(events, "CredentialRevoked")).to.have.length(2);
-    expect(ofType(events, "CredentialIssued")).to.have.length(4);
-    for (const [index, { clientSecret }] of second.applications.entries()) {
+    expect(filterByType(events, "CredentialRevoked")).to.have.length(2);
+    expect(filterByType(events, "CredentialIssued")).to.have.length(4);
+    for (const [index, { clientSecret }] of secondAccess.applications.entries()) {
       expect(clientSecret).not.to.equal(firstAccess.applications[index]?.clientSecret);
     }
   });
@@ -133,7 +139,7 @@ describe("demo data", () => {
     await seed(undefined, now + 5 * 3_600_000);
     const events = await readEvents();
     expect(countBefore).to.be.within(1, events.length - 1);
-    const animalIds = ofType(events, "AnimalRegistered").map(({ data }) => data.animalId);
+    const animalIds = filterByType(events, "AnimalRegistered").map(({ data }) => data.animalId);
     expect(new Set(animalIds).size).to.equal(animalIds.length);
     const distinctEvents = new Set(events.map((event) => JSON.stringify(event.data) + event.type));
     expect(distinctEvents.size).to.equal(events.length);

@@ -6,7 +6,7 @@ describe("steps of the demo data", () => {
   it("if the signal is aborted, runSteps stops after the current step and fails with the signal's reason", async () => {
     const controller = new AbortController();
     const runNames: string[] = [];
-    const step = (name: string, run: () => void = () => undefined): Step => ({
+    const createStep = (name: string, run: () => void = () => undefined): Step => ({
       name,
       time: 0,
       run: async () => {
@@ -14,10 +14,14 @@ describe("steps of the demo data", () => {
         run();
       },
     });
-    const stop = new Error("stopped");
-    const sequence = [step("first"), step("second", () => controller.abort(stop)), step("third")];
-    const run = runSteps({} as EventLog, [[sequence]], () => undefined, controller.signal);
-    expect(await run.catch((error: Error) => error)).to.equal(stop);
+    const stopError = new Error("stopped");
+    const sequence = [
+      createStep("first"),
+      createStep("second", () => controller.abort(stopError)),
+      createStep("third"),
+    ];
+    const runPromise = runSteps({} as EventLog, [[sequence]], () => undefined, controller.signal);
+    expect(await runPromise.catch((error: Error) => error)).to.equal(stopError);
     expect(runNames).to.deep.equal(["first", "second"]);
   });
 });

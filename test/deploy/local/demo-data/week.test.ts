@@ -4,7 +4,7 @@ import { demoClinics } from "../../../../deploy/local/demo-data/clinics.ts";
 import { buildPhases } from "../../../../deploy/local/demo-data/phases.ts";
 import { runSteps } from "../../../../deploy/local/demo-data/steps.ts";
 import { addDays, fromLocalTime, toLocalDate } from "../../../../deploy/local/demo-data/time.ts";
-import { createWeek } from "../../../../deploy/local/demo-data/week.ts";
+import { createWeekAppointments } from "../../../../deploy/local/demo-data/week.ts";
 import { appointmentStatuses } from "../../../../shared/domain/appointment/appointment.ts";
 
 describe("the demo week", () => {
@@ -13,7 +13,7 @@ describe("the demo week", () => {
   it("at any hour, the demo week contains every appointment status and a queue for today", () => {
     for (const now of hours) {
       for (const clinic of demoClinics) {
-        const week = createWeek(clinic, now);
+        const week = createWeekAppointments(clinic, now);
         expect(new Set(week.map(({ status }) => status))).to.deep.equal(new Set(appointmentStatuses));
         const todayAppointments = week.filter(({ date }) => date === toLocalDate(clinic.timezone, now));
         for (const { id } of clinic.branches) {
@@ -41,8 +41,8 @@ describe("the demo week", () => {
         .map(({ name }) => name);
       expect(new Set(names).size, "number of distinct step names").to.equal(names.length);
     }
-    const ids = () => demoClinics.flatMap((clinic) => createWeek(clinic, hours[3] as number));
-    expect(ids()).to.deep.equal(ids());
+    const createWeeks = () => demoClinics.flatMap((clinic) => createWeekAppointments(clinic, hours[3] as number));
+    expect(createWeeks()).to.deep.equal(createWeeks());
   });
 });
 

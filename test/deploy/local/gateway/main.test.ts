@@ -47,17 +47,21 @@ async function sendBytes(
 }
 
 describe("gateway", () => {
-  let command: http.Server;
-  let queryApi: http.Server;
-  let audit: http.Server;
+  let commandServer: http.Server;
+  let queryApiServer: http.Server;
+  let auditServer: http.Server;
   let gateway: HttpServer;
   let port: number;
   const lines: string[] = [];
 
   before(async () => {
-    [command, queryApi] = [await startService("command"), await startService("queryApi")];
-    audit = await startService("audit");
-    const upstreamUrls = { command: getOrigin(command), queryApi: getOrigin(queryApi), audit: getOrigin(audit) };
+    [commandServer, queryApiServer] = [await startService("command"), await startService("queryApi")];
+    auditServer = await startService("audit");
+    const upstreamUrls = {
+      command: getOrigin(commandServer),
+      queryApi: getOrigin(queryApiServer),
+      audit: getOrigin(auditServer),
+    };
     const log = (line: string) => lines.push(line);
     gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreamUrls, log, drainTimeoutMs: 0 });
     port = Number(new URL(gateway.url).port);
@@ -178,8 +182,8 @@ describe("gateway", () => {
   });
 
   it("the gateway returns 503 while a service is down, and forwards requests after the service restarts", async () => {
-    const commandPort = getPort(command);
-    command.close().closeAllConnections();
+    const commandPort = getPort(commandServer);
+    commandServer.close().closeAllConnections();
     const response = await fetch(`${gateway.url}/a`, { method: "POST", body: "x" });
     expect(response.status).to.equal(503);
     expect(response.headers.get("retry-after")).to.equal("1");
@@ -188,7 +192,7 @@ describe("gateway", () => {
     expect(body.correlationId).to.equal(response.headers.get("x-correlation-id"));
     expect(lines.at(-1)).to.match(/^command: POST failed: /);
     expect((await fetch(`${gateway.url}/a`)).status, "the other service").to.equal(200);
-    command = await startService("command", commandPort);
+    commandServer = await startService("command", commandPort);
     expect((await fetch(`${gateway.url}/a`, { method: "POST" })).status).to.equal(200);
   });
 });

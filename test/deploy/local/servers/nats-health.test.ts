@@ -17,7 +17,7 @@ describe("watchJetStream", () => {
     const controller = new AbortController();
     let failure: string | undefined;
     const healthTimes = { intervalMs: 20, greetingIntervalMs: 20, maxGreetings: 20, greetingTimeoutMs: 500 };
-    const watch = watchJetStream(port, controller.signal, healthTimes).then((problem) => {
+    const watchPromise = watchJetStream(port, controller.signal, healthTimes).then((problem) => {
       failure = problem;
     });
     for (let count = 0; count < 100; count += 1) expect(await readGreeting(port)).to.match(/^INFO /);
@@ -29,7 +29,7 @@ describe("watchJetStream", () => {
     expect(await readGreeting(port)).to.match(/^INFO /);
     expect(failure).to.equal(undefined);
     controller.abort();
-    await watch;
+    await watchPromise;
     expect(failure).to.equal(undefined);
     await nats.stop();
   });

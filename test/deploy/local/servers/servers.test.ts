@@ -98,14 +98,14 @@ describe("an external server", () => {
 describe("DATABASE_URL", () => {
   it("a server at DATABASE_URL replaces the embedded Postgres if the user in the URL can create roles", async () => {
     const hostServers = await startTestServers(POSTGRES_ONLY);
-    const superuser = new URL(hostServers.adminDatabaseUrl);
-    superuser.pathname = "/clinic";
-    const guestServers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: superuser.href });
-    expect(guestServers.databaseUrls.projection).to.equal(superuser.href);
+    const superuserUrl = new URL(hostServers.adminDatabaseUrl);
+    superuserUrl.pathname = "/clinic";
+    const guestServers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: superuserUrl.href });
+    expect(guestServers.databaseUrls.projection).to.equal(superuserUrl.href);
     expect(await query(guestServers.databaseUrls.command, "SELECT current_user")).to.eql(["local_command"]);
     expect(await getError(guestServers.components.postgres.stop())).to.include("external server");
     await guestServers.stop();
-    expect(await query(superuser.href, "SELECT 1"), "still runs").to.eql([1]);
+    expect(await query(superuserUrl.href, "SELECT 1"), "still runs").to.eql([1]);
     const refusedStart = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: hostServers.databaseUrls.projection });
     expect(await getError(refusedStart)).to.match(/^DATABASE_URL: the user cannot create the roles .*CREATEROLE\.$/);
     await hostServers.stop();
@@ -135,14 +135,16 @@ describe("startServers", () => {
     const servers = await startTestServers({ ...POSTGRES_ONLY });
     const { root } = servers.root.paths;
     const progress = createProgress(() => undefined, false);
-    const restart = startServers({
+    const restartPromise = startServers({
       root,
       ports: await findFreePorts(),
       externalUrls: {},
       progress,
       shouldSyncNewData: false,
     });
-    expect(await getError(restart)).to.equal(`The stack in ${root} is already running as process ${process.pid}.`);
+    expect(await getError(restartPromise)).to.equal(
+      `The stack in ${root} is already running as process ${process.pid}.`,
+    );
     await servers.stop();
   });
 

@@ -8,11 +8,11 @@ describe("tryLock", () => {
   it("tryLock and findLockHolder work on a system without /proc, where process identities contain spaces", () => {
     const file = path.join(makeTestRoot(), "lock");
     const { readFileSync, existsSync } = fs;
-    const isProc = (name: fs.PathOrFileDescriptor) => String(name).startsWith("/proc/");
+    const isProcPath = (name: fs.PathOrFileDescriptor) => String(name).startsWith("/proc/");
     try {
-      fs.existsSync = (name) => !isProc(name as string) && existsSync(name);
+      fs.existsSync = (name) => !isProcPath(name as string) && existsSync(name);
       fs.readFileSync = ((name: fs.PathOrFileDescriptor, options: "utf8") => {
-        if (isProc(name)) throw Object.assign(new Error("no /proc"), { code: "ENOENT" });
+        if (isProcPath(name)) throw Object.assign(new Error("no /proc"), { code: "ENOENT" });
         return readFileSync(name, options);
       }) as typeof fs.readFileSync;
       const { release } = tryLock(file);

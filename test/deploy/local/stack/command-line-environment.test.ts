@@ -11,19 +11,19 @@ const urls = {
   DATABASE_URL: "postgres://local@127.0.0.1:8432/clinic",
   NATS_URL: "nats://127.0.0.1:8422",
 };
-const keyNames = { AUDIT_SIGNING_KEYS: "audit keys", WEBHOOK_SECRET_KEYS: "webhook keys" };
+const keyEnv = { AUDIT_SIGNING_KEYS: "audit keys", WEBHOOK_SECRET_KEYS: "webhook keys" };
 const stack = {
   urls: {
     eventstore: urls.EVENTSTORE_URL,
     nats: urls.NATS_URL,
     postgres: { projection: urls.DATABASE_URL },
   },
-  auditSigningKeys: keyNames.AUDIT_SIGNING_KEYS,
-  webhookSecretKeys: keyNames.WEBHOOK_SECRET_KEYS,
+  auditSigningKeys: keyEnv.AUDIT_SIGNING_KEYS,
+  webhookSecretKeys: keyEnv.WEBHOOK_SECRET_KEYS,
 };
-const otherLog = "esdb://log.example.com:2113";
-const otherDatabase = "postgres://owner@db.example.com/clinic";
-const stackEnv = { ...urls, ...keyNames };
+const otherLogUrl = "esdb://log.example.com:2113";
+const otherDatabaseUrl = "postgres://owner@db.example.com/clinic";
+const stackEnv = { ...urls, ...keyEnv };
 
 describe("settings that command-line programs take from the running stack", () => {
   const addStackEnv = (env: NodeJS.ProcessEnv) => ({ ...env, ...buildCommandLineEnvironment(env, stack) });
@@ -39,9 +39,9 @@ describe("settings that command-line programs take from the running stack", () =
   });
 
   it("command-line programs use none of the stack's settings if an environment variable names another log or database", () => {
-    expect(addStackEnv({ EVENTSTORE_URL: otherLog })).to.deep.equal({ EVENTSTORE_URL: otherLog });
-    expect(addStackEnv({ DATABASE_URL: otherDatabase })).to.deep.equal({ DATABASE_URL: otherDatabase });
-    const otherEnv = { EVENTSTORE_URL: otherLog, DATABASE_URL: otherDatabase };
+    expect(addStackEnv({ EVENTSTORE_URL: otherLogUrl })).to.deep.equal({ EVENTSTORE_URL: otherLogUrl });
+    expect(addStackEnv({ DATABASE_URL: otherDatabaseUrl })).to.deep.equal({ DATABASE_URL: otherDatabaseUrl });
+    const otherEnv = { EVENTSTORE_URL: otherLogUrl, DATABASE_URL: otherDatabaseUrl };
     expect(addStackEnv(otherEnv)).to.deep.equal(otherEnv);
   });
 
@@ -70,9 +70,9 @@ describe("command-line.ts", () => {
   });
 
   const run = (root: string, ...args: string[]) => {
-    const { command, args: words } = buildNodeCommand("deploy/local/command-line.ts", [entryFile, ...args]);
+    const { command, args: nodeArgs } = buildNodeCommand("deploy/local/command-line.ts", [entryFile, ...args]);
     const env = { PATH: process.env.PATH, LOCAL_DIR: root };
-    return spawnSync(command, words, { cwd: PROJECT_FOLDER, env, encoding: "utf8" });
+    return spawnSync(command, nodeArgs, { cwd: PROJECT_FOLDER, env, encoding: "utf8" });
   };
 
   it("command-line.ts passes the stack's settings and the arguments to a program, and exits with the program's exit code", () => {

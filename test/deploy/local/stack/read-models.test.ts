@@ -11,9 +11,9 @@ describe("read models that an earlier release left in a local stack", () => {
   const lines: string[] = [];
   const progress = {
     log: (text: string) => void lines.push(text),
-    async step<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
+    async runStep<Result>(name: string, task: () => Promise<Result>): Promise<Result> {
       lines.push(name);
-      return work();
+      return task();
     },
   };
 
@@ -27,7 +27,7 @@ describe("read models that an earlier release left in a local stack", () => {
   });
 
   const upgrade = () => upgradeReadModels({ databaseUrl: database.urls.projection, eventstoreUrl }, progress);
-  const columns = async () => {
+  const readColumns = async () => {
     const { rows } = await database.admin.query<{ name: string }>(
       `SELECT column_name AS name FROM information_schema.columns
         WHERE table_schema = 'read_model' AND table_name = 'appointment'`,
@@ -45,7 +45,7 @@ describe("read models that an earlier release left in a local stack", () => {
     await createFormerTables();
     await upgrade();
     expect(lines[0]).to.equal("read models of this release");
-    expect(await columns()).to.include("revision");
+    expect(await readColumns()).to.include("revision");
   });
 
   it("upgradeReadModels does not change read models of this release", async () => {
@@ -64,19 +64,19 @@ describe("read models that an earlier release left in a local stack", () => {
     );
     await upgrade();
     expect(lines.join("\n")).to.include("is not the one that this database was built from");
-    expect(await columns()).not.to.include("revision");
+    expect(await readColumns()).not.to.include("revision");
   });
 
   it("upgradeReadModels does not create read models in an empty database", async () => {
     const name = `empty_${randomUUID().replaceAll("-", "")}`;
     const { adminDatabaseUrl } = await testServers();
-    const admin = new pg.Client({ connectionString: adminDatabaseUrl });
-    await admin.connect();
-    await admin.query(`CREATE DATABASE ${name}`);
+    const adminClient = new pg.Client({ connectionString: adminDatabaseUrl });
+    await adminClient.connect();
+    await adminClient.query(`CREATE DATABASE ${name}`);
     const databaseUrl = Object.assign(new URL(adminDatabaseUrl), { pathname: `/${name}` }).href;
     await upgradeReadModels({ databaseUrl, eventstoreUrl }, progress);
-    await admin.query(`DROP DATABASE ${name}`);
-    await admin.end();
+    await adminClient.query(`DROP DATABASE ${name}`);
+    await adminClient.end();
     expect(lines).to.deep.equal([]);
   });
 });

@@ -84,7 +84,7 @@ describe("startProcess", () => {
     }).start();
     await sampleProcess.waitUntilReady();
     await sampleProcess.stop();
-    expect((await sampleProcess.exited).signal).to.equal("SIGKILL");
+    expect((await sampleProcess.exitPromise).signal).to.equal("SIGKILL");
   });
 });
 
@@ -102,12 +102,12 @@ describe("createComponent", () => {
   });
 
   it("the supervisor reports a slow restart and does not kill the process", async () => {
-    const gate = path.join(makeTestRoot(), "gate");
-    fs.writeFileSync(gate, "");
-    const { createSample, lines } = setUp("", { args: ["-e", READY_WITH_FILE_SCRIPT, gate] });
+    const gatePath = path.join(makeTestRoot(), "gate");
+    fs.writeFileSync(gatePath, "");
+    const { createSample, lines } = setUp("", { args: ["-e", READY_WITH_FILE_SCRIPT, gatePath] });
     const component = createSample();
     await component.start();
-    fs.rmSync(gate);
+    fs.rmSync(gatePath);
     const firstPid = component.pid!;
     process.kill(firstPid, "SIGKILL");
     const secondPid = await eventually("a new process", () => component.pid !== firstPid && component.pid);
@@ -115,7 +115,7 @@ describe("createComponent", () => {
     const report = await eventually("a report", () => lines.find((line) => line.includes("still running")));
     expect(report).to.match(/^ {2}… restart of sample: still running after \d+\.\d s$/);
     process.kill(secondPid, "SIGCONT");
-    fs.writeFileSync(gate, "");
+    fs.writeFileSync(gatePath, "");
     await eventually("the process runs again", () => lines.includes("sample is running again."));
     expect(component.pid).to.equal(secondPid);
     await component.stop();
@@ -163,8 +163,8 @@ describe("createComponent", () => {
 
   it("the supervisor kills and restarts a process that hangs", async () => {
     const { createSample, lines } = setUp(READY_SCRIPT);
-    let checks = 0;
-    const watch = async () => (checks++ === 0 ? "it does not respond" : undefined);
+    let checkCount = 0;
+    const watch = async () => (checkCount++ === 0 ? "it does not respond" : undefined);
     const component = createSample({ watch });
     await component.start();
     await eventually("the process runs again", () => lines.includes("sample is running again."));
@@ -200,7 +200,7 @@ describe("PidRegistry", () => {
     await openPidRegistry(paths.pids, (line) => lines.push(line)).stopLeftovers();
     expect(readProcessIdentity(sampleProcess.pid)).to.equal(undefined);
     expect(lines[0]).to.include(`Stopping sample (pid ${sampleProcess.pid})`);
-    await sampleProcess.exited;
+    await sampleProcess.exitPromise;
   });
 
   it("the pid registry does not stop an unrelated process that now has a recorded pid", async () => {
@@ -208,9 +208,9 @@ describe("PidRegistry", () => {
     const sampleProcess = await start();
     await sampleProcess.waitUntilReady();
     const registryText = fs.readFileSync(paths.pids, "utf8").replace(/:\d+"/, ':1"');
-    const otherRegistry = path.join(paths.root, "other.json");
-    fs.writeFileSync(otherRegistry, registryText);
-    await openPidRegistry(otherRegistry, () => undefined).stopLeftovers();
+    const otherRegistryPath = path.join(paths.root, "other.json");
+    fs.writeFileSync(otherRegistryPath, registryText);
+    await openPidRegistry(otherRegistryPath, () => undefined).stopLeftovers();
     expect(readProcessIdentity(sampleProcess.pid)).to.be.a("string");
     await sampleProcess.stop();
   });

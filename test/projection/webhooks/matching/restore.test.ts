@@ -10,7 +10,7 @@ import { type Receiver, startReceiver } from "../../../support/receiver.ts";
 import { listAcceptingLibraries, webhookLibraryNames } from "../../../support/webhook-libraries.ts";
 import { createWorld, type Endpoint, type World } from "../world.ts";
 
-const REQUESTED = "WebhookDeliveryReplayRequested";
+const REPLAY_REQUESTED = "WebhookDeliveryReplayRequested";
 
 describe("the replay of a deleted delivery", () => {
   let world: World;
@@ -26,14 +26,18 @@ describe("the replay of a deleted delivery", () => {
   });
   afterEach(() => receiver.close());
 
-  const appendFact = (type: CatalogEvent["type"], deliveryId: string, { endpointId }: Endpoint, more = {}) =>
-    world.append(`webhookDelivery-${deliveryId}`, { type, data: { deliveryId, endpointId, ...more } } as CatalogEvent, {
-      environment: "production",
-      clinicId: randomUUID(),
-    });
+  const appendFact = (type: CatalogEvent["type"], deliveryId: string, { endpointId }: Endpoint, otherData = {}) =>
+    world.append(
+      `webhookDelivery-${deliveryId}`,
+      { type, data: { deliveryId, endpointId, ...otherData } } as CatalogEvent,
+      {
+        environment: "production",
+        clinicId: randomUUID(),
+      },
+    );
   const readFactTypes = async (deliveryId: string) =>
     (await world.log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type);
-  const untilFacts = (deliveryId: string, ...types: string[]) =>
+  const awaitFacts = (deliveryId: string, ...types: string[]) =>
     eventually(`the facts ${types}`, async () => (await readFactTypes(deliveryId)).join() === types.join());
 
   /** Creates a failed delivery and deletes its row, as the service does after 30 days. */
@@ -41,7 +45,7 @@ describe("the replay of a deleted delivery", () => {
     receiver.setDefaultReaction({ status: 500 });
     const appointment = await world.requestAppointment(endpoint.clinicId);
     const deliveryId = deriveWebhookDeliveryId(appointment.eventId, endpoint.endpointId);
-    await untilFacts(deliveryId, "WebhookDeliveryFailed");
+    await awaitFacts(deliveryId, "WebhookDeliveryFailed");
     await world.pool.query("DELETE FROM webhooks.delivery WHERE delivery_id = $1", [deliveryId]);
     receiver.setDefaultReaction({});
     return { ...appointment, deliveryId };
@@ -62,7 +66,7 @@ describe("the replay of a deleted delivery", () => {
   it("if the service is connected to a different log, the replay of a deleted delivery fails, and the delivery does not expire", async () => {
     const { endpointId, clinicId } = await world.registerEndpoint(receiver.url);
     const deliveryId = randomUUID();
-    const log = { ...world.log, read: async () => [{ id: requestId, type: REQUESTED, data: {} }] as never[] };
+    const log = { ...world.log, read: async () => [{ id: requestId, type: REPLAY_REQUESTED, data: {} }] as never[] };
     const requestId = randomUUID();
     const request = {
       ...{ kind: "replay" as const, position: 1n, requestId, correlationId: randomUUID() },
@@ -90,7 +94,7 @@ describe("the replay of a deleted delivery", () => {
     });
     await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
     const skippedTypes = ["WebhookDeliveryFailed", "WebhookDeliveryReplayRequested", "WebhookDeliverySkipped"];
-    await untilFacts(deliveryId, ...skippedTypes);
+    await awaitFacts(deliveryId, ...skippedTypes);
     await world.append(`webhookEndpoint-${endpointId}`, {
       type: "WebhookEndpointEnabled",
       data: { endpointId },
@@ -99,7 +103,7 @@ describe("the replay of a deleted delivery", () => {
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
   });
 
-  const notRestorable: [string, (endpoint: Endpoint) => Promise<string>][] = [
+  const notRestorableCases: [string, (endpoint: Endpoint) => Promise<string>][] = [
     [
       "without a recorded source event",
       async (endpoint) => {
@@ -128,18 +132,18 @@ describe("the replay of a deleted delivery", () => {
       },
     ],
   ];
-  for (const [label, createDelivery] of notRestorable) {
+  for (const [label, createDelivery] of notRestorableCases) {
     it(`if a replay is requested for a deleted delivery ${label}, the delivery expires and later messages are processed`, async () => {
       const endpoint = await world.registerEndpoint(receiver.url);
       const deliveryId = await createDelivery(endpoint);
       const [firstType] = await readFactTypes(deliveryId);
       await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
-      const facts = [firstType!, "WebhookDeliveryReplayRequested", "WebhookDeliveryExpired"];
-      await untilFacts(deliveryId, ...facts);
+      const factTypes = [firstType!, "WebhookDeliveryReplayRequested", "WebhookDeliveryExpired"];
+      await awaitFacts(deliveryId, ...factTypes);
       // The next delivery proves that the request does not block messages and was processed only once.
       const { eventId } = await world.requestAppointment(endpoint.clinicId);
       await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
-      expect(await readFactTypes(deliveryId)).to.deep.equal(facts);
+      expect(await readFactTypes(deliveryId)).to.deep.equal(factTypes);
       expect(receiver.listDeliveryRequests(deliveryId)).to.deep.equal([]);
     });
   }

@@ -26,13 +26,13 @@ describe("the failures of an endpoint", () => {
   });
   beforeEach(() => pool.query("DELETE FROM webhooks.failing_endpoint"));
 
-  const outcome = (endpointId: string, error: string | null) =>
+  const createFinishedAttempt = (endpointId: string, error: string | null) =>
     ({
       delivery: { endpointId },
       result: { error },
       verdict: { status: error === null ? "delivered" : "pending" },
     }) as FinishedAttempt;
-  const listFailing = async () => {
+  const listFailingIds = async () => {
     const { rows } = await pool.query("SELECT endpoint_id FROM webhooks.failing_endpoint ORDER BY endpoint_id");
     return rows.map(({ endpoint_id }) => endpoint_id);
   };
@@ -42,19 +42,23 @@ describe("the failures of an endpoint", () => {
     const client = await pool.connect();
     await trackFailingEndpoints(
       client,
-      [outcome(unsignedId, "not_signed"), outcome(refusingId, "connection_refused"), outcome(unsignedId, "not_signed")],
+      [
+        createFinishedAttempt(unsignedId, "not_signed"),
+        createFinishedAttempt(refusingId, "connection_refused"),
+        createFinishedAttempt(unsignedId, "not_signed"),
+      ],
       NOW,
     );
     client.release();
-    expect(await listFailing()).to.deep.equal([refusingId]);
+    expect(await listFailingIds()).to.deep.equal([refusingId]);
   });
 
   it("two processes can count failures of the same endpoints concurrently without a deadlock", async () => {
     const [minId, maxId] = [randomUUID(), randomUUID()].sort() as [string, string];
     const [firstClient, otherClient] = [await pool.connect(), await pool.connect()];
-    await trackFailingEndpoints(firstClient, [outcome(maxId, "timeout")], NOW);
+    await trackFailingEndpoints(firstClient, [createFinishedAttempt(maxId, "timeout")], NOW);
     await Promise.all([firstClient, otherClient].map((client) => client.query("BEGIN")));
-    let second: Promise<unknown> | undefined;
+    let secondPromise: Promise<unknown> | undefined;
     const isWaiting = async () => {
       const { rowCount } = await pool.query(
         "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
@@ -66,18 +70,26 @@ describe("the failures of an endpoint", () => {
     const pausedClient = {
       async query(config: string | pg.QueryConfig, values?: unknown[]) {
         if (typeof config !== "string" && config.name === "endpoints fail") {
-          second = trackFailingEndpoints(otherClient, [outcome(minId, "timeout"), outcome(maxId, "timeout")], NOW);
+          secondPromise = trackFailingEndpoints(
+            otherClient,
+            [createFinishedAttempt(minId, "timeout"), createFinishedAttempt(maxId, "timeout")],
+            NOW,
+          );
           await eventually("the second transaction waits", isWaiting);
         }
         return typeof config === "string" ? firstClient.query(config, values) : firstClient.query(config);
       },
     } as unknown as pg.ClientBase;
-    await trackFailingEndpoints(pausedClient, [outcome(maxId, null), outcome(minId, "timeout")], NOW);
+    await trackFailingEndpoints(
+      pausedClient,
+      [createFinishedAttempt(maxId, null), createFinishedAttempt(minId, "timeout")],
+      NOW,
+    );
     await firstClient.query("COMMIT");
-    await second;
+    await secondPromise;
     await otherClient.query("COMMIT");
     firstClient.release();
     otherClient.release();
-    expect(await listFailing()).to.deep.equal([minId, maxId]);
+    expect(await listFailingIds()).to.deep.equal([minId, maxId]);
   });
 });

@@ -5,14 +5,14 @@ import { LANE_LIMITS, type Slot, Slots } from "../../../../projection/webhooks/s
 
 const MINUTE_MS = 60_000;
 
-function endpoint(applicationId: string, endpointId: string, fields: Partial<DueEndpoint> = {}): DueEndpoint {
+function createEndpoint(applicationId: string, endpointId: string, fields: Partial<DueEndpoint> = {}): DueEndpoint {
   return { lane: "first", environment: "sandbox", applicationId, endpointId, ...fields };
 }
 
 /** Creates the endpoints of applications with 50 endpoints each. */
-function createEager(count: number, fields: Partial<DueEndpoint> = {}): DueEndpoint[] {
-  return Array.from({ length: count }, (_, application) =>
-    Array.from({ length: 50 }, (_, n) => endpoint(`a${application}`, `a${application} e${n}`, fields)),
+function createEagerEndpoints(count: number, fields: Partial<DueEndpoint> = {}): DueEndpoint[] {
+  return Array.from({ length: count }, (_, applicationIndex) =>
+    Array.from({ length: 50 }, (_, n) => createEndpoint(`a${applicationIndex}`, `a${applicationIndex} e${n}`, fields)),
   ).flat();
 }
 
@@ -25,18 +25,18 @@ describe("the slots of a sender", () => {
   });
 
   /** Requests slots every 25 ms for a period, and occupies all slots that are granted. */
-  function occupyAll(endpoints: readonly DueEndpoint[], forMs = 20_000): Slot[] {
+  function occupyAll(endpoints: readonly DueEndpoint[], durationMs = 20_000): Slot[] {
     const dueEndpoints = new DueEndpoints();
     dueEndpoints.add(endpoints);
     const occupiedSlots: Slot[] = [];
-    for (const end = now + forMs; now < end; now += 25) {
-      for (const { slots: count, ...one } of slots.grant(dueEndpoints)) {
-        for (let n = 0; n < count; n += 1) occupiedSlots.push(slots.reserve(one));
+    for (const end = now + durationMs; now < end; now += 25) {
+      for (const { slots: count, ...endpoint } of slots.grant(dueEndpoints)) {
+        for (let n = 0; n < count; n += 1) occupiedSlots.push(slots.reserve(endpoint));
       }
     }
     return occupiedSlots;
   }
-  function endAll(occupiedSlots: readonly Slot[]): void {
+  function endAttempts(occupiedSlots: readonly Slot[]): void {
     for (const slot of occupiedSlots) {
       slots.free(slot);
       slots.release(slot);
@@ -44,34 +44,34 @@ describe("the slots of a sender", () => {
   }
 
   it("attempts in the sandbox environment do not use slots of the production environment", () => {
-    const slotCount = occupyAll(createEager(20, { environment: "production" })).length;
+    const slotCount = occupyAll(createEagerEndpoints(20, { environment: "production" })).length;
     slots = new Slots(() => now);
-    occupyAll(createEager(40));
-    expect(occupyAll(createEager(20, { environment: "production" }))).to.have.length(slotCount);
+    occupyAll(createEagerEndpoints(40));
+    expect(occupyAll(createEagerEndpoints(20, { environment: "production" }))).to.have.length(slotCount);
   });
 
   it("retries do not use the slots of first attempts", () => {
-    const slotCount = occupyAll(createEager(20)).length;
+    const slotCount = occupyAll(createEagerEndpoints(20)).length;
     slots = new Slots(() => now);
-    occupyAll(createEager(20, { lane: "retry" }));
-    expect(occupyAll(createEager(20))).to.have.length(slotCount);
+    occupyAll(createEagerEndpoints(20, { lane: "retry" }));
+    expect(occupyAll(createEagerEndpoints(20))).to.have.length(slotCount);
   });
 
   it("an application with long recent attempts gets slots after other applications, but old attempts do not count", () => {
     const dueEndpoints = new DueEndpoints();
-    dueEndpoints.add([...createEager(1), endpoint("quick", "q")]);
-    const firstOf = () => slots.grant(dueEndpoints)[0]?.applicationId;
-    endAll(occupyAll(createEager(1)));
-    expect(firstOf()).to.equal("quick");
+    dueEndpoints.add([...createEagerEndpoints(1), createEndpoint("quick", "q")]);
+    const findFirstApplicationId = () => slots.grant(dueEndpoints)[0]?.applicationId;
+    endAttempts(occupyAll(createEagerEndpoints(1)));
+    expect(findFirstApplicationId()).to.equal("quick");
     now += 60 * MINUTE_MS;
     slots.removeUnused();
-    expect(firstOf()).to.equal("a0");
+    expect(findFirstApplicationId()).to.equal("a0");
   });
 
   it("a process that cannot record outcomes reserves at most two deliveries per slot", () => {
     let heldCount = 0;
     for (let round = 0; round < 400; round += 1) {
-      const occupiedSlots = occupyAll(createEager(1), 25);
+      const occupiedSlots = occupyAll(createEagerEndpoints(1), 25);
       for (const slot of occupiedSlots) slots.free(slot);
       heldCount += occupiedSlots.length;
     }
@@ -80,7 +80,7 @@ describe("the slots of a sender", () => {
 
   it("an endpoint whose last attempt failed gets one slot until an attempt succeeds", () => {
     const dueEndpoints = new DueEndpoints();
-    const dueEndpoint = endpoint("a", "e");
+    const dueEndpoint = createEndpoint("a", "e");
     dueEndpoints.add([dueEndpoint]);
     dueEndpoints.setFailing(dueEndpoint, true);
     expect(slots.grant(dueEndpoints).map(({ slots: count }) => count)).to.deep.equal([1]);
@@ -89,32 +89,32 @@ describe("the slots of a sender", () => {
   });
 
   it("an application without recent attempts may start four attempts together", () => {
-    expect(occupyAll(createEager(1), 25)).to.have.length(4);
+    expect(occupyAll(createEagerEndpoints(1), 25)).to.have.length(4);
   });
 
   it("an application whose recent attempts were slow may start further attempts only one by one", () => {
-    const occupiedSlots = occupyAll(createEager(1));
+    const occupiedSlots = occupyAll(createEagerEndpoints(1));
     now += 10_000;
-    endAll(occupiedSlots);
+    endAttempts(occupiedSlots);
     // The application may occupy about 190 slots, and its attempts took about 20 seconds. It may therefore start about
     // ten attempts per second.
-    expect(occupyAll(createEager(1), 1_000)).to.have.length.within(4, 20);
+    expect(occupyAll(createEagerEndpoints(1), 1_000)).to.have.length.within(4, 20);
   });
 
   it("an application whose recent attempts were quick may get all slots up to the limit in one decision", () => {
     for (let round = 0; round < 200; round += 1) {
-      const occupiedSlots = occupyAll(createEager(1), 25);
+      const occupiedSlots = occupyAll(createEagerEndpoints(1), 25);
       now -= 20;
-      endAll(occupiedSlots);
+      endAttempts(occupiedSlots);
     }
-    expect(occupyAll(createEager(1), 25)).to.have.length.above(150);
+    expect(occupyAll(createEagerEndpoints(1), 25)).to.have.length.above(150);
   });
 });
 
 describe("the known due endpoints of a sender", () => {
   it("an endpoint that is added to the due endpoints during a claim is not removed after the claim", () => {
     const dueEndpoints = new DueEndpoints();
-    const dueEndpoint = endpoint("a", "e");
+    const dueEndpoint = createEndpoint("a", "e");
     dueEndpoints.add([dueEndpoint]);
     const versionBeforeClaim = dueEndpoints.version;
     dueEndpoints.add([dueEndpoint]);

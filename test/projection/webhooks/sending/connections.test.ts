@@ -14,7 +14,7 @@ import { type RawReceiver, startRawReceiver } from "../../../support/raw-receive
 import { type Receiver, startReceiver } from "../../../support/receiver.ts";
 import { startUnresponsiveServer } from "../../../support/unresponsive-server.ts";
 
-const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const OK_RESPONSE = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 describe("connections to receivers", () => {
   let connections: Connections;
@@ -23,7 +23,7 @@ describe("connections to receivers", () => {
     openServers.push(server);
     return server;
   };
-  const rawReceiver = async (...parameters: Parameters<typeof startRawReceiver>): Promise<RawReceiver> =>
+  const startTrackedReceiver = async (...parameters: Parameters<typeof startRawReceiver>): Promise<RawReceiver> =>
     track(await startRawReceiver(...parameters));
   const attempt = (url: string, applicationId: string, options = {}) =>
     send(url, { "Content-Type": "application/json" }, "{}", {
@@ -56,7 +56,7 @@ describe("connections to receivers", () => {
         expect(await attempt(receiver.url, applicationId)).to.deep.include({ statusCode: 200, error: null });
       }
       connections.close();
-      const errors = (await Promise.all(stuckAttempts)).map((result) => result?.error);
+      const errors = (await Promise.all(stuckAttempts)).map((attemptResult) => attemptResult?.error);
       expect(new Set(errors)).to.deep.equal(new Set(["connection_lost"]));
     });
 
@@ -75,12 +75,12 @@ describe("connections to receivers", () => {
       await Promise.all(Array.from({ length: 511 }, () => attempt(receiver.url, randomUUID())));
       const secondId = randomUUID();
       await attempt(receiver.url, secondId);
-      const portOf = (n: number) => receiver.requests.at(n)?.senderPort;
-      const [firstPort, secondPort] = [portOf(0), portOf(-1)];
+      const getSenderPort = (n: number) => receiver.requests.at(n)?.senderPort;
+      const [firstPort, secondPort] = [getSenderPort(0), getSenderPort(-1)];
       await attempt(receiver.url, secondId);
-      expect(portOf(-1)).to.equal(secondPort);
+      expect(getSenderPort(-1)).to.equal(secondPort);
       await attempt(receiver.url, firstId);
-      expect(portOf(-1)).not.to.equal(firstPort);
+      expect(getSenderPort(-1)).not.to.equal(firstPort);
     });
   });
 
@@ -88,24 +88,24 @@ describe("connections to receivers", () => {
     it("an attempt at a receiver that accepts no connection fails with connection_timeout", async () => {
       const deafServer = track(await startUnresponsiveServer());
       const limits = { connectTimeoutMs: 300, timeoutMs: 50 };
-      const result = await attempt(`http://127.0.0.1:${deafServer.port}`, randomUUID(), limits);
-      expect(result).to.deep.include({ statusCode: null, error: "connection_timeout", responseBody: null });
-      expect(result!.durationMs).to.be.at.least(290);
+      const attemptResult = await attempt(`http://127.0.0.1:${deafServer.port}`, randomUUID(), limits);
+      expect(attemptResult).to.deep.include({ statusCode: null, error: "connection_timeout", responseBody: null });
+      expect(attemptResult!.durationMs).to.be.at.least(290);
     });
 
     it("an attempt at a receiver that never finishes the TLS handshake fails with connection_timeout", async () => {
-      const silentReceiver = await rawReceiver(() => undefined);
+      const silentReceiver = await startTrackedReceiver(() => undefined);
       const limits = { connectTimeoutMs: 300, timeoutMs: 50 };
-      const result = await attempt(silentReceiver.url.replace("http:", "https:"), randomUUID(), limits);
-      expect(result).to.deep.include({ statusCode: null, error: "connection_timeout" });
-      expect(silentReceiver.connections).to.equal(1);
+      const attemptResult = await attempt(silentReceiver.url.replace("http:", "https:"), randomUUID(), limits);
+      expect(attemptResult).to.deep.include({ statusCode: null, error: "connection_timeout" });
+      expect(silentReceiver.connectionCount).to.equal(1);
     });
 
     it("an attempt whose host name cannot be resolved in time fails with lookup_failed", async () => {
       const lookup = () => new Promise<never>(() => undefined);
       const limits = { allowsLoopback: false, lookup, connectTimeoutMs: 100, timeoutMs: 50 };
-      const result = await attempt("https://hooks.partner.example/", randomUUID(), limits);
-      expect(result).to.deep.include({ statusCode: null, error: "lookup_failed" });
+      const attemptResult = await attempt("https://hooks.partner.example/", randomUUID(), limits);
+      expect(attemptResult).to.deep.include({ statusCode: null, error: "lookup_failed" });
     });
 
     it("the time limit for the response starts when the connection is established", async () => {
@@ -123,27 +123,27 @@ describe("connections to receivers", () => {
     const interimStatuses = ["100 Continue", "102 Processing", "103 Early Hints", "199 Unknown"];
     for (const status of interimStatuses) {
       it(`an informational response ${status} before the final response is ignored`, async () => {
-        const receiver = await rawReceiver((socket) => {
+        const receiver = await startTrackedReceiver((socket) => {
           socket.write(`HTTP/1.1 ${status}\r\nLink: </style.css>\r\n\r\n`);
-          setImmediate(() => socket.write(OK));
+          setImmediate(() => socket.write(OK_RESPONSE));
         });
         for (let n = 0; n < 2; n += 1) {
-          const result = await attempt(receiver.url, "a");
-          expect(result).to.deep.include({ statusCode: 200, error: null, responseBody: "ok" });
+          const attemptResult = await attempt(receiver.url, "a");
+          expect(attemptResult).to.deep.include({ statusCode: 200, error: null, responseBody: "ok" });
         }
-        expect(receiver.connections).to.equal(1);
+        expect(receiver.connectionCount).to.equal(1);
       });
     }
 
     it("several informational responses before the final response are ignored", async () => {
       const interimText = interimStatuses.map((status) => `HTTP/1.1 ${status}\r\n\r\n`).join("");
-      const receiver = await rawReceiver((socket) => socket.write(interimText + interimText + OK));
+      const receiver = await startTrackedReceiver((socket) => socket.write(interimText + interimText + OK_RESPONSE));
       expect(await attempt(receiver.url, "a")).to.deep.include({ statusCode: 200, error: null });
     });
 
     it("an attempt with more than 16 informational responses fails with invalid_response", async () => {
       const endlessText = "HTTP/1.1 100 Continue\r\n\r\n".repeat(17);
-      const receiver = await rawReceiver((socket) => socket.write(endlessText + OK));
+      const receiver = await startTrackedReceiver((socket) => socket.write(endlessText + OK_RESPONSE));
       expect(await attempt(receiver.url, "a")).to.deep.include({
         ...{ statusCode: null, error: "invalid_response" },
       });
@@ -151,16 +151,16 @@ describe("connections to receivers", () => {
 
     for (const headers of ["Connection: upgrade\r\nUpgrade: x\r\n", ""]) {
       it(`an attempt with a 101 response ${headers ? "with" : "without"} an Upgrade header fails with invalid_response`, async () => {
-        const receiver = await rawReceiver((socket) =>
-          socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n${OK}`),
+        const receiver = await startTrackedReceiver((socket) =>
+          socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n${OK_RESPONSE}`),
         );
-        const result = await attempt(receiver.url, "a");
-        expect(result).to.deep.include({ statusCode: null, error: "invalid_response" });
+        const attemptResult = await attempt(receiver.url, "a");
+        expect(attemptResult).to.deep.include({ statusCode: null, error: "invalid_response" });
       });
     }
 
     it("an attempt with more than 16 KiB of response headers fails with invalid_response", async () => {
-      const receiver = await rawReceiver((socket) =>
+      const receiver = await startTrackedReceiver((socket) =>
         socket.write(`HTTP/1.1 200 OK\r\nX-Long: ${"x".repeat(17_000)}\r\nContent-Length: 0\r\n\r\n`),
       );
       expect(await attempt(receiver.url, "a")).to.deep.include({ error: "invalid_response" });
@@ -169,52 +169,52 @@ describe("connections to receivers", () => {
 
   describe("a reused connection that the receiver closes", () => {
     it("if the receiver has just closed a reused connection, the request is sent a second time on a new connection", async () => {
-      const receiver = await rawReceiver((socket, number) => {
-        if (number === 1) socket.write(OK);
+      const receiver = await startTrackedReceiver((socket, requestNumber) => {
+        if (requestNumber === 1) socket.write(OK_RESPONSE);
         else socket.destroy();
       });
       await attempt(receiver.url, "a");
-      const result = await attempt(receiver.url, "a");
-      expect(result).to.deep.include({ statusCode: 200, error: null });
-      expect([receiver.requests, receiver.connections]).to.deep.equal([3, 2]);
+      const attemptResult = await attempt(receiver.url, "a");
+      expect(attemptResult).to.deep.include({ statusCode: 200, error: null });
+      expect([receiver.requestCount, receiver.connectionCount]).to.deep.equal([3, 2]);
     });
 
     it("if the receiver closes both the reused and the new connection, the attempt fails after two requests", async () => {
       let shouldClose = false;
-      const receiver = await rawReceiver((socket) => {
+      const receiver = await startTrackedReceiver((socket) => {
         if (shouldClose) socket.destroy();
-        else socket.write(OK);
+        else socket.write(OK_RESPONSE);
       });
       await attempt(receiver.url, "a");
       shouldClose = true;
       expect(await attempt(receiver.url, "a")).to.deep.include({ error: "connection_lost" });
-      expect([receiver.requests, receiver.connections]).to.deep.equal([3, 2]);
+      expect([receiver.requestCount, receiver.connectionCount]).to.deep.equal([3, 2]);
     });
 
     it("if the receiver closes the connection during the response, the attempt fails without a second request", async () => {
-      const receiver = await rawReceiver((socket, number) => {
-        if (number === 1) socket.write(OK);
+      const receiver = await startTrackedReceiver((socket, requestNumber) => {
+        if (requestNumber === 1) socket.write(OK_RESPONSE);
         else socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok");
       });
       await attempt(receiver.url, "a");
-      const result = await attempt(receiver.url, "a");
-      expect(result).to.deep.include({ statusCode: 200, error: "connection_lost", responseBody: "ok" });
-      expect(receiver.requests).to.equal(2);
+      const attemptResult = await attempt(receiver.url, "a");
+      expect(attemptResult).to.deep.include({ statusCode: 200, error: "connection_lost", responseBody: "ok" });
+      expect(receiver.requestCount).to.equal(2);
     });
 
     it("if the receiver closes the connection between two requests, the next request uses a new connection", async () => {
-      const receiver = await rawReceiver((socket) => socket.end(OK));
+      const receiver = await startTrackedReceiver((socket) => socket.end(OK_RESPONSE));
       for (let n = 0; n < 5; n += 1) {
         expect(await attempt(receiver.url, "a")).to.deep.include({ statusCode: 200, error: null });
       }
     });
 
     it("a connection that will soon close according to the Keep-Alive header is not reused", async () => {
-      const receiver = await rawReceiver((socket) =>
-        socket.write(OK.replace("\r\n\r\n", "\r\nKeep-Alive: timeout=1\r\n\r\n")),
+      const receiver = await startTrackedReceiver((socket) =>
+        socket.write(OK_RESPONSE.replace("\r\n\r\n", "\r\nKeep-Alive: timeout=1\r\n\r\n")),
       );
       for (let n = 0; n < 3; n += 1) await attempt(receiver.url, "a");
-      expect([receiver.requests, receiver.connections]).to.deep.equal([3, 3]);
+      expect([receiver.requestCount, receiver.connectionCount]).to.deep.equal([3, 3]);
     });
   });
 
@@ -222,13 +222,13 @@ describe("connections to receivers", () => {
     const HOST = "hooks.partner.example";
     const toPemUrl = (kind: string) => new URL(`../../../support/tls/${HOST}.${kind}.pem`, import.meta.url);
     let port: number;
-    const names: unknown[] = [];
+    const receivedHostNames: unknown[] = [];
 
     beforeEach(async () => {
-      names.length = 0;
+      receivedHostNames.length = 0;
       const [cert, key] = await Promise.all([readFile(toPemUrl("cert")), readFile(toPemUrl("key"))]);
       const server = createServer({ cert, key }, (request, response) => {
-        names.push((request.socket as { servername?: unknown }).servername, request.headers.host);
+        receivedHostNames.push((request.socket as { servername?: unknown }).servername, request.headers.host);
         response.end("ok");
       });
       server.listen(0, "127.0.0.1");
@@ -242,9 +242,9 @@ describe("connections to receivers", () => {
       });
     });
 
-    const attemptTrusting = async (url: string) => {
-      const script = fileURLToPath(new URL("../tls-attempt.ts", import.meta.url));
-      const { stdout } = await promisify(execFile)(process.execPath, ["--import=tsx", script], {
+    const attemptWithTrustedCert = async (url: string) => {
+      const scriptPath = fileURLToPath(new URL("../tls-attempt.ts", import.meta.url));
+      const { stdout } = await promisify(execFile)(process.execPath, ["--import=tsx", scriptPath], {
         env: {
           ...process.env,
           ...{ NODE_EXTRA_CA_CERTS: fileURLToPath(toPemUrl("cert")), ATTEMPT: JSON.stringify({ url, port }) },
@@ -254,20 +254,20 @@ describe("connections to receivers", () => {
     };
 
     it("a TLS connection to the checked address uses the host name of the URL to verify the certificate", async () => {
-      expect(await attemptTrusting(`https://${HOST}/in`)).to.deep.include({ statusCode: 200, error: null });
-      expect(names).to.deep.equal([HOST, `${HOST}:${port}`]);
+      expect(await attemptWithTrustedCert(`https://${HOST}/in`)).to.deep.include({ statusCode: 200, error: null });
+      expect(receivedHostNames).to.deep.equal([HOST, `${HOST}:${port}`]);
     });
 
     it("if the certificate belongs to another host, the attempt fails with tls_failed before the request is sent", async () => {
-      const result = await attemptTrusting("https://hooks.other.example/in");
-      expect(result).to.deep.include({ statusCode: null, error: "tls_failed" });
-      expect(names).to.deep.equal([]);
+      const attemptResult = await attemptWithTrustedCert("https://hooks.other.example/in");
+      expect(attemptResult).to.deep.include({ statusCode: null, error: "tls_failed" });
+      expect(receivedHostNames).to.deep.equal([]);
     });
 
     it("if no known authority signed the certificate, the attempt fails with tls_failed before the request is sent", async () => {
-      const result = await attempt(`https://localhost:${port}/in`, "a");
-      expect(result).to.deep.include({ statusCode: null, error: "tls_failed" });
-      expect(names).to.deep.equal([]);
+      const attemptResult = await attempt(`https://localhost:${port}/in`, "a");
+      expect(attemptResult).to.deep.include({ statusCode: null, error: "tls_failed" });
+      expect(receivedHostNames).to.deep.equal([]);
     });
   });
 });

@@ -6,9 +6,15 @@ const NOW = Date.parse("2030-01-01T00:00:00.000Z");
 const createResult = (statusCode: number, retryAfter: string | null = null): AttemptResult => ({
   ...{ statusCode, error: null, retryAfter },
 });
-const context = (fields = {}) => ({ attempts: 1, scheduleSeconds: [5, 30, 300], now: NOW, random: 0.5, ...fields });
-const waitAfter = (outcome: AttemptResult, fields = {}) => {
-  const verdict = judgeAttempt(outcome, context(fields));
+const createContext = (fields = {}) => ({
+  attempts: 1,
+  scheduleSeconds: [5, 30, 300],
+  now: NOW,
+  random: 0.5,
+  ...fields,
+});
+const computeWaitMs = (outcome: AttemptResult, fields = {}) => {
+  const verdict = judgeAttempt(outcome, createContext(fields));
   if (verdict.status !== "pending") throw new Error(`The delivery is not retried: ${verdict.status}`);
   return verdict.nextAttemptAt - NOW;
 };
@@ -16,50 +22,53 @@ const waitAfter = (outcome: AttemptResult, fields = {}) => {
 describe("retry policy", () => {
   for (const status of [200, 201, 202, 204, 299]) {
     it(`a response with status ${status} counts as a successful delivery`, () => {
-      expect(judgeAttempt(createResult(status), context())).to.deep.equal({ status: "delivered" });
+      expect(judgeAttempt(createResult(status), createContext())).to.deep.equal({ status: "delivered" });
     });
   }
 
   for (const status of [100, 301, 302, 303, 307, 308, 400, 401, 404, 409, 422, 429, 500, 502, 503]) {
     it(`a response with status ${status} is a failure that is retried`, () => {
-      expect(waitAfter(createResult(status))).to.equal(5_000);
+      expect(computeWaitMs(createResult(status))).to.equal(5_000);
     });
   }
 
   it("an incomplete response with a 2xx status is a failure", () => {
-    expect(waitAfter({ statusCode: 200, error: "timeout", retryAfter: null })).to.equal(5_000);
+    expect(computeWaitMs({ statusCode: 200, error: "timeout", retryAfter: null })).to.equal(5_000);
   });
 
   it("a delivery is retried according to the schedule, and fails after the last retry", () => {
-    const waits = [1, 2, 3].map((attempts) => waitAfter(createResult(500), { attempts }));
-    expect(waits).to.deep.equal([5_000, 30_000, 300_000]);
-    expect(judgeAttempt(createResult(500), context({ attempts: 4 }))).to.deep.equal({
+    const waitsMs = [1, 2, 3].map((attempts) => computeWaitMs(createResult(500), { attempts }));
+    expect(waitsMs).to.deep.equal([5_000, 30_000, 300_000]);
+    expect(judgeAttempt(createResult(500), createContext({ attempts: 4 }))).to.deep.equal({
       status: "failed",
       gone: false,
     });
-    expect(judgeAttempt(createResult(500), context({ scheduleSeconds: [] }))).to.deep.equal({
+    expect(judgeAttempt(createResult(500), createContext({ scheduleSeconds: [] }))).to.deep.equal({
       status: "failed",
       gone: false,
     });
   });
 
   it("the wait before each retry varies randomly by up to 20 %", () => {
-    expect(waitAfter(createResult(500), { random: 0 })).to.equal(4_000);
-    expect(waitAfter(createResult(500), { random: 0.999999 })).to.be.within(5_999, 6_000);
+    expect(computeWaitMs(createResult(500), { random: 0 })).to.equal(4_000);
+    expect(computeWaitMs(createResult(500), { random: 0.999999 })).to.be.within(5_999, 6_000);
     fc.assert(
       fc.property(
         fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
         fc.integer({ min: 1, max: 3 }),
         (random, attempts) => {
-          const seconds = context().scheduleSeconds[attempts - 1]!;
-          expect(waitAfter(createResult(500), { random, attempts })).to.be.within(seconds * 800, seconds * 1200 + 1);
+          const seconds = createContext().scheduleSeconds[attempts - 1]!;
+          expect(computeWaitMs(createResult(500), { random, attempts })).to.be.within(
+            seconds * 800,
+            seconds * 1200 + 1,
+          );
         },
       ),
     );
   });
 
   it("a response with status 410 ends the retries of a delivery", () => {
-    expect(judgeAttempt(createResult(410), context())).to.deep.equal({ status: "failed", gone: true });
+    expect(judgeAttempt(createResult(410), createContext())).to.deep.equal({ status: "failed", gone: true });
   });
 
   describe("Retry-After", () => {
@@ -75,12 +84,13 @@ describe("retry policy", () => {
       ["that is negative is ignored", 503, "-5", 5_000],
       ["with status 500 is ignored", 500, "120", 5_000],
     ];
-    for (const [label, status, text, wait] of cases) {
-      it(`a Retry-After header ${label}`, () => expect(waitAfter(createResult(status, text))).to.equal(wait));
+    for (const [label, status, retryAfter, waitMs] of cases) {
+      it(`a Retry-After header ${label}`, () =>
+        expect(computeWaitMs(createResult(status, retryAfter))).to.equal(waitMs));
     }
 
     it("a Retry-After header in the response to the last attempt does not cause another attempt", () => {
-      expect(judgeAttempt(createResult(429, "120"), context({ attempts: 4 }))).to.deep.include({
+      expect(judgeAttempt(createResult(429, "120"), createContext({ attempts: 4 }))).to.deep.include({
         status: "failed",
       });
     });

@@ -31,21 +31,21 @@ describe("one attempt", () => {
       ...{ connectTimeoutMs: 5_000, timeoutMs: 400 },
       ...options,
     });
-  const attemptAt = (reaction: Reaction) => {
+  const attemptWithReaction = (reaction: Reaction) => {
     receiver.queueReactions(reaction);
     return attempt();
   };
 
   it("an attempt posts the body and returns the response", async () => {
     receiver.queueReactions({ status: 202, body: "thank you" });
-    const result = await attempt(`${receiver.url}/a/b?c=d%20e`);
-    expect(result).to.deep.include({
+    const attemptResult = await attempt(`${receiver.url}/a/b?c=d%20e`);
+    expect(attemptResult).to.deep.include({
       statusCode: 202,
       error: null,
       responseBody: "thank you",
       retryAfter: null,
     });
-    expect(result!.durationMs).to.be.within(0, 400);
+    expect(attemptResult!.durationMs).to.be.within(0, 400);
     const request = receiver.requests.at(-1)!;
     expect(request).to.deep.include({ method: "POST", path: "/a/b?c=d%20e", body: "{}" });
     expect(request.headers).not.to.have.any.keys("accept-encoding");
@@ -63,46 +63,46 @@ describe("one attempt", () => {
 
   it("an attempt does not follow a redirect", async () => {
     const requestCount = receiver.requests.length;
-    const result = await attemptAt({
+    const attemptResult = await attemptWithReaction({
       status: 302,
       headers: { Location: `${receiver.url}/elsewhere` },
       body: "",
     });
-    expect(result).to.deep.include({ statusCode: 302, error: null, responseBody: "" });
+    expect(attemptResult).to.deep.include({ statusCode: 302, error: null, responseBody: "" });
     expect(receiver.requests.length - requestCount).to.equal(1);
   });
 
   it("an attempt stores the first KiB of the response body, without NUL characters", async () => {
-    const result = await attemptAt({ status: 500, body: `a\u0000b${"é".repeat(1_000)}` });
-    expect(result!.responseBody).to.match(/^abé+$/);
-    expect(Buffer.byteLength(result!.responseBody!)).to.be.within(1_020, 1_024);
+    const attemptResult = await attemptWithReaction({ status: 500, body: `a\u0000b${"é".repeat(1_000)}` });
+    expect(attemptResult!.responseBody).to.match(/^abé+$/);
+    expect(Buffer.byteLength(attemptResult!.responseBody!)).to.be.within(1_020, 1_024);
   });
 
   it("a long response within the size limit is accepted", async () => {
-    const result = await attemptAt({ body: "x".repeat(200_000) });
-    expect(result).to.deep.include({ statusCode: 200, error: null, responseBody: "x".repeat(1_024) });
+    const attemptResult = await attemptWithReaction({ body: "x".repeat(200_000) });
+    expect(attemptResult).to.deep.include({ statusCode: 200, error: null, responseBody: "x".repeat(1_024) });
   });
 
   it("a compressed response is not decompressed", async () => {
     const unpackedBytes = 256 * 1024 ** 2;
     const body = gzipSync(Buffer.alloc(unpackedBytes));
     expect(body.length).to.be.below(1024 ** 2);
-    const bytesBefore = process.memoryUsage().rss;
-    const result = await attemptAt({ body, headers: { "Content-Encoding": "gzip" } });
-    expect(result).to.deep.include({ statusCode: 200, error: null });
-    expect(result!.responseBody).to.have.lengthOf.at.most(1_024);
-    expect(process.memoryUsage().rss - bytesBefore).to.be.below(unpackedBytes / 4);
+    const rssBefore = process.memoryUsage().rss;
+    const attemptResult = await attemptWithReaction({ body, headers: { "Content-Encoding": "gzip" } });
+    expect(attemptResult).to.deep.include({ statusCode: 200, error: null });
+    expect(attemptResult!.responseBody).to.have.lengthOf.at.most(1_024);
+    expect(process.memoryUsage().rss - rssBefore).to.be.below(unpackedBytes / 4);
   });
 
   it("an attempt returns the Retry-After header of the response", async () => {
-    expect(await attemptAt({ status: 503, headers: { "Retry-After": "7" } })).to.deep.include({
+    expect(await attemptWithReaction({ status: 503, headers: { "Retry-After": "7" } })).to.deep.include({
       retryAfter: "7",
     });
   });
 
   it("an attempt with an endless response fails with answer_too_long", async () => {
-    const result = await attemptAt({ mode: "flood" });
-    expect(result).to.deep.include({ statusCode: 200, error: "answer_too_long" });
+    const attemptResult = await attemptWithReaction({ mode: "flood" });
+    expect(attemptResult).to.deep.include({ statusCode: 200, error: "answer_too_long" });
   });
 
   const lateReactions: [string, Reaction][] = [
@@ -111,17 +111,17 @@ describe("one attempt", () => {
   ];
   for (const [label, reaction] of lateReactions) {
     it(`an attempt at a receiver that ${label} ends at the time limit`, async () => {
-      const result = await attemptAt(reaction);
-      expect(result).to.deep.include({ statusCode: null, error: "timeout", responseBody: null });
-      expect(result!.durationMs).to.be.within(390, 900);
+      const attemptResult = await attemptWithReaction(reaction);
+      expect(attemptResult).to.deep.include({ statusCode: null, error: "timeout", responseBody: null });
+      expect(attemptResult!.durationMs).to.be.within(390, 900);
     });
   }
 
   it("an attempt at a receiver that responds very slowly ends at the time limit", async () => {
-    const result = await attemptAt({ mode: "drip" });
-    expect(result).to.deep.include({ statusCode: 200, error: "timeout" });
-    expect(result!.responseBody).to.match(/^\.+$/);
-    expect(result!.durationMs).to.be.within(390, 900);
+    const attemptResult = await attemptWithReaction({ mode: "drip" });
+    expect(attemptResult).to.deep.include({ statusCode: 200, error: "timeout" });
+    expect(attemptResult!.responseBody).to.match(/^\.+$/);
+    expect(attemptResult!.durationMs).to.be.within(390, 900);
   });
 
   it("an attempt whose connection is closed fails with connection_lost", async () => {
@@ -154,8 +154,8 @@ describe("one attempt", () => {
 
   it("the destination of a webhook is checked at each attempt", async () => {
     const requestCount = receiver.requests.length;
-    const result = await attempt(receiver.url, { allowsLoopback: false });
-    expect(result).to.deep.include({ statusCode: null, error: "scheme_not_allowed" });
+    const attemptResult = await attempt(receiver.url, { allowsLoopback: false });
+    expect(attemptResult).to.deep.include({ statusCode: null, error: "scheme_not_allowed" });
     expect(receiver.requests.length).to.equal(requestCount);
   });
 

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { createSignatureHeaders } from "../../../../projection/webhooks/sending/signature.ts";
 import { webhookLibraries, webhookLibraryNames } from "../../../support/webhook-libraries.ts";
 
-const secret = (fill: number) => `whsec_${Buffer.alloc(32, fill).toString("base64")}`;
+const createSecret = (fillByte: number) => `whsec_${Buffer.alloc(32, fillByte).toString("base64")}`;
 const createContent = () => ({
   deliveryId: "0d8f4cb6-7c1f-5a8c-9d39-1f2f61f9f9a1",
   timestamp: Math.floor(Date.now() / 1_000),
@@ -24,22 +24,22 @@ describe("webhook signature", () => {
   });
 
   for (const library of webhookLibraryNames) {
-    const verify = (fill: number, body: string, headers: Record<string, string>) =>
-      new webhookLibraries[library](secret(fill)).verify(body, headers);
+    const verify = (fillByte: number, body: string, headers: Record<string, string>) =>
+      new webhookLibraries[library](createSecret(fillByte)).verify(body, headers);
 
     describe(`is verified by the ${library} package`, () => {
       it(`the ${library} package accepts a signature with each of two secrets, and rejects the signature with other secrets`, () => {
         const content = createContent();
-        const headers = createSignatureHeaders(content, [secret(1), secret(2)], "SERVICE");
-        for (const fill of [1, 2]) {
-          expect(verify(fill, content.body, headers)).to.deep.equal(JSON.parse(content.body));
+        const headers = createSignatureHeaders(content, [createSecret(1), createSecret(2)], "SERVICE");
+        for (const fillByte of [1, 2]) {
+          expect(verify(fillByte, content.body, headers)).to.deep.equal(JSON.parse(content.body));
         }
         expect(() => verify(3, content.body, headers)).to.throw("No matching signature found");
       });
 
       it(`the ${library} package rejects a signature if the body, the id or the time was changed`, () => {
         const content = createContent();
-        const headers = createSignatureHeaders(content, [secret(1)], "SERVICE");
+        const headers = createSignatureHeaders(content, [createSecret(1)], "SERVICE");
         const changedHeaders = { "webhook-id": "other", "webhook-timestamp": String(content.timestamp + 1) };
         expect(() => verify(1, `${content.body} `, headers)).to.throw("No matching signature found");
         for (const [name, value] of Object.entries(changedHeaders)) {
@@ -49,14 +49,14 @@ describe("webhook signature", () => {
       });
 
       it(`the ${library} package rejects a timestamp that is too old or in the future`, () => {
-        for (const [seconds, problem] of [
+        for (const [offsetSeconds, problem] of [
           [-301, "Message timestamp too old"],
           [310, "Message timestamp too new"],
         ] as const) {
           const content = createContent();
           const headers = createSignatureHeaders(
-            { ...content, timestamp: content.timestamp + seconds },
-            [secret(1)],
+            { ...content, timestamp: content.timestamp + offsetSeconds },
+            [createSecret(1)],
             "SERVICE",
           );
           expect(() => verify(1, content.body, headers)).to.throw(problem);
@@ -67,7 +67,7 @@ describe("webhook signature", () => {
 
   it("a signature is sent both in headers with branded names and in headers with standard names", () => {
     const { deliveryId, timestamp, ...otherFields } = createContent();
-    const headers = createSignatureHeaders({ deliveryId, timestamp, ...otherFields }, [secret(1)], "PAWS");
+    const headers = createSignatureHeaders({ deliveryId, timestamp, ...otherFields }, [createSecret(1)], "PAWS");
     expect(headers).to.include({
       "X-PAWS-Signature": headers["webhook-signature"],
       "X-PAWS-Timestamp": String(timestamp),

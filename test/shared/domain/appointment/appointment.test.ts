@@ -48,10 +48,11 @@ const facts = {
   permittedBranchIds: null,
   now,
 };
-const resourceOf = (branch: string) => fold(resourceAggregate, [resourceAdded(clinicId, branch, "room")] as never[])!;
+const createResource = (roomBranchId: string) =>
+  fold(resourceAggregate, [resourceAdded(clinicId, roomBranchId, "room")] as never[])!;
 
 const requested: AppointmentEvent = { type: "AppointmentRequested", data: { ...request, customerId: null } };
-const eventWithoutData = (
+const createEventWithoutData = (
   type: Exclude<
     AppointmentEvent["type"],
     | "AppointmentRequested"
@@ -70,7 +71,13 @@ const [confirmed, checkedIn, waiting, started, completed] = (
     "ConsultationStarted",
     "AppointmentCompleted",
   ] as const
-).map(eventWithoutData) as [AppointmentEvent, AppointmentEvent, AppointmentEvent, AppointmentEvent, AppointmentEvent];
+).map(createEventWithoutData) as [
+  AppointmentEvent,
+  AppointmentEvent,
+  AppointmentEvent,
+  AppointmentEvent,
+  AppointmentEvent,
+];
 const allocation = {
   assignmentId: "one",
   allocationStart: minutesFromNow(60),
@@ -83,22 +90,22 @@ const allocated: AppointmentEvent = {
 const released: AppointmentEvent = { type: "ResourceReleased", data: { appointmentId, assignmentId: "one" } };
 const cancelled: AppointmentEvent = { type: "AppointmentCancelled", data: { appointmentId, reason: null } };
 
-const on = (...history: AppointmentEvent[]) => given(appointmentAggregate, ...history);
+const givenAppointment = (...history: AppointmentEvent[]) => given(appointmentAggregate, ...history);
 
 describe("appointment", () => {
   it("repeating an appointment request changes nothing, even after the requested time", () => {
-    on().when(decideRequest(request, facts)).thenEvents(requested);
-    on(requested)
+    givenAppointment().when(decideRequest(request, facts)).thenEvents(requested);
+    givenAppointment(requested)
       .when(decideRequest(request, { ...facts, now: now + 1e12 }))
       .thenEvents();
-    on(requested)
+    givenAppointment(requested)
       .when(decideRequest({ ...request, requestHash: "other" }, facts))
       .thenRefused("idempotency_conflict");
   });
 
   it("an appointment request needs a permitted branch, a known animal and a future time", () => {
     const expectRefused = (overrides: Partial<AppointmentRequest>, moreFacts: Partial<typeof facts> = {}) =>
-      on()
+      givenAppointment()
         .when(decideRequest({ ...request, ...overrides }, { ...facts, ...moreFacts }))
         .thenRefused("validation_failed");
     expectRefused({ branchId: "elsewhere" });
@@ -108,60 +115,60 @@ describe("appointment", () => {
   });
 
   it("an appointment passes through all statuses of a visit", () => {
-    on(requested).when(decideConfirm()).thenEvents(confirmed);
-    on(requested, confirmed).when(decideCheckIn()).thenEvents(checkedIn);
-    on(requested, confirmed, checkedIn).when(decidePutInWaiting()).thenEvents(waiting);
-    on(requested, confirmed, checkedIn, waiting).when(decideStartConsultation()).thenEvents(started);
-    on(requested, confirmed, checkedIn, started).when(decideComplete()).thenEvents(completed);
-    on(requested).when(decideCheckIn()).thenEvents(checkedIn);
+    givenAppointment(requested).when(decideConfirm()).thenEvents(confirmed);
+    givenAppointment(requested, confirmed).when(decideCheckIn()).thenEvents(checkedIn);
+    givenAppointment(requested, confirmed, checkedIn).when(decidePutInWaiting()).thenEvents(waiting);
+    givenAppointment(requested, confirmed, checkedIn, waiting).when(decideStartConsultation()).thenEvents(started);
+    givenAppointment(requested, confirmed, checkedIn, started).when(decideComplete()).thenEvents(completed);
+    givenAppointment(requested).when(decideCheckIn()).thenEvents(checkedIn);
   });
 
   it("an appointment can be marked as a no-show only after the start time", () => {
-    const noShow = eventWithoutData("AppointmentMarkedNoShow");
+    const noShow = createEventWithoutData("AppointmentMarkedNoShow");
     const dueMs = Date.parse(request.scheduledAt);
-    on(requested, confirmed).when(decideMarkNoShow(dueMs)).thenEvents(noShow);
-    on(requested, confirmed)
+    givenAppointment(requested, confirmed).when(decideMarkNoShow(dueMs)).thenEvents(noShow);
+    givenAppointment(requested, confirmed)
       .when(decideMarkNoShow(dueMs - 1))
       .thenRefused("appointment_not_due");
-    on(requested).when(decideMarkNoShow(dueMs)).thenRefused("illegal_transition");
+    givenAppointment(requested).when(decideMarkNoShow(dueMs)).thenRefused("illegal_transition");
   });
 
   it("cancelling or rescheduling an appointment releases the appointment's resources", () => {
-    on(requested, allocated).when(decideCancel(null)).thenEvents(cancelled, released);
+    givenAppointment(requested, allocated).when(decideCancel(null)).thenEvents(cancelled, released);
     const newSchedule = { scheduledAt: minutesFromNow(120), durationMinutes: 30 };
-    on(requested, allocated)
+    givenAppointment(requested, allocated)
       .when(decideReschedule({ scheduledAt: newSchedule.scheduledAt }, now))
       .thenEvents({ type: "AppointmentRescheduled", data: { appointmentId, ...newSchedule } }, released);
   });
 
   it("an appointment can be rescheduled only before check-in and only to a future time", () => {
-    on(requested)
+    givenAppointment(requested)
       .when(decideReschedule({ scheduledAt: request.scheduledAt }, now))
       .thenEvents();
-    on(requested)
+    givenAppointment(requested)
       .when(decideReschedule({ scheduledAt: DEFAULT_EVENT_TIME }, now))
       .thenRefused("time_not_in_future");
-    on(requested, checkedIn)
+    givenAppointment(requested, checkedIn)
       .when(decideReschedule({ scheduledAt: minutesFromNow(120) }, now))
       .thenRefused("illegal_transition");
   });
 
   it("a resource of the branch can be allocated to an appointment and released", () => {
-    const allocate = decideAllocate(allocation, resourceOf(branchId));
-    on(requested).when(allocate).thenEvents(allocated);
-    on(requested, allocated).when(allocate).thenEvents();
-    on(requested, allocated).when(decideRelease("one")).thenEvents(released);
-    on(requested, allocated, released).when(decideRelease("one")).thenEvents();
-    on(requested).when(decideRelease("one")).thenRefused("assignment_not_found");
-    on(requested, cancelled).when(allocate).thenRefused("appointment_over");
-    on(requested)
-      .when(decideAllocate(allocation, resourceOf(otherBranchId)))
+    const allocate = decideAllocate(allocation, createResource(branchId));
+    givenAppointment(requested).when(allocate).thenEvents(allocated);
+    givenAppointment(requested, allocated).when(allocate).thenEvents();
+    givenAppointment(requested, allocated).when(decideRelease("one")).thenEvents(released);
+    givenAppointment(requested, allocated, released).when(decideRelease("one")).thenEvents();
+    givenAppointment(requested).when(decideRelease("one")).thenRefused("assignment_not_found");
+    givenAppointment(requested, cancelled).when(allocate).thenRefused("appointment_over");
+    givenAppointment(requested)
+      .when(decideAllocate(allocation, createResource(otherBranchId)))
       .thenRefused("resource_not_available");
-    on(requested)
-      .when(decideAllocate({ ...allocation, allocationEnd: allocation.allocationStart }, resourceOf(branchId)))
+    givenAppointment(requested)
+      .when(decideAllocate({ ...allocation, allocationEnd: allocation.allocationStart }, createResource(branchId)))
       .thenRefused("allocation_empty");
-    on(requested, allocated)
-      .when(decideAllocate({ ...allocation, assignmentId: "two" }, resourceOf(branchId)))
+    givenAppointment(requested, allocated)
+      .when(decideAllocate({ ...allocation, assignmentId: "two" }, createResource(branchId)))
       .thenRefused("resource_allocated");
   });
 
@@ -177,45 +184,51 @@ describe("appointment", () => {
       cancelled: [],
       no_show: [],
     };
-    const anyMinutes = fc.integer({ min: -30, max: 300 });
-    const command = fc.oneof(
+    const minutesArbitrary = fc.integer({ min: -30, max: 300 });
+    const commandArbitrary = fc.oneof(
       fc.constant({ what: "confirm", decide: decideConfirm() }),
       fc.constant({ what: "check in", decide: decideCheckIn() }),
       fc.constant({ what: "wait", decide: decidePutInWaiting() }),
       fc.constant({ what: "start", decide: decideStartConsultation() }),
       fc.constant({ what: "complete", decide: decideComplete() }),
       fc.constant({ what: "cancel", decide: decideCancel(null) }),
-      anyMinutes.map((minutes) => ({ what: `no-show ${minutes}`, decide: decideMarkNoShow(now + minutes * 60_000) })),
-      anyMinutes.map((minutes) => ({
+      minutesArbitrary.map((minutes) => ({
+        what: `no-show ${minutes}`,
+        decide: decideMarkNoShow(now + minutes * 60_000),
+      })),
+      minutesArbitrary.map((minutes) => ({
         what: `reschedule ${minutes}`,
         decide: decideReschedule({ scheduledAt: minutesFromNow(minutes) }, now),
       })),
-      fc.tuple(fc.constantFrom("one", "two", "three"), anyMinutes, fc.nat(60)).map(([assignmentId, start, length]) => ({
-        what: `allocate ${assignmentId} ${start} ${length}`,
-        decide: decideAllocate(
-          {
-            assignmentId,
-            allocationStart: minutesFromNow(start),
-            allocationEnd: minutesFromNow(start + length),
-          },
-          resourceOf(branchId),
-        ),
-      })),
+      fc
+        .tuple(fc.constantFrom("one", "two", "three"), minutesArbitrary, fc.nat(60))
+        .map(([assignmentId, startMinutes, lengthMinutes]) => ({
+          what: `allocate ${assignmentId} ${startMinutes} ${lengthMinutes}`,
+          decide: decideAllocate(
+            {
+              assignmentId,
+              allocationStart: minutesFromNow(startMinutes),
+              allocationEnd: minutesFromNow(startMinutes + lengthMinutes),
+            },
+            createResource(branchId),
+          ),
+        })),
       fc.constantFrom("one", "two", "three").map((assignmentId) => ({
         what: `release ${assignmentId}`,
         decide: decideRelease(assignmentId),
       })),
     );
     fc.assert(
-      fc.property(fc.array(command, { maxLength: 30 }), (commands) => {
+      fc.property(fc.array(commandArbitrary, { maxLength: 30 }), (commands) => {
         let history: AppointmentEvent[] = [requested];
         for (const { decide } of commands) {
-          const before = fold(appointmentAggregate, history)!;
-          const events = decideOrRefuse(decide, before);
+          const stateBefore = fold(appointmentAggregate, history)!;
+          const events = decideOrRefuse(decide, stateBefore);
           history = [...history, ...events];
-          const after = fold(appointmentAggregate, history)!;
-          if (after.status !== before.status) expect(nextStatuses[before.status]).to.include(after.status);
-          expectValidState(before, after);
+          const stateAfter = fold(appointmentAggregate, history)!;
+          if (stateAfter.status !== stateBefore.status)
+            expect(nextStatuses[stateBefore.status]).to.include(stateAfter.status);
+          expectValidState(stateBefore, stateAfter);
         }
         for (let length = 0; length <= history.length; length += 1) expectSameFolds(history.slice(0, length));
       }),
@@ -245,8 +258,11 @@ function expectValidState(stateBefore: Appointment, stateAfter: Appointment): vo
   }
   for (const [index, assignment] of activeAssignments.entries()) {
     expect(assignment.start < assignment.end).to.equal(true);
-    for (const later of activeAssignments.slice(index + 1)) {
-      expect(assignment.start >= later.end || later.start >= assignment.end, "allocations overlap").to.equal(true);
+    for (const laterAssignment of activeAssignments.slice(index + 1)) {
+      expect(
+        assignment.start >= laterAssignment.end || laterAssignment.start >= assignment.end,
+        "allocations overlap",
+      ).to.equal(true);
     }
   }
   expect(new Set(stateAfter.assignments.map(({ id }) => id)).size).to.equal(stateAfter.assignments.length);

@@ -88,8 +88,8 @@ describe("a resource", () => {
     ...{ ruleId: otherId, weekday: 1, startsAt: "08:00:00", endsAt: "18:00:00" },
     ...{ validFrom: null, validUntil: null, ruleType: "opening_hours", recurrence: null },
   };
-  const ruled: ResourceEvent = { type: "AvailabilityRuleSet", data: { resourceId: someId, ...rule } };
-  const removed: ResourceEvent = {
+  const ruleSet: ResourceEvent = { type: "AvailabilityRuleSet", data: { resourceId: someId, ...rule } };
+  const ruleRemoved: ResourceEvent = {
     type: "AvailabilityRuleRemoved",
     data: { resourceId: someId, ruleId: otherId },
   };
@@ -97,17 +97,17 @@ describe("a resource", () => {
   it("an availability rule is set, replaced and removed", () => {
     given(resourceAggregate, added)
       .when(decideSetRule({ ...target, rule }))
-      .thenEvents(ruled);
-    given(resourceAggregate, added, ruled)
+      .thenEvents(ruleSet);
+    given(resourceAggregate, added, ruleSet)
       .when(decideSetRule({ ...target, rule }))
       .thenEvents();
     const otherRule = { ...rule, weekday: 2 };
-    given(resourceAggregate, added, ruled)
+    given(resourceAggregate, added, ruleSet)
       .when(decideSetRule({ ...target, rule: otherRule }))
       .thenEvents({ type: "AvailabilityRuleSet", data: { resourceId: someId, ...otherRule } });
     const removeRule = decideRemoveRule({ ...target, ruleId: otherId });
-    given(resourceAggregate, added, ruled).when(removeRule).thenEvents(removed);
-    given(resourceAggregate, added, ruled, removed).when(removeRule).thenEvents();
+    given(resourceAggregate, added, ruleSet).when(removeRule).thenEvents(ruleRemoved);
+    given(resourceAggregate, added, ruleSet, ruleRemoved).when(removeRule).thenEvents();
   });
   const invalidRules = [
     { change: { endsAt: "08:00:00" }, code: "rule_ends_before_start" },

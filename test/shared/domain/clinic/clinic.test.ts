@@ -133,10 +133,10 @@ describe("a clinic's subscription and entitlements", () => {
     const change = decideChangeSubscription({ clinicId, ...subscription });
     given(clinicAggregate, registered).when(change).thenEvents(subscribed);
     given(clinicAggregate, registered, subscribed).when(change).thenEvents();
-    const cancelled = { clinicId, ...subscription, status: "cancelled" as const };
+    const cancelledSubscription = { clinicId, ...subscription, status: "cancelled" as const };
     given(clinicAggregate, registered, subscribed)
-      .when(decideChangeSubscription(cancelled))
-      .thenEvents({ type: "SubscriptionChanged", data: cancelled });
+      .when(decideChangeSubscription(cancelledSubscription))
+      .thenEvents({ type: "SubscriptionChanged", data: cancelledSubscription });
   });
   it("setting an entitlement records an event only if the data differs", () => {
     given(clinicAggregate, registered).when(decideSetEntitlement(entitlement)).thenEvents(entitled);

@@ -59,23 +59,23 @@ describe("a hold", () => {
 
 describe("a queue ticket", () => {
   const target = { clinicId, ticketId: someId };
-  const issue = {
+  const issueInput = {
     ...{ ...target, branchId: mainBranchId, appointmentId: null, visitId: null, animalId: null },
     ...{ ticketNumber: "A001", queueDate: "2026-05-04", arrivalType: "walk_in", priority: "normal" },
     ...{ estimatedWaitMinutes: null, notes: null },
   };
   const ticketId = someId;
-  const issued: QueueTicketEvent = { type: "QueueTicketIssued", data: issue };
+  const issued: QueueTicketEvent = { type: "QueueTicketIssued", data: issueInput };
   const called: QueueTicketEvent = { type: "QueueTicketCalled", data: { ticketId } };
   const completed: QueueTicketEvent = { type: "QueueTicketCompleted", data: { ticketId } };
   const cancelled: QueueTicketEvent = { type: "QueueTicketCancelled", data: { ticketId } };
-  const missed: QueueTicketEvent = { type: "QueueTicketMarkedNoShow", data: { ticketId } };
+  const markedNoShow: QueueTicketEvent = { type: "QueueTicketMarkedNoShow", data: { ticketId } };
 
   it("a queue ticket can be issued only once, and only at a branch of the clinic", () => {
-    given(queueTicketAggregate).when(decideIssueTicket(issue, clinic)).thenEvents(issued);
-    given(queueTicketAggregate, issued, called).when(decideIssueTicket(issue, clinic)).thenEvents();
+    given(queueTicketAggregate).when(decideIssueTicket(issueInput, clinic)).thenEvents(issued);
+    given(queueTicketAggregate, issued, called).when(decideIssueTicket(issueInput, clinic)).thenEvents();
     given(queueTicketAggregate)
-      .when(decideIssueTicket({ ...issue, branchId: otherId }, clinic))
+      .when(decideIssueTicket({ ...issueInput, branchId: otherId }, clinic))
       .thenRefused("branch_not_found");
   });
 
@@ -84,13 +84,13 @@ describe("a queue ticket", () => {
     called: [issued, called],
     completed: [issued, called, completed],
     cancelled: [issued, cancelled],
-    no_show: [issued, called, missed],
+    no_show: [issued, called, markedNoShow],
   };
   const transitions = [
     { decide: decideCallTicket, event: called, to: "called", from: ["waiting"] },
     { decide: decideCompleteTicket, event: completed, to: "completed", from: ["called"] },
     { decide: decideCancelTicket, event: cancelled, to: "cancelled", from: ["waiting", "called"] },
-    { decide: decideMarkTicketNoShow, event: missed, to: "no_show", from: ["waiting", "called"] },
+    { decide: decideMarkTicketNoShow, event: markedNoShow, to: "no_show", from: ["waiting", "called"] },
   ];
   for (const { decide, event, to, from } of transitions) {
     for (const [status, history] of Object.entries(histories)) {
@@ -118,7 +118,7 @@ describe("a queue ticket", () => {
       cancelled: [],
       no_show: [],
     };
-    const commands = [decideIssueTicket(issue, clinic), ...transitions.map(({ decide }) => decide(target))];
+    const commands = [decideIssueTicket(issueInput, clinic), ...transitions.map(({ decide }) => decide(target))];
     fc.assert(
       fc.property(fc.array(fc.constantFrom(...commands), { maxLength: 20 }), (deciders) => {
         let history: QueueTicketEvent[] = [];

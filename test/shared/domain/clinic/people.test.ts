@@ -28,7 +28,7 @@ import { clinic } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";
 
 describe("staff", () => {
-  const hire = {
+  const hireInput = {
     staffId: someId,
     clinicId,
     userId: null,
@@ -36,22 +36,22 @@ describe("staff", () => {
     email: null,
     role: "assistant" as const,
   };
-  const hired: StaffEvent = { type: "StaffMemberHired", data: hire };
-  const left: StaffEvent = { type: "StaffMemberDeactivated", data: { staffId: someId } };
-  const back: StaffEvent = { type: "StaffMemberReactivated", data: { staffId: someId } };
+  const hired: StaffEvent = { type: "StaffMemberHired", data: hireInput };
+  const deactivated: StaffEvent = { type: "StaffMemberDeactivated", data: { staffId: someId } };
+  const reactivated: StaffEvent = { type: "StaffMemberReactivated", data: { staffId: someId } };
   const target = { clinicId, staffId: someId };
 
   it("repeating the hiring of a staff member changes nothing", () => {
-    given(staffAggregate).when(decideHireStaff(hire)).thenEvents(hired);
-    given(staffAggregate, hired, left).when(decideHireStaff(hire)).thenEvents();
+    given(staffAggregate).when(decideHireStaff(hireInput)).thenEvents(hired);
+    given(staffAggregate, hired, deactivated).when(decideHireStaff(hireInput)).thenEvents();
     given(staffAggregate, hired)
-      .when(decideHireStaff({ ...hire, role: "owner" }))
+      .when(decideHireStaff({ ...hireInput, role: "owner" }))
       .thenRefused("staff_member_exists");
   });
   it("deactivating an inactive staff member or reactivating an active staff member changes nothing", () => {
-    given(staffAggregate, hired).when(decideDeactivateStaff(target)).thenEvents(left);
-    given(staffAggregate, hired, left).when(decideDeactivateStaff(target)).thenEvents();
-    given(staffAggregate, hired, left).when(decideReactivateStaff(target)).thenEvents(back);
+    given(staffAggregate, hired).when(decideDeactivateStaff(target)).thenEvents(deactivated);
+    given(staffAggregate, hired, deactivated).when(decideDeactivateStaff(target)).thenEvents();
+    given(staffAggregate, hired, deactivated).when(decideReactivateStaff(target)).thenEvents(reactivated);
     given(staffAggregate, hired).when(decideReactivateStaff(target)).thenEvents();
   });
   it("a staff member of another clinic is reported as missing", () => {

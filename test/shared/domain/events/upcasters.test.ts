@@ -4,11 +4,11 @@ import { getCurrentVersion, upcast } from "../../../../shared/domain/events/upca
 import { formerEvents } from "../../../support/former-events.ts";
 
 describe("upcasters", () => {
-  for (const { type, version, data, metadata, currentData: present } of formerEvents) {
+  for (const { type, version, data, metadata, currentData: expectedData } of formerEvents) {
     it(`stored bytes of ${type} version ${version} are upcast to the current version`, () => {
       const storedEvent = { type, data: JSON.parse(data), metadata: JSON.parse(metadata) };
       const event = parseStoredEvent(storedEvent);
-      expect(event?.data).to.deep.equal(present);
+      expect(event?.data).to.deep.equal(expectedData);
       expect(event?.metadata.schemaVersion).to.equal(version);
       expect(getCurrentVersion(type)).to.equal(version + 1);
     });

@@ -30,58 +30,63 @@ const withdrawn: PartnerApplicationEvent = {
   type: "WebhookOriginWithdrawn",
   data: { applicationId, origin },
 };
-const ended: PartnerApplicationEvent = { type: "ApplicationRevoked", data: { applicationId, reason: null } };
+const applicationRevoked: PartnerApplicationEvent = {
+  type: "ApplicationRevoked",
+  data: { applicationId, reason: null },
+};
 
-const on = (...history: PartnerApplicationEvent[]) => given(applicationAggregate, ...history);
+const givenApplication = (...history: PartnerApplicationEvent[]) => given(applicationAggregate, ...history);
 const issue = (credentialId: string) => decideIssueCredential({ credentialId, secretHash: "0".repeat(64) });
 
 describe("partner application", () => {
   it("an application can be registered only once, and duplicate scopes are removed", () => {
     const register = decideRegisterApplication({ ...details, scopes: ["clinic:read", "clinic:read"] });
-    on().when(register).thenEvents(registered);
-    on(registered).when(register).thenRefused("application_exists");
+    givenApplication().when(register).thenEvents(registered);
+    givenApplication(registered).when(register).thenRefused("application_exists");
   });
 
   it("an application has at most two active credentials", () => {
-    on(registered).when(issue("one")).thenEvents(issued("one"));
-    on(registered, issued("one")).when(issue("two")).thenEvents(issued("two"));
+    givenApplication(registered).when(issue("one")).thenEvents(issued("one"));
+    givenApplication(registered, issued("one")).when(issue("two")).thenEvents(issued("two"));
     const history = [registered, issued("one"), issued("two")];
-    on(...history)
+    givenApplication(...history)
       .when(issue("three"))
       .thenRefused("too_many_credentials");
-    on(...history, revoked("one"))
+    givenApplication(...history, revoked("one"))
       .when(issue("three"))
       .thenEvents(issued("three"));
   });
 
   it("revoking a revoked credential changes nothing", () => {
     const revoke = decideRevokeCredential("one");
-    on(registered).when(revoke).thenRefused("credential_not_found");
-    on(registered, issued("one")).when(revoke).thenEvents(revoked("one"));
-    on(registered, issued("one"), revoked("one")).when(revoke).thenEvents();
+    givenApplication(registered).when(revoke).thenRefused("credential_not_found");
+    givenApplication(registered, issued("one")).when(revoke).thenEvents(revoked("one"));
+    givenApplication(registered, issued("one"), revoked("one")).when(revoke).thenEvents();
   });
 
   it("repeating the approval or the withdrawal of a webhook origin changes nothing", () => {
     const approve = decideApproveWebhookOrigin("https://HOOKS.example.com:443/path?query");
     const withdraw = decideWithdrawWebhookOrigin(origin);
-    on(registered).when(approve).thenEvents(approved);
-    on(registered, approved).when(approve).thenEvents();
-    on(registered, approved).when(withdraw).thenEvents(withdrawn);
-    on(registered, approved, withdrawn).when(withdraw).thenEvents();
-    on(registered).when(decideApproveWebhookOrigin("hooks.example.com")).thenRefused("invalid_origin");
-    on(registered).when(decideApproveWebhookOrigin("data:text/plain,x")).thenRefused("invalid_origin");
+    givenApplication(registered).when(approve).thenEvents(approved);
+    givenApplication(registered, approved).when(approve).thenEvents();
+    givenApplication(registered, approved).when(withdraw).thenEvents(withdrawn);
+    givenApplication(registered, approved, withdrawn).when(withdraw).thenEvents();
+    givenApplication(registered).when(decideApproveWebhookOrigin("hooks.example.com")).thenRefused("invalid_origin");
+    givenApplication(registered).when(decideApproveWebhookOrigin("data:text/plain,x")).thenRefused("invalid_origin");
   });
 
   it("a revoked application cannot receive credentials or webhook origins", () => {
-    on(registered).when(decideRevokeApplication(null)).thenEvents(ended);
-    on(registered, ended).when(decideRevokeApplication("again")).thenEvents();
-    on(registered, ended).when(issue("one")).thenRefused("application_revoked");
-    on(registered, ended).when(decideApproveWebhookOrigin(origin)).thenRefused("application_revoked");
+    givenApplication(registered).when(decideRevokeApplication(null)).thenEvents(applicationRevoked);
+    givenApplication(registered, applicationRevoked).when(decideRevokeApplication("again")).thenEvents();
+    givenApplication(registered, applicationRevoked).when(issue("one")).thenRefused("application_revoked");
+    givenApplication(registered, applicationRevoked)
+      .when(decideApproveWebhookOrigin(origin))
+      .thenRefused("application_revoked");
   });
 
   it("commands on an unknown application are refused", () => {
     for (const decide of [issue("one"), decideRevokeCredential("one"), decideRevokeApplication(null)]) {
-      on().when(decide).thenRefused("application_not_found");
+      givenApplication().when(decide).thenRefused("application_not_found");
     }
   });
 });

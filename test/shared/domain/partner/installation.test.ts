@@ -18,17 +18,17 @@ const clinicId = "c0000000-0000-4000-8000-000000000001";
 const applicationId = "a0000000-0000-4000-8000-000000000001";
 const installationId = "10000000-0000-4000-8000-000000000001";
 const userId = "50000000-0000-4000-8000-000000000001";
-const [north, south] = ["b1", "b2"];
+const [northId, southId] = ["b1", "b2"];
 const scopes: Scope[] = ["clinic:read", "appointments:read"];
 
-const clinicIn = (environment: "sandbox" | "production"): Clinic =>
+const createClinic = (environment: "sandbox" | "production"): Clinic =>
   fold(clinicAggregate, [
     clinicRegistered(clinicId, { environment }),
-    branchOpened(clinicId, north),
-    branchOpened(clinicId, south),
+    branchOpened(clinicId, northId),
+    branchOpened(clinicId, southId),
   ] as never[])!;
-const clinic = clinicIn("production");
-const application = (overrides: Partial<Application> = {}): Application => ({
+const clinic = createClinic("production");
+const createApplication = (overrides: Partial<Application> = {}): Application => ({
   ...fold(applicationAggregate, [
     {
       type: "ApplicationRegistered",
@@ -37,11 +37,11 @@ const application = (overrides: Partial<Application> = {}): Application => ({
   ])!,
   ...overrides,
 });
-const member = (permissions: Permission[], overrides: Partial<Membership> = {}): Membership => ({
+const createMember = (permissions: Permission[], overrides: Partial<Membership> = {}): Membership => ({
   ...fold(membershipAggregate, [membershipGranted(clinicId, userId, { permissions })] as never[])!,
   ...overrides,
 });
-const administrator = member(["manage_tenant"]);
+const administrator = createMember(["manage_tenant"]);
 
 const requested: InstallationEvent = {
   type: "InstallationRequested",
@@ -61,104 +61,104 @@ const narrowedTo = (scopes: Scope[], branchIds: string[] | null): InstallationEv
 });
 const revoked: InstallationEvent = { type: "InstallationRevoked", data: { installationId, reason: null } };
 
-const on = (...history: InstallationEvent[]) => given(installationAggregate, ...history);
-const request = (requestedScopes: Scope[] = scopes, applicant: Application | undefined = application()) =>
+const givenInstallation = (...history: InstallationEvent[]) => given(installationAggregate, ...history);
+const request = (requestedScopes: Scope[] = scopes, applicant: Application | undefined = createApplication()) =>
   decideRequestInstallation({ installationId, scopes: requestedScopes }, applicant, clinic);
 
 describe("installation", () => {
   it("an installation can be requested only by an active application of the clinic's environment, with granted scopes", () => {
-    on().when(request()).thenEvents(requested);
-    on()
+    givenInstallation().when(request()).thenEvents(requested);
+    givenInstallation()
       .when(request(["webhooks:write"]))
       .thenRefused("scope_not_granted");
-    on().when(request([])).thenRefused("scope_not_granted");
-    on()
-      .when(request(scopes, application({ revoked: true })))
+    givenInstallation().when(request([])).thenRefused("scope_not_granted");
+    givenInstallation()
+      .when(request(scopes, createApplication({ revoked: true })))
       .thenRefused("application_revoked");
-    on()
-      .when(request(scopes, application({ environment: "sandbox" })))
+    givenInstallation()
+      .when(request(scopes, createApplication({ environment: "sandbox" })))
       .thenRefused("environment_mismatch");
     const decide = decideRequestInstallation({ installationId, scopes }, undefined, clinic);
-    on().when(decide).thenRefused("application_not_found");
+    givenInstallation().when(decide).thenRefused("application_not_found");
   });
 
   it("an installation can be requested a second time only after the installation was revoked", () => {
-    on(requested).when(request()).thenEvents();
-    on(requested)
+    givenInstallation(requested).when(request()).thenEvents();
+    givenInstallation(requested)
       .when(request(["clinic:read"]))
       .thenRefused("installation_exists");
-    on(requested, approvedWith(), revoked).when(request()).thenEvents(requested);
+    givenInstallation(requested, approvedWith(), revoked).when(request()).thenEvents(requested);
   });
 
   it("an installation can be approved as requested or with fewer scopes and branches", () => {
     const approve = (approval: Parameters<typeof decideApproveInstallation>[0] = {}) =>
       decideApproveInstallation(approval, administrator, clinic);
-    on(requested).when(approve()).thenEvents(approvedWith());
-    const approval = { scopes: ["clinic:read" as const], branchIds: [north], rateLimitPerMinute: 7 };
-    on(requested).when(approve(approval)).thenEvents(approvedWith(approval));
-    on(requested)
+    givenInstallation(requested).when(approve()).thenEvents(approvedWith());
+    const approval = { scopes: ["clinic:read" as const], branchIds: [northId], rateLimitPerMinute: 7 };
+    givenInstallation(requested).when(approve(approval)).thenEvents(approvedWith(approval));
+    givenInstallation(requested)
       .when(approve({ scopes: ["webhooks:write"] }))
       .thenRefused("scope_not_granted");
-    on(requested)
+    givenInstallation(requested)
       .when(approve({ branchIds: ["elsewhere"] }))
       .thenRefused("branch_not_found");
-    on(requested)
+    givenInstallation(requested)
       .when(approve({ branchIds: [] }))
       .thenRefused("branches_missing");
-    on(requested, approvedWith()).when(approve()).thenRefused("installation_approved");
-    on(requested, revoked).when(approve()).thenRefused("installation_revoked");
-    on().when(approve()).thenRefused("installation_not_found");
+    givenInstallation(requested, approvedWith()).when(approve()).thenRefused("installation_approved");
+    givenInstallation(requested, revoked).when(approve()).thenRefused("installation_revoked");
+    givenInstallation().when(approve()).thenRefused("installation_not_found");
   });
 
   it("only an administrator of the clinic can approve an installation", () => {
     for (const approver of [
       undefined,
       null,
-      member(["manage_schedule", "manage_staff"]),
-      member(["manage_tenant"], { status: "revoked" }),
-      member(["manage_tenant"], { status: "invited" }),
-      member(["manage_tenant"], { clinicId: applicationId }),
+      createMember(["manage_schedule", "manage_staff"]),
+      createMember(["manage_tenant"], { status: "revoked" }),
+      createMember(["manage_tenant"], { status: "invited" }),
+      createMember(["manage_tenant"], { clinicId: applicationId }),
     ]) {
-      on(requested)
+      givenInstallation(requested)
         .when(decideApproveInstallation({}, approver, clinic))
         .thenRefused("not_an_administrator");
     }
-    const inSandbox = decideApproveInstallation({}, null, clinicIn("sandbox"));
-    on(requested)
-      .when(inSandbox)
+    const approveInSandbox = decideApproveInstallation({}, null, createClinic("sandbox"));
+    givenInstallation(requested)
+      .when(approveInSandbox)
       .thenEvents(approvedWith({ approvedBy: null }));
   });
 
   it("the scopes and branches of an installation can be reduced but not extended", () => {
-    const narrowedHistory = [requested, approvedWith(), narrowedTo(["clinic:read"], [north])];
-    on(requested, approvedWith())
-      .when(decideNarrowInstallation({ branchIds: [north] }))
-      .thenEvents(narrowedTo(scopes, [north]));
-    on(...narrowedHistory)
-      .when(decideNarrowInstallation({ branchIds: [north] }))
+    const narrowedHistory = [requested, approvedWith(), narrowedTo(["clinic:read"], [northId])];
+    givenInstallation(requested, approvedWith())
+      .when(decideNarrowInstallation({ branchIds: [northId] }))
+      .thenEvents(narrowedTo(scopes, [northId]));
+    givenInstallation(...narrowedHistory)
+      .when(decideNarrowInstallation({ branchIds: [northId] }))
       .thenEvents();
-    on(...narrowedHistory)
-      .when(decideNarrowInstallation({ branchIds: [south] }))
+    givenInstallation(...narrowedHistory)
+      .when(decideNarrowInstallation({ branchIds: [southId] }))
       .thenRefused("installation_widened");
-    on(...narrowedHistory)
+    givenInstallation(...narrowedHistory)
       .when(decideNarrowInstallation({ scopes }))
       .thenRefused("scope_not_granted");
-    on(requested).when(decideNarrowInstallation({})).thenRefused("installation_not_approved");
+    givenInstallation(requested).when(decideNarrowInstallation({})).thenRefused("installation_not_approved");
   });
 
   it("a rate limit can be agreed only for an approved installation", () => {
     const agreement = { installationId, rateLimitPerMinute: 600 };
-    on(requested, approvedWith())
+    givenInstallation(requested, approvedWith())
       .when(decideAgreeRateLimit(600))
       .thenEvents({ type: "InstallationRateLimitAgreed", data: agreement });
-    on(requested, approvedWith()).when(decideAgreeRateLimit(120)).thenEvents();
-    on(requested).when(decideAgreeRateLimit(600)).thenRefused("installation_not_approved");
+    givenInstallation(requested, approvedWith()).when(decideAgreeRateLimit(120)).thenEvents();
+    givenInstallation(requested).when(decideAgreeRateLimit(600)).thenRefused("installation_not_approved");
   });
 
   it("an installation can be revoked before and after the approval", () => {
-    on(requested).when(decideRevokeInstallation(null)).thenEvents(revoked);
-    on(requested, approvedWith()).when(decideRevokeInstallation(null)).thenEvents(revoked);
-    on(requested, revoked).when(decideRevokeInstallation(null)).thenEvents();
-    on().when(decideRevokeInstallation(null)).thenRefused("installation_not_found");
+    givenInstallation(requested).when(decideRevokeInstallation(null)).thenEvents(revoked);
+    givenInstallation(requested, approvedWith()).when(decideRevokeInstallation(null)).thenEvents(revoked);
+    givenInstallation(requested, revoked).when(decideRevokeInstallation(null)).thenEvents();
+    givenInstallation().when(decideRevokeInstallation(null)).thenRefused("installation_not_found");
   });
 });

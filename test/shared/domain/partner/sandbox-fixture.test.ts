@@ -31,9 +31,9 @@ describe("sandbox fixture", () => {
     const listIds = (fixtureFacts: FixtureFact[]) =>
       fixtureFacts.map(({ data }) => Object.entries(data).filter(([name]) => name.endsWith("Id")));
     expect(listIds(createFixture(applicationId, "2026-03-11"))).to.deep.equal(listIds(facts));
-    const otherFixture = JSON.stringify(createFixture(randomUUID(), day));
+    const otherFixtureText = JSON.stringify(createFixture(randomUUID(), day));
     const ownIds = [...new Set(JSON.stringify(facts).match(/[0-9a-f]{8}-[0-9a-f-]{27}/g))];
-    expect(ownIds.filter((id) => otherFixture.includes(id))).to.deep.equal([]);
+    expect(ownIds.filter((id) => otherFixtureText.includes(id))).to.deep.equal([]);
   });
 
   it("the sandbox fixture has past and future appointments in several statuses, but no future events", () => {

@@ -28,27 +28,27 @@ const disabled: WebhookEndpointEvent = {
 const enabled: WebhookEndpointEvent = { type: "WebhookEndpointEnabled", data: { endpointId } };
 const revoked: WebhookEndpointEvent = { type: "WebhookEndpointRevoked", data: { endpointId } };
 
-const on = (...history: WebhookEndpointEvent[]) => given(endpointAggregate, ...history);
+const givenEndpoint = (...history: WebhookEndpointEvent[]) => given(endpointAggregate, ...history);
 
 describe("webhook endpoint", () => {
   it("a webhook endpoint can be registered only once", () => {
-    on().when(decideRegisterEndpoint(registration)).thenEvents(registered);
-    on(registered).when(decideRegisterEndpoint(registration)).thenRefused("webhook_endpoint_exists");
+    givenEndpoint().when(decideRegisterEndpoint(registration)).thenEvents(registered);
+    givenEndpoint(registered).when(decideRegisterEndpoint(registration)).thenRefused("webhook_endpoint_exists");
   });
 
   it("disabling a disabled webhook endpoint or enabling an active webhook endpoint changes nothing", () => {
-    on(registered).when(decideDisableEndpoint("operator")).thenEvents(disabled);
-    on(registered, disabled).when(decideDisableEndpoint("gone")).thenEvents();
-    on(registered, disabled).when(decideEnableEndpoint()).thenEvents(enabled);
-    on(registered).when(decideEnableEndpoint()).thenEvents();
+    givenEndpoint(registered).when(decideDisableEndpoint("operator")).thenEvents(disabled);
+    givenEndpoint(registered, disabled).when(decideDisableEndpoint("gone")).thenEvents();
+    givenEndpoint(registered, disabled).when(decideEnableEndpoint()).thenEvents(enabled);
+    givenEndpoint(registered).when(decideEnableEndpoint()).thenEvents();
   });
 
   it("the secret of an active or disabled webhook endpoint can be rotated", () => {
     const rotation = { ...secret, previousExpiresAt: "2026-05-05T08:00:00.000Z" };
     const rotated = { type: "WebhookSecretRotated", data: { endpointId, ...rotation } } as const;
-    on(registered).when(decideRotateSecret(rotation)).thenEvents(rotated);
-    on(registered, disabled).when(decideRotateSecret(rotation)).thenEvents(rotated);
-    on(registered, revoked).when(decideRotateSecret(rotation)).thenRefused("webhook_endpoint_revoked");
+    givenEndpoint(registered).when(decideRotateSecret(rotation)).thenEvents(rotated);
+    givenEndpoint(registered, disabled).when(decideRotateSecret(rotation)).thenEvents(rotated);
+    givenEndpoint(registered, revoked).when(decideRotateSecret(rotation)).thenRefused("webhook_endpoint_revoked");
   });
 
   it("only an active webhook endpoint can be tested", () => {
@@ -56,24 +56,24 @@ describe("webhook endpoint", () => {
       type: "WebhookEndpointTested",
       data: { endpointId, testId: "test" },
     };
-    on(registered).when(decideTestEndpoint("test")).thenEvents(tested);
-    on(registered, disabled).when(decideTestEndpoint("test")).thenRefused("webhook_endpoint_disabled");
-    on(registered, revoked).when(decideTestEndpoint("test")).thenRefused("webhook_endpoint_revoked");
-    on().when(decideTestEndpoint("test")).thenRefused("webhook_endpoint_not_found");
-    expect(on(registered, tested).state).to.deep.equal(on(registered).state);
+    givenEndpoint(registered).when(decideTestEndpoint("test")).thenEvents(tested);
+    givenEndpoint(registered, disabled).when(decideTestEndpoint("test")).thenRefused("webhook_endpoint_disabled");
+    givenEndpoint(registered, revoked).when(decideTestEndpoint("test")).thenRefused("webhook_endpoint_revoked");
+    givenEndpoint().when(decideTestEndpoint("test")).thenRefused("webhook_endpoint_not_found");
+    expect(givenEndpoint(registered, tested).state).to.deep.equal(givenEndpoint(registered).state);
   });
 
   it("a revoked webhook endpoint stays revoked", () => {
-    on(registered).when(decideRevokeEndpoint()).thenEvents(revoked);
-    on(registered, revoked).when(decideRevokeEndpoint()).thenEvents();
-    on(registered, revoked).when(decideEnableEndpoint()).thenRefused("webhook_endpoint_revoked");
-    on(registered, revoked).when(decideDisableEndpoint("operator")).thenRefused("webhook_endpoint_revoked");
+    givenEndpoint(registered).when(decideRevokeEndpoint()).thenEvents(revoked);
+    givenEndpoint(registered, revoked).when(decideRevokeEndpoint()).thenEvents();
+    givenEndpoint(registered, revoked).when(decideEnableEndpoint()).thenRefused("webhook_endpoint_revoked");
+    givenEndpoint(registered, revoked).when(decideDisableEndpoint("operator")).thenRefused("webhook_endpoint_revoked");
     // The dispatcher may disable an endpoint just after its revocation.
-    expect(on(registered, revoked, disabled, enabled).state?.status).to.equal("revoked");
+    expect(givenEndpoint(registered, revoked, disabled, enabled).state?.status).to.equal("revoked");
   });
 
   it("a webhook endpoint is reported as missing to everyone except the endpoint's owner", () => {
-    const { state } = on(registered);
+    const { state } = givenEndpoint(registered);
     expect(requireOwnEndpoint(state, owner).id).to.equal(endpointId);
     for (const otherOwner of [
       { ...owner, applicationId: "other" },
@@ -91,23 +91,25 @@ describe("webhook delivery", () => {
   const data = { deliveryId: "d", endpointId };
   const failed: WebhookDeliveryEvent = { type: "WebhookDeliveryFailed", data: { ...data, attempts: 8 } };
   const skipped: WebhookDeliveryEvent = { type: "WebhookDeliverySkipped", data };
-  const replay: WebhookDeliveryEvent = { type: "WebhookDeliveryReplayRequested", data };
-  const onDelivery = (...history: WebhookDeliveryEvent[]) => given(deliveryAggregate, ...history);
+  const replayRequested: WebhookDeliveryEvent = { type: "WebhookDeliveryReplayRequested", data };
+  const givenDelivery = (...history: WebhookDeliveryEvent[]) => given(deliveryAggregate, ...history);
 
   it("a delivery can be replayed after each failure, and after the delivery was skipped", () => {
-    onDelivery(failed).when(decideReplay(endpointId)).thenEvents(replay);
-    onDelivery(skipped).when(decideReplay(endpointId)).thenEvents(replay);
-    onDelivery(failed, replay, failed).when(decideReplay(endpointId)).thenEvents(replay);
+    givenDelivery(failed).when(decideReplay(endpointId)).thenEvents(replayRequested);
+    givenDelivery(skipped).when(decideReplay(endpointId)).thenEvents(replayRequested);
+    givenDelivery(failed, replayRequested, failed).when(decideReplay(endpointId)).thenEvents(replayRequested);
   });
 
   it("a delivery that is unknown, in progress or of another endpoint cannot be replayed", () => {
-    onDelivery(failed, replay).when(decideReplay(endpointId)).thenRefused("delivery_not_replayable");
-    onDelivery().when(decideReplay(endpointId)).thenRefused("delivery_not_replayable");
-    onDelivery(failed).when(decideReplay("other")).thenRefused("delivery_not_replayable");
+    givenDelivery(failed, replayRequested).when(decideReplay(endpointId)).thenRefused("delivery_not_replayable");
+    givenDelivery().when(decideReplay(endpointId)).thenRefused("delivery_not_replayable");
+    givenDelivery(failed).when(decideReplay("other")).thenRefused("delivery_not_replayable");
   });
 
   it("an expired delivery cannot be replayed", () => {
     const expired: WebhookDeliveryEvent = { type: "WebhookDeliveryExpired", data };
-    onDelivery(failed, replay, expired).when(decideReplay(endpointId)).thenRefused("delivery_not_replayable");
+    givenDelivery(failed, replayRequested, expired)
+      .when(decideReplay(endpointId))
+      .thenRefused("delivery_not_replayable");
   });
 });

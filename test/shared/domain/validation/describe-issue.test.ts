@@ -3,7 +3,7 @@ import { z } from "zod";
 import { describeIssue } from "../../../../shared/domain/validation/describe-issue.ts";
 
 describe("the description of a validation issue", () => {
-  for (const [schema, value, words] of [
+  for (const [schema, value, description] of [
     [z.string(), undefined, "is missing"],
     [z.string(), 5, "must be of type string"],
     [z.int(), 1.5, "must be of type integer"],
@@ -20,9 +20,9 @@ describe("the description of a validation issue", () => {
     [z.string().regex(/^a$/, "must be an a"), "b", "must be an a"],
     [z.string().refine(() => false, "must not be"), "b", "must not be"],
   ] as const) {
-    it(`the issue of the invalid value ${JSON.stringify(value)} is described as "${words}"`, () => {
+    it(`the issue of the invalid value ${JSON.stringify(value)} is described as "${description}"`, () => {
       const { error } = schema.safeParse(value);
-      expect(error?.issues.map(describeIssue)).to.deep.equal([words]);
+      expect(error?.issues.map(describeIssue)).to.deep.equal([description]);
     });
   }
 });

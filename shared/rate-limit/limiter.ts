@@ -63,14 +63,10 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
    */
   async function addInPostgres(key: string, requestCount: number, windowMs: number): Promise<Count[]> {
     if (outage.isActive()) throw new Error("Postgres is unavailable");
-    const knownWindow = windows.find(key);
+    const window = windows.find(key);
     const outageRequestCount = windows.takeUncountedRequests(key);
-    const countPromise = addRequests(pool, {
-      key,
-      requests: requestCount + outageRequestCount,
-      windowMs,
-      window: knownWindow,
-    });
+    const requests = requestCount + outageRequestCount;
+    const countPromise = addRequests(pool, { key, requests, windowMs, window });
     const { used, endsAt, endsInMs } = await withTimeout(COUNT_TIMEOUT_MS, countPromise).catch((error) => {
       windows.restoreUncountedRequests(key, outageRequestCount);
       throw error;

@@ -61,15 +61,8 @@ export function evolveAppointment(
 ): Appointment | undefined {
   const occurredAt = event.metadata.occurredAt;
   if (event.type === "AppointmentRequested") {
-    const { appointmentId, ...data } = event.data;
-    return {
-      id: appointmentId,
-      ...data,
-      status: "requested",
-      createdAt: occurredAt,
-      updatedAt: occurredAt,
-      assignments: [],
-    };
+    const { appointmentId: id, ...data } = event.data;
+    return { id, ...data, status: "requested", createdAt: occurredAt, updatedAt: occurredAt, assignments: [] };
   }
   if (event.type === "AppointmentImported") {
     const { appointmentId, requestedAt, statusAt: _, ...data } = event.data;

@@ -121,7 +121,7 @@ interface PlannedAppointment {
 }
 
 const CONFIRMED_TRANSITIONS: Transition[] = ["AppointmentConfirmed"];
-const COMPLETED_TRANSITIONS: Transition[] = [
+const VISIT_TRANSITIONS: Transition[] = [
   ...CONFIRMED_TRANSITIONS,
   "AppointmentCheckedIn",
   "ConsultationStarted",
@@ -131,14 +131,7 @@ const NO_SHOW_TRANSITIONS: Transition[] = [...CONFIRMED_TRANSITIONS, "Appointmen
 const CANCELLED_TRANSITIONS: Transition[] = ["AppointmentCancelled"];
 
 const PLANNED_APPOINTMENTS: PlannedAppointment[] = [
-  {
-    animalName: "Biscuit",
-    branchIndex: 0,
-    days: -2,
-    hour: 10,
-    reason: "Vaccination",
-    eventTypes: COMPLETED_TRANSITIONS,
-  },
+  { animalName: "Biscuit", branchIndex: 0, days: -2, hour: 10, reason: "Vaccination", eventTypes: VISIT_TRANSITIONS },
   { animalName: "Misty", branchIndex: 1, days: -1, hour: 15, reason: "Check-up", eventTypes: NO_SHOW_TRANSITIONS },
   { animalName: "Pepper", branchIndex: 0, days: 0, hour: 11, reason: "Limping", eventTypes: CONFIRMED_TRANSITIONS },
   { animalName: "Clover", branchIndex: 0, days: 1, hour: 10, reason: "Nail trim", eventTypes: [] },

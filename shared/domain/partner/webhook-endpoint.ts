@@ -25,13 +25,14 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
     const occurredAt = event.metadata.occurredAt;
     if (event.type === "WebhookEndpointRegistered") {
       const { endpointId: id, secretId: _, encryptedSecret: __, ...registration } = event.data;
-      const initialState = {
+      return {
+        id,
+        ...registration,
         status: "active",
         disabledReason: null,
         createdAt: occurredAt,
         updatedAt: occurredAt,
-      } as const;
-      return { id, ...registration, ...initialState };
+      };
     }
     if (!state) return undefined;
     switch (event.type) {

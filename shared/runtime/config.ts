@@ -33,9 +33,21 @@ const url = (protocol: RegExp, example: string) =>
 /** Hosts of a connection string of EventStoreDB, after optional credentials and before the options. */
 const EVENTSTORE_URL_FORMAT =
   /^(esdb|kurrentdb)(\+discover(?!.*,))?:\/\/([^/?]+@)?[\w.-]+(:\d+)?(,[\w.-]+(:\d+)?)*\/?(\?.+)?$/;
+/**
+ * Options of a connection string of EventStoreDB, in lower case. For any other option, and for tlsVerifyCert=false, the
+ * client would print a warning with the whole string, including the password.
+ */
+const EVENTSTORE_OPTIONS =
+  /^(tls|tlscafile|usercertfile|userkeyfile|nodepreference|maxdiscoverattempts|discoveryinterval|gossiptimeout|defaultdeadline|keepaliveinterval|keepalivetimeout|connectionname|throwonappendfailure)$/;
 const eventStoreUrl = z
   .string()
-  .regex(EVENTSTORE_URL_FORMAT, "must be like esdb://host:2113?tls=false, esdb://a,b,c or esdb+discover://host");
+  .regex(EVENTSTORE_URL_FORMAT, "must be like esdb://host:2113?tls=false, esdb://a,b,c or esdb+discover://host")
+  .superRefine((text, context) => {
+    for (const name of new URLSearchParams(text.split("?")[1]).keys()) {
+      if (EVENTSTORE_OPTIONS.test(name.toLowerCase())) continue;
+      context.addIssue({ code: "custom", message: `must not contain the option ${name}, which has no effect` });
+    }
+  });
 const httpUrl = url(/^https?:$/, "https://host/path");
 
 const signingKey = z.looseObject({
@@ -54,7 +66,7 @@ export const settings = {
     .default("info")
     .describe("Minimum level of log lines. Lines of lower levels are not written."),
   EVENTSTORE_URL: eventStoreUrl.describe(
-    "Connection string of the event log: one host, or the hosts of a cluster separated by commas. Options: tls, tlsCAFile, userCertFile, userKeyFile, nodePreference, and the other options of the EventStoreDB client.",
+    "Connection string of the event log: one host, or the hosts of a cluster separated by commas. Options: tls, tlsCAFile, userCertFile, userKeyFile, nodePreference, and the other options of the EventStoreDB client except tlsVerifyCert.",
   ),
   COPY_TARGET_URL: eventStoreUrl.describe(
     "Connection string of the event log that `log copy` copies to, in the form of EVENTSTORE_URL.",

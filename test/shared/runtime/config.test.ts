@@ -32,6 +32,8 @@ describe("configuration", () => {
     ["EVENTSTORE_URL", "http://127.0.0.1:2113"],
     ["EVENTSTORE_URL", "esdb://a:2113,"],
     ["EVENTSTORE_URL", "esdb+discover://a:2113,b:2113"],
+    ["EVENTSTORE_URL", "esdb://admin:secret@a:2113?tlsVerifyCert=false"],
+    ["EVENTSTORE_URL", "esdb://admin:secret@a:2113?tls=false&speed=high"],
     ["HEADER_BRAND", "X Y"],
     ["PORTAL_COOKIE_NAME", "session"],
     ["TOKEN_SIGNING_KEYS", "{"],

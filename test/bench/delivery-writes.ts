@@ -105,7 +105,7 @@ const world = await createWorld();
 // The service's connections have the same setting, which decides the plans.
 const pool = createPool({
   ...{ url: world.databaseUrl, applicationName: "bench", size: 1, statementTimeoutMs: 20_000 },
-  ...{ preferIndexes: true, logger: createLogger("bench", "silent") },
+  ...{ shouldPreferIndexes: true, logger: createLogger("bench", "silent") },
 });
 try {
   const endpointsByClinic = await registerEndpoints(world);

@@ -61,6 +61,7 @@ describe("reaching the event log", function () {
   ] as const) {
     it(`the error of the start says that access is denied if ${problem}`, async () => {
       const server = http2.createServer().listen(0, "127.0.0.1");
+      const sessionPromise = once(server, "session");
       await once(server, "listening");
       server.on("stream", (stream) => {
         stream.respond({ "content-type": "application/grpc", "grpc-status": grpcStatus }, { endStream: true });
@@ -76,6 +77,9 @@ describe("reaching the event log", function () {
         /denies access; check the user in EVENTSTORE_URL, and that the user may read \$all$/,
       );
       await client.dispose();
+      // The client keeps its connection open.
+      const [session] = (await sessionPromise) as [http2.ServerHttp2Session];
+      session.destroy();
       server.close();
     });
   }

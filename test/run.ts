@@ -1,4 +1,7 @@
-/** `npm test`: checks types and style, then runs mocha with its arguments. The last line is `N passed, N failed`. */
+/**
+ * `npm test`: checks types and style, then runs mocha with its arguments. Prints the failed tests once more at the end.
+ * The last line is `N passed, N failed`.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
@@ -21,6 +24,9 @@ const MOCHA_PROCESSES = Math.min(2, os.availableParallelism()) + 1;
 /** Number of tests by result. */
 type Counts = Record<"passed" | "failed" | "skipped", number>;
 
+/** Descriptions of the failed tests, by file. */
+const failureOutputs: string[] = [];
+
 await runEntry(async () => {
   // Missing programs are installed before the tests, because an installation exceeds the time limit of a test.
   if (!process.env.NATS_URL) await findNatsServer((line) => console.log(line));
@@ -31,18 +37,23 @@ await runEntry(async () => {
   const counts: Counts = { passed: 0, failed: 0, skipped: 0 };
   const args = process.argv.slice(2);
   const summaryFile = path.join(scratchDir, "summary");
+  const typesExitCode = await runStep("types", () => [startProcess(toBinPath("tsc"), ["--outDir", buildDir])]);
+  linkBuild(buildDir);
   const exitCodes = [
-    await runStep(
-      "types",
-      () => [startProcess(toBinPath("tsc"), ["--outDir", buildDir])],
-      () => linkBuild(buildDir),
-    ),
+    typesExitCode,
     await runStep("lint", () => [startProcess(toBinPath("biome"), ["check", "."])]),
-    await runStep("tests", () => (args.length > 0 ? [startMocha(args, summaryFile)] : startPool(counts))),
+    await runStep(
+      "tests",
+      () => (args.length > 0 ? [startMocha(args, summaryFile)] : startPool(counts)),
+      () => counts.failed > 0,
+    ),
   ];
-  console.log(args.length > 0 ? fs.readFileSync(summaryFile, "utf8") : formatCounts(counts));
+  for (const failureOutput of failureOutputs) console.log(failureOutput);
+  // Mocha writes no summary if it cannot load a test file.
+  if (args.length === 0) console.log(formatCounts(counts));
+  else if (fs.existsSync(summaryFile)) console.log(fs.readFileSync(summaryFile, "utf8"));
   fs.rmSync(scratchDir, { recursive: true });
-  process.exitCode = exitCodes.find((code) => code !== 0) ?? (counts.failed > 0 ? 1 : 0);
+  process.exitCode = exitCodes.find((code) => code !== 0) ?? 0;
 });
 
 /** Links everything that the compiled code needs outside the project's folder. */
@@ -80,8 +91,9 @@ function startPoolProcess(fileQueue: string[], counts: Counts): ChildProcess {
     if (file === undefined) child.disconnect();
     else child.send(file);
   };
-  child.on("message", ({ output, ...fileCounts }: FileResult) => {
+  child.on("message", ({ output, failureOutput, ...fileCounts }: FileResult) => {
     fs.writeSync(process.stdout.fd, output);
+    if (failureOutput !== "") failureOutputs.push(`${path.relative(PROJECT_FOLDER, file ?? "")}\n${failureOutput}`);
     for (const [name, count] of Object.entries(fileCounts)) counts[name as keyof Counts] += count;
     sendNext();
   });
@@ -103,11 +115,15 @@ function startProcess(command: string, args: string[], env: NodeJS.ProcessEnv = 
   });
 }
 
-/** Runs one step and returns its exit code. A signal ends the step and the whole run. */
+/**
+ * Runs one step and returns its exit code. A signal ends the step and the whole run.
+ *
+ * @param hasFailures called when all processes of the step have exited with 0
+ */
 async function runStep(
   name: string,
   startProcesses: () => ChildProcess[],
-  finish: () => void = () => undefined,
+  hasFailures: () => boolean = () => false,
 ): Promise<number> {
   const startedAt = Date.now();
   console.log(`== ${name}`);
@@ -119,9 +135,9 @@ async function runStep(
   };
   const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
   for (const signal of signals) process.on(signal, forwardSignal);
-  const code = (await exitPromise).find((code) => code !== 0) ?? 0;
+  const exitCode = (await exitPromise).find((code) => code !== 0);
   for (const signal of signals) process.off(signal, forwardSignal);
-  finish();
+  const code = exitCode ?? (hasFailures() ? 1 : 0);
   const secondsText = ((Date.now() - startedAt) / 1000).toFixed(1);
   console.log(`== ${name}: ${code === 0 ? "passed" : "FAILED"} (${secondsText} s)`);
   return code;

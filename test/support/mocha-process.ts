@@ -10,6 +10,8 @@ import { mochaGlobalTeardown } from "./stack.ts";
 /** Result of the tests of one file. */
 export interface FileResult {
   output: string;
+  /** Part of the output that describes the failed tests. */
+  failureOutput: string;
   passed: number;
   failed: number;
   skipped: number;
@@ -33,5 +35,6 @@ async function runFile(file: string): Promise<FileResult> {
   });
   mocha.dispose();
   const { passes: passed = 0, failures: failed = 0, pending: skipped = 0 } = stats ?? {};
-  return { output: lines.join(""), passed, failed, skipped };
+  const failureLines = failed > 0 ? lines.slice(lines.findIndex((line) => /\d+ failing/.test(line))) : [];
+  return { output: lines.join(""), failureOutput: failureLines.join(""), passed, failed, skipped };
 }

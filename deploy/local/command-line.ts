@@ -5,6 +5,7 @@
  * programs read their settings only from the environment.
  */
 import { pathToFileURL } from "node:url";
+import { loadSecrets } from "./setup/load-secrets.ts";
 import { getLocalPaths, getLocalRoot, resolveEntry } from "./setup/project.ts";
 import { runEntry, SetupError } from "./setup/setup-error.ts";
 import { buildCommandLineEnvironment } from "./stack/command-line-environment.ts";
@@ -14,8 +15,9 @@ await runEntry(async () => {
   const [nodePath = process.execPath, , entryFile, ...args] = process.argv;
   if (entryFile === undefined) throw new SetupError("Usage: command-line.ts <entry.ts> [arguments]");
   const stack = readRunningStack(getLocalPaths(getLocalRoot(process.env)).stack);
-  if (stack) Object.assign(process.env, buildCommandLineEnvironment(process.env, stack));
-  else if (!process.env.EVENTSTORE_URL) process.on("exit", explainFailure);
+  const env = loadSecrets(process.env);
+  if (stack) Object.assign(process.env, buildCommandLineEnvironment(env, stack));
+  else if (!env.EVENTSTORE_URL) process.on("exit", explainFailure);
   const file = resolveEntry(entryFile);
   process.argv = [nodePath, file, ...args];
   await import(pathToFileURL(file).href);

@@ -4,6 +4,7 @@ import path from "node:path";
 import { LogOutput } from "../../shared/runtime/log-output.ts";
 import { seedDemoData } from "./demo-data/demo-data.ts";
 import { requireReachable, requireValidUrls } from "./servers/external-servers.ts";
+import { loadSecrets } from "./setup/load-secrets.ts";
 import { createProgress } from "./setup/progress.ts";
 import { getLocalRoot, PROJECT_FOLDER } from "./setup/project.ts";
 import { createSavedFile } from "./setup/saved-file.ts";
@@ -36,13 +37,14 @@ await runEntry(async () => {
   const progress = createProgress(print, true);
   const startedAt = Date.now();
   print(`Starting Clinic Service. Data and logs: ${toRelativePath(root)}`);
-  requireValidUrls(process.env);
-  await requireReachable(process.env);
+  const env = loadSecrets(process.env);
+  requireValidUrls(env);
+  await requireReachable(env);
   const stack = await startStack({
     root,
     ports: "fixed",
-    env: process.env,
-    externalUrls: process.env,
+    env,
+    externalUrls: env,
     progress,
     shouldSyncNewData: true,
     shouldRestart: true,

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { describeIssue } from "../domain/validation/describe-issue.ts";
+import { getFileVariable, readSecret } from "./secret-files.ts";
 
 /** Creates the schema of a whole number in a range, written as text. */
 function wholeNumber(minimum: number, maximum: number) {
@@ -57,6 +58,12 @@ const signingKey = z.looseObject({
   d: z.string(),
 });
 
+/**
+ * Marks a setting that is a secret or contains one, such as a URL with a password. The setting can also come from a
+ * file: the variable `<name>_FILE` names the file.
+ */
+const SECRET = { isSecret: true };
+
 /** All settings with names, defaults and descriptions. Secrets have no default. */
 export const settings = {
   HOST: z.string().default("127.0.0.1").describe("Address to listen on."),
@@ -65,17 +72,23 @@ export const settings = {
     .enum(["fatal", "error", "warn", "info", "debug"])
     .default("info")
     .describe("Minimum level of log lines. Lines of lower levels are not written."),
-  EVENTSTORE_URL: eventStoreUrl.describe(
-    "Connection string of the event log: one host, or the hosts of a cluster separated by commas. Options: tls, tlsCAFile, userCertFile, userKeyFile, nodePreference, and the other options of the EventStoreDB client except tlsVerifyCert.",
-  ),
-  COPY_TARGET_URL: eventStoreUrl.describe(
-    "Connection string of the event log that `log copy` copies to, in the form of EVENTSTORE_URL.",
-  ),
-  DATABASE_URL: url(/^postgres(ql)?:$/, "postgres://user:password@host/clinic").describe(
-    "Postgres URL. Its role must be the database owner (projection service) or a member of clinic_query (query-api), clinic_command (command) or clinic_audit (audit).",
-  ),
+  EVENTSTORE_URL: eventStoreUrl
+    .describe(
+      "Connection string of the event log: one host, or the hosts of a cluster separated by commas. Options: tls, tlsCAFile, userCertFile, userKeyFile, nodePreference, and the other options of the EventStoreDB client except tlsVerifyCert.",
+    )
+    .meta(SECRET),
+  COPY_TARGET_URL: eventStoreUrl
+    .describe("Connection string of the event log that `log copy` copies to, in the form of EVENTSTORE_URL.")
+    .meta(SECRET),
+  DATABASE_URL: url(/^postgres(ql)?:$/, "postgres://user:password@host/clinic")
+    .describe(
+      "Postgres URL. Its role must be the database owner (projection service) or a member of clinic_query (query-api), clinic_command (command) or clinic_audit (audit).",
+    )
+    .meta(SECRET),
   DATABASE_POOL_SIZE: wholeNumber(1, 100).prefault("6").describe("Maximum number of connections to Postgres."),
-  NATS_URL: url(/^(nats|tls):$/, "nats://host:4222").describe("URL of a NATS server with JetStream."),
+  NATS_URL: url(/^(nats|tls):$/, "nats://host:4222")
+    .describe("URL of a NATS server with JetStream.")
+    .meta(SECRET),
   HEADER_BRAND: z
     .string()
     .regex(/^[A-Za-z0-9]+$/, "must be letters and digits")
@@ -102,17 +115,22 @@ export const settings = {
     .string()
     .min(32)
     .optional()
-    .describe("Shared secret for verifying portal sessions that are signed with HS256."),
+    .describe("Shared secret for verifying portal sessions that are signed with HS256.")
+    .meta(SECRET),
   PORTAL_JWKS_URL: httpUrl
     .optional()
     .describe("URL of the public keys for verifying portal sessions that are signed with ES256 or RS256."),
   TOKEN_ISSUER: httpUrl.describe("Issuer of partner access tokens: the partner API's public origin."),
-  TOKEN_SIGNING_KEYS: json(z.object({ keys: z.array(signingKey).min(1) })).describe(
-    "Private JWK Set of Ed25519 keys for partner access tokens. New tokens are signed with the first key. The public halves of all keys are published.",
-  ),
-  AUDIT_SIGNING_KEYS: json(z.object({ keys: z.array(signingKey).min(1) })).describe(
-    "Private JWK Set of Ed25519 keys for audit exports. New exports are signed with the first key. The public halves of all keys are published.",
-  ),
+  TOKEN_SIGNING_KEYS: json(z.object({ keys: z.array(signingKey).min(1) }))
+    .describe(
+      "Private JWK Set of Ed25519 keys for partner access tokens. New tokens are signed with the first key. The public halves of all keys are published.",
+    )
+    .meta(SECRET),
+  AUDIT_SIGNING_KEYS: json(z.object({ keys: z.array(signingKey).min(1) }))
+    .describe(
+      "Private JWK Set of Ed25519 keys for audit exports. New exports are signed with the first key. The public halves of all keys are published.",
+    )
+    .meta(SECRET),
   TOKEN_JWKS_URL: httpUrl.describe("URL of the public keys for verifying partner access tokens."),
   WEBHOOK_SECRET_KEYS: json(
     z
@@ -122,7 +140,9 @@ export const settings = {
         ({ keys }) => Object.values(keys).every((key) => Buffer.from(key, "base64").length === 32),
         "each key must be base64 of 32 bytes",
       ),
-  ).describe('Keys for encrypting webhook secrets: {"current": id, "keys": {id: base64 of 32 bytes}}.'),
+  )
+    .describe('Keys for encrypting webhook secrets: {"current": id, "keys": {id: base64 of 32 bytes}}.')
+    .meta(SECRET),
   WEBHOOK_ALLOW_LOOPBACK: flag
     .prefault("false")
     .describe("If true, webhooks may be sent to loopback addresses, also by plain http. Set it only in a local stack."),
@@ -159,8 +179,13 @@ export class ConfigError extends Error {
   override readonly name = "ConfigError";
 }
 
+/** Returns true if a setting is a secret, so that it can also come from the file that `<name>_FILE` names. */
+export function isSecret(name: keyof Settings): boolean {
+  return settings[name].meta()?.isSecret === true;
+}
+
 /**
- * Reads the named settings from an environment.
+ * Reads the named settings from an environment. Reads the files of secrets once.
  *
  * @throws {ConfigError} with one line that names every missing or invalid setting, without its value
  */
@@ -171,11 +196,35 @@ export function readConfig<Name extends keyof Settings>(
   const problems: string[] = [];
   const config: Partial<Record<Name, unknown>> = {};
   for (const name of names) {
-    const parseResult = settings[name].safeParse(env[name]);
+    const source = isSecret(name) ? readSecret(name, env) : { text: env[name] };
+    if ("problem" in source) {
+      problems.push(source.problem);
+      continue;
+    }
+    const parseResult = settings[name].safeParse(source.text);
     if (parseResult.success) config[name] = parseResult.data;
-    else if (env[name] === undefined) problems.push(`${name} is missing (${settings[name].description})`);
+    else if (source.text === undefined) problems.push(`${name} is missing (${settings[name].description})`);
     else problems.push(`${name} ${parseResult.error.issues.map(describeIssue).join(", ")}`);
   }
   if (problems.length > 0) throw new ConfigError(`settings: ${problems.join("; ")}`);
   return config as Config<Name>;
+}
+
+/**
+ * Returns a copy of an environment in which every secret that a file contains is set directly, and no variable names
+ * such a file. A program that passes its environment to other programs can then replace single secrets.
+ *
+ * @throws {ConfigError} with one line that names every file that cannot be read
+ */
+export function loadSecretFiles(env: Record<string, string | undefined>): Record<string, string | undefined> {
+  const loadedEnv = { ...env };
+  const problems: string[] = [];
+  for (const name of (Object.keys(settings) as (keyof Settings)[]).filter(isSecret)) {
+    const source = readSecret(name, env);
+    if ("problem" in source) problems.push(source.problem);
+    else if (source.text !== undefined) loadedEnv[name] = source.text;
+    delete loadedEnv[getFileVariable(name)];
+  }
+  if (problems.length > 0) throw new ConfigError(`settings: ${problems.join("; ")}`);
+  return loadedEnv;
 }

@@ -1,11 +1,21 @@
+import fs from "node:fs";
 import { readFile } from "node:fs/promises";
+import path from "node:path";
 import { expect } from "chai";
 import { z } from "zod";
 import { startAudit } from "../../../command/audit/start.ts";
 import { startCommand } from "../../../command/start.ts";
 import { startProjection } from "../../../projection/start.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
-import { ConfigError, readConfig, settings } from "../../../shared/runtime/config.ts";
+import {
+  ConfigError,
+  isSecret,
+  loadSecretFiles,
+  readConfig,
+  type Settings,
+  settings,
+} from "../../../shared/runtime/config.ts";
+import { makeTestRoot } from "../../support/stack.ts";
 
 describe("configuration", () => {
   it("a missing setting has the default value", () => {
@@ -55,13 +65,68 @@ describe("configuration", () => {
 
   it("CONFIGURATION.md lists every setting with its default and description", async () => {
     const page = await readPage();
-    const namedSettings = [...page.matchAll(/^\| `([A-Z_]+)` \| /gm)].map(([, name]) => name);
+    const namedSettings = [...page.matchAll(/^\| `([A-Z_]+)`(?: or `[A-Z_]+`)? \| /gm)].map(([, name]) => name);
     expect(namedSettings).to.have.members(Object.keys(settings));
-    for (const [name, schema] of Object.entries(settings)) {
-      const { default: value, description } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
-      const defaultCell = value === undefined ? "" : `\`${value}\``;
-      expect(page.split("\n")).to.include(`| \`${name}\` | ${defaultCell} | ${description} |`);
+    for (const name of Object.keys(settings) as (keyof Settings)[]) {
+      const schema = z.toJSONSchema(settings[name], { io: "input", unrepresentable: "any" });
+      const nameCell = isSecret(name) ? `\`${name}\` or \`${name}_FILE\`` : `\`${name}\``;
+      const defaultCell = schema.default === undefined ? "" : `\`${schema.default}\``;
+      expect(page.split("\n")).to.include(`| ${nameCell} | ${defaultCell} | ${schema.description} |`);
     }
+  });
+
+  it("every setting that may contain a secret can come from a file", () => {
+    const secretNames = (Object.keys(settings) as (keyof Settings)[]).filter(isSecret);
+    const suspectNames = Object.keys(settings).filter(
+      (name) =>
+        /SECRET|PASSWORD|CREDENTIAL|SEED|SIGNING_KEYS|(EVENTSTORE|DATABASE|NATS|TARGET)_URL/.test(name) &&
+        !name.endsWith("_FILE"),
+    );
+    expect(secretNames).to.have.members(suspectNames);
+    // A variable with the name of a secret's file must not be a setting of its own.
+    expect(secretNames.filter((name) => `${name}_FILE` in settings)).to.deep.equal([]);
+  });
+
+  describe("a secret in a file", () => {
+    const folder = makeTestRoot();
+    const writeSecret = (text: string) => {
+      const file = path.join(folder, "secret");
+      fs.writeFileSync(file, text);
+      return file;
+    };
+    const url = "postgres://user:hunter2@host/db";
+
+    for (const ending of ["", "\n", "\r\n"]) {
+      it(`a file provides a secret without its final newline: ${JSON.stringify(ending)}`, () => {
+        const env = { DATABASE_URL_FILE: writeSecret(`${url}${ending}`), HOST: "::1" };
+        expect(readConfig(["DATABASE_URL"], env)).to.deep.equal({ DATABASE_URL: url });
+        expect(loadSecretFiles(env)).to.deep.equal({ DATABASE_URL: url, HOST: "::1" });
+      });
+    }
+
+    const expectRefusal = (env: Record<string, string>, message: string) => {
+      for (const read of [() => readConfig(["DATABASE_URL"], env), () => loadSecretFiles(env)])
+        expect(read).to.throw(ConfigError).with.property("message", `settings: ${message}`);
+    };
+
+    it("a secret that is set both directly and by a file is refused", () => {
+      expectRefusal(
+        { DATABASE_URL: url, DATABASE_URL_FILE: writeSecret(url) },
+        "DATABASE_URL and DATABASE_URL_FILE are both set, but only one may be",
+      );
+    });
+
+    it("an unreadable file is refused without its name, which may be the secret", () => {
+      expectRefusal({ DATABASE_URL_FILE: url }, "DATABASE_URL_FILE names a file that cannot be read (ENOENT)");
+      expectRefusal({ DATABASE_URL_FILE: folder }, "DATABASE_URL_FILE names a file that cannot be read (EISDIR)");
+    });
+
+    it("an invalid secret in a file is refused without its value", () => {
+      expect(() => readConfig(["DATABASE_URL"], { DATABASE_URL_FILE: writeSecret("mysql://u:hunter2@h/db") }))
+        .to.throw(ConfigError, "DATABASE_URL must be")
+        .with.property("message")
+        .that.does.not.contain("hunter2");
+    });
   });
 
   for (const [service, start] of Object.entries({
@@ -77,6 +142,8 @@ describe("configuration", () => {
       });
       const error = await start(emptyEnv).catch((reason: unknown) => reason);
       expect(error).to.be.instanceOf(ConfigError);
+      for (const name of Object.keys(settings) as (keyof Settings)[])
+        if (isSecret(name) && readSettingNames.has(name)) readSettingNames.delete(`${name}_FILE`);
       const row = (await readPage()).split("\n").find((line) => line.startsWith(`| \`${service}\` |`)) ?? "";
       const listedNames = [...row.matchAll(/`([A-Z_]+)(…?)`/g)].flatMap(([, name = "", ellipsis]) =>
         ellipsis ? Object.keys(settings).filter((setting) => setting.startsWith(name)) : [name],

@@ -69,20 +69,28 @@ describe("command-line.ts", () => {
     );
   });
 
-  const run = (root: string, ...args: string[]) => {
+  const run = (root: string, args: string[], settings: NodeJS.ProcessEnv = {}) => {
     const { command, args: nodeArgs } = buildNodeCommand("deploy/local/command-line.ts", [entryFile, ...args]);
-    const env = { PATH: process.env.PATH, LOCAL_DIR: root };
+    const env = { PATH: process.env.PATH, LOCAL_DIR: root, ...settings };
     return spawnSync(command, nodeArgs, { cwd: PROJECT_FOLDER, env, encoding: "utf8" });
   };
 
   it("command-line.ts passes the stack's settings and the arguments to a program, and exits with the program's exit code", () => {
-    const { status, stdout, stderr } = run(folder, "3", "--flag");
+    const { status, stdout, stderr } = run(folder, ["3", "--flag"]);
     expect([status, stdout.trim(), stderr]).to.deep.equal([3, `${urls.EVENTSTORE_URL} 3 --flag`, ""]);
   });
 
   it("command-line.ts explains a failure if no stack is running and EVENTSTORE_URL is not set", () => {
     const missingRoot = path.join(folder, "none");
-    expect(run(missingRoot, "0").stderr).to.equal("");
-    expect(run(missingRoot, "2").stderr).to.match(/^No local stack is running\. Start it with npm start/);
+    expect(run(missingRoot, ["0"]).stderr).to.equal("");
+    expect(run(missingRoot, ["2"]).stderr).to.match(/^No local stack is running\. Start it with npm start/);
+  });
+
+  it("if a file provides a URL, command-line.ts does not set the stack's URL", () => {
+    const file = path.join(folder, "url");
+    fs.writeFileSync(file, "esdb://other.example.com:2113\n");
+    const { status, stdout } = run(folder, ["0"], { EVENTSTORE_URL_FILE: file });
+    // The program reads the file itself, so the variable stays unset.
+    expect([status, stdout.trim()]).to.deep.equal([0, "0"]);
   });
 });

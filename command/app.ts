@@ -36,7 +36,7 @@ export interface CommandAppOptions {
   log: EventLog;
   /** Runs decisions on the aggregates that grant access; see {@link Decide}. */
   decide: Decide;
-  readiness: Readiness;
+  checkReadiness: Readiness;
   limiter: RateLimiter;
   waitForReadModels: WaitForReadModels;
   tokenSigner: TokenSigner;

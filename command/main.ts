@@ -1,4 +1,4 @@
 import { runService } from "../shared/runtime/run-service.ts";
-import { startCommand } from "./start.ts";
+import { startCommandService } from "./start.ts";
 
-await runService("command", startCommand);
+await runService("command", startCommandService);

@@ -2,7 +2,7 @@ import { createSecretBox } from "../shared/auth/secret-box.ts";
 import { connectEventStore } from "../shared/eventstore/connect.ts";
 import { createEventLog } from "../shared/eventstore/log.ts";
 import { requireEventStore } from "../shared/eventstore/reach.ts";
-import { createEventStoreReadiness } from "../shared/http/event-log-readiness.ts";
+import { createEventStoreReadinessCheck } from "../shared/http/event-log-readiness.ts";
 import { serve } from "../shared/http/listen.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
@@ -11,7 +11,7 @@ import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { createCommandApp } from "./app.ts";
 import { AggregateCache } from "./handling/aggregate-cache.ts";
-import { createReadModelWait } from "./partner-api/expose-log-position.ts";
+import { createReadModelWaiter } from "./partner-api/expose-log-position.ts";
 import { createTokenSigner } from "./partner-api/token-signer.ts";
 
 const SETTINGS = [
@@ -40,7 +40,7 @@ const STATEMENT_TIMEOUT_MS = 1_000;
  * @throws {ConfigError} with one line that names every missing or invalid setting
  * @throws {StartError} if the event log is unavailable or the port cannot be opened
  */
-export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningService> {
+export async function startCommandService(env: NodeJS.ProcessEnv): Promise<RunningService> {
   const config = readConfig(SETTINGS, env);
   const logger = createLogger("command", config.LOG_LEVEL);
   const tokenSigner = await createTokenSigner(config.TOKEN_SIGNING_KEYS.keys, config.TOKEN_ISSUER);
@@ -67,9 +67,9 @@ export async function startCommand(env: NodeJS.ProcessEnv): Promise<RunningServi
       logger,
       log,
       decide: aggregateCache.decide,
-      readiness: createEventStoreReadiness(client, logger),
+      checkReadiness: createEventStoreReadinessCheck(client, logger),
       limiter,
-      waitForReadModels: createReadModelWait(pool, logger),
+      waitForReadModels: createReadModelWaiter(pool, logger),
       tokenSigner,
       tokenIssuer: config.TOKEN_ISSUER,
       secretBox: createSecretBox(config.WEBHOOK_SECRET_KEYS),

@@ -63,7 +63,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const roles = startRoles(config, { client, pool }, metrics, logger);
   const reporter = startReporter({ client, pool, roles, metrics, logger });
   const checkReadiness = createReadinessCheck(roles, reporter);
-  const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, readiness: checkReadiness });
+  const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness });
   app.use(serveMetrics(metrics));
   const stopRoles = async () => {
     const hasStopped = await settlesWithin(Promise.all(roles.map((role) => role.stop())), ROLE_STOP_TIMEOUT_MS);
@@ -104,7 +104,7 @@ function startRoles(config: ServiceConfig, connections: LogAndDatabase, metrics:
     webhooks: () =>
       startWebhooks({
         ...deps,
-        secrets: createSecretBox(config.WEBHOOK_SECRET_KEYS),
+        secretReader: createSecretBox(config.WEBHOOK_SECRET_KEYS),
         brand: config.HEADER_BRAND,
         retrySchedule: config.WEBHOOK_RETRY_SCHEDULE,
         connectTimeoutMs: config.WEBHOOK_CONNECT_TIMEOUT_MS,

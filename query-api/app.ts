@@ -3,7 +3,7 @@ import { createApp } from "../shared/http/app.ts";
 import { countRefusals } from "../shared/partner-api/rate-limits.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import { createDocsRouter, type DocsOptions } from "./docs/router.ts";
-import { createReadiness, type QueryState, READ_TIMEOUT_MS } from "./http/read.ts";
+import { createReadinessCheck, type QueryState, READ_TIMEOUT_MS } from "./http/read.ts";
 import { partnerReads } from "./partner/reads.ts";
 import { createPartnerReadRouter, type PartnerDependencies } from "./partner/router.ts";
 import { createPortalOperations } from "./portal/operations.ts";
@@ -21,8 +21,8 @@ export interface QueryApiOptions extends DocsOptions, PortalDependencies, Partne
  */
 export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
   const { logger, readRow, retiredPaths, isProxyTrusted } = options;
-  const checkReadiness = createReadiness(readRow, logger);
-  const app = createApp({ logger, retiredPaths, isProxyTrusted, readiness: checkReadiness }) as Koa<QueryState>;
+  const checkReadiness = createReadinessCheck(readRow, logger);
+  const app = createApp({ logger, retiredPaths, isProxyTrusted, checkReadiness }) as Koa<QueryState>;
   app.use((ctx, next) => {
     ctx.state.deadline = performance.now() + READ_TIMEOUT_MS;
     return next();

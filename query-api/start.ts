@@ -7,7 +7,7 @@ import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { settlesWithin } from "../shared/runtime/timeout.ts";
 import { createQueryApp } from "./app.ts";
-import { createReadRow } from "./http/read.ts";
+import { createRowReader } from "./http/read.ts";
 import { createTokenKeys } from "./partner/token-keys.ts";
 import { createSessionVerifier } from "./portal/session.ts";
 
@@ -72,7 +72,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const limiter = createRateLimiter(limiterPool, logger);
   const app = createQueryApp({
     logger,
-    readRow: createReadRow(pool),
+    readRow: createRowReader(pool),
     verifySession,
     verifyToken: createTokenVerifier(tokenKeys, config.TOKEN_ISSUER),
     limiter,

@@ -32,9 +32,9 @@ describe("the Markdown documents", () => {
   it("the Markdown documents name only files and folders that exist", async () => {
     const missingPaths: string[] = [];
     for (const { name, text } of await readDocuments()) {
-      for (const [, code = ""] of removeCodeBlocks(text).matchAll(/`([^`\n]+)`/g)) {
-        if (!REPOSITORY_PATH.test(code) || PLACEHOLDER.test(code)) continue;
-        if (!existsSync(join(root, code))) missingPaths.push(`${name}: ${code}`);
+      for (const [, codeSpan = ""] of removeCodeBlocks(text).matchAll(/`([^`\n]+)`/g)) {
+        if (!REPOSITORY_PATH.test(codeSpan) || PLACEHOLDER.test(codeSpan)) continue;
+        if (!existsSync(join(root, codeSpan))) missingPaths.push(`${name}: ${codeSpan}`);
       }
     }
     expect(missingPaths).to.deep.equal([]);

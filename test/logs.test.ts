@@ -41,7 +41,7 @@ describe("the logs of all services at level debug", () => {
     receiver = await startReceiver();
     logs = captureLogs();
     const commonEnv = { PORT: "0", LOG_LEVEL: "debug", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
-    const webhooks = {
+    const webhookEnv = {
       WEBHOOK_SECRET_KEYS: JSON.stringify({
         current: "k1",
         keys: { k1: Buffer.alloc(32, 5).toString("base64") },
@@ -49,8 +49,8 @@ describe("the logs of all services at level debug", () => {
       WEBHOOK_ALLOW_LOOPBACK: "true",
       WEBHOOK_RETRY_SCHEDULE: "0.05,0.05",
     };
-    projection = await startProjection({ ...commonEnv, ...webhooks, DATABASE_URL: database.urls.projection });
-    command = await startTestCommand({ ...commonEnv, ...webhooks, DATABASE_URL: database.urls.command });
+    projection = await startProjection({ ...commonEnv, ...webhookEnv, DATABASE_URL: database.urls.projection });
+    command = await startTestCommand({ ...commonEnv, ...webhookEnv, DATABASE_URL: database.urls.command });
     queryApi = await startQueryApi({
       ...commonEnv,
       DATABASE_URL: database.urls.query,
@@ -144,13 +144,13 @@ describe("the logs of all services at level debug", () => {
   }
 
   async function readInPortal(Cookie: string): Promise<void> {
-    for (const [path, expectedStatus] of [
+    for (const [path, expectedText] of [
       ["customers", PERSON.phone],
       ["appointments?from=2099-05-04T00:00:00Z", NOTES],
     ]) {
       await eventually(path!, async () => {
         const response = await fetch(`${queryApi.url}/api/v1/${path}`, { headers: { Cookie } });
-        return (await response.text()).includes(expectedStatus!);
+        return (await response.text()).includes(expectedText!);
       });
     }
   }

@@ -15,7 +15,7 @@ import { streamExport } from "./http/export.ts";
 import { createSlotLimiter, STATE_SLOT_LIMITS } from "./http/scan-slots.ts";
 import { sendDiff, sendState, streamReplay } from "./http/states.ts";
 import { createPageRouter } from "./page/router.ts";
-import { deliveriesQuery, findDeliveries } from "./queries/find-deliveries.ts";
+import { deliveriesQuerySchema, findDeliveries } from "./queries/find-deliveries.ts";
 
 export interface AuditAppOptions {
   logger: Logger;
@@ -24,7 +24,7 @@ export interface AuditAppOptions {
   /** Database pool. Its database role can only read webhook deliveries and attempts. */
   pool: pg.Pool;
   signer: ExportSigner;
-  readiness: Readiness;
+  checkReadiness: Readiness;
   isProxyTrusted: boolean;
   clock?: () => number;
 }
@@ -33,7 +33,7 @@ export interface AuditAppOptions {
  * Schema of a query without parameters. The schema refuses unknown parameters, which would otherwise be recorded with
  * the access.
  */
-const emptyQuery = z.strictObject({});
+const emptyQuerySchema = z.strictObject({});
 
 /** Creates the HTTP application with the auditors' queries, the public keys that verify exports, and the audit page. */
 export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
@@ -53,7 +53,7 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   const queryRouter = createRouter<AuditorState>("/audit/v1")
     .all("/me", authorize, async (ctx) => {
       const { id, name, clinicIds, expiresAt } = ctx.state.auditor;
-      readQuery(ctx.query, emptyQuery);
+      readQuery(ctx.query, emptyQuerySchema);
       await recordRequestAccess(log, ctx, "sign-in");
       ctx.body = { ok: true, auditor: { id, name, clinicIds, expiresAt } };
     })
@@ -62,7 +62,7 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
     .all("/diff", authorize, sendDiff(dependencies))
     .all("/replay", authorize, streamReplay(dependencies))
     .all("/deliveries", authorize, async (ctx) => {
-      const { stream } = readQuery(ctx.query, deliveriesQuery);
+      const { stream } = readQuery(ctx.query, deliveriesQuerySchema);
       await recordRequestAccess(log, ctx, "deliveries");
       const deliveries = await findDeliveries(pool, stream, ctx.state.auditor.clinicIds);
       ctx.body = { ok: true, deliveries };

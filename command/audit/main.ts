@@ -1,4 +1,4 @@
 import { runService } from "../../shared/runtime/run-service.ts";
-import { startAudit } from "./start.ts";
+import { startAuditService } from "./start.ts";
 
-await runService("audit", startAudit);
+await runService("audit", startAuditService);

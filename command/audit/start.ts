@@ -1,7 +1,7 @@
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
-import { createEventStoreReadiness } from "../../shared/http/event-log-readiness.ts";
+import { createEventStoreReadinessCheck } from "../../shared/http/event-log-readiness.ts";
 import { serve } from "../../shared/http/listen.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
@@ -20,7 +20,7 @@ const STATEMENT_TIMEOUT_MS = 5_000;
  * @throws {ConfigError} with one line that names every missing or invalid setting
  * @throws {StartError} if the event log does not answer or the port cannot be opened
  */
-export async function startAudit(env: NodeJS.ProcessEnv): Promise<RunningService> {
+export async function startAuditService(env: NodeJS.ProcessEnv): Promise<RunningService> {
   const config = readConfig(
     [
       ...(["HOST", "PORT", "LOG_LEVEL", "EVENTSTORE_URL", "DATABASE_URL", "DATABASE_POOL_SIZE"] as const),
@@ -43,8 +43,8 @@ export async function startAudit(env: NodeJS.ProcessEnv): Promise<RunningService
     await requireEventStore(client, config.EVENTSTORE_URL);
     const log = createEventLog(client);
     const isProxyTrusted = config.TRUST_PROXY;
-    const readiness = createEventStoreReadiness(client, logger);
-    const app = createAuditApp({ logger, log, client, pool, signer, readiness, isProxyTrusted });
+    const readiness = createEventStoreReadinessCheck(client, logger);
+    const app = createAuditApp({ logger, log, client, pool, signer, checkReadiness: readiness, isProxyTrusted });
     const service = await serve(app, config, closeConnections);
     logger.info({ url: service.url, exportKey: signer.thumbprint }, "audit service is listening");
     return service;

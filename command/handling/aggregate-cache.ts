@@ -31,7 +31,7 @@ export type LoadAggregate = <C extends Category, State>(
 export type Decide = <Result>(decide: (load: LoadAggregate) => Promise<Result>) => Promise<Result>;
 
 /** Creates a {@link Decide} that always reads the log. */
-export function createUncachedDecide(log: EventLog): Decide {
+export function createUncachedDecider(log: EventLog): Decide {
   return (decide) => decide((aggregate, id) => loadAggregate(log, aggregate, id));
 }
 
@@ -84,7 +84,7 @@ export class AggregateCache {
       return await decide(load);
     } catch (error) {
       if (!hasUsedCache || !isRefusal(error)) throw error;
-      return createUncachedDecide(this.#log)(decide);
+      return createUncachedDecider(this.#log)(decide);
     }
   };
 

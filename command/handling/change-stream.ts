@@ -1,6 +1,6 @@
 import { type EventLog, type NewEvent, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
-import { type AddToBatch, createBatches, QueueFullError } from "../../shared/runtime/batches.ts";
+import { type AddToBatch, createBatcher, QueueFullError } from "../../shared/runtime/batches.ts";
 
 /** Result of one change, or the error if the change was refused. */
 export type ChangeOutcome<Result> = { result: Result } | { error: unknown };
@@ -65,7 +65,7 @@ export async function changeStream<Change, Result>(
   change: Change,
   decide: DecideBatch<Change, Result>,
 ): Promise<Result> {
-  const addToBatch = getAddToBatch<Change, Result>(log);
+  const addToBatch = getBatchAdder<Change, Result>(log);
   const newChange = { change, deadline: performance.now() + CHANGE_TIMEOUT_MS };
   try {
     return unwrapOutcome(await addToBatch(stream, newChange, (changes) => appendBatch(log, stream, changes, decide)));
@@ -81,7 +81,7 @@ export async function changeStream<Change, Result>(
  * @throws what `decide` throws for the change
  * @throws {WrongExpectedRevisionError} if another writer appended to the stream first
  */
-export async function changeOnce<Change, Result>(
+export async function changeStreamOnce<Change, Result>(
   log: EventLog,
   stream: string,
   change: Change,
@@ -137,9 +137,9 @@ function createTimeoutError(): WrongExpectedRevisionError {
   return new WrongExpectedRevisionError("other writers kept appending to the stream first");
 }
 
-function getAddToBatch<Change, Result>(log: EventLog): AddToBatch<PendingChange<Change>, ChangeOutcome<Result>> {
+function getBatchAdder<Change, Result>(log: EventLog): AddToBatch<PendingChange<Change>, ChangeOutcome<Result>> {
   const addToBatch =
-    addToBatchByLog.get(log) ?? createBatches<PendingChange<unknown>, ChangeOutcome<unknown>>(BATCH_LIMITS);
+    addToBatchByLog.get(log) ?? createBatcher<PendingChange<unknown>, ChangeOutcome<unknown>>(BATCH_LIMITS);
   addToBatchByLog.set(log, addToBatch);
   return addToBatch as AddToBatch<PendingChange<Change>, ChangeOutcome<Result>>;
 }

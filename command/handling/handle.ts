@@ -6,7 +6,7 @@ import type { Environment } from "../../shared/domain/events/fields.ts";
 import type { Actor, NewEventMetadata } from "../../shared/domain/events/metadata.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { EMPTY_STREAM, type EventLog, type NewEvent, type RecordedEvent } from "../../shared/eventstore/log.ts";
-import { type BatchDecision, type ChangeOutcome, changeOnce, changeStream } from "./change-stream.ts";
+import { type BatchDecision, type ChangeOutcome, changeStream, changeStreamOnce } from "./change-stream.ts";
 
 /** Actor, time and cause of a command, for the metadata of the command's events. */
 export interface CommandContext {
@@ -99,7 +99,7 @@ export function handle<C extends Category, State>(
   context: CommandContext,
   options: { onConflict?: "retry" | "throw"; isExpectedNew?: boolean } = {},
 ): Promise<CommandResult<State>> {
-  const applyChange = options.onConflict === "throw" ? changeOnce : changeStream;
+  const applyChange = options.onConflict === "throw" ? changeStreamOnce : changeStream;
   return applyChange(log, toStreamName(aggregate.category, id), { decide, context }, async (commands, attempt) => {
     if (options.isExpectedNew && attempt === 0) {
       const decision = decideCommands(aggregate, NEW_AGGREGATE, commands);

@@ -30,7 +30,7 @@ export type Operation<Command, State> = (
  *
  * @param idName name of the command's field with the id of the aggregate to change
  * @param decide pure; receives the current clinic and the time in milliseconds since 1970
- * @param check refuses references to objects of other clinics
+ * @param checkReferences refuses references to objects of other clinics
  */
 export function defineClinicOperation<
   C extends (typeof categories)[number],
@@ -41,12 +41,12 @@ export function defineClinicOperation<
   aggregate: Aggregate<C, State>,
   idName: IdName,
   decide: (command: Command, clinic: Clinic, now: number) => Decision<State, EventOf<C>>,
-  check?: (log: EventLog, command: Command, clinic: Clinic) => Promise<unknown>,
+  checkReferences?: (log: EventLog, command: Command, clinic: Clinic) => Promise<unknown>,
 ): Operation<Command, State> {
   return async (log, command, context) => {
     const { clinic, clinicContext } = await loadCommandClinic(log, command.clinicId, context);
     if (FIXTURE_CATEGORIES.has(aggregate.category.name)) refuseSandbox(clinic);
-    await check?.(log, command, clinic);
+    await checkReferences?.(log, command, clinic);
     const decideForOpenClinic = restrictToOpenClinic(clinic, decide(command, clinic, context.now));
     return handle(log, aggregate, command[idName], decideForOpenClinic, clinicContext);
   };

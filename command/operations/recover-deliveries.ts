@@ -53,7 +53,7 @@ export async function recoverDeliveries(
   if (input.isDryRun) return progress;
   const remainingIds = deliveryIds.values();
   let fatalError: { error: unknown } | undefined;
-  const replayRemaining = async () => {
+  const replayRemainingDeliveries = async () => {
     for (const deliveryId of remainingIds) {
       if (fatalError) return;
       try {
@@ -66,7 +66,7 @@ export async function recoverDeliveries(
       onProgress(progress);
     }
   };
-  await Promise.all(Array.from({ length: MAX_CONCURRENT_REPLAYS }, replayRemaining));
+  await Promise.all(Array.from({ length: MAX_CONCURRENT_REPLAYS }, replayRemainingDeliveries));
   if (fatalError) throw fatalError.error;
   return progress;
 }

@@ -13,7 +13,7 @@ import { requireExisting } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { toPartnerAppointment } from "../../shared/partner-api/appointment-record.ts";
-import { createAppointmentRequest, idempotencyKey } from "../../shared/partner-api/request-bodies.ts";
+import { appointmentRequest, idempotencyKey } from "../../shared/partner-api/request-bodies.ts";
 import { LruMap } from "../../shared/runtime/lru.ts";
 import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
 import { type CommandResult, handle } from "../handling/handle.ts";
@@ -102,7 +102,7 @@ async function requestIdempotently(
 }
 
 /** A valid request of a partner for an appointment. */
-export interface CreateRequest extends z.output<typeof createAppointmentRequest> {
+export interface CreateRequest extends z.output<typeof appointmentRequest> {
   idempotencyKey: string;
   /** SHA-256 (hex) of the requested values. Different notations of the same values have the same hash. */
   requestHash: string;
@@ -115,7 +115,7 @@ export interface CreateRequest extends z.output<typeof createAppointmentRequest>
  */
 export function readCreateRequest(ctx: Koa.Context): CreateRequest {
   const key = readIdempotencyKey(ctx);
-  const body = createAppointmentRequest.safeParse(ctx.request.body);
+  const body = appointmentRequest.safeParse(ctx.request.body);
   const details = [...(typeof key === "string" ? [] : [key]), ...(body.success ? [] : toErrorDetails(body.error))];
   if (typeof key !== "string" || !body.success) throw new ApiError(422, "validation_failed", { details });
   const { branchId, animalId, scheduledAt, notes } = body.data;
@@ -126,8 +126,8 @@ export function readCreateRequest(ctx: Koa.Context): CreateRequest {
 /** Returns the value of the Idempotency-Key header, or the problem with the header. */
 function readIdempotencyKey(ctx: Koa.Context): string | ErrorDetail {
   const [key, ...otherKeys] = ctx.req.headersDistinct["idempotency-key"] ?? [];
-  const parsedKey = idempotencyKey.safeParse(key);
-  if (parsedKey.success && otherKeys.length === 0) return parsedKey.data;
+  const parseResult = idempotencyKey.safeParse(key);
+  if (parseResult.success && otherKeys.length === 0) return parseResult.data;
   const message = "must be given once, with 8 to 128 printable ASCII characters";
   return { path: "header Idempotency-Key", message };
 }

@@ -5,7 +5,7 @@ import { applicationAggregate } from "../../shared/domain/partner/application.ts
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
-import { createWebhookEndpointRequest } from "../../shared/partner-api/request-bodies.ts";
+import { webhookEndpointRequest } from "../../shared/partner-api/request-bodies.ts";
 import { checkDestination, type SafeDestination, UnsafeDestinationError } from "../../shared/webhooks/destination.ts";
 import { loadAggregate } from "../handling/handle.ts";
 import { registerEndpoint } from "../operations/webhook-endpoint-operations.ts";
@@ -32,15 +32,15 @@ export function createWebhookEndpoint(dependencies: {
 }
 
 function readBody(body: unknown): { url: string; events: WebhookEventType[] } {
-  const parsedBody = createWebhookEndpointRequest.safeParse(body);
-  if (!parsedBody.success) {
-    const details = toErrorDetails(parsedBody.error);
+  const parseResult = webhookEndpointRequest.safeParse(body);
+  if (!parseResult.success) {
+    const details = toErrorDetails(parseResult.error);
     // If only the URL is invalid, the response has a more specific error code.
     const code = details.every(({ path }) => path === "url") ? "invalid_destination" : "validation_failed";
     throw new ApiError(400, code, { details });
   }
-  if (!URL.canParse(parsedBody.data.url)) throw createUrlError("invalid_destination", "must be a URL");
-  return parsedBody.data;
+  if (!URL.canParse(parseResult.data.url)) throw createUrlError("invalid_destination", "must be a URL");
+  return parseResult.data;
 }
 
 /** Requires that the operator has approved the origin of the URL. The sandbox needs no approval. */

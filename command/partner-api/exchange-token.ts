@@ -114,8 +114,8 @@ export function readTokenRequest(body: unknown): TokenRequest {
  */
 export function selectScopes(requestedScope: string | undefined, grantedScopes: readonly Scope[]): Scope[] {
   if (requestedScope === undefined) return [...grantedScopes];
-  const parsedScopes = z.array(scope).safeParse(requestedScope.trim().split(/ +/));
-  const selectedScopes = grantedScopes.filter((name) => parsedScopes.data?.includes(name));
+  const parseResult = z.array(scope).safeParse(requestedScope.trim().split(/ +/));
+  const selectedScopes = grantedScopes.filter((name) => parseResult.data?.includes(name));
   if (selectedScopes.length === 0) throw createTokenError("invalid_scope");
   return selectedScopes;
 }

@@ -21,7 +21,7 @@ const MAX_RESPONSE_DELAY_MS = 1_000;
  * Creates the function that delays responses to writes, so that the caller's next read usually reflects the write.
  * While the database is unavailable or the read models are far behind, responses are not delayed.
  */
-export function createReadModelWait(pool: pg.Pool, logger: Logger): WaitForReadModels {
+export function createReadModelWaiter(pool: pg.Pool, logger: Logger): WaitForReadModels {
   const circuit = createCircuit({
     responseTimeoutMs: MAX_RESPONSE_DELAY_MS + 200,
     onFailure: (error) => logger.warn({ error }, "responses are sent without waiting for the read models"),

@@ -7,9 +7,9 @@ import { readEndpointReference, toCommandContext, toEndpointRecord, type WriteSt
 /** DELETE /webhook-endpoints/{endpointId}: returns 200, also for a repeated request. */
 export function revokeWebhookEndpoint({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
   return async (ctx) => {
-    const input = readEndpointReference(ctx);
-    const { state, statePosition } = await revokeEndpoint(log, input, toCommandContext(ctx.state));
+    const endpointReference = readEndpointReference(ctx);
+    const { state, statePosition } = await revokeEndpoint(log, endpointReference, toCommandContext(ctx.state));
     ctx.state.logPosition = statePosition;
-    ctx.body = { ok: true, endpoint: toEndpointRecord(requireOwnEndpoint(state, input.owner)) };
+    ctx.body = { ok: true, endpoint: toEndpointRecord(requireOwnEndpoint(state, endpointReference.owner)) };
   };
 }

@@ -7,9 +7,9 @@ import { readEndpointReference, toCommandContext, toEndpointRecord, type WriteSt
 /** POST /webhook-endpoints/{endpointId}/rotate-secret: returns 200 with the new secret, which is shown only once. */
 export function rotateWebhookSecret(dependencies: { log: EventLog; secretBox: SecretBox }): Koa.Middleware<WriteState> {
   return async (ctx) => {
-    const input = readEndpointReference(ctx);
+    const endpointReference = readEndpointReference(ctx);
     const context = toCommandContext(ctx.state);
-    const { endpoint, secret, statePosition } = await rotateSecret(dependencies, input, context);
+    const { endpoint, secret, statePosition } = await rotateSecret(dependencies, endpointReference, context);
     ctx.state.logPosition = statePosition;
     ctx.body = { ok: true, endpoint: toEndpointRecord(endpoint), secret };
   };

@@ -42,7 +42,7 @@ await runEntry(async () => {
   await requireReachable(env);
   const stack = await startStack({
     root,
-    ports: "fixed",
+    portMode: "fixed",
     env,
     externalUrls: env,
     progress,

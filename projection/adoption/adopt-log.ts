@@ -8,7 +8,7 @@ import { CommandRefusedError } from "../parking/parking-commands.ts";
 import { deleteEventStream, getEventStream } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import { findLastEventBefore } from "./last-event-before.ts";
-import { closeLostRows, findLostRows } from "./lost-deliveries.ts";
+import { closeLostDeliveries, findLostRows } from "./lost-deliveries.ts";
 import { deleteReplayPositions } from "./replay-positions.ts";
 
 export interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "includedStream"> {
@@ -62,7 +62,7 @@ export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): P
     const oldCheckpoint = await readRelayCheckpoint(connection);
     const relayCheckpoint = requestedCheckpoint ?? (shouldKeepRelayCheckpoint ? oldCheckpoint : readModelCheckpoint);
     await setRelayCheckpoint(connection, relayCheckpoint);
-    const counts = await closeLostRows(connection, lostRows, now);
+    const counts = await closeLostDeliveries(connection, lostRows, now);
     adoptionResult = { position: readModelCheckpoint.position, relayPosition: relayCheckpoint.position, ...counts };
   };
   const swapPosition = await rebuild({ ...options, adopt }, signal);

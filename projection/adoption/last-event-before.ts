@@ -8,9 +8,9 @@ const PAGE_SIZE = 1_000;
 /**
  * Finds the last catalog event that the log stored before the given time, and returns its position as a checkpoint.
  *
- * @param time milliseconds since 1970
+ * @param epochMs milliseconds since 1970
  */
-export async function findLastEventBefore(client: EventStoreDBClient, time: number): Promise<Checkpoint> {
+export async function findLastEventBefore(client: EventStoreDBClient, epochMs: number): Promise<Checkpoint> {
   let fromPosition: ReadPosition = END;
   for (;;) {
     const pageEvents = client.readAll({ direction: BACKWARDS, fromPosition, maxCount: PAGE_SIZE });
@@ -23,7 +23,7 @@ export async function findLastEventBefore(client: EventStoreDBClient, time: numb
       if (!event) continue;
       const { commit: position } = event.position;
       fromPosition = event.position;
-      if (foundCheckpoint || !isCatalogStream(event.streamId) || event.created.getTime() >= time) continue;
+      if (foundCheckpoint || !isCatalogStream(event.streamId) || event.created.getTime() >= epochMs) continue;
       foundCheckpoint = { position, anchor: { position, eventId: event.id } };
     }
     if (foundCheckpoint) return foundCheckpoint;

@@ -39,7 +39,7 @@ export async function findLostRows(client: EventStoreDBClient, pool: pg.Pool, si
 }
 
 /** Cancels the deliveries and deletes the outbox entries. @returns the number of rows of each kind */
-export async function closeLostRows(
+export async function closeLostDeliveries(
   connection: pg.ClientBase,
   { deliveryIds, outboxEventIds }: LostRows,
   now: number,

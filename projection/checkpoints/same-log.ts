@@ -119,13 +119,13 @@ const CHECK_INTERVAL_MS = 1_000;
  * because an operator may have changed them by adopting a different log.
  */
 export async function waitForSameLog(
-  { logger, ...servers }: LogAndDatabase & { logger: Logger },
+  { logger, ...logAndDatabase }: LogAndDatabase & { logger: Logger },
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
     await pause(CHECK_INTERVAL_MS, signal);
     try {
-      const checkpoints = await waitUnlessAborted(requireSameLog(servers), signal);
+      const checkpoints = await waitUnlessAborted(requireSameLog(logAndDatabase), signal);
       if (!checkpoints) return;
       const { readModelCheckpoint, relayCheckpoint } = checkpoints;
       logger.warn(

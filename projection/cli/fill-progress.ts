@@ -31,9 +31,9 @@ export function createProgressReporter(
     const now = clock();
     if (now - reportedAt < REPORT_INTERVAL_MS) return;
     reportedAt = now;
-    const seconds = (now - startedAt) / 1000;
-    const eventsPerSecond = Math.round((eventCount - firstProgress.eventCount) / seconds);
-    const timeLeftText = formatTimeLeft(share - firstProgress.share, 1 - share, seconds);
+    const elapsedSeconds = (now - startedAt) / 1000;
+    const eventsPerSecond = Math.round((eventCount - firstProgress.eventCount) / elapsedSeconds);
+    const timeLeftText = formatTimeLeft(share - firstProgress.share, 1 - share, elapsedSeconds);
     const waitText = waitsFor === null ? "" : `, waiting for ${waitsFor}`;
     terminal.showProgress(
       `${(share * 100).toFixed(1)} % of the log, ${eventsPerSecond} events/s${timeLeftText}${waitText}`,
@@ -51,8 +51,8 @@ function computeShare(lastReadPosition: bigint, logEnd: bigint): number {
 }
 
 /** @returns an empty string if there is too little progress for an estimate */
-function formatTimeLeft(doneShare: number, remainingShare: number, seconds: number): string {
-  if (seconds < MIN_ESTIMATE_BASIS.seconds || doneShare < MIN_ESTIMATE_BASIS.share) return "";
-  const secondsLeft = Math.round((remainingShare / doneShare) * seconds);
+function formatTimeLeft(doneShare: number, remainingShare: number, elapsedSeconds: number): string {
+  if (elapsedSeconds < MIN_ESTIMATE_BASIS.seconds || doneShare < MIN_ESTIMATE_BASIS.share) return "";
+  const secondsLeft = Math.round((remainingShare / doneShare) * elapsedSeconds);
   return secondsLeft < 120 ? `, ${secondsLeft} s left` : `, ${Math.round(secondsLeft / 60)} min left`;
 }

@@ -52,7 +52,7 @@ export function startProjectors(options: ProjectorsOptions): Role {
     },
   };
   const onFailure = (error: unknown) => {
-    const failedEvent = error instanceof ProjectionError ? error.failedEvent : undefined;
+    const failedEvent = error instanceof ProjectionError ? error.failedEventPosition : undefined;
     status = toFailedStatus(status, error, failedEvent);
     return { failedEvent, hasCheckpointMoved: createMoveCheck(options.pool, status.position) };
   };

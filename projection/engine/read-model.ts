@@ -104,11 +104,11 @@ type ColumnsOf<Data> = { [Member in keyof Data & string as ColumnName<Member>]: 
 /** Names of columns by the names of members, so that each name is converted only once. */
 const columnNames = new Map<string, string>();
 
-function toColumnName(member: string): string {
-  const cachedName = columnNames.get(member);
+function toColumnName(memberName: string): string {
+  const cachedName = columnNames.get(memberName);
   if (cachedName !== undefined) return cachedName;
-  const name = member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  columnNames.set(member, name);
+  const name = memberName.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  columnNames.set(memberName, name);
   return name;
 }
 

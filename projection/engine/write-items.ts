@@ -34,14 +34,14 @@ export async function writeItems(projectionRun: ProjectionRun, items: readonly S
   try {
     await writeBatch(projectionRun, events, countSkipped(items, projectionRun.streamsToSkip), anchor);
   } catch (error) {
-    if (error instanceof ProjectionError && error.failedEvent) {
-      const { position } = error.failedEvent;
+    if (error instanceof ProjectionError && error.failedEventPosition) {
+      const { position } = error.failedEventPosition;
       await writeItems(
         projectionRun,
         items.filter((item) => movesCheckpoint(item) && item.position < position),
       );
     }
-    if (!isRefusedValue(error)) throw error;
+    if (!isValueRefusal(error)) throw error;
     const [event] = events;
     if (event && events.length === 1) {
       const reason = `the database refused a value of ${event.type} (SQLSTATE ${error.code})`;
@@ -134,6 +134,6 @@ function splitAfterEachEvent(items: readonly SubscriptionItem[]): SubscriptionIt
 }
 
 /** Returns true if Postgres refused a value (SQLSTATE classes 22 and 23). */
-function isRefusedValue(error: unknown): error is pg.DatabaseError {
+function isValueRefusal(error: unknown): error is pg.DatabaseError {
   return error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? "");
 }

@@ -17,7 +17,7 @@ const routingFields = z.looseObject({
 const body = z.custom<WebhookBody>((value) => routingFields.safeParse(value).success, "must be a webhook body");
 
 /** Message from the relay to the dispatchers, over JetStream. Bigints are sent as strings. */
-export const relayMessage = z.discriminatedUnion("kind", [
+export const relayMessageSchema = z.discriminatedUnion("kind", [
   /** A public event. */
   z.object({
     kind: z.literal("event"),
@@ -47,9 +47,9 @@ export const relayMessage = z.discriminatedUnion("kind", [
     environment: environment.nullable().default(null),
   }),
 ]);
-export type RelayMessage = z.input<typeof relayMessage>;
-export type EventMessage = Extract<z.output<typeof relayMessage>, { kind: "event" }>;
-export type ReplayMessage = Extract<z.output<typeof relayMessage>, { kind: "replay" }>;
+export type RelayMessage = z.input<typeof relayMessageSchema>;
+export type EventMessage = Extract<z.output<typeof relayMessageSchema>, { kind: "event" }>;
+export type ReplayMessage = Extract<z.output<typeof relayMessageSchema>, { kind: "replay" }>;
 
 /** A message that the relay publishes. */
 export interface OutgoingMessage {

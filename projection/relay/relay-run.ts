@@ -75,17 +75,17 @@ export async function runRelay(
   const preparedEvents = new BoundedBuffer<PreparedEvent>(MAX_PREPARED_MESSAGES);
   const confirmations = new BoundedBuffer<Confirmation>(MAX_UNCONFIRMED_MESSAGES);
   let isCaughtUp = false;
-  const report = () => options.onProgress({ position: tracker.checkpoint.position, isCaughtUp });
+  const reportProgress = () => options.onProgress({ position: tracker.checkpoint.position, isCaughtUp });
   const onCaughtUp = () => {
     isCaughtUp = true;
-    report();
+    reportProgress();
   };
-  report();
+  reportProgress();
   await runTaskGroup(signal, [
     (groupSignal) => readEvents(options, checkpoint.position, preparedEvents, onCaughtUp, groupSignal),
     (groupSignal) => publishMessages(connection, options.stream, preparedEvents, confirmations, tracker, groupSignal),
     (groupSignal) => awaitConfirmations(confirmations, groupSignal),
-    (groupSignal) => moveCheckpoint(connection, options, tracker, report, groupSignal),
+    (groupSignal) => moveCheckpoint(connection, options, tracker, reportProgress, groupSignal),
   ]);
 }
 
@@ -220,7 +220,7 @@ async function moveCheckpoint(
   connection: NatsConnection,
   { pool, stream }: RelayRunOptions,
   tracker: InFlightTracker<Checkpoint>,
-  report: () => void,
+  reportProgress: () => void,
   signal: AbortSignal,
 ): Promise<void> {
   const jsm = await connection.jetstreamManager();
@@ -235,6 +235,6 @@ async function moveCheckpoint(
     if (checkpoint === storedCheckpoint || !checkpoint.anchor) continue;
     await moveRelayCheckpoint(pool, storedCheckpoint, checkpoint.anchor);
     storedCheckpoint = checkpoint;
-    report();
+    reportProgress();
   }
 }

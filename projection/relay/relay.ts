@@ -24,21 +24,21 @@ export function startRelay(options: RelayOptions): Role {
   let status: RoleStatus = { state: "starting", detail: null, isLeader: false };
   const { signal } = controller;
   let eventCount = 0;
-  const report = (newStatus: RoleStatus) => {
+  const reportStatus = (newStatus: RoleStatus) => {
     status = { ...newStatus, eventCount, lastError: newStatus.lastError ?? status.lastError };
   };
   const onEventRead = () => {
     eventCount += 1;
   };
   const lead = (termSignal: AbortSignal) => {
-    report({ state: "starting", detail: null, isLeader: true });
-    const reportAsLeader = (newStatus: RoleStatus) => report({ ...newStatus, isLeader: true });
+    reportStatus({ state: "starting", detail: null, isLeader: true });
+    const reportAsLeader = (newStatus: RoleStatus) => reportStatus({ ...newStatus, isLeader: true });
     return relayUntilLost({ ...options, logger }, termSignal, reportAsLeader, onEventRead);
   };
-  const onStandby = (reason: Detail) => report({ state: "standby", detail: reason, isLeader: false });
+  const onStandby = (reason: Detail) => reportStatus({ state: "standby", detail: reason, isLeader: false });
   const onFailure = (error: unknown) => {
     const failedEvent = error instanceof RelayStoppedError ? error.failedEventPosition : undefined;
-    report(toFailedStatus(status, error, failedEvent));
+    reportStatus(toFailedStatus(status, error, failedEvent));
     const { position } = status;
     const hasCheckpointMoved = async () => (await readRelayCheckpoint(options.pool)).position !== position;
     return { failedEvent, hasCheckpointMoved };
@@ -59,7 +59,7 @@ export function startRelay(options: RelayOptions): Role {
 async function relayUntilLost(
   options: RelayOptions,
   signal: AbortSignal,
-  report: (status: RoleStatus) => void,
+  reportStatus: (status: RoleStatus) => void,
   onEventRead: () => void,
 ): Promise<void> {
   const { client, pool, natsUrl, logger } = options;
@@ -73,7 +73,7 @@ async function relayUntilLost(
       state = "running";
       backoff.reset();
     }
-    report({ state, detail: progress.isCaughtUp ? null : "catching up", position });
+    reportStatus({ state, detail: progress.isCaughtUp ? null : "catching up", position });
   };
   while (!signal.aborted) {
     try {
@@ -89,7 +89,7 @@ async function relayUntilLost(
       }
       if (signal.aborted) return;
       logger.warn({ error }, "The relay waits before it retries.");
-      report({ state, detail: "waits", lastError: toLastError(error), position });
+      reportStatus({ state, detail: "waits", lastError: toLastError(error), position });
     }
     await backoff.pause(signal);
   }

@@ -12,7 +12,7 @@ export const OTHER_RELEASE = "the read models belong to another release";
 export class ProjectionError extends Error {
   override readonly name = "ProjectionError";
   /** The failed event; undefined if no event is the cause. */
-  readonly failedEvent: LogPosition | undefined;
+  readonly failedEventPosition: LogPosition | undefined;
 
   constructor(reason: string, failedEvent: LogPosition | undefined, cause: unknown) {
     super(failedEvent ? `${describeLogPosition(failedEvent)}: ${reason}` : reason, { cause });
@@ -20,6 +20,6 @@ export class ProjectionError extends Error {
     // The caller may pass a whole event. Only these fields are kept, because event data must not appear in logs and
     // statuses.
     const { position, stream, revision, type } = failedEvent;
-    this.failedEvent = { position, stream, revision, type };
+    this.failedEventPosition = { position, stream, revision, type };
   }
 }

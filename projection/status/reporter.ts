@@ -53,7 +53,7 @@ export function startReporter(options: ReporterOptions): Reporter {
       logger.debug({ error }, "The status could not be reported.");
     }
   };
-  const report = async (isStopped: boolean) => {
+  const reportStatuses = async (isStopped: boolean) => {
     const now = clock();
     const statuses = roles.map(({ name, getStatus }) => {
       const roleStatus = getStatus();
@@ -64,7 +64,7 @@ export function startReporter(options: ReporterOptions): Reporter {
   };
   const reportPromise = (async () => {
     while (!signal.aborted) {
-      await report(false);
+      await reportStatuses(false);
       await runOrLogError(() => measureGauges(options, lagsByRole, clock()));
       await pause(REPORT_INTERVAL_MS, signal);
     }
@@ -73,7 +73,7 @@ export function startReporter(options: ReporterOptions): Reporter {
     getLag: (role) => lagsByRole.get(role),
     async stop() {
       controller.abort();
-      const lastReportPromise = reportPromise.then(() => report(true));
+      const lastReportPromise = reportPromise.then(() => reportStatuses(true));
       await settlesWithin(lastReportPromise, LAST_REPORT_TIMEOUT_MS);
     },
   };

@@ -138,7 +138,7 @@ export class Sender {
     // The delivery stays reserved until its outcome is recorded.
     this.#slots.free(slot);
     const { scheduleSeconds, random, clock } = this.#options;
-    const context = { attempts: delivery.attempts, scheduleSeconds, now: clock(), random: random() };
+    const context = { attemptCount: delivery.attempts, scheduleSeconds, now: clock(), random: random() };
     await this.#finishedAttempts.push({ delivery, result, verdict: judgeAttempt(result, context) });
   }
 
@@ -147,8 +147,8 @@ export class Sender {
     const { pool, dueEndpoints, searchNotifier, clock } = this.#options;
     while (!signal.aborted) {
       const startedAt = performance.now();
-      const [first, retry] = [dueEndpoints.listEndpointIds("first"), dueEndpoints.listEndpointIds("retry")];
-      dueEndpoints.add(await findDueEndpoints(pool, { first, retry }, clock()));
+      const [firstIds, retryIds] = [dueEndpoints.listEndpointIds("first"), dueEndpoints.listEndpointIds("retry")];
+      dueEndpoints.add(await findDueEndpoints(pool, { first: firstIds, retry: retryIds }, clock()));
       markHealthy();
       this.#slots.removeUnused();
       await pause((performance.now() - startedAt) * MIN_SEARCH_PAUSE_FACTOR, signal);

@@ -22,7 +22,7 @@ import type { AttemptLimits } from "./sending/send.ts";
 export interface WebhooksOptions extends RoleDeps, DestinationOptions, AttemptLimits {
   natsUrl: string;
   /** Decrypts the signing secrets of endpoints. */
-  secrets: SecretReader;
+  secretReader: SecretReader;
   /** Brand segment of header names, for example `SERVICE` in `X-SERVICE-Signature`. */
   brand: string;
   /** Seconds before each retry. */
@@ -138,9 +138,9 @@ function startParts(
     onDue: (endpoints: readonly DueEndpoint[]) => dueEndpoints.add(endpoints),
     ...{ onReplay: searchNotifier.wake, onFacts: outboxNotifier.wake },
   };
-  const secrets = createSecretCache(options.secrets);
+  const secretReader = createSecretCache(options.secretReader);
   const sender = new Sender({
-    ...{ ...options, ...deps, connections, secrets },
+    ...{ ...options, ...deps, connections, secretReader },
     scheduleSeconds: options.retrySchedule,
   });
   let hasConnected = false;

@@ -86,7 +86,7 @@ function buildSchemas(reads: readonly PartnerRead[]) {
   const requestSchemas = writes.flatMap(([id, { request }]) => (request ? [[toRequestName(id), request]] : []));
   const responseSchemas = {
     ...Object.fromEntries(reads.map(({ operationId, response }) => [toResponseName(operationId), response])),
-    ...Object.fromEntries(writes.map(([id, { success }]) => [toResponseName(id), success.body])),
+    ...Object.fromEntries(writes.map(([id, { successResponse: success }]) => [toResponseName(id), success.body])),
   };
   const sharedSchemas = {
     Appointment: partnerAppointment,

@@ -46,7 +46,7 @@ export function describeRead(partnerRead: PartnerRead, brand: string): Operation
 export function describeWrite(operationId: PartnerWriteId, brand: string): Operation {
   const operation: PartnerOperation = partnerOperations[operationId];
   const partnerWrite: PartnerWrite = partnerWrites[operationId];
-  const { status, description, headers = {} } = partnerWrite.success;
+  const { status, description, headers = {} } = partnerWrite.successResponse;
   const operationHeaders = Object.entries(headers).map(([name, header]) => [
     name,
     { ...header, schema: toJsonSchema(header.schema, "output") },

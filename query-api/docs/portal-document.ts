@@ -15,7 +15,7 @@ export interface PortalDocumentOptions {
 }
 
 /** HTTP status of the error codes that every portal operation can return. */
-const commonErrors = {
+const commonErrorStatuses = {
   authentication_required: 401,
   session_expired: 401,
   internal_error: 500,
@@ -23,7 +23,7 @@ const commonErrors = {
   data_source_unavailable: 503,
 } as const;
 
-type Code = Refusal | keyof typeof commonErrors;
+type Code = Refusal | keyof typeof commonErrorStatuses;
 
 const errorDescriptions: Readonly<Record<Code, string>> = {
   authentication_required: "The request has no session cookie, or its session is not valid.",
@@ -90,7 +90,7 @@ export function buildPortalDocument(
 
 function describeOperation({ operationId, summary, description, parameters }: PortalOperation): Operation {
   const refusalStatuses = listRefusalConditions(requirements[operationId]).map(([code]) => [code, 403]);
-  const statuses: Partial<Record<Code, number>> = { ...commonErrors, ...Object.fromEntries(refusalStatuses) };
+  const statuses: Partial<Record<Code, number>> = { ...commonErrorStatuses, ...Object.fromEntries(refusalStatuses) };
   return {
     operationId,
     tags: ["Portal"],

@@ -50,7 +50,7 @@ export const READ_TIMEOUT_MS = 2_600;
  */
 const MISSING_SCHEMA_CODES = new Set(["42P01", "3F000"]);
 
-export function createReadRow(pool: pg.Pool): ReadRow {
+export function createRowReader(pool: pg.Pool): ReadRow {
   return async <Row extends object>(
     statement: Statement,
     values: readonly unknown[],
@@ -76,7 +76,7 @@ const readinessStatement = { name: "readiness", text: "SELECT position FROM read
  * Creates a readiness check. The service is ready if it can query the read models. The cause of a failure is logged,
  * but not returned.
  */
-export function createReadiness(readRow: ReadRow, logger: Logger): Readiness {
+export function createReadinessCheck(readRow: ReadRow, logger: Logger): Readiness {
   return async () => {
     try {
       await readRow(readinessStatement, [], performance.now() + READ_TIMEOUT_MS);

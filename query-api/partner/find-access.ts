@@ -23,7 +23,7 @@ const accessStatement = {
   LEFT JOIN read_model.clinic c ON c.clinic_id = i.clinic_id AND c.environment = a.environment`,
 };
 
-const accessRecord = z.object({
+const accessRecordSchema = z.object({
   isCredentialActive: z.boolean(),
   applicationScopes: z.array(scope),
   installation: z
@@ -36,7 +36,9 @@ const accessRecord = z.object({
 }) satisfies z.ZodType<AccessRecord>;
 
 /** Creates a function that looks up application, credential and installation in the read models. */
-export function createFindAccess(readRow: ReadRow, deadline: number): FindAccess {
+export function createAccessFinder(readRow: ReadRow, deadline: number): FindAccess {
   return async ({ applicationId, credentialId, environment, clinicId }) =>
-    accessRecord.parse(await readRow(accessStatement, [applicationId, credentialId, environment, clinicId], deadline));
+    accessRecordSchema.parse(
+      await readRow(accessStatement, [applicationId, credentialId, environment, clinicId], deadline),
+    );
 }

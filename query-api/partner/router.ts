@@ -12,7 +12,7 @@ import { readParameters } from "../http/parameters.ts";
 import type { QueryState, ReadRow, ResponseRow } from "../http/read.ts";
 import { createPositionWait, type PositionWait } from "./await-position.ts";
 import { readCursor } from "./cursor.ts";
-import { createFindAccess } from "./find-access.ts";
+import { createAccessFinder } from "./find-access.ts";
 import type { PartnerRead } from "./read.ts";
 
 export interface PartnerDependencies {
@@ -52,7 +52,7 @@ function authorize(
   const operation = partnerOperations[partnerRead.operationId];
   const { verifyToken: verify, brand } = dependencies;
   return async (ctx, next) => {
-    const findAccess = createFindAccess(dependencies.readRow, ctx.state.deadline);
+    const findAccess = createAccessFinder(dependencies.readRow, ctx.state.deadline);
     const checkAccess = requirePartnerAccess(operation, environment, { verify, findAccess, brand });
     try {
       await checkAccess(ctx, async () => undefined);

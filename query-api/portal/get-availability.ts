@@ -12,7 +12,7 @@ const MAX_TIME_SPANS = 10_000;
 
 const freeFormObject = z.record(z.string(), z.unknown());
 
-const resource = z.strictObject({
+const resourceSchema = z.strictObject({
   id: uuid,
   resource_type: z.string(),
   name: z.string(),
@@ -22,7 +22,7 @@ const resource = z.strictObject({
   metadata: freeFormObject,
 });
 
-const rule = z.strictObject({
+const ruleSchema = z.strictObject({
   id: uuid,
   resource_id: uuid,
   weekday: z.int().min(0).max(6).describe("0 is Sunday, 6 is Saturday."),
@@ -34,7 +34,7 @@ const rule = z.strictObject({
   recurrence: freeFormObject.nullable(),
 });
 
-const assignment = z.strictObject({
+const assignmentSchema = z.strictObject({
   id: uuid,
   appointment_id: uuid,
   resource_id: uuid,
@@ -43,7 +43,7 @@ const assignment = z.strictObject({
   status: z.string(),
 });
 
-const hold = z.strictObject({
+const holdSchema = z.strictObject({
   id: uuid,
   resource_id: uuid.nullable(),
   starts_at: instant,
@@ -98,10 +98,10 @@ export const getAvailability = defineOperation({
     ...envelope,
     window: timeWindow,
     context: z.strictObject({ clinicId: uuid, branchId: uuid, timezone: z.string() }),
-    resources: z.array(resource),
-    rules: z.array(rule),
-    assignments: z.array(assignment),
-    holds: z.array(hold),
+    resources: z.array(resourceSchema),
+    rules: z.array(ruleSchema),
+    assignments: z.array(assignmentSchema),
+    holds: z.array(holdSchema),
   }),
   sql: `WITH resources AS MATERIALIZED (${resourcesSql})
   SELECT concat(

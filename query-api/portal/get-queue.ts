@@ -7,7 +7,7 @@ import { datedEnvelope, defineOperation } from "./operation.ts";
 /** Maximum length of each list. The lists have no pages, because a front desk has fewer entries than this per day. */
 const MAX_ENTRIES = 1_000;
 
-const ticket = z.strictObject({
+const ticketSchema = z.strictObject({
   id: uuid,
   appointment_id: uuid.nullable(),
   visit_id: uuid.nullable(),
@@ -25,7 +25,7 @@ const ticket = z.strictObject({
   updated_at: instant,
 });
 
-const queuedAppointment = z.strictObject({
+const queuedAppointmentSchema = z.strictObject({
   id: uuid,
   animal_id: uuid,
   scheduled_at: instant,
@@ -69,9 +69,9 @@ export const getQueue = defineOperation({
   response: z.strictObject({
     ...datedEnvelope,
     context: z.strictObject({ clinicId: uuid, branchId: uuid }),
-    tickets: z.array(ticket),
+    tickets: z.array(ticketSchema),
     summary: z.strictObject({ active: count, waiting: count, priority: count }),
-    legacyAppointmentQueue: z.array(queuedAppointment),
+    legacyAppointmentQueue: z.array(queuedAppointmentSchema),
   }),
   sql: `WITH active AS MATERIALIZED (${activeTicketsSql})
   SELECT concat(

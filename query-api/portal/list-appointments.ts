@@ -6,7 +6,7 @@ import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
 import { buildJsonArraySql, buildJsonObjectSql } from "./json-sql.ts";
 import { datedEnvelope, defineOperation, limitedPage } from "./operation.ts";
 
-const resource = z.strictObject({
+const resourceSchema = z.strictObject({
   id: uuid,
   type: z.string().nullable(),
   name: z.string().nullable(),
@@ -15,7 +15,7 @@ const resource = z.strictObject({
   status: z.string().describe("`allocated` or `released`."),
 });
 
-const appointment = z.strictObject({
+const appointmentSchema = z.strictObject({
   id: uuid,
   scheduledAt: instant,
   durationMinutes: z.int(),
@@ -26,7 +26,7 @@ const appointment = z.strictObject({
   updatedAt: instant,
   animal: z.strictObject({ id: uuid, name: z.string(), species: z.string(), breed: z.string().nullable() }).nullable(),
   customer: z.strictObject({ id: uuid, fullName: z.string() }).nullable(),
-  resources: z.array(resource),
+  resources: z.array(resourceSchema),
 });
 
 /** Selects appointments of the authorized branch. $3 and $4: window. $5: status. $6: limit. */
@@ -56,7 +56,7 @@ export const listAppointments = defineOperation({
     ...datedEnvelope,
     context: z.strictObject({ clinicId: uuid, branchId: uuid }),
     window: timeWindow,
-    appointments: z.array(appointment),
+    appointments: z.array(appointmentSchema),
     page: limitedPage,
   }),
   sql: `SELECT concat(

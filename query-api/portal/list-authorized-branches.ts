@@ -7,7 +7,7 @@ import { datedEnvelope, defineOperation } from "./operation.ts";
 /** Maximum number of branches in the list. The list has no pages, because every clinic has fewer branches than this. */
 const MAX_BRANCHES = 1_000;
 
-const branch = z.strictObject({
+const branchSchema = z.strictObject({
   id: uuid,
   name: z.string(),
   city: z.string().nullable(),
@@ -24,7 +24,7 @@ export const listAuthorizedBranches = defineOperation({
     ...datedEnvelope,
     clinicId: uuid,
     currentBranchId: uuid,
-    branches: z.array(branch),
+    branches: z.array(branchSchema),
   }),
   sql: `SELECT json_build_object(
     'clinicId', access.clinic_id,

@@ -7,7 +7,7 @@ import { datedEnvelope, defineOperation } from "./operation.ts";
 /** Maximum number of clinics in the list. The list has no pages, because every user has fewer memberships than this. */
 const MAX_CLINICS = 500;
 
-const clinic = z.strictObject({
+const clinicSchema = z.strictObject({
   ...clinicFields,
   city: z.string().nullable(),
   isDemo: z.boolean(),
@@ -30,7 +30,7 @@ export const listAuthorizedClinics = defineOperation({
   summary: "List the user's clinics",
   description:
     "Lists the clinics where the signed-in user is an active member, sorted by name. The list includes suspended and closed clinics.",
-  response: z.strictObject({ ...datedEnvelope, currentClinicId: uuid, clinics: z.array(clinic) }),
+  response: z.strictObject({ ...datedEnvelope, currentClinicId: uuid, clinics: z.array(clinicSchema) }),
   sql: `SELECT json_build_object(
     'currentClinicId', access.clinic_id,
     'clinics', json_agg(json_build_object('id', c.clinic_id, 'slug', c.slug, 'name', c.name,

@@ -8,7 +8,7 @@ import { datedEnvelope, defineOperation } from "./operation.ts";
 /** Maximum number of animals per customer in the list. */
 const MAX_ANIMALS = 500;
 
-const animal = z.strictObject({
+const animalSchema = z.strictObject({
   id: uuid,
   name: z.string(),
   species: z.string(),
@@ -20,7 +20,7 @@ const animal = z.strictObject({
   updatedAt: instant,
 });
 
-const customer = z.strictObject({
+const customerSchema = z.strictObject({
   id: uuid,
   fullName: z.string(),
   phone: z.string().nullable(),
@@ -28,7 +28,7 @@ const customer = z.strictObject({
   city: z.string().nullable(),
   createdAt: instant,
   updatedAt: instant,
-  animals: z.array(animal),
+  animals: z.array(animalSchema),
 });
 
 const animalsSql = `SELECT ${buildJsonArraySql("n.portal_json", `${buildNameSortSql("n.name")}, n.animal_id`)}
@@ -48,7 +48,7 @@ export function listCustomerProjections(operatorName: string) {
     response: z.strictObject({
       ...datedEnvelope,
       context: z.strictObject({ clinicId: uuid, identityOwner: z.literal(operatorName) }),
-      customers: z.array(customer),
+      customers: z.array(customerSchema),
       page: z.strictObject({ limit: z.int().min(1), offset: z.int().min(0), returned: z.int().min(0) }),
     }),
     sql: `SELECT concat(

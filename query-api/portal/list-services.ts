@@ -4,7 +4,7 @@ import { instant, uuid } from "../http/fields.ts";
 import { createLimitParameter, createLiteralTrueParameter } from "../http/parameters.ts";
 import { datedEnvelope, defineOperation, limitedPage } from "./operation.ts";
 
-const service = z.strictObject({
+const serviceSchema = z.strictObject({
   id: uuid,
   name: z.string(),
   category: z.string().nullable(),
@@ -30,7 +30,7 @@ export const listServices = defineOperation({
   response: z.looseObject({
     ...datedEnvelope,
     context: z.strictObject({ clinicId: uuid, currency: z.string() }),
-    services: z.array(service),
+    services: z.array(serviceSchema),
     page: limitedPage,
   }),
   sql: `SELECT json_build_object(

@@ -10,7 +10,7 @@ import { datedEnvelope, defineOperation } from "./operation.ts";
  */
 const MAX_STAFF_MEMBERS = 1_000;
 
-const staffMember = z.strictObject({
+const staffMemberSchema = z.strictObject({
   id: uuid,
   userId: uuid.nullable(),
   fullName: z.string().nullable(),
@@ -45,7 +45,7 @@ export const listStaff = defineOperation({
   path: "/api/v1/staff",
   summary: "List the clinic's staff",
   description: "Lists the staff members of the selected clinic with their portal access, sorted by name.",
-  response: z.strictObject({ ...datedEnvelope, clinicId: uuid, staff: z.array(staffMember) }),
+  response: z.strictObject({ ...datedEnvelope, clinicId: uuid, staff: z.array(staffMemberSchema) }),
   sql: `SELECT json_build_object(
     'clinicId', access.clinic_id,
     'staff', coalesce(json_agg(json_build_object('id', s.staff_id, 'userId', s.user_id, 'fullName', s.full_name,

@@ -5,7 +5,7 @@ const MAX_CHUNKS = 10;
 
 const BASE64_PREFIX = "base64-";
 
-const session = z.object({ access_token: z.string().min(1) });
+const sessionSchema = z.object({ access_token: z.string().min(1) });
 
 /**
  * Extracts the access token from the portal's session cookie. The session is JSON, either as plain text, or as
@@ -22,7 +22,7 @@ export function extractAccessToken(header: string | undefined, name: string): st
   const sessionJson = cookie?.startsWith(BASE64_PREFIX) ? decodeBase64url(cookie.slice(BASE64_PREFIX.length)) : cookie;
   if (sessionJson === undefined) return undefined;
   try {
-    return session.safeParse(JSON.parse(sessionJson)).data?.access_token;
+    return sessionSchema.safeParse(JSON.parse(sessionJson)).data?.access_token;
   } catch {
     return undefined; // The text is not JSON: a chunk is missing, or another program wrote the cookie.
   }

@@ -215,7 +215,7 @@ export function toLogError(error: unknown): unknown {
 }
 
 /** Message of the client if no node of a cluster is available. The error has neither a code nor a type. */
-const DISCOVERY_FAILURE = /^Failed to discover/;
+const DISCOVERY_FAILURE_PATTERN = /^Failed to discover/;
 
 /**
  * Returns true if a client error is temporary. Such an error has one of four gRPC codes (cancelled 1, deadline 4,
@@ -227,6 +227,6 @@ export function isUnavailable(error: unknown): boolean {
   return (
     [1, 4, 10, 14].includes(code as number) ||
     ["unavailable", "timeout", "deadline-exceeded", "cancelled", "not-leader"].includes(String(type)) ||
-    DISCOVERY_FAILURE.test(error.message)
+    DISCOVERY_FAILURE_PATTERN.test(error.message)
   );
 }

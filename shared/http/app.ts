@@ -22,7 +22,7 @@ export interface AppOptions {
   /** If true, a trusted proxy sets X-Forwarded-For. */
   isProxyTrusted: boolean;
   /** Checks the dependencies of the service. */
-  readiness: Readiness;
+  checkReadiness: Readiness;
   clock?: () => number;
 }
 
@@ -55,7 +55,7 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     ctx.state.log[level]({ method: ctx.method, route, status: ctx.status, duration: durationMs }, "request");
   });
   app.use(normalizeTarget());
-  app.use(serveHealth(options.readiness));
+  app.use(serveHealth(options.checkReadiness));
   app.use(async (ctx, next) => {
     if (options.retiredPaths.some((prefix) => ctx.path.startsWith(prefix))) {
       throw new ApiError(410, "operation_retired");

@@ -20,14 +20,14 @@ export function respondToClientErrors(server: Server): void {
     const refusal = REFUSALS_BY_ERROR[error.code ?? ""] ?? MALFORMED_REQUEST;
     const response = latestResponses.get(socket);
     if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
-    else if (!response || response.writableFinished) refuse(socket, refusal);
+    else if (!response || response.writableFinished) sendRefusal(socket, refusal);
     // The response to the connection's earlier request must be sent before the error response.
-    else if (response.req.complete) response.once("finish", () => refuse(socket, refusal));
+    else if (response.req.complete) response.once("finish", () => sendRefusal(socket, refusal));
     else if (response.headersSent) socket.destroy();
-    else refuse(socket, refusal);
+    else sendRefusal(socket, refusal);
   });
   // Without this listener, Node closes the connection of a CONNECT request without a response.
-  server.on("connect", (_request, socket) => refuse(socket, MALFORMED_REQUEST));
+  server.on("connect", (_request, socket) => sendRefusal(socket, MALFORMED_REQUEST));
   // The server ignores an unknown Expect header instead of returning 417.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response));
 }
@@ -38,13 +38,14 @@ export function respondToClientErrors(server: Server): void {
  */
 export function requireHost(handler: RequestListener): RequestListener {
   return (request, response) => {
-    const hostCount = request.headersDistinct.host?.length ?? 0;
-    if (hostCount === 1 || (hostCount === 0 && request.httpVersion === "1.0")) return handler(request, response);
+    const hostHeaderCount = request.headersDistinct.host?.length ?? 0;
+    if (hostHeaderCount === 1 || (hostHeaderCount === 0 && request.httpVersion === "1.0"))
+      return handler(request, response);
     sendError(response, 400, "malformed_request", { Connection: "close" });
   };
 }
 
-function refuse(socket: Duplex, [status, reason, code]: Refusal): void {
+function sendRefusal(socket: Duplex, [status, reason, code]: Refusal): void {
   const { headers, body } = createErrorResponse(code);
   const lines = Object.entries({ ...headers, Connection: "close" }).map(([name, value]) => `${name}: ${value}`);
   socket.end(`${[`HTTP/1.1 ${status} ${reason}`, ...lines].join("\r\n")}\r\n\r\n${body}`);

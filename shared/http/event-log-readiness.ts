@@ -10,7 +10,7 @@ const REACH_TIMEOUT_MS = 2_000;
  * Creates the readiness check of a service that requires the event log. The cause of a failure is logged but not
  * returned, because it contains hosts and ports.
  */
-export function createEventStoreReadiness(client: EventStoreDBClient, logger: Logger): Readiness {
+export function createEventStoreReadinessCheck(client: EventStoreDBClient, logger: Logger): Readiness {
   return async () => {
     try {
       await reachEventStore(client, REACH_TIMEOUT_MS);

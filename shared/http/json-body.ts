@@ -44,11 +44,11 @@ export function parseJsonBody(): Koa.Middleware {
  * Matches a parameter of a content type and captures its name and optional value. A quoted value may contain
  * semicolons.
  */
-const CONTENT_TYPE_PARAMETER = /;\s*([^\s=;]*)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;]*))?/g;
+const CONTENT_TYPE_PARAMETER_PATTERN = /;\s*([^\s=;]*)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;]*))?/g;
 
 /** Returns true if all charset parameters of a content type are UTF-8. Malformed parameters are ignored. */
 function isUtf8Declared(contentType: string): boolean {
-  const parameters = [...contentType.matchAll(CONTENT_TYPE_PARAMETER)];
+  const parameters = [...contentType.matchAll(CONTENT_TYPE_PARAMETER_PATTERN)];
   const charsetParameters = parameters.filter(([, name]) => name?.toLowerCase() === "charset");
   return charsetParameters.every(([, , charset = ""]) => /^(utf-?8|"utf-?8")$/i.test(charset));
 }

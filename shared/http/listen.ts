@@ -17,12 +17,12 @@ export interface HttpServer {
 /** Time limits for slow clients, after which the server returns 408. Milliseconds. */
 export interface ClientTimeouts {
   /** Time limit for receiving the headers of a request. */
-  headersMs: number;
+  headersTimeoutMs: number;
   /** Time limit for receiving a complete request. */
-  requestMs: number;
+  requestTimeoutMs: number;
 }
 
-const DEFAULT_CLIENT_TIMEOUTS: ClientTimeouts = { headersMs: 10_000, requestMs: 20_000 };
+const DEFAULT_CLIENT_TIMEOUTS: ClientTimeouts = { headersTimeoutMs: 10_000, requestTimeoutMs: 20_000 };
 
 /** Interval between Node's checks for slow clients. A slow client is detected up to one interval late. Milliseconds. */
 const CHECK_INTERVAL_MS = 1_000;
@@ -41,11 +41,11 @@ export async function listen(
   drainTimeoutMs = 5_000,
   timeouts = DEFAULT_CLIENT_TIMEOUTS,
 ): Promise<HttpServer> {
-  const checkIntervalMs = Math.min(CHECK_INTERVAL_MS, timeouts.headersMs / 2, timeouts.requestMs / 2);
+  const checkIntervalMs = Math.min(CHECK_INTERVAL_MS, timeouts.headersTimeoutMs / 2, timeouts.requestTimeoutMs / 2);
   const server = createServer(
     {
-      headersTimeout: timeouts.headersMs - checkIntervalMs,
-      requestTimeout: timeouts.requestMs - checkIntervalMs,
+      headersTimeout: timeouts.headersTimeoutMs - checkIntervalMs,
+      requestTimeout: timeouts.requestTimeoutMs - checkIntervalMs,
       connectionsCheckingInterval: checkIntervalMs,
       maxHeaderSize: 32_768,
       requireHostHeader: false,

@@ -18,7 +18,7 @@ export const tokenRequest = z.object({
   }),
 });
 
-export const createAppointmentRequest = z.strictObject({
+export const appointmentRequest = z.strictObject({
   branchId: uuid.meta({
     description: "Id of the appointment's branch. The installation must cover this branch.",
   }),
@@ -39,7 +39,7 @@ export const idempotencyKey = z
   .regex(/^[\x20-\x7e]{8,128}$/, "must be 8 to 128 printable ASCII characters")
   .meta({ minLength: 8, maxLength: 128 });
 
-export const createWebhookEndpointRequest = z.strictObject({
+export const webhookEndpointRequest = z.strictObject({
   url: z.string().meta({
     format: "uri",
     description:

@@ -4,12 +4,7 @@ import { partnerAppointment } from "./appointment-record.ts";
 import type { PartnerRefusals } from "./error-codes.ts";
 import type { PartnerOperationId, partnerOperations } from "./operations.ts";
 import { MAX_RESETS_PER_HOUR } from "./rate-limits.ts";
-import {
-  createAppointmentRequest,
-  createWebhookEndpointRequest,
-  idempotencyKey,
-  tokenRequest,
-} from "./request-bodies.ts";
+import { appointmentRequest, idempotencyKey, tokenRequest, webhookEndpointRequest } from "./request-bodies.ts";
 import { sandboxRecord } from "./sandbox-record.ts";
 import { webhookEndpointRecord } from "./webhook-endpoint-record.ts";
 
@@ -29,7 +24,7 @@ export interface PartnerWrite {
   request?: z.ZodType;
   /** Request headers that only this operation reads. */
   requestHeaders?: Headers;
-  success: { status: 200 | 201 | 202; description: string; body: z.ZodType; headers?: Headers };
+  successResponse: { status: 200 | 201 | 202; description: string; body: z.ZodType; headers?: Headers };
   /** Errors of this operation, in addition to the errors of access check, rate limit and body parsing. */
   refusals: PartnerRefusals;
 }
@@ -45,8 +40,8 @@ const ok = z.literal(true);
 const secret = z
   .string()
   .meta({ description: "Signing secret: `whsec_` and base64. It is shown only in this response." });
-const endpointWithSecret = z.strictObject({ ok, endpoint: webhookEndpointRecord, secret });
-const queuedDelivery = z.strictObject({
+const endpointWithSecretBody = z.strictObject({ ok, endpoint: webhookEndpointRecord, secret });
+const queuedDeliveryBody = z.strictObject({
   ok,
   delivery: z.strictObject({ id: z.guid(), status: z.literal("pending") }),
 });
@@ -63,7 +58,7 @@ export const partnerWrites = {
     description:
       "Exchanges an application's credentials for an access token that is valid for 900 seconds. Send the body as JSON, not as a form.",
     request: tokenRequest,
-    success: {
+    successResponse: {
       status: 200,
       description: "The access token.",
       body: z.strictObject({
@@ -78,7 +73,7 @@ export const partnerWrites = {
   createPartnerAppointment: {
     description:
       "Creates an appointment with status `requested`. A repeated request with the same idempotency key returns the first response.",
-    request: createAppointmentRequest,
+    request: appointmentRequest,
     requestHeaders: {
       "Idempotency-Key": {
         description:
@@ -87,7 +82,7 @@ export const partnerWrites = {
         schema: idempotencyKey,
       },
     },
-    success: {
+    successResponse: {
       status: 201,
       description: "The appointment as it was created.",
       body: z.strictObject({ ok, appointment: partnerAppointment }),
@@ -109,7 +104,7 @@ export const partnerWrites = {
   },
   resetSandbox: {
     description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and idempotency keys, effective from the next request, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox at most ${MAX_RESETS_PER_HOUR} times per hour.`,
-    success: {
+    successResponse: {
       status: 200,
       description: "The sandbox after the reset.",
       body: z.strictObject({ ok, sandbox: sandboxRecord }),
@@ -118,11 +113,11 @@ export const partnerWrites = {
   },
   createWebhookEndpoint: {
     description: "Registers a URL that receives the clinic's events.",
-    request: createWebhookEndpointRequest,
-    success: {
+    request: webhookEndpointRequest,
+    successResponse: {
       status: 201,
       description: "The endpoint and its signing secret. The secret is not shown again.",
-      body: endpointWithSecret,
+      body: endpointWithSecretBody,
     },
     refusals: {
       ...clinicStatusErrors,
@@ -137,7 +132,7 @@ export const partnerWrites = {
   revokeWebhookEndpoint: {
     description:
       "Revokes an endpoint permanently. The endpoint receives no more deliveries. Repeating the request changes nothing.",
-    success: {
+    successResponse: {
       status: 200,
       description: "The revoked endpoint.",
       body: z.strictObject({ ok, endpoint: webhookEndpointRecord }),
@@ -147,17 +142,17 @@ export const partnerWrites = {
   rotateWebhookSecret: {
     description:
       "Issues a new signing secret. For 24 hours, deliveries are signed with both the old and the new secret.",
-    success: {
+    successResponse: {
       status: 200,
       description: "The endpoint and its new signing secret. The secret is not shown again.",
-      body: endpointWithSecret,
+      body: endpointWithSecretBody,
     },
     refusals: { ...endpointErrors, webhook_endpoint_revoked: 409, concurrent_rotation: 409 },
   },
   testWebhookEndpoint: {
     description:
       "Sends an event of type `endpoint.test` to this endpoint only. The event's body has `data: {test: true}` and no branch. The delivery is signed, retried and listed like any other delivery.",
-    success: { status: 202, description: "The test is queued.", body: queuedDelivery },
+    successResponse: { status: 202, description: "The test is queued.", body: queuedDeliveryBody },
     refusals: {
       ...endpointErrors,
       webhook_endpoint_disabled: 409,
@@ -167,7 +162,7 @@ export const partnerWrites = {
   },
   replayWebhookDelivery: {
     description: "Queues a failed or skipped delivery again, with the same delivery id.",
-    success: { status: 202, description: "The replay is queued.", body: queuedDelivery },
+    successResponse: { status: 202, description: "The replay is queued.", body: queuedDeliveryBody },
     refusals: { ...clinicStatusErrors, ...endpointErrors, delivery_not_replayable: 409 },
   },
 } as const satisfies Record<PartnerWriteId, PartnerWrite>;

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
 import { createUnavailableError } from "../http/api-error.ts";
-import { createBatches, QueueFullError } from "../runtime/batches.ts";
+import { createBatcher, QueueFullError } from "../runtime/batches.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { withTimeout } from "../runtime/timeout.ts";
 import { Outage } from "./outage.ts";
@@ -48,7 +48,7 @@ const BATCH_LIMITS = { maxWaitingItems: 2_000, maxBatchSize: 2_000 };
 export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
   const processCounter = registerProcess(pool, logger);
   const windows = new Windows();
-  const addToBatch = createBatches<null, Count>(BATCH_LIMITS);
+  const addToBatch = createBatcher<null, Count>(BATCH_LIMITS);
   const probeIncrement = { key: `process ${randomUUID()}`, requests: 1, windowMs: 1_000, window: undefined };
   const outage = new Outage({
     probe: () => addRequests(pool, probeIncrement),
@@ -65,8 +65,8 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
     if (outage.isActive()) throw new Error("Postgres is unavailable");
     const window = windows.find(key);
     const outageRequestCount = windows.takeUncountedRequests(key);
-    const requests = requestCount + outageRequestCount;
-    const countPromise = addRequests(pool, { key, requests, windowMs, window });
+    const totalRequestCount = requestCount + outageRequestCount;
+    const countPromise = addRequests(pool, { key, requests: totalRequestCount, windowMs, window });
     const { used, endsAt, endsInMs } = await withTimeout(COUNT_TIMEOUT_MS, countPromise).catch((error) => {
       windows.restoreUncountedRequests(key, outageRequestCount);
       throw error;

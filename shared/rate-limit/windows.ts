@@ -37,9 +37,9 @@ export class Windows {
   }
 
   /** Restores the number of uncounted requests of a key after Postgres could not add these requests to the count. */
-  restoreUncountedRequests(key: string, uncountedRequests: number): void {
+  restoreUncountedRequests(key: string, requestCount: number): void {
     const window = this.find(key);
-    if (window) window.uncountedRequests += uncountedRequests;
+    if (window) window.uncountedRequests += requestCount;
   }
 
   /** Lists the keys and windows that have uncounted requests. */

@@ -31,7 +31,7 @@ export type AddToBatch<Item, Outcome> = (key: string, item: Item, send: Send<Ite
  * @param limits.maxWaitingItems maximum number of waiting items of a key; further items are refused immediately
  * @param limits.maxBatchSize maximum number of items in a batch
  */
-export function createBatches<Item, Outcome>(limits: {
+export function createBatcher<Item, Outcome>(limits: {
   maxWaitingItems: number;
   maxBatchSize: number;
 }): AddToBatch<Item, Outcome> {

@@ -59,12 +59,21 @@ async function measureGraphileWorker(): Promise<void> {
       const rateBefore = await measureSignedPosts(sink.url, THROUGHPUT.posts);
       jobEventIds = await addJobs(queue);
       arrivalTimes = [];
-      const cpu = await runWorker(options, otherPids, async () => arrivalTimes.length >= JOB_COUNT && isEmpty(queue));
+      const cpuMicros = await runWorker(
+        options,
+        otherPids,
+        async () => arrivalTimes.length >= JOB_COUNT && isEmpty(queue),
+      );
       if (arrivalTimes.length > JOB_COUNT)
         throw new Error(`graphile-worker sent ${arrivalTimes.length} webhooks for ${JOB_COUNT} jobs.`);
       const rate = JOB_COUNT / ((Math.max(...arrivalTimes) - Math.min(...arrivalTimes)) / 1_000);
       const rateAfter = await measureSignedPosts(sink.url, THROUGHPUT.posts);
-      printRow({ name: `graphile-worker: ${name}`, rate, referenceRate: (rateBefore + rateAfter) / 2, cpu });
+      printRow({
+        name: `graphile-worker: ${name}`,
+        rate,
+        referenceRate: (rateBefore + rateAfter) / 2,
+        cpuMicros,
+      });
     }
   } finally {
     sink.stop();

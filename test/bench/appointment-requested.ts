@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 
 /** Creates the first event of a new appointment. */
-export function createAppointmentRequested(clinicId: string) {
+export function createAppointmentRequestedEvent(clinicId: string) {
   const appointmentId = randomUUID();
   const references = { animalId: randomUUID(), customerId: randomUUID(), applicationId: null, requestHash: null };
   const schedule = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };

@@ -13,7 +13,7 @@ import { resources } from "../../projection/read-models/resources.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 
 const APPOINTMENTS_PER_DAY = 100;
-const COMING_DAYS = 35;
+const FUTURE_DAY_COUNT = 35;
 /** Number of customers, each with one animal. The number is the same with any history, so only the history varies. */
 const CUSTOMER_COUNT = 5_000;
 const RESOURCE_COUNT = 10;
@@ -66,8 +66,8 @@ export async function fillClinic(
     ...{ name: `Animal ${n}`, species: "cat", breed: null, sex: null, birth_date: null },
     ...{ weight_kg: null, microchip: null, ...timeColumns },
   }));
-  const comingCount = COMING_DAYS * APPOINTMENTS_PER_DAY;
-  await write(appointments, -historyLength, comingCount, (n) => ({
+  const futureAppointmentCount = FUTURE_DAY_COUNT * APPOINTMENTS_PER_DAY;
+  await write(appointments, -historyLength, futureAppointmentCount, (n) => ({
     appointment_id: toId("appointment", n),
     ...branchColumns,
     ...{ animal_id: toId("animal", toCustomerNumber(n)), customer_id: toId("customer", toCustomerNumber(n)) },
@@ -75,7 +75,7 @@ export async function fillClinic(
     status: n < 0 ? "completed" : n < 20 ? "waiting" : "confirmed",
     ...{ reason: "Vaccination", notes: "Brings the vaccination card", revision: 3, ...timeColumns },
   }));
-  await write(assignments, -historyLength, comingCount, (n) => ({
+  await write(assignments, -historyLength, futureAppointmentCount, (n) => ({
     ...{ assignment_id: toId("assignment", n), appointment_id: toId("appointment", n) },
     ...{ resource_id: toResourceId(n), allocation_start: toSpan(n)[0], allocation_end: toSpan(n)[1] },
     status: "allocated",

@@ -36,10 +36,10 @@ async function registerEndpoints(world: World): Promise<Endpoint[][]> {
     Array.from({ length: CLINIC_COUNT }, async () => {
       const firstEndpoint = await world.registerEndpoint("http://127.0.0.1/");
       const options = { siblingEndpoint: firstEndpoint };
-      const siblings = Array.from({ length: endpointsPerEvent - 1 }, () =>
+      const siblingPromises = Array.from({ length: endpointsPerEvent - 1 }, () =>
         world.registerEndpoint("http://127.0.0.1/", options),
       );
-      return [firstEndpoint, ...(await Promise.all(siblings))];
+      return [firstEndpoint, ...(await Promise.all(siblingPromises))];
     }),
   );
   await eventually("the endpoints", async () => {
@@ -71,7 +71,7 @@ function createMessage({ clinicId }: Endpoint): EventMessage {
 /** Claims due deliveries of all endpoints and records a success for each. @returns the number of deliveries */
 async function deliverDue(pool: pg.Pool, endpoints: readonly Endpoint[]): Promise<number> {
   const grants = endpoints.map(({ endpointId, applicationId }) => ({
-    ...({ lane: "first", environment: "production", slots: SLOTS_PER_ENDPOINT, occupiedSlots: 0 } as const),
+    ...({ lane: "first", environment: "production", slotCount: SLOTS_PER_ENDPOINT, occupiedSlots: 0 } as const),
     ...{ endpointId, applicationId },
   }));
   const { deliveries } = await claimDueDeliveries(pool, grants, [], Date.now(), LEASE_MS);
@@ -120,8 +120,8 @@ try {
        FROM pg_stat_user_tables WHERE schemaname = 'webhooks' AND n_tup_ins > 0 ORDER BY relname`,
   );
   for (const { name, bytes, hot } of rows) {
-    const size = `${(bytes / (DELIVERY_COUNT + WARM_UP_DELIVERY_COUNT)).toFixed(0)} bytes per delivery`;
-    console.log(`${name.padEnd(26)} ${size}${hot === null ? "" : `, ${(hot * 100).toFixed(0)} % of updates HOT`}`);
+    const sizeText = `${(bytes / (DELIVERY_COUNT + WARM_UP_DELIVERY_COUNT)).toFixed(0)} bytes per delivery`;
+    console.log(`${name.padEnd(26)} ${sizeText}${hot === null ? "" : `, ${(hot * 100).toFixed(0)} % of updates HOT`}`);
   }
 } finally {
   await pool.end();

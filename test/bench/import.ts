@@ -135,19 +135,19 @@ try {
       concurrency: APPENDER_COUNT,
       pids: { log: [log.pid] },
     });
-  const print = (name: string, result: ImportResult, referenceLoads: LoadResult[]) => {
-    const referenceRate = referenceLoads.reduce((sum, { perSecond }) => sum + perSecond, 0) / referenceLoads.length;
+  const printImport = (name: string, importResult: ImportResult, referenceLoads: LoadResult[]) => {
+    const referenceRate = referenceLoads.reduce((sum, { rate }) => sum + rate, 0) / referenceLoads.length;
     const toMicros = (seconds: number) => (seconds / lines.length) * 1e6;
-    const cpu = { command: toMicros(result.commandCpuSeconds), log: toMicros(result.logCpuSeconds) };
-    const note = `peak memory ${result.peakMib.toFixed(0)} MiB`;
-    printRow({ name, rate: lines.length / result.durationSeconds, referenceRate, cpu, note });
+    const cpuMicros = { command: toMicros(importResult.commandCpuSeconds), log: toMicros(importResult.logCpuSeconds) };
+    const note = `peak memory ${importResult.peakMib.toFixed(0)} MiB`;
+    printRow({ name, rate: lines.length / importResult.durationSeconds, referenceRate, cpuMicros, note });
   };
   const appendLoadBefore = await measureAppends();
   const firstRun = await runImport(file, log);
   const appendLoadBetween = await measureAppends();
-  print("import", firstRun, [appendLoadBefore, appendLoadBetween]);
+  printImport("import", firstRun, [appendLoadBefore, appendLoadBetween]);
   const rerun = await runImport(file, log);
-  print("repeated import", rerun, [appendLoadBetween, await measureAppends()]);
+  printImport("repeated import", rerun, [appendLoadBetween, await measureAppends()]);
   if (firstRun.appliedCount !== lines.length || rerun.alreadyAppliedCount !== lines.length)
     throw new Error(
       `applied ${firstRun.appliedCount}, already applied ${rerun.alreadyAppliedCount} of ${lines.length} lines`,

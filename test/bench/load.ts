@@ -17,16 +17,16 @@ export interface LoadOptions {
   status?: number;
   /** Processes whose CPU time is attributed to the requests, by name. */
   pids: Record<string, readonly number[]>;
-  connections?: number;
+  connectionCount?: number;
 }
 
 export interface LoadResult {
-  perSecond: number;
+  rate: number;
   /** Latency in milliseconds. */
   p50: number;
   p99: number;
   /** Microseconds of CPU time per request, by name of the process. */
-  cpu: Record<string, number>;
+  cpuMicros: Record<string, number>;
 }
 
 const WARM_UP_MS = 1_500;
@@ -42,10 +42,10 @@ const TICKS_PER_SECOND = 100;
  * @throws {Error} if a response has another status than expected
  */
 export async function measureLoad(options: LoadOptions): Promise<LoadResult> {
-  const { origin, next, status = 200, pids, connections = 50 } = options;
+  const { origin, next, status = 200, pids, connectionCount: connections = 50 } = options;
   const pool = new Pool(origin, { connections, pipelining: 1 });
   try {
-    return await measureRate({ runTask: () => send(pool, next(), status), concurrency: connections, pids });
+    return await measureRate({ runTask: () => sendRequest(pool, next(), status), concurrency: connections, pids });
   } finally {
     await pool.close();
   }
@@ -77,20 +77,20 @@ export async function measureRate(options: {
   const seconds = (performance.now() - startedAt) / 1_000;
   const cpuSecondsAfter = readCpuSeconds(pids);
   const findQuantile = (share: number) => latencies[Math.floor(latencies.length * share)] ?? Number.NaN;
-  const cpu = Object.keys(pids).map((name) => [
+  const cpuEntries = Object.keys(pids).map((name) => [
     name,
     (((cpuSecondsAfter[name] ?? 0) - (cpuSecondsBefore[name] ?? 0)) / latencies.length) * 1e6,
   ]);
   return {
-    perSecond: latencies.length / seconds,
+    rate: latencies.length / seconds,
     p50: findQuantile(0.5),
     p99: findQuantile(0.99),
-    cpu: Object.fromEntries(cpu),
+    cpuMicros: Object.fromEntries(cpuEntries),
   };
 }
 
 /** Sends one request and reads the response. `dispatch` costs less than `request`. */
-function send(pool: Pool, { method, path, headers, body }: LoadRequest, expectedStatus: number): Promise<void> {
+function sendRequest(pool: Pool, { method, path, headers, body }: LoadRequest, expectedStatus: number): Promise<void> {
   return new Promise((resolve, reject) => {
     let status = 0;
     const chunks: Buffer[] = [];

@@ -96,10 +96,10 @@ async function measureReadRate(events: AsyncIterable<unknown>, wantedCount: numb
 /** Appends events in batches of 10,000. */
 async function fillLog(client: EventStoreDBClient, eventCount: number): Promise<void> {
   for (let appendedCount = 0; appendedCount < eventCount; appendedCount += 10_000) {
-    const appends = Array.from({ length: 20 }, (_, n) =>
+    const appendPromises = Array.from({ length: 20 }, (_, n) =>
       client.appendToStream(`fill-${(appendedCount / 10_000) % 100}-${n}`, Array.from({ length: 500 }, createEvent)),
     );
-    await Promise.all(appends);
+    await Promise.all(appendPromises);
   }
 }
 

@@ -53,14 +53,14 @@ try {
   const readLoadAfter = await measureRead(readAllEvents);
   printRow({
     name: "read only",
-    rate: (readLoadBefore.perSecond + readLoadAfter.perSecond) / 2,
-    cpu: readLoadBefore.cpu,
+    rate: (readLoadBefore.rate + readLoadAfter.rate) / 2,
+    cpuMicros: readLoadBefore.cpuMicros,
   });
   printRow({
     name: "rebuild",
-    rate: rebuildLoad.perSecond,
-    referenceRate: (readLoadBefore.perSecond + readLoadAfter.perSecond) / 2,
-    cpu: rebuildLoad.cpu,
+    rate: rebuildLoad.rate,
+    referenceRate: (readLoadBefore.rate + readLoadAfter.rate) / 2,
+    cpuMicros: rebuildLoad.cpuMicros,
     note: `peak memory ${Math.round(peakBytes / 1_048_576)} MiB`,
   });
   await measureLiveLag();
@@ -71,7 +71,7 @@ try {
 }
 
 /** Runs work that reads all events. @returns events per second, and microseconds of CPU time per event by process */
-async function measureRead(runOnce: () => Promise<unknown>): Promise<Pick<LoadResult, "perSecond" | "cpu">> {
+async function measureRead(runOnce: () => Promise<unknown>): Promise<Pick<LoadResult, "rate" | "cpuMicros">> {
   const startedAt = performance.now();
   const [ownCpuBefore, postgresSecondsBefore] = [process.cpuUsage(), readCpuSeconds(pids).postgres ?? 0];
   await runOnce();
@@ -79,8 +79,8 @@ async function measureRead(runOnce: () => Promise<unknown>): Promise<Pick<LoadRe
   const postgresMicros = ((readCpuSeconds(pids).postgres ?? 0) - postgresSecondsBefore) * 1e6;
   const seconds = (performance.now() - startedAt) / 1_000;
   return {
-    perSecond: EVENT_COUNT / seconds,
-    cpu: { process: (user + system) / EVENT_COUNT, postgres: postgresMicros / EVENT_COUNT },
+    rate: EVENT_COUNT / seconds,
+    cpuMicros: { process: (user + system) / EVENT_COUNT, postgres: postgresMicros / EVENT_COUNT },
   };
 }
 
@@ -117,7 +117,7 @@ function createFamilyEvents(index: number): [string, CatalogEvent[]][] {
   const [customerId, animalId, appointmentId] = [toId("customer", index), toId("animal", index), toId("visit", index)];
   const clinicId = toId("clinic", index % 50);
   const contact = { phone: null, email: null, city: "Ljubljana" };
-  const details = {
+  const animalDetails = {
     name: "Rex",
     species: "dog",
     breed: "Poodle",
@@ -148,7 +148,7 @@ function createFamilyEvents(index: number): [string, CatalogEvent[]][] {
     [
       `animal-${animalId}`,
       [
-        { type: "AnimalRegistered", data: { animalId, clinicId, customerId, ...details, weightKg: null } },
+        { type: "AnimalRegistered", data: { animalId, clinicId, customerId, ...animalDetails, weightKg: null } },
         { type: "AnimalWeighed", data: { animalId, weightKg: 12.5 } },
       ],
     ],
@@ -176,10 +176,10 @@ function createFamilyEvents(index: number): [string, CatalogEvent[]][] {
 }
 
 async function generateEvents(targetLog: EventLog, familyCount: number): Promise<void> {
-  let next = 0;
+  let nextNumber = 0;
   const appendFamilies = async () => {
-    while (next < familyCount) {
-      const number = next++;
+    while (nextNumber < familyCount) {
+      const number = nextNumber++;
       const metadata = createMetadata(number);
       await Promise.all(
         createFamilyEvents(number).map(([stream, events]) =>

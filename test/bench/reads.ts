@@ -41,7 +41,7 @@ try {
   await fillClinic(database.admin, ids, HISTORY_LENGTH);
   const headers = { cookie: await provider.createSessionCookie(ids.userId) };
   const service = await startService();
-  const referenceServer = await startReference();
+  const referenceServer = await startReferenceServer();
   const postgresPid = servers.components.postgres.pid;
   const toPidsByProcess = (pid: number) => ({
     node: [pid],
@@ -84,7 +84,7 @@ async function startService(): Promise<Server> {
   });
 }
 
-async function startReference(): Promise<Server> {
+async function startReferenceServer(): Promise<Server> {
   const { secret, issuer, cookieName } = provider;
   const settings = JSON.stringify({ databaseUrl: database.urls.projection, secret, issuer, cookieName });
   return startServer(new URL("./reference-server.ts", import.meta.url), {}, [settings]);

@@ -12,7 +12,7 @@ export interface Row {
   p50?: number;
   p99?: number;
   /** Microseconds of CPU time per item, by process. */
-  cpu?: Record<string, number>;
+  cpuMicros?: Record<string, number>;
   /** Remark in the last column. */
   note?: string;
 }
@@ -32,7 +32,7 @@ export function printHeader(): void {
   printCells(COLUMNS.map(([title]) => title));
 }
 
-export function printRow({ name, rate, referenceRate, p50, p99, cpu = {}, note }: Row): void {
+export function printRow({ name, rate, referenceRate, p50, p99, cpuMicros: cpu = {}, note }: Row): void {
   const costTexts = Object.entries(cpu).map(([processName, micros]) => `${processName} ${micros.toFixed(0)}`);
   if (note !== undefined) costTexts.push(note);
   printCells([
@@ -52,9 +52,9 @@ export function printRow({ name, rate, referenceRate, p50, p99, cpu = {}, note }
  * @param referenceLoads results of the reference. Usually one before and one after, because a machine's speed varies
  */
 export function printLoad(name: string, load: LoadResult, ...referenceLoads: LoadResult[]): void {
-  const referenceRate = referenceLoads.reduce((sum, { perSecond }) => sum + perSecond, 0) / referenceLoads.length;
-  const { perSecond, p50, p99, cpu } = load;
-  printRow({ name, rate: perSecond, referenceRate, p50, p99, cpu });
+  const referenceRate = referenceLoads.reduce((sum, { rate }) => sum + rate, 0) / referenceLoads.length;
+  const { rate, p50, p99, cpuMicros: cpu } = load;
+  printRow({ name, rate, referenceRate, p50, p99, cpuMicros: cpu });
 }
 
 function printCells(cells: readonly string[]): void {

@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 import { createWorld, type Endpoint, SECRET_KEYS } from "../projection/webhooks/world.ts";
 import { createTestDatabase, testServers } from "../support/stack.ts";
-import { createAppointmentRequested } from "./appointment-requested.ts";
+import { createAppointmentRequestedEvent } from "./appointment-requested.ts";
 import { measurePostgres, type PostgresUse, readCpuMs } from "./measure-postgres.ts";
 import type { Receipt, SampledRequest } from "./webhook-sink.ts";
 import { startWebhookSink } from "./webhook-sink-process.ts";
@@ -37,7 +37,7 @@ export interface BenchWorld {
   /** Waits until webhooks of `count` deliveries have arrived, counted from the last call of {@link clearReceipts}. */
   awaitDeliveries(count: number, timeoutMs: number): Promise<void>;
   /** Requests whose signature is valid and invalid, among the sampled requests. */
-  signatures: { valid: number; invalid: number };
+  signatureCounts: { valid: number; invalid: number };
   /** Deletes all recorded appends and receipts. */
   clearReceipts(): void;
   /** Runs work and measures what Postgres and the running service's processes spend on it. */
@@ -51,7 +51,7 @@ export interface BenchWorld {
   /** Inserts deliveries that are due now, distributed over new endpoints of new applications. */
   insertDueDeliveries(
     url: string,
-    counts: { applications: number; endpointsEach: number; deliveries: number },
+    counts: { applicationCount: number; endpointsPerApplication: number; deliveryCount: number },
   ): Promise<void>;
   /** Cancels all pending deliveries, and waits until the attempts in progress have ended. */
   cancelDueDeliveries(): Promise<void>;
@@ -80,7 +80,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
   const appendTimes = new Map<string, number>();
   const requestCounts = new Map<string, number>();
   const secretsByClinic = new Map<string, string[]>();
-  const signatures = { valid: 0, invalid: 0 };
+  const signatureCounts = { valid: 0, invalid: 0 };
   const onReceipt = ([deliveryId, id, receivedAt]: Receipt) => {
     if (!appendTimes.has(id)) return;
     requestCounts.set(deliveryId, (requestCounts.get(deliveryId) ?? 0) + 1);
@@ -88,7 +88,8 @@ export async function createBenchWorld(): Promise<BenchWorld> {
   };
   const sink = await startWebhookSink(onReceipt, (sample) => {
     const knownSecrets = secretsByClinic.get((JSON.parse(sample.body) as { clinicId: string }).clinicId);
-    if (knownSecrets) signatures[knownSecrets.some((secret) => isSigned(sample, secret)) ? "valid" : "invalid"] += 1;
+    if (knownSecrets)
+      signatureCounts[knownSecrets.some((secret) => isSigned(sample, secret)) ? "valid" : "invalid"] += 1;
   });
   const awaitCount = async (label: string, arrivals: { size: number }, count: number, timeoutMs: number) => {
     const deadline = now() + timeoutMs;
@@ -100,8 +101,8 @@ export async function createBenchWorld(): Promise<BenchWorld> {
   const registerEndpoints = async (url: string, count: number) => {
     const firstEndpoint = await world.registerEndpoint(url, { events: ["appointment.created"] });
     const siblingOptions = { events: ["appointment.created" as const], siblingEndpoint: firstEndpoint };
-    const otherEndpoints = Array.from({ length: count - 1 }, () => world.registerEndpoint(url, siblingOptions));
-    const endpoints = [firstEndpoint, ...(await Promise.all(otherEndpoints))];
+    const otherEndpointPromises = Array.from({ length: count - 1 }, () => world.registerEndpoint(url, siblingOptions));
+    const endpoints = [firstEndpoint, ...(await Promise.all(otherEndpointPromises))];
     secretsByClinic.set(
       firstEndpoint.clinicId,
       endpoints.map(({ secret }) => secret),
@@ -120,11 +121,11 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     otherSinkUrl: sink.otherUrl,
     receiptTimes,
     requestCounts,
-    signatures,
+    signatureCounts,
     registerEndpoint: (url) => registerEndpoints(url, 1),
     registerEndpoints,
     async appendAppointment(clinicId) {
-      const event = createAppointmentRequested(clinicId);
+      const event = createAppointmentRequestedEvent(clinicId);
       appendTimes.set(event.id, now());
       await world.log.append(event.stream, -1n, [event]);
       return event.id;
@@ -160,14 +161,14 @@ export async function createBenchWorld(): Promise<BenchWorld> {
       });
       return Math.max(...peakSizesMib);
     },
-    async insertDueDeliveries(url, { applications, endpointsEach, deliveries }) {
+    async insertDueDeliveries(url, { applicationCount, endpointsPerApplication, deliveryCount }) {
       const endpoints: Endpoint[] = [];
-      for (let n = 0; n < applications; n += 1) {
+      for (let n = 0; n < applicationCount; n += 1) {
         const sibling = await world.registerEndpoint(url);
-        const otherEndpoints = Array.from({ length: endpointsEach - 1 }, () =>
+        const otherEndpointPromises = Array.from({ length: endpointsPerApplication - 1 }, () =>
           world.registerEndpoint(url, { siblingEndpoint: sibling }),
         );
-        endpoints.push(sibling, ...(await Promise.all(otherEndpoints)));
+        endpoints.push(sibling, ...(await Promise.all(otherEndpointPromises)));
       }
       const values = [
         endpoints.map(({ endpointId }) => endpointId),
@@ -175,7 +176,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
         endpoints.map(({ clinicId }) => clinicId),
         JSON.stringify({ id: randomUUID(), type: "appointment.created", filler: "x".repeat(600) }),
       ];
-      for (let n = 0; n < deliveries; n += 5_000) await world.pool.query(INSERT_DUE_DELIVERIES, [5_000, ...values]);
+      for (let n = 0; n < deliveryCount; n += 5_000) await world.pool.query(INSERT_DUE_DELIVERIES, [5_000, ...values]);
     },
     async cancelDueDeliveries() {
       for (;;) {

@@ -66,18 +66,18 @@ async function measureThroughput(
 
 /** Measures events that match several endpoints each. */
 async function measureFanOut(world: BenchWorld): Promise<void> {
-  const { clinics: count, endpoints, events } = FAN_OUT;
+  const { clinics: count, endpoints: endpointCount, events: eventCount } = FAN_OUT;
   const clinicIds = await Promise.all(
-    Array.from({ length: count }, () => world.registerEndpoints(world.sinkUrl, endpoints)),
+    Array.from({ length: count }, () => world.registerEndpoints(world.sinkUrl, endpointCount)),
   );
-  const label = `deliveries, ${endpoints} endpoints for each event`;
+  const label = `deliveries, ${endpointCount} endpoints for each event`;
   await compareWithLimit(
     world,
     label,
     "",
-    (_, __, n) => measureThroughput(world, clinicIds, n, endpoints),
+    (_, __, n) => measureThroughput(world, clinicIds, n, endpointCount),
     clinicIds,
-    events,
+    eventCount,
   );
 }
 
@@ -107,42 +107,42 @@ async function compareWithLimit(
   printRow("only signed posts to the sink", `${limitBefore.toFixed(0)}/s, then ${limitAfter.toFixed(0)}/s`, "");
   printRow(label, `${rate.toFixed(0)}/s, ${ratio.toFixed(2)} of it`, goal);
   const repeatedCount = [...world.requestCounts.values()].reduce((sum, requestCount) => sum + requestCount - 1, 0);
-  const { valid, invalid } = world.signatures;
+  const { valid, invalid } = world.signatureCounts;
   printRow("repeated requests", String(repeatedCount), "0");
   printRow("invalid signatures", `${invalid} of ${valid + invalid} verified`, "0");
 }
 
 async function measureMemory(world: BenchWorld): Promise<void> {
-  const { endpoints, deliveries, seconds } = MEMORY;
+  const { endpoints: endpointCount, deliveries: deliveryCount, seconds } = MEMORY;
   await world.stopService();
   await world.insertDueDeliveries(`${world.sinkUrl}/`, {
-    applications: endpoints,
-    endpointsEach: 1,
-    deliveries,
+    applicationCount: endpointCount,
+    endpointsPerApplication: 1,
+    deliveryCount,
   });
   await world.startService();
   const attemptCountBefore = await world.countAttempts();
   await sleep(seconds * 1_000);
   const rate = ((await world.countAttempts()) - attemptCountBefore) / seconds;
-  printRow(`${deliveries} deliveries due: peak memory`, `${world.readPeakMemoryMib().toFixed(0)} MiB`, "");
-  printRow(`${deliveries} deliveries due: sent`, `${rate.toFixed(0)}/s`, "");
+  printRow(`${deliveryCount} deliveries due: peak memory`, `${world.readPeakMemoryMib().toFixed(0)} MiB`, "");
+  printRow(`${deliveryCount} deliveries due: sent`, `${rate.toFixed(0)}/s`, "");
 }
 
 /** Appends events at a steady rate without waiting for their webhooks. @returns the events' ids */
 async function appendSteadily(
   world: BenchWorld,
   clinicIds: readonly string[],
-  perSecond: number,
+  eventsPerSecond: number,
   seconds: number,
 ): Promise<string[]> {
-  const appends: Promise<string>[] = [];
+  const appendPromises: Promise<string>[] = [];
   const startedAt = now();
-  for (let n = 0; n < perSecond * seconds; n += 1) {
-    const waitMs = startedAt + (n * 1_000) / perSecond - now();
+  for (let n = 0; n < eventsPerSecond * seconds; n += 1) {
+    const waitMs = startedAt + (n * 1_000) / eventsPerSecond - now();
     if (waitMs > 1) await sleep(waitMs);
-    appends.push(world.appendAppointment(clinicIds[n % clinicIds.length] ?? ""));
+    appendPromises.push(world.appendAppointment(clinicIds[n % clinicIds.length] ?? ""));
   }
-  return Promise.all(appends);
+  return Promise.all(appendPromises);
 }
 
 function findPercentile(values: readonly number[], percent: number): number {
@@ -152,9 +152,14 @@ function findPercentile(values: readonly number[], percent: number): number {
   );
 }
 
-async function measureLatency(world: BenchWorld, clinicIds: readonly string[], perSecond: number, seconds: number) {
+async function measureLatency(
+  world: BenchWorld,
+  clinicIds: readonly string[],
+  eventsPerSecond: number,
+  seconds: number,
+) {
   world.clearReceipts();
-  const ids = await appendSteadily(world, clinicIds, perSecond, seconds);
+  const ids = await appendSteadily(world, clinicIds, eventsPerSecond, seconds);
   await world.awaitReceipts(ids.length, 30_000);
   const waitTimes = world.listWaitTimes(ids);
   return [50, 95, 99].map((percent) => findPercentile(waitTimes, percent)) as [number, number, number];
@@ -170,52 +175,74 @@ async function findUnusedPort(): Promise<number> {
 }
 
 async function measureIsolation(world: BenchWorld): Promise<void> {
-  const { endpoints, perSecond, badPerSecond, seconds } = ISOLATION;
+  const {
+    endpoints: endpointCount,
+    perSecond: eventsPerSecond,
+    badPerSecond: failingEventsPerSecond,
+    seconds,
+  } = ISOLATION;
   const registerClinics = (url: string, count: number) =>
     Promise.all(Array.from({ length: count }, () => world.registerEndpoint(url)));
-  const healthyClinicIds = await registerClinics(world.sinkUrl, endpoints);
+  const healthyClinicIds = await registerClinics(world.sinkUrl, endpointCount);
   const failingUrls = [
     ...["/black-hole", "/drip", "/error"].map((path) => `${world.sinkUrl}${path}`),
     `http://127.0.0.1:${await findUnusedPort()}/`,
   ];
   const failingClinicIds = (await Promise.all(failingUrls.map((url) => registerClinics(url, 1)))).flat();
-  await measureLatency(world, healthyClinicIds, perSecond, 3);
-  const waitTimesAlone = await measureLatency(world, healthyClinicIds, perSecond, seconds);
+  await measureLatency(world, healthyClinicIds, eventsPerSecond, 3);
+  const waitTimesAlone = await measureLatency(world, healthyClinicIds, eventsPerSecond, seconds);
   // The healthy endpoints get the same number of events in both runs.
   const [waitTimesUnderLoad] = await Promise.all([
-    sleep(1_000).then(() => measureLatency(world, healthyClinicIds, perSecond, seconds)),
-    appendSteadily(world, failingClinicIds, badPerSecond, seconds + 1),
+    sleep(1_000).then(() => measureLatency(world, healthyClinicIds, eventsPerSecond, seconds)),
+    appendSteadily(world, failingClinicIds, failingEventsPerSecond, seconds + 1),
   ]);
-  printRow(`${endpoints} healthy endpoints alone, ${perSecond} events/s`, formatPercentiles(waitTimesAlone), "");
-  printRow(`with 4 failing endpoints at ${badPerSecond} events/s`, formatPercentiles(waitTimesUnderLoad), "");
+  printRow(
+    `${endpointCount} healthy endpoints alone, ${eventsPerSecond} events/s`,
+    formatPercentiles(waitTimesAlone),
+    "",
+  );
+  printRow(`with 4 failing endpoints at ${failingEventsPerSecond} events/s`, formatPercentiles(waitTimesUnderLoad), "");
   printRow("ratio of both p99", (waitTimesUnderLoad[2] / waitTimesAlone[2]).toFixed(2), "at most 2");
 }
 
 async function measureFairness(world: BenchWorld): Promise<void> {
-  const { endpoints, perSecond, seconds, applications, endpointsEach, dueEach } = FAIRNESS;
-  const clinicIds = await Promise.all(Array.from({ length: endpoints }, () => world.registerEndpoint(world.sinkUrl)));
-  const measure = () => measureLatency(world, clinicIds, perSecond, seconds);
-  await measureLatency(world, clinicIds, perSecond, 3);
+  const {
+    endpoints: endpointCount,
+    perSecond: eventsPerSecond,
+    seconds,
+    applications: applicationCount,
+    endpointsEach: endpointsPerApplication,
+    dueEach: deliveriesPerEndpoint,
+  } = FAIRNESS;
+  const clinicIds = await Promise.all(
+    Array.from({ length: endpointCount }, () => world.registerEndpoint(world.sinkUrl)),
+  );
+  const measure = () => measureLatency(world, clinicIds, eventsPerSecond, seconds);
+  await measureLatency(world, clinicIds, eventsPerSecond, 3);
   // The healthy endpoints are measured alone before and after, because a machine's speed varies.
   let waitTimesBefore = await measure();
-  printRow(`${endpoints} healthy endpoints alone, ${perSecond} events/s`, formatPercentiles(waitTimesBefore), "");
+  printRow(
+    `${endpointCount} healthy endpoints alone, ${eventsPerSecond} events/s`,
+    formatPercentiles(waitTimesBefore),
+    "",
+  );
   const failingReceivers = [
     { path: "/black-hole", behavior: "never respond" },
     { path: "/slow", behavior: "respond after 9 s" },
   ];
   for (const { path, behavior } of failingReceivers) {
-    const deliveries = applications * endpointsEach * dueEach;
+    const deliveryCount = applicationCount * endpointsPerApplication * deliveriesPerEndpoint;
     await world.insertDueDeliveries(`${world.otherSinkUrl}${path}`, {
-      applications,
-      endpointsEach,
-      deliveries,
+      applicationCount,
+      endpointsPerApplication,
+      deliveryCount,
     });
     await sleep(2_000);
     const waitTimesUnderLoad = await measure();
     const peakMib = world.readPeakMemoryMib();
     await world.cancelDueDeliveries();
     const waitTimesAfter = await measure();
-    printRow(`with ${applications} applications that ${behavior}`, formatPercentiles(waitTimesUnderLoad), "");
+    printRow(`with ${applicationCount} applications that ${behavior}`, formatPercentiles(waitTimesUnderLoad), "");
     printRow("healthy endpoints alone again", formatPercentiles(waitTimesAfter), "");
     printRow(
       "ratio of both p99",

@@ -65,14 +65,14 @@ function createRequest({ branchId, animalId, headers }: PartnerWorld, key: strin
 async function compareWithAppends(
   client: EventStoreDBClient,
   name: string,
-  connections: number,
+  connectionCount: number,
   next: () => LoadRequest,
 ): Promise<void> {
   const data = { text: "x".repeat(500) };
   const append = () => client.appendToStream(`bench-${randomUUID()}`, jsonEvent({ type: "Benchmark", data }));
-  const measureAppends = () => measureRate({ runTask: append, concurrency: connections, pids });
+  const measureAppends = () => measureRate({ runTask: append, concurrency: connectionCount, pids });
   const appendLoadBefore = await measureAppends();
-  const requestLoad = await measureLoad({ origin: url, next, status: 201, pids, connections });
+  const requestLoad = await measureLoad({ origin: url, next, status: 201, pids, connectionCount });
   printLoad(name, requestLoad, appendLoadBefore, await measureAppends());
 }
 
@@ -86,7 +86,8 @@ async function measureRefusals(world: PartnerWorld): Promise<void> {
   });
   const server = createServer(app.callback()).listen(0, "127.0.0.1");
   await once(server, "listening");
-  const measure = (origin: string) => measureLoad({ origin, next, status: 429, pids, connections: CONNECTION_COUNT });
+  const measure = (origin: string) =>
+    measureLoad({ origin, next, status: 429, pids, connectionCount: CONNECTION_COUNT });
   const referenceUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   printLoad("429 responses", await measure(url), await measure(referenceUrl));
   server.close();
@@ -103,7 +104,8 @@ async function measureTokens({ applicationId, clientSecret, environment }: Partn
     headers: { "Content-Type": "application/json", "X-Forwarded-For": `10.1.${randomBytes(2).join(".")}` },
     body: JSON.stringify({ ...credentials, grant_type: "client_credentials" }),
   });
-  const measure = (connections: number): Promise<LoadResult> => measureLoad({ origin: url, next, pids, connections });
+  const measure = (connections: number): Promise<LoadResult> =>
+    measureLoad({ origin: url, next, pids, connectionCount: connections });
   const signingLoad = await measureRate({ runTask: sign, concurrency: 8, pids });
   printLoad("64 concurrent token exchanges", await measure(CONNECTION_COUNT), signingLoad);
   printLoad("single token exchanges", await measure(1), signingLoad);

@@ -8,7 +8,7 @@ import { serveCommandApp } from "./partner-api/command-app.ts";
 const REQUEST_COUNT = 500;
 
 /** Time limits that are shorter than the service's 20 s, but much longer than one POST /appointments takes. */
-const CLIENT_TIMEOUTS = { headersMs: 5_000, requestMs: 5_000 };
+const CLIENT_TIMEOUTS = { headersTimeoutMs: 5_000, requestTimeoutMs: 5_000 };
 
 describe("the command service while clients send incomplete bodies", () => {
   let command: TestCommand;

@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { expect } from "chai";
 import { exportJWK, generateKeyPair } from "jose";
-import { startCommand } from "../../command/start.ts";
+import { startCommandService } from "../../command/start.ts";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
@@ -35,7 +35,7 @@ describe("command process", () => {
     for (const child of runningProcesses) child.kill("SIGKILL");
   });
 
-  function run(env: Record<string, string>) {
+  function startCommandProcess(env: Record<string, string>) {
     const { command, args } = buildNodeCommand("command/main.ts");
     const child = spawn(command, args, { env });
     runningProcesses.add(child);
@@ -46,15 +46,15 @@ describe("command process", () => {
     child.stderr.on("data", (text) => {
       output.err += text;
     });
-    const ended = once(child, "close").then(([code]) => {
+    const exitPromise = once(child, "close").then(([code]) => {
       runningProcesses.delete(child);
       return code as number;
     });
-    return { child, output, ended };
+    return { child, output, ended: exitPromise };
   }
 
   it("the command service logs no secret, token or body at level debug, and stops on SIGTERM", async () => {
-    const { child, output, ended } = run(settings);
+    const { child, output, ended: exitPromise } = startCommandProcess(settings);
     const url = await eventually("listening", () => /"url":"([^"]+)"/.exec(output.out)?.[1]);
     const client = connectEventStore(settings.EVENTSTORE_URL ?? "", "test");
     const world = await createPartnerWorld({ url, log: createEventLog(client) }, "sandbox");
@@ -74,7 +74,7 @@ describe("command process", () => {
     expect(response.status).to.equal(201);
     await client.dispose();
     child.kill("SIGTERM");
-    expect(await ended).to.equal(0);
+    expect(await exitPromise).to.equal(0);
     const requestLines = output.out.split("\n").filter((line) => line.includes('"msg":"request"'));
     expect(requestLines).to.have.length(6);
     for (const line of requestLines) expect(line).to.include('"correlationId":"').and.include('"route":"/sandbox/v1/');
@@ -87,7 +87,7 @@ describe("command process", () => {
 
   /** Starts the service and returns the error that prevents the start. */
   const getStartError = (env: Record<string, string>) =>
-    startCommand(env).then(
+    startCommandService(env).then(
       () => "started",
       (error: Error) => `${error.name}: ${error.message}`,
     );
@@ -106,8 +106,11 @@ describe("command process", () => {
   });
 
   it("the command service does not start without the event log, and prints one line", async () => {
-    const { output, ended } = run({ ...settings, EVENTSTORE_URL: "esdb://127.0.0.1:9?tls=false" });
-    expect(await ended).to.equal(1);
+    const { output, ended: exitPromise } = startCommandProcess({
+      ...settings,
+      EVENTSTORE_URL: "esdb://127.0.0.1:9?tls=false",
+    });
+    expect(await exitPromise).to.equal(1);
     expect(output.err).to.match(/^command: .*EVENTSTORE_URL.*\n$/);
     expect(output.err.split("\n")).to.have.length(2);
   });

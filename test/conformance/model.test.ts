@@ -24,7 +24,12 @@ type Step =
       readonly expectedKind: ExpectedKind;
     }
   | { readonly operation: "retry"; readonly stream: number }
-  | { readonly operation: "read"; readonly stream: number; readonly backwards: boolean; readonly from: number }
+  | {
+      readonly operation: "read";
+      readonly stream: number;
+      readonly isBackwards: boolean;
+      readonly fromRevision: number;
+    }
   | { readonly operation: "delete" | "tombstone"; readonly stream: number };
 
 /** Expected state of a stream. `ids` contains the event ids by revision. */
@@ -64,8 +69,8 @@ const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({
       operation: fc.constant("read" as const),
       stream,
-      backwards: fc.boolean(),
-      from: fc.nat({ max: 12 }),
+      isBackwards: fc.boolean(),
+      fromRevision: fc.nat({ max: 12 }),
     }),
   },
   { weight: 3, arbitrary: fc.record({ operation: fc.constant("delete" as const), stream }) },
@@ -105,7 +110,7 @@ class SequenceRun {
     const model = this.#models[step.stream]!;
     if (step.operation === "append") await this.#append(model, step.count, step.expectedKind);
     else if (step.operation === "retry") await this.#retry(model);
-    else if (step.operation === "read") await this.#read(model, step.backwards, step.from);
+    else if (step.operation === "read") await this.#read(model, step.isBackwards, step.fromRevision);
     else await this.#remove(model, step.operation);
   }
 

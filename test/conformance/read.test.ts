@@ -178,8 +178,8 @@ describe("read", function () {
     });
 
     it("a read from a position where no event starts finds no event there", async () => {
-      const [last] = await collect(client.readAll({ direction: BACKWARDS, fromPosition: END, maxCount: 1 }));
-      const logEnd = last!.event!.position.commit;
+      const [lastEvent] = await collect(client.readAll({ direction: BACKWARDS, fromPosition: END, maxCount: 1 }));
+      const logEnd = lastEvent!.event!.position.commit;
       for (const position of [positions[2]!.commit + 1n, logEnd + 1n, logEnd + 1_000_000_000n])
         expect(await readEventAt(client, position), `position ${position}`).to.equal(undefined);
       expect((await readEventAt(client, positions[2]!.commit))?.revision).to.equal(2n);

@@ -210,13 +210,13 @@ describe("subscription", function () {
       return recording.numbers;
     }
 
-    const listEvery = (step: number, offset = 0) =>
+    const listEveryNth = (step: number, offset = 0) =>
       Array.from({ length: 200 }, (_, n) => n).filter((n) => n % step === offset);
 
     it("a subscription filters streams by prefix", async () => {
-      expect(await readNumbers(streamNameFilter({ prefixes: [`${category}-3`] }))).to.deep.equal(listEvery(5, 3));
+      expect(await readNumbers(streamNameFilter({ prefixes: [`${category}-3`] }))).to.deep.equal(listEveryNth(5, 3));
       const matchingNumbers = await readNumbers(streamNameFilter({ prefixes: [`${category}-0`, `${category}-4`] }));
-      expect(matchingNumbers).to.deep.equal([...listEvery(5), ...listEvery(5, 4)].toSorted((a, b) => a - b));
+      expect(matchingNumbers).to.deep.equal([...listEveryNth(5), ...listEveryNth(5, 4)].toSorted((a, b) => a - b));
     });
 
     it("a subscription filters streams by regular expression", async () => {
@@ -225,12 +225,12 @@ describe("subscription", function () {
     });
 
     it("a subscription filters event types by prefix", async () => {
-      expect(await readNumbers(eventTypeFilter({ prefixes: [`Rare-${category}`] }))).to.deep.equal(listEvery(50));
+      expect(await readNumbers(eventTypeFilter({ prefixes: [`Rare-${category}`] }))).to.deep.equal(listEveryNth(50));
     });
 
     it("a subscription filters event types by regular expression", async () => {
       const filter = eventTypeFilter({ regex: `^Rare-${category}$` });
-      expect(await readNumbers(filter)).to.deep.equal(listEvery(50));
+      expect(await readNumbers(filter)).to.deep.equal(listEveryNth(50));
     });
 
     it("a filtered subscription without matching events reports checkpoints, from which a new subscription can start", async () => {

@@ -92,19 +92,19 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
     const { eventstore } = stack.components;
     const dir = stack.servers.root.paths.eventstore;
     const backupDir = `${dir}.backup`;
-    const keptId = await createAppointment();
-    await awaitWebhook(keptId);
+    const keptAppointmentId = await createAppointment();
+    await awaitWebhook(keptAppointmentId);
     receiver.setDefaultReaction({ status: 500 });
-    const pendingId = await createAppointment();
-    await awaitAppointment(pendingId);
-    await awaitWebhook(pendingId);
+    const pendingAppointmentId = await createAppointment();
+    await awaitAppointment(pendingAppointmentId);
+    await awaitWebhook(pendingAppointmentId);
     await eventstore.stop();
     await cp(dir, backupDir, { recursive: true });
     await eventstore.start();
     await awaitReadiness();
-    const lostId = await createAppointment();
-    await awaitAppointment(lostId);
-    await awaitWebhook(lostId);
+    const lostAppointmentId = await createAppointment();
+    await awaitAppointment(lostAppointmentId);
+    await awaitWebhook(lostAppointmentId);
 
     await eventstore.stop();
     await rm(dir, { recursive: true });
@@ -132,7 +132,7 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
     // Nothing was written or sent while the commands ran.
     expect(await readWrittenData()).to.deep.equal(dataBefore);
 
-    const meanwhileId = await createAppointment();
+    const earlyAppointmentId = await createAppointment();
     receiver.setDefaultReaction({});
     const rebuildResult = await runProjection("rebuild", "--adopt-log", "--tell-since", restoredAt);
     expect(rebuildResult.code, rebuildResult.err).to.equal(0);
@@ -141,16 +141,16 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
     );
     expect(rebuildResult.out).to.match(/^The log does not hold the events of 1 pending deliveries and /m);
 
-    for (const id of [meanwhileId, await createAppointment()]) {
+    for (const id of [earlyAppointmentId, await createAppointment()]) {
       await awaitAppointment(id);
       await awaitWebhook(id);
     }
-    await eventually("the retry", async () => (await readDeliveryStatus(pendingId)) === "delivered", 30_000);
+    await eventually("the retry", async () => (await readDeliveryStatus(pendingAppointmentId)) === "delivered", 30_000);
     expect(await listShownIds())
-      .to.include.members([keptId, pendingId, meanwhileId])
-      .and.not.include(lostId);
-    expect(await readDeliveryStatus(lostId)).to.equal("cancelled");
-    expect(countWebhooks(keptId)).to.equal(1);
+      .to.include.members([keptAppointmentId, pendingAppointmentId, earlyAppointmentId])
+      .and.not.include(lostAppointmentId);
+    expect(await readDeliveryStatus(lostAppointmentId)).to.equal("cancelled");
+    expect(countWebhooks(keptAppointmentId)).to.equal(1);
     await awaitReadiness();
     expect((await runProjection("verify")).out).to.match(/: 0 differ$/m);
     const secondRebuildResult = await runProjection("rebuild", "--adopt-log");

@@ -47,7 +47,7 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
       return response.status === 201 && response;
     });
     endpoint = { id: registrationResponse.body.endpoint.id, secret: registrationResponse.body.secret };
-    receiveLoop = receiveAll();
+    receiveLoop = receiveWebhooks();
   });
 
   after(async () => {
@@ -57,7 +57,7 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
     await stack?.stop();
   });
 
-  async function receiveAll(): Promise<void> {
+  async function receiveWebhooks(): Promise<void> {
     while (!isOver) {
       const webhook = await receiver.waitForWebhook(100).catch(() => undefined);
       if (!webhook) continue;

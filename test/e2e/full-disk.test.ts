@@ -56,7 +56,7 @@ const REFUSAL_COUNT = 20;
       },
       RECOVERY_TIMEOUT_MS,
     );
-    receiveLoop = receiveAll(endpoint.secret);
+    receiveLoop = receiveWebhooks(endpoint.secret);
   });
 
   after(async () => {
@@ -67,7 +67,7 @@ const REFUSAL_COUNT = 20;
     disk?.remove();
   });
 
-  async function receiveAll(secret: string): Promise<void> {
+  async function receiveWebhooks(secret: string): Promise<void> {
     while (!isOver) {
       const webhook = await receiver.waitForWebhook(500).catch(() => undefined);
       if (!webhook) continue;
@@ -78,7 +78,7 @@ const REFUSAL_COUNT = 20;
     }
   }
 
-  async function create(key = `full-${randomUUID()}`): Promise<number> {
+  async function createAppointment(key = `full-${randomUUID()}`): Promise<number> {
     const { status, body } = await world.createAppointment(key);
     if (status === 201) acknowledgedIds.add(body.appointment.id);
     return status;
@@ -103,20 +103,24 @@ const REFUSAL_COUNT = 20;
   }
 
   it("requests return 503 while the disk is full, and after space is freed the stack recovers without losing acknowledged data", async () => {
-    for (let count = 0; count < 10; count += 1) expect(await create()).to.equal(201);
+    for (let count = 0; count < 10; count += 1) expect(await createAppointment()).to.equal(201);
     const refusedKeys: string[] = [];
     for (let count = 0; refusedKeys.length < REFUSAL_COUNT; count += 1) {
       disk.fill();
       if (count % 5 === 0) await growWriteAheadLog();
       const key = `full-${randomUUID()}`;
-      const status = await create(key);
+      const status = await createAppointment(key);
       expect(status, "a create").to.be.oneOf([201, 503]);
       if (status === 503) refusedKeys.push(key);
       expect((await world.requestPortal("/appointments?limit=250")).status, "a read").to.be.oneOf([200, 503]);
     }
     disk.free();
     for (const key of refusedKeys) {
-      await eventually("a create succeeds again", async () => (await create(key)) === 201, RECOVERY_TIMEOUT_MS);
+      await eventually(
+        "a create succeeds again",
+        async () => (await createAppointment(key)) === 201,
+        RECOVERY_TIMEOUT_MS,
+      );
     }
     await eventually(
       "every acknowledged appointment is listed",

@@ -127,12 +127,12 @@ describe("sandboxes in the read models", () => {
       ) as string[];
     expect((await listAnimalIds()).sort()).to.deep.equal(sandbox.animals.map(({ id }: { id: string }) => id).sort());
     const readAppointmentsText = async () => (await requestPortal("/appointments")).text;
-    const ownId = await createAppointment(partner, sandbox);
-    const foreignId = await createAppointment(otherPartner, otherSandbox);
+    const ownAppointmentId = await createAppointment(partner, sandbox);
+    const foreignAppointmentId = await createAppointment(otherPartner, otherSandbox);
     await getSandbox(partner);
     expect(await readAppointmentsText())
-      .to.include(ownId)
-      .and.not.to.include(foreignId);
+      .to.include(ownAppointmentId)
+      .and.not.to.include(foreignAppointmentId);
     for (const path of ["/branches", "/services", "/staff", "/availability", "/queue"]) {
       const { status, text } = await requestPortal(path);
       expect(status, path).to.equal(200);
@@ -140,7 +140,7 @@ describe("sandboxes in the read models", () => {
     }
     expect((await partner.request("POST", "/sandbox/reset")).status).to.equal(200);
     await getSandbox(partner);
-    expect(await readAppointmentsText()).not.to.include(ownId);
+    expect(await readAppointmentsText()).not.to.include(ownAppointmentId);
     expect(await listAnimalIds()).to.have.length(sandbox.animals.length);
   });
 });

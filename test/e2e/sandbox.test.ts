@@ -35,7 +35,7 @@ describe("sandbox", () => {
   const toHeaders = (clinicId: string) => ({ "X-SERVICE-Clinic-ID": clinicId });
 
   /** Lists the appointments from 4 days ago to 20 days ahead. */
-  const list = (partner: Partner, clinicId: string): Promise<PartnerResponse> => {
+  const listAppointments = (partner: Partner, clinicId: string): Promise<PartnerResponse> => {
     const from = new Date(Date.now() - 4 * DAY_MS).toISOString();
     const to = new Date(Date.now() + 20 * DAY_MS).toISOString();
     return partner.request("GET", `/appointments?limit=250&from=${from}&to=${to}`, {
@@ -45,7 +45,7 @@ describe("sandbox", () => {
   const collectIds = ({ body }: PartnerResponse): string[] => body.appointments.map(({ id }: { id: string }) => id);
 
   // biome-ignore lint/suspicious/noExplicitAny: the API's responses have no type in tests
-  const create = (partner: Partner, sandbox: any, key: string = randomUUID()) =>
+  const createAppointment = (partner: Partner, sandbox: any, key: string = randomUUID()) =>
     partner.request("POST", "/appointments", {
       headers: { ...toHeaders(sandbox.clinicId), "Idempotency-Key": key },
       body: {
@@ -75,9 +75,9 @@ describe("sandbox", () => {
     });
     expect(contextResponse.status).to.equal(200);
     expect(contextResponse.body.installation.branchIds).to.equal(null);
-    const { status, body } = await create(partner, sandbox);
+    const { status, body } = await createAppointment(partner, sandbox);
     expect(status, JSON.stringify(body)).to.equal(201);
-    const listResponse = await list(partner, sandbox.clinicId);
+    const listResponse = await listAppointments(partner, sandbox.clinicId);
     expect(listResponse.body.appointments).to.have.length(8);
     expect(
       new Set(listResponse.body.appointments.map((appointment: { status: string }) => appointment.status)),
@@ -93,7 +93,7 @@ describe("sandbox", () => {
       expect([currentGeneration, currentResetAt, currentSandbox]).to.deep.equal([generation, resetAt, sandbox]);
       const path = "/appointments?from=2000-01-01T00:00:00Z";
       const listResponses = await Promise.all([
-        list(partner, sandbox.clinicId),
+        listAppointments(partner, sandbox.clinicId),
         partner.request("GET", path, { headers: toHeaders(sandbox.clinicId) }),
       ]);
       const contextResponse = await partner.request("GET", "/clinic/context", {
@@ -103,9 +103,11 @@ describe("sandbox", () => {
       return { generation, sandbox, bytes: JSON.stringify([sandbox, appointments, contextResponse.text]) };
     };
     const firstSnapshot = await takeSnapshot();
-    const response = await create(partner, firstSnapshot.sandbox);
+    const response = await createAppointment(partner, firstSnapshot.sandbox);
     expect(response.status).to.equal(201);
-    expect(collectIds(await list(partner, firstSnapshot.sandbox.clinicId))).to.include(response.body.appointment.id);
+    expect(collectIds(await listAppointments(partner, firstSnapshot.sandbox.clinicId))).to.include(
+      response.body.appointment.id,
+    );
     const secondSnapshot = await takeSnapshot();
     expect(secondSnapshot.generation).to.equal(firstSnapshot.generation + 1);
     expect(secondSnapshot.bytes).to.equal(firstSnapshot.bytes);
@@ -114,18 +116,20 @@ describe("sandbox", () => {
   it("a reset of a sandbox deletes idempotency keys and keeps webhook endpoints", async () => {
     const partner = await api.createPartner();
     const sandbox = await getSandbox(partner);
-    const firstResponse = await create(partner, sandbox, "the-same-key");
+    const firstResponse = await createAppointment(partner, sandbox, "the-same-key");
     const endpointResponse = await partner.request("POST", "/webhook-endpoints", {
       headers: toHeaders(sandbox.clinicId),
       body: { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] },
     });
     expect(endpointResponse.status).to.equal(201);
-    expect((await create(partner, sandbox, "the-same-key")).headers.get("Idempotent-Replayed")).to.equal("true");
+    expect((await createAppointment(partner, sandbox, "the-same-key")).headers.get("Idempotent-Replayed")).to.equal(
+      "true",
+    );
     await requestReset(partner);
-    const secondResponse = await create(partner, sandbox, "the-same-key");
+    const secondResponse = await createAppointment(partner, sandbox, "the-same-key");
     expect([secondResponse.status, secondResponse.headers.get("Idempotent-Replayed")]).to.deep.equal([201, null]);
     expect(secondResponse.body.appointment.id).not.to.equal(firstResponse.body.appointment.id);
-    const ids = collectIds(await list(partner, sandbox.clinicId));
+    const ids = collectIds(await listAppointments(partner, sandbox.clinicId));
     expect(ids).to.include(secondResponse.body.appointment.id).and.not.to.include(firstResponse.body.appointment.id);
     const { body } = await partner.request("GET", "/webhook-endpoints", {
       headers: toHeaders(sandbox.clinicId),
@@ -139,7 +143,7 @@ describe("sandbox", () => {
     const partner = await api.createPartner();
     const { clinicId, ...otherFields } = await getSandbox(partner);
     const sandbox = { clinicId, ...otherFields };
-    const fixtureIds = collectIds(await list(partner, clinicId));
+    const fixtureIds = collectIds(await listAppointments(partner, clinicId));
     const keys = Array.from({ length: 40 }, () => randomUUID());
     const generationsById = new Map<string, number>();
     for (const idempotencyKey of keys) {
@@ -158,7 +162,9 @@ describe("sandbox", () => {
     };
     const createRepeatedly = async () => {
       for (let index = 0; index < keys.length; index += 4) {
-        const responses = await Promise.all(keys.slice(index, index + 4).map((key) => create(partner, sandbox, key)));
+        const responses = await Promise.all(
+          keys.slice(index, index + 4).map((key) => createAppointment(partner, sandbox, key)),
+        );
         for (const { status } of responses) expect(status).to.equal(201);
       }
     };
@@ -166,7 +172,7 @@ describe("sandbox", () => {
     let isDone = false;
     const readRepeatedly = async () => {
       while (!isDone && idLists.length < 50) {
-        const response = await list(partner, clinicId);
+        const response = await listAppointments(partner, clinicId);
         // On a busy machine, a read may return 503.
         if (response.status !== 503) idLists.push(collectIds(response));
       }
@@ -176,7 +182,7 @@ describe("sandbox", () => {
     isDone = true;
     await readLoop;
     const lastResponse = await eventually("the last state is read", async () => {
-      const response = await list(partner, clinicId);
+      const response = await listAppointments(partner, clinicId);
       return response.status !== 503 && response;
     });
     idLists.push(collectIds(lastResponse));
@@ -198,8 +204,8 @@ describe("sandbox", () => {
       const { status, body } = await partner.request("GET", path, { headers: toHeaders(otherSandbox.clinicId) });
       expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
     }
-    expect((await create(partner, otherSandbox)).body.error).to.equal("installation_denied");
-    expect((await create(partner, { ...otherSandbox, clinicId: ownSandbox.clinicId })).status).to.equal(422);
+    expect((await createAppointment(partner, otherSandbox)).body.error).to.equal("installation_denied");
+    expect((await createAppointment(partner, { ...otherSandbox, clinicId: ownSandbox.clinicId })).status).to.equal(422);
     // The token, not the clinic header, selects the sandbox.
     const response = await partner.request("GET", "/sandbox", { headers: toHeaders(otherSandbox.clinicId) });
     expect(response.body.sandbox.clinicId).to.equal(ownSandbox.clinicId);
@@ -218,9 +224,9 @@ describe("sandbox", () => {
     expect(
       (await productionPartner.request("GET", "/clinic/context", { headers: toHeaders(ownSandbox.clinicId) })).status,
     ).to.equal(403);
-    const reader = await api.createPartner("sandbox", ["clinic:read", "sandbox:read"]);
-    expect((await reader.request("GET", "/sandbox")).status).to.equal(200);
-    expect((await reader.request("POST", "/sandbox/reset")).body.error).to.equal("insufficient_scope");
+    const readOnlyPartner = await api.createPartner("sandbox", ["clinic:read", "sandbox:read"]);
+    expect((await readOnlyPartner.request("GET", "/sandbox")).status).to.equal(200);
+    expect((await readOnlyPartner.request("POST", "/sandbox/reset")).body.error).to.equal("insufficient_scope");
   });
 
   it("operators can change appointments and grant memberships in a sandbox, but cannot add customers or installations", async () => {
@@ -245,7 +251,7 @@ describe("sandbox", () => {
     const rights = { role: "owner" as const, permissions: [], branchAccess: "all" as const, branchIds: [] };
     const membership = { membershipId: randomUUID(), userId: randomUUID(), staffId: null, acceptedAt: null };
     await grantMembership(log, { ...membership, clinicId, ...rights }, context);
-    const { body } = await create(partner, sandbox);
+    const { body } = await createAppointment(partner, sandbox);
     const appointment = { clinicId, appointmentId: body.appointment.id };
     await confirmAppointment(log, appointment, context);
     await requestReset(partner);
@@ -267,8 +273,8 @@ describe("sandbox", () => {
       const partner = await api.createPartner();
       const sandbox = await getSandbox(partner);
       for (let round = 0; round < 10; round += 1) {
-        const { body } = await create(partner, sandbox);
-        expect(collectIds(await list(partner, sandbox.clinicId))).to.include(body.appointment.id);
+        const { body } = await createAppointment(partner, sandbox);
+        expect(collectIds(await listAppointments(partner, sandbox.clinicId))).to.include(body.appointment.id);
       }
     });
 
@@ -279,7 +285,7 @@ describe("sandbox", () => {
       const ownHeaders = { Authorization, ...toHeaders(sandbox.clinicId) };
       const baseUrl = `${api.queryUrl}/sandbox/v1`;
       for (let round = 2; round < 7; round += 1) {
-        const { body } = await create(partner, sandbox);
+        const { body } = await createAppointment(partner, sandbox);
         const path = `/appointments?from=${scheduledAt}`;
         expect(collectIds(await sendRequest("GET", baseUrl + path, ownHeaders))).to.include(body.appointment.id);
         expect((await requestReset(partner)).generation).to.equal(round);

@@ -58,7 +58,7 @@ describe("tests, replays and secret rotations of webhooks", () => {
       const listedDeliveries = await listDeliveries();
       return check(listedDeliveries) && listedDeliveries;
     });
-  const create = () => world.createAppointment(`recovery-${randomUUID()}`);
+  const createAppointment = () => world.createAppointment(`recovery-${randomUUID()}`);
   /** Changes the endpoint as an operator, and waits until the partner API shows the change. */
   async function setStatus(operation: "disable" | "enable", status: string): Promise<void> {
     const { applicationId } = world;
@@ -69,7 +69,7 @@ describe("tests, replays and secret rotations of webhooks", () => {
       return body.endpoints.some((row: Delivery) => row.id === endpoint.id && row.status === status);
     });
   }
-  const recover = (...args: string[]) =>
+  const runRecover = (...args: string[]) =>
     runOperator("webhooks", "recover", "--endpoint", endpoint.id, "--since", "2020-01-01T00:00:00Z", ...args);
 
   it("partners and operators can send a test webhook", async () => {
@@ -95,7 +95,7 @@ describe("tests, replays and secret rotations of webhooks", () => {
   it("deliveries that were skipped while an endpoint was disabled can be replayed after the endpoint is enabled", async () => {
     const requestCount = receiver.requests.length;
     await setStatus("disable", "disabled");
-    for (let count = 0; count < 4; count += 1) expect((await create()).status).to.equal(201);
+    for (let count = 0; count < 4; count += 1) expect((await createAppointment()).status).to.equal(201);
     const filterSkipped = (deliveries: Delivery[]) => deliveries.filter(({ status }) => status === "skipped");
     const [firstDelivery, ...otherDeliveries] = filterSkipped(
       await awaitDeliveries("4 skipped deliveries", (deliveries) => filterSkipped(deliveries).length === 4),
@@ -104,7 +104,7 @@ describe("tests, replays and secret rotations of webhooks", () => {
       409,
     );
     expect((await world.requestPartner("POST", buildPath("/test"))).body.error).to.equal("webhook_endpoint_disabled");
-    expect((await recover()).code).to.equal(3);
+    expect((await runRecover()).code).to.equal(3);
     expect(receiver.requests.length).to.equal(requestCount);
     await setStatus("enable", "active");
 
@@ -114,30 +114,30 @@ describe("tests, replays and secret rotations of webhooks", () => {
     await awaitDeliveries("the replayed delivery", (deliveries) =>
       deliveries.some(({ id, status }) => id === firstDelivery!.id && status === "delivered"),
     );
-    const counts = JSON.parse((await recover("--dry-run", "--json")).out.join());
+    const counts = JSON.parse((await runRecover("--dry-run", "--json")).out.join());
     expect(counts).to.include({ found: 3, requested: 0 });
-    expect(JSON.parse((await recover("--json")).out.join())).to.include({ found: 3, requested: 3, left: 0 });
+    expect(JSON.parse((await runRecover("--json")).out.join())).to.include({ found: 3, requested: 3, left: 0 });
     await awaitDeliveries("the other deliveries", (deliveries) =>
       otherDeliveries.every((other) => deliveries.some(({ id, status }) => id === other.id && status === "delivered")),
     );
-    expect(JSON.parse((await recover("--json")).out.join())).to.include({ found: 0, requested: 0 });
+    expect(JSON.parse((await runRecover("--json")).out.join())).to.include({ found: 0, requested: 0 });
     for (const { id } of [firstDelivery!, ...otherDeliveries])
       expect(receiver.listDeliveryRequests(id)).to.have.length(1);
   });
 
   it("an operator can replay all failed deliveries after the partner's server is repaired", async () => {
     receiver.setDefaultReaction({ status: 500 });
-    for (let count = 0; count < 3; count += 1) expect((await create()).status).to.equal(201);
+    for (let count = 0; count < 3; count += 1) expect((await createAppointment()).status).to.equal(201);
     const filterFailed = (deliveries: Delivery[]) => deliveries.filter(({ status }) => status === "failed");
     const failedDeliveries = filterFailed(
       await awaitDeliveries("3 failures", (deliveries) => filterFailed(deliveries).length === 3),
     );
     receiver.setDefaultReaction({});
     await eventually("their facts in the log", async () => {
-      const { found } = JSON.parse((await recover("--dry-run", "--json")).out.join());
+      const { found } = JSON.parse((await runRecover("--dry-run", "--json")).out.join());
       return found === 3;
     });
-    expect((await recover()).out).to.deep.equal(["webhooks recover: 3 of 3 deliveries will be replayed"]);
+    expect((await runRecover()).out).to.deep.equal(["webhooks recover: 3 of 3 deliveries will be replayed"]);
     const listedDeliveries = await awaitDeliveries("all delivered", (all) =>
       all.every(({ status }) => status === "delivered"),
     );

@@ -79,8 +79,8 @@ describe("a projection whose database was built from another log", function () {
   /** Requests an appointment as soon as the log is available. */
   const requestAppointment = (clinicId = endpoint.clinicId) =>
     eventually("an appointment", () => world.requestAppointment(clinicId).catch(() => undefined), 20_000);
-  const awaitDelivery = (eventId: string, target = endpoint) =>
-    world.waitForDelivery(eventId, target, ({ status }) => status === "delivered", 30_000);
+  const awaitDelivery = (eventId: string, targetEndpoint = endpoint) =>
+    world.waitForDelivery(eventId, targetEndpoint, ({ status }) => status === "delivered", 30_000);
   const awaitReadiness = () => eventually("ready", async () => (await service.readHealth()).status === 200, 30_000);
   const awaitStop = () =>
     eventually(
@@ -195,9 +195,12 @@ describe("a projection whose database was built from another log", function () {
   it("an event in the outbox is not appended to a different log", async () => {
     receiver.setDefaultReaction({ status: 410 });
     const { eventId } = await requestAppointment();
-    const readLog = () => world.log.read(`webhookEndpoint-${endpoint.endpointId}`).catch(() => []);
+    const readEndpointStream = () => world.log.read(`webhookEndpoint-${endpoint.endpointId}`).catch(() => []);
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed", 30_000);
-    await eventually("the appended event", async () => (await readLog()).at(-1)?.type === "WebhookEndpointDisabled");
+    await eventually(
+      "the appended event",
+      async () => (await readEndpointStream()).at(-1)?.type === "WebhookEndpointDisabled",
+    );
     await awaitReadiness();
     await replaceLog((logDir) => rm(logDir, { recursive: true }));
     const metadata = { ...createStoredMetadata(), $causationId: randomUUID() };
@@ -209,7 +212,7 @@ describe("a projection whose database was built from another log", function () {
       ...[randomUUID(), `webhookEndpoint-${endpoint.endpointId}`, event, metadata],
     ]);
     await awaitStop();
-    expect(await readLog()).to.deep.equal([]);
+    expect(await readEndpointStream()).to.deep.equal([]);
     expect((await world.pool.query("SELECT FROM webhooks.outbox")).rowCount).to.equal(1);
     await service.kill();
     expect((await adopt()).out).to.match(

@@ -24,7 +24,7 @@ describe("two projection processes", function () {
 
   const startProcess = () => startService({ ...world, roles: "projectors" });
 
-  const get = async ({ url }: ServiceProcess, path: string) => {
+  const sendGet = async ({ url }: ServiceProcess, path: string) => {
     const response = await fetch(url + path);
     return {
       status: response.status,
@@ -47,7 +47,7 @@ describe("two projection processes", function () {
     await findProcess(true);
     for (const process of processes) {
       const readyResponse = await eventually("ready", async () => {
-        const response = await get(process, "/health/ready");
+        const response = await sendGet(process, "/health/ready");
         return response.status === 200 && response;
       });
       expect(JSON.parse(readyResponse.text)).to.deep.equal({ ok: true, parts: { projectors: null } });
@@ -68,7 +68,7 @@ describe("two projection processes", function () {
 
   it("the leader serves metrics", async () => {
     const leader = await findProcess(true);
-    const { status, type } = await get(leader, "/metrics");
+    const { status, type } = await sendGet(leader, "/metrics");
     expect([status, type]).to.deep.equal([200, "text/plain; version=0.0.4; charset=utf-8"]);
     const eventsMetric = 'projection_events_total{role="projectors"}';
     await eventually("the event is counted", async () => (await leader.readGauge(eventsMetric)) >= 1);
@@ -98,13 +98,13 @@ describe("two projection processes", function () {
     const stream = `customer-${randomUUID()}`;
     await world.append(stream, { type: "CustomerRegistered", data: {} });
     const response = await eventually("not ready", async () => {
-      const readyResponse = await get(leader, "/health/ready");
+      const readyResponse = await sendGet(leader, "/health/ready");
       return readyResponse.status === 503 && readyResponse.text.includes(stream) && readyResponse;
     });
     expect(JSON.parse(response.text).parts.projectors).to.match(
       /^stopped at position \d+, stream customer-[0-9a-f-]{36}, revision 0, CustomerRegistered(; \d+ events and \d+ s behind)?$/,
     );
-    expect((await get(leader, "/health/live")).status).to.equal(200);
+    expect((await sendGet(leader, "/health/live")).status).to.equal(200);
     await eventually("on record", async () => (await leader.readGauge('projection_failed{role="projectors"}')) === 1);
   });
 

@@ -25,7 +25,7 @@ import {
   logger,
 } from "./engine-world.ts";
 
-const neverAborted = new AbortController().signal;
+const neverAbortedSignal = new AbortController().signal;
 const ignore = () => undefined;
 
 /** Read models of a release whose customer projector throws if a customer is renamed to "Poison". */
@@ -47,16 +47,16 @@ describe("a stream with an event that projectors cannot process", function () {
   let role: Role;
   let reporter: Reporter;
   const metrics = createMetrics();
-  const [badId, goodId] = [randomUUID(), randomUUID()];
+  const [badCustomerId, goodCustomerId] = [randomUUID(), randomUUID()];
   let stoppedPosition: bigint;
 
-  const command = { actor: "Ada", reason: "Broken by an import", now: Date.now() };
-  const park = (position: bigint) => parkStream(world, position, command);
+  const parkingCommand = { actor: "Ada", reason: "Broken by an import", now: Date.now() };
+  const park = (position: bigint) => parkStream(world, position, parkingCommand);
   const runVerify = async () => {
     const differences: Difference[] = [];
     const options = { ...world, models: readModels, logger, onProgress: ignore };
     const onDifference = (difference: Difference) => differences.push(difference);
-    return { ...(await verify({ ...options, onDifference }, neverAborted)), found: differences };
+    return { ...(await verify({ ...options, onDifference }, neverAbortedSignal)), found: differences };
   };
   const catchError = async (promise: Promise<unknown>) =>
     promise.then(
@@ -66,12 +66,12 @@ describe("a stream with an event that projectors cannot process", function () {
 
   before(async () => {
     world = await createEngineWorld();
-    await world.append(`customer-${badId}`, createRegisteredEvent(badId, "Before"));
-    await world.append(`customer-${goodId}`, createRegisteredEvent(goodId, "Ana Kos"));
+    await world.append(`customer-${badCustomerId}`, createRegisteredEvent(badCustomerId, "Before"));
+    await world.append(`customer-${goodCustomerId}`, createRegisteredEvent(goodCustomerId, "Ana Kos"));
     await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
-    stoppedPosition = await world.append(`customer-${badId}`, createRenamedEvent(badId, "Poison"));
-    await world.append(`customer-${badId}`, createRenamedEvent(badId, "After"));
-    await world.append(`customer-${goodId}`, createRenamedEvent(goodId, "Ana Novak"));
+    stoppedPosition = await world.append(`customer-${badCustomerId}`, createRenamedEvent(badCustomerId, "Poison"));
+    await world.append(`customer-${badCustomerId}`, createRenamedEvent(badCustomerId, "After"));
+    await world.append(`customer-${goodCustomerId}`, createRenamedEvent(goodCustomerId, "Ana Novak"));
     role = startProjectors({
       ...world,
       models: brokenModels,
@@ -89,16 +89,16 @@ describe("a stream with an event that projectors cannot process", function () {
 
   it("projectors stop before an event that cannot be processed, and report stream, revision and cause", async () => {
     expect(role.getStatus().lastError?.message).to.equal(
-      `position ${stoppedPosition}, stream customer-${badId}, revision 1: read model customer cannot process CustomerDetailsChanged: cannot be Poison`,
+      `position ${stoppedPosition}, stream customer-${badCustomerId}, revision 1: read model customer cannot process CustomerDetailsChanged: cannot be Poison`,
     );
-    expect(await world.readName(badId)).to.equal("Before");
-    expect(await world.readName(goodId)).to.equal("Ana Kos");
+    expect(await world.readName(badCustomerId)).to.equal("Before");
+    expect(await world.readName(goodCustomerId)).to.equal("Ana Kos");
     expect((await readPosition(world.pool, READ_MODEL_SCHEMA)) < stoppedPosition).to.equal(true);
   });
 
   it("the public health report shows position, stream and revision of the failing event, but no event data", async () => {
     const { projectors } = await createReadinessCheck([role], reporter)();
-    const location = `position ${stoppedPosition}, stream customer-${badId}, revision 1`;
+    const location = `position ${stoppedPosition}, stream customer-${badCustomerId}, revision 1`;
     expect(projectors).to.match(
       new RegExp(`^stopped at ${location}, CustomerDetailsChanged(; \\d+ events and \\d+ s behind)?$`),
     );
@@ -134,19 +134,19 @@ describe("a stream with an event that projectors cannot process", function () {
       "park",
       `${stoppedPosition}`,
       "--reason",
-      command.reason,
+      parkingCommand.reason,
       "--actor",
       "Ada",
     );
     expect(code).to.equal(0);
-    expect(out).to.contain(`stream customer-${badId} is skipped from revision 1 on`);
-    await eventually("the projectors continue", async () => (await world.readName(goodId)) === "Ana Novak");
+    expect(out).to.contain(`stream customer-${badCustomerId} is skipped from revision 1 on`);
+    await eventually("the projectors continue", async () => (await world.readName(goodCustomerId)) === "Ana Novak");
     await eventually("running", () => role.getStatus().state === "running");
-    await world.append(`customer-${badId}`, createRenamedEvent(badId, "Later"));
-    await world.append(`customer-${goodId}`, createRenamedEvent(goodId, "Ana Zupan"));
-    await eventually("the live event", async () => (await world.readName(goodId)) === "Ana Zupan");
-    expect(await world.readName(badId)).to.equal("Before");
-    const { events } = (await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${badId}`)!;
+    await world.append(`customer-${badCustomerId}`, createRenamedEvent(badCustomerId, "Later"));
+    await world.append(`customer-${goodCustomerId}`, createRenamedEvent(goodCustomerId, "Ana Zupan"));
+    await eventually("the live event", async () => (await world.readName(goodCustomerId)) === "Ana Zupan");
+    expect(await world.readName(badCustomerId)).to.equal("Before");
+    const { events } = (await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${badCustomerId}`)!;
     expect(events).to.equal(3n);
     const [parkingEvent] = await world.log.read(PARKING_STREAM);
     expect(parkingEvent?.metadata.actor).to.deep.equal({ type: "operator", id: "Ada" });
@@ -156,10 +156,12 @@ describe("a stream with an event that projectors cannot process", function () {
   it("`verify` and `rebuild` skip a parked stream", async () => {
     expect(await runVerify()).to.deep.include({ found: [], differenceCount: 0, skippedStreamCount: 1 });
     const options = { ...world, models: brokenModels, logger, onProgress: ignore };
-    await rebuild(options, neverAborted);
-    expect(await world.readName(badId)).to.equal("Before");
+    await rebuild(options, neverAbortedSignal);
+    expect(await world.readName(badCustomerId)).to.equal("Before");
     expect((await runVerify()).found).to.deep.equal([]);
-    expect((await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${badId}`)?.events).to.equal(3n);
+    expect((await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${badCustomerId}`)?.events).to.equal(
+      3n,
+    );
   });
 
   it("the status shows the position, cause, reason, actor and time of a parked stream, and the metrics count the stream", async () => {
@@ -167,8 +169,8 @@ describe("a stream with an event that projectors cannot process", function () {
     const { parked } = JSON.parse(out);
     expect(parked).to.have.length(1);
     expect(parked[0]).to.deep.include({
-      ...{ stream: `customer-${badId}`, position: String(stoppedPosition), revision: "1", events: "3" },
-      ...{ reason: command.reason, actor: "Ada", state: "parked", eventType: "CustomerDetailsChanged" },
+      ...{ stream: `customer-${badCustomerId}`, position: String(stoppedPosition), revision: "1", events: "3" },
+      ...{ reason: parkingCommand.reason, actor: "Ada", state: "parked", eventType: "CustomerDetailsChanged" },
     });
     expect(parked[0].cause).to.contain("read model customer cannot process CustomerDetailsChanged: cannot be Poison");
     expect(Date.parse(parked[0].since)).to.be.closeTo(Date.now(), 60_000);
@@ -187,12 +189,12 @@ describe("a stream with an event that projectors cannot process", function () {
   it("a stream stays parked if a rebuild that includes the stream fails", async () => {
     const error = await catchError(
       rebuild(
-        { ...world, models: brokenModels, logger, onProgress: ignore, includedStream: `customer-${badId}` },
-        neverAborted,
+        { ...world, models: brokenModels, logger, onProgress: ignore, includedStream: `customer-${badCustomerId}` },
+        neverAbortedSignal,
       ),
     );
     expect(error).to.be.instanceOf(ProjectionError);
-    expect(await world.readName(badId)).to.equal("Before");
+    expect(await world.readName(badCustomerId)).to.equal("Before");
     expect((await readParkedStreams(world.log)).streams.size).to.equal(1);
   });
 
@@ -200,11 +202,11 @@ describe("a stream with an event that projectors cannot process", function () {
     expect((await catchError(findParkedStream(world, 1n)))?.message).to.equal("No stream is parked at position 1.");
     const { code, out, err } = await world.runCommand("resume", `${stoppedPosition}`, "--reason", "Mended");
     expect(code, err).to.equal(0);
-    expect(out).to.contain(`Resumed: stream customer-${badId} is no longer skipped from revision 1 on.`);
-    expect(await world.readName(badId)).to.equal("Later");
+    expect(out).to.contain(`Resumed: stream customer-${badCustomerId} is no longer skipped from revision 1 on.`);
+    expect(await world.readName(badCustomerId)).to.equal("Later");
     expect((await readParkedStreams(world.log)).streams.size).to.equal(0);
-    await world.append(`customer-${badId}`, createRenamedEvent(badId, "Live again"));
-    await eventually("the live event", async () => (await world.readName(badId)) === "Live again");
+    await world.append(`customer-${badCustomerId}`, createRenamedEvent(badCustomerId, "Live again"));
+    await eventually("the live event", async () => (await world.readName(badCustomerId)) === "Live again");
     expect(await runVerify()).to.deep.include({ found: [], skippedStreamCount: 0 });
   });
 });

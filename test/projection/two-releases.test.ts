@@ -43,10 +43,10 @@ describe("two releases at once", function () {
     await rm(newerRoot, { recursive: true, force: true });
   });
 
-  async function patchFile(path: string, changes: [string | RegExp, string][]): Promise<void> {
+  async function patchFile(path: string, replacements: [string | RegExp, string][]): Promise<void> {
     const file = join(newerRoot, path);
     let text = await readFile(file, "utf8");
-    for (const [pattern, replacement] of changes) {
+    for (const [pattern, replacement] of replacements) {
       const textBefore = text;
       text = text.replace(pattern, replacement);
       expect(text, String(pattern)).not.to.equal(textBefore);
@@ -65,7 +65,7 @@ describe("two releases at once", function () {
     services.push(service);
     return service;
   };
-  const runNewer = (...args: string[]) => runCli(world, args, newerRoot);
+  const runNewerCli = (...args: string[]) => runCli(world, args, newerRoot);
   const isLeading = async (service: ServiceProcess) => (await service.readGauge(LEADER_METRIC)) === 1;
   const waitForStandby = (service: ServiceProcess) =>
     eventually(
@@ -91,7 +91,7 @@ describe("two releases at once", function () {
       newerService.lines.some(({ msg }) => msg.startsWith("The read models belong to another release.")),
     );
 
-    const rebuildResult = await runNewer("rebuild");
+    const rebuildResult = await runNewerCli("rebuild");
     expect(rebuildResult.code, rebuildResult.err).to.equal(0);
     await waitForStandby(olderService);
     await eventually("the newer one leads", () => isLeading(newerService), 20_000);
@@ -123,7 +123,7 @@ describe("two releases at once", function () {
     const restartedService = await startProcess(newerRoot);
     await eventually("the newer one leads again", () => isLeading(restartedService), 20_000);
     await eventually("the live event", async () => (await readRows()).at(-1)?.shouted === "BOR R");
-    expect((await runNewer("verify")).out).to.match(/: 0 differ$/m);
+    expect((await runNewerCli("verify")).out).to.match(/: 0 differ$/m);
 
     // A rebuild with the older release switches the read models back to that release.
     const olderRebuildResult = await runInProcess(world, (context) => rebuildReadModels(context));

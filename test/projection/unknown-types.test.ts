@@ -26,17 +26,17 @@ describe("an event of a type that only a newer release knows", function () {
   let world: EngineWorld;
   let roles: Role[] = [];
   let reporter: Reporter;
-  const [customerId, otherId] = [randomUUID(), randomUUID()];
+  const [customerId, otherCustomerId] = [randomUUID(), randomUUID()];
   const appointmentStream = `appointment-${randomUUID()}`;
   let position: bigint;
   const UNKNOWN = "is unknown to this release; use the newer release that wrote it";
 
-  async function start(): Promise<void> {
+  async function startRoles(): Promise<void> {
     const { natsUrl } = await testServers();
     roles = [startProjectors({ ...world, models: readModels, logger }), startRelay({ ...world, natsUrl, logger })];
     reporter = startReporter({ ...world, roles, metrics: createMetrics(), logger });
   }
-  async function stop(): Promise<void> {
+  async function stopRoles(): Promise<void> {
     await Promise.all(roles.map((role) => role.stop()));
     await reporter.stop();
   }
@@ -49,20 +49,20 @@ describe("an event of a type that only a newer release knows", function () {
     await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
     position = await world.append(`customer-${customerId}`, { type: "CustomerPraised", data: {} });
     await world.append(`customer-${customerId}`, createRenamedEvent(customerId, "Ana K"));
-    await world.append(`customer-${otherId}`, createRegisteredEvent(otherId, "Bor"));
-    await start();
+    await world.append(`customer-${otherCustomerId}`, createRegisteredEvent(otherCustomerId, "Bor"));
+    await startRoles();
   });
 
   after(async () => {
-    await stop();
+    await stopRoles();
     await world.close();
   });
 
   it("projectors stop at an event of an unknown type, also after a restart", async () => {
     for (const shouldRestart of [false, true]) {
       if (shouldRestart) {
-        await stop();
-        await start();
+        await stopRoles();
+        await startRoles();
       }
       const { lastError, failedAt: event } = await awaitFailure(roles[0]!, position);
       expect(lastError?.message).to.equal(
@@ -70,7 +70,7 @@ describe("an event of a type that only a newer release knows", function () {
       );
       expect(event?.type).to.equal("CustomerPraised");
       expect(await world.readName(customerId)).to.equal("Ana");
-      expect(await world.readName(otherId)).to.equal(undefined);
+      expect(await world.readName(otherCustomerId)).to.equal(undefined);
     }
   });
 
@@ -98,9 +98,9 @@ describe("an event of a type that only a newer release knows", function () {
     );
     const { code, err } = await world.runCommand("park", `${position}`, "--reason", "Newer release failed");
     expect(code, err).to.equal(0);
-    await eventually("the projectors continue", async () => (await world.readName(otherId)) === "Bor");
-    await stop();
-    await start();
+    await eventually("the projectors continue", async () => (await world.readName(otherCustomerId)) === "Bor");
+    await stopRoles();
+    await startRoles();
     await eventually("running", () => roles[0]!.getStatus().state === "running");
     expect(await world.readName(customerId)).to.equal("Ana");
     const skippedStream = (await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);

@@ -13,7 +13,7 @@ import {
   requestInstallation,
 } from "../../command/operations/installation-operations.ts";
 import { grantMembership, registerAnimal, registerCustomer } from "../../command/operations/people-operations.ts";
-import { startCommand } from "../../command/start.ts";
+import { startCommandService } from "../../command/start.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
@@ -48,7 +48,7 @@ export async function startTestCommand(env: Record<string, string> = {}): Promis
     WEBHOOK_ALLOW_LOOPBACK: "true",
     ...env,
   };
-  const service = await startCommand(settings);
+  const service = await startCommandService(settings);
   const client = connectEventStore(settings.EVENTSTORE_URL, "test");
   return {
     url: service.url,

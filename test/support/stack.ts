@@ -149,7 +149,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<St
   const external = options.externalUrls ?? process.env;
   const stack = await startStack({
     root,
-    ports: "free",
+    portMode: "free",
     env: process.env,
     externalUrls: {
       ...external,

@@ -33,11 +33,11 @@ export function readQuery<Schema extends z.ZodType>(
   const fields = Object.fromEntries(
     Object.entries(options).map(([option, value]) => [FIELD_BY_OPTION[option] ?? option, value]),
   );
-  const parsedQuery = schema.safeParse(fields);
-  if (parsedQuery.success) return parsedQuery.data;
+  const parseResult = schema.safeParse(fields);
+  if (parseResult.success) return parseResult.data;
   // A problem that concerns several options has an empty field name.
   const getOptionName = (field: string) => (field === "" ? "" : toOptionName(OPTION_BY_FIELD[field] ?? field));
-  throw new InputError(formatProblems(toOptionProblems(parsedQuery.error, fields), getOptionName).trim());
+  throw new InputError(formatProblems(toOptionProblems(parseResult.error, fields), getOptionName).trim());
 }
 
 /**

@@ -1,4 +1,4 @@
-import { listEvents, listQuery } from "../queries/list-events.ts";
+import { listEvents, listQuerySchema } from "../queries/list-events.ts";
 import { type CommandOptions, isVisibleToOperator, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { createProgressReporter } from "./scan-progress.ts";
 import { formatTableHead, formatTableRow } from "./table.ts";
@@ -6,7 +6,7 @@ import type { AuditTerminal } from "./terminal.ts";
 
 /** Prints events as a table or, with `--json`, as one JSON object per line. */
 export async function showEvents({ actor, json, ...options }: CommandOptions, terminal: AuditTerminal): Promise<void> {
-  const query = readQuery(listQuery, options);
+  const query = readQuery(listQuerySchema, options);
   await withAuditedAccess(terminal, { actor, action: "events", query: options }, async ({ client }) => {
     const progressReporter = createProgressReporter(terminal);
     const { signal } = new AbortController();

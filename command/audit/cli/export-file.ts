@@ -6,7 +6,7 @@ import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { InputError } from "../../cli/framework/failure.ts";
 import { loadAggregate } from "../../handling/handle.ts";
-import { exportClinic, exportQuery, findFutureParameter } from "../export/export-clinic.ts";
+import { exportClinic, exportQuerySchema, findFutureParameter } from "../export/export-clinic.ts";
 import { createExportSigner } from "../export/signing.ts";
 import { type CommandOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { NotFoundError } from "./failure.ts";
@@ -21,7 +21,7 @@ export async function exportToFile(
   { actor, json, out, ...options }: CommandOptions & { out?: string },
   terminal: AuditTerminal,
 ): Promise<void> {
-  const query = readQuery(exportQuery, options);
+  const query = readQuery(exportQuerySchema, options);
   const signer = await createExportSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
   const file = out ?? `audit-${query.clinic}.ndjson`;
   if (fs.existsSync(file)) throw new InputError(`--out ${file} already exists; choose another file`);

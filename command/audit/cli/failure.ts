@@ -1,5 +1,5 @@
 import { StartError } from "../../../shared/runtime/run-service.ts";
-import { describeFailure as commandFailureOf, EXIT_CODE, type Failure } from "../../cli/framework/failure.ts";
+import { EXIT_CODE, type Failure, describeFailure as toCommandFailure } from "../../cli/framework/failure.ts";
 import { TooManyRelatedEventsError } from "../related-events/related-events.ts";
 import { UnreadableStreamError } from "../state/replay.ts";
 
@@ -20,5 +20,5 @@ export function toFailure(error: unknown): Failure {
   if (error instanceof StartError) return { exitCode: EXIT_CODE.badInput, line: error.message };
   if (error instanceof Error && REFUSAL_ERRORS.some((errorClass) => error instanceof errorClass))
     return { exitCode: EXIT_CODE.refused, line: error.message };
-  return commandFailureOf(error);
+  return toCommandFailure(error);
 }

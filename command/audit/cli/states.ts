@@ -1,14 +1,14 @@
 import type { z } from "zod";
 import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import type { Change } from "../state/changes.ts";
-import { type ReplayStep, replayQuery, replayStream, type StreamReadOptions } from "../state/replay.ts";
+import { type ReplayStep, replayQuerySchema, replayStream, type StreamReadOptions } from "../state/replay.ts";
 import {
   compareStates,
-  diffQuery,
+  diffQuerySchema,
   getStateAt,
   type StateDiff,
   type StreamState,
-  stateQuery,
+  stateQuerySchema,
 } from "../state/state-at.ts";
 import { type CommandOptions, isVisibleToOperator, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { NotFoundError } from "./failure.ts";
@@ -16,12 +16,12 @@ import { type AuditTerminal, escapeControlCharacters, truncateLine } from "./ter
 
 /** Prints the state of a stream at a point in the stream's history. */
 export function showState(options: CommandOptions, terminal: AuditTerminal): Promise<void> {
-  return showResult("state", stateQuery, getStateAt, formatState, options, terminal);
+  return showResult("state", stateQuerySchema, getStateAt, formatState, options, terminal);
 }
 
 /** Prints the differences between the states of a stream at two points in the stream's history. */
 export function showDiff(options: CommandOptions, terminal: AuditTerminal): Promise<void> {
-  return showResult("diff", diffQuery, compareStates, formatDiff, options, terminal);
+  return showResult("diff", diffQuerySchema, compareStates, formatDiff, options, terminal);
 }
 
 async function showResult<Query extends { stream: string }, Result>(
@@ -48,7 +48,7 @@ export async function showReplay(
   { actor, json, all, ...options }: CommandOptions & { all?: boolean },
   terminal: AuditTerminal,
 ): Promise<void> {
-  const { stream } = readQuery(replayQuery, options);
+  const { stream } = readQuery(replayQuerySchema, options);
   await withAuditedAccess(terminal, { actor, action: "replay", query: options }, async ({ client }) => {
     const readKey = all || json ? undefined : terminal.readKey;
     let stepCount = 0;
@@ -92,12 +92,12 @@ function formatChanges(changes: Change[], columns: number | undefined): string {
   return changes
     .map(
       (change) =>
-        `${truncateLine(escapeControlCharacters(`    ${change.path}: ${formatBeforeAndAfter(change)}`), columns)}\n`,
+        `${truncateLine(escapeControlCharacters(`    ${change.path}: ${formatChangedValue(change)}`), columns)}\n`,
     )
     .join("");
 }
 
-function formatBeforeAndAfter(change: Change): string {
+function formatChangedValue(change: Change): string {
   const [textBefore, textAfter] = [JSON.stringify(change.before), JSON.stringify(change.after)];
   if (!("before" in change)) return `+ ${textAfter}`;
   return "after" in change ? `${textBefore} → ${textAfter}` : `- ${textBefore}`;

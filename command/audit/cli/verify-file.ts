@@ -15,7 +15,7 @@ const MAX_LINE_LENGTH = 16 * 1024 * 1024;
 /** Options of the command `verify`. */
 export type VerifyOptions = CommandOptions & { key: string };
 
-const expectedExport = z.object({
+const expectedExportSchema = z.object({
   clinic: uuid.optional(),
   from: z
     .union(
@@ -39,7 +39,7 @@ export async function verifyFile(
   terminal: AuditTerminal,
 ): Promise<void> {
   const getTrustedKey = await loadTrustedKeys(key);
-  const verdict = await verifyExport(readLines(file), getTrustedKey, readQuery(expectedExport, options));
+  const verdict = await verifyExport(readLines(file), getTrustedKey, readQuery(expectedExportSchema, options));
   if (json) await terminal.write(`${JSON.stringify(verdict)}\n`);
   if (!verdict.ok) throw new NotVerifiedError(`${file} is not verified: line ${verdict.line}: ${verdict.problem}`);
   if (!json) await terminal.write(`${formatManifest(file, verdict.manifest)}\n`);

@@ -10,7 +10,7 @@ import { toCanonicalJson } from "./json.ts";
 import { EXPORT_FORMAT, type Manifest } from "./manifest.ts";
 import type { ExportSigner } from "./signing.ts";
 
-export const exportQuery = z
+export const exportQuerySchema = z
   .strictObject({
     clinic: uuid,
     /** The range selects events by the time at which the log stored them, so a past range cannot gain events. */
@@ -18,7 +18,7 @@ export const exportQuery = z
     to: instant.optional(),
   })
   .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
-export type ExportQuery = z.output<typeof exportQuery>;
+export type ExportQuery = z.output<typeof exportQuerySchema>;
 
 /**
  * Returns the limit of the range that is in the future; undefined if neither is. A range with a future limit is

@@ -80,11 +80,11 @@ function describeDifferences({ clinicId, stored }: Manifest, { clinic, from, to 
  */
 function verifyEventLine(text: string, summary: ChainSummary): string | undefined {
   const value = parseJson(text);
-  const parsedLine = eventLine.safeParse(value);
-  if (!parsedLine.success) {
+  const parseResult = eventLine.safeParse(value);
+  if (!parseResult.success) {
     return manifestLine.safeParse(value).success ? "the manifest is not the last line" : "the line is not an event";
   }
-  const { chain, event } = parsedLine.data;
+  const { chain, event } = parseResult.data;
   if (!isCanonicalLine(text, value)) return "the line is not in its canonical form";
   if (computeNextLink(summary.link, toCanonicalJson(event)) !== chain)
     return "the line does not fit the hash chain: it was altered or inserted, or a line before it was removed";
@@ -103,22 +103,22 @@ async function verifyManifestLine(
 ): Promise<Manifest | ExportFault> {
   const toFault = (problem: string): ExportFault => ({ line: summary.count + 1, problem });
   const value = parseJson(text);
-  const parsedLine = manifestLine.safeParse(value);
-  if (!parsedLine.success) return toFault("the line is neither an event nor the signed manifest");
+  const lineResult = manifestLine.safeParse(value);
+  if (!lineResult.success) return toFault("the line is neither an event nor the signed manifest");
   if (!isCanonicalLine(text, value)) return toFault("the line is not in its canonical form");
-  const signedPayload = await verifySignature(parsedLine.data.signature, getTrustedKey);
+  const signedPayload = await verifySignature(lineResult.data.signature, getTrustedKey);
   if ("problem" in signedPayload) return toFault(signedPayload.problem);
-  const parsedManifest = manifest.safeParse(parseJson(signedPayload.text));
-  if (!parsedManifest.success) return toFault("the manifest has a format that this release does not support");
-  const { count, chain, first, last, marks } = parsedManifest.data;
+  const manifestResult = manifest.safeParse(parseJson(signedPayload.text));
+  if (!manifestResult.success) return toFault("the manifest has a format that this release does not support");
+  const { count, chain, first, last, marks } = manifestResult.data;
   if (chain !== summary.link) return locateChange(marks, summary);
-  if (signedPayload.text !== toCanonicalJson(parsedLine.data.manifest))
+  if (signedPayload.text !== toCanonicalJson(lineResult.data.manifest))
     return toFault("the manifest differs from the signed manifest");
   if (count !== summary.count)
     return toFault(`the manifest lists ${count} events, but the file contains ${summary.count}`);
   if (toCanonicalJson({ first, last }) !== toCanonicalJson({ first: summary.first, last: summary.last }))
     return toFault("the manifest names a different first or last event");
-  return parsedManifest.data;
+  return manifestResult.data;
 }
 
 /** Locates the first changed line of a file whose hash chain is valid, but differs from the signed hash chain. */

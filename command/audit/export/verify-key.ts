@@ -2,13 +2,13 @@ import { type CompactVerifyGetKey, calculateJwkThumbprint, type JWK } from "jose
 import { z } from "zod";
 import { parseJson } from "./json.ts";
 
-const publicKey = z.looseObject({
+const publicKeySchema = z.looseObject({
   kty: z.literal("OKP"),
   crv: z.literal("Ed25519"),
   x: z.string(),
   kid: z.string().optional(),
 });
-const keySet = z.object({ keys: z.array(publicKey).min(1) });
+const keySetSchema = z.object({ keys: z.array(publicKeySchema).min(1) });
 
 /** Returns the key that verifies a signature. Throws {@link UntrustedKeyError} if the key is not trusted. */
 export type GetTrustedKey = CompactVerifyGetKey;
@@ -34,20 +34,20 @@ export async function readTrustedKeys(text: string): Promise<GetTrustedKey | und
   if (!thumbprints) return undefined;
   const trustedThumbprints = new Set(thumbprints);
   return async ({ jwk }) => {
-    const parsedJwk = publicKey.safeParse(jwk);
-    if (!parsedJwk.success) throw new UntrustedKeyError("the signature does not contain its public key");
-    const thumbprint = await calculateJwkThumbprint(parsedJwk.data as JWK);
+    const parseResult = publicKeySchema.safeParse(jwk);
+    if (!parseResult.success) throw new UntrustedKeyError("the signature does not contain its public key");
+    const thumbprint = await calculateJwkThumbprint(parseResult.data as JWK);
     if (!trustedThumbprints.has(thumbprint))
       throw new UntrustedKeyError(`the signature was made by an untrusted key, thumbprint ${thumbprint}`);
-    const { kty, crv, x } = parsedJwk.data;
+    const { kty, crv, x } = parseResult.data;
     return { kty, crv, x, alg: "EdDSA" };
   };
 }
 
 async function computeThumbprints(text: string): Promise<string[] | undefined> {
   const value = parseJson(text);
-  const parsedKeySet = keySet.safeParse(value);
-  const parsedKey = publicKey.safeParse(value);
-  const keys = parsedKeySet.success ? parsedKeySet.data.keys : parsedKey.success ? [parsedKey.data] : undefined;
+  const keySetResult = keySetSchema.safeParse(value);
+  const keyResult = publicKeySchema.safeParse(value);
+  const keys = keySetResult.success ? keySetResult.data.keys : keyResult.success ? [keyResult.data] : undefined;
   return keys && Promise.all(keys.map((jwk) => calculateJwkThumbprint(jwk as JWK)));
 }

@@ -17,9 +17,9 @@ export type AuditHandler = (ctx: AuditContext) => Promise<void>;
  */
 export function readQuery<Schema extends z.ZodType>(query: AuditContext["query"], schema: Schema): z.output<Schema> {
   const repeatedNames = Object.keys(query).filter((name) => Array.isArray(query[name]));
-  const parsedQuery = schema.safeParse(query);
-  if (parsedQuery.success && repeatedNames.length === 0) return parsedQuery.data;
-  const issues = parsedQuery.error?.issues ?? [];
+  const parseResult = schema.safeParse(query);
+  if (parseResult.success && repeatedNames.length === 0) return parseResult.data;
+  const issues = parseResult.error?.issues ?? [];
   const details = [
     ...repeatedNames.map((path) => ({ path, message: "must be given once" })),
     ...issues.map((issue) => ({ path: issue.path.join(".") || "query", message: describeIssue(issue) })),

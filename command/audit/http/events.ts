@@ -2,7 +2,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { ScanProgress } from "../log/scan.ts";
-import { type EventList, type ListQuery, listEvents, listQuery } from "../queries/list-events.ts";
+import { type EventList, type ListQuery, listEvents, listQuerySchema } from "../queries/list-events.ts";
 import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
 import { streamWithSlot, type TakeSlot } from "./scan-slots.ts";
 
@@ -13,7 +13,7 @@ export interface AuditDependencies {
 }
 
 /** Schema of the parameter that adds progress lines to the response. */
-const progressQuery = z.object({ progress: z.enum(["true", "false"]).default("false") });
+const progressQuerySchema = z.object({ progress: z.enum(["true", "false"]).default("false") });
 
 /**
  * GET /audit/v1/events: the matching events, one per line. The last line is `{"end": …}`. A response without this line
@@ -22,8 +22,8 @@ const progressQuery = z.object({ progress: z.enum(["true", "false"]).default("fa
 export function streamEvents({ log, client, takeSlot }: AuditDependencies): AuditHandler {
   return async (ctx) => {
     const { progress, ...recordedQuery } = ctx.query;
-    const query = readQuery(recordedQuery, listQuery);
-    const shouldReportProgress = readQuery({ progress }, progressQuery).progress === "true";
+    const query = readQuery(recordedQuery, listQuerySchema);
+    const shouldReportProgress = readQuery({ progress }, progressQuerySchema).progress === "true";
     await streamWithSlot(ctx, takeSlot, async (signal) => {
       await recordRequestAccess(log, ctx, "events", recordedQuery);
       let latestProgress: ScanProgress = { read: 0, share: 0 };

@@ -4,7 +4,7 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { loadAggregate } from "../../handling/handle.ts";
-import { exportClinic, exportQuery, findFutureParameter } from "../export/export-clinic.ts";
+import { exportClinic, exportQuerySchema, findFutureParameter } from "../export/export-clinic.ts";
 import type { ExportSigner } from "../export/signing.ts";
 import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
 import type { AuditDependencies } from "./events.ts";
@@ -14,7 +14,7 @@ import { streamWithSlot } from "./scan-slots.ts";
 export function streamExport(dependencies: AuditDependencies & { signer: ExportSigner }): AuditHandler {
   const { log, client, takeSlot, signer } = dependencies;
   return async (ctx) => {
-    const query = readQuery(ctx.query, exportQuery);
+    const query = readQuery(ctx.query, exportQuerySchema);
     const { auditor, now } = ctx.state;
     const futureParameter = findFutureParameter(query, now);
     if (futureParameter) {

@@ -1,8 +1,8 @@
 import type { z } from "zod";
 import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
-import { replayQuery, replayStream, type StreamReadOptions, UnreadableStreamError } from "../state/replay.ts";
-import { compareStates, diffQuery, getStateAt, stateQuery } from "../state/state-at.ts";
+import { replayQuerySchema, replayStream, type StreamReadOptions, UnreadableStreamError } from "../state/replay.ts";
+import { compareStates, diffQuerySchema, getStateAt, stateQuerySchema } from "../state/state-at.ts";
 import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
 import type { AuditDependencies } from "./events.ts";
 import { streamWithSlot, type TakeSlot } from "./scan-slots.ts";
@@ -12,12 +12,12 @@ type StateDependencies = AuditDependencies & { takeStateSlot: TakeSlot };
 
 /** GET /audit/v1/state: the state of a stream at a point in the stream's history. */
 export function sendState(dependencies: StateDependencies): AuditHandler {
-  return sendQueryResult(dependencies, "state", stateQuery, getStateAt);
+  return sendQueryResult(dependencies, "state", stateQuerySchema, getStateAt);
 }
 
 /** GET /audit/v1/diff: the differences between the states of a stream at two points in the stream's history. */
 export function sendDiff(dependencies: StateDependencies): AuditHandler {
-  return sendQueryResult(dependencies, "diff", diffQuery, compareStates);
+  return sendQueryResult(dependencies, "diff", diffQuerySchema, compareStates);
 }
 
 /** Throws the same 404 error whether the stream does not exist or the auditor may not see it. */
@@ -48,7 +48,7 @@ function sendQueryResult<Schema extends z.ZodType>(
  */
 export function streamReplay({ log, client, takeSlot }: AuditDependencies): AuditHandler {
   return async (ctx) => {
-    const { stream } = readQuery(ctx.query, replayQuery);
+    const { stream } = readQuery(ctx.query, replayQuerySchema);
     await streamWithSlot(ctx, takeSlot, async () => {
       await recordRequestAccess(log, ctx, "replay");
       const steps = replayStream(stream, { client, isVisible: ctx.state.isVisible });

@@ -4,7 +4,7 @@ import { uuid } from "../../../shared/domain/events/fields.ts";
 import { getCategoryName, streamField } from "./query-fields.ts";
 
 /** Query for deliveries. The stream is that of a delivered event, of an endpoint, or of a delivery. */
-export const deliveriesQuery = z.strictObject({ stream: streamField });
+export const deliveriesQuerySchema = z.strictObject({ stream: streamField });
 
 /** Maximum number of deliveries in a response. The newest deliveries are returned. */
 const MAX_DELIVERIES = 200;
@@ -53,7 +53,7 @@ export async function findDeliveries(
   if (category !== "webhookEndpoint" && category !== "webhookDelivery") {
     return (await pool.query<object>({ ...statements.stream, values: [stream, clinicIds] })).rows;
   }
-  const id = uuid.safeParse(stream.slice(category.length + 1));
-  if (!id.success) return [];
-  return (await pool.query<object>({ ...statements[category], values: [id.data, clinicIds] })).rows;
+  const idResult = uuid.safeParse(stream.slice(category.length + 1));
+  if (!idResult.success) return [];
+  return (await pool.query<object>({ ...statements[category], values: [idResult.data, clinicIds] })).rows;
 }

@@ -33,13 +33,13 @@ const listFields = {
   limit: z.coerce.number().int().min(1).max(1_000_000).optional(),
 };
 
-export const listQuery = z
+export const listQuerySchema = z
   .strictObject(listFields)
   .refine((query) => [query.stream, ...subjectKinds.map((kind) => query[kind])].filter(Boolean).length === 1, {
     message: `must have exactly one of stream, ${subjectKinds.join(", ")}`,
   })
   .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
-export type ListQuery = z.output<typeof listQuery>;
+export type ListQuery = z.output<typeof listQuerySchema>;
 
 /** Source of the events, and the filter that limits which events the reader may see. */
 export interface EventReadOptions {

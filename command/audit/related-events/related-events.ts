@@ -39,7 +39,7 @@ export function createRelatedEventFilter({ kind, id }: Subject, maxIds = MAX_FOL
     case "clinic":
       return (event) => getClinicIds(event).includes(id);
     case "auditor":
-      return (event) => event.stream === `auditor-${id}` || isActor(event, "auditor", id);
+      return (event) => event.stream === `auditor-${id}` || hasActor(event, "auditor", id);
     case "correlation":
       return createConsequenceFilter(maxIds, (event) => event.correlationId === id);
     case "application":
@@ -51,7 +51,7 @@ export function createRelatedEventFilter({ kind, id }: Subject, maxIds = MAX_FOL
           InstallationRequested: "installationId",
           WebhookEndpointRegistered: "endpointId",
         },
-        (event) => isActor(event, "application", id),
+        (event) => hasActor(event, "application", id),
       );
     case "customer":
       return createStreamFilter(id, maxIds, { ...APPOINTMENT_ID_FIELDS, AnimalRegistered: "animalId" });
@@ -60,7 +60,7 @@ export function createRelatedEventFilter({ kind, id }: Subject, maxIds = MAX_FOL
   }
 }
 
-function isActor({ actor }: AuditEvent, type: string, id: string): boolean {
+function hasActor({ actor }: AuditEvent, type: string, id: string): boolean {
   return actor?.type === type && actor.id === id;
 }
 
@@ -95,7 +95,7 @@ function createStreamFilter(
     const isFollowed = streams.has(event.stream) || streams.has(getSourceStream(event) ?? "");
     if (!hasFollowedId && !isFollowed && !isAlsoRelated(event)) return false;
     const isFollowedDelivery = isFollowed && event.stream.startsWith("webhookDelivery-");
-    if ((hasFollowedId && isFirstOfObject(event)) || isFollowedDelivery) addWithinLimit(streams, event.stream, maxIds);
+    if ((hasFollowedId && startsObject(event)) || isFollowedDelivery) addWithinLimit(streams, event.stream, maxIds);
     const idField = idFields[event.type];
     const furtherId = idField === undefined ? undefined : getMember(event.data, idField);
     if (hasFollowedId && typeof furtherId === "string") addWithinLimit(followedIds, furtherId.toLowerCase(), maxIds);
@@ -107,7 +107,7 @@ function createStreamFilter(
  * Returns true for the first event of an object. A sandbox reset names many objects, but is not the first event of any
  * object.
  */
-function isFirstOfObject({ revision, type }: AuditEvent): boolean {
+function startsObject({ revision, type }: AuditEvent): boolean {
   return revision === 0 && type !== "SandboxReset";
 }
 

@@ -7,7 +7,7 @@ import { streamField } from "../queries/query-fields.ts";
 import { type Change, findChanges } from "./changes.ts";
 import { getFold } from "./folds.ts";
 
-export const replayQuery = z.strictObject({ stream: streamField });
+export const replayQuerySchema = z.strictObject({ stream: streamField });
 
 /** An event, the fields that the event changed, and the resulting state. */
 export interface ReplayStep {

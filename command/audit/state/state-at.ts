@@ -5,20 +5,20 @@ import { type Change, findChanges } from "./changes.ts";
 import { createPointFilter, type Point, streamPointField } from "./point.ts";
 import { foldStream, type StreamReadOptions } from "./replay.ts";
 
-export const stateQuery = z.strictObject({
+export const stateQuerySchema = z.strictObject({
   stream: streamField,
   at: streamPointField.prefault("end"),
   by: timeBasisField,
 });
-export type StateQuery = z.output<typeof stateQuery>;
+export type StateQuery = z.output<typeof stateQuerySchema>;
 
-export const diffQuery = z.strictObject({
+export const diffQuerySchema = z.strictObject({
   stream: streamField,
   from: streamPointField.prefault("start"),
   to: streamPointField.prefault("end"),
   by: timeBasisField,
 });
-export type DiffQuery = z.output<typeof diffQuery>;
+export type DiffQuery = z.output<typeof diffQuerySchema>;
 
 /** Summary of the last event that was folded into a state. */
 type LastEvent = Pick<AuditEvent, "revision" | "position" | "type" | "occurredAt" | "storedAt">;
@@ -48,7 +48,7 @@ export interface StateDiff {
  */
 export async function getStateAt(query: StateQuery, readOptions: StreamReadOptions): Promise<StreamState | undefined> {
   const { stream } = query;
-  const foldedStream = await foldUpTo(stream, query.at, query.by, readOptions);
+  const foldedStream = await foldUpToPoint(stream, query.at, query.by, readOptions);
   return foldedStream && { stream, last: foldedStream.lastEvent, state: foldedStream.state ?? null };
 }
 
@@ -58,12 +58,12 @@ export async function getStateAt(query: StateQuery, readOptions: StreamReadOptio
  */
 export async function compareStates(query: DiffQuery, readOptions: StreamReadOptions): Promise<StateDiff | undefined> {
   const { stream, by: timeBasis } = query;
-  const from = await foldUpTo(stream, query.from, timeBasis, readOptions);
-  const to = await foldUpTo(stream, query.to, timeBasis, readOptions);
+  const from = await foldUpToPoint(stream, query.from, timeBasis, readOptions);
+  const to = await foldUpToPoint(stream, query.to, timeBasis, readOptions);
   return from && to && { stream, from: from.lastEvent, to: to.lastEvent, changes: findChanges(from.state, to.state) };
 }
 
-async function foldUpTo(stream: string, point: Point, timeBasis: TimeBasis, readOptions: StreamReadOptions) {
+async function foldUpToPoint(stream: string, point: Point, timeBasis: TimeBasis, readOptions: StreamReadOptions) {
   const isUpToPoint = createPointFilter(point, timeBasis);
   let hasVisibleEvent = false;
   const isIncluded = (event: AuditEvent) => {

@@ -5,14 +5,14 @@ import { clinic, omitUndefined, option } from "../framework/option.ts";
 
 const { AnimalRegistered, AnimalWeighed } = animalCategory.events;
 const animalFields = AnimalRegistered.shape;
-const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
-const ID_OPTION = "--id 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003";
+const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const EXAMPLE_ID_ARGUMENT = "--id 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003";
 
 export const animalCommands: Command[] = [
   defineCommand(animalCategory, {
     name: "animal register",
     summary: "Registers a customer's animal.",
-    example: `${CLINIC_OPTION} --customer 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002 --name Luna --species cat --weight-kg 4.2`,
+    example: `${EXAMPLE_CLINIC_ARGUMENT} --customer 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002 --name Luna --species cat --weight-kg 4.2`,
     options: {
       id: option.newId("the new animal's id"),
       clinic,
@@ -31,7 +31,7 @@ export const animalCommands: Command[] = [
   defineCommand(animalCategory, {
     name: "animal change",
     summary: "Changes the given details of an animal. An empty value clears the detail.",
-    example: `${ID_OPTION} ${CLINIC_OPTION} --name Luna --microchip 900000012345678`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --name Luna --microchip 900000012345678`,
     options: {
       id: option.id("the animal"),
       clinic,
@@ -48,7 +48,7 @@ export const animalCommands: Command[] = [
   defineCommand(animalCategory, {
     name: "animal weigh",
     summary: "Records an animal's weight.",
-    example: `${ID_OPTION} ${CLINIC_OPTION} --weight-kg 4.35`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --weight-kg 4.35`,
     options: {
       id: option.id("the animal"),
       clinic,

@@ -21,8 +21,8 @@ import { clinic, omitUndefined, option } from "../framework/option.ts";
 const requestFields = appointmentCategory.events.AppointmentRequested.shape;
 const importFields = appointmentCategory.events.AppointmentImported.shape;
 const { AppointmentCancelled, ResourceAllocated } = appointmentCategory.events;
-const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
-const ID_OPTION = "--id 2d9b7e31-61a0-4c88-9d35-3c1f8a7e0007";
+const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const EXAMPLE_ID_ARGUMENT = "--id 2d9b7e31-61a0-4c88-9d35-3c1f8a7e0007";
 
 const appointmentOptions = { id: option.id("the appointment"), clinic };
 
@@ -30,7 +30,7 @@ function defineTransition(verb: string, summary: string, operation: typeof confi
   return defineCommand(appointmentCategory, {
     name: `appointment ${verb}`,
     summary,
-    example: `${ID_OPTION} ${CLINIC_OPTION}`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: appointmentOptions,
     run: (log, { id: appointmentId, clinic: clinicId }, context) =>
       operation(log, { appointmentId, clinicId }, context),
@@ -41,7 +41,7 @@ export const appointmentCommands: Command[] = [
   defineCommand(appointmentCategory, {
     name: "appointment request",
     summary: "Requests an appointment at the front desk.",
-    example: `${CLINIC_OPTION} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --animal 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --scheduled-at 2027-03-01T09:00:00+01:00`,
+    example: `${EXAMPLE_CLINIC_ARGUMENT} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --animal 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --scheduled-at 2027-03-01T09:00:00+01:00`,
     options: {
       id: option.newId("the new appointment's id"),
       clinic,
@@ -58,7 +58,7 @@ export const appointmentCommands: Command[] = [
   defineCommand(appointmentCategory, {
     name: "appointment import",
     summary: "Imports an appointment from another system with its status. Partners are not notified.",
-    example: `${CLINIC_OPTION} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --animal 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --scheduled-at 2024-03-01T09:00:00+01:00 --status completed`,
+    example: `${EXAMPLE_CLINIC_ARGUMENT} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --animal 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --scheduled-at 2024-03-01T09:00:00+01:00 --status completed`,
     options: {
       id: option.newId("the appointment's id"),
       clinic,
@@ -110,7 +110,7 @@ export const appointmentCommands: Command[] = [
   defineCommand(appointmentCategory, {
     name: "appointment cancel",
     summary: "Cancels an appointment whose consultation has not started.",
-    example: `${ID_OPTION} ${CLINIC_OPTION} --reason 'Cancelled by the owner'`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --reason 'Cancelled by the owner'`,
     options: {
       ...appointmentOptions,
       reason: option.nullableText(AppointmentCancelled.shape.reason, "reason"),
@@ -121,7 +121,7 @@ export const appointmentCommands: Command[] = [
   defineCommand(appointmentCategory, {
     name: "appointment reschedule",
     summary: "Moves an appointment to another time. The animal must not be checked in yet.",
-    example: `${ID_OPTION} ${CLINIC_OPTION} --scheduled-at 2027-03-02T10:00:00+01:00`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --scheduled-at 2027-03-02T10:00:00+01:00`,
     options: {
       ...appointmentOptions,
       scheduledAt: option.text(requestFields.scheduledAt, "start time", "date-time"),
@@ -138,7 +138,7 @@ export const appointmentCommands: Command[] = [
   defineCommand(appointmentCategory, {
     name: "appointment allocate",
     summary: "Allocates a resource of the branch to an appointment.",
-    example: `${ID_OPTION} ${CLINIC_OPTION} --resource 3a7f2a10-94b1-4f53-8f3b-5d2f6c8b0004 --from 2027-03-01T09:00:00+01:00 --until 2027-03-01T09:30:00+01:00`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --resource 3a7f2a10-94b1-4f53-8f3b-5d2f6c8b0004 --from 2027-03-01T09:00:00+01:00 --until 2027-03-01T09:30:00+01:00`,
     options: {
       ...appointmentOptions,
       assignment: option.newId("the new assignment's id"),
@@ -155,7 +155,7 @@ export const appointmentCommands: Command[] = [
   defineCommand(appointmentCategory, {
     name: "appointment release",
     summary: "Releases a resource that is allocated to an appointment.",
-    example: `${ID_OPTION} ${CLINIC_OPTION} --assignment 8b1f0d2c-7f4e-4b0a-a5c7-2e9d6f3a0008`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --assignment 8b1f0d2c-7f4e-4b0a-a5c7-2e9d6f3a0008`,
     options: { ...appointmentOptions, assignment: option.id("the assignment") },
     run: (log, { id: appointmentId, clinic: clinicId, assignment: assignmentId }, context) =>
       releaseResource(log, { appointmentId, clinicId, assignmentId }, context),

@@ -10,13 +10,13 @@ import {
   withdrawService,
 } from "../../operations/catalog-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { clinic, option, timeZone } from "../framework/option.ts";
+import { clinic, option, timeZoneSchema } from "../framework/option.ts";
 
 const serviceFields = serviceCategory.events.ServiceOffered.shape;
 const resourceFields = resourceCategory.events.ResourceAdded.shape;
 const ruleFields = resourceCategory.events.AvailabilityRuleSet.shape;
-const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
-const ID_OPTION = "--id 3a7f2a10-94b1-4f53-8f3b-5d2f6c8b0004";
+const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const EXAMPLE_ID_ARGUMENT = "--id 3a7f2a10-94b1-4f53-8f3b-5d2f6c8b0004";
 
 const serviceOptions = { id: option.id("the service"), clinic };
 const resourceOptions = { id: option.id("the resource"), clinic };
@@ -25,7 +25,7 @@ export const catalogCommands: Command[] = [
   defineCommand(serviceCategory, {
     name: "service offer",
     summary: "Adds a service to a clinic's catalog, priced in the clinic's currency.",
-    example: `${CLINIC_OPTION} --name 'Consultation' --category Consultations --price 60 --taxable`,
+    example: `${EXAMPLE_CLINIC_ARGUMENT} --name 'Consultation' --category Consultations --price 60 --taxable`,
     options: {
       id: option.newId("the new service's id"),
       clinic,
@@ -40,7 +40,7 @@ export const catalogCommands: Command[] = [
   defineCommand(serviceCategory, {
     name: "service reprice",
     summary: "Sets the price of a service.",
-    example: `${ID_OPTION} ${CLINIC_OPTION} --price 65`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --price 65`,
     options: { ...serviceOptions, price: option.number(serviceFields.price, "price") },
     run: (log, { id: serviceId, clinic: clinicId, price }, context) =>
       repriceService(log, { serviceId, clinicId, price }, context),
@@ -48,21 +48,21 @@ export const catalogCommands: Command[] = [
   defineCommand(serviceCategory, {
     name: "service withdraw",
     summary: "Withdraws a service from the catalog.",
-    example: `${ID_OPTION} ${CLINIC_OPTION}`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: serviceOptions,
     run: (log, { id: serviceId, clinic: clinicId }, context) => withdrawService(log, { serviceId, clinicId }, context),
   }),
   defineCommand(serviceCategory, {
     name: "service reinstate",
     summary: "Offers a withdrawn service again.",
-    example: `${ID_OPTION} ${CLINIC_OPTION}`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: serviceOptions,
     run: (log, { id: serviceId, clinic: clinicId }, context) => reinstateService(log, { serviceId, clinicId }, context),
   }),
   defineCommand(resourceCategory, {
     name: "resource add",
     summary: "Adds a bookable resource (room, device or staff time) to a branch.",
-    example: `${CLINIC_OPTION} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --type room --name 'Room 1'`,
+    example: `${EXAMPLE_CLINIC_ARGUMENT} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --type room --name 'Room 1'`,
     options: {
       id: option.newId("the new resource's id"),
       clinic,
@@ -70,7 +70,7 @@ export const catalogCommands: Command[] = [
       type: option.text(resourceFields.resourceType, "resource type, such as room"),
       name: option.text(resourceFields.name, "name"),
       capacity: option.number(resourceFields.capacity.default(1), "number of simultaneous appointments; default: 1"),
-      timezone: option.nullableText(timeZone, "IANA time zone; default: time zone of the clinic", "zone"),
+      timezone: option.nullableText(timeZoneSchema, "IANA time zone; default: time zone of the clinic", "zone"),
       metadata: option.json(resourceFields.metadata.default({}), "other properties of the resource, as a JSON object"),
     },
     run: (log, { id: resourceId, clinic: clinicId, branch: branchId, type: resourceType, ...details }, context) =>
@@ -79,14 +79,14 @@ export const catalogCommands: Command[] = [
   defineCommand(resourceCategory, {
     name: "resource retire",
     summary: "Retires a resource. A retired resource cannot be allocated.",
-    example: `${ID_OPTION} ${CLINIC_OPTION}`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: resourceOptions,
     run: (log, { id: resourceId, clinic: clinicId }, context) => retireResource(log, { resourceId, clinicId }, context),
   }),
   defineCommand(resourceCategory, {
     name: "rule set",
     summary: "Sets an availability rule of a resource. Replaces an existing rule with the same id.",
-    example: `${CLINIC_OPTION} --resource ${ID_OPTION.slice(5)} --weekday 1 --starts-at 08:00:00 --ends-at 18:00:00`,
+    example: `${EXAMPLE_CLINIC_ARGUMENT} --resource ${EXAMPLE_ID_ARGUMENT.slice(5)} --weekday 1 --starts-at 08:00:00 --ends-at 18:00:00`,
     options: {
       id: option.newId("the new rule's id, or the id of the rule to replace"),
       clinic,
@@ -106,7 +106,7 @@ export const catalogCommands: Command[] = [
   defineCommand(resourceCategory, {
     name: "rule remove",
     summary: "Removes an availability rule of a resource.",
-    example: `--id c5d0b7a2-1f3e-4a68-9b7c-0d1e2f3a400c ${CLINIC_OPTION} --resource ${ID_OPTION.slice(5)}`,
+    example: `--id c5d0b7a2-1f3e-4a68-9b7c-0d1e2f3a400c ${EXAMPLE_CLINIC_ARGUMENT} --resource ${EXAMPLE_ID_ARGUMENT.slice(5)}`,
     options: { id: option.id("the rule"), clinic, resource: resourceOptions.id },
     getStreamId: (values) => values.resource,
     run: (log, { id: ruleId, clinic: clinicId, resource: resourceId }, context) =>

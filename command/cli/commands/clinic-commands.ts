@@ -9,11 +9,11 @@ import {
   suspendClinic,
 } from "../../operations/clinic-operations.ts";
 import { type Command, defineCommand } from "../framework/command.ts";
-import { clinic, option, timeZone } from "../framework/option.ts";
+import { clinic, option, timeZoneSchema } from "../framework/option.ts";
 
 const { ClinicRegistered, ClinicSuspended, BranchOpened, SubscriptionChanged, EntitlementSet } = clinicCategory.events;
 const clinicFields = ClinicRegistered.shape;
-const CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const EXAMPLE_CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
 const reason = option.text(ClinicSuspended.shape.reason, "reason");
 
@@ -27,7 +27,7 @@ export const clinicCommands: Command[] = [
       environment: option.text(clinicFields.environment.default("production"), "sandbox or production", "name"),
       slug: option.text(clinicFields.slug, "short name for URLs: lower-case letters, digits and hyphens"),
       name: option.text(clinicFields.name, "name"),
-      timezone: option.text(timeZone, "IANA time zone, such as Europe/Zurich", "zone"),
+      timezone: option.text(timeZoneSchema, "IANA time zone, such as Europe/Zurich", "zone"),
       currency: option.text(clinicFields.currency, "ISO 4217 code, such as CHF", "code"),
       locale: option.text(clinicFields.locale, "BCP 47 language tag, such as de-CH", "tag"),
       city: option.nullableText(clinicFields.city, "city"),
@@ -44,28 +44,28 @@ export const clinicCommands: Command[] = [
   defineCommand(clinicCategory, {
     name: "clinic suspend",
     summary: "Suspends a clinic. Until the clinic is reinstated, its portal users and partners have no access.",
-    example: `--id ${CLINIC_ID} --reason 'Invoice overdue'`,
+    example: `--id ${EXAMPLE_CLINIC_ID} --reason 'Invoice overdue'`,
     options: { id: clinic, reason },
     run: (log, { id: clinicId, reason }, context) => suspendClinic(log, { clinicId, reason }, context),
   }),
   defineCommand(clinicCategory, {
     name: "clinic reinstate",
     summary: "Makes a suspended clinic active again.",
-    example: `--id ${CLINIC_ID}`,
+    example: `--id ${EXAMPLE_CLINIC_ID}`,
     options: { id: clinic },
     run: (log, { id: clinicId }, context) => reinstateClinic(log, { clinicId }, context),
   }),
   defineCommand(clinicCategory, {
     name: "clinic close",
     summary: "Closes a clinic permanently. A closed clinic cannot be changed.",
-    example: `--id ${CLINIC_ID} --reason 'Practice given up'`,
+    example: `--id ${EXAMPLE_CLINIC_ID} --reason 'Practice given up'`,
     options: { id: clinic, reason },
     run: (log, { id: clinicId, reason }, context) => closeClinic(log, { clinicId, reason }, context),
   }),
   defineCommand(clinicCategory, {
     name: "clinic subscribe",
     summary: "Sets a clinic's subscription.",
-    example: `--id ${CLINIC_ID} --plan professional --status active --current-period-end 2027-01-01T00:00:00Z`,
+    example: `--id ${EXAMPLE_CLINIC_ID} --plan professional --status active --current-period-end 2027-01-01T00:00:00Z`,
     options: {
       id: clinic,
       plan: option.text(SubscriptionChanged.shape.plan, "name of the plan"),
@@ -86,7 +86,7 @@ export const clinicCommands: Command[] = [
   defineCommand(clinicCategory, {
     name: "clinic entitle",
     summary: "Enables an entitlement of a clinic. With --disabled, disables the entitlement.",
-    example: `--id ${CLINIC_ID} --key scheduling.advanced`,
+    example: `--id ${EXAMPLE_CLINIC_ID} --key scheduling.advanced`,
     options: {
       id: clinic,
       key: option.text(EntitlementSet.shape.key, "name of the entitlement, such as scheduling.advanced"),
@@ -104,7 +104,7 @@ export const clinicCommands: Command[] = [
   defineCommand(clinicCategory, {
     name: "branch open",
     summary: "Opens a branch of a clinic. The first branch is the main branch.",
-    example: `--clinic ${CLINIC_ID} --name 'Old Town' --city Zug`,
+    example: `--clinic ${EXAMPLE_CLINIC_ID} --name 'Old Town' --city Zug`,
     options: {
       id: option.newId("the new branch's id"),
       clinic,

@@ -4,14 +4,14 @@ import { type Command, defineCommand } from "../framework/command.ts";
 import { clinic, omitUndefined, option } from "../framework/option.ts";
 
 const customerFields = customerCategory.events.CustomerRegistered.shape;
-const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
-const ID_OPTION = "--id 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
+const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const EXAMPLE_ID_ARGUMENT = "--id 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
 
 export const customerCommands: Command[] = [
   defineCommand(customerCategory, {
     name: "customer register",
     summary: "Registers a customer, who can own animals.",
-    example: `${CLINIC_OPTION} --full-name 'Ada Example' --phone '+41 41 555 0101' --city Zug`,
+    example: `${EXAMPLE_CLINIC_ARGUMENT} --full-name 'Ada Example' --phone '+41 41 555 0101' --city Zug`,
     options: {
       id: option.newId("the new customer's id"),
       clinic,
@@ -26,7 +26,7 @@ export const customerCommands: Command[] = [
   defineCommand(customerCategory, {
     name: "customer change",
     summary: "Changes the given details of a customer. An empty value clears the detail.",
-    example: `${ID_OPTION} ${CLINIC_OPTION} --phone '+41 41 555 0102' --email ''`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --phone '+41 41 555 0102' --email ''`,
     options: {
       id: option.id("the customer"),
       clinic,

@@ -13,9 +13,9 @@ import { clinic, option } from "../framework/option.ts";
 
 const holdFields = holdCategory.events.HoldPlaced.shape;
 const ticketFields = queueTicketCategory.events.QueueTicketIssued.shape;
-const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
-const BRANCH_OPTION = "--branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005";
-const ID_OPTION = "--id 6e8a4c7b-2c59-49c4-b0c9-7a6d5e4f0006";
+const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const EXAMPLE_BRANCH_ARGUMENT = "--branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005";
+const EXAMPLE_ID_ARGUMENT = "--id 6e8a4c7b-2c59-49c4-b0c9-7a6d5e4f0006";
 
 const branch = option.id("the branch");
 
@@ -23,7 +23,7 @@ function defineTicketTransition(verb: string, summary: string, operation: typeof
   return defineCommand(queueTicketCategory, {
     name: `ticket ${verb}`,
     summary,
-    example: `${ID_OPTION} ${CLINIC_OPTION}`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: { id: option.id("the ticket"), clinic },
     run: (log, { id: ticketId, clinic: clinicId }, context) => operation(log, { ticketId, clinicId }, context),
   });
@@ -33,7 +33,7 @@ export const frontDeskCommands: Command[] = [
   defineCommand(holdCategory, {
     name: "hold place",
     summary: "Reserves a time span before an appointment exists.",
-    example: `${CLINIC_OPTION} ${BRANCH_OPTION} --starts-at 2027-03-01T09:00:00+01:00 --ends-at 2027-03-01T09:30:00+01:00 --expires-at 2027-02-28T18:00:00+01:00`,
+    example: `${EXAMPLE_CLINIC_ARGUMENT} ${EXAMPLE_BRANCH_ARGUMENT} --starts-at 2027-03-01T09:00:00+01:00 --ends-at 2027-03-01T09:30:00+01:00 --expires-at 2027-02-28T18:00:00+01:00`,
     options: {
       id: option.newId("the new hold's id"),
       clinic,
@@ -49,14 +49,14 @@ export const frontDeskCommands: Command[] = [
   defineCommand(holdCategory, {
     name: "hold release",
     summary: "Releases a hold.",
-    example: `${ID_OPTION} ${CLINIC_OPTION}`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: { id: option.id("the hold"), clinic },
     run: (log, { id: holdId, clinic: clinicId }, context) => releaseHold(log, { holdId, clinicId }, context),
   }),
   defineCommand(queueTicketCategory, {
     name: "ticket issue",
     summary: "Issues a ticket for the front-desk queue.",
-    example: `${CLINIC_OPTION} ${BRANCH_OPTION} --number A017 --date 2027-03-01`,
+    example: `${EXAMPLE_CLINIC_ARGUMENT} ${EXAMPLE_BRANCH_ARGUMENT} --number A017 --date 2027-03-01`,
     options: {
       id: option.newId("the new ticket's id"),
       clinic,

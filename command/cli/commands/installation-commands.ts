@@ -13,7 +13,7 @@ import { type Command, defineCommand } from "../framework/command.ts";
 import { clinic, omitUndefined, option } from "../framework/option.ts";
 
 const approvalFields = installationCategory.events.InstallationApproved.shape;
-const INSTALLATION_EXAMPLE =
+const EXAMPLE_INSTALLATION_ARGUMENTS =
   "--application 4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009 --clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
 const installationOptions = {
@@ -42,7 +42,7 @@ export const installationCommands: Command[] = [
   defineCommand(installationCategory, {
     name: "installation request",
     summary: "Requests access to a clinic for an application.",
-    example: `${INSTALLATION_EXAMPLE} --scopes clinic:read,appointments:read`,
+    example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --scopes clinic:read,appointments:read`,
     options: { ...installationOptions, scopes: defineScopesOption("all") },
     getStreamId: toStreamId,
     run: (log, { scopes, ...values }, context) =>
@@ -51,7 +51,7 @@ export const installationCommands: Command[] = [
   defineCommand(installationCategory, {
     name: "installation approve",
     summary: "Records that a clinic administrator approves the requested access or a part of it.",
-    example: `${INSTALLATION_EXAMPLE} --membership 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002`,
+    example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --membership 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002`,
     options: {
       ...installationOptions,
       membership: option.nullableText(
@@ -76,7 +76,7 @@ export const installationCommands: Command[] = [
   defineCommand(installationCategory, {
     name: "installation narrow",
     summary: "Removes scopes or branches from an installation.",
-    example: `${INSTALLATION_EXAMPLE} --scopes clinic:read`,
+    example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --scopes clinic:read`,
     options: {
       ...installationOptions,
       scopes: defineScopesOption("unchanged"),
@@ -93,7 +93,7 @@ export const installationCommands: Command[] = [
   defineCommand(installationCategory, {
     name: "installation agree-rate",
     summary: "Sets the rate limit of an installation.",
-    example: `${INSTALLATION_EXAMPLE} --rate-limit 600`,
+    example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --rate-limit 600`,
     options: {
       ...installationOptions,
       rateLimit: option.number(approvalFields.rateLimitPerMinute, "requests per minute"),
@@ -105,7 +105,7 @@ export const installationCommands: Command[] = [
   defineCommand(installationCategory, {
     name: "installation revoke",
     summary: "Revokes an application's access to a clinic immediately. The application may request access again.",
-    example: `${INSTALLATION_EXAMPLE} --reason 'Not used any more'`,
+    example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --reason 'Not used any more'`,
     options: { ...installationOptions, reason },
     getStreamId: toStreamId,
     run: (log, { reason, ...values }, context) => revokeInstallation(log, { ...toReference(values), reason }, context),

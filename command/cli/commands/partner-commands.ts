@@ -13,7 +13,7 @@ import { type Command, defineCommand } from "../framework/command.ts";
 import { option } from "../framework/option.ts";
 
 const applicationFields = partnerApplicationCategory.events.ApplicationRegistered.shape;
-const APPLICATION_ID = "4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009";
+const EXAMPLE_APPLICATION_ID = "4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009";
 
 const application = option.id("the application");
 const reason = option.nullableText(label, "reason");
@@ -36,14 +36,14 @@ export const partnerCommands: Command[] = [
   defineCommand(partnerApplicationCategory, {
     name: "partner revoke",
     summary: "Revokes an application's access to all clinics permanently.",
-    example: `--id ${APPLICATION_ID} --reason 'Contract ended'`,
+    example: `--id ${EXAMPLE_APPLICATION_ID} --reason 'Contract ended'`,
     options: { id: application, reason },
     run: (log, { id: applicationId, reason }, context) => revokeApplication(log, { applicationId, reason }, context),
   }),
   defineCommand(partnerApplicationCategory, {
     name: "partner issue-credential",
     summary: "Issues a client secret. The secret is shown only once. An application can have two active secrets.",
-    example: `--application ${APPLICATION_ID}`,
+    example: `--application ${EXAMPLE_APPLICATION_ID}`,
     options: { application },
     isImportable: false,
     getStreamId: (values) => values.application,
@@ -56,7 +56,7 @@ export const partnerCommands: Command[] = [
   defineCommand(partnerApplicationCategory, {
     name: "partner revoke-credential",
     summary: "Revokes a client secret and all access tokens issued for it.",
-    example: `--application ${APPLICATION_ID} --credential 1e2d3c4b-5a69-4788-96a5-b4c3d2e1f00a`,
+    example: `--application ${EXAMPLE_APPLICATION_ID} --credential 1e2d3c4b-5a69-4788-96a5-b4c3d2e1f00a`,
     options: { application, credential: option.id("the credential") },
     getStreamId: (values) => values.application,
     run: (log, { application: applicationId, credential: credentialId }, context) =>
@@ -65,7 +65,7 @@ export const partnerCommands: Command[] = [
   defineCommand(partnerApplicationCategory, {
     name: "partner approve-origin",
     summary: "Approves an origin for an application's production webhooks, and releases held deliveries.",
-    example: `--application ${APPLICATION_ID} --origin https://hooks.example.com`,
+    example: `--application ${EXAMPLE_APPLICATION_ID} --origin https://hooks.example.com`,
     options: { application, origin },
     getStreamId: (values) => values.application,
     run: (log, { application: applicationId, origin }, context) =>
@@ -74,7 +74,7 @@ export const partnerCommands: Command[] = [
   defineCommand(partnerApplicationCategory, {
     name: "partner withdraw-origin",
     summary: "Withdraws the approval of an origin. Deliveries to the origin are held until it is approved again.",
-    example: `--application ${APPLICATION_ID} --origin https://hooks.example.com`,
+    example: `--application ${EXAMPLE_APPLICATION_ID} --origin https://hooks.example.com`,
     options: { application, origin },
     getStreamId: (values) => values.application,
     run: (log, { application: applicationId, origin }, context) =>

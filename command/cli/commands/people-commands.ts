@@ -14,8 +14,8 @@ import { clinic, option } from "../framework/option.ts";
 
 const membershipFields = membershipCategory.events.MembershipGranted.shape;
 const staffFields = staffCategory.events.StaffMemberHired.shape;
-const CLINIC_OPTION = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
-const ID_OPTION = "--id 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
+const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const EXAMPLE_ID_ARGUMENT = "--id 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
 
 const membershipOptions = { id: option.id("the membership"), clinic };
 const staffOptions = { id: option.id("the staff member"), clinic };
@@ -47,7 +47,7 @@ export const peopleCommands: Command[] = [
     name: "membership grant",
     summary:
       "Makes a portal user a member of a clinic. The user must accept the membership, unless --accepted-at is given.",
-    example: `${CLINIC_OPTION} --user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f --role owner --permissions manage_staff,view_clinical,manage_schedule,manage_tenant`,
+    example: `${EXAMPLE_CLINIC_ARGUMENT} --user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f --role owner --permissions manage_staff,view_clinical,manage_schedule,manage_tenant`,
     options: {
       id: option.newId("the new membership's id"),
       clinic,
@@ -68,7 +68,7 @@ export const peopleCommands: Command[] = [
   defineCommand(membershipCategory, {
     name: "membership accept",
     summary: "Records that the user accepted the membership.",
-    example: `${ID_OPTION} ${CLINIC_OPTION}`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: membershipOptions,
     run: (log, { id: membershipId, clinic: clinicId }, context) =>
       acceptMembership(log, { membershipId, clinicId }, context),
@@ -76,7 +76,7 @@ export const peopleCommands: Command[] = [
   defineCommand(membershipCategory, {
     name: "membership change",
     summary: "Replaces the role, permissions and branches of a membership.",
-    example: `${ID_OPTION} ${CLINIC_OPTION} --role manager --permissions manage_staff,manage_schedule`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --role manager --permissions manage_staff,manage_schedule`,
     options: { ...membershipOptions, ...rightsOptions },
     run: (log, { id: membershipId, clinic: clinicId, ...details }, context) =>
       changePermissions(log, { membershipId, clinicId, rights: toRights(details) }, context),
@@ -84,7 +84,7 @@ export const peopleCommands: Command[] = [
   defineCommand(membershipCategory, {
     name: "membership revoke",
     summary: "Revokes a membership permanently.",
-    example: `${ID_OPTION} ${CLINIC_OPTION} --reason 'Left the practice'`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --reason 'Left the practice'`,
     options: {
       ...membershipOptions,
       reason: option.nullableText(membershipCategory.events.MembershipRevoked.shape.reason, "reason"),
@@ -95,7 +95,7 @@ export const peopleCommands: Command[] = [
   defineCommand(portalUserCategory, {
     name: "user select",
     summary: "Selects the clinic and branch that a portal user sees.",
-    example: `--user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f ${CLINIC_OPTION}`,
+    example: `--user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: {
       user: option.id("the portal user"),
       clinic,
@@ -112,7 +112,7 @@ export const peopleCommands: Command[] = [
   defineCommand(staffCategory, {
     name: "staff hire",
     summary: "Adds a staff member to a clinic.",
-    example: `${CLINIC_OPTION} --full-name 'Ada Example' --email ada@example.com --role veterinarian`,
+    example: `${EXAMPLE_CLINIC_ARGUMENT} --full-name 'Ada Example' --email ada@example.com --role veterinarian`,
     options: {
       id: option.newId("the new staff member's id"),
       clinic,
@@ -127,14 +127,14 @@ export const peopleCommands: Command[] = [
   defineCommand(staffCategory, {
     name: "staff deactivate",
     summary: "Deactivates a staff member.",
-    example: `${ID_OPTION} ${CLINIC_OPTION}`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: staffOptions,
     run: (log, { id: staffId, clinic: clinicId }, context) => deactivateStaff(log, { staffId, clinicId }, context),
   }),
   defineCommand(staffCategory, {
     name: "staff reactivate",
     summary: "Reactivates a staff member.",
-    example: `${ID_OPTION} ${CLINIC_OPTION}`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: staffOptions,
     run: (log, { id: staffId, clinic: clinicId }, context) => reactivateStaff(log, { staffId, clinicId }, context),
   }),

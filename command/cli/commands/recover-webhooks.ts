@@ -5,12 +5,12 @@ import { createOperatorContext, withEventLog } from "../framework/operator.ts";
 import { createProgressBar } from "../framework/progress-bar.ts";
 import { parseOptions, type RawOptions, type Terminal } from "../framework/run-command.ts";
 
-const timestamp = instant.transform((text) => Date.parse(text));
+const timestampSchema = instant.transform((text) => Date.parse(text));
 
 const schema = z.object({
   endpoint: uuid,
-  since: timestamp,
-  until: timestamp.optional(),
+  since: timestampSchema,
+  until: timestampSchema.optional(),
   dryRun: z.boolean().default(false),
   actor: z.string().optional(),
   json: z.boolean().optional(),

@@ -107,12 +107,12 @@ export function defineCommand<O extends Options>(
     ...{ noun, verb, summary, example, options, isImportable },
     check(givenValues, generatesIds) {
       const generatedIds = generatesIds ? generateIds(options, givenValues) : {};
-      const parsedValues = schema.safeParse({ ...generatedIds, ...givenValues });
-      if (!parsedValues.success) {
+      const parseResult = schema.safeParse({ ...generatedIds, ...givenValues });
+      if (!parseResult.success) {
         const changedId = getStreamId(pickValidValues(options, givenValues) as PartialValues<O>);
-        return { problems: toOptionProblems(parsedValues.error, givenValues), changedId };
+        return { problems: toOptionProblems(parseResult.error, givenValues), changedId };
       }
-      const values = parsedValues.data as OptionValues<O>;
+      const values = parseResult.data as OptionValues<O>;
       const changedId = getStreamId(values);
       if (changedId === undefined)
         throw new Error(`Command ${name} has no option with the id of the object that it changes`);

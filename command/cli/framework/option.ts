@@ -12,7 +12,7 @@ export interface Option<Schema extends z.ZodType = z.ZodType> {
   /**
    * Converts text from the command line to the JSON type that the schema expects. Returns unsuitable text unchanged.
    */
-  fromText(text: string): unknown;
+  parseText(text: string): unknown;
   /** If true, the command line generates an id if the option is omitted. */
   isGenerated: boolean;
 }
@@ -24,9 +24,9 @@ function createOption<Schema extends z.ZodType>(
   schema: Schema,
   help: string,
   placeholder: string | undefined,
-  fromText: (text: string) => unknown,
+  parseText: (text: string) => unknown,
 ): Option<Schema> {
-  return { schema, help, placeholder, fromText, isGenerated: false };
+  return { schema, help, placeholder, parseText, isGenerated: false };
 }
 
 /** Defines the options of operator commands. */
@@ -100,7 +100,7 @@ export const option = {
 export const clinic = option.id("the clinic");
 
 /** Schema of a time zone. The schema of the stored event allows other names, so that earlier events stay readable. */
-export const timeZone = z.string().refine((name) => timeZones.has(name), TIME_ZONE_RULE);
+export const timeZoneSchema = z.string().refine((name) => timeZones.has(name), TIME_ZONE_RULE);
 
 /**
  * Returns true if the nesting of a value is within the limit. The function works level by level, because recursion

@@ -43,20 +43,20 @@ export async function runCommand(command: Command, rawOptions: RawOptions, termi
  * @throws {InputError} that names the invalid options
  */
 export function parseOptions<Schema extends z.ZodType>(schema: Schema, rawOptions: RawOptions): z.output<Schema> {
-  const parsedOptions = schema.safeParse(rawOptions);
-  if (parsedOptions.success) return parsedOptions.data;
-  throw new InputError(formatProblems(toOptionProblems(parsedOptions.error, rawOptions), toOptionName));
+  const parseResult = schema.safeParse(rawOptions);
+  if (parseResult.success) return parseResult.data;
+  throw new InputError(formatProblems(toOptionProblems(parseResult.error, rawOptions), toOptionName));
 }
 
 /** Formats the result of a command as one line of text or JSON. */
 export function formatResult(
   { noun, verb }: Pick<Command, "noun" | "verb">,
-  result: PrintedResult,
+  printedResult: PrintedResult,
   json = false,
 ): string {
-  const { id, eventCount, extraValues } = result;
+  const { id, eventCount, extraValues } = printedResult;
   if (json) {
-    const position = result.position === undefined ? null : String(result.position);
+    const position = printedResult.position === undefined ? null : String(printedResult.position);
     return JSON.stringify({ command: `${noun} ${verb}`, id, changed: eventCount > 0, position, ...extraValues });
   }
   const status = eventCount > 0 ? "done" : "nothing to change";
@@ -73,7 +73,7 @@ function parseOptionTexts(command: Command, optionTexts: RawOptions): Record<str
   return Object.fromEntries(
     Object.entries(optionTexts).map(([name, value]) => {
       const option = command.options[name];
-      return [name, option && typeof value === "string" ? option.fromText(value) : value];
+      return [name, option && typeof value === "string" ? option.parseText(value) : value];
     }),
   );
 }

@@ -18,7 +18,7 @@ import {
 export function createCachingEventLog(log: EventLog, appendMode: "through" | "kept"): EventLog {
   const eventsByStream = new Map<string, RecordedEvent[]>();
 
-  async function readCached(stream: string): Promise<RecordedEvent[]> {
+  async function readCachedEvents(stream: string): Promise<RecordedEvent[]> {
     const cachedEvents = eventsByStream.get(stream) ?? (await log.read(stream));
     eventsByStream.set(stream, cachedEvents);
     return cachedEvents;
@@ -26,17 +26,17 @@ export function createCachingEventLog(log: EventLog, appendMode: "through" | "ke
 
   return {
     async read<Event extends CatalogEvent>(stream: string, lastRevision?: bigint) {
-      const events = await readCached(stream);
+      const events = await readCachedEvents(stream);
       const history = lastRevision === undefined ? events : events.filter(({ revision }) => revision <= lastRevision);
       return [...history] as RecordedEvent<Event>[];
     },
 
     async readLast<Event extends CatalogEvent>(stream: string) {
-      return (await readCached(stream)).at(-1) as RecordedEvent<Event> | undefined;
+      return (await readCachedEvents(stream)).at(-1) as RecordedEvent<Event> | undefined;
     },
 
     async append(stream, expectedRevision, events) {
-      const cachedEvents = await readCached(stream);
+      const cachedEvents = await readCachedEvents(stream);
       if (appendMode === "kept" && (cachedEvents.at(-1)?.revision ?? EMPTY_STREAM) !== expectedRevision)
         throw new WrongExpectedRevisionError(`${stream} is not at revision ${expectedRevision}`);
       eventsByStream.delete(stream);

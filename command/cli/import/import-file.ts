@@ -89,7 +89,7 @@ async function surveyLines(input: ImportInput): Promise<ImportSurvey> {
     if (!("text" in line)) continue;
     hash.update(line.text).update("\n");
     const parsedLine = parseLine(line.text);
-    if ("prepared" in parsedLine) lineNumberById.set(createId(parsedLine.contentKey), line.number);
+    if ("preparedCommand" in parsedLine) lineNumberById.set(createId(parsedLine.contentKey), line.number);
   }
   return { lineCount, importId: deriveImportId(hash.digest("hex")), lineNumberById };
 }

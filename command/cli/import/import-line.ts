@@ -12,7 +12,7 @@ const NAMESPACE_BYTES = Buffer.from(ID_NAMESPACE.replaceAll("-", ""), "hex");
 /** A valid line with its command. */
 export interface CommandLine {
   command: Command;
-  prepared: PreparedCommand;
+  preparedCommand: PreparedCommand;
   /** Content of the line, independent of the order of the options. The line's id is derived from this content. */
   contentKey: string;
 }
@@ -45,7 +45,7 @@ export function parseLine(text: string): CommandLine | InvalidLine {
   const checkResult = command.check(givenValues, false);
   if ("prepared" in checkResult) {
     const contentKey = JSON.stringify([name, ...Object.entries(givenValues).sort(([a], [b]) => (a < b ? -1 : 1))]);
-    return { command, prepared: checkResult.prepared, contentKey };
+    return { command, preparedCommand: checkResult.prepared, contentKey };
   }
   const listedProblems = checkResult.problems.slice(0, MAX_PROBLEMS);
   const unlistedCount = checkResult.problems.length - listedProblems.length;

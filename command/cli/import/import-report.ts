@@ -50,26 +50,26 @@ export function createImportReport(
     },
     showProgress: (tally) =>
       progressBar.show(
-        countFinished(tally),
-        `${countFinished(tally)} of ${lineCount} lines, ${countFailed(tally)} failed`,
+        countFinishedLines(tally),
+        `${countFinishedLines(tally)} of ${lineCount} lines, ${countFailedLines(tally)} failed`,
       ),
     writeNote: (text) => void progressBar.writeLine(`import: ${text}`),
     async writeTotals(tally, end) {
       progressBar.end();
       const seconds = (performance.now() - startedAt) / 1000;
-      const left = lineCount - countFinished(tally);
+      const left = lineCount - countFinishedLines(tally);
       if (options.json) {
-        const counts = { lines: lineCount, ...tally, failed: countFailed(tally), left };
+        const counts = { lines: lineCount, ...tally, failed: countFailedLines(tally), left };
         const roundedSeconds = Math.round(seconds * 10) / 10;
         await terminal.writeOutput(JSON.stringify({ end, ...counts, dryRun: options.dryRun, seconds: roundedSeconds }));
         return;
       }
       if (end !== "complete")
         await terminal.writeError(
-          `import: stopped after ${countFinished(tally)} of ${lineCount} lines; run the same import again to continue`,
+          `import: stopped after ${countFinishedLines(tally)} of ${lineCount} lines; run the same import again to continue`,
         );
       const applied = options.dryRun ? "would be applied" : "applied";
-      const counts = `${tally.applied} ${applied}, ${tally.alreadyApplied} already applied, ${countFailed(tally)} failed`;
+      const counts = `${tally.applied} ${applied}, ${tally.alreadyApplied} already applied, ${countFailedLines(tally)} failed`;
       const leftText = left > 0 ? `, ${left} left` : "";
       await terminal.writeOutput(`import: ${lineCount} lines: ${counts}${leftText} (${seconds.toFixed(1)} s)`);
     },
@@ -77,10 +77,10 @@ export function createImportReport(
 }
 
 /** Returns the number of lines that were applied, had already been applied, or failed. */
-export function countFinished(tally: Tally): number {
-  return tally.applied + tally.alreadyApplied + countFailed(tally);
+export function countFinishedLines(tally: Tally): number {
+  return tally.applied + tally.alreadyApplied + countFailedLines(tally);
 }
 
-function countFailed({ invalid, refused }: Tally): number {
+function countFailedLines({ invalid, refused }: Tally): number {
   return invalid + refused;
 }

@@ -13,7 +13,7 @@ import {
 } from "./import-line.ts";
 import type { Line } from "./import-lines.ts";
 import { createImportOrder } from "./import-order.ts";
-import { countFinished, type ImportEnd, type ImportReport, type Tally } from "./import-report.ts";
+import { countFinishedLines, type ImportEnd, type ImportReport, type Tally } from "./import-report.ts";
 import { createLineLog, UnverifiedAssumptionError } from "./line-log.ts";
 import { LinesInProgress } from "./lines-in-progress.ts";
 import { createStreamCache, type StreamCache } from "./stream-cache.ts";
@@ -71,11 +71,11 @@ interface ImportState extends Omit<ApplyOptions, "log"> {
 export async function applyLines(lines: AsyncIterable<Line>, options: ApplyOptions): Promise<ImportOutcome> {
   const tally: Tally = { applied: 0, alreadyApplied: 0, invalid: 0, refused: 0 };
   const takeTurn = createImportOrder();
-  const { log, ...inputs } = options;
+  const { log, ...otherOptions } = options;
   const cache = createStreamCache(log);
   const failedLineById = new Map<string, number>();
   const state: ImportState = {
-    ...inputs,
+    ...otherOptions,
     cache,
     expectsNewStreams: true,
     tally,
@@ -92,7 +92,7 @@ export async function applyLines(lines: AsyncIterable<Line>, options: ApplyOptio
   await linesInProgress.waitForEnd();
   if (state.fatalError) return { tally, end: "failed", error: state.fatalError.error };
   // An interrupted import is still complete if the last lines of the file were already in progress.
-  const isInterrupted = options.interruption.aborted && countFinished(tally) < options.survey.lineCount;
+  const isInterrupted = options.interruption.aborted && countFinishedLines(tally) < options.survey.lineCount;
   return { tally, end: isInterrupted ? "interrupted" : "complete" };
 }
 
@@ -103,19 +103,19 @@ async function startLines(
 ): Promise<void> {
   const createId = createLineIdGenerator();
   for await (const line of lines) {
-    const length = "text" in line ? line.text.length : 0;
-    await linesInProgress.waitForRoom(length);
+    const characterCount = "text" in line ? line.text.length : 0;
+    await linesInProgress.waitForRoom(characterCount);
     if (isStopped(state)) return;
     const { number } = line;
     const parsedLine = "text" in line ? parseLine(line.text) : createInvalidLine(line.problem);
     const completion =
       "reason" in parsedLine
         ? reportInvalidLine(state, number, parsedLine)
-        : applyInTurn(state, { ...parsedLine, number, id: createId(parsedLine.contentKey) });
+        : applyLineInTurn(state, { ...parsedLine, number, id: createId(parsedLine.contentKey) });
     const stopOnError = (error: unknown) => {
       state.fatalError ??= { error };
     };
-    linesInProgress.add(length, completion.catch(stopOnError));
+    linesInProgress.add(characterCount, completion.catch(stopOnError));
   }
 }
 
@@ -147,19 +147,19 @@ function markFailed({ failedLineById }: ImportState, id: string, line: number): 
 }
 
 /** Applies a line after all earlier lines about the same object. */
-async function applyInTurn(state: ImportState, line: NumberedCommandLine): Promise<void> {
-  const { number, command, prepared } = line;
-  const turn = state.takeTurn(prepared);
+async function applyLineInTurn(state: ImportState, line: NumberedCommandLine): Promise<void> {
+  const { number, command, preparedCommand } = line;
+  const turn = state.takeTurn(preparedCommand);
   await turn.ready;
   try {
     if (isStopped(state)) return;
-    const failedLineNumber = state.failedLineById.get(prepared.changedId);
+    const failedLineNumber = state.failedLineById.get(preparedCommand.changedId);
     if (failedLineNumber !== undefined)
       throw new DomainError("follows_failure", `line ${failedLineNumber} about the same object failed`);
-    countLine(state, await applyOnce(state, line));
+    countLine(state, await applyLineOnce(state, line));
   } catch (error) {
     if (error instanceof DomainError) {
-      markFailed(state, prepared.changedId, number);
+      markFailed(state, preparedCommand.changedId, number);
       await recordFailure(state, "refused", describeRefusal(number, error, command));
     } else if (!(state.interruption.aborted && error instanceof LogUnavailableError)) state.fatalError ??= { error };
   } finally {
@@ -171,21 +171,21 @@ async function applyInTurn(state: ImportState, line: NumberedCommandLine): Promi
  * Applies a line, at first with streams from memory. Unless an append has confirmed the outcome, the line is decided
  * again with streams from the event log. An outcome with old data is therefore never reported.
  */
-async function applyOnce(state: ImportState, line: NumberedCommandLine): Promise<"applied" | "alreadyApplied"> {
+async function applyLineOnce(state: ImportState, line: NumberedCommandLine): Promise<"applied" | "alreadyApplied"> {
   const { cache, baseContext } = state;
-  const { prepared, id } = line;
-  const { stream } = prepared;
+  const { preparedCommand, id } = line;
+  const { stream } = preparedCommand;
   const { importId, lineNumberById } = state.survey;
   const isApplied = ({ $correlationId, $causationId }: EventMetadata) =>
     $causationId === id || ($correlationId === importId && (lineNumberById.get($causationId) ?? 0) > line.number);
   const context = { ...baseContext, correlationId: importId, causationId: id };
   const run = (options: { assumesNew: boolean; refreshesOtherStreams: boolean }) =>
-    prepared.run(createLineLog(cache, { stream, isApplied, ...options }), context);
+    preparedCommand.run(createLineLog(cache, { stream, isApplied, ...options }), context);
   try {
     if (state.expectsNewStreams || cache.find(stream)) {
       const isConfirmed = await run({ assumesNew: true, refreshesOtherStreams: false }).then(
         ({ eventCount }) => eventCount > 0,
-        ignoreUnconfirmed,
+        ignoreUnconfirmedError,
       );
       if (isConfirmed) return "applied";
     }
@@ -205,7 +205,7 @@ async function applyOnce(state: ImportState, line: NumberedCommandLine): Promise
 }
 
 /** Returns false for an error that another decision with streams from the event log may avoid. Throws other errors. */
-function ignoreUnconfirmed(error: unknown): false {
+function ignoreUnconfirmedError(error: unknown): false {
   if (error instanceof DomainError || error instanceof UnverifiedAssumptionError) return false;
   throw error;
 }

@@ -17,7 +17,7 @@ export interface StreamCache extends EventLog {
 interface CacheEntry {
   events: Promise<RecordedEvent[]>;
   /** Estimated memory. */
-  bytes: number;
+  byteCount: number;
   /** Time at which the event log last confirmed the events, as a value of `performance.now()`. */
   confirmedAt: number;
 }
@@ -49,14 +49,14 @@ export function createStreamCache(log: EventLog): StreamCache {
     const entry = entries.get(stream);
     if (!entry || (expectedEntry && entry !== expectedEntry)) return;
     entries.delete(stream);
-    totalBytes -= entry.bytes;
+    totalBytes -= entry.byteCount;
   }
 
   /** Adds an entry as the most recently used entry. Removes the least recently used entries if memory is short. */
   function addEntry(stream: string, entry: CacheEntry): void {
     removeEntry(stream);
     entries.set(stream, entry);
-    totalBytes += entry.bytes;
+    totalBytes += entry.byteCount;
     for (const oldestStream of entries.keys()) {
       if (totalBytes <= MAX_BYTES) return;
       removeEntry(oldestStream);
@@ -64,11 +64,11 @@ export function createStreamCache(log: EventLog): StreamCache {
   }
 
   async function refresh(stream: string): Promise<RecordedEvent[]> {
-    const loadingEntry = { events: log.read(stream), bytes: EVENT_BYTES, confirmedAt: performance.now() };
+    const loadingEntry = { events: log.read(stream), byteCount: EVENT_BYTES, confirmedAt: performance.now() };
     addEntry(stream, loadingEntry);
     try {
       const events = await loadingEntry.events;
-      if (entries.get(stream) === loadingEntry) addEntry(stream, { ...loadingEntry, bytes: estimateBytes(events) });
+      if (entries.get(stream) === loadingEntry) addEntry(stream, { ...loadingEntry, byteCount: estimateBytes(events) });
       return events;
     } catch (error) {
       removeEntry(stream, loadingEntry);
@@ -85,7 +85,7 @@ export function createStreamCache(log: EventLog): StreamCache {
     return entry;
   }
 
-  const readRecent = (stream: string) => {
+  const readRecentEvents = (stream: string) => {
     const entry = findEntry(stream);
     return entry && isRecent(stream, entry) ? entry.events : refresh(stream);
   };
@@ -99,8 +99,12 @@ export function createStreamCache(log: EventLog): StreamCache {
     const position = await log.append(stream, expectedRevision, events);
     if (knownEvents && (knownEvents.at(-1)?.revision ?? EMPTY_STREAM) === expectedRevision) {
       const addedEvents = toRecordedEvents(stream, expectedRevision, events, position);
-      const bytes = (entry?.bytes ?? 0) + estimateBytes(addedEvents);
-      addEntry(stream, { events: Promise.resolve([...knownEvents, ...addedEvents]), bytes, confirmedAt });
+      const byteCount = (entry?.byteCount ?? 0) + estimateBytes(addedEvents);
+      addEntry(stream, {
+        events: Promise.resolve([...knownEvents, ...addedEvents]),
+        byteCount,
+        confirmedAt,
+      });
     }
     return position;
   }
@@ -109,7 +113,7 @@ export function createStreamCache(log: EventLog): StreamCache {
     find: (stream) => findEntry(stream)?.events,
     refresh,
     async read<Event extends CatalogEvent>(stream: string, lastRevision?: bigint) {
-      const events = await readRecent(stream);
+      const events = await readRecentEvents(stream);
       const history = lastRevision === undefined ? events : events.filter(({ revision }) => revision <= lastRevision);
       return history as RecordedEvent<Event>[];
     },

@@ -21,12 +21,12 @@ export async function compareLogs({ source, target, signal, onProgress }: CopyOp
   try {
     for await (const pair of readPairs(source, target)) {
       if (signal.aborted) return { summaries: undefined, difference };
-      const isEqual = pair.source && pair.target && pair.source.encoded.equals(pair.target.encoded);
+      const isEqual = pair.source && pair.target && pair.source.encodedBytes.equals(pair.target.encodedBytes);
       if (!isEqual) difference ??= describeDifference(pair, digests.source.count);
-      if (pair.source) digests.source.add(pair.source.encoded);
-      if (pair.target) digests.target.add(pair.target.encoded);
+      if (pair.source) digests.source.add(pair.source.encodedBytes);
+      if (pair.target) digests.target.add(pair.target.encodedBytes);
       const share = Number(source.reader.position) / Number(source.endPosition);
-      onProgress({ phase: "compared", events: digests.source.count, share });
+      onProgress({ phase: "compared", eventCount: digests.source.count, share });
     }
   } catch (error) {
     // An interruption cancels the reads.

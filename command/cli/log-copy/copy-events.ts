@@ -21,19 +21,19 @@ export class AppendBatch {
 
   /** Adds the event. Returns false if the event does not belong in this batch. */
   add(event: EncodedEvent): boolean {
-    const last = this.events.at(-1);
-    const bytes = event.data.length + event.metadata.length + 2 * Buffer.byteLength(event.type);
-    if (last && (!isNextRevision(last, event) || this.events.length >= MAX_APPEND_EVENTS)) return false;
-    if (last && this.#bytes + bytes > MAX_APPEND_BYTES) return false;
+    const lastEvent = this.events.at(-1);
+    const byteCount = event.data.length + event.metadata.length + 2 * Buffer.byteLength(event.type);
+    if (lastEvent && (!isNextRevision(lastEvent, event) || this.events.length >= MAX_APPEND_EVENTS)) return false;
+    if (lastEvent && this.#bytes + byteCount > MAX_APPEND_BYTES) return false;
     this.events.push(event);
-    this.#bytes += bytes;
+    this.#bytes += byteCount;
     return true;
   }
 }
 
 /** Returns false for a tombstone too, because it has the highest possible revision. */
-function isNextRevision(last: StoredEvent, event: StoredEvent): boolean {
-  return event.stream === last.stream && event.revision === last.revision + 1n;
+function isNextRevision(lastEvent: StoredEvent, event: StoredEvent): boolean {
+  return event.stream === lastEvent.stream && event.revision === lastEvent.revision + 1n;
 }
 
 /**
@@ -43,21 +43,21 @@ function isNextRevision(last: StoredEvent, event: StoredEvent): boolean {
  * @throws {ServerUnavailableError}
  */
 export async function appendBatch(target: CopyServer, { events }: AppendBatch): Promise<void> {
-  const [first] = events;
-  if (!first) return;
-  const { stream, revision } = first;
+  const [firstEvent] = events;
+  if (!firstEvent) return;
+  const { stream, revision } = firstEvent;
   try {
-    if (isTombstone(first)) await target.request(() => tombstone(target, stream));
+    if (isTombstone(firstEvent)) await target.request(() => tombstoneStream(target, stream));
     else await target.request(() => appendBytes(target.client, stream, revision - 1n, events));
   } catch (error) {
-    if (error instanceof UnexpectedRevisionError) throw describeConflict(first, error.lastRevision);
+    if (error instanceof UnexpectedRevisionError) throw createConflictError(firstEvent, error.lastRevision);
     if (error instanceof Error && error.name === "Error")
       throw new Error(`revision ${revision} of stream ${stream} cannot be copied: ${error.message}`, { cause: error });
     throw error;
   }
 }
 
-async function tombstone({ client }: CopyServer, stream: string): Promise<void> {
+async function tombstoneStream({ client }: CopyServer, stream: string): Promise<void> {
   try {
     await client.tombstoneStream(stream, { expectedRevision: ANY, requiresLeader: true });
   } catch (error) {
@@ -66,7 +66,7 @@ async function tombstone({ client }: CopyServer, stream: string): Promise<void> 
   }
 }
 
-function describeConflict({ stream, revision }: StoredEvent, lastRevision: bigint): DomainError {
+function createConflictError({ stream, revision }: StoredEvent, lastRevision: bigint): DomainError {
   if (lastRevision < revision - 1n) {
     const start = lastRevision === NO_EVENTS ? "the start" : `revision ${lastRevision}`;
     return new DomainError(

@@ -10,7 +10,7 @@ import type { EncodedEvent } from "./stored-event.ts";
 export interface CopyProgress {
   phase: "compared" | "copied" | "verified";
   /** Number of events that the phase has finished. */
-  events: number;
+  eventCount: number;
   /** Finished share of the phase; for the first two phases, share of the source. From 0 to 1. */
   share: number;
 }
@@ -74,12 +74,12 @@ class CopyRun {
       this.#nextEvent = pair.source;
       if (!pair.target || signal.aborted) return;
       const { count } = this.#digests.target;
-      if (!pair.source?.encoded.equals(pair.target.encoded))
+      if (!pair.source?.encodedBytes.equals(pair.target.encodedBytes))
         throw new DomainError("target_differs", `the target is not a copy: ${describeDifference(pair, count)}`);
       this.#nextEvent = undefined;
       this.#softDeletions.apply(pair.source);
-      this.#digests.source.add(pair.source.encoded);
-      this.#digests.target.add(pair.target.encoded);
+      this.#digests.source.add(pair.source.encodedBytes);
+      this.#digests.target.add(pair.target.encodedBytes);
       this.#report("compared", count + 1);
     }
   }
@@ -101,7 +101,7 @@ class CopyRun {
 
   async #append(batch: AppendBatch): Promise<void> {
     await appendBatch(this.#options.target, batch);
-    for (const { encoded } of batch.events) this.#digests.source.add(encoded);
+    for (const { encodedBytes: encoded } of batch.events) this.#digests.source.add(encoded);
     this.#copiedCount += batch.events.length;
     this.#report("copied", this.#copiedCount);
   }
@@ -114,9 +114,9 @@ class CopyRun {
       if (signal.aborted) return;
       const event = await target.reader.next();
       if (!event) break;
-      this.#digests.target.add(event.encoded);
-      const events = this.#digests.target.count - comparedCount;
-      this.#options.onProgress({ phase: "verified", events, share: events / this.#copiedCount });
+      this.#digests.target.add(event.encodedBytes);
+      const eventCount = this.#digests.target.count - comparedCount;
+      this.#options.onProgress({ phase: "verified", eventCount, share: eventCount / this.#copiedCount });
     }
     this.#isFinished = true;
   }
@@ -127,8 +127,8 @@ class CopyRun {
     return { copied: this.#copiedCount, summaries };
   }
 
-  #report(phase: "compared" | "copied", events: number): void {
+  #report(phase: "compared" | "copied", eventCount: number): void {
     const { reader, endPosition } = this.#options.source;
-    this.#options.onProgress({ phase, events, share: Number(reader.position) / Number(endPosition) });
+    this.#options.onProgress({ phase, eventCount, share: Number(reader.position) / Number(endPosition) });
   }
 }

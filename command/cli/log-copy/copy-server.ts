@@ -44,7 +44,7 @@ export async function connectCopyServer(options: ConnectionOptions): Promise<Cop
   const { name, setting, url, signal, timeoutMs, writeNote } = options;
   const client = connectEventStore(url, "log copy", setting);
   const label = `the ${name} log at ${removeSecrets(url)}`;
-  const describeError = (error: unknown) => {
+  const toCopyServerError = (error: unknown) => {
     if (error instanceof LogUnavailableError)
       return new ServerUnavailableError(`${label} does not respond; check ${setting} and run the command again`, {
         cause: error,
@@ -68,7 +68,7 @@ export async function connectCopyServer(options: ConnectionOptions): Promise<Cop
   });
   const request: CopyServer["request"] = (send) =>
     retry(send).catch((error: unknown) => {
-      throw describeError(error);
+      throw toCopyServerError(error);
     });
   try {
     await reachEventStore(client, REACH_TIMEOUT_MS);
@@ -76,6 +76,6 @@ export async function connectCopyServer(options: ConnectionOptions): Promise<Cop
     return { client, endPosition, request, reader: new LogReader(client, endPosition, { request, signal }) };
   } catch (error) {
     await client.dispose();
-    throw describeError(error);
+    throw toCopyServerError(error);
   }
 }

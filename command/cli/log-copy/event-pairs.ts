@@ -40,9 +40,9 @@ function describeEvent(event: StoredEvent | undefined): string {
 /** Says what differs if both events are at the same revision of the same stream. */
 function describeContent(source: StoredEvent, target: StoredEvent): string {
   if (source.stream !== target.stream || source.revision !== target.revision) return "";
-  const names = (["id", "type", "contentType", "data", "metadata"] as const).filter((name) => {
-    const [one, other] = [source[name], target[name]];
-    return Buffer.compare(Buffer.from(one), Buffer.from(other)) !== 0;
+  const differingFields = (["id", "type", "contentType", "data", "metadata"] as const).filter((name) => {
+    const [sourceValue, targetValue] = [source[name], target[name]];
+    return Buffer.compare(Buffer.from(sourceValue), Buffer.from(targetValue)) !== 0;
   });
-  return ` with another ${names.join(", ")}`;
+  return ` with another ${differingFields.join(", ")}`;
 }

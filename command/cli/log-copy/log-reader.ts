@@ -55,7 +55,7 @@ export class LogReader {
         // A read that starts at a position begins with the event at that position.
         if (event.position.commit === this.#position?.commit) continue;
         this.#position = event.position;
-        if (isCopied(event)) return { ...event, encoded: encodeEvent(event) };
+        if (isCopied(event)) return { ...event, encodedBytes: encodeEvent(event) };
       }
     } catch (error) {
       this.#events = undefined;

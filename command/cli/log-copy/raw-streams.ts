@@ -65,12 +65,12 @@ abstract class RequestSender extends EventStoreDBClient {
 /**
  * Reads the events of all streams in log order, up to the end of the log.
  *
- * @param from position of the first event; undefined for the start of the log
+ * @param startPosition position of the first event; undefined for the start of the log
  * @throws {LogUnavailableError} if the log is unavailable or stops sending events, or the signal aborts
  */
 export async function* readAllStreams(
   client: EventStoreDBClient,
-  from: StoredPosition | undefined,
+  startPosition: StoredPosition | undefined,
   signal: AbortSignal,
 ): AsyncGenerator<StoredEvent, void> {
   let responses: ClientReadableStream<ReadResp> | undefined;
@@ -81,7 +81,7 @@ export async function* readAllStreams(
   });
   const removeListener = onAbort(signal, () => responses?.cancel());
   try {
-    responses = await withTimeout(APPEND_TIMEOUT_MS, RequestSender.openRead(client, createReadRequest(from)));
+    responses = await withTimeout(APPEND_TIMEOUT_MS, RequestSender.openRead(client, createReadRequest(startPosition)));
     // A canceled read emits an error even if nobody iterates over the read any more.
     responses.on("error", ignoreCancellation);
     if (signal.aborted) responses.cancel();
@@ -106,13 +106,13 @@ export async function* readAllStreams(
 function ignoreCancellation(): void {}
 
 function createReadRequest(from: StoredPosition | undefined) {
-  const all = new streams.ReadReq.Options.AllOptions();
+  const allOptions = new streams.ReadReq.Options.AllOptions();
   if (from) {
     const position = new streams.ReadReq.Options.Position();
-    all.setPosition(position.setCommitPosition(String(from.commit)).setPreparePosition(String(from.prepare)));
-  } else all.setStart(new shared.Empty());
+    allOptions.setPosition(position.setCommitPosition(String(from.commit)).setPreparePosition(String(from.prepare)));
+  } else allOptions.setStart(new shared.Empty());
   const options = new streams.ReadReq.Options()
-    .setAll(all)
+    .setAll(allOptions)
     .setReadDirection(streams.ReadReq.Options.ReadDirection.FORWARDS)
     .setResolveLinks(false)
     .setCount(String(Number.MAX_SAFE_INTEGER))
@@ -162,8 +162,8 @@ export async function appendBytes(
   if (expectedRevision === NO_EVENTS) options.setNoStream(new shared.Empty());
   else options.setRevision(String(expectedRevision));
   const messages = [new streams.AppendReq().setOptions(options), ...events.map(toAppendMessage)];
-  const sending = RequestSender.sendAppend(client, messages);
-  const response = await withTimeout(APPEND_TIMEOUT_MS, sending).catch((error: unknown) => {
+  const pendingResponse = RequestSender.sendAppend(client, messages);
+  const response = await withTimeout(APPEND_TIMEOUT_MS, pendingResponse).catch((error: unknown) => {
     throw toLogError(error);
   });
   const conflict = response.getWrongExpectedVersion();

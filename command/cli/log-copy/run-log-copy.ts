@@ -40,25 +40,25 @@ export async function runLogCopy(options: LogCopyOptions, terminal: Terminal): P
   if (EVENTSTORE_URL === COPY_TARGET_URL) throw new InputError("COPY_TARGET_URL must differ from EVENTSTORE_URL");
   const signal = terminal.catchInterruption();
   const display = createDisplay(terminal);
-  const connection = { signal, timeoutMs, writeNote: display.writeNote };
+  const connectionOptions = { signal, timeoutMs, writeNote: display.writeNote };
   const servers: CopyServer[] = [];
   try {
     const source = await connectCopyServer({
-      ...connection,
+      ...connectionOptions,
       ...{ name: "source", setting: "EVENTSTORE_URL", url: EVENTSTORE_URL },
     });
     servers.push(source);
     const target = await connectCopyServer({
-      ...connection,
+      ...connectionOptions,
       ...{ name: "target", setting: "COPY_TARGET_URL", url: COPY_TARGET_URL },
     });
     servers.push(target);
     const copyOptions: CopyOptions = { source, target, signal, onProgress: display.showProgress };
-    const result: LogCopyResult = options.verifyOnly
+    const copyResult: LogCopyResult = options.verifyOnly
       ? { copied: 0, ...(await compareLogs(copyOptions)) }
       : await copyLog(copyOptions);
     display.end();
-    return await printResult(result, options, terminal);
+    return await printResult(copyResult, options, terminal);
   } finally {
     display.end();
     for (const { reader, client } of servers) {
@@ -79,13 +79,13 @@ function createDisplay(terminal: Terminal) {
   let verifyBar: typeof bar | undefined;
   let shownAt = 0;
   return {
-    showProgress({ phase, events, share }: CopyProgress): void {
+    showProgress({ phase, eventCount, share }: CopyProgress): void {
       const now = performance.now();
       if (now - shownAt < PROGRESS_INTERVAL_MS) return;
       shownAt = now;
       if (phase === "verified") verifyBar ??= createProgressBar(COMMAND_NAME, PROGRESS_STEPS, terminal);
       // The source can grow during the copy.
-      (verifyBar ?? bar).show(Math.min(share, 1) * PROGRESS_STEPS, `${events} events ${phase}`);
+      (verifyBar ?? bar).show(Math.min(share, 1) * PROGRESS_STEPS, `${eventCount} events ${phase}`);
     },
     writeNote: (text: string) => void bar.writeLine(`${COMMAND_NAME}: ${text}`),
     end: () => bar.end(),
@@ -97,11 +97,11 @@ async function printResult(
   { json, verifyOnly }: LogCopyOptions,
   terminal: Terminal,
 ): Promise<number> {
-  const end = summaries ? "complete" : "interrupted";
+  const outcome = summaries ? "complete" : "interrupted";
   const isEqual = summaries && isSameLog(summaries);
   if (json) {
     await terminal.writeOutput(
-      JSON.stringify({ command: COMMAND_NAME, end, copied, equal: isEqual ?? null, ...summaries, difference }),
+      JSON.stringify({ command: COMMAND_NAME, end: outcome, copied, equal: isEqual ?? null, ...summaries, difference }),
     );
   } else if (summaries) {
     if (!verifyOnly) await terminal.writeOutput(`${COMMAND_NAME}: ${copied} events copied`);

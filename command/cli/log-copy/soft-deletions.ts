@@ -10,10 +10,10 @@ export class SoftDeletions {
 
   /** Records the effect of an event that both logs hold. */
   apply(event: StoredEvent): void {
-    const described = getDescribedStream(event.stream);
-    if (described === undefined) return;
-    if (isSoftDeletion(event)) this.#streams.add(described);
-    else this.#streams.delete(described);
+    const describedStream = getDescribedStream(event.stream);
+    if (describedStream === undefined) return;
+    if (isSoftDeletion(event)) this.#streams.add(describedStream);
+    else this.#streams.delete(describedStream);
   }
 
   /** @throws {DomainError} if the event would restore a deleted stream */

@@ -14,7 +14,7 @@ export interface StoredEvent {
 
 /** An event with its encoding, see {@link encodeEvent}. */
 export interface EncodedEvent extends StoredEvent {
-  encoded: Buffer;
+  encodedBytes: Buffer;
 }
 
 /** Log position of an event. */
@@ -72,13 +72,13 @@ export function encodeEvent(event: StoredEvent): Buffer {
   const fields = isTombstone(event)
     ? [stream, "tombstone", "", type, "", "", ""]
     : [stream, String(revision), id, type, contentType, data, metadata];
-  const bytes = fields.map((field) => (typeof field === "string" ? Buffer.from(field) : field));
-  const encoded = Buffer.allocUnsafe(bytes.reduce((total, { length }) => total + 4 + length, 0));
+  const fieldBuffers = fields.map((field) => (typeof field === "string" ? Buffer.from(field) : field));
+  const encodedBytes = Buffer.allocUnsafe(fieldBuffers.reduce((total, { length }) => total + 4 + length, 0));
   let offset = 0;
-  for (const field of bytes) {
-    offset = encoded.writeUInt32BE(field.length, offset);
-    encoded.set(field, offset);
+  for (const field of fieldBuffers) {
+    offset = encodedBytes.writeUInt32BE(field.length, offset);
+    encodedBytes.set(field, offset);
     offset += field.length;
   }
-  return encoded;
+  return encodedBytes;
 }

@@ -35,7 +35,7 @@ export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
   const client = connectEventStore(options.eventstoreUrl, "demo-data");
   try {
     const log = createEventLog(client);
-    if (!(await isSeeded(log))) await seed(log, now, options);
+    if (!(await isSeeded(log))) await seedLog(log, now, options);
     const applicationIds = demoApplications.map(({ id }) => id);
     const secrets = await ensureClientSecrets(log, applicationIds, credentialsFile, now);
     const credential = await ensureAuditorCredential(log, credentialsFile, now);
@@ -51,12 +51,12 @@ async function isSeeded(log: EventLog): Promise<boolean> {
   return lastUser !== undefined && (await loadAggregate(log, portalUserAggregate, lastUser.id)).state !== undefined;
 }
 
-async function seed(log: EventLog, now: number, options: DemoOptions): Promise<void> {
-  let reportedQuarters = 0;
+async function seedLog(log: EventLog, now: number, options: DemoOptions): Promise<void> {
+  let reportedQuarterCount = 0;
   const reportProgress = (finishedStepCount: number, totalStepCount: number) => {
-    const quarters = Math.floor((4 * finishedStepCount) / totalStepCount);
-    if (quarters > reportedQuarters) options.log(`demo data: ${finishedStepCount} of ${totalStepCount} steps`);
-    reportedQuarters = Math.max(reportedQuarters, quarters);
+    const quarterCount = Math.floor((4 * finishedStepCount) / totalStepCount);
+    if (quarterCount > reportedQuarterCount) options.log(`demo data: ${finishedStepCount} of ${totalStepCount} steps`);
+    reportedQuarterCount = Math.max(reportedQuarterCount, quarterCount);
   };
   await runSteps(createCachingEventLog(log, "through"), buildPhases(now), reportProgress, options.signal);
 }

@@ -13,7 +13,7 @@ export interface Step {
   /** Unique name, which is the same in every run. */
   name: string;
   /** Time of the event, in milliseconds since 1970. */
-  time: number;
+  timeMs: number;
   run(log: EventLog, context: CommandContext): Promise<unknown>;
 }
 
@@ -32,7 +32,7 @@ export function createStep<Input>(
   operation: Operation<Input>,
   input: NoInfer<Input>,
 ): Step {
-  return { name, time: timeMs, run: (log, context) => operation(log, input, context) };
+  return { name, timeMs, run: (log, context) => operation(log, input, context) };
 }
 
 /**
@@ -69,12 +69,12 @@ export async function runSteps(
   }
 }
 
-async function runStep(log: EventLog, { name, time, run }: Step): Promise<void> {
+async function runStep(log: EventLog, { name, timeMs, run }: Step): Promise<void> {
   const causationId = deriveDemoId("step", name);
   const stepLog = createRecognizingEventLog(log, ({ $causationId }) => $causationId === causationId);
   try {
     await run(stepLog, {
-      ...createOperatorContext(DEMO_OPERATOR, time),
+      ...createOperatorContext(DEMO_OPERATOR, timeMs),
       correlationId: deriveDemoId("seeding"),
       causationId,
     });

@@ -24,17 +24,17 @@ export function getWeekday(date: string): number {
  * @returns milliseconds since 1970
  */
 export function fromLocalTime(timeZone: string, date: string, time: string): number {
-  const localAsUtc = Date.parse(`${date}T${time}:00Z`);
+  const localAsUtcMs = Date.parse(`${date}T${time}:00Z`);
   // Near a change to or from daylight saving time, the first offset can be wrong, so it only gives an estimate.
-  const estimate = localAsUtc - getUtcOffsetMs(timeZone, localAsUtc);
-  return localAsUtc - getUtcOffsetMs(timeZone, estimate);
+  const estimatedEpochMs = localAsUtcMs - getUtcOffsetMs(timeZone, localAsUtcMs);
+  return localAsUtcMs - getUtcOffsetMs(timeZone, estimatedEpochMs);
 }
 
 /** Returns a time zone's offset from UTC at the given time, in milliseconds. */
 function getUtcOffsetMs(timeZone: string, epochMs: number): number {
   const { year, month, day, hour, minute } = splitLocalTime(timeZone, epochMs);
-  const localAsUtc = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:00Z`);
-  return localAsUtc - Math.floor(epochMs / MINUTE_MS) * MINUTE_MS;
+  const localAsUtcMs = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:00Z`);
+  return localAsUtcMs - Math.floor(epochMs / MINUTE_MS) * MINUTE_MS;
 }
 
 /** Cache of date formatters by time zone. Creating a formatter takes a hundred times longer than using it. */

@@ -153,7 +153,7 @@ async function receiveWebhook(journey: Journey, secret: string, id: string, crea
 async function failDelivery(journey: Journey, endpointId: string): Promise<string> {
   const { narrator, receiver } = journey;
   narrator.startStep("The partner's server responds with 500. The partner creates another appointment.");
-  receiver.respondWith(500);
+  receiver.setResponseStatus(500);
   const { status } = await postAppointment(journey, `demo-${randomUUID()}`, buildAppointment(journey));
   narrator.check("The appointment is created although the webhook fails.", status === 201);
   const startedAt = performance.now();
@@ -180,7 +180,7 @@ async function replayDelivery(
 ): Promise<void> {
   const { narrator, receiver } = journey;
   narrator.startStep("The partner's server works again, and the partner requests a replay of the failed delivery.");
-  receiver.respondWith(204);
+  receiver.setResponseStatus(204);
   const requestedAt = performance.now();
   const replayPath = `${buildDeliveriesPath(endpoint.id)}/${deliveryId}/replay`;
   const { status } = await requestAsPartner(journey, "POST", replayPath);

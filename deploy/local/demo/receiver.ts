@@ -15,7 +15,7 @@ export interface ReceivedWebhook {
 export interface Receiver {
   url: string;
   /** Sets the status of all later responses. */
-  respondWith(status: number): void;
+  setResponseStatus(status: number): void;
   /** Waits for the next webhook. @throws {Error} if no webhook arrives in time */
   waitForWebhook(timeoutMs: number): Promise<ReceivedWebhook>;
   close(): Promise<void>;
@@ -37,7 +37,7 @@ export async function startReceiver(): Promise<Receiver> {
   await once(server, "listening");
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks`,
-    respondWith(newStatus) {
+    setResponseStatus(newStatus) {
       status = newStatus;
     },
     async waitForWebhook(timeoutMs) {

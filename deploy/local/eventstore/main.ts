@@ -8,7 +8,7 @@ import { logVerbosity, setLogVerbosity } from "@grpc/grpc-js";
 import { readArguments } from "./read-arguments.ts";
 import { startLogServer } from "./server.ts";
 
-function exitWith(error: unknown): never {
+function exitWithError(error: unknown): never {
   const message = error instanceof Error ? error.message : String(error);
   console.error(`The embedded log stopped: ${message.replaceAll("\n", " ")}`);
   process.exit(1);
@@ -25,12 +25,12 @@ try {
   void server.failure.then(async (error) => {
     // After a disk failure, stopping the server can fail as well. Only the disk failure is reported.
     await server.stop().catch(() => undefined);
-    exitWith(error);
+    exitWithError(error);
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    process.once(signal, () => server.stop().then(() => process.exit(0), exitWith));
+    process.once(signal, () => server.stop().then(() => process.exit(0), exitWithError));
   }
   console.log(`listening ${server.port}`);
 } catch (error) {
-  exitWith(error);
+  exitWithError(error);
 }

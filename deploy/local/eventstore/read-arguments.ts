@@ -19,9 +19,9 @@ const argumentsSchema = z.object({
  */
 export function readArguments(args: string[]): z.infer<typeof argumentsSchema> {
   const stringOption = { type: "string" } as const;
-  const parsedArguments = argumentsSchema.safeParse(parseOptions());
-  if (parsedArguments.success) return parsedArguments.data;
-  throw new LogStartError(parsedArguments.error.issues.map((issue) => issue.message).join("; "));
+  const parseResult = argumentsSchema.safeParse(parseOptions());
+  if (parseResult.success) return parseResult.data;
+  throw new LogStartError(parseResult.error.issues.map((issue) => issue.message).join("; "));
 
   function parseOptions() {
     try {

@@ -37,7 +37,7 @@ export class RequestBodies {
       let chunks: Buffer[] = [];
       let receivedBytes = 0;
       const settle = (readResult: BodyReadResult) => {
-        this.#refuseFunctions.delete(refuse);
+        this.#refuseFunctions.delete(refuseBody);
         request.off("data", onData).off("end", onEnd).off("close", onClose);
         if (!Buffer.isBuffer(readResult)) this.#totalBytes -= receivedBytes;
         resolve(readResult);
@@ -52,8 +52,8 @@ export class RequestBodies {
       };
       const onEnd = () => settle(Buffer.concat(chunks));
       const onClose = () => settle("disconnected");
-      const refuse = () => settle("out_of_memory");
-      this.#refuseFunctions.add(refuse);
+      const refuseBody = () => settle("out_of_memory");
+      this.#refuseFunctions.add(refuseBody);
       request.on("data", onData).on("end", onEnd).on("close", onClose);
     });
   }
@@ -65,9 +65,9 @@ export class RequestBodies {
 
   /** Refuses incomplete bodies, the oldest first, until the total size is within the limit. */
   #refuseOldestBodies(): void {
-    for (const refuse of this.#refuseFunctions) {
+    for (const refuseBody of this.#refuseFunctions) {
       if (this.#totalBytes <= this.#limits.maxTotalBytes) return;
-      refuse();
+      refuseBody();
     }
   }
 }

@@ -34,7 +34,7 @@ export async function createDataFolder(home: PostgresHome, options: DataFolderOp
   args.push("--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C", `--pgdata=${newFolder}`);
   if (!options.shouldSync) args.push("--no-sync");
   try {
-    await execFileAsync(home.initdb, args, { ...user, cwd: "/", env: { PATH: process.env.PATH, LC_ALL: "C" } });
+    await execFileAsync(home.initdbPath, args, { ...user, cwd: "/", env: { PATH: process.env.PATH, LC_ALL: "C" } });
   } catch (error) {
     const { stderr, message } = error as Error & { stderr?: string };
     throw new SetupError(`Postgres: cannot create the data folder: ${(stderr || message).trim()}`);

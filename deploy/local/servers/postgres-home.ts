@@ -11,8 +11,8 @@ const COPY_TIMEOUT_MS = 120_000;
 
 /** Paths of the embedded Postgres: its programs and its data folder. */
 export interface PostgresHome {
-  initdb: string;
-  postgres: string;
+  initdbPath: string;
+  postgresPath: string;
   /** Data folder. It may not exist yet. */
   dataFolder: string;
 }
@@ -36,8 +36,8 @@ export async function findPostgresHome(
   const needsCopy = user && !canRun(user, path.join(installedFolder, "bin", "postgres"));
   const programsFolder = needsCopy ? await copyPrograms(installedFolder, user, log) : installedFolder;
   return {
-    initdb: path.join(programsFolder, "bin", "initdb"),
-    postgres: path.join(programsFolder, "bin", "postgres"),
+    initdbPath: path.join(programsFolder, "bin", "initdb"),
+    postgresPath: path.join(programsFolder, "bin", "postgres"),
     dataFolder: resolveDataFolder(dataPath, user, log),
   };
 }

@@ -52,7 +52,7 @@ export async function preparePostgres(context: ComponentContext, options: Postgr
     await waitForServerExit(home.dataFolder);
     removeStalePidFile(home.dataFolder, log);
     return {
-      command: home.postgres,
+      command: home.postgresPath,
       args: ["-D", home.dataFolder, ...settings],
       env: { PATH: process.env.PATH, LC_ALL: "C" },
       cwd: "/",

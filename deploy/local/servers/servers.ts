@@ -13,9 +13,9 @@ import { prepareNats } from "./nats.ts";
 import { buildSuperuserUrl, preparePostgres } from "./postgres.ts";
 
 /** For each server, the setting with the URL of an external server that replaces the embedded server. */
-const EXTERNAL_URLS = { eventstore: "EVENTSTORE_URL", postgres: "DATABASE_URL", nats: "NATS_URL" } as const;
+const EXTERNAL_URL_NAMES = { eventstore: "EVENTSTORE_URL", postgres: "DATABASE_URL", nats: "NATS_URL" } as const;
 
-export type ServerName = keyof typeof EXTERNAL_URLS;
+export type ServerName = keyof typeof EXTERNAL_URL_NAMES;
 
 export interface ServerOptions {
   /** The stack's folder, which contains data, logs and secrets. */
@@ -94,7 +94,7 @@ async function startComponents(
     nats: () => prepareNats(context, ports.nats),
   };
   const start = (name: ServerName) => {
-    if (externalUrls[EXTERNAL_URLS[name]]) return createExternalComponent(name);
+    if (externalUrls[EXTERNAL_URL_NAMES[name]]) return createExternalComponent(name);
     return progress.runStep(`${name} 127.0.0.1:${ports[name]}`, async () => {
       const component = await prepareFunctions[name]();
       startedComponents.push(component);
@@ -121,8 +121,8 @@ function prepareEventstore(context: ComponentContext, port: number): Component {
 }
 
 function listPortsToCheck({ externalUrls, otherComponents = [] }: ServerOptions): ComponentName[] {
-  const serverNames = Object.keys(EXTERNAL_URLS) as ServerName[];
-  return [...otherComponents, ...serverNames.filter((name) => !externalUrls[EXTERNAL_URLS[name]])];
+  const serverNames = Object.keys(EXTERNAL_URL_NAMES) as ServerName[];
+  return [...otherComponents, ...serverNames.filter((name) => !externalUrls[EXTERNAL_URL_NAMES[name]])];
 }
 
 /**

@@ -35,8 +35,8 @@ const storedSecretsSchema = z.looseObject({ postgres: z.looseObject({}) });
  */
 export async function loadSecrets(file: string): Promise<LocalSecrets> {
   const storedSecrets = fs.existsSync(file) ? readStoredSecrets(file) : undefined;
-  const parsedSecrets = secretsSchema.safeParse(storedSecrets);
-  if (parsedSecrets.success) return parsedSecrets.data;
+  const parseResult = secretsSchema.safeParse(storedSecrets);
+  if (parseResult.success) return parseResult.data;
   const newSecrets = await generateSecrets();
   const secrets = { ...newSecrets, ...storedSecrets, postgres: { ...newSecrets.postgres, ...storedSecrets?.postgres } };
   const { success, data } = secretsSchema.safeParse(secrets);

@@ -20,7 +20,7 @@ const SERVICES = {
 const PROBE_TIMEOUT_MS = 15_000;
 
 /** Time in milliseconds after which the start reports why a service is not ready yet. */
-const REPORT_AFTER_MS = 5_000;
+const REPORT_DELAY_MS = 5_000;
 
 /** Prepares the process of a service, but does not start it. `env` must contain PORT. */
 export function createServiceComponent(service: ServiceName, env: Environment, context: ComponentContext): Component {
@@ -41,7 +41,7 @@ function createReadinessProbe(name: string, url: string, log: (line: string) => 
   let reportedReason = "";
   return async () => {
     const { isReady, reason } = await fetchReadiness(url);
-    if (reason !== "" && reason !== reportedReason && Date.now() - startedAt > REPORT_AFTER_MS) {
+    if (reason !== "" && reason !== reportedReason && Date.now() - startedAt > REPORT_DELAY_MS) {
       reportedReason = reason;
       log(`  … ${name} is not ready: ${reason}`);
     }
@@ -58,7 +58,7 @@ const readinessSchema = z.object({ parts: z.record(z.string(), z.string().nullab
 /** @returns an empty reason if the service is ready or does not respond */
 async function fetchReadiness(url: string): Promise<{ isReady: boolean; reason: string }> {
   try {
-    const { statusCode, body } = await get(url);
+    const { statusCode, body } = await getResponse(url);
     if (statusCode === 200) return { isReady: true, reason: "" };
     const { parts } = readinessSchema.parse(JSON.parse(body));
     const reasons = Object.entries(parts).flatMap(([part, problem]) =>
@@ -72,7 +72,7 @@ async function fetchReadiness(url: string): Promise<{ isReady: boolean; reason: 
   }
 }
 
-async function get(url: string): Promise<{ statusCode: number | undefined; body: string }> {
+async function getResponse(url: string): Promise<{ statusCode: number | undefined; body: string }> {
   const request = http.get(url, { timeout: PROBE_TIMEOUT_MS, agent: false });
   request.on("timeout", () => request.destroy());
   request.on("error", () => undefined); // the await below throws the error

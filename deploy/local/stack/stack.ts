@@ -16,7 +16,7 @@ import { createServiceComponent } from "./services.ts";
 
 export interface StackOptions extends Omit<ServerOptions, "ports" | "otherComponents"> {
   /** "fixed" uses the default ports and the port variables. "free" uses any free ports. */
-  ports: "fixed" | "free";
+  portMode: "fixed" | "free";
   /** Environment with the port variables and with settings for all services. */
   env: NodeJS.ProcessEnv;
   /** Settings of individual services. They override all other settings. */
@@ -49,7 +49,7 @@ export interface Stack {
  */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { progress, signal } = options;
-  const ports = options.ports === "fixed" ? readPorts(options.env) : await findFreePorts();
+  const ports = options.portMode === "fixed" ? readPorts(options.env) : await findFreePorts();
   const servers = await startServers({ ...options, ports, otherComponents: SERVICE_NAMES });
   const env = buildServiceEnvironments({
     ports,

@@ -34,7 +34,7 @@ export interface ComponentContext {
 
 /** Creates the component of an external server. The method `start` does nothing; `stop` and `kill` fail. */
 export function createExternalComponent(name: string): Component {
-  const refuse = async () => {
+  const refuseControl = async () => {
     throw new SetupError(`${name} is an external server. Start and stop it where it runs.`);
   };
   return {
@@ -42,8 +42,8 @@ export function createExternalComponent(name: string): Component {
     isExternal: true,
     pid: undefined,
     start: async () => undefined,
-    stop: refuse,
-    kill: refuse,
+    stop: refuseControl,
+    kill: refuseControl,
     waitUntilReady: async () => undefined,
   };
 }

@@ -99,8 +99,8 @@ class Appender {
   /** Writes the number of lost lines to the file. Returns false if this write also fails. */
   #reportLostLines(): boolean {
     if (this.#lostLines === 0) return true;
-    const since = this.#lostSince.toISOString();
-    const line = `--- ${this.#lostLines} log lines were lost since ${since} because they could not be written\n`;
+    const lostSince = this.#lostSince.toISOString();
+    const line = `--- ${this.#lostLines} log lines were lost since ${lostSince} because they could not be written\n`;
     const reportBytes = Buffer.from(this.#endsMidLine ? `\n${line}` : line);
     if (this.#tryWrite(reportBytes).length > 0) return false;
     this.#lostLines = 0;

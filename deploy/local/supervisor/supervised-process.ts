@@ -11,7 +11,7 @@ import { type Exit, type ProcessSpec, type RunningProcess, startProcess } from "
  */
 const FIRST_RESTART_DELAY_MS = 250;
 const MAX_RESTART_DELAY_MS = 15_000;
-const RESET_DELAY_AFTER_MS = 60_000;
+const STABLE_RUN_MS = 60_000;
 
 type ProcessOptions = Omit<ProcessSpec, "name" | "log">;
 
@@ -142,7 +142,7 @@ class SupervisedProcess implements Component {
     const { log, shouldRestart } = this.#context;
     if (this.#runSignal.aborted || !shouldRestart || this.#currentProcess !== undefined) return;
     log(`${this.name} (pid ${process.pid}) died with ${signal ?? `code ${code}`}.`);
-    if (Date.now() - readyAt > RESET_DELAY_AFTER_MS) this.#consecutiveFailures = 0;
+    if (Date.now() - readyAt > STABLE_RUN_MS) this.#consecutiveFailures = 0;
     this.#pendingRestart = this.#restart(this.#runSignal);
   }
 

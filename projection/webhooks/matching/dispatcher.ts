@@ -8,7 +8,7 @@ import type { Logger } from "../../../shared/runtime/logger.ts";
 import { runTaskGroup } from "../../../shared/runtime/task-group.ts";
 import { READ_MODEL_SCHEMA, readPosition } from "../../checkpoints/checkpoint.ts";
 import { type EventStream, ensureEventStream } from "../../relay/event-stream.ts";
-import { type EventMessage, type ReplayMessage, relayMessage } from "../../relay/message.ts";
+import { type EventMessage, type ReplayMessage, relayMessageSchema } from "../../relay/message.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 import { addDeliveries } from "./match.ts";
 import { type ReplayResult, replayDelivery } from "./replay.ts";
@@ -74,7 +74,7 @@ export async function runDispatcher(
   });
   const buffer = new BoundedBuffer<JsMsg>(MAX_BATCH_SIZE);
   markHealthy();
-  const receive = async (groupSignal: AbortSignal) => {
+  const receiveMessages = async (groupSignal: AbortSignal) => {
     onAbort(groupSignal, () => {
       buffer.close();
       messages.stop();
@@ -82,14 +82,14 @@ export async function runDispatcher(
     for await (const message of messages) await buffer.push(message);
     if (!groupSignal.aborted) throw new Error("The JetStream consumer was removed.");
   };
-  const dispatch = async (groupSignal: AbortSignal) => {
+  const dispatchBatches = async (groupSignal: AbortSignal) => {
     for (;;) {
       const batch = await buffer.take(MAX_BATCH_SIZE);
       if (batch.length === 0 || groupSignal.aborted) return;
       await waitUnlessAborted(dispatchBatch(batch, options, markHealthy, groupSignal), groupSignal);
     }
   };
-  await runTaskGroup(signal, [receive, dispatch]);
+  await runTaskGroup(signal, [receiveMessages, dispatchBatches]);
 }
 
 async function dispatchBatch(
@@ -174,7 +174,7 @@ const messageCodec = JSONCodec<unknown>();
 function parseMessage(jetStreamMessage: JsMsg, logger: Logger): ReceivedMessage[] {
   const { data, subject, seq: sequence } = jetStreamMessage;
   try {
-    return [{ jetStreamMessage, message: relayMessage.parse(messageCodec.decode(data)) }];
+    return [{ jetStreamMessage, message: relayMessageSchema.parse(messageCodec.decode(data)) }];
   } catch (error) {
     logger.error({ error, subject, sequence }, "An unreadable message was removed from the stream.");
     jetStreamMessage.term("unreadable");

@@ -30,8 +30,8 @@ export async function addDeliveries(
   const matches = await matchEndpoints(pool, events);
   if (matches.length === 0) return { dueEndpoints: [], factCount: 0 };
   return inTransaction(pool, async (client) => {
-    const addedIds = await insertDeliveries(client, matches, now);
-    const addedMatches = matches.filter((match) => addedIds.has(deriveDeliveryId(match)));
+    const addedDeliveryIds = await insertDeliveries(client, matches, now);
+    const addedMatches = matches.filter((match) => addedDeliveryIds.has(deriveDeliveryId(match)));
     const skippedMatches = addedMatches.filter(({ status }) => status === "skipped");
     const facts = skippedMatches.map((match) => createSkippedFact(toDeliveryRound(match), now));
     await addFacts(client, facts);

@@ -48,7 +48,7 @@ export async function restoreDelivery(deps: ReplayDeps, request: ReplayMessage, 
   const body = source && (await createWebhookBody(log, source));
   if (source && body && deriveWebhookDeliveryId(body.id, endpointId) === deliveryId) {
     const attemptCount = history.findLast((event) => event.type === "WebhookDeliveryFailed")?.data.attempts ?? 0;
-    if (await insertDelivery(pool, request, { source, body, attempts: attemptCount }, now)) return "restored";
+    if (await insertDelivery(pool, request, { source, body, attemptCount }, now)) return "restored";
   }
   await recordExpiry(deps, request, now);
   return "expired";
@@ -82,10 +82,10 @@ export async function recordExpiry(
 async function insertDelivery(
   pool: pg.Pool,
   { deliveryId, endpointId, requestId, correlationId }: ReplayMessage,
-  event: { source: { stream: string; revision: bigint }; body: WebhookBody; attempts: number },
+  event: { source: { stream: string; revision: bigint }; body: WebhookBody; attemptCount: number },
   now: number,
 ): Promise<boolean> {
-  const { source, body, attempts } = event;
+  const { source, body, attemptCount } = event;
   const { rows } = await pool.query<{ known: boolean }>({
     name: "restore delivery",
     text: `WITH endpoint AS (SELECT endpoint_id, application_id FROM read_model.webhook_endpoint
@@ -100,7 +100,7 @@ async function insertDelivery(
            SELECT EXISTS (SELECT FROM endpoint) AS known`,
     values: [
       ...[deliveryId, endpointId, body.clinicId, body.branchId, body.environment, body.id, body.type],
-      ...[source.stream, source.revision, attempts, requestId, correlationId, toInstant(now)],
+      ...[source.stream, source.revision, attemptCount, requestId, correlationId, toInstant(now)],
     ],
   });
   return rows[0]?.known === true;

@@ -27,9 +27,9 @@ export async function writeOutcomes(pool: pg.Pool, outcomes: readonly FinishedAt
       if (movedIds.has(delivery.deliveryId)) facts.push(createFailedFact(delivery, delivery.attemptNumber, now));
       if (verdict.gone) facts.push(createDisabledFact(delivery, "gone", now));
     }
-    const idsToDisable = await trackFailingEndpoints(client, outcomes, now);
+    const endpointIdsToDisable = await trackFailingEndpoints(client, outcomes, now);
     for (const { delivery } of outcomes) {
-      if (idsToDisable.delete(delivery.endpointId)) facts.push(createDisabledFact(delivery, "no_success", now));
+      if (endpointIdsToDisable.delete(delivery.endpointId)) facts.push(createDisabledFact(delivery, "no_success", now));
     }
     await deleteFailurePeriods(client, listDisabledEndpointIds(facts));
     await addFacts(client, facts);

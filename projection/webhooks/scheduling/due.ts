@@ -81,18 +81,18 @@ const FIND_DUE_ENDPOINTS_SQL = `
 /**
  * Finds the active endpoints with due deliveries.
  *
- * @param knownIds ids of endpoints to leave out, by lane
+ * @param knownEndpointIds ids of endpoints to leave out, by lane
  * @param now milliseconds since 1970
  */
 export async function findDueEndpoints(
   pool: pg.Pool,
-  knownIds: Record<Lane, readonly string[]>,
+  knownEndpointIds: Record<Lane, readonly string[]>,
   now: number,
 ): Promise<DueEndpoint[]> {
   const { rows } = await pool.query<DueEndpoint>({
     name: "find due endpoints",
     text: FIND_DUE_ENDPOINTS_SQL,
-    values: [toInstant(now), knownIds.first, knownIds.retry],
+    values: [toInstant(now), knownEndpointIds.first, knownEndpointIds.retry],
   });
   return rows;
 }

@@ -23,7 +23,7 @@ export interface WaitingApplication<Endpoint extends WaitingEndpoint> {
 /** The slots that applications share, in one lane and environment. */
 export interface SlotPool {
   /** Total number of slots. */
-  slots: number;
+  slotCount: number;
   /** Number of occupied slots. */
   occupiedSlots: number;
   /** Maximum number of slots that one decision may grant. */
@@ -51,11 +51,11 @@ const MAX_SHARE = 1 / 4;
  * @returns number of granted slots by endpoint
  */
 export function grantSlots<Endpoint extends WaitingEndpoint>(
-  { slots, occupiedSlots, maxNewSlots }: SlotPool,
+  { slotCount, occupiedSlots, maxNewSlots }: SlotPool,
   applications: readonly WaitingApplication<Endpoint>[],
 ): Map<Endpoint, number> {
   const slotCountsByEndpoint = new Map<Endpoint, number>();
-  let freeSlots = slots - occupiedSlots;
+  let freeSlots = slotCount - occupiedSlots;
   let remainingSlots = Math.min(maxNewSlots, freeSlots);
   const eligibleApplications = applications.filter(
     (application) => application.occupiedSlots < calculateShare(freeSlots) && application.maxNewSlots > 0,
@@ -65,13 +65,13 @@ export function grantSlots<Endpoint extends WaitingEndpoint>(
     .map(createGranter);
   while (remainingSlots > 0 && granters.length > 0) {
     const nextGranters: typeof granters = [];
-    for (const grantOne of granters) {
-      const endpoint = remainingSlots > 0 ? grantOne(freeSlots) : undefined;
+    for (const grantOneSlot of granters) {
+      const endpoint = remainingSlots > 0 ? grantOneSlot(freeSlots) : undefined;
       if (!endpoint) continue;
       slotCountsByEndpoint.set(endpoint, (slotCountsByEndpoint.get(endpoint) ?? 0) + 1);
       freeSlots -= 1;
       remainingSlots -= 1;
-      nextGranters.push(grantOne);
+      nextGranters.push(grantOneSlot);
     }
     granters = nextGranters;
   }

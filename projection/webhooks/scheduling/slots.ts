@@ -6,7 +6,7 @@ import { StartPace } from "./start-pace.ts";
 
 /** Free slots that one endpoint may use now. */
 export interface SlotGrant extends DueEndpoint {
-  slots: number;
+  slotCount: number;
   /** Number of slots that the endpoint already occupies. */
   occupiedSlots: number;
 }
@@ -19,7 +19,7 @@ export interface Slot {
 
 interface LaneLimits {
   /** Maximum number of concurrent attempts in one environment. */
-  slots: number;
+  slotCount: number;
   /** Maximum number of concurrent attempts at one endpoint. */
   maxSlotsPerEndpoint: number;
   /**
@@ -33,8 +33,8 @@ interface LaneLimits {
  * see {@link grantSlots}.
  */
 export const LANE_LIMITS: Record<Lane, LaneLimits> = {
-  first: { slots: 960, maxSlotsPerEndpoint: 4, maxSlotsPerDecision: 192 },
-  retry: { slots: 320, maxSlotsPerEndpoint: 2, maxSlotsPerDecision: 64 },
+  first: { slotCount: 960, maxSlotsPerEndpoint: 4, maxSlotsPerDecision: 192 },
+  retry: { slotCount: 320, maxSlotsPerEndpoint: 2, maxSlotsPerDecision: 64 },
 };
 
 /**
@@ -54,7 +54,7 @@ const MAX_RESERVED_PER_SLOT = 2;
 
 /** Maximum number of deliveries that a process reserves. */
 export const MAX_RESERVED_DELIVERIES =
-  environments.options.length * MAX_RESERVED_PER_SLOT * (LANE_LIMITS.first.slots + LANE_LIMITS.retry.slots);
+  environments.options.length * MAX_RESERVED_PER_SLOT * (LANE_LIMITS.first.slotCount + LANE_LIMITS.retry.slotCount);
 
 /** Slots that an application uses, and the pace at which its attempts start. */
 interface PacedUse {
@@ -157,12 +157,12 @@ function listUses(pool: LanePool, endpoint: DueEndpoint): SlotUse[] {
  */
 function calculateSpacingMs({ lane, totalUse }: LanePool, slotUse: SlotUse, now: number): number {
   const attemptMs = Math.max(MIN_ATTEMPT_MS, slotUse.estimateAttemptMs(now, DEFAULT_ATTEMPT_MS));
-  return attemptMs / calculateShare(LANE_LIMITS[lane].slots - totalUse.occupiedSlots);
+  return attemptMs / calculateShare(LANE_LIMITS[lane].slotCount - totalUse.occupiedSlots);
 }
 
 function grantFromPool(pool: LanePool, dueEndpoints: DueEndpoints, now: number): SlotGrant[] {
   const { lane, environment, totalUse } = pool;
-  const { slots, maxSlotsPerEndpoint, maxSlotsPerDecision } = LANE_LIMITS[lane];
+  const { slotCount, maxSlotsPerEndpoint, maxSlotsPerDecision } = LANE_LIMITS[lane];
   const entries = dueEndpoints.listEntries(lane, environment);
   if (entries.size === 0) return [];
   const waitingApplications = [...entries].map(([applicationId, endpoints]) => {
@@ -181,10 +181,10 @@ function grantFromPool(pool: LanePool, dueEndpoints: DueEndpoints, now: number):
         }),
     };
   });
-  const maxNewSlots = Math.min(maxSlotsPerDecision, MAX_RESERVED_PER_SLOT * slots - pool.reservedDeliveryCount);
-  const grants = grantSlots({ slots, occupiedSlots: totalUse.occupiedSlots, maxNewSlots }, waitingApplications);
+  const maxNewSlots = Math.min(maxSlotsPerDecision, MAX_RESERVED_PER_SLOT * slotCount - pool.reservedDeliveryCount);
+  const grants = grantSlots({ slotCount, occupiedSlots: totalUse.occupiedSlots, maxNewSlots }, waitingApplications);
   return Array.from(grants, ([{ applicationId, endpointId, occupiedSlots }, count]) => ({
     ...{ lane, environment, applicationId, endpointId },
-    ...{ slots: count, occupiedSlots },
+    ...{ slotCount: count, occupiedSlots },
   }));
 }

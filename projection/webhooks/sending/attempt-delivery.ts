@@ -8,7 +8,7 @@ import { createSignatureHeaders } from "./signature.ts";
 
 export interface AttemptOptions extends DestinationOptions, AttemptLimits {
   connections: Connections;
-  secrets: SecretReader;
+  secretReader: SecretReader;
   /** Brand segment of header names, for example `SERVICE` in `X-SERVICE-Signature`. */
   brand: string;
   logger: Logger;
@@ -28,7 +28,7 @@ export async function attemptDelivery(
   options: AttemptOptions,
   signal: AbortSignal,
 ): Promise<SendResult | undefined> {
-  const { secrets, brand, clock, logger } = options;
+  const { secretReader: secrets, brand, clock, logger } = options;
   const { applicationId, deliveryId, endpointId, attemptNumber: number, body, url } = delivery;
   try {
     const signingSecrets = await Promise.all(delivery.encryptedSecrets.map(secrets.open));

@@ -109,14 +109,14 @@ const CLAIM_DUE_DELIVERIES_SQL = `
 /**
  * Claims and leases due deliveries, at most one for each granted slot.
  *
- * @param excludedIds ids of deliveries that this process still reserves, although their lease has expired
+ * @param excludedDeliveryIds ids of deliveries that this process still reserves, although their lease has expired
  * @param now milliseconds since 1970
  * @param leaseMs length of the lease in milliseconds, longer than any attempt
  */
 export async function claimDueDeliveries(
   pool: pg.Pool,
   grants: readonly SlotGrant[],
-  excludedIds: readonly string[],
+  excludedDeliveryIds: readonly string[],
   now: number,
   leaseMs: number,
 ): Promise<{ deliveries: ClaimedDelivery[]; endpoints: ClaimedEndpoint[] }> {
@@ -126,10 +126,10 @@ export async function claimDueDeliveries(
     values: [
       toInstant(now),
       toInstant(now + leaseMs),
-      excludedIds,
+      excludedDeliveryIds,
       grants.map(({ lane }) => lane),
       grants.map(({ endpointId }) => endpointId),
-      grants.map(({ slots }) => slots),
+      grants.map(({ slotCount }) => slotCount),
       grants.map(({ occupiedSlots }) => occupiedSlots),
     ],
   });

@@ -18,7 +18,7 @@ export type Verdict =
 
 export interface RetryContext {
   /** Number of attempts in the current round, including the finished attempt. */
-  attempts: number;
+  attemptCount: number;
   /** Seconds before each retry. */
   scheduleSeconds: readonly number[];
   /** Milliseconds since 1970. */
@@ -40,7 +40,7 @@ export function judgeAttempt(result: AttemptResult, context: RetryContext): Verd
   const { statusCode, error } = result;
   if (error === null && statusCode !== null && statusCode >= 200 && statusCode < 300) return { status: "delivered" };
   if (statusCode === GONE_STATUS) return { status: "failed", gone: true };
-  const delaySeconds = context.scheduleSeconds[context.attempts - 1];
+  const delaySeconds = context.scheduleSeconds[context.attemptCount - 1];
   if (delaySeconds === undefined) return { status: "failed", gone: false };
   const scheduledMs = delaySeconds * 1_000 * (1 - MAX_JITTER_SHARE + 2 * MAX_JITTER_SHARE * context.random);
   const requestedMs = statusCode === 429 || statusCode === 503 ? parseRetryAfter(result.retryAfter, context.now) : 0;

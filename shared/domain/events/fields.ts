@@ -9,7 +9,7 @@ export const uuid = z.guid().transform((text) => text.toLowerCase());
  * converted year must be between 0001 and 9999: Postgres has no year 0, and RFC 3339 has only four-digit years.
  */
 export const instant = z.string().transform((text, context) => {
-  if (CANONICAL_INSTANT.test(text)) return text;
+  if (CANONICAL_INSTANT_PATTERN.test(text)) return text;
   const milliseconds = parseRfc3339(text);
   const isoText = milliseconds === undefined ? undefined : toInstant(milliseconds);
   if (isoText === undefined || isoText.length !== 24 || isoText < "0001") {
@@ -23,7 +23,7 @@ export const instant = z.string().transform((text, context) => {
  * Matches instants that are already in the converted form, such as those in stored events. These instants need no
  * parsing. February 29 is excluded, because only the parser knows the leap years.
  */
-const CANONICAL_INSTANT =
+const CANONICAL_INSTANT_PATTERN =
   /^(?!0000)\d{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
 
 /** Schema of a calendar date, YYYY-MM-DD. */

@@ -36,7 +36,7 @@ export function createFixture(applicationId: string, day: string): FixtureFact[]
     id: (...names) => deriveSandboxEntityId(applicationId, ...names),
     branchIds: listSandboxBranches(applicationId).map(({ id }) => id),
     registeredAt: toTime(-30, 9),
-    at: toTime,
+    toTime,
   };
   return [createServices, createOwners, createRooms, createAppointments].flatMap((create) => create(context));
 }
@@ -47,7 +47,7 @@ interface FixtureContext {
   branchIds: string[];
   /** Time at which services, customers, animals and rooms were registered. */
   registeredAt: Instant;
-  at(days: number, hours: number): Instant;
+  toTime(days: number, hours: number): Instant;
 }
 
 function createServices({ clinicId, id, registeredAt: at }: FixtureContext): FixtureFact[] {
@@ -90,8 +90,8 @@ function createOwners({ clinicId, id, registeredAt: at }: FixtureContext): Fixtu
 }
 
 /** Creates one room for each branch, available on weekdays. */
-function createRooms({ clinicId, id, branchIds: branches, registeredAt: at }: FixtureContext): FixtureFact[] {
-  return branches.flatMap((branchId, index): FixtureFact[] => {
+function createRooms({ clinicId, id, branchIds, registeredAt: at }: FixtureContext): FixtureFact[] {
+  return branchIds.flatMap((branchId, index): FixtureFact[] => {
     const resourceId = id("resource", branchId);
     const name = `Room ${index + 1}`;
     const room = { resourceType: "room", name, capacity: 1, timezone: "Europe/London", metadata: {} };
@@ -149,22 +149,22 @@ function createAppointments(context: FixtureContext): FixtureFact[] {
  * whichever is earlier.
  */
 function createAppointmentEvents(
-  { animalName, branchIndex, days, hour, reason, eventTypes: events }: PlannedAppointment,
+  { animalName, branchIndex, days, hour, reason, eventTypes }: PlannedAppointment,
   context: FixtureContext,
 ): FixtureFact[] {
-  const { clinicId, id, branchIds: branches, at } = context;
+  const { clinicId, id, branchIds, toTime } = context;
   const appointmentId = id("appointment", animalName, String(days), String(hour));
   const participantIds = { animalId: id("animal", animalName), customerId: id("customer", findOwnerName(animalName)) };
-  const schedule = { scheduledAt: at(days, hour), durationMinutes: 30, reason, notes: null };
-  const ids = { appointmentId, clinicId, branchId: branches[branchIndex] ?? "" };
+  const schedule = { scheduledAt: toTime(days, hour), durationMinutes: 30, reason, notes: null };
+  const ids = { appointmentId, clinicId, branchId: branchIds[branchIndex] ?? "" };
   const data = { ...ids, ...participantIds, ...schedule, applicationId: null, requestHash: null, sandboxGeneration: 0 };
   const requestDays = Math.min(days, 0) - 3;
   return [
-    { type: "AppointmentRequested", data, at: at(requestDays, 8) },
-    ...events.map((type, index): FixtureFact => {
+    { type: "AppointmentRequested", data, at: toTime(requestDays, 8) },
+    ...eventTypes.map((type, index): FixtureFact => {
       // The first event after the request occurs one hour later. The second occurs at the start of the appointment, and
       // the others follow at intervals of 15 minutes.
-      const occurredAt = index === 0 ? at(requestDays, 9) : at(days, hour + (index - 1) / 4);
+      const occurredAt = index === 0 ? toTime(requestDays, 9) : toTime(days, hour + (index - 1) / 4);
       if (type === "AppointmentCancelled") return { type, data: { appointmentId, reason: null }, at: occurredAt };
       return { type, data: { appointmentId }, at: occurredAt };
     }),

@@ -12,6 +12,6 @@ export type Sandbox = SandboxEvent["data"] & {
 
 /** Finds an animal in the sandbox's current fixture data. */
 export function findFixtureAnimal({ facts }: Sandbox, animalId: string): Animal | undefined {
-  const registration = facts.find((fact) => fact.type === "AnimalRegistered" && fact.data.animalId === animalId);
-  return registration?.type === "AnimalRegistered" ? toRegisteredAnimal(registration.data) : undefined;
+  const registrationFact = facts.find((fact) => fact.type === "AnimalRegistered" && fact.data.animalId === animalId);
+  return registrationFact?.type === "AnimalRegistered" ? toRegisteredAnimal(registrationFact.data) : undefined;
 }

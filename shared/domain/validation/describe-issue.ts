@@ -1,7 +1,7 @@
 import type { z } from "zod";
 
 /** Matches the messages that zod generates. All other messages are defined in the schemas of this project. */
-const ZOD_MESSAGE = /^(Invalid|Too) /;
+const ZOD_MESSAGE_PATTERN = /^(Invalid|Too) /;
 
 const UNITS_BY_TYPE: Record<string, string> = { string: " characters", array: " items" };
 
@@ -19,7 +19,7 @@ const FORMAT_RULES: Record<string, string> = {
  */
 export function describeIssue(issue: z.core.$ZodIssue): string {
   const { message } = issue;
-  if (!ZOD_MESSAGE.test(message)) return message;
+  if (!ZOD_MESSAGE_PATTERN.test(message)) return message;
   switch (issue.code) {
     case "invalid_type":
       if (message.endsWith("received undefined")) return "is missing";

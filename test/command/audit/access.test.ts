@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
 import { authenticate } from "../../../command/audit/access/authenticate.ts";
-import { startAudit } from "../../../command/audit/start.ts";
+import { startAuditService } from "../../../command/audit/start.ts";
 import type { AuditAccessEvent, AuditorEvent } from "../../../shared/domain/events/audit.ts";
 import { runClinic as clinicCli } from "../cli/terminal.ts";
 import {
@@ -40,15 +40,16 @@ describe("auditors' access", () => {
   const toBearerHeader = (credential: string) => ({ Authorization: `Bearer ${credential}` });
 
   it("the audit API returns the same 401 for an unknown, wrong, revoked or expired credential", async () => {
-    const wrongSecret = auditor.credential.slice(0, -43) + (await world.registerAuditor(null)).credential.slice(-43);
-    const unknownId = `aud_${randomUUID().replaceAll("-", "")}_${auditor.credential.slice(-43)}`;
+    const credentialWithWrongSecret =
+      auditor.credential.slice(0, -43) + (await world.registerAuditor(null)).credential.slice(-43);
+    const unknownCredential = `aud_${randomUUID().replaceAll("-", "")}_${auditor.credential.slice(-43)}`;
     const revokedAuditor = await world.registerAuditor(null);
     expect((await revokedAuditor.request("/audit/v1/me")).status).to.equal(200);
     await revokedAuditor.revoke();
     const expiredAuditor = await world.registerAuditor(null, new Date(Date.now() - 1).toISOString());
     for (const credential of [
-      wrongSecret,
-      unknownId,
+      credentialWithWrongSecret,
+      unknownCredential,
       revokedAuditor.credential,
       expiredAuditor.credential,
       "aud_x",
@@ -169,9 +170,9 @@ describe("auditors' access", () => {
 
   it("authentication reads the event log exactly once, both for an unknown auditor and for a wrong secret", async () => {
     const { credential } = await world.registerAuditor(null);
-    const unknownId = `aud_${randomUUID().replaceAll("-", "")}_${credential.slice(-43)}`;
-    const wrongSecret = credential.slice(0, -43) + auditor.credential.slice(-43);
-    for (const givenCredential of [unknownId, wrongSecret]) {
+    const unknownCredential = `aud_${randomUUID().replaceAll("-", "")}_${credential.slice(-43)}`;
+    const credentialWithWrongSecret = credential.slice(0, -43) + auditor.credential.slice(-43);
+    for (const givenCredential of [unknownCredential, credentialWithWrongSecret]) {
       let readCount = 0;
       const countingLog = {
         ...world.log,
@@ -224,7 +225,7 @@ describe("auditors' access", () => {
       expect((await foreignAuditor.request(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries).to.have.length(0);
     }
     expect((await (await world.registerAuditor(null)).request(path)).body.deliveries).to.have.length(2);
-    const service = await startAudit({ ...world.env, DATABASE_URL: "postgres://nobody@127.0.0.1:1/clinic" });
+    const service = await startAuditService({ ...world.env, DATABASE_URL: "postgres://nobody@127.0.0.1:1/clinic" });
     const response = await requestAudit(`${service.url}${path}`, toBearerHeader(auditor.credential));
     expect([response.status, response.body.error]).to.deep.equal([503, "data_source_unavailable"]);
     expect((await requestAudit(`${service.url}/audit/v1/me`, toBearerHeader(auditor.credential))).status).to.equal(200);

@@ -84,24 +84,24 @@ describe("a list of events", () => {
   });
 
   describe("at the command line", () => {
-    const run = (args: string[], columns?: number) => runAuditCommand(args, { env: world.env, columns });
+    const runAudit = (args: string[], columns?: number) => runAuditCommand(args, { env: world.env, columns });
 
     it("the command `events` prints a table that is aligned and truncated to the width of the terminal", async () => {
       const args = ["events", "--appointment", history.appointmentId, "--actor", "ada"];
-      const { code, out, err } = await run(args, 100);
+      const { code, out, err } = await runAudit(args, 100);
       const [headerLine = "", ...rows] = out.trimEnd().split("\n");
       expect([code, err]).to.deep.equal([0, ["3 events"]]);
       expect(rows.map((row) => row.slice(headerLine.indexOf("EVENT")).split(" ")[0])).to.deep.equal(
         APPOINTMENT_EVENT_TYPES,
       );
       expect(rows.every((row) => [...row].length === 100 && row.endsWith("…"))).to.equal(true);
-      const wideTable = await run(args);
+      const wideTable = await runAudit(args);
       expect(wideTable.out).to.contain(history.requestContext.correlationId).and.to.contain("the request");
     });
 
     it("the command `events` records the access with the name of the operator", async () => {
       const [appointmentId, actor] = [randomUUID(), `ada-${randomUUID()}`];
-      await run(["events", "--appointment", appointmentId, "--actor", actor]);
+      await runAudit(["events", "--appointment", appointmentId, "--actor", actor]);
       const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
       const accessData = [];
       const prefixes = ["auditAccess-"];
@@ -119,7 +119,7 @@ describe("a list of events", () => {
     });
 
     it("the command `events --json` prints the same JSON lines as GET /audit/v1/events", async () => {
-      const { out } = await run(["events", "--stream", history.stream, "--json", "--done-by", "operator:test"]);
+      const { out } = await runAudit(["events", "--stream", history.stream, "--json", "--done-by", "operator:test"]);
       const { lines } = await auditor.request(`/audit/v1/events?stream=${history.stream}`);
       expect(
         out
@@ -141,7 +141,7 @@ describe("a list of events", () => {
     ];
     for (const [args, code, line] of refusedCommands) {
       it(`running "${["audit", ...args].join(" ").slice(0, 40)}" fails with a line that starts with "${line}"`, async () => {
-        const result = await run(args);
+        const result = await runAudit(args);
         expect([result.code, result.err.length, result.err[0]?.slice(0, line.length)]).to.deep.equal([code, 1, line]);
       });
     }
@@ -158,7 +158,7 @@ describe("a list of events", () => {
 
     it("each command of the auditors' command line has help with an example", async () => {
       for (const name of ["events", "as-of", "diff", "replay", "export", "verify", "keys"]) {
-        const { code, out } = await run([name, "--help"]);
+        const { code, out } = await runAudit([name, "--help"]);
         expect(code).to.equal(0);
         expect(out).to.contain(`-- ${name} `);
       }

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import http from "node:http";
 import path from "node:path";
 import { expect } from "chai";
-import { startAudit } from "../../../command/audit/start.ts";
+import { startAuditService } from "../../../command/audit/start.ts";
 import { registerAuditor } from "../../../command/operations/auditor-operations.ts";
 import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
@@ -53,7 +53,7 @@ describe("a long list of events", () => {
     const client = connectEventStore(url, "test");
     log = createEventLog(client);
     for (let appendCount = 0; appendCount < 24; appendCount += 1) await appendLargeEvents(log, clinicId);
-    service = await startAudit({ ...world.env, EVENTSTORE_URL: url });
+    service = await startAuditService({ ...world.env, EVENTSTORE_URL: url });
     stopFunctions.push(
       () => service.stop(),
       () => client.dispose(),

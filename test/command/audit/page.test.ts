@@ -11,7 +11,7 @@ import {
   type TestAuditor,
 } from "./world.ts";
 
-const ATTACK = `<img src=x onerror="document.title='attacked'"><script>document.title='attacked'</script>`;
+const ATTACK_HTML = `<img src=x onerror="document.title='attacked'"><script>document.title='attacked'</script>`;
 
 describe("the page /audit", function () {
   this.timeout(60_000);
@@ -25,8 +25,8 @@ describe("the page /audit", function () {
 
   before(async () => {
     world = await startAuditWorld();
-    history = await createClinicWithHistory(world.log, ATTACK);
-    await insertDeliveries(world, history, ATTACK);
+    history = await createClinicWithHistory(world.log, ATTACK_HTML);
+    await insertDeliveries(world, history, ATTACK_HTML);
     auditor = await world.registerAuditor([history.clinicId]);
     browser = await startChromium();
     page = await browser.newPage({ viewport: { width: 1280, height: 900 } });

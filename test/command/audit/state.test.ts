@@ -143,16 +143,16 @@ describe("the state of a stream", () => {
   });
 
   describe("at the command line", () => {
-    const run = (args: string[], overrides: Partial<AuditTerminal> = {}) =>
+    const runAudit = (args: string[], overrides: Partial<AuditTerminal> = {}) =>
       runAuditCommand(args, { env: world.env, ...overrides });
 
     it("the commands `as-of` and `diff` print text, and `as-of --json` prints JSON", async () => {
       const args = ["as-of", history.stream, "--at", "1"];
-      const { code, out } = await run(args);
+      const { code, out } = await runAudit(args);
       expect(code).to.equal(0);
       expect(out).to.contain('"status": "confirmed"');
-      expect(JSON.parse((await run([...args, "--json"])).out).state.status).to.equal("confirmed");
-      expect((await run(["diff", history.stream, "--from", "0", "--to", "1"])).out).to.contain(
+      expect(JSON.parse((await runAudit([...args, "--json"])).out).state.status).to.equal("confirmed");
+      expect((await runAudit(["diff", history.stream, "--from", "0", "--to", "1"])).out).to.contain(
         'status: "requested" → "confirmed"',
       );
     });
@@ -161,12 +161,12 @@ describe("the state of a stream", () => {
       const keys: ("next" | "end")[] = ["next", "end"];
       let pressCount = 0;
       const readKey = async () => keys[pressCount++] ?? "end";
-      const steppedReplay = await run(["replay", history.stream], { readKey });
+      const steppedReplay = await runAudit(["replay", history.stream], { readKey });
       expect(steppedReplay.out.match(/^@ \d/gm)).to.deep.equal(["@ 0", "@ 1"]);
       expect([pressCount, steppedReplay.err]).to.deep.equal([2, ["(Enter: next event; q: quit)"]]);
-      const fullReplay = await run(["replay", history.stream, "--all"], { readKey });
+      const fullReplay = await runAudit(["replay", history.stream, "--all"], { readKey });
       expect([fullReplay.out.match(/^@ \d/gm)?.length, pressCount]).to.deep.equal([3, 2]);
-      expect((await run(["replay", history.stream])).out).to.equal(fullReplay.out);
+      expect((await runAudit(["replay", history.stream])).out).to.equal(fullReplay.out);
     });
   });
 });

@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair } from "jose";
 import pg from "pg";
 import type { AuditEvent } from "../../../command/audit/log/audit-event.ts";
-import { startAudit } from "../../../command/audit/start.ts";
+import { startAuditService } from "../../../command/audit/start.ts";
 import type { CommandContext } from "../../../command/handling/handle.ts";
 import {
   cancelAppointment,
@@ -76,7 +76,7 @@ export async function startAuditWorld(
     AUDIT_SIGNING_KEYS: await createSigningKeys(),
     ...settings,
   };
-  const service = await startAudit(env);
+  const service = await startAuditService(env);
   const client = connectEventStore(logUrl, "test");
   const log = createEventLog(client);
   return {

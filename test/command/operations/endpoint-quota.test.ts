@@ -20,14 +20,14 @@ describe("the maximum number of endpoints of an application at a clinic", () => 
   it("an interrupted endpoint registration counts towards the maximum number of endpoints for only one minute", async () => {
     const log = createEventLog(client);
     const owner = { applicationId: randomUUID(), clinicId: randomUUID(), environment: "sandbox" } as const;
-    const reserve = (now: number) =>
+    const reservePlace = (now: number) =>
       reserveEndpointPlace(log, { owner, endpointId: randomUUID() }, createTestOperatorContext(now)).then(
         () => "reserved",
         (error: { code?: string }) => error.code,
       );
     // Each registration stops halfway: it reserves a place in the endpoint quota, but never registers the endpoint.
-    for (let n = 0; n < MAX_ENDPOINTS; n += 1) expect(await reserve(NOON)).to.equal("reserved");
-    expect(await reserve(NOON + 59_000)).to.equal("webhook_endpoint_limit_reached");
-    expect(await reserve(NOON + 60_000)).to.equal("reserved");
+    for (let n = 0; n < MAX_ENDPOINTS; n += 1) expect(await reservePlace(NOON)).to.equal("reserved");
+    expect(await reservePlace(NOON + 59_000)).to.equal("webhook_endpoint_limit_reached");
+    expect(await reservePlace(NOON + 60_000)).to.equal("reserved");
   });
 });

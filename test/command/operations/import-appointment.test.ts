@@ -18,7 +18,7 @@ import {
 import { DEFAULT_EVENT_TIME, fold, given } from "../../support/given.ts";
 
 const now = Date.parse(DEFAULT_EVENT_TIME);
-const toInstantInMinutes = (count: number) => toInstant(now + count * 60_000);
+const toInstantInMinutes = (minutes: number) => toInstant(now + minutes * 60_000);
 const [clinicId, branchId, appointmentId] = ["clinic", "branch", "appointment"];
 const pastImport: AppointmentImport = {
   ...{ appointmentId, clinicId, branchId, animalId: "animal", customerId: null, resourceIds: ["room"] },

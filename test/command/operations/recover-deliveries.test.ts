@@ -18,10 +18,10 @@ import { runClinic } from "../cli/terminal.ts";
 
 const HOUR_MS = 3_600_000;
 const NOON = Date.parse("2026-05-04T12:00:00.000Z");
-const FAILED = "WebhookDeliveryFailed";
-const SKIPPED = "WebhookDeliverySkipped";
-const REQUESTED = "WebhookDeliveryReplayRequested";
-const EXPIRED = "WebhookDeliveryExpired";
+const FAILED_TYPE = "WebhookDeliveryFailed";
+const SKIPPED_TYPE = "WebhookDeliverySkipped";
+const REQUESTED_TYPE = "WebhookDeliveryReplayRequested";
+const EXPIRED_TYPE = "WebhookDeliveryExpired";
 
 describe("the recovery of an endpoint's deliveries", () => {
   let client: EventStoreDBClient;
@@ -51,7 +51,7 @@ describe("the recovery of an endpoint's deliveries", () => {
   ): Promise<string> {
     const deliveryId = randomUUID();
     const facts = types.map((type, index) => {
-      const data = { deliveryId, endpointId, ...(type === FAILED && { attempts: 8 }) };
+      const data = { deliveryId, endpointId, ...(type === FAILED_TYPE && { attempts: 8 }) };
       const metadata = toMetadata(createTestOperatorContext(firstEventMs + index * HOUR_MS));
       return { id: randomUUID(), event: { type, data } as CatalogEvent, metadata };
     });
@@ -61,7 +61,7 @@ describe("the recovery of an endpoint's deliveries", () => {
 
   const readTypes = async (deliveryId: string) =>
     (await log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type as string);
-  const recover = (
+  const recoverEndpointDeliveries = (
     endpoint: EndpointReference,
     options: { since?: number; until?: number; isDryRun?: boolean; maxDeliveries?: number } = {},
     recoveryLog = log,
@@ -76,64 +76,79 @@ describe("the recovery of an endpoint's deliveries", () => {
   it("a recovery replays one endpoint's failed and skipped deliveries since a given time, and a dry run counts deliveries", async () => {
     const [ownEndpoint, otherEndpoint] = [await registerTestEndpoint(), await registerTestEndpoint()];
     const replayableDeliveryIds = [
-      await createDelivery(ownEndpoint, NOON, FAILED),
-      await createDelivery(ownEndpoint, NOON + HOUR_MS, SKIPPED),
-      await createDelivery(ownEndpoint, NOON - 2 * HOUR_MS, FAILED, REQUESTED, FAILED),
+      await createDelivery(ownEndpoint, NOON, FAILED_TYPE),
+      await createDelivery(ownEndpoint, NOON + HOUR_MS, SKIPPED_TYPE),
+      await createDelivery(ownEndpoint, NOON - 2 * HOUR_MS, FAILED_TYPE, REQUESTED_TYPE, FAILED_TYPE),
     ];
     const otherDeliveryIds = [
-      await createDelivery(ownEndpoint, NOON - 1, FAILED),
-      await createDelivery(ownEndpoint, NOON, FAILED, REQUESTED),
-      await createDelivery(ownEndpoint, NOON, FAILED, REQUESTED, EXPIRED),
-      await createDelivery(otherEndpoint, NOON, FAILED),
+      await createDelivery(ownEndpoint, NOON - 1, FAILED_TYPE),
+      await createDelivery(ownEndpoint, NOON, FAILED_TYPE, REQUESTED_TYPE),
+      await createDelivery(ownEndpoint, NOON, FAILED_TYPE, REQUESTED_TYPE, EXPIRED_TYPE),
+      await createDelivery(otherEndpoint, NOON, FAILED_TYPE),
     ];
     const typesBefore = await Promise.all([...replayableDeliveryIds, ...otherDeliveryIds].map(readTypes));
-    expect(await recover(ownEndpoint, { isDryRun: true })).to.deep.equal({
+    expect(await recoverEndpointDeliveries(ownEndpoint, { isDryRun: true })).to.deep.equal({
       ...{ found: 3, requested: 0, left: 0 },
     });
     expect(await Promise.all([...replayableDeliveryIds, ...otherDeliveryIds].map(readTypes))).to.deep.equal(
       typesBefore,
     );
-    expect(await recover(ownEndpoint)).to.deep.equal({ found: 3, requested: 3, left: 0 });
+    expect(await recoverEndpointDeliveries(ownEndpoint)).to.deep.equal({ found: 3, requested: 3, left: 0 });
     const typesAfter = await Promise.all([...replayableDeliveryIds, ...otherDeliveryIds].map(readTypes));
-    expect(typesAfter).to.deep.equal(typesBefore.map((types, index) => (index < 3 ? [...types, REQUESTED] : types)));
+    expect(typesAfter).to.deep.equal(
+      typesBefore.map((types, index) => (index < 3 ? [...types, REQUESTED_TYPE] : types)),
+    );
     const [request] = (await log.read(`webhookDelivery-${replayableDeliveryIds[0]}`)).slice(-1);
     expect(request!.metadata).to.deep.include({ clinicId: ownEndpoint.owner.clinicId, environment: "sandbox" });
   });
 
   it("a second recovery replays only deliveries that failed after the first recovery", async () => {
     const endpoint = await registerTestEndpoint();
-    const [firstId] = [await createDelivery(endpoint, NOON, FAILED), await createDelivery(endpoint, NOON, SKIPPED)];
-    expect(await recover(endpoint)).to.include({ found: 2, requested: 2 });
-    expect(await recover(endpoint)).to.include({ found: 0, requested: 0 });
-    const event = { type: FAILED, data: { deliveryId: firstId, endpointId: endpoint.endpointId, attempts: 9 } };
+    const [firstDeliveryId] = [
+      await createDelivery(endpoint, NOON, FAILED_TYPE),
+      await createDelivery(endpoint, NOON, SKIPPED_TYPE),
+    ];
+    expect(await recoverEndpointDeliveries(endpoint)).to.include({ found: 2, requested: 2 });
+    expect(await recoverEndpointDeliveries(endpoint)).to.include({ found: 0, requested: 0 });
+    const event = {
+      type: FAILED_TYPE,
+      data: { deliveryId: firstDeliveryId, endpointId: endpoint.endpointId, attempts: 9 },
+    };
     const fact = { id: randomUUID(), event: event as CatalogEvent, metadata: toMetadata(createTestOperatorContext()) };
-    await log.append(`webhookDelivery-${firstId}`, 1n, [fact]);
-    expect(await recover(endpoint)).to.include({ found: 1, requested: 1 });
-    expect(await readTypes(firstId!)).to.deep.equal([FAILED, REQUESTED, FAILED, REQUESTED]);
+    await log.append(`webhookDelivery-${firstDeliveryId}`, 1n, [fact]);
+    expect(await recoverEndpointDeliveries(endpoint)).to.include({ found: 1, requested: 1 });
+    expect(await readTypes(firstDeliveryId!)).to.deep.equal([FAILED_TYPE, REQUESTED_TYPE, FAILED_TYPE, REQUESTED_TYPE]);
   });
 
   it("a recovery does not replay deliveries that failed at or after the end of the range", async () => {
     const endpoint = await registerTestEndpoint();
-    const [insideId, outsideId] = [
-      await createDelivery(endpoint, NOON, FAILED),
-      await createDelivery(endpoint, NOON - HOUR_MS, FAILED, REQUESTED, FAILED),
+    const [insideDeliveryId, outsideDeliveryId] = [
+      await createDelivery(endpoint, NOON, FAILED_TYPE),
+      await createDelivery(endpoint, NOON - HOUR_MS, FAILED_TYPE, REQUESTED_TYPE, FAILED_TYPE),
     ];
-    expect(await recover(endpoint, { until: NOON + HOUR_MS })).to.include({ found: 1, requested: 1 });
-    expect([await readTypes(insideId), (await readTypes(outsideId)).length]).to.deep.equal([[FAILED, REQUESTED], 3]);
+    expect(await recoverEndpointDeliveries(endpoint, { until: NOON + HOUR_MS })).to.include({ found: 1, requested: 1 });
+    expect([await readTypes(insideDeliveryId), (await readTypes(outsideDeliveryId)).length]).to.deep.equal([
+      [FAILED_TYPE, REQUESTED_TYPE],
+      3,
+    ]);
   });
 
   it("two concurrent recoveries together request only one replay of each delivery", async () => {
     const endpoint = await registerTestEndpoint();
-    const ids = await Promise.all(Array.from({ length: 30 }, () => createDelivery(endpoint, NOON, FAILED)));
-    const recoveries = await Promise.all([recover(endpoint), recover(endpoint)]);
+    const deliveryIds = await Promise.all(
+      Array.from({ length: 30 }, () => createDelivery(endpoint, NOON, FAILED_TYPE)),
+    );
+    const recoveries = await Promise.all([recoverEndpointDeliveries(endpoint), recoverEndpointDeliveries(endpoint)]);
     const requestedCount = recoveries.reduce((sum, recovery) => sum + recovery.requested, 0);
     expect(requestedCount).to.equal(30);
-    for (const id of ids) expect(await readTypes(id)).to.deep.equal([FAILED, REQUESTED]);
+    for (const id of deliveryIds) expect(await readTypes(id)).to.deep.equal([FAILED_TYPE, REQUESTED_TYPE]);
   });
 
   it("if an outage of the event log stops a recovery, a second recovery replays the remaining deliveries", async () => {
     const endpoint = await registerTestEndpoint();
-    const ids = await Promise.all(Array.from({ length: 20 }, () => createDelivery(endpoint, NOON, FAILED)));
+    const deliveryIds = await Promise.all(
+      Array.from({ length: 20 }, () => createDelivery(endpoint, NOON, FAILED_TYPE)),
+    );
     let appendCount = 0;
     const failingLog: EventLog = {
       ...log,
@@ -143,23 +158,23 @@ describe("the recovery of an endpoint's deliveries", () => {
         return log.append(...appendArgs);
       },
     };
-    const error = await recover(endpoint, {}, failingLog).catch((thrown: unknown) => thrown);
+    const error = await recoverEndpointDeliveries(endpoint, {}, failingLog).catch((thrown: unknown) => thrown);
     expect(error).to.be.instanceOf(LogUnavailableError);
-    expect(await recover(endpoint)).to.include({ found: 15, requested: 15 });
-    for (const id of ids) expect(await readTypes(id)).to.deep.equal([FAILED, REQUESTED]);
+    expect(await recoverEndpointDeliveries(endpoint)).to.include({ found: 15, requested: 15 });
+    for (const id of deliveryIds) expect(await readTypes(id)).to.deep.equal([FAILED_TYPE, REQUESTED_TYPE]);
   });
 
   it("a recovery of too many deliveries is refused, but recoveries of shorter time ranges succeed", async () => {
     const endpoint = await registerTestEndpoint();
-    for (let count = 0; count < 5; count += 1) await createDelivery(endpoint, NOON + count * HOUR_MS, FAILED);
-    const error = await recover(endpoint, { maxDeliveries: 3 }).catch((thrown: unknown) => thrown);
+    for (let count = 0; count < 5; count += 1) await createDelivery(endpoint, NOON + count * HOUR_MS, FAILED_TYPE);
+    const error = await recoverEndpointDeliveries(endpoint, { maxDeliveries: 3 }).catch((thrown: unknown) => thrown);
     expect(error).to.have.property("code", "too_many_deliveries");
-    expect(await recover(endpoint, { maxDeliveries: 3, until: NOON + 3 * HOUR_MS })).to.include({
+    expect(await recoverEndpointDeliveries(endpoint, { maxDeliveries: 3, until: NOON + 3 * HOUR_MS })).to.include({
       found: 3,
       requested: 3,
     });
-    const restOptions = { maxDeliveries: 3, since: NOON + 3 * HOUR_MS };
-    expect(await recover(endpoint, restOptions)).to.include({ found: 2, requested: 2 });
+    const secondRangeOptions = { maxDeliveries: 3, since: NOON + 3 * HOUR_MS };
+    expect(await recoverEndpointDeliveries(endpoint, secondRangeOptions)).to.include({ found: 2, requested: 2 });
   });
 
   describe("from the command line", () => {
@@ -169,7 +184,7 @@ describe("the recovery of an endpoint's deliveries", () => {
 
     it("`webhooks recover` prints the progress and the number of deliveries", async () => {
       const endpoint = await registerTestEndpoint();
-      for (let count = 0; count < 4; count += 1) await createDelivery(endpoint, NOON, FAILED);
+      for (let count = 0; count < 4; count += 1) await createDelivery(endpoint, NOON, FAILED_TYPE);
       const dryRunResult = await runClinic([...createArgs(endpoint), "--dry-run"], { env });
       const line = "webhooks recover: 4 deliveries failed or were skipped; none was replayed (dry run)";
       expect(dryRunResult).to.deep.equal({ code: 0, out: [line], err: [] });
@@ -185,7 +200,7 @@ describe("the recovery of an endpoint's deliveries", () => {
 
     it("`webhooks recover` refuses unknown and disabled endpoints, but accepts a disabled endpoint for a dry run", async () => {
       const endpoint = await registerTestEndpoint();
-      await createDelivery(endpoint, NOON, SKIPPED);
+      await createDelivery(endpoint, NOON, SKIPPED_TYPE);
       await disableEndpoint(log, endpoint, createTestOperatorContext());
       const { code, err } = await runClinic(createArgs(endpoint), { env });
       expect(code).to.equal(3);

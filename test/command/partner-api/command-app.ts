@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { pino } from "pino";
 import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
-import { createUncachedDecide } from "../../../command/handling/aggregate-cache.ts";
+import { createUncachedDecider } from "../../../command/handling/aggregate-cache.ts";
 import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { type ClientTimeouts, listen } from "../../../shared/http/listen.ts";
@@ -29,8 +29,8 @@ export async function serveCommandApp(
   const app = createCommandApp({
     logger,
     log: command.log,
-    decide: createUncachedDecide(options.log ?? command.log),
-    readiness: async () => ({}),
+    decide: createUncachedDecider(options.log ?? command.log),
+    checkReadiness: async () => ({}),
     limiter,
     waitForReadModels: async () => undefined,
     tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),

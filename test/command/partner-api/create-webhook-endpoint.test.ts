@@ -27,12 +27,12 @@ describe("createWebhookEndpoint", () => {
   after(() => command.stop());
 
   const validInput = { url: `${ORIGIN}/hooks`, events: ["appointment.created"] };
-  const call = (method: "POST" | "DELETE", path = "", body?: unknown, caller: PartnerWorld = world) =>
+  const sendEndpointRequest = (method: "POST" | "DELETE", path = "", body?: unknown, caller: PartnerWorld = world) =>
     sendRequest(method, `${command.url}/${caller.environment}/v1/webhook-endpoints${path}`, caller.headers, body);
   const readEvents = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
 
   it("createWebhookEndpoint returns 201 with the endpoint and the secret, and stores the secret encrypted", async () => {
-    const { status, body, headers } = await call("POST", "", {
+    const { status, body, headers } = await sendEndpointRequest("POST", "", {
       url: validInput.url,
       events: ["appointment.updated", "appointment.created", "appointment.updated"],
     });
@@ -55,7 +55,7 @@ describe("createWebhookEndpoint", () => {
 
   it("in the sandbox, createWebhookEndpoint accepts an origin that is not approved", async () => {
     const sandboxWorld = await createPartnerWorld(command, "sandbox");
-    expect((await call("POST", "", validInput, sandboxWorld)).status).to.equal(201);
+    expect((await sendEndpointRequest("POST", "", validInput, sandboxWorld)).status).to.equal(201);
   });
 
   const invalidInputs: [string, unknown, string][] = [
@@ -72,7 +72,7 @@ describe("createWebhookEndpoint", () => {
   ];
   for (const [caseName, body, code] of invalidInputs) {
     it(`createWebhookEndpoint returns 400 ${code} for ${caseName}`, async () => {
-      const response = await call("POST", "", body);
+      const response = await sendEndpointRequest("POST", "", body);
       expect(response.status).to.equal(400);
       expect(response.body.error).to.equal(code);
       expect(response.body.details).to.not.equal(undefined);
@@ -90,7 +90,7 @@ describe("createWebhookEndpoint", () => {
   ]) {
     it(`createWebhookEndpoint returns 400 unsafe_destination for ${url}`, async () => {
       const sandboxWorld = await createPartnerWorld(command, "sandbox");
-      const response = await call("POST", "", { ...validInput, url }, sandboxWorld);
+      const response = await sendEndpointRequest("POST", "", { ...validInput, url }, sandboxWorld);
       expect(response.status).to.equal(400);
       expect(response.body.error).to.equal("unsafe_destination");
     });
@@ -100,17 +100,19 @@ describe("createWebhookEndpoint", () => {
     const otherWorld = await createPartnerWorld(command);
     const input = { ...otherWorld, origin: ORIGIN };
     await approveWebhookOrigin(command.log, input, createTestOperatorContext());
-    expect((await call("POST", "", validInput, otherWorld)).status).to.equal(201);
+    expect((await sendEndpointRequest("POST", "", validInput, otherWorld)).status).to.equal(201);
     await withdrawWebhookOrigin(command.log, input, createTestOperatorContext());
-    expect((await call("POST", "", validInput, otherWorld)).body.error).to.equal("destination_not_approved");
+    expect((await sendEndpointRequest("POST", "", validInput, otherWorld)).body.error).to.equal(
+      "destination_not_approved",
+    );
   });
 
   it("createWebhookEndpoint returns 409 webhook_endpoint_limit_reached if there are 50 endpoints that are not revoked", async () => {
     const fullWorld = await createPartnerWorld(command, "sandbox");
-    const register = () => call("POST", "", validInput, fullWorld);
-    const responses: Awaited<ReturnType<typeof register>>[] = [];
+    const registerEndpoint = () => sendEndpointRequest("POST", "", validInput, fullWorld);
+    const responses: Awaited<ReturnType<typeof registerEndpoint>>[] = [];
     for (let round = 0; round < 8; round += 1) {
-      responses.push(...(await Promise.all(Array.from({ length: 7 }, register))));
+      responses.push(...(await Promise.all(Array.from({ length: 7 }, registerEndpoint))));
     }
     const statuses = responses.map(({ status }) => status);
     expect(statuses.filter((status) => status === 201)).to.have.length(50);
@@ -119,16 +121,16 @@ describe("createWebhookEndpoint", () => {
       expect([status, body.error]).to.deep.equal([409, "webhook_endpoint_limit_reached"]);
     }
     const { id } = responses.find(({ status }) => status === 201)!.body.endpoint;
-    expect((await call("DELETE", `/${id}`, undefined, fullWorld)).status).to.equal(200);
-    expect((await register()).status).to.equal(201);
-    expect((await register()).status).to.equal(409);
-    expect((await call("POST", "", validInput)).status).to.equal(201);
+    expect((await sendEndpointRequest("DELETE", `/${id}`, undefined, fullWorld)).status).to.equal(200);
+    expect((await registerEndpoint()).status).to.equal(201);
+    expect((await registerEndpoint()).status).to.equal(409);
+    expect((await sendEndpointRequest("POST", "", validInput)).status).to.equal(201);
   });
 
   it("createWebhookEndpoint returns 403 clinic_not_operational for a suspended clinic", async () => {
     const { clinicId, ...suspendedWorld } = await createPartnerWorld(command, "sandbox");
     await suspendClinic(command.log, { clinicId, reason: "unpaid" }, createTestOperatorContext());
-    const response = await call("POST", "", validInput, { clinicId, ...suspendedWorld });
+    const response = await sendEndpointRequest("POST", "", validInput, { clinicId, ...suspendedWorld });
     expect(response.body.error).to.equal("clinic_not_operational");
   });
 });

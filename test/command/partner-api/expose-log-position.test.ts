@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import type pg from "pg";
 import { pino } from "pino";
-import { createReadModelWait } from "../../../command/partner-api/expose-log-position.ts";
+import { createReadModelWaiter } from "../../../command/partner-api/expose-log-position.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { appointmentRequested, openClinic } from "../../support/clinics.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../support/read-models.ts";
@@ -25,7 +25,7 @@ describe("waiting for the read models before a response", () => {
     const pool = createPool({ url, applicationName: "test", size: 2, statementTimeoutMs: 1_000, logger });
     pools.push(pool);
     const warn = (...args: unknown[]) => void warnings.push(args);
-    return { warnings, wait: createReadModelWait(pool, Object.assign(Object.create(logger), { warn })) };
+    return { warnings, wait: createReadModelWaiter(pool, Object.assign(Object.create(logger), { warn })) };
   }
   const readPosition = async () =>
     BigInt((await database.admin.query("SELECT position FROM read_model.checkpoint")).rows[0].position);
@@ -50,8 +50,8 @@ describe("waiting for the read models before a response", () => {
     await wait(await readPosition());
     const farPosition = (await readPosition()) + 1_000n;
     expect(await measureMs(wait(farPosition))).to.be.within(900, 2_500);
-    const next = await Promise.all(Array.from({ length: 20 }, () => measureMs(wait(farPosition))));
-    expect(Math.max(...next)).to.be.below(500);
+    const laterDurationsMs = await Promise.all(Array.from({ length: 20 }, () => measureMs(wait(farPosition))));
+    expect(Math.max(...laterDurationsMs)).to.be.below(500);
     expect(warnings).to.have.length(1);
   });
 

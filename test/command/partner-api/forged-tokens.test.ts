@@ -63,7 +63,7 @@ describe("forged access tokens", () => {
     new SignJWT(createClaims())
       .setProtectedHeader({ alg, typ: "at+jwt", kid: "test" })
       .sign(typeof secret === "string" ? Buffer.from(secret) : secret);
-  const foreignKeys = generateKeyPairSync("ed25519");
+  const foreignKeyPair = generateKeyPairSync("ed25519");
   const exportPublicPem = () =>
     createPublicKey({ key: { ...publicJwk } as never, format: "jwk" }).export({
       type: "spki",
@@ -98,14 +98,14 @@ describe("forged access tokens", () => {
     ["the algorithm HS256 but a valid EdDSA signature", () => sign({ alg: "HS256" })],
     ["the algorithm RS256 but a valid EdDSA signature", () => sign({ alg: "RS256" })],
     ["an algorithm that is not a string", () => sign({ alg: ["EdDSA"] })],
-    ["a signature by a foreign key under the published key id", () => sign({}, {}, foreignKeys.privateKey)],
+    ["a signature by a foreign key under the published key id", () => sign({}, {}, foreignKeyPair.privateKey)],
     [
       "a foreign key in the header",
-      () => sign({ jwk: foreignKeys.publicKey.export({ format: "jwk" }) }, {}, foreignKeys.privateKey),
+      () => sign({ jwk: foreignKeyPair.publicKey.export({ format: "jwk" }) }, {}, foreignKeyPair.privateKey),
     ],
     [
       "the URL of a foreign key in the header",
-      () => sign({ jku: "http://127.0.0.1:9/jwks.json", kid: "theirs" }, {}, foreignKeys.privateKey),
+      () => sign({ jku: "http://127.0.0.1:9/jwks.json", kid: "theirs" }, {}, foreignKeyPair.privateKey),
     ],
     ["an unknown key id", () => sign({ kid: "unknown" })],
     ["a key id that is a path", () => sign({ kid: "../../etc/passwd" })],

@@ -30,7 +30,12 @@ describe("idempotency of createPartnerAppointment", () => {
   });
   after(() => command.stop());
 
-  const create = (url: string, key: string, overrides: Record<string, unknown> = {}, headers = world.headers) => {
+  const createAppointment = (
+    url: string,
+    key: string,
+    overrides: Record<string, unknown> = {},
+    headers = world.headers,
+  ) => {
     const { branchId, animalId } = world;
     const body = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z", ...overrides };
     return sendRequest("POST", `${url}/production/v1/appointments`, { ...headers, "Idempotency-Key": key }, body);
@@ -47,7 +52,7 @@ describe("idempotency of createPartnerAppointment", () => {
   it("if fifty concurrent requests use one idempotency key for two bodies, all requests with one of the bodies get 409", async () => {
     const key = randomUUID();
     const bodies = Array.from({ length: 50 }, (_, index) => ({ notes: index % 2 ? "odd" : "even" }));
-    const responses = await Promise.all(bodies.map((overrides) => create(command.url, key, overrides)));
+    const responses = await Promise.all(bodies.map((overrides) => createAppointment(command.url, key, overrides)));
     const createdResponses = responses.filter(({ status }) => status === 201);
     const conflictResponses = responses.filter(({ status }) => status === 409);
     expect([createdResponses.length, conflictResponses.length]).to.deep.equal([25, 25]);
@@ -75,11 +80,13 @@ describe("idempotency of createPartnerAppointment", () => {
     const service = await serveCommandApp(command, { log });
     try {
       const key = randomUUID();
-      const firstResponse = await create(service.url, key);
+      const firstResponse = await createAppointment(service.url, key);
       expect(logCalls.filter((logCall) => logCall.endsWith("appointment"))).to.deep.equal(["append appointment"]);
-      const secondResponse = await create(service.url, key);
+      const secondResponse = await createAppointment(service.url, key);
       expect([secondResponse.text, isReplay(secondResponse)]).to.deep.equal([firstResponse.text, true]);
-      expect((await create(service.url, key, { notes: "other" })).body.error).to.equal("idempotency_conflict");
+      expect((await createAppointment(service.url, key, { notes: "other" })).body.error).to.equal(
+        "idempotency_conflict",
+      );
       expect(logCalls.filter((logCall) => logCall.endsWith("appointment"))).to.have.length(1);
     } finally {
       await service.stop();
@@ -92,13 +99,18 @@ describe("idempotency of createPartnerAppointment", () => {
     const secondHeaders = await createHeadersAt(secondCommand.url);
     const responses = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
-        index % 2 ? create(command.url, key) : create(secondCommand.url, key, {}, secondHeaders),
+        index % 2 ? createAppointment(command.url, key) : createAppointment(secondCommand.url, key, {}, secondHeaders),
       ),
     );
     await secondCommand.stop();
     const restartedCommand = await startTestCommand();
-    const repeatedResponse = await create(restartedCommand.url, key, {}, await createHeadersAt(restartedCommand.url));
-    const conflictResponse = await create(
+    const repeatedResponse = await createAppointment(
+      restartedCommand.url,
+      key,
+      {},
+      await createHeadersAt(restartedCommand.url),
+    );
+    const conflictResponse = await createAppointment(
       restartedCommand.url,
       key,
       { notes: "other" },
@@ -116,17 +128,17 @@ describe("idempotency of createPartnerAppointment", () => {
     const key = randomUUID();
     const proxy = await startDroppingProxy((await testServers()).eventstoreUrl, "AppointmentRequested");
     const killedCommand = await spawnCommand(proxy.url, command);
-    const outcome = create(killedCommand.url, key).then(
+    const outcomePromise = createAppointment(killedCommand.url, key).then(
       () => "received a response",
       () => "cut off",
     );
     await eventually("the append is done", async () => (await readEvents(key)).length === 1);
     killedCommand.kill();
-    expect(await outcome).to.equal("cut off");
+    expect(await outcomePromise).to.equal("cut off");
     await proxy.close();
-    const retryResponse = await create(command.url, key);
+    const retryResponse = await createAppointment(command.url, key);
     expect([retryResponse.status, isReplay(retryResponse)]).to.deep.equal([201, true]);
-    expect((await create(command.url, key, { notes: "other" })).status).to.equal(409);
+    expect((await createAppointment(command.url, key, { notes: "other" })).status).to.equal(409);
     expect(await readEvents(key)).to.have.length(1);
   });
 });

@@ -31,7 +31,7 @@ describe("rotation of the token signing keys", () => {
     kid,
   });
   /** Restarts the command service at the same address with the given keys, in this order. */
-  async function serve(...kids: ("a" | "b")[]): Promise<TestCommand> {
+  async function serveWithKeys(...kids: ("a" | "b")[]): Promise<TestCommand> {
     await command?.stop();
     const TOKEN_SIGNING_KEYS = JSON.stringify({ keys: kids.map((kid) => keys[kid]) });
     command = await startTestCommand({ PORT: port, TOKEN_SIGNING_KEYS });
@@ -40,8 +40,8 @@ describe("rotation of the token signing keys", () => {
   /** Creates a second verifier with its own cache of the published keys, as another process would have. */
   function createRemoteVerifier() {
     const url = new URL(`http://127.0.0.1:${port}/.well-known/jwks.json`);
-    const cacheTimes = { maxAgeMs: KEY_CACHE_MS, cooldownMs: 0 };
-    const verify = createTokenVerifier(createTokenKeys(url, pino({ enabled: false }), cacheTimes), TOKEN_ISSUER);
+    const keyCaching = { maxAgeMs: KEY_CACHE_MS, cooldownMs: 0 };
+    const verify = createTokenVerifier(createTokenKeys(url, pino({ enabled: false }), keyCaching), TOKEN_ISSUER);
     return (token: string) =>
       verify([`Bearer ${token}`], "production").then(
         () => "accepted",
@@ -58,7 +58,7 @@ describe("rotation of the token signing keys", () => {
   before(async () => {
     port = String(Object.values(await findFreePorts())[0]);
     keys = { a: await createKey("a"), b: await createKey("b") };
-    world = await createPartnerWorld(await serve("a"));
+    world = await createPartnerWorld(await serveWithKeys("a"));
   });
   after(() => command?.stop());
 
@@ -68,13 +68,13 @@ describe("rotation of the token signing keys", () => {
     expect(decodeProtectedHeader(oldToken).kid).to.equal("a");
     expect([await getStatus(oldToken), await verifyRemotely(oldToken)]).to.deep.equal([404, "accepted"]);
 
-    await serve("b", "a");
+    await serveWithKeys("b", "a");
     const youngToken = await requestToken();
     expect(decodeProtectedHeader(youngToken).kid).to.equal("b");
     expect([await getStatus(oldToken), await getStatus(youngToken)]).to.deep.equal([404, 404]);
     expect([await verifyRemotely(youngToken), await verifyRemotely(oldToken)]).to.deep.equal(["accepted", "accepted"]);
 
-    await serve("b");
+    await serveWithKeys("b");
     expect([await getStatus(oldToken), await getStatus(youngToken)]).to.deep.equal([401, 404]);
     await eventually(
       "the old key is no longer cached",
@@ -85,12 +85,12 @@ describe("rotation of the token signing keys", () => {
   });
 
   it("a remote verifier that cannot fetch keys uses the cached keys, and returns 503 for an unknown key", async () => {
-    await serve("a");
+    await serveWithKeys("a");
     const verifyRemotely = createRemoteVerifier();
     const knownToken = await requestToken();
     expect(await verifyRemotely(knownToken)).to.equal("accepted");
     const fetchedAt = performance.now();
-    await serve("b");
+    await serveWithKeys("b");
     const unknownToken = await requestToken();
     await command?.stop();
     command = undefined;

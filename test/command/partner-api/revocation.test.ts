@@ -58,7 +58,7 @@ describe("revocations with two command processes", () => {
     return { process: child, url };
   }
 
-  function create(url: string, { branchId, animalId, headers }: PartnerWorld) {
+  function createAppointment(url: string, { branchId, animalId, headers }: PartnerWorld) {
     const body = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z" };
     const appointmentsUrl = `${url}/production/v1/appointments`;
     return sendRequest("POST", appointmentsUrl, { ...headers, "Idempotency-Key": randomUUID() }, body);
@@ -73,13 +73,13 @@ describe("revocations with two command processes", () => {
   for (const [caseName, status, revoke] of changes) {
     it(`every process refuses requests with ${caseName} after at most a second`, async () => {
       const world = await createPartnerWorld(command);
-      for (const url of urls) expect((await create(url, world)).status).to.equal(201);
+      for (const url of urls) expect((await createAppointment(url, world)).status).to.equal(201);
       await revoke(world);
       const changedAt = performance.now();
       for (const url of urls) {
         await eventually("the request is refused", async () => {
           const sentAt = performance.now();
-          const response = await create(url, world);
+          const response = await createAppointment(url, world);
           if (response.status === 201) expect(sentAt - changedAt).to.be.below(MAX_DELAY_MS);
           else expect(response.status).to.equal(status);
           return response.status !== 201;

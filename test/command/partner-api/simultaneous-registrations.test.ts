@@ -31,7 +31,7 @@ describe("concurrent changes of one object", function () {
     sendRequest("POST", `${command.url}/sandbox/v1/webhook-endpoints${path}`, caller.headers, body);
   const postAll = (count: number, targets: TestCommand[], path?: string, body?: unknown) =>
     Promise.all(Array.from({ length: count }, (_, n) => post(targets[n % targets.length]!, path, body)));
-  const tally = (responses: PartnerResponse[]) => {
+  const countOutcomes = (responses: PartnerResponse[]) => {
     const counts: Record<string, number> = {};
     for (const { status, body } of responses) {
       const name = `${status} ${body.error ?? ""}`.trim();
@@ -43,18 +43,20 @@ describe("concurrent changes of one object", function () {
 
   for (const processCount of [1, 2]) {
     it(`of 70 concurrent endpoint registrations over ${processCount} process(es), 50 succeed and 20 are refused`, async () => {
-      const counts = tally(await postAll(70, commands.slice(0, processCount), "", VALID_ENDPOINT));
+      const counts = countOutcomes(await postAll(70, commands.slice(0, processCount), "", VALID_ENDPOINT));
       expect(counts).to.deep.equal({ "201": MAX_ENDPOINTS, "409 webhook_endpoint_limit_reached": 20 });
     });
 
     it(`70 concurrent tests of an endpoint over ${processCount} process(es) create 70 deliveries`, async () => {
       const responses = await postAll(70, commands.slice(0, processCount), `/${await register()}/test`);
-      expect(tally(responses)).to.deep.equal({ "202": 70 });
+      expect(countOutcomes(responses)).to.deep.equal({ "202": 70 });
       expect(new Set(responses.map(({ body }) => body.delivery.id)).size).to.equal(70);
     });
 
     it(`concurrent secret rotations over ${processCount} process(es) succeed or get 409 concurrent_rotation`, async () => {
-      const counts = tally(await postAll(20, commands.slice(0, processCount), `/${await register()}/rotate-secret`));
+      const counts = countOutcomes(
+        await postAll(20, commands.slice(0, processCount), `/${await register()}/rotate-secret`),
+      );
       const { 200: rotatedCount = 0, "409 concurrent_rotation": conflictCount = 0 } = counts;
       expect(rotatedCount).to.be.above(0);
       expect(rotatedCount + conflictCount).to.equal(20);
@@ -71,6 +73,9 @@ describe("concurrent changes of one object", function () {
     const { status } = await post(commands[0]!, "", VALID_ENDPOINT, otherWorld);
     finishOrder.push("stranger");
     expect([status, finishOrder]).to.deep.equal([201, ["stranger"]]);
-    expect(Object.keys(tally(await floodPromise))).to.have.members(["201", "409 webhook_endpoint_limit_reached"]);
+    expect(Object.keys(countOutcomes(await floodPromise))).to.have.members([
+      "201",
+      "409 webhook_endpoint_limit_reached",
+    ]);
   });
 });

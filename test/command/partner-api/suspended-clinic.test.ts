@@ -18,11 +18,11 @@ describe("a partner at a clinic that is suspended or closed", () => {
   });
   after(() => command.stop());
 
-  const endings = [
+  const statusCases = [
     ["suspended", suspendClinic],
     ["closed", closeClinic],
   ] as const;
-  for (const [statusName, endOperation] of endings) {
+  for (const [statusName, changeStatus] of statusCases) {
     it(`a partner cannot add data at a ${statusName} clinic, but can rotate secrets and revoke endpoints`, async () => {
       const world = await createPartnerWorld(command, "sandbox");
       const { clinicId, branchId, animalId, headers } = world;
@@ -32,7 +32,7 @@ describe("a partner at a clinic that is suspended or closed", () => {
       const endpointInput = { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] };
       const registrationResponse = await send("POST", "/webhook-endpoints", endpointInput);
       const endpointPath = `/webhook-endpoints/${registrationResponse.body.endpoint.id}`;
-      await endOperation(command.log, { clinicId, reason: "unpaid" }, createTestOperatorContext());
+      await changeStatus(command.log, { clinicId, reason: "unpaid" }, createTestOperatorContext());
 
       await eventually("the service knows the clinic's new status", async () => {
         return (await send("POST", "/appointments", appointment)).status !== 201;

@@ -35,7 +35,7 @@ describe("webhook endpoints", () => {
   const validInput = { url: `${ORIGIN}/hooks`, events: ["appointment.created"] };
   const call = (method: "POST" | "DELETE", path = "", body?: unknown, caller: PartnerWorld = world) =>
     sendRequest(method, `${command.url}/${caller.environment}/v1/webhook-endpoints${path}`, caller.headers, body);
-  const create = async (): Promise<string> => (await call("POST", "", validInput)).body.endpoint.id;
+  const createEndpoint = async (): Promise<string> => (await call("POST", "", validInput)).body.endpoint.id;
   const readEvents = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
 
   /** Records an event of a delivery, as the dispatcher does. */
@@ -52,9 +52,9 @@ describe("webhook endpoints", () => {
   }
 
   /** Defines the tests of an operation that must hide endpoints of other owners. */
-  function testHiddenEndpoints(operation: string, method: "POST" | "DELETE", suffix: string): void {
-    it(`${operation} returns 404 for an unknown endpoint and for an endpoint of another application`, async () => {
-      const id = await create();
+  function testHiddenEndpoints(operationId: string, method: "POST" | "DELETE", suffix: string): void {
+    it(`${operationId} returns 404 for an unknown endpoint and for an endpoint of another application`, async () => {
+      const id = await createEndpoint();
       for (const response of [
         await call(method, `/${randomUUID()}${suffix}`),
         await call(method, `/${id}${suffix}`, undefined, otherWorld),
@@ -65,7 +65,7 @@ describe("webhook endpoints", () => {
       expect(await readEvents(id)).to.have.length(1);
     });
 
-    it(`${operation} returns 404 for an endpoint id that is not a UUID`, async () => {
+    it(`${operationId} returns 404 for an endpoint id that is not a UUID`, async () => {
       const { status, body } = await call(method, `/mine${suffix}`);
       expect([status, body.error]).to.deep.equal([404, "webhook_endpoint_not_found"]);
     });
@@ -75,7 +75,7 @@ describe("webhook endpoints", () => {
     testHiddenEndpoints("revokeWebhookEndpoint", "DELETE", "");
 
     it("revokeWebhookEndpoint returns 200 with the revoked endpoint, also for a repeated request", async () => {
-      const id = await create();
+      const id = await createEndpoint();
       const firstResponse = await call("DELETE", `/${id}`);
       const secondResponse = await call("DELETE", `/${id.toUpperCase()}`);
       for (const { status, body } of [firstResponse, secondResponse]) {
@@ -106,21 +106,21 @@ describe("webhook endpoints", () => {
     });
 
     it("rotateWebhookSecret returns 409 concurrent_rotation if a concurrent rotation succeeds first", async () => {
-      const id = await create();
+      const id = await createEndpoint();
       const responses = await Promise.all(Array.from({ length: 20 }, () => call("POST", `/${id}/rotate-secret`)));
       const rotationResponses = responses.filter(({ status }) => status === 200);
-      const conflicts = responses.filter(({ status }) => status === 409);
-      expect(conflicts).to.have.length.above(0);
-      expect(rotationResponses.length + conflicts.length).to.equal(20);
-      expect(new Set(conflicts.map(({ body }) => body.error))).to.deep.equal(new Set(["concurrent_rotation"]));
+      const conflictResponses = responses.filter(({ status }) => status === 409);
+      expect(conflictResponses).to.have.length.above(0);
+      expect(rotationResponses.length + conflictResponses.length).to.equal(20);
+      expect(new Set(conflictResponses.map(({ body }) => body.error))).to.deep.equal(new Set(["concurrent_rotation"]));
       // Each returned secret belongs to exactly one rotation in the event log.
-      const rotations = (await readEvents(id)).slice(1) as unknown as { data: { encryptedSecret: string } }[];
-      const storedSecrets = await Promise.all(rotations.map(({ data }) => secretBox.open(data.encryptedSecret)));
+      const rotationEvents = (await readEvents(id)).slice(1) as unknown as { data: { encryptedSecret: string } }[];
+      const storedSecrets = await Promise.all(rotationEvents.map(({ data }) => secretBox.open(data.encryptedSecret)));
       expect(rotationResponses.map(({ body }) => body.secret)).to.have.members(storedSecrets);
     });
 
     it("rotateWebhookSecret returns 409 for a revoked endpoint", async () => {
-      const id = await create();
+      const id = await createEndpoint();
       await call("DELETE", `/${id}`);
       const { status, body } = await call("POST", `/${id}/rotate-secret`);
       expect([status, body.error]).to.deep.equal([409, "webhook_endpoint_revoked"]);
@@ -131,7 +131,7 @@ describe("webhook endpoints", () => {
     testHiddenEndpoints("testWebhookEndpoint", "POST", "/test");
 
     it("testWebhookEndpoint returns 202 with a new delivery for each test", async () => {
-      const id = await create();
+      const id = await createEndpoint();
       const responses = [await call("POST", `/${id}/test`), await call("POST", `/${id}/test`)];
       const testEvents = (await readEvents(id)).slice(1) as unknown as (CatalogEvent & {
         type: "WebhookEndpointTested";
@@ -151,7 +151,7 @@ describe("webhook endpoints", () => {
     });
 
     it("testWebhookEndpoint returns 202 for each of twenty concurrent tests", async () => {
-      const id = await create();
+      const id = await createEndpoint();
       const responses = await Promise.all(Array.from({ length: 20 }, () => call("POST", `/${id}/test`)));
       expect(responses.map(({ status }) => status)).to.deep.equal(Array(20).fill(202));
       expect(new Set(responses.map(({ body }) => body.delivery.id)).size).to.equal(20);
@@ -159,7 +159,7 @@ describe("webhook endpoints", () => {
     });
 
     it("testWebhookEndpoint returns 409 for a disabled or revoked endpoint", async () => {
-      const endpointId = await create();
+      const endpointId = await createEndpoint();
       const { applicationId, clinicId, environment } = world;
       const owner = { applicationId, clinicId, environment };
       await disableEndpoint(command.log, { endpointId, owner }, createTestOperatorContext());
@@ -182,7 +182,7 @@ describe("webhook endpoints", () => {
 
     for (const eventType of ["WebhookDeliveryFailed", "WebhookDeliverySkipped"] as const) {
       it(`replayWebhookDelivery returns 202 after ${eventType}, 409 while a replay is pending, and 202 after the next failure`, async () => {
-        const [endpointId, deliveryId] = [await create(), randomUUID()];
+        const [endpointId, deliveryId] = [await createEndpoint(), randomUUID()];
         await recordDeliveryEvent(eventType, deliveryId, endpointId);
         const { status, body } = await replay(endpointId, deliveryId);
         expect(status).to.equal(202);
@@ -194,21 +194,21 @@ describe("webhook endpoints", () => {
     }
 
     it("replayWebhookDelivery returns 202 for one of several concurrent requests, and 409 for the others", async () => {
-      const [endpointId, deliveryId] = [await create(), randomUUID()];
+      const [endpointId, deliveryId] = [await createEndpoint(), randomUUID()];
       await recordDeliveryEvent("WebhookDeliveryFailed", deliveryId, endpointId);
       const responses = await Promise.all(Array.from({ length: 8 }, () => replay(endpointId, deliveryId)));
       expect(responses.map(({ status }) => status).sort()).to.deep.equal([202, ...Array(7).fill(409)]);
     });
 
     it("replayWebhookDelivery returns 409 for an unknown delivery and for a delivery of another endpoint", async () => {
-      const [endpointId, otherEndpointId, deliveryId] = [await create(), await create(), randomUUID()];
+      const [endpointId, otherEndpointId, deliveryId] = [await createEndpoint(), await createEndpoint(), randomUUID()];
       await expectNotReplayable(endpointId, deliveryId);
       await recordDeliveryEvent("WebhookDeliveryFailed", deliveryId, otherEndpointId);
       await expectNotReplayable(endpointId, deliveryId);
     });
 
     it("replayWebhookDelivery returns 409 if the endpoint is disabled or revoked", async () => {
-      const [endpointId, deliveryId] = [await create(), randomUUID()];
+      const [endpointId, deliveryId] = [await createEndpoint(), randomUUID()];
       await recordDeliveryEvent("WebhookDeliveryFailed", deliveryId, endpointId);
       const { applicationId, clinicId, environment } = world;
       const owner = { applicationId, clinicId, environment };
@@ -219,7 +219,7 @@ describe("webhook endpoints", () => {
     });
 
     it("replayWebhookDelivery returns 409 for a delivery id that is not a UUID", async () => {
-      await expectNotReplayable(await create(), "last");
+      await expectNotReplayable(await createEndpoint(), "last");
       expect((await replay(randomUUID(), "last")).body.error).to.equal("webhook_endpoint_not_found");
     });
   });

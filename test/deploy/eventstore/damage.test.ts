@@ -37,7 +37,7 @@ describe("damaged files of the embedded log", function () {
     const segmentCount = await createLog(dir, 3_040);
     const newestPath = getSegmentPath(dir, segmentCount);
     await flipBit(newestPath, 0.5);
-    const { code, stdout, stderr } = await new LogProcess(["--dir", dir, "--port", "0"]).exit;
+    const { code, stdout, stderr } = await new LogProcess(["--dir", dir, "--port", "0"]).exitPromise;
     expect(code).to.equal(1);
     expect(stdout).to.equal("");
     expect(stderr.trimEnd().split("\n")).to.have.length(1);
@@ -91,8 +91,8 @@ describe("damaged files of the embedded log", function () {
     expect(await collect(client.readAll(newestRange))).to.have.length(30);
     const lastRange = { direction: "backwards", fromRevision: "end", maxCount: 20 } as const;
     expect(await collect(client.readStream("damaged", lastRange))).to.have.length(20);
-    const lastAppend = await client.appendToStream("after", createEvent(31));
-    expect(lastAppend.position!.commit > position!.commit).to.equal(true);
+    const appendResult = await client.appendToStream("after", createEvent(31));
+    expect(appendResult.position!.commit > position!.commit).to.equal(true);
     await client.dispose();
     await server.stop();
     expect(await getStartError(dir)).to.include(getSegmentPath(dir, 1));
@@ -105,22 +105,22 @@ describe("damaged files of the embedded log", function () {
     const firstBytes = await readFile(firstPath);
     await truncate(firstPath, 20_000);
     expect((await getRejection(readContent(store))).message).to.include(`${firstPath}, offset 20000`);
-    const otherDir = await createTemporaryDir();
-    const otherStore = await openStore(otherDir.dir);
+    const otherTemporaryDir = await createTemporaryDir();
+    const otherStore = await openStore(otherTemporaryDir.dir);
     await appendEvents(otherStore, 400);
-    await writeFile(firstPath, await readFile(getSegmentPath(otherDir.dir, 1)), { flag: "r+" });
+    await writeFile(firstPath, await readFile(getSegmentPath(otherTemporaryDir.dir, 1)), { flag: "r+" });
     expect((await getRejection(readContent(store))).message).to.include(firstPath);
     await writeFile(firstPath, firstBytes, { flag: "r+" });
     await readContent(store);
     await otherStore.close();
     await store.close();
-    await otherDir.remove();
+    await otherTemporaryDir.remove();
   });
 
   it("a log does not start if a file is missing, or was replaced with another file of the same log or of another log", async () => {
     const segmentCount = await createLog(dir, 1_000);
-    const otherDir = await createTemporaryDir();
-    const otherStore = await openStore(otherDir.dir);
+    const otherTemporaryDir = await createTemporaryDir();
+    const otherStore = await openStore(otherTemporaryDir.dir);
     await appendEvents(otherStore, 1_000);
     await otherStore.close();
 
@@ -136,7 +136,7 @@ describe("damaged files of the embedded log", function () {
       await rename(asidePath, path);
     }
     await copyFile(lastPath, asidePath);
-    await copyFile(getSegmentPath(otherDir.dir, segmentCount), lastPath);
+    await copyFile(getSegmentPath(otherTemporaryDir.dir, segmentCount), lastPath);
     expect(await getStartError(dir)).to.include("another log");
     await copyFile(secondPath, lastPath);
     expect(await getStartError(dir)).to.include("does not continue");
@@ -147,14 +147,14 @@ describe("damaged files of the embedded log", function () {
     );
     await rm(getSegmentPath(dir, segmentCount + 2));
     await copyFile(getEndFilePath(dir), asidePath);
-    await copyFile(join(otherDir.dir, "events", "acknowledged"), getEndFilePath(dir));
+    await copyFile(join(otherTemporaryDir.dir, "events", "acknowledged"), getEndFilePath(dir));
     expect(await getStartError(dir)).to.include("another log");
     await rename(asidePath, getEndFilePath(dir));
     await rename(join(dir, "events"), asidePath);
     expect(await getStartError(dir)).to.include(`${join(dir, "events")}: The directory is missing`);
     await rename(asidePath, join(dir, "events"));
     await (await openStore(dir)).close();
-    await otherDir.remove();
+    await otherTemporaryDir.remove();
   });
 
   it("a log that is truncated exactly between two acknowledged writes does not start", async () => {

@@ -31,17 +31,17 @@ describe("the embedded log on a failing disk", function () {
       );
     }
     expect(hasFailed).to.equal(true);
-    const { code, stderr } = await log.exit;
+    const { code, stderr } = await log.exitPromise;
     expect(code).to.equal(1);
     expect(stderr).to.match(/^The embedded log stopped: .+\n$/);
     await client.dispose();
 
     const restartedLog = await LogProcess.start(dir);
-    const reader = restartedLog.createClient();
-    const events = await collect(reader.readStream("full"));
+    const restartedClient = restartedLog.createClient();
+    const events = await collect(restartedClient.readStream("full"));
     expect(events.length).to.be.within(acknowledgedCount, acknowledgedCount + 1);
     expect(events.map(({ event }) => (event!.data as { n: number }).n)).to.deep.equal(events.map((_, n) => n));
-    await reader.dispose();
+    await restartedClient.dispose();
     await restartedLog.kill();
     await remove();
   });
@@ -55,7 +55,7 @@ describe("the embedded log on a failing disk", function () {
     const client = log.createClient();
     const event = () => jsonEvent({ type: "Large", data: { text: "x".repeat(500_000) } });
     for (let n = 0; n < 4; n += 1) await client.appendToStream("full", event()).catch(() => undefined);
-    const { code, stderr } = await log.exit;
+    const { code, stderr } = await log.exitPromise;
     expect(code).to.equal(1);
     expect(stderr).to.match(/^The embedded log stopped: EFBIG.+\n$/);
     await client.dispose();

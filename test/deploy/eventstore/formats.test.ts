@@ -19,8 +19,8 @@ import {
   FRAME_HEADER_BYTES,
 } from "../../../deploy/local/eventstore/storage/segment-format.ts";
 
-const arbitraryName = fc.string({ unit: "binary", minLength: 1, maxLength: 12 });
-const arbitrarySafeInteger = fc.maxSafeNat();
+const nameArbitrary = fc.string({ unit: "binary", minLength: 1, maxLength: 12 });
+const safeIntegerArbitrary = fc.maxSafeNat();
 
 const createRecord = (revision: number | undefined, body: Uint8Array) => ({
   ordinal: 7,
@@ -37,7 +37,7 @@ describe("the stored formats of the embedded log", () => {
       return buffer;
     };
     fc.assert(
-      fc.property(arbitrarySafeInteger, arbitrarySafeInteger, (a, b) => {
+      fc.property(safeIntegerArbitrary, safeIntegerArbitrary, (a, b) => {
         expect(readSafeInteger(encode(a), 0)).to.equal(a);
         expect(Math.sign(Buffer.compare(encode(a), encode(b)))).to.equal(Math.sign(a - b));
       }),
@@ -46,18 +46,18 @@ describe("the stored formats of the embedded log", () => {
 
   it("the generated protobuf code can decode an encoded event", () => {
     const id = fc.uuid();
-    const bytes = fc.uint8Array({ maxLength: 300 });
-    const json = fc.constantFrom("application/json", "application/octet-stream");
+    const bytesArbitrary = fc.uint8Array({ maxLength: 300 });
+    const contentTypeArbitrary = fc.constantFrom("application/json", "application/octet-stream");
     fc.assert(
       fc.property(
         id,
-        arbitraryName,
-        arbitraryName,
-        json,
-        bytes,
-        bytes,
-        arbitrarySafeInteger,
-        arbitrarySafeInteger,
+        nameArbitrary,
+        nameArbitrary,
+        contentTypeArbitrary,
+        bytesArbitrary,
+        bytesArbitrary,
+        safeIntegerArbitrary,
+        safeIntegerArbitrary,
         (id, type, stream, contentType, data, metadata, revision, position) => {
           const createdAt = 1_700_000_000_123;
           const event = { id, type, contentType, data, metadata };

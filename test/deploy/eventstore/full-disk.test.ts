@@ -71,9 +71,11 @@ describe("the embedded log on a full disk", function () {
       // In the second round, the disk has space for only a part of a frame.
       await disk.fill(round * PAGE_BYTES);
       expect(isUnavailable(await writer.appendUntilFailure(client)), "the services answer 503").to.equal(true);
-      const credentials = { credentials: { username: "any", password: "any" } };
+      const appendOptions = { credentials: { username: "any", password: "any" } };
       const largeEvent = jsonEvent({ type: "Large", data: { text: "x".repeat(20_000) } });
-      expect(isUnavailable(await getRejection(client.appendToStream("other", largeEvent, credentials)))).to.equal(true);
+      expect(isUnavailable(await getRejection(client.appendToStream("other", largeEvent, appendOptions)))).to.equal(
+        true,
+      );
       await writer.verify(client);
       await disk.free();
       await writer.append(client);

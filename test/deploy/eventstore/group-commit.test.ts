@@ -20,12 +20,12 @@ const createWrite = (stream: string): WriteRequest => ({
 function createSlowGroupCommit() {
   const groups: string[][] = [];
   let release: () => void = () => undefined;
-  const gate = new Promise<void>((resolve) => {
+  const releasePromise = new Promise<void>((resolve) => {
     release = resolve;
   });
   const groupCommit = new GroupCommit(async (writes) => {
     groups.push(writes.map(({ stream }) => stream));
-    await gate;
+    await releasePromise;
     return writes.map((_, index): WriteResult => ({ outcome: "written", revision: index, position: 1 }));
   });
   return { commits: groupCommit, groups, release };

@@ -17,12 +17,12 @@ describe("the limits of the embedded log", function () {
   });
   afterEach(() => remove());
 
-  for (const [noun, limits] of [
+  for (const [limitName, limits] of [
     ["events", { ...LIMITS, events: 90 }],
     ["streams", { ...LIMITS, streams: 72 }],
     ["segments", { ...LIMITS, segments: 1 }],
   ] as const) {
-    it(`a log with the maximum number of ${noun} refuses appends but serves reads`, async () => {
+    it(`a log with the maximum number of ${limitName} refuses appends but serves reads`, async () => {
       const store = await openStore(dir, { limits, segmentBytes: 10_000 });
       await appendEvents(store, 50);
       let outcome = "written";

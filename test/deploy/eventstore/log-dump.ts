@@ -12,7 +12,7 @@ export async function dumpLog(client: EventStoreDBClient, streams: readonly stri
   for (const stream of streams) {
     byStream[stream] = {
       events: await collect(client.readStream(stream)).then(
-        (readEvents) => readEvents.map(({ event }) => dumpPosition(event)),
+        (resolvedEvents) => resolvedEvents.map(({ event }) => dumpPosition(event)),
         getErrorName,
       ),
       metadata: await client.getStreamMetadata(stream).then(({ metadata }) => metadata ?? null, getErrorName),

@@ -19,7 +19,7 @@ export interface ProcessExit {
 
 export class LogProcess {
   readonly #child: ChildProcess;
-  readonly exit: Promise<ProcessExit>;
+  readonly exitPromise: Promise<ProcessExit>;
   #stdout = "";
   #stderr = "";
 
@@ -39,7 +39,7 @@ export class LogProcess {
     // A failed test must not leave its log running.
     const killAtExit = () => this.#child.kill("SIGKILL");
     process.once("exit", killAtExit);
-    this.exit = once(this.#child, "close").then(([code, signal]) => {
+    this.exitPromise = once(this.#child, "close").then(([code, signal]) => {
       process.off("exit", killAtExit);
       return {
         code: code as number | null,
@@ -55,7 +55,7 @@ export class LogProcess {
     const log = new LogProcess(["--dir", dir, "--port", String(port)], fileLimitKib);
     await Promise.race([
       log.waitUntilListening(),
-      log.exit.then(({ stderr }) => {
+      log.exitPromise.then(({ stderr }) => {
         throw new Error(`the log exited before it listened: ${stderr}`);
       }),
     ]);
@@ -70,7 +70,7 @@ export class LogProcess {
   async waitForOutput(pattern: RegExp): Promise<void> {
     while (!pattern.test(this.#stderr) && this.#child.stderr !== null) {
       if (this.#child.exitCode !== null) throw new Error(`the log exited: ${this.#stderr}`);
-      await Promise.race([once(this.#child.stderr, "data"), this.exit]);
+      await Promise.race([once(this.#child.stderr, "data"), this.exitPromise]);
     }
   }
 
@@ -88,7 +88,7 @@ export class LogProcess {
 
   async kill(signal: NodeJS.Signals = "SIGTERM"): Promise<ProcessExit> {
     this.#child.kill(signal);
-    return this.exit;
+    return this.exitPromise;
   }
 }
 

@@ -40,9 +40,9 @@ describe("the embedded log's protocol", function () {
   let remove: () => Promise<void>;
 
   before(async () => {
-    const directory = await createTemporaryDir();
-    remove = directory.remove;
-    server = await startLogServer({ dir: directory.dir, host: "127.0.0.1", port: 0 });
+    const temporaryDir = await createTemporaryDir();
+    remove = temporaryDir.remove;
+    server = await startLogServer({ dir: temporaryDir.dir, host: "127.0.0.1", port: 0 });
     client = EventStoreDBClient.connectionString(`esdb://127.0.0.1:${server.port}?tls=false`);
     rawClient = createRawClient(server.port);
   });

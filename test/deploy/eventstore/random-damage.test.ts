@@ -9,8 +9,8 @@ import { appendEvents, type LogContent, openStore, readContent, readFiles } from
 const EVENT_COUNT = 400;
 /** Segment size in bytes. It is small, so that the log has several segments. */
 const SEGMENT_BYTES = 24 * 1024;
-const START_TRIALS = 2_000;
-const READ_TRIALS = 250;
+const START_TRIAL_COUNT = 2_000;
+const READ_TRIAL_COUNT = 250;
 const SEED = Number(process.env.LOG_DAMAGE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 
 /** Creates a generator of pseudo-random numbers from 0 to below 1 (Mulberry32). Equal seeds produce equal numbers. */
@@ -108,7 +108,7 @@ describe("random damage of the embedded log's files", function () {
   it(`a randomly damaged log either refuses to start or contains all acknowledged events (seed ${SEED})`, async () => {
     const random = createRandom(SEED);
     let refusalCount = 0;
-    for (let trial = 0; trial < START_TRIALS; trial += 1) {
+    for (let trial = 0; trial < START_TRIAL_COUNT; trial += 1) {
       const damagedFiles = createDamage(files, random);
       await overwriteFiles(damagedFiles);
       const content = await readContentOrRefusal(() => openAndRead(dir));
@@ -116,7 +116,7 @@ describe("random damage of the embedded log's files", function () {
       else expect(content, `seed ${SEED}, trial ${trial}`).to.deep.equal(acknowledgedContent);
       await restoreFiles(files, damagedFiles);
     }
-    expect(refusalCount).to.be.within(START_TRIALS / 2, START_TRIALS - 1);
+    expect(refusalCount).to.be.within(START_TRIAL_COUNT / 2, START_TRIAL_COUNT - 1);
     expect(await openAndRead(dir)).to.deep.equal(acknowledgedContent);
   });
 
@@ -124,7 +124,7 @@ describe("random damage of the embedded log's files", function () {
     const random = createRandom(SEED + 1);
     const store: Store = await openStore(dir);
     let refusalCount = 0;
-    for (let trial = 0; trial < READ_TRIALS; trial += 1) {
+    for (let trial = 0; trial < READ_TRIAL_COUNT; trial += 1) {
       const damagedFiles = createDamage(files, random);
       await overwriteFiles(damagedFiles);
       const content = await readContentOrRefusal(() => readContent(store));
@@ -132,7 +132,7 @@ describe("random damage of the embedded log's files", function () {
       else expect(content, `seed ${SEED}, trial ${trial}`).to.deep.equal(acknowledgedContent);
       await restoreFiles(files, damagedFiles);
     }
-    expect(refusalCount).to.be.at.least(READ_TRIALS / 2);
+    expect(refusalCount).to.be.at.least(READ_TRIAL_COUNT / 2);
     expect(await readContent(store)).to.deep.equal(acknowledgedContent);
     await store.close();
   });

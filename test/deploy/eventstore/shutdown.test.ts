@@ -63,13 +63,13 @@ describe("stopping the embedded log", function () {
     await client.dispose();
 
     const restartedLog = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    const reader = createClient(restartedLog.port);
-    const storedStreams = (await collect(reader.readAll())).map(({ event }) => event?.streamId ?? "");
+    const restartedClient = createClient(restartedLog.port);
+    const storedStreams = (await collect(restartedClient.readAll())).map(({ event }) => event?.streamId ?? "");
     expect(new Set(storedStreams).size, "each once").to.equal(storedStreams.length);
     for (const [n, { status }] of outcomes.entries())
       if (status === "fulfilled") expect(storedStreams).to.include(`waiting-${n}`);
     expect(outcomes.filter(({ status }) => status === "fulfilled").length).to.be.greaterThan(0);
-    await reader.dispose();
+    await restartedClient.dispose();
     await restartedLog.stop();
   });
 });

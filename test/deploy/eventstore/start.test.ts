@@ -16,7 +16,7 @@ describe("starting the embedded log", function () {
   afterEach(() => remove());
 
   async function getStartError(args: readonly string[]): Promise<string> {
-    const { code, stdout, stderr } = await new LogProcess(args).exit;
+    const { code, stdout, stderr } = await new LogProcess(args).exitPromise;
     expect(code).to.equal(1);
     expect(stdout).to.equal("");
     expect(stderr.trimEnd().split("\n")).to.have.length(1);
@@ -40,12 +40,12 @@ describe("starting the embedded log", function () {
 
   it("if the port is in use, the log exits with a one-line error and unlocks the directory", async () => {
     const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    const otherDir = await createTemporaryDir();
-    const args = ["--dir", otherDir.dir, "--port", String(log.port)];
+    const otherTemporaryDir = await createTemporaryDir();
+    const args = ["--dir", otherTemporaryDir.dir, "--port", String(log.port)];
     expect(await getStartError(args)).to.include(`Port ${log.port} on 127.0.0.1 is in use`);
     await log.stop();
-    await (await startLogServer({ dir: otherDir.dir, host: "127.0.0.1", port: 0 })).stop();
-    await otherDir.remove();
+    await (await startLogServer({ dir: otherTemporaryDir.dir, host: "127.0.0.1", port: 0 })).stop();
+    await otherTemporaryDir.remove();
   });
 
   it("the log exits with a one-line error if an argument is missing", async () => {

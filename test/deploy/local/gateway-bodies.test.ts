@@ -64,7 +64,7 @@ describe("the gateway and request bodies", () => {
 
   it("if 700 clients do not complete request bodies in time, each client gets a 408 response from the gateway", async () => {
     let requestCount = 0;
-    const clientTimeouts = { headersMs: 2_000, requestMs: 2_000 };
+    const clientTimeouts = { headersTimeoutMs: 2_000, requestTimeoutMs: 2_000 };
     const gateway = await startGatewayTo(await startCountingService(() => requestCount++), { clientTimeouts });
     const request = buildIncompleteRequest(100, "{");
     const clients = Array.from({ length: 700 }, () => sendRaw(gateway.url, request));

@@ -64,12 +64,12 @@ describe("the gateway and misbehaving services", () => {
     const silentServer = await listen(net.createServer((socket) => void socket.on("error", () => undefined)));
     const gateway = await startGatewayTo(silentServer, { drainTimeoutMs: 50 });
     const connectionPromise = once(silentServer, "connection");
-    const outcome = fetch(`${gateway.url}/a`).then(
+    const outcomePromise = fetch(`${gateway.url}/a`).then(
       () => "responded",
       () => "aborted",
     );
     await connectionPromise;
     await gateway.close();
-    expect(await outcome).to.equal("aborted");
+    expect(await outcomePromise).to.equal("aborted");
   });
 });

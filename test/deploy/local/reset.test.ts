@@ -7,7 +7,7 @@ import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/pr
 import { mountSmallDisk } from "../../support/small-disk.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
-function reset(root: string) {
+function runReset(root: string) {
   const { command, args } = buildNodeCommand("deploy/local/reset.ts");
   const env = { PATH: process.env.PATH, LOCAL_DIR: root };
   return spawnSync(command, args, { cwd: PROJECT_FOLDER, env, encoding: "utf8" });
@@ -17,12 +17,12 @@ describe("reset", () => {
   it("`npm run reset` fails with a one-line error while the stack is running, and deletes the folder of a stopped stack", async () => {
     const root = makeTestRoot();
     const localRoot = await openLocalRoot(root, () => undefined);
-    const resetResult = reset(root);
+    const resetResult = runReset(root);
     expect(resetResult.status).to.equal(1);
     expect(resetResult.stderr).to.equal(`The stack in ${root} is running as process ${process.pid}. Stop it first.\n`);
     expect(fs.existsSync(localRoot.paths.secrets)).to.equal(true);
     localRoot.release();
-    expect(reset(root).status).to.equal(0);
+    expect(runReset(root).status).to.equal(0);
     expect(fs.existsSync(root)).to.equal(false);
   });
 
@@ -32,7 +32,7 @@ describe("reset", () => {
       const root = path.join(disk.folder, "root");
       (await openLocalRoot(root, () => undefined)).release();
       disk.fill();
-      const { status, stdout, stderr } = reset(root);
+      const { status, stdout, stderr } = runReset(root);
       expect([status, stdout, stderr]).to.eql([0, `Deleted ${root}.\n`, ""]);
       expect(fs.existsSync(root)).to.equal(false);
     } finally {
@@ -43,7 +43,7 @@ describe("reset", () => {
   it("`npm run reset` refuses a folder that does not belong to a stack", () => {
     const root = makeTestRoot();
     fs.writeFileSync(path.join(root, "letter.txt"), "dear");
-    expect(reset(root).status).to.equal(1);
+    expect(runReset(root).status).to.equal(1);
     expect(fs.readdirSync(root)).to.eql(["letter.txt"]);
   });
 });

@@ -24,7 +24,7 @@ describe("the search for lost deliveries", () => {
   });
 
   /** Inserts deliveries. Groups of 700 deliveries are due at the same time. */
-  const insert = (endpointId: string, count: number, status: string, attemptCount: number) =>
+  const insertDeliveries = (endpointId: string, count: number, status: string, attemptCount: number) =>
     pool.query(
       `WITH added AS (
          INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
@@ -42,11 +42,11 @@ describe("the search for lost deliveries", () => {
     );
 
   it("the search for lost deliveries reads several pages and finds each pending delivery and retry once", async () => {
-    const [firstId, secondId] = [randomUUID(), randomUUID()];
-    await insert(firstId, 1_500, "pending", 0);
-    await insert(firstId, 1_200, "pending", 2);
-    await insert(secondId, 800, "pending", 0);
-    await insert(secondId, 300, "failed", 3);
+    const [firstEndpointId, secondEndpointId] = [randomUUID(), randomUUID()];
+    await insertDeliveries(firstEndpointId, 1_500, "pending", 0);
+    await insertDeliveries(firstEndpointId, 1_200, "pending", 2);
+    await insertDeliveries(secondEndpointId, 800, "pending", 0);
+    await insertDeliveries(secondEndpointId, 300, "failed", 3);
     const readStream = async function* () {};
     const emptyLog = { readStream } as unknown as EventStoreDBClient;
     const { deliveryIds, outboxEventIds } = await findLostRows(emptyLog, pool, new AbortController().signal);

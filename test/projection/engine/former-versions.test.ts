@@ -7,7 +7,7 @@ import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { formerEvents } from "../../support/former-events.ts";
 import { createEngineWorld, type EngineWorld, logger } from "../engine-world.ts";
 
-const neverAborted = new AbortController().signal;
+const neverAbortedSignal = new AbortController().signal;
 
 describe("a log with events of earlier schema versions", () => {
   let world: EngineWorld;
@@ -18,7 +18,8 @@ describe("a log with events of earlier schema versions", () => {
 
   afterEach(() => world.close());
 
-  const project = () => rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, neverAborted);
+  const rebuildModels = () =>
+    rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, neverAbortedSignal);
 
   it("events of earlier schema versions are projected and read like current events", async () => {
     for (const { type, stream, data, metadata, currentData } of formerEvents) {
@@ -30,7 +31,7 @@ describe("a log with events of earlier schema versions", () => {
       const [recordedEvent] = await world.log.read(stream);
       expect(recordedEvent?.data).to.deep.equal(currentData);
     }
-    await project();
+    await rebuildModels();
     const { rows } = await world.pool.query("SELECT appointment_id, status FROM read_model.appointment ORDER BY 1");
     expect(rows).to.deep.equal([
       { appointment_id: "22222222-2222-4222-8222-222222222222", status: "requested" },
@@ -42,7 +43,7 @@ describe("a log with events of earlier schema versions", () => {
     const { type, stream, data, metadata } = formerEvents[0]!;
     const newerMetadata = { ...JSON.parse(metadata), schemaVersion: getCurrentVersion(type) + 1 };
     await world.append(stream, { type, data: JSON.parse(data), metadata: newerMetadata });
-    const error = await project().then(
+    const error = await rebuildModels().then(
       () => undefined,
       (error: Error) => error,
     );

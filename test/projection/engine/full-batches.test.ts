@@ -27,8 +27,11 @@ describe("the batches of a projection run that fills unused tables", () => {
     const customerId = randomUUID();
     const stream = `customer-${customerId}`;
     await world.append(stream, createRegisteredEvent(customerId, "0"));
-    for (let number = 1; number < EVENT_COUNT; number += 500) {
-      const names = Array.from({ length: Math.min(500, EVENT_COUNT - number) }, (_, index) => `${number + index}`);
+    for (let firstNumber = 1; firstNumber < EVENT_COUNT; firstNumber += 500) {
+      const names = Array.from(
+        { length: Math.min(500, EVENT_COUNT - firstNumber) },
+        (_, index) => `${firstNumber + index}`,
+      );
       await world.append(stream, ...names.map((name) => createRenamedEvent(customerId, name)));
     }
     await world.pool.query(buildTablesDdl(readModels, SCHEMA));

@@ -66,7 +66,7 @@ describe("projectors", () => {
     await database.drop();
   });
 
-  const start = (logClient = client) => {
+  const startRole = (logClient = client) => {
     const role = startProjectors({
       client: logClient,
       pool,
@@ -91,7 +91,7 @@ describe("projectors", () => {
   it("projectors process stored events first and then live events", async () => {
     const [earlyId, lateId] = [randomUUID(), randomUUID()];
     await append(earlyId, EMPTY_STREAM, createRegisteredEvent(earlyId), createRenamedEvent(earlyId, "Ana Novak"));
-    const role = start();
+    const role = startRole();
     await waitForName(earlyId, "Ana Novak");
     const position = await append(lateId, EMPTY_STREAM, createRegisteredEvent(lateId, "Live Lee"));
     await waitForName(lateId, "Live Lee");
@@ -102,20 +102,20 @@ describe("projectors", () => {
   it("projectors continue from the checkpoint after a stop, and process no event twice", async () => {
     const id = randomUUID();
     await append(id, EMPTY_STREAM, createRegisteredEvent(id));
-    const firstProjectors = start();
+    const firstProjectors = startRole();
     await waitForName(id, "Ana Kos");
     await firstProjectors.stop();
     await pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'marker' WHERE customer_id = $1`, [id]);
     await append(id, 0n, createRenamedEvent(id, "Second Run"));
-    start();
+    startRole();
     await waitForName(id, "Second Run");
   });
 
   it("a standby takes over when the leading process stops", async () => {
     const id = randomUUID();
-    const leader = start();
+    const leader = startRole();
     await eventually("the leader runs", () => leader.getStatus().state === "running");
-    const standby = start();
+    const standby = startRole();
     await eventually("the second stands by", () => standby.getStatus().state === "standby");
     await leader.stop();
     await append(id, EMPTY_STREAM, createRegisteredEvent(id, "Taken Over"));
@@ -129,19 +129,22 @@ describe("projectors", () => {
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     const poisonedClient = connectEventStore(`esdb://127.0.0.1:${server.port}?tls=false`, "test");
     try {
-      const [id, brokenId] = [randomUUID(), randomUUID()];
+      const [id, brokenCustomerId] = [randomUUID(), randomUUID()];
       const append = (stream: string, { type, data }: CatalogEvent | { type: string; data: object }) =>
         poisonedClient.appendToStream(
           stream,
           jsonEvent({ type, data: data as Record<string, string>, metadata: createStoredMetadata() }),
         );
       await append(`customer-${id}`, createRegisteredEvent(id));
-      await append(`customer-${brokenId}`, { type: "CustomerRegistered", data: { customerId: brokenId } });
+      await append(`customer-${brokenCustomerId}`, {
+        type: "CustomerRegistered",
+        data: { customerId: brokenCustomerId },
+      });
       await append(`customer-${id}`, createRenamedEvent(id, "Too Late"));
-      const role = start(poisonedClient);
+      const role = startRole(poisonedClient);
       await eventually("failed", () => role.getStatus().state === "failed");
       expect(role.getStatus().lastError?.message)
-        .to.contain(`stream customer-${brokenId}, revision 0`)
+        .to.contain(`stream customer-${brokenCustomerId}, revision 0`)
         .and.contain("data.clinicId");
       expect((await readRow(id))?.full_name ?? "Ana Kos").to.equal("Ana Kos");
       await role.stop();
@@ -163,14 +166,14 @@ describe("projectors", () => {
       jsonEvent(strangerEvent),
     ]);
     await append(id, EMPTY_STREAM, createRegisteredEvent(id, "After Unknown"));
-    start();
+    startRole();
     await waitForName(id, "After Unknown");
     const { rowCount } = await pool.query("SELECT FROM read_model.customer WHERE full_name = 'Stranger'");
     expect(rowCount).to.equal(0);
   });
 
   describe("applying a batch", () => {
-    const record = (event: CatalogEvent, position: bigint): RecordedEvent =>
+    const createRecordedEvent = (event: CatalogEvent, position: bigint): RecordedEvent =>
       ({
         ...event,
         id: randomUUID(),
@@ -185,7 +188,7 @@ describe("projectors", () => {
       await pool.query(buildReadModelDdl(models, "forced"));
     });
 
-    const apply = async (events: RecordedEvent[], fromPosition: bigint, toPosition: bigint) => {
+    const applyEvents = async (events: RecordedEvent[], fromPosition: bigint, toPosition: bigint) => {
       const connection = await pool.connect();
       try {
         await applyBatch(connection, "forced", models, events, fromPosition, {
@@ -199,8 +202,13 @@ describe("projectors", () => {
 
     it("if five processes apply a batch concurrently, the batch is applied exactly once", async () => {
       const id = randomUUID();
-      const events = [record(createRegisteredEvent(id), 5n), record(createRenamedEvent(id, "Once Only"), 9n)];
-      const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => apply(events, BEFORE_FIRST_EVENT, 9n)));
+      const events = [
+        createRecordedEvent(createRegisteredEvent(id), 5n),
+        createRecordedEvent(createRenamedEvent(id, "Once Only"), 9n),
+      ];
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 5 }, () => applyEvents(events, BEFORE_FIRST_EVENT, 9n)),
+      );
       const rejections = outcomes.filter((outcome) => outcome.status === "rejected");
       expect(rejections).to.have.length(4);
       for (const { reason } of rejections) expect(reason).to.be.instanceOf(LeadershipLostError);
@@ -239,7 +247,7 @@ describe("projectors", () => {
         connection,
         "forced",
         [failingModel],
-        [record(createRegisteredEvent(id), 1n), record(createRenamedEvent(id, "x"), 2n)],
+        [createRecordedEvent(createRegisteredEvent(id), 1n), createRecordedEvent(createRenamedEvent(id, "x"), 2n)],
         BEFORE_FIRST_EVENT,
         { position: 2n, eventId: randomUUID() },
       );

@@ -18,7 +18,7 @@ import {
   logger,
 } from "../engine-world.ts";
 
-const neverAborted = new AbortController().signal;
+const neverAbortedSignal = new AbortController().signal;
 
 /** Number of events, large enough for more than two batches. */
 const CHANGE_COUNT = 5_000;
@@ -38,13 +38,13 @@ describe("a rebuild that is killed with -9", function () {
   before(async () => {
     world = await createEngineWorld();
     await world.append(`customer-${customerId}`, createRegisteredEvent(customerId, "Name 0"));
-    for (let number = 1; number <= CHANGE_COUNT; number += 1_000) {
+    for (let firstNumber = 1; firstNumber <= CHANGE_COUNT; firstNumber += 1_000) {
       const changes = Array.from({ length: 1_000 }, (_, index) =>
-        createRenamedEvent(customerId, `Name ${number + index}`),
+        createRenamedEvent(customerId, `Name ${firstNumber + index}`),
       );
       logEnd = await world.append(`customer-${customerId}`, ...changes);
     }
-    await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, neverAborted);
+    await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, neverAbortedSignal);
     // The changed city shows whether a row comes from the former tables or from the tables that a rebuild has filled.
     await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'former'`);
     pollLoop = keepReading();
@@ -137,46 +137,46 @@ describe("a rebuild that is killed with -9", function () {
     (await world.pool.query("SELECT FROM pg_namespace WHERE nspname = $1", [schema])).rowCount === 1;
 
   it("a rebuild killed before, between or after batches leaves the current tables in use, and the next rebuild continues", async () => {
-    const releaseFirst = await holdLock(LOCK_SQL, [getSwapLockName(NEXT_SCHEMA)]);
+    const releaseFirstLock = await holdLock(LOCK_SQL, [getSwapLockName(NEXT_SCHEMA)]);
     const firstRebuild = startRebuild();
     await eventually("the rebuild waits to write its first batch", () => isWaitingFor("advisory"), REACH_TIMEOUT_MS);
-    const firstKill = kill(firstRebuild);
-    await releaseFirst();
-    await firstKill;
+    const firstKillPromise = kill(firstRebuild);
+    await releaseFirstLock();
+    await firstKillPromise;
     expect(await readCities()).to.deep.equal([{ city: "former" }]);
     expect(await hasSchema(NEXT_SCHEMA)).to.equal(true);
 
-    const releaseSecond = await holdLock(LOCK_SQL, [getSwapLockName(NEXT_SCHEMA)]);
+    const releaseSecondLock = await holdLock(LOCK_SQL, [getSwapLockName(NEXT_SCHEMA)]);
     const secondRebuild = startRebuild();
     await eventually("the rebuild waits to write", () => isWaitingFor("advisory"), REACH_TIMEOUT_MS);
     // The second lock of the test waits until the first batch is written. The second batch then waits for this lock.
-    const thirdLock = holdLock(LOCK_SQL, [getSwapLockName(NEXT_SCHEMA)]);
+    const thirdLockPromise = holdLock(LOCK_SQL, [getSwapLockName(NEXT_SCHEMA)]);
     await eventually("the queue", async () => {
       const { rowCount } = await world.pool.query(
         "SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
       );
       return rowCount === 2;
     });
-    await releaseSecond();
-    const releaseThird = await thirdLock;
+    await releaseSecondLock();
+    const releaseThirdLock = await thirdLockPromise;
     await eventually("the rebuild waits to write its second batch", () => isWaitingFor("advisory"));
     const middleCheckpoint = await readCheckpoint(world.pool, NEXT_SCHEMA);
     expect(
       middleCheckpoint.position > 0n && middleCheckpoint.position < logEnd,
       `${middleCheckpoint.position} of ${logEnd}`,
     ).to.equal(true);
-    const secondKill = kill(secondRebuild);
-    await releaseThird();
-    await secondKill;
+    const secondKillPromise = kill(secondRebuild);
+    await releaseThirdLock();
+    await secondKillPromise;
     expect(await readCities()).to.deep.equal([{ city: "former" }]);
 
-    const releaseTable = await holdLock(`SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
+    const releaseTableLock = await holdLock(`SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
     const thirdRebuild = startRebuild();
     await eventually("the rebuild waits for a long read to end", () => isWaitingFor("relation"), REACH_TIMEOUT_MS);
     const fullCheckpoint = await readCheckpoint(world.pool, NEXT_SCHEMA);
     expect([fullCheckpoint.position, fullCheckpoint.tableOid]).to.deep.equal([logEnd, middleCheckpoint.tableOid]);
     await kill(thirdRebuild);
-    await releaseTable();
+    await releaseTableLock();
     expect(await readCities()).to.deep.equal([{ city: "former" }]);
     expect(pollState.wrongReads).to.deep.equal([]);
   });
@@ -197,7 +197,7 @@ describe("a rebuild that is killed with -9", function () {
     await release();
     await killPromise;
     await world.pool.query(`CREATE SCHEMA IF NOT EXISTS ${FORMER_SCHEMA}`);
-    await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, neverAborted);
+    await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, neverAbortedSignal);
     expect(await Promise.all([hasSchema(FORMER_SCHEMA), hasSchema(NEXT_SCHEMA)])).to.deep.equal([false, false]);
     expect(await readPosition(world.pool, READ_MODEL_SCHEMA)).to.equal(logEnd);
     expect(pollState.wrongReads).to.deep.equal([]);

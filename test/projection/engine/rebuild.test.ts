@@ -21,7 +21,7 @@ import { createTestDatabase, type TestDatabase, testServers } from "../../suppor
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 
 const logger = createLogger("test", "fatal");
-const neverAborted = new AbortController().signal;
+const neverAbortedSignal = new AbortController().signal;
 const ignore = () => undefined;
 
 describe("a rebuild under traffic", () => {
@@ -40,10 +40,10 @@ describe("a rebuild under traffic", () => {
     log = createEventLog(client);
     database = await createTestDatabase();
     await migrate(database.urls.projection, logger);
-    const connect = (url: string, size: number) =>
+    const createTestPool = (url: string, size: number) =>
       createPool({ url, applicationName: "test", size, statementTimeoutMs: 10_000, logger });
-    pool = connect(database.urls.projection, 8);
-    readerPool = connect(database.urls.query, 2);
+    pool = createTestPool(database.urls.projection, 8);
+    readerPool = createTestPool(database.urls.query, 2);
     await ensureReadModels(pool, readModels);
     const { projection: databaseUrl } = database.urls;
     projectors = startProjectors({ client, pool, databaseUrl, models: readModels, logger });
@@ -103,13 +103,13 @@ describe("a rebuild under traffic", () => {
       while (!isOver) await appendCustomers();
     })();
     for (let round = 0; round < 3; round += 1) {
-      const swappedAt = await rebuild(createOptions(), neverAborted);
+      const swappedAt = await rebuild(createOptions(), neverAbortedSignal);
       expect(swappedAt !== undefined && swappedAt > 0n).to.equal(true);
     }
     isOver = true;
     await Promise.all([readLoop, writeLoop]);
     await eventually("all are seen", async () => (await readCustomerIds()).length === appendedIds.length);
-    const { differenceCount, rows } = await verify({ ...createOptions(), onDifference: ignore }, neverAborted);
+    const { differenceCount, rows } = await verify({ ...createOptions(), onDifference: ignore }, neverAbortedSignal);
     expect(differenceCount).to.equal(0);
     expect(rows).to.be.at.least(appendedIds.length);
   }).timeout(60_000);
@@ -120,7 +120,7 @@ describe("a rebuild under traffic", () => {
     await rebuild({ ...createOptions(), onProgress }, stopController.signal);
     expect((await readCustomerIds()).length).to.equal(50);
     expect(await readPosition(pool, NEXT_SCHEMA)).to.be.a("bigint");
-    await rebuild(createOptions(), neverAborted);
+    await rebuild(createOptions(), neverAbortedSignal);
     expect((await readCustomerIds()).length).to.equal(50);
     await appendCustomers();
     await eventually("live events go on", async () => (await readCustomerIds()).length === 51);
@@ -128,8 +128,8 @@ describe("a rebuild under traffic", () => {
 
   it("two rebuilds cannot run at the same time", async () => {
     const outcomes = await Promise.allSettled([
-      rebuild(createOptions(), neverAborted),
-      rebuild(createOptions(), neverAborted),
+      rebuild(createOptions(), neverAbortedSignal),
+      rebuild(createOptions(), neverAbortedSignal),
     ]);
     const rejections = outcomes.filter((outcome) => outcome.status === "rejected");
     expect(rejections.map(({ reason }) => reason.message)).to.deep.equal([
@@ -149,7 +149,10 @@ describe("a rebuild under traffic", () => {
       [extraId, changedId],
     );
     const differences: Difference[] = [];
-    await verify({ ...createOptions(), onDifference: (difference) => differences.push(difference) }, neverAborted);
+    await verify(
+      { ...createOptions(), onDifference: (difference) => differences.push(difference) },
+      neverAbortedSignal,
+    );
     expect(differences).to.have.deep.members([
       { table: "customer", key: [changedId], kind: "changed", columns: ["full_name"] },
       { table: "customer", key: [missingId], kind: "missing", columns: [] },

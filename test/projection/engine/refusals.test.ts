@@ -24,7 +24,7 @@ import {
 } from "../engine-world.ts";
 
 const SCHEMA = "refusing";
-const neverAborted = new AbortController().signal;
+const neverAbortedSignal = new AbortController().signal;
 
 /** Read model in which the name column holds numbers, so that Postgres refuses the name in a valid event. */
 const numberedModels: AnyReadModel[] = readModels
@@ -51,11 +51,11 @@ describe("read models of another release", function () {
       });
       expect(await world.readName(id)).to.equal(undefined);
       const options = { ...world, models, logger, onProgress: () => undefined };
-      const refusal = await verify({ ...options, onDifference: () => undefined }, neverAborted).catch(
+      const refusal = await verify({ ...options, onDifference: () => undefined }, neverAbortedSignal).catch(
         (error: Error) => error,
       );
       expect((refusal as Error).message).to.match(/^the read models belong to another release: /);
-      await rebuild(options, neverAborted);
+      await rebuild(options, neverAbortedSignal);
       await eventually("it leads", () => role.getStatus().state === "running");
       await role.stop();
       expect(await world.readName(id)).to.equal("Ana Kos");
@@ -71,10 +71,13 @@ describe("an event that does not fit its schema", function () {
   it("if the projectors stopped at an invalid event, `verify` compares all rows as of the preceding event", async () => {
     const world = await createEngineWorld();
     try {
-      const [brokenId, otherId] = [randomUUID(), randomUUID()];
-      await world.append(`customer-${brokenId}`, createRegisteredEvent(brokenId, "Ana Kos"));
-      const positionBefore = await world.append(`customer-${otherId}`, createRegisteredEvent(otherId, "Bor Rak"));
-      await world.append(`customer-${brokenId}`, { type: "CustomerDetailsChanged", data: { fullName: 7 } });
+      const [brokenCustomerId, otherCustomerId] = [randomUUID(), randomUUID()];
+      await world.append(`customer-${brokenCustomerId}`, createRegisteredEvent(brokenCustomerId, "Ana Kos"));
+      const positionBefore = await world.append(
+        `customer-${otherCustomerId}`,
+        createRegisteredEvent(otherCustomerId, "Bor Rak"),
+      );
+      await world.append(`customer-${brokenCustomerId}`, { type: "CustomerDetailsChanged", data: { fullName: 7 } });
       const projectors = startProjectors({ ...world, models: readModels, logger });
       await eventually("stopped", () => projectors.getStatus().state === "failed");
       await projectors.stop();
@@ -82,8 +85,10 @@ describe("an event that does not fit its schema", function () {
         code: 0,
         out: `2 rows compared at position ${positionBefore}: 0 differ\n`,
       });
-      await world.pool.query("UPDATE read_model.customer SET full_name = 'Eve' WHERE customer_id = $1", [otherId]);
-      expect((await world.runCommand("verify")).out).to.contain(`customer ${otherId}: full_name`);
+      await world.pool.query("UPDATE read_model.customer SET full_name = 'Eve' WHERE customer_id = $1", [
+        otherCustomerId,
+      ]);
+      expect((await world.runCommand("verify")).out).to.contain(`customer ${otherCustomerId}: full_name`);
     } finally {
       await world.close();
     }
@@ -131,8 +136,8 @@ describe("a projection with a database that refuses statements", function () {
         `^position \\d+, stream customer-${firstId}, revision 2: the database refused a value of CustomerDetailsChanged \\(SQLSTATE 22P02\\)$`,
       ),
     );
-    expect((error as ProjectionError).failedEvent?.revision).to.equal(2n);
-    expect((error as ProjectionError).failedEvent).to.not.have.property("data");
+    expect((error as ProjectionError).failedEventPosition?.revision).to.equal(2n);
+    expect((error as ProjectionError).failedEventPosition).to.not.have.property("data");
     expect(await readNames()).to.deep.equal([2, 3]);
     const position = await readPosition(world.pool, SCHEMA);
     expect(position >= positionBefore && position < failedPosition).to.equal(true);
@@ -145,7 +150,7 @@ describe("a projection with a database that refuses statements", function () {
     const error = await run(new AbortController().signal);
     expect(error).to.be.instanceOf(ProjectionError);
     expect(error?.message).to.equal("The database refused a statement (SQLSTATE 42P01).");
-    expect((error as ProjectionError).failedEvent).to.equal(undefined);
+    expect((error as ProjectionError).failedEventPosition).to.equal(undefined);
   });
 
   it("during a temporary failure of Postgres, the projection waits and reports the failure, and then continues", async () => {

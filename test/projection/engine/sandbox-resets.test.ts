@@ -20,7 +20,7 @@ describe("sandbox resets in the read models", () => {
     const applicationId = randomUUID();
     const clinicId = deriveSandboxClinicId(applicationId);
     const facts = createFixture(applicationId, day);
-    const reset = (generation: number): GivenEvent => ({
+    const createResetEvent = (generation: number): GivenEvent => ({
       type: "SandboxReset",
       data: { applicationId, clinicId, generation, day, facts },
     });
@@ -32,7 +32,7 @@ describe("sandbox resets in the read models", () => {
       ]);
       return rows;
     };
-    return { clinicId, reset, created: createRequestedEvent, rows: readRows };
+    return { clinicId, reset: createResetEvent, created: createRequestedEvent, rows: readRows };
   }
 
   it("after a sandbox reset, only the fixture data is left, regardless of how the events are divided into batches", async () => {

@@ -26,24 +26,24 @@ function rotate(row: Row, secret: string, minute: number, overlapMinutes: number
   return webhookSecrets.on.WebhookSecretRotated(row, event as unknown as Rotation);
 }
 
-const listFormer = (row: Row) => row?.former_secrets.map(({ encryptedSecret }) => encryptedSecret);
+const listFormerSecrets = (row: Row) => row?.former_secrets.map(({ encryptedSecret }) => encryptedSecret);
 
 describe("an endpoint's secrets", () => {
   it("former secrets are used for signing until the expiry time, even after further rotations", () => {
     const finalRow = rotate(rotate(firstRow, "s1", 0, 10), "s2", 5, 10);
     expect(finalRow).to.deep.include({ encrypted_secret: "s2" });
-    expect(listFormer(finalRow)).to.deep.equal(["s1", "s0"]);
-    expect(listFormer(rotate(finalRow, "s3", 10, 10))).to.deep.equal(["s2", "s1"]);
-    expect(listFormer(rotate(finalRow, "s3", 60, 10))).to.deep.equal(["s2"]);
+    expect(listFormerSecrets(finalRow)).to.deep.equal(["s1", "s0"]);
+    expect(listFormerSecrets(rotate(finalRow, "s3", 10, 10))).to.deep.equal(["s2", "s1"]);
+    expect(listFormerSecrets(rotate(finalRow, "s3", 60, 10))).to.deep.equal(["s2"]);
   });
 
   it("a rotation without an overlap removes the previous secret immediately, but keeps other former secrets", () => {
-    expect(listFormer(rotate(rotate(firstRow, "s1", 0, 10), "s2", 1, 0))).to.deep.equal(["s0"]);
+    expect(listFormerSecrets(rotate(rotate(firstRow, "s1", 0, 10), "s2", 1, 0))).to.deep.equal(["s0"]);
   });
 
   it("only the latest eight former secrets are kept", () => {
     let row: Row = firstRow;
     for (let n = 1; n <= 10; n += 1) row = rotate(row, `s${n}`, n, 1_440);
-    expect(listFormer(row)).to.deep.equal(["s9", "s8", "s7", "s6", "s5", "s4", "s3", "s2"]);
+    expect(listFormerSecrets(row)).to.deep.equal(["s9", "s8", "s7", "s6", "s5", "s4", "s3", "s2"]);
   });
 });

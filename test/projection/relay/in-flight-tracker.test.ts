@@ -35,9 +35,9 @@ describe("tracking of events in flight", () => {
   });
 
   it("the checkpoint never passes a message in flight, in any order of confirmations", () => {
-    const arbitraryStep = fc.record({ published: fc.boolean(), confirmed: fc.boolean() });
+    const stepArbitrary = fc.record({ published: fc.boolean(), confirmed: fc.boolean() });
     fc.assert(
-      fc.property(fc.array(arbitraryStep, { maxLength: 30 }), fc.integer({ min: 0, max: 31 }), (steps, ackedCount) => {
+      fc.property(fc.array(stepArbitrary, { maxLength: 30 }), fc.integer({ min: 0, max: 31 }), (steps, ackedCount) => {
         const tracker = new InFlightTracker(BEFORE_FIRST_EVENT);
         steps.forEach(({ published, confirmed }, index) => {
           if (!published) tracker.addSkippedEvent(BigInt(index));

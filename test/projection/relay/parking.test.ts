@@ -57,11 +57,12 @@ describe("an event that projectors can process and the relay cannot map", functi
     await database.drop();
   });
 
-  const operate = (runCommand: typeof park, position: bigint) => {
+  const runOperatorCommand = (runCommand: typeof park, position: bigint) => {
     const options = { reason: "Written by another program", actor: "Ada" };
     return runInProcess(world, (context) => runCommand(context, position, options));
   };
-  const readStatus = async () => (await operate(async (context) => showStatus(context, { json: false }), 0n)).out;
+  const readStatus = async () =>
+    (await runOperatorCommand(async (context) => showStatus(context, { json: false }), 0n)).out;
   /** Appends an event without domain checks, as another program might do. */
   const appendEvent = (stream: string, type: string, data: object) => {
     const metadata = { ...createStoredMetadata(), environment: "production", clinicId: endpoint.clinicId };
@@ -109,7 +110,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     await reschedule(oddAppointment);
     const position = await waitUntilStopped(oddAppointment);
     const laterAppointment = await world.requestAppointment(endpoint.clinicId);
-    const { code, out } = await operate(park, position);
+    const { code, out } = await runOperatorCommand(park, position);
     expect(code).to.equal(0);
     expect(out).to.contain(
       `the relay skips stream ${stream} from revision 1 on. Partners get no webhooks for the stream.`,
@@ -133,10 +134,10 @@ describe("an event that projectors can process and the relay cannot map", functi
     await world.client.setStreamMetadata(stream, { truncateBefore: 100 }, { expectedRevision: NO_STREAM });
     await reschedule(hiddenAppointment);
     const position = await waitUntilStopped(hiddenAppointment);
-    await operate(park, position);
+    await runOperatorCommand(park, position);
     await requestAppointment();
     await world.client.setStreamMetadata(stream, {});
-    const { code, out } = await operate(resume, position);
+    const { code, out } = await runOperatorCommand(resume, position);
     expect(code).to.equal(0);
     expect(out).to.equal(`Resumed: stream ${stream} is no longer skipped from revision 1 on.`);
     expect(await readStatus()).to.contain("parked streams: none");

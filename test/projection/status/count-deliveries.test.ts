@@ -25,7 +25,7 @@ describe("the numbers of deliveries", () => {
   beforeEach(() => pool.query("TRUNCATE webhooks.delivery, webhooks.pending_delivery"));
 
   /** Inserts pending deliveries. One of four is due only later, and one of four is leased. */
-  const insertPending = (count: number) =>
+  const insertPendingDeliveries = (count: number) =>
     pool.query(
       `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
          attempt_count, lease_expires_at)
@@ -35,7 +35,7 @@ describe("the numbers of deliveries", () => {
          FROM generate_series(1, $1::integer) n`,
       [count, new Date(NOW)],
     );
-  const insertFailed = (count: number) =>
+  const insertFailedDeliveries = (count: number) =>
     pool.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
          event_type, event_stream, event_revision, status, cause_id, correlation_id, created_at, updated_at)
@@ -50,15 +50,15 @@ describe("the numbers of deliveries", () => {
   });
 
   it("small numbers are exact", async () => {
-    await insertPending(400);
-    await insertFailed(30);
+    await insertPendingDeliveries(400);
+    await insertFailedDeliveries(30);
     expect(await countDeliveries(pool, NOW)).to.deep.equal({ pending: 400, due: 200, failed: 30 });
   });
 
   it("large numbers are estimates", async () => {
     const count = 6 * MAX_COUNTED_DELIVERIES;
-    await insertPending(count);
-    await insertFailed(count);
+    await insertPendingDeliveries(count);
+    await insertFailedDeliveries(count);
     const { pending, due, failed } = await countDeliveries(pool, NOW);
     // The standard error is 1.4 %.
     expect(pending).to.be.within(0.88 * count, 1.12 * count);

@@ -48,20 +48,20 @@ describe("webhook delivery", () => {
   it("the webhook about a change contains the appointment's state after that change", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     const { appointmentId } = await world.requestAppointment(endpoint.clinicId);
-    const confirmedId = await world.changeAppointment(appointmentId, {
+    const confirmedEventId = await world.changeAppointment(appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId },
     });
-    const arrivedId = await world.changeAppointment(appointmentId, {
+    const arrivedEventId = await world.changeAppointment(appointmentId, {
       type: "AppointmentCheckedIn",
       data: { appointmentId },
     });
-    await world.waitForDelivery(confirmedId, endpoint, ({ status }) => status === "delivered");
-    await world.waitForDelivery(arrivedId, endpoint, ({ status }) => status === "delivered");
+    await world.waitForDelivery(confirmedEventId, endpoint, ({ status }) => status === "delivered");
+    await world.waitForDelivery(arrivedEventId, endpoint, ({ status }) => status === "delivered");
     const bodies = receiver.requests.map(({ body }) => JSON.parse(body));
     const findStatus = (id: string) => bodies.find((body) => body.id === id)?.data.appointment.status;
-    expect(findStatus(confirmedId)).to.equal("confirmed");
-    expect(findStatus(arrivedId)).to.equal("checked_in");
+    expect(findStatus(confirmedEventId)).to.equal("confirmed");
+    expect(findStatus(arrivedEventId)).to.equal("checked_in");
   });
 
   it("the sender uses separate connections for two applications at the same origin", async () => {
@@ -91,7 +91,7 @@ describe("webhook delivery", () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     const { appointmentId } = await world.requestAppointment(endpoint.clinicId);
     const assignmentId = randomUUID();
-    const silentEvents = [
+    const silentEventIds = [
       await world.changeAppointment(appointmentId, {
         type: "ResourceAllocated",
         data: {
@@ -106,12 +106,12 @@ describe("webhook delivery", () => {
       }),
     ];
     // Messages are processed in the order of the log, so the earlier messages are processed before this message.
-    const confirmedId = await world.changeAppointment(appointmentId, {
+    const confirmedEventId = await world.changeAppointment(appointmentId, {
       type: "AppointmentConfirmed",
       data: { appointmentId },
     });
-    await world.waitForDelivery(confirmedId, endpoint, ({ status }) => status === "delivered");
-    for (const eventId of silentEvents) expect(await world.readDelivery(eventId, endpoint)).to.equal(undefined);
+    await world.waitForDelivery(confirmedEventId, endpoint, ({ status }) => status === "delivered");
+    for (const eventId of silentEventIds) expect(await world.readDelivery(eventId, endpoint)).to.equal(undefined);
   });
 
   it("a delivery keeps its id across all retries, and can be replayed after the last retry", async () => {

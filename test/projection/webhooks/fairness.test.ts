@@ -44,10 +44,10 @@ describe("an application whose endpoints do not respond", function () {
   /** Registers the endpoints of the slow application at one clinic. @returns one of the endpoints */
   async function registerEndpoints(url: string, environment: Environment): Promise<Endpoint> {
     const sibling = await world.registerEndpoint(url, { environment });
-    const siblings = Array.from({ length: ENDPOINT_COUNT - 1 }, () =>
+    const siblingPromises = Array.from({ length: ENDPOINT_COUNT - 1 }, () =>
       world.registerEndpoint(url, { environment, siblingEndpoint: sibling }),
     );
-    await Promise.all(siblings);
+    await Promise.all(siblingPromises);
     return sibling;
   }
   const countAttempts = async ({ applicationId }: Endpoint, state: "in progress" | "finished") => {

@@ -21,23 +21,23 @@ export type KillingStep = (typeof killingSteps)[number];
  * result. A `never` trigger blocks the statement instead. For a commit, the name of the committed statement follows
  * `COMMIT`.
  */
-const triggers: Record<KillingStep, { when: "before" | "after" | "never"; statement: RegExp }> = {
-  "match | insert": { when: "after", statement: /^match endpoints/ },
-  "insert | commit": { when: "after", statement: /^insert deliveries/ },
-  "commit | ack": { when: "after", statement: /^COMMIT insert deliveries/ },
-  "ack | lease": { when: "never", statement: /^claim due deliveries/ },
-  "lease | send": { when: "after", statement: /^claim due deliveries/ },
-  "response | record": { when: "before", statement: /^write (successes|attempts)/ },
-  "record | commit": { when: "after", statement: /^move deliveries/ },
-  "committed record | next": { when: "after", statement: /^(write successes|COMMIT move deliveries)/ },
-  "fact appended | fact removed": { when: "before", statement: /^DELETE FROM webhooks\.outbox/ },
+const triggers: Record<KillingStep, { timing: "before" | "after" | "never"; statement: RegExp }> = {
+  "match | insert": { timing: "after", statement: /^match endpoints/ },
+  "insert | commit": { timing: "after", statement: /^insert deliveries/ },
+  "commit | ack": { timing: "after", statement: /^COMMIT insert deliveries/ },
+  "ack | lease": { timing: "never", statement: /^claim due deliveries/ },
+  "lease | send": { timing: "after", statement: /^claim due deliveries/ },
+  "response | record": { timing: "before", statement: /^write (successes|attempts)/ },
+  "record | commit": { timing: "after", statement: /^move deliveries/ },
+  "committed record | next": { timing: "after", statement: /^(write successes|COMMIT move deliveries)/ },
+  "fact appended | fact removed": { timing: "before", statement: /^DELETE FROM webhooks\.outbox/ },
 };
 
 const kill = () => process.kill(process.pid, "SIGKILL");
 
 export function killAt(step: KillingStep, pool: pg.Pool): void {
   if (step === "ack | lease") killAfterAck();
-  const { when, statement } = triggers[step];
+  const { timing: when, statement } = triggers[step];
   const watch = (queryable: { query: unknown }) => {
     const query = (queryable.query as (...parameters: unknown[]) => unknown).bind(queryable);
     let lastWrite = "";

@@ -195,8 +195,8 @@ describe("the migration of pending deliveries", () => {
       return names.every((name) => rows.some((row) => row.delivery_id === ids.get(name) && row.status === "delivered"));
     });
     expect(receiver.requests.map(({ body }) => body)).to.have.members(names.map(buildBody));
-    const counts = new Map((await readStatuses()).rows.map((row) => [row.delivery_id, row.attempt_count]));
-    expect(names.map((name) => counts.get(ids.get(name)!))).to.deep.equal([1, 2, 6]);
+    const attemptCounts = new Map((await readStatuses()).rows.map((row) => [row.delivery_id, row.attempt_count]));
+    expect(names.map((name) => attemptCounts.get(ids.get(name)!))).to.deep.equal([1, 2, 6]);
     const { rows } = await world.pool.query("SELECT delivery_id FROM webhooks.pending_delivery");
     expect(rows).to.have.deep.members([{ delivery_id: ids.get("leased") }, { delivery_id: ids.get("waiting") }]);
   });

@@ -40,7 +40,7 @@ describe("the plans of the statements about pending deliveries", function () {
   });
 
   /** Inserts pending deliveries of the endpoint and of 19 other endpoints, in equal numbers. */
-  const insert = (count: number) =>
+  const insertDeliveries = (count: number) =>
     world.pool.query(
       `WITH added AS (
          INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
@@ -61,8 +61,8 @@ describe("the plans of the statements about pending deliveries", function () {
     const { endpointId, applicationId } = endpoint;
     const now = Date.now();
     await findDueEndpoints(pool, { first: [], retry: [] }, now);
-    const due = { lane: "first", environment: "production", applicationId, endpointId } as const;
-    const grants = [{ ...due, slots: 4, occupiedSlots: 0 }];
+    const dueEndpoint = { lane: "first", environment: "production", applicationId, endpointId } as const;
+    const grants = [{ ...dueEndpoint, slotCount: 4, occupiedSlots: 0 }];
     const { deliveries } = await claimDueDeliveries(pool, grants, [], now, LEASE_MS);
     const unknownDelivery = { deliveryId: randomUUID(), endpointId, attemptNumber: 1 } as ClaimedDelivery;
     const result = { statusCode: 200, error: null, retryAfter: null, responseBody: "", durationMs: 1 };
@@ -85,11 +85,11 @@ describe("the plans of the statements about pending deliveries", function () {
   }
 
   it("statements that were planned while no delivery was pending read few of many pending deliveries", async () => {
-    await insert(2_000);
+    await insertDeliveries(2_000);
     await world.pool.query("DELETE FROM webhooks.pending_delivery");
     await world.pool.query("VACUUM (ANALYZE, TRUNCATE off) webhooks.pending_delivery");
     for (let n = 0; n < EXECUTIONS_BEFORE_KEPT_PLAN; n += 1) await deliverEach();
-    await insert(20_000);
+    await insertDeliveries(20_000);
     const entriesBefore = await countReadIndexEntries();
     // After a failure, the endpoint gets only one slot.
     expect(await deliverEach()).to.deep.equal({ delivered: 1, retried: 4 });

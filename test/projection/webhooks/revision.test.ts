@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { connect, JSONCodec } from "nats";
 import { getEventStream } from "../../../projection/relay/event-stream.ts";
-import { type RelayMessage, relayMessage } from "../../../projection/relay/message.ts";
+import { type RelayMessage, relayMessageSchema } from "../../../projection/relay/message.ts";
 import { webhookBodies } from "../../../query-api/docs/webhooks.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -114,7 +114,7 @@ describe("the appointment's revision in webhooks", () => {
       ...{ kind: "event", position: String(event!.position), stream, revision: "0" },
       ...{ correlationId: randomUUID(), body },
     };
-    expect(relayMessage.parse(message)).to.deep.include({ body, onlyEndpointId: null });
+    expect(relayMessageSchema.parse(message)).to.deep.include({ body, onlyEndpointId: null });
     const { subjectPrefix } = getEventStream(world.databaseUrl);
     const nats = await connect({ servers: world.natsUrl });
     const messageBytes = JSONCodec().encode(message as RelayMessage);

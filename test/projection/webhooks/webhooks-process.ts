@@ -24,14 +24,14 @@ const pool = createPool({
   logger,
 });
 const client = connectEventStore(eventstoreUrl, "child");
-const secrets = createSecretBox(SECRET_KEYS);
+const secretReader = createSecretBox(SECRET_KEYS);
 const deps = {
   client,
   pool,
   databaseUrl,
   natsUrl,
   logger,
-  secrets,
+  secretReader,
   brand: BRAND,
   allowsLoopback: true,
   connectTimeoutMs: 1_000,

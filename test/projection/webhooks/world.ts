@@ -180,7 +180,7 @@ function createStarters(deps: Parameters<typeof startRelay>[0], roles: Set<Role>
     return role;
   };
   const defaultOptions = {
-    secrets: secretBox,
+    secretReader: secretBox,
     brand: BRAND,
     retrySchedule: [0.2, 0.2, 0.2],
     connectTimeoutMs: 1_000,

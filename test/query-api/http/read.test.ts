@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import pg from "pg";
 import { pino } from "pino";
-import { createReadRow, READ_TIMEOUT_MS, type ReadRow } from "../../../query-api/http/read.ts";
+import { createRowReader, READ_TIMEOUT_MS, type ReadRow } from "../../../query-api/http/read.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
@@ -20,7 +20,7 @@ describe("createReadRow", () => {
       statementTimeoutMs: 2_000,
       logger: pino({ level: "silent" }),
     });
-    readRow = createReadRow(pool);
+    readRow = createRowReader(pool);
   });
 
   after(async () => {

@@ -18,7 +18,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
       logger: pino({ enabled: false }),
       retiredPaths: [],
       isProxyTrusted: false,
-      readiness: async () => ({}),
+      checkReadiness: async () => ({}),
     });
     const parseBody = parseJsonBody();
     app.use(async (ctx, next) => {
@@ -39,7 +39,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
       } else await next();
     });
     server = await listen(app.callback(), "127.0.0.1", 0);
-    const clientTimeouts = { headersMs: 300, requestMs: 300 };
+    const clientTimeouts = { headersTimeoutMs: 300, requestTimeoutMs: 300 };
     impatientServer = await listen(app.callback(), "127.0.0.1", 0, 5_000, clientTimeouts);
   });
   after(() => Promise.all([server.close(), impatientServer.close()]));

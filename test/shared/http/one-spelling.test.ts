@@ -53,7 +53,7 @@ describe("paths of all services", () => {
     [audit, partner] = await Promise.all([startAuditWorld(), startPartnerApi()]);
     const logger = pino({ enabled: false });
     const readiness = async () => ({});
-    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, readiness });
+    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness: readiness });
     app.use(serveMetrics(createMetrics()));
     projection = await listen(app.callback(), "127.0.0.1", 0);
   });

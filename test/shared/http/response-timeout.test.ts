@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { pino } from "pino";
 import { createCommandApp } from "../../../command/app.ts";
-import { createUncachedDecide } from "../../../command/handling/aggregate-cache.ts";
+import { createUncachedDecider } from "../../../command/handling/aggregate-cache.ts";
 import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
@@ -34,7 +34,7 @@ describe("a request that times out before the handler ends", () => {
   const sendLateRequest = async (end: () => void) => {
     const lines: Record<string, unknown>[] = [];
     const logger = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
-    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, readiness: async () => ({}) });
+    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness: async () => ({}) });
     app.use(limitResponseTime(10, "event_log_unavailable"));
     let release = () => {};
     const releasePromise = new Promise<void>((resolve) => {
@@ -85,7 +85,12 @@ describe("a command while the event log is slow", function () {
     client = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
     const log = createEventLog(client);
     const app = createCommandApp({
-      ...{ logger: pino({ enabled: false }), log, decide: createUncachedDecide(log), readiness: async () => ({}) },
+      ...{
+        logger: pino({ enabled: false }),
+        log,
+        decide: createUncachedDecider(log),
+        checkReadiness: async () => ({}),
+      },
       limiter: { count: async () => ({ used: 1, endsAt: Date.now(), endsInMs: 1 }), close: () => undefined },
       ...{ waitForReadModels: async () => undefined, tokenIssuer: TOKEN_ISSUER, allowsLoopback: true },
       tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),

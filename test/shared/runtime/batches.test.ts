@@ -1,9 +1,9 @@
 import { expect } from "chai";
-import { createBatches, QueueFullError } from "../../../shared/runtime/batches.ts";
+import { createBatcher, QueueFullError } from "../../../shared/runtime/batches.ts";
 
 describe("batches", () => {
   it("items that arrive while a batch of the same key is sent form the next batch, and other keys are not delayed", async () => {
-    const add = createBatches<number, number>({ maxWaitingItems: 20, maxBatchSize: 15 });
+    const add = createBatcher<number, number>({ maxWaitingItems: 20, maxBatchSize: 15 });
     let finish: () => void = () => undefined;
     const firstBatch = new Promise<void>((resolve) => {
       finish = resolve;
@@ -24,7 +24,7 @@ describe("batches", () => {
   });
 
   it("if a batch fails, all items of the batch fail, and the next batch is still sent", async () => {
-    const add = createBatches<string, number>({ maxWaitingItems: 20, maxBatchSize: 20 });
+    const add = createBatcher<string, number>({ maxWaitingItems: 20, maxBatchSize: 20 });
     let callCount = 0;
     const send = async (items: string[]) => {
       callCount += 1;

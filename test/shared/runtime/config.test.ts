@@ -3,8 +3,8 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { expect } from "chai";
 import { z } from "zod";
-import { startAudit } from "../../../command/audit/start.ts";
-import { startCommand } from "../../../command/start.ts";
+import { startAuditService } from "../../../command/audit/start.ts";
+import { startCommandService } from "../../../command/start.ts";
 import { startProjection } from "../../../projection/start.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
 import {
@@ -130,8 +130,8 @@ describe("configuration", () => {
   });
 
   for (const [service, start] of Object.entries({
-    command: startCommand,
-    audit: startAudit,
+    command: startCommandService,
+    audit: startAuditService,
     projection: startProjection,
     "query-api": startQueryApi,
   })) {

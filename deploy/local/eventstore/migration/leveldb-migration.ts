@@ -88,7 +88,7 @@ export async function requireSameEnd(database: LevelDb, dir: string, log: Commit
   const position = lastEntry === undefined ? 0 : parseEventKey(lastEntry[0]);
   let isSameEnd = position === log.index.lastPosition;
   if (lastEntry !== undefined && isSameEnd) {
-    const range = { from: position, isInclusive: true, isBackwards: false };
+    const range = { fromPosition: position, isInclusive: true, isBackwards: false };
     for await (const [event] of readAllEvents(log, range)) isSameEnd = event?.record.equals(lastEntry[1]) === true;
   }
   if (isSameEnd) return;

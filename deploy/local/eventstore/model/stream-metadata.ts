@@ -39,21 +39,21 @@ export function parseMetadata(event: ProposedEvent): MetadataEffect {
   if (event.type !== METADATA_EVENT_TYPE) {
     throw new MetadataError(`A metadata stream accepts only events of type ${METADATA_EVENT_TYPE}.`);
   }
-  const parsedMetadata = metadataSchema.safeParse(parseJsonObject(event.data));
-  if (!parsedMetadata.success) {
+  const parseResult = metadataSchema.safeParse(parseJsonObject(event.data));
+  if (!parseResult.success) {
     throw new MetadataError(
       "Stream metadata must be a JSON object. $maxCount must be a positive integer, and $tb a non-negative integer.",
     );
   }
-  const unsupportedKey = UNSUPPORTED_KEYS.find((key) => key in parsedMetadata.data);
+  const unsupportedKey = UNSUPPORTED_KEYS.find((key) => key in parseResult.data);
   if (unsupportedKey !== undefined) {
     throw new MetadataError(`The embedded log does not support the stream metadata ${unsupportedKey}.`);
   }
-  const truncateBefore = parsedMetadata.data.$tb ?? 0;
+  const truncateBefore = parseResult.data.$tb ?? 0;
   const isSoftDeleted = truncateBefore >= MIN_SOFT_DELETED_TRUNCATE_BEFORE;
   return {
     truncateBefore: isSoftDeleted ? 0 : Math.min(truncateBefore, Number.MAX_SAFE_INTEGER),
-    maxCount: parsedMetadata.data.$maxCount ?? 0,
+    maxCount: parseResult.data.$maxCount ?? 0,
     isSoftDeleted,
   };
 }

@@ -7,12 +7,12 @@ import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
 import { shared, streams } from "../model/pb.ts";
 import type { Store } from "../store/store.ts";
 import { createInvalidArgumentError, createStreamDeletedError } from "./errors.ts";
-import { AppendEvents, parseSpecialRevision, parseUint64, parseWritableStreamName } from "./request-parts.ts";
+import { AppendEventList, parseSpecialRevision, parseUint64, parseWritableStreamName } from "./request-parts.ts";
 import { writeOrThrow } from "./write-or-throw.ts";
 
 interface AppendRequest {
   readonly expectedRevision: number;
-  readonly events: AppendEvents;
+  readonly events: AppendEventList;
 }
 
 /** Collects the messages of an append and writes the append. Then calls either `answer` or `fail` once. */
@@ -51,7 +51,7 @@ export function serveAppend(
 
 function startAppend(options: AppendReq.Options): AppendRequest {
   return {
-    events: new AppendEvents(parseWritableStreamName(options.getStreamIdentifier())),
+    events: new AppendEventList(parseWritableStreamName(options.getStreamIdentifier())),
     expectedRevision: options.hasRevision() ? parseUint64(options.getRevision()) : parseSpecialRevision(options),
   };
 }

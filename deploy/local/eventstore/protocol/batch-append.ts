@@ -22,7 +22,7 @@ import {
   toCallError,
 } from "./errors.ts";
 import {
-  AppendEvents,
+  AppendEventList,
   parseSpecialRevision,
   parseUint64,
   parseUuid,
@@ -35,7 +35,7 @@ type BatchAppendCall = ServerDuplexStream<BatchAppendReq, BatchAppendResp>;
 interface UnfinishedAppend {
   readonly context: AppendContext;
   readonly deadline: number;
-  readonly events: AppendEvents;
+  readonly events: AppendEventList;
 }
 
 /** Maximum delay in milliseconds that setTimeout supports. Appends with a later deadline get no timer. */
@@ -106,7 +106,7 @@ export class BatchAppendSession {
       expectedRevision: parseExpectedRevision(options),
     };
     try {
-      const events = new AppendEvents(parseWritableStreamName(options?.getStreamIdentifier()));
+      const events = new AppendEventList(parseWritableStreamName(options?.getStreamIdentifier()));
       const deadline = options?.getDeadline()?.toDate().getTime() ?? Number.POSITIVE_INFINITY;
       this.#unfinishedAppends.set(correlationId, { context, deadline, events });
     } catch (error) {
@@ -124,8 +124,8 @@ export class BatchAppendSession {
     const request = { kind: "append", stream, expectedRevision: context.expectedRevision, events } as const;
     this.#pendingWrites += 1;
     try {
-      const pendingResult = this.#store.submit(request, storedBytes, deadline);
-      const writeOutcome = await waitUntilDeadline(pendingResult, deadline);
+      const outcomePromise = this.#store.submit(request, storedBytes, deadline);
+      const writeOutcome = await waitUntilDeadline(outcomePromise, deadline);
       // During a shutdown, an append gets no response. The whole call ends with an error.
       if (writeOutcome.outcome === "closing") return;
       this.#send(this.#createResponse(context, writeOutcome));
@@ -180,11 +180,11 @@ function parseExpectedRevision(options: BatchAppendReq.Options | undefined): num
  * Returns the result of a write, or "expired" if the deadline passes first. An expired write can still be committed
  * later.
  */
-function waitUntilDeadline<T>(pendingResult: Promise<T>, deadline: number): Promise<T | WriteRefusal> {
+function waitUntilDeadline<T>(outcomePromise: Promise<T>, deadline: number): Promise<T | WriteRefusal> {
   const delayMs = deadline - Date.now();
-  if (delayMs > MAX_TIMER_DELAY_MS) return pendingResult;
+  if (delayMs > MAX_TIMER_DELAY_MS) return outcomePromise;
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => resolve({ outcome: "expired" }), Math.max(0, delayMs));
-    pendingResult.then(resolve, reject).finally(() => clearTimeout(timer));
+    outcomePromise.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }

@@ -66,9 +66,13 @@ export async function sendRevisions(
 async function sendAllEvents(context: ReadContext, count: number): Promise<void> {
   const { store, writer, request } = context;
   const { isBackwards, filter } = request;
-  const from = resolveStart(request.start, 0, Number.MAX_SAFE_INTEGER);
+  const fromPosition = resolveStart(request.start, 0, Number.MAX_SAFE_INTEGER);
   let remainingCount = count;
-  for await (const page of readAllEvents(store.log, { from, isInclusive: !isBackwards, isBackwards })) {
+  for await (const page of readAllEvents(store.log, {
+    fromPosition,
+    isInclusive: !isBackwards,
+    isBackwards,
+  })) {
     for (const event of page) {
       if (filter?.matches(event.record) === false) continue;
       if (sendEvent(context, event)) await writer.waitForDrain();

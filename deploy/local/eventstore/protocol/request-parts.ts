@@ -101,7 +101,7 @@ function parseProposedEvent(message: ProposedMessage): ProposedEvent {
 }
 
 /** Events of an append, collected while the messages of the append arrive. */
-export class AppendEvents {
+export class AppendEventList {
   readonly stream: string;
   readonly events: ProposedEvent[] = [];
   #sentBytes = 0;

@@ -71,7 +71,7 @@ class AllStreamsSubscription {
 
   async #catchUp(): Promise<void> {
     this.#isLive = false;
-    const range = { from: this.#lastPosition, isInclusive: false, isBackwards: false };
+    const range = { fromPosition: this.#lastPosition, isInclusive: false, isBackwards: false };
     for await (const page of readAllEvents(this.#context.store.log, range)) {
       await this.#sendEvents(page);
       if (this.#context.writer.isClosed) return;

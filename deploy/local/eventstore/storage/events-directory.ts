@@ -95,10 +95,10 @@ async function recordEnd(endFile: AcknowledgedEndFile, end: LogEnd): Promise<boo
 async function countSegments(dir: string): Promise<number> {
   const fileNames = await readdir(dir);
   for (const name of fileNames.filter(isUnfinishedFile)) await rm(join(dir, name));
-  const numbers = new Set(fileNames.map(parseSegmentNumber).filter((number) => number !== undefined));
-  for (let number = 1; number <= Math.max(1, numbers.size); number += 1) {
-    if (numbers.has(number)) continue;
+  const segmentNumbers = new Set(fileNames.map(parseSegmentNumber).filter((number) => number !== undefined));
+  for (let number = 1; number <= Math.max(1, segmentNumbers.size); number += 1) {
+    if (segmentNumbers.has(number)) continue;
     throw createDamageError(join(dir, formatSegmentName(number)), "The segment file is missing.");
   }
-  return numbers.size;
+  return segmentNumbers.size;
 }

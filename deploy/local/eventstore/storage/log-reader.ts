@@ -16,7 +16,7 @@ export interface CommittedLog {
 
 /** Start and direction of a read of all streams. */
 export interface PositionRange {
-  readonly from: number;
+  readonly fromPosition: number;
   /** If true, the read includes the event at `from`. */
   readonly isInclusive: boolean;
   readonly isBackwards: boolean;
@@ -49,9 +49,9 @@ interface ReadResult {
  */
 export async function* readAllEvents(log: CommittedLog, range: PositionRange): AsyncGenerator<LogEvent[]> {
   const { index } = log;
-  const { from, isInclusive, isBackwards } = range;
+  const { fromPosition, isInclusive, isBackwards } = range;
   // A forward read starts with this ordinal. A backward read starts with the ordinal before it and ends with ordinal 0.
-  let nextOrdinal = index.findOrdinalFrom(isInclusive === isBackwards ? from + 1 : from);
+  let nextOrdinal = index.findOrdinalFrom(isInclusive === isBackwards ? fromPosition + 1 : fromPosition);
   const stopOrdinal = isBackwards ? 0 : index.eventCount;
   while (isBackwards ? nextOrdinal > stopOrdinal : nextOrdinal < stopOrdinal) {
     const diskRead = isBackwards ? planReadBefore(index, nextOrdinal) : planReadFrom(index, nextOrdinal, stopOrdinal);

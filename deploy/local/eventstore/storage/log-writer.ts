@@ -21,9 +21,9 @@ export class LogWriter {
   #end: LogEnd;
 
   /** @param end current end of the log; its last segment must be open */
-  constructor(segments: Segments, acknowledgedFile: AcknowledgedEndFile, end: LogEnd, options: LogOptions) {
+  constructor(segments: Segments, acknowledgedEndFile: AcknowledgedEndFile, end: LogEnd, options: LogOptions) {
     this.#segments = segments;
-    this.#acknowledgedEndFile = acknowledgedFile;
+    this.#acknowledgedEndFile = acknowledgedEndFile;
     this.#end = end;
     this.#seed = computeChecksumSeed(end.logId);
     this.#options = options;

@@ -193,14 +193,14 @@ export function encodeStoredRecord({ ordinal, position, revision, body }: Stored
 export function decodeStoredRecord(buffer: Buffer, offset: number, seed: number): StoredRecord | undefined {
   const bodyStart = offset + RECORD_HEADER_BYTES;
   if (bodyStart > buffer.length) return undefined;
-  const end = bodyStart + buffer.readUInt32BE(offset + 4);
-  if (end > buffer.length) return undefined;
-  if (crc32(buffer.subarray(offset + 4, end), seed) !== buffer.readUInt32BE(offset)) return undefined;
+  const bodyEnd = bodyStart + buffer.readUInt32BE(offset + 4);
+  if (bodyEnd > buffer.length) return undefined;
+  if (crc32(buffer.subarray(offset + 4, bodyEnd), seed) !== buffer.readUInt32BE(offset)) return undefined;
   const isTombstone = buffer.readUInt32BE(offset + 24) === TOMBSTONE_HIGH_BITS;
   return {
     ordinal: readSafeInteger(buffer, offset + 8),
     position: readSafeInteger(buffer, offset + 16),
     revision: isTombstone ? undefined : readSafeInteger(buffer, offset + 24),
-    body: buffer.subarray(bodyStart, end),
+    body: buffer.subarray(bodyStart, bodyEnd),
   };
 }

@@ -109,7 +109,7 @@ export class Segments {
   async read(segment: number, offset: number, length: number, position: number): Promise<Buffer> {
     const { path, fd } = this.#getSegment(segment);
     const buffer = Buffer.allocUnsafeSlow(length);
-    const describeLocation = (end: number) => `${path}, offset ${end}, position ${position}`;
+    const describeLocation = (failureOffset: number) => `${path}, offset ${failureOffset}, position ${position}`;
     for (let count = 0; count < length; ) {
       const { bytesRead } = await readAt(fd, buffer, count, length - count, offset + count).catch((error) => {
         throw createDamageError(describeLocation(offset + count), `The file cannot be read: ${String(error)}.`);

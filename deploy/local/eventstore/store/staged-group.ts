@@ -59,7 +59,7 @@ interface StagedEvent {
  */
 export class StagedGroup {
   readonly #states = new Map<string, StreamState>();
-  readonly eventIds = new Map<string, StreamRevision>();
+  readonly revisionsById = new Map<string, StreamRevision>();
   readonly records: StoredRecord[] = [];
   readonly #stagedEvents = new Map<string, StagedEvent>();
   readonly #metadata = new Map<string, Uint8Array>();
@@ -163,7 +163,7 @@ export class StagedGroup {
       revision += 1;
       this.#stageRecord(stream, revision, event);
       this.#stagedEvents.set(formatEventKey(stream, revision), { id: event.id, position: this.#position });
-      this.eventIds.set(event.id, { stream, revision });
+      this.revisionsById.set(event.id, { stream, revision });
     }
     this.#states.set(stream, { ...state, lastRevision: revision });
     return { outcome: "written", revision, position: this.#position };
@@ -193,7 +193,7 @@ export class StagedGroup {
   #createHistory(stream: string): StreamHistory {
     return {
       findRecentRevision: (id) => {
-        const recentEvent = this.eventIds.get(id) ?? this.#committedState.findRecentEvent(id);
+        const recentEvent = this.revisionsById.get(id) ?? this.#committedState.findRecentEvent(id);
         return recentEvent?.stream === stream ? recentEvent.revision : undefined;
       },
       findEventId: (revision) =>

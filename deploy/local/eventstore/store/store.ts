@@ -159,7 +159,7 @@ export class Store {
       if (problem !== undefined) throw new LogDamagedError(`The written group is out of order: ${problem}`);
     }
     index.setSegmentEnd(offset);
-    for (const [id, revision] of group.eventIds) this.#recentIds.set(id, revision);
+    for (const [id, revision] of group.revisionsById) this.#recentIds.set(id, revision);
     this.recentEvents.push(group.records.map(({ position, body }) => ({ position, record: body })));
     for (const listener of this.#listeners) listener();
   }

@@ -87,11 +87,11 @@ describe("the verification of an export", () => {
   }
 
   /** Alters the third event and recomputes the hash chain, the manifest and, with the given keys, the signature. */
-  async function forge(signingKeys: string, alter: (event: Record<string, unknown>) => void) {
+  async function forgeExport(signingKeys: string, alterEvent: (event: Record<string, unknown>) => void) {
     let link = CHAIN_SEED;
     const eventLines = lines.slice(0, -1).map((line, index) => {
       const { event } = JSON.parse(line);
-      if (index === 2) alter(event);
+      if (index === 2) alterEvent(event);
       link = computeNextLink(link, toCanonicalJson(event));
       return `${toCanonicalJson({ chain: link, event })}\n`;
     });
@@ -103,7 +103,7 @@ describe("the verification of an export", () => {
       .setProtectedHeader({ alg: "EdDSA", typ: "audit-export+jws", jwk: { kty, crv, x } })
       .sign(await importJWK(jwk, "EdDSA"));
     return {
-      signed: [...eventLines, `${toCanonicalJson({ manifest, signature })}\n`].join(""),
+      signedExport: [...eventLines, `${toCanonicalJson({ manifest, signature })}\n`].join(""),
       withOldManifest: [...eventLines, lines.at(-1)].join(""),
       withOldSignature: [...eventLines, `${toCanonicalJson({ manifest, signature: oldSignature })}\n`].join(""),
     };
@@ -113,19 +113,19 @@ describe("the verification of an export", () => {
   };
 
   it("verification fails if the hash chain was recomputed and signed with another key", async () => {
-    const { signed } = await forge(await createSigningKeys(), forgeType);
-    expect(await world.verify(signed))
+    const { signedExport } = await forgeExport(await createSigningKeys(), forgeType);
+    expect(await world.verify(signedExport))
       .to.include({ ok: false, line: lines.length })
       .and.have.property("problem")
       .that.contains("untrusted key");
   });
 
   it("verification of a recomputed hash chain with an old signature fails and names the altered line", async () => {
-    const { withOldManifest, withOldSignature } = await forge(await createSigningKeys(), forgeType);
+    const { withOldManifest, withOldSignature } = await forgeExport(await createSigningKeys(), forgeType);
     expect(await world.verify(withOldManifest)).to.deep.include({ ok: false, line: 3 });
     expect(await world.verify(withOldSignature)).to.deep.include({ ok: false, line: 3 });
-    const { signed } = await forge(world.env.AUDIT_SIGNING_KEYS ?? "", () => undefined);
-    expect((await world.verify(signed)).ok, "an unaltered export").to.equal(true);
+    const { signedExport } = await forgeExport(world.env.AUDIT_SIGNING_KEYS ?? "", () => undefined);
+    expect((await world.verify(signedExport)).ok, "an unaltered export").to.equal(true);
   });
 
   it("verification with another key fails, and the command `verify` refuses an invalid value of `--key`", async () => {
@@ -148,14 +148,14 @@ describe("the verification of an export", () => {
   it("the command `verify` treats a thumbprint as a thumbprint, even if a file has the same name", async () => {
     const thumbprint = await getThumbprint();
     const otherKeys = await createSigningKeys();
-    const { signed } = await forge(otherKeys, forgeType);
+    const { signedExport } = await forgeExport(otherKeys, forgeType);
     const workingDirectory = process.cwd();
     process.chdir(world.folder);
     try {
       const { out } = await world.run(["keys"], { ...world.env, AUDIT_SIGNING_KEYS: otherKeys });
       fs.writeFileSync(thumbprint, out);
-      expect((await world.verify(signed, `./${thumbprint}`)).ok, "with the key of the file").to.equal(true);
-      expect((await world.verify(signed, thumbprint)).problem).to.contain("untrusted key");
+      expect((await world.verify(signedExport, `./${thumbprint}`)).ok, "with the key of the file").to.equal(true);
+      expect((await world.verify(signedExport, thumbprint)).problem).to.contain("untrusted key");
     } finally {
       process.chdir(workingDirectory);
     }

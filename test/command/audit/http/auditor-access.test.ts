@@ -18,7 +18,7 @@ describe("a flood of invalid credentials", () => {
       return world.log.read(stream);
     }) as typeof world.log.read;
     const logger = pino({ level: "silent" });
-    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: true, readiness: async () => ({}) });
+    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: true, checkReadiness: async () => ({}) });
     app.use(requireAuditor({ ...world.log, read }) as never);
     app.use((ctx) => {
       ctx.body = { id: (ctx.state as AuditorState).auditor.id };

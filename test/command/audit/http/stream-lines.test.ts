@@ -16,30 +16,30 @@ describe("streamLines", () => {
    * Serves all lines at any path. `ended` resolves when the response has ended; `countLines` returns the number of
    * lines that have been read from the source.
    */
-  async function serve(stallTimeoutMs: number) {
+  async function serveLines(stallTimeoutMs: number) {
     let lineCount = 0;
     let onEnd = () => {};
-    const ended = new Promise<void>((resolve) => {
+    const endPromise = new Promise<void>((resolve) => {
       onEnd = resolve;
     });
     async function* lines() {
       for (; lineCount < LINE_COUNT; lineCount += 1) yield LINE;
     }
     const logger = pino({ level: "silent" });
-    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, readiness: async () => ({}) });
+    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness: async () => ({}) });
     app.use((ctx) => streamLines(ctx as unknown as AuditContext, { lines: lines(), onEnd }, stallTimeoutMs));
     const server = await listen(app.callback(), "127.0.0.1", 0);
-    return { ...server, ended, countLines: () => lineCount };
+    return { ...server, endPromise, countLines: () => lineCount };
   }
 
   it("a streamed response ends if the client stays connected but reads nothing", async () => {
-    const server = await serve(300);
+    const server = await serveLines(300);
     const client = connect(Number(new URL(server.url).port), "127.0.0.1");
     const clientClosePromise = once(client, "close");
     client.on("error", () => undefined);
     client.pause();
     client.write("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-    await server.ended;
+    await server.endPromise;
     expect(server.countLines()).to.be.within(1, LINE_COUNT - 1);
     client.resume();
     await clientClosePromise;
@@ -47,7 +47,7 @@ describe("streamLines", () => {
   });
 
   it("a streamed response to a slow client continues while the client reads", async () => {
-    const server = await serve(1_000);
+    const server = await serveLines(1_000);
     const response = await fetch(server.url);
     let readBytes = 0;
     // The whole response takes longer than the stall timeout.
@@ -57,7 +57,7 @@ describe("streamLines", () => {
       if (performance.now() - startedAtMs < 1_500) await new Promise((resolve) => setTimeout(resolve, 5));
     }
     expect(readBytes).to.equal(LINE_COUNT * LINE.length);
-    await server.ended;
+    await server.endPromise;
     await server.close();
   });
 });

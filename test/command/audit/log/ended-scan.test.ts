@@ -15,7 +15,7 @@ function createEndingClient(): EventStoreDBClient {
   return { subscribeToAll } as unknown as EventStoreDBClient;
 }
 
-const getError = (scan: Promise<unknown>) => scan.catch((error: unknown) => error);
+const getError = (scanPromise: Promise<unknown>) => scanPromise.catch((error: unknown) => error);
 
 describe("a scan of the event log that the server ends early", () => {
   it("an audit scan fails if the event log ends the subscription early, because no incomplete export may be signed", async () => {

@@ -80,8 +80,8 @@ describe("endpoint rotate-secret", () => {
 
   it("`endpoint rotate-secret` requires the keys that encrypt webhook secrets", async () => {
     const { EVENTSTORE_URL } = env;
-    const words = ["endpoint", "rotate-secret", "--id", await registerTestEndpoint()];
-    const { code, err } = await runClinic(words, { env: { EVENTSTORE_URL } });
+    const args = ["endpoint", "rotate-secret", "--id", await registerTestEndpoint()];
+    const { code, err } = await runClinic(args, { env: { EVENTSTORE_URL } });
     expect(code).to.equal(2);
     expect(err.join("\n")).to.match(/^clinic: .*WEBHOOK_SECRET_KEYS[^\n]*$/);
   });

@@ -24,7 +24,7 @@ const importableCommands = commands.filter((command) => command.isImportable);
 function createLinesOfAllCommands(
   ids: Record<"clinic" | "application" | "credential" | "endpoint" | "missed" | "auditor", string>,
 ): Line[] {
-  const { clinic, application, credential, endpoint, missed, auditor } = ids;
+  const { clinic, application, credential, endpoint, missed: missedAppointment, auditor } = ids;
   const [branch, secondBranch, membership, user, staff, customer, animal] = Array.from({ length: 7 }, randomUUID);
   const [service, resource, secondResource, rule, appointment, cancelledAppointment] = Array.from(
     { length: 6 },
@@ -82,7 +82,7 @@ function createLinesOfAllCommands(
     { command: "appointment complete", id: appointment, clinic },
     { command: "appointment request", id: cancelledAppointment, clinic, branch, ...schedule },
     { command: "appointment cancel", id: cancelledAppointment, clinic },
-    { command: "appointment no-show", id: missed, clinic },
+    { command: "appointment no-show", id: missedAppointment, clinic },
     {
       ...{ command: "appointment import", id: randomUUID(), clinic, branch, animal },
       ...{ scheduledAt: "2024-03-01T09:00:00Z", status: "completed", resources: [secondResource] },
@@ -144,9 +144,9 @@ describe("a second import of a complete file", function () {
 
   /** Registers the objects that the lines refer to, and an appointment in the past. Returns all lines of the import. */
   async function prepareLines(): Promise<{ clinicId: string; lines: Line[] }> {
-    const [clinicId, application, missed] = [randomUUID(), randomUUID(), randomUUID()];
-    const names = { slug: "again", name: "Again", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
-    const registerLine = { command: "clinic register", id: clinicId, ...names };
+    const [clinicId, application, missedAppointment] = [randomUUID(), randomUUID(), randomUUID()];
+    const clinicFields = { slug: "again", name: "Again", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
+    const registerLine = { command: "clinic register", id: clinicId, ...clinicFields };
     const branchId = randomUUID();
     const scopes = ["clinic:read", "appointments:read", "webhooks:write"];
     const partner = { id: application, name: "Planner", environment: "production", scopes };
@@ -171,14 +171,21 @@ describe("a second import of a complete file", function () {
     const pastContext = createTestOperatorContext(Date.parse("2026-01-01T09:00:00Z"));
     await requestAppointment(
       log,
-      { appointmentId: missed, clinicId, branchId, animalId: null, ...appointmentDetails },
+      { appointmentId: missedAppointment, clinicId, branchId, animalId: null, ...appointmentDetails },
       pastContext,
     );
-    await confirmAppointment(log, { appointmentId: missed, clinicId }, pastContext);
+    await confirmAppointment(log, { appointmentId: missedAppointment, clinicId }, pastContext);
     const credential = (await issueCredential(log, { applicationId: application }, pastContext)).credentialId;
     const auditor = randomUUID();
     await run(["auditor", "register", "--id", auditor, "--name", "Ada"], { env });
-    const ids = { clinic: clinicId, application, credential, endpoint: endpoint.id, missed, auditor };
+    const ids = {
+      clinic: clinicId,
+      application,
+      credential,
+      endpoint: endpoint.id,
+      missed: missedAppointment,
+      auditor,
+    };
     const otherLines = createLinesOfAllCommands(ids);
     return { clinicId, lines: [...firstLines, ...otherLines] };
   }
@@ -233,17 +240,21 @@ describe("a second import of a complete file", function () {
     const application = { id, name: "Half", environment: "sandbox", scopes: ["clinic:read"] };
     const lines: Line[] = [{ command: "partner register", ...application }];
     const parsedLine = parseLine(JSON.stringify(lines[0]));
-    if (!("prepared" in parsedLine)) throw new Error(parsedLine.reason);
+    if (!("preparedCommand" in parsedLine)) throw new Error(parsedLine.reason);
     const failingLog: EventLog = {
       ...log,
       append: (stream, ...restArgs) =>
-        stream === parsedLine.prepared.stream ? Promise.reject(new Error("killed")) : log.append(stream, ...restArgs),
+        stream === parsedLine.preparedCommand.stream
+          ? Promise.reject(new Error("killed"))
+          : log.append(stream, ...restArgs),
     };
     const context = { ...createTestOperatorContext(), causationId: createLineIdGenerator()(parsedLine.contentKey) };
-    const failureMessage = await parsedLine.prepared.run(failingLog, context).catch((error: Error) => error.message);
+    const failureMessage = await parsedLine.preparedCommand
+      .run(failingLog, context)
+      .catch((error: Error) => error.message);
     expect(failureMessage).to.equal("killed");
     const secondImport = await importLines(lines);
     expect(secondImport.totals, secondImport.failures.join()).to.include({ applied: 1 });
-    expect(await log.read(parsedLine.prepared.stream)).to.have.length(1);
+    expect(await log.read(parsedLine.preparedCommand.stream)).to.have.length(1);
   });
 });

@@ -61,9 +61,9 @@ describe("the streams that an import keeps in memory", () => {
 
   function createLines() {
     const [clinic, customer, animal] = [randomUUID(), randomUUID(), randomUUID()];
-    const names = { slug: "a", name: "A", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
+    const clinicFields = { slug: "a", name: "A", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
     const lines = [
-      { command: "clinic register", id: clinic, ...names },
+      { command: "clinic register", id: clinic, ...clinicFields },
       { command: "customer register", id: customer, clinic, fullName: "Ada" },
       { command: "animal register", id: animal, clinic, customer, name: "Rex", species: "dog" },
       { command: "animal weigh", id: animal, clinic, weightKg: 4 },

@@ -16,8 +16,8 @@ const toNdjson = (lines: (Line | string)[]) =>
   lines.map((line) => (typeof line === "string" ? line : JSON.stringify(line))).join("\n");
 
 function createClinicLines(id: string): Line[] {
-  const names = { slug: "import-vets", name: "Import Vets", locale: "fr-FR" };
-  return [{ command: "clinic register", id, ...names, timezone: "Europe/Paris", currency: "EUR" }];
+  const clinicFields = { slug: "import-vets", name: "Import Vets", locale: "fr-FR" };
+  return [{ command: "clinic register", id, ...clinicFields, timezone: "Europe/Paris", currency: "EUR" }];
 }
 
 function createCustomerLines(clinicId: string, count: number): Line[] {

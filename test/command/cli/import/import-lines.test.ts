@@ -14,8 +14,8 @@ describe("the lines of an import", function () {
   this.timeout(60_000);
   let env: NodeJS.ProcessEnv;
   const clinicId = randomUUID();
-  const names = { slug: "lines", name: "Lines", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
-  const registerLine = JSON.stringify({ command: "clinic register", id: clinicId, ...names });
+  const clinicFields = { slug: "lines", name: "Lines", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
+  const registerLine = JSON.stringify({ command: "clinic register", id: clinicId, ...clinicFields });
   before(async () => {
     env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
   });
@@ -171,49 +171,60 @@ describe("the lines of an import", function () {
 
   it("if a domain rule refuses a line, the import reports which option of the line was refused", async () => {
     const branch = randomUUID();
-    const id = () => randomUUID();
+    const createId = () => randomUUID();
     const ownerFields = { clinic: clinicId, branch };
     const times = { startsAt: "2097-01-01T10:00:00Z", endsAt: "2097-01-01T09:00:00Z" };
     const lines: [object, string, string[]][] = [
       [
-        { command: "animal register", id: id(), clinic: clinicId, customer: id(), name: "A", species: "cat" },
+        {
+          command: "animal register",
+          id: createId(),
+          clinic: clinicId,
+          customer: createId(),
+          name: "A",
+          species: "cat",
+        },
         "customer_not_found",
         ["$.customer"],
       ],
       [
         {
           command: "appointment request",
-          id: id(),
+          id: createId(),
           ...ownerFields,
           scheduledAt: "2020-01-01T00:00:00Z",
-          animal: id(),
+          animal: createId(),
         },
         "validation_failed",
         ["$.branch", "$.animal", "$.scheduledAt"],
       ],
       [
         {
-          ...{ command: "appointment import", id: id(), ...ownerFields, scheduledAt: "2020-01-01T00:00:00Z" },
-          ...{ status: "confirmed", resources: [id(), id()] },
+          ...{ command: "appointment import", id: createId(), ...ownerFields, scheduledAt: "2020-01-01T00:00:00Z" },
+          ...{ status: "confirmed", resources: [createId(), createId()] },
         },
         "validation_failed",
         ["$.branch", "$.resources[0]", "$.resources[1]", "$.status"],
       ],
-      [{ command: "appointment confirm", id: id(), clinic: clinicId }, "appointment_not_found", ["$.id"]],
+      [{ command: "appointment confirm", id: createId(), clinic: clinicId }, "appointment_not_found", ["$.id"]],
       [
-        { command: "resource add", id: id(), ...ownerFields, type: "room", name: "Room" },
+        { command: "resource add", id: createId(), ...ownerFields, type: "room", name: "Room" },
         "branch_not_found",
         ["$.branch"],
       ],
-      [{ command: "customer register", id: id(), clinic: id(), fullName: "A" }, "clinic_not_found", ["$.clinic"]],
-      [{ command: "clinic suspend", id: id(), reason: "x" }, "clinic_not_found", ["$.id"]],
       [
-        { command: "installation request", application: id(), clinic: clinicId },
+        { command: "customer register", id: createId(), clinic: createId(), fullName: "A" },
+        "clinic_not_found",
+        ["$.clinic"],
+      ],
+      [{ command: "clinic suspend", id: createId(), reason: "x" }, "clinic_not_found", ["$.id"]],
+      [
+        { command: "installation request", application: createId(), clinic: clinicId },
         "application_not_found",
         ["$.application"],
       ],
       [
-        { command: "hold place", id: id(), ...ownerFields, branch: clinicId, ...times, expiresAt: times.endsAt },
+        { command: "hold place", id: createId(), ...ownerFields, branch: clinicId, ...times, expiresAt: times.endsAt },
         "branch_not_found",
         ["$.branch"],
       ],

@@ -23,7 +23,7 @@ type Line = Record<string, unknown>;
 /** Creates the file of an import. */
 function createFile(): { name: string; lines: Line[] } {
   const clinic = randomUUID();
-  const names = { slug: "outage", name: "Outage", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
+  const clinicFields = { slug: "outage", name: "Outage", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
   const customers = Array.from({ length: CUSTOMER_COUNT }, (_, index) => ({
     ...{ command: "customer register", id: randomUUID(), clinic, fullName: `Customer ${index}` },
   }));
@@ -33,7 +33,7 @@ function createFile(): { name: string; lines: Line[] } {
     ...{ command: "animal weigh", id: animal, clinic, weightKg: 1 + index / 100 },
   }));
   const lines = [
-    { command: "clinic register", id: clinic, ...names },
+    { command: "clinic register", id: clinic, ...clinicFields },
     ...customers,
     { command: "animal register", id: animal, clinic, customer, name: "Rex", species: "dog" },
     ...weighings,

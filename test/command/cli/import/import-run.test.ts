@@ -6,24 +6,24 @@ import { type EventLog, LogUnavailableError } from "../../../../shared/eventstor
 import { createTestOperatorContext } from "../../../support/partner.ts";
 
 describe("an import that the operator interrupts", () => {
-  const names = { slug: "a", name: "A", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
+  const clinicFields = { slug: "a", name: "A", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
 
   /**
    * Imports one line for each given function. The log's append method first interrupts the import, and then calls the
    * function of the line.
    */
-  async function runImport(...appends: (() => Promise<bigint>)[]) {
+  async function runImport(...appendFunctions: (() => Promise<bigint>)[]) {
     const interruption = new AbortController();
     const log: EventLog = {
       read: async () => [],
       readLast: async () => undefined,
       append: async () => {
         interruption.abort();
-        return (appends.shift() as () => Promise<bigint>)();
+        return (appendFunctions.shift() as () => Promise<bigint>)();
       },
     };
-    const lines = appends.map((_, index): Line => {
-      const line = { command: "clinic register", id: randomUUID(), ...names };
+    const lines = appendFunctions.map((_, index): Line => {
+      const line = { command: "clinic register", id: randomUUID(), ...clinicFields };
       return { number: index + 1, text: JSON.stringify(line) };
     });
     async function* readLines() {

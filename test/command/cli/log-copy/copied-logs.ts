@@ -42,7 +42,7 @@ export async function listEvents(client: StreamsClient): Promise<ListedEvent[]> 
 export interface TestLog {
   url: string;
   client: EventStoreDBClient;
-  list(): Promise<ListedEvent[]>;
+  listEvents(): Promise<ListedEvent[]>;
   stop(): Promise<void>;
 }
 
@@ -55,7 +55,7 @@ export async function startTestLog(): Promise<TestLog> {
   return {
     url,
     client,
-    list: () => listEvents(rawClient),
+    listEvents: () => listEvents(rawClient),
     async stop() {
       rawClient.close();
       await client.dispose();

@@ -64,15 +64,15 @@ describe("read models of a copied event log", function () {
 
     // A real server writes system events of its own, so the positions of the copied events differ.
     await target.client.setStreamMetadata("$server", { anything: 1 });
-    const copy = await runCopy(source, target);
-    expect(copy.code, copy.err.join("\n")).to.equal(0);
+    const copyResult = await runCopy(source, target);
+    expect(copyResult.code, copyResult.err.join("\n")).to.equal(0);
     const refusal = await runInProcess(targetServers, (context) => rebuildReadModels(context)).catch(String);
     expect(refusal).to.contain("The event log is not the one that this database was built from");
-    const adoption = await runInProcess(targetServers, (context) => adoptCurrentLog(context, natsUrl, undefined));
-    expect(adoption.code, adoption.out).to.equal(0);
+    const adoptionResult = await runInProcess(targetServers, (context) => adoptCurrentLog(context, natsUrl, undefined));
+    expect(adoptionResult.code, adoptionResult.out).to.equal(0);
 
-    const replayed = await pool.query("SELECT 1 FROM webhooks.delivery WHERE replay_position IS NOT NULL");
-    expect(replayed.rowCount).to.equal(0);
+    const replayedDeliveries = await pool.query("SELECT 1 FROM webhooks.delivery WHERE replay_position IS NOT NULL");
+    expect(replayedDeliveries.rowCount).to.equal(0);
 
     const differences: Difference[] = [];
     let rowCount = 0;
@@ -85,8 +85,8 @@ describe("read models of a copied event log", function () {
     await connection.query("ROLLBACK");
     connection.release();
     expect(rowCount).to.be.greaterThan(500);
-    const unexpected = differences.filter(({ columns }) => columns.join() !== "registered_position");
-    expect(unexpected).to.deep.equal([]);
+    const unexpectedDifferences = differences.filter(({ columns }) => columns.join() !== "registered_position");
+    expect(unexpectedDifferences).to.deep.equal([]);
     expect((await runInProcess(targetServers, (context) => verifyReadModels(context))).out).to.match(/: 0 differ$/m);
   });
 });

@@ -28,7 +28,7 @@ describe("an interrupted copy of an event log", function () {
   this.timeout(300_000);
   let source: LogProcess;
   let target: LogProcess;
-  const targetDir = () => path.join(root, "target");
+  const getTargetDir = () => path.join(root, "target");
   let root: string;
   const processes: CopyProcess[] = [];
 
@@ -36,18 +36,20 @@ describe("an interrupted copy of an event log", function () {
     root = makeTestRoot();
     source = await LogProcess.start(path.join(root, "source"));
     const client = source.createClient();
-    const event = () => ({ id: randomUUID(), type: "Noted", contentType: "application/json" });
-    const bytes = { data: Buffer.from('{"a": 1.0}'), metadata: Buffer.from("{}") };
+    const createEvent = () => ({ id: randomUUID(), type: "Noted", contentType: "application/json" });
+    const eventBytes = { data: Buffer.from('{"a": 1.0}'), metadata: Buffer.from("{}") };
     for (let start = 0; start < STREAM_COUNT; start += 50) {
       const streams = Array.from({ length: 50 }, (_, index) => `note-${start + index}`);
-      await Promise.all(streams.map((stream) => appendBytes(client, stream, -1n, [{ ...event(), ...bytes }])));
+      await Promise.all(
+        streams.map((stream) => appendBytes(client, stream, -1n, [{ ...createEvent(), ...eventBytes }])),
+      );
     }
     await client.dispose();
   });
 
   beforeEach(async () => {
     root = makeTestRoot();
-    target = await LogProcess.start(targetDir());
+    target = await LogProcess.start(getTargetDir());
   });
 
   afterEach(async () => {
@@ -66,9 +68,9 @@ describe("an interrupted copy of an event log", function () {
     readline.createInterface({ input: child.stdout }).on("line", (line) => out.push(line));
     readline.createInterface({ input: child.stderr }).on("line", (line) => err.push(line));
     const exit = once(child, "close").then(([code]) => code as number | null);
-    const copy = { child, out, err, exit };
-    processes.push(copy);
-    return copy;
+    const copyProcess = { child, out, err, exit };
+    processes.push(copyProcess);
+    return copyProcess;
   }
 
   const awaitProgress = ({ err }: CopyProcess) =>
@@ -76,7 +78,7 @@ describe("an interrupted copy of an event log", function () {
   const awaitNote = ({ err }: CopyProcess) =>
     eventually("the copy waits", () => err.some((line) => line.includes("the target log does not respond")));
 
-  const list = async (log: LogProcess) => {
+  const listLogEvents = async (log: LogProcess) => {
     const client = createRawClient(log.port);
     const events = await listEvents(client);
     client.close();
@@ -85,8 +87,8 @@ describe("an interrupted copy of an event log", function () {
 
   /** Expects that the target holds the first events of the source. Returns their number. */
   async function expectPrefix(): Promise<number> {
-    const events = await list(target);
-    expect(events).to.deep.equal((await list(source)).slice(0, events.length));
+    const events = await listLogEvents(target);
+    expect(events).to.deep.equal((await listLogEvents(source)).slice(0, events.length));
     return events.length;
   }
 
@@ -128,7 +130,7 @@ describe("an interrupted copy of an event log", function () {
     await awaitProgress(copy);
     await target.kill("SIGKILL");
     await awaitNote(copy);
-    target = await LogProcess.start(targetDir(), target.port);
+    target = await LogProcess.start(getTargetDir(), target.port);
     expect(await copy.exit, copy.err.join("\n")).to.equal(0);
     expect(copy.err).to.include("log copy: the target log is available again");
     expect(await expectPrefix()).to.equal(STREAM_COUNT);
@@ -153,7 +155,7 @@ describe("an interrupted copy of an event log", function () {
     await awaitNote(copy);
     copy.child.kill("SIGINT");
     expect(await copy.exit).to.equal(130);
-    target = await LogProcess.start(targetDir(), target.port);
+    target = await LogProcess.start(getTargetDir(), target.port);
     await expectCompletedBySecondCopy();
   });
 });

@@ -10,16 +10,16 @@ import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { runClinic } from "../terminal.ts";
 import { type ListedEvent, runCopy, startTestLog, type TestLog } from "./copied-logs.ts";
 
-function createEvent(data: string | Buffer = "{}", more: Partial<ProposedEvent> = {}): ProposedEvent {
+function createEvent(data: string | Buffer = "{}", overrides: Partial<ProposedEvent> = {}): ProposedEvent {
   const type = "Noted";
   return {
     ...{ id: randomUUID(), type, contentType: "application/json" },
-    ...{ data: Buffer.from(data), metadata: Buffer.from('{"a":1}'), ...more },
+    ...{ data: Buffer.from(data), metadata: Buffer.from('{"a":1}'), ...overrides },
   };
 }
 
 /** Removes the events that a copy does not contain, and the id of a tombstone, which each server chooses itself. */
-function selectCopied(events: ListedEvent[]): ListedEvent[] {
+function selectCopiedEvents(events: ListedEvent[]): ListedEvent[] {
   return events
     .filter(({ stream }) => !stream.replace(/^\$\$/, "").startsWith("$"))
     .map((event) => (event.type === "$streamDeleted" ? { ...event, id: "" } : event));
@@ -41,19 +41,19 @@ describe("the copy of an event log", () => {
   const append = (log: TestLog, stream: string, lastRevision: bigint, ...events: ProposedEvent[]) =>
     appendBytes(log.client, stream, lastRevision, events);
   const expectEqualLogs = async () =>
-    expect(selectCopied(await target.list())).to.deep.equal(selectCopied(await source.list()));
+    expect(selectCopiedEvents(await target.listEvents())).to.deep.equal(selectCopiedEvents(await source.listEvents()));
 
   it("a copy contains the exact bytes of all events, in the same order", async () => {
     await append(source, "note-1", -1n, createEvent('{ "weightKg": 1.0,\n "id": 12345678901234567890 }'));
     await append(source, "note-2", -1n, createEvent('{"name":"\\u00e9","a":1e2,"a":2}'), createEvent("not JSON"));
-    const binary = { contentType: "application/octet-stream", metadata: Buffer.from([0, 255, 128]) };
-    await append(source, "note-1", 0n, createEvent(Buffer.from([0, 1, 254, 255]), binary));
+    const binaryFields = { contentType: "application/octet-stream", metadata: Buffer.from([0, 255, 128]) };
+    await append(source, "note-1", 0n, createEvent(Buffer.from([0, 1, 254, 255]), binaryFields));
     await append(source, "животное-1", -1n, createEvent("", { metadata: Buffer.alloc(0), type: "Тип" }));
     await append(source, "$system-1", -1n, createEvent());
     await append(source, "note-2", 1n, createEvent());
     expect(await runCopy(source, target)).to.deep.include({ code: 0 });
-    const copied = await target.list();
-    expect(copied.map(({ stream, revision }) => `${revision}@${stream}`)).to.deep.equal([
+    const copiedEvents = await target.listEvents();
+    expect(copiedEvents.map(({ stream, revision }) => `${revision}@${stream}`)).to.deep.equal([
       ...["0@note-1", "0@note-2", "1@note-2", "1@note-1", "0@животное-1", "2@note-2"],
     ]);
     await expectEqualLogs();
@@ -97,26 +97,26 @@ describe("the copy of an event log", () => {
   });
 
   it("a copy splits long streams and large events into several appends", async () => {
-    const megabyte = createEvent(Buffer.alloc(1024 * 1024 - 100, "x"));
+    const megabyteEvent = createEvent(Buffer.alloc(1024 * 1024 - 100, "x"));
     for (let start = 0n; start < 1_200n; start += 100n)
       await append(source, "note-1", start - 1n, ...Array.from({ length: 100 }, () => createEvent()));
-    const large = () => createEvent(Buffer.alloc(300_000, "y"));
-    await append(source, "note-1", 1_199n, large(), large(), large());
-    await append(source, "note-1", 1_202n, megabyte);
+    const createLargeEvent = () => createEvent(Buffer.alloc(300_000, "y"));
+    await append(source, "note-1", 1_199n, createLargeEvent(), createLargeEvent(), createLargeEvent());
+    await append(source, "note-1", 1_202n, megabyteEvent);
     await append(source, "note-1", 1_203n, createEvent());
     expect((await runCopy(source, target)).out[0]).to.equal("log copy: 1205 events copied");
     await expectEqualLogs();
   });
 
   it("a copy while other programs write to the source ends, and another copy completes it", async () => {
-    const write = async (name: string) => {
+    const writeEvents = async (name: string) => {
       for (let n = 0; n < 200; n += 1) await append(source, `${name}-1`, BigInt(n) - 1n, createEvent(`{"n":${n}}`));
     };
-    await write("first");
-    const [copy] = await Promise.all([runCopy(source, target), write("second"), write("third")]);
-    expect(copy.code, copy.err.join("\n")).to.equal(0);
+    await writeEvents("first");
+    const [copyResult] = await Promise.all([runCopy(source, target), writeEvents("second"), writeEvents("third")]);
+    expect(copyResult.code, copyResult.err.join("\n")).to.equal(0);
     expect((await runCopy(source, target)).code).to.equal(0);
-    expect(await target.list()).to.have.length(600);
+    expect(await target.listEvents()).to.have.length(600);
     await expectEqualLogs();
   });
 
@@ -128,11 +128,11 @@ describe("the copy of an event log", () => {
 
   describe("a refused copy", () => {
     const expectRefusal = async (pattern: RegExp) => {
-      const before = await target.list();
+      const eventsBefore = await target.listEvents();
       const { code, out, err } = await runCopy(source, target);
       expect({ code, out }).to.deep.equal({ code: 3, out: [] });
       expect(err.at(-1)).to.match(pattern);
-      expect(await target.list()).to.deep.equal(before);
+      expect(await target.listEvents()).to.deep.equal(eventsBefore);
     };
 
     it("a copy is refused if the target contains an event that the source lacks", async () => {
@@ -172,12 +172,12 @@ describe("the copy of an event log", () => {
       const server = await connectCopyServer({ ...connection, signal, timeoutMs: 0, writeNote: () => undefined });
       const batch = new AppendBatch();
       const event = { ...createEvent(), stream: "note-1", revision: 5n, position: { commit: 9n, prepare: 9n } };
-      batch.add({ ...event, encoded: encodeEvent(event) });
+      batch.add({ ...event, encodedBytes: encodeEvent(event) });
       const refusal = await appendBatch(server, batch).catch((error: DomainError) => error);
       await server.client.dispose();
       expect(refusal).to.include({ name: "DomainError", code: "revision_gap" });
       expect(refusal?.message).to.contain("stream note-1 has no events between the start and revision 5");
-      expect(await target.list()).to.deep.equal([]);
+      expect(await target.listEvents()).to.deep.equal([]);
     });
   });
 
@@ -193,7 +193,7 @@ describe("the copy of an event log", () => {
       expect(err.at(-1)).to.equal(
         "log copy: the logs differ: the target ends after 2 events, but the source continues with revision 2 of stream note-1",
       );
-      expect(await target.list()).to.have.length(2);
+      expect(await target.listEvents()).to.have.length(2);
     });
 
     it("the comparison of equal logs exits with 0 and prints the same hash for both", async () => {
@@ -201,15 +201,15 @@ describe("the copy of an event log", () => {
       await runCopy(source, target);
       const { code, out } = await runCopy(source, target, ["--verify-only", "--json"]);
       expect(code).to.equal(0);
-      const { source: first, target: second, ...result } = JSON.parse(out.join());
+      const { source: sourceSummary, target: targetSummary, ...result } = JSON.parse(out.join());
       expect(result).to.deep.equal({ command: "log copy", end: "complete", copied: 0, equal: true });
-      expect(first).to.deep.equal(second);
-      expect(first.events).to.equal(2);
+      expect(sourceSummary).to.deep.equal(targetSummary);
+      expect(sourceSummary.events).to.equal(2);
     });
   });
 
   describe("wrong settings", () => {
-    for (const [what, target, line] of [
+    for (const [problem, target, line] of [
       ["missing", undefined, /^clinic: settings: COPY_TARGET_URL is missing \(.*\)$/],
       ["not a connection string", "http://db.example", /^clinic: settings: COPY_TARGET_URL must be like esdb:/],
       [
@@ -218,7 +218,7 @@ describe("the copy of an event log", () => {
         /^clinic: COPY_TARGET_URL: the connection string must contain true or false$/,
       ],
     ] as const) {
-      it(`log copy exits with 2 and names COPY_TARGET_URL if it is ${what}`, async () => {
+      it(`log copy exits with 2 and names COPY_TARGET_URL if it is ${problem}`, async () => {
         const { code, out, err } = await runClinic(["log", "copy"], {
           env: { EVENTSTORE_URL: source.url, COPY_TARGET_URL: target },
         });
@@ -236,14 +236,14 @@ describe("the copy of an event log", () => {
     });
 
     it("log copy exits with 4 and one line without secrets if a server cannot be reached", async () => {
-      const nobody = { url: "esdb://admin:secret@127.0.0.1:1?tls=false" };
-      const text = (name: string, setting: string) =>
+      const unreachableLog = { url: "esdb://admin:secret@127.0.0.1:1?tls=false" };
+      const formatExpectedLine = (name: string, setting: string) =>
         `clinic: the ${name} log at esdb://127.0.0.1:1 does not respond; check ${setting} and run the command again`;
-      expect(await runCopy(source, nobody)).to.deep.equal({
-        ...{ code: 4, out: [], err: [text("target", "COPY_TARGET_URL")] },
+      expect(await runCopy(source, unreachableLog)).to.deep.equal({
+        ...{ code: 4, out: [], err: [formatExpectedLine("target", "COPY_TARGET_URL")] },
       });
-      expect(await runCopy(nobody, target)).to.deep.equal({
-        ...{ code: 4, out: [], err: [text("source", "EVENTSTORE_URL")] },
+      expect(await runCopy(unreachableLog, target)).to.deep.equal({
+        ...{ code: 4, out: [], err: [formatExpectedLine("source", "EVENTSTORE_URL")] },
       });
     });
   });
@@ -254,6 +254,6 @@ describe("the copy of an event log", () => {
     await appendBytes(client, "note-1", -1n, events);
     await appendBytes(client, "note-1", -1n, events);
     await client.dispose();
-    expect(await target.list()).to.have.length(2);
+    expect(await target.listEvents()).to.have.length(2);
   });
 });

@@ -21,16 +21,16 @@ export interface Attacker {
   readonly otherWorld: PartnerWorld;
   /** Returns a valid body of POST /appointments, with the given fields replaced. */
   createBody(overrides?: Record<string, unknown>): Record<string, unknown>;
-  authorizationHeader(): string;
-  clinicHeader(id?: string): string;
+  getAuthorizationHeader(): string;
+  getClinicHeader(id?: string): string;
   /** Returns the headers that give the attacker access to its own clinic. */
-  ownHeaders(): string[];
+  getOwnHeaders(): string[];
   /** Returns a header with a new idempotency key. */
-  keyHeader(): string;
+  createKeyHeader(): string;
   /** @param methodAndTarget method and target of the request line */
   send(methodAndTarget: string, headers: string[], body?: string | Buffer): Promise<RawResponse>;
   /** Sends POST /appointments. Default: a valid body. */
-  create(headers: string[], body?: string | Buffer): Promise<RawResponse>;
+  postAppointment(headers: string[], body?: string | Buffer): Promise<RawResponse>;
 }
 
 /** Creates an attacker for the calling suite. After each test, the service must still be live. */
@@ -65,13 +65,13 @@ export function createAttacker(): Attacker {
       scheduledAt: "2099-05-04T10:00:00Z",
       ...overrides,
     }),
-    authorizationHeader: () => `Authorization: Bearer ${world.token}`,
-    clinicHeader: (id = world.clinicId) => `X-SERVICE-Clinic-ID: ${id}`,
-    ownHeaders: () => [attacker.authorizationHeader(), attacker.clinicHeader()],
-    keyHeader: () => `Idempotency-Key: ${randomUUID()}`,
+    getAuthorizationHeader: () => `Authorization: Bearer ${world.token}`,
+    getClinicHeader: (id = world.clinicId) => `X-SERVICE-Clinic-ID: ${id}`,
+    getOwnHeaders: () => [attacker.getAuthorizationHeader(), attacker.getClinicHeader()],
+    createKeyHeader: () => `Idempotency-Key: ${randomUUID()}`,
     send: (methodAndTarget, headers, body = "") =>
       sendOne(command.url, toRequest(`${methodAndTarget} HTTP/1.1`, headers, body)),
-    create: (headers, body = JSON.stringify(attacker.createBody())) =>
+    postAppointment: (headers, body = JSON.stringify(attacker.createBody())) =>
       attacker.send("POST /production/v1/appointments", headers, body),
   };
   return attacker;

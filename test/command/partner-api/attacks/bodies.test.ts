@@ -5,7 +5,7 @@ import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
 describe("attacks on the partner API with bodies", () => {
   const attacker = createAttacker();
-  const { createBody, ownHeaders, keyHeader, send, create } = attacker;
+  const { createBody, getOwnHeaders, createKeyHeader, send, postAppointment } = attacker;
 
   const nestArrays = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
   const createInvalidUtf8 = () =>
@@ -62,15 +62,15 @@ describe("attacks on the partner API with bodies", () => {
   ];
   for (const [caseName, body, status, code] of bodies) {
     it(`POST /appointments with ${caseName} returns ${status} ${code}`, async () => {
-      expectRefusal(await create([...ownHeaders(), keyHeader(), JSON_TYPE], body()), status, code);
+      expectRefusal(await postAppointment([...getOwnHeaders(), createKeyHeader(), JSON_TYPE], body()), status, code);
     });
   }
 
   it("a chunked body of one megabyte without Content-Length gets 413", async () => {
     const chunk = `${(4096).toString(16)}\r\n${"x".repeat(4096)}\r\n`;
     const requestHead = toRequest("POST /production/v1/appointments HTTP/1.1", [
-      ...ownHeaders(),
-      keyHeader(),
+      ...getOwnHeaders(),
+      createKeyHeader(),
       JSON_TYPE,
       "Transfer-Encoding: chunked",
     ]);
@@ -80,7 +80,10 @@ describe("attacks on the partner API with bodies", () => {
 
   it("a compressed body gets 415", async () => {
     const gzipBomb = gzipSync(JSON.stringify(createBody({ notes: "x".repeat(10_000_000) })));
-    const response = await create([...ownHeaders(), keyHeader(), JSON_TYPE, "Content-Encoding: gzip"], gzipBomb);
+    const response = await postAppointment(
+      [...getOwnHeaders(), createKeyHeader(), JSON_TYPE, "Content-Encoding: gzip"],
+      gzipBomb,
+    );
     expectRefusal(response, 415, "unsupported_media_type");
   });
 
@@ -94,7 +97,7 @@ describe("attacks on the partner API with bodies", () => {
     "application/json, text/plain",
   ]) {
     it(`a body of Content-Type ${type} gets 415 unsupported_media_type`, async () => {
-      const response = await create([...ownHeaders(), keyHeader(), `Content-Type: ${type}`]);
+      const response = await postAppointment([...getOwnHeaders(), createKeyHeader(), `Content-Type: ${type}`]);
       expectRefusal(response, 415, "unsupported_media_type");
     });
   }
@@ -102,11 +105,11 @@ describe("attacks on the partner API with bodies", () => {
   describe("declared in a charset", () => {
     /** All operations that take a body. Each body is well-formed, so only its content may be refused. */
     const operations: [start: string, headers: () => string[], body: () => unknown][] = [
-      ["POST /production/v1/appointments", () => [...ownHeaders(), keyHeader()], createBody],
-      ["POST /production/v1/webhook-endpoints", ownHeaders, () => ({ url: "https://127.0.0.1/", events: [] })],
+      ["POST /production/v1/appointments", () => [...getOwnHeaders(), createKeyHeader()], createBody],
+      ["POST /production/v1/webhook-endpoints", getOwnHeaders, () => ({ url: "https://127.0.0.1/", events: [] })],
       ["POST /production/v1/oauth/token", () => [], () => ({ grant_type: "client_credentials" })],
     ];
-    const post = async (parameters: string) => {
+    const postToAllOperations = async (parameters: string) => {
       const type = `Content-Type: application/json${parameters}`;
       return Promise.all(
         operations.map(async ([methodAndTarget, headers, body]) => {
@@ -121,7 +124,7 @@ describe("attacks on the partner API with bodies", () => {
       ...["; charset=utf-16;", "; charset=utf-16; x", "; charset=", "; charset", "; charset=utf-8x"],
     ]) {
       it(`every operation with a body returns 415 for Content-Type application/json${parameters}`, async () => {
-        for (const [methodAndTarget, response] of await post(parameters)) {
+        for (const [methodAndTarget, response] of await postToAllOperations(parameters)) {
           expectRefusal(response, 415, "unsupported_media_type");
           expect(response.headers["ratelimit-remaining"], methodAndTarget).to.match(/^\d+$/);
         }
@@ -133,19 +136,25 @@ describe("attacks on the partner API with bodies", () => {
       ...["; profile=x", '; profile="; charset=utf-16"', "; profile=x; charset=utf-8; q", ";"],
     ]) {
       it(`every operation with a body accepts Content-Type application/json${parameters}`, async () => {
-        for (const [methodAndTarget, { status }] of await post(parameters))
+        for (const [methodAndTarget, { status }] of await postToAllOperations(parameters))
           expect(status, methodAndTarget).to.not.equal(415);
       });
     }
   });
 
   it("POST /appointments without a body returns 415", async () => {
-    expectRefusal(await create([...ownHeaders(), keyHeader(), JSON_TYPE], ""), 415, "unsupported_media_type");
+    expectRefusal(
+      await postAppointment([...getOwnHeaders(), createKeyHeader(), JSON_TYPE], ""),
+      415,
+      "unsupported_media_type",
+    );
   });
 
   it("POST /appointments accepts other JSON media types, and a charset", async () => {
     for (const type of ["application/vnd.api+json", "application/json; charset=utf-8", "APPLICATION/JSON"]) {
-      expect((await create([...ownHeaders(), keyHeader(), `Content-Type: ${type}`])).status).to.equal(201);
+      expect((await postAppointment([...getOwnHeaders(), createKeyHeader(), `Content-Type: ${type}`])).status).to.equal(
+        201,
+      );
     }
   });
 

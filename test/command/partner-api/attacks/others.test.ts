@@ -7,7 +7,7 @@ import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
 describe("attacks on the partner API with data of other partners", () => {
   const attacker = createAttacker();
-  const { createBody, ownHeaders, keyHeader, create } = attacker;
+  const { createBody, getOwnHeaders, createKeyHeader, postAppointment } = attacker;
 
   const send = (method: "POST" | "DELETE", path: string, headers = attacker.world.headers) =>
     sendRequest(method, `${attacker.command.url}/production/v1${path}`, headers);
@@ -21,14 +21,14 @@ describe("attacks on the partner API with data of other partners", () => {
       { applicationId, origin: endpointInput.url },
       createTestOperatorContext(),
     );
-    const registration = await sendRequest(
+    const registrationResponse = await sendRequest(
       "POST",
       `${attacker.command.url}/production/v1/webhook-endpoints`,
       attacker.otherWorld.headers,
       endpointInput,
     );
-    expect(registration.status, registration.text).to.equal(201);
-    endpointId = registration.body.endpoint.id;
+    expect(registrationResponse.status, registrationResponse.text).to.equal(201);
+    endpointId = registrationResponse.body.endpoint.id;
   });
 
   it("every write at a clinic of another partner gets 403 installation_denied", async () => {
@@ -48,10 +48,17 @@ describe("attacks on the partner API with data of other partners", () => {
 
   it("a request that names another clinic's branch in the body or the branch header gets 422", async () => {
     const otherIds = { branchId: attacker.otherWorld.branchId, animalId: attacker.otherWorld.animalId };
-    const bodyResponse = await create([...ownHeaders(), keyHeader(), JSON_TYPE], JSON.stringify(createBody(otherIds)));
+    const bodyResponse = await postAppointment(
+      [...getOwnHeaders(), createKeyHeader(), JSON_TYPE],
+      JSON.stringify(createBody(otherIds)),
+    );
     expectRefusal(bodyResponse, 422, "validation_failed");
     const branchHeader = `X-SERVICE-Branch-ID: ${attacker.otherWorld.branchId}`;
-    expectRefusal(await create([...ownHeaders(), branchHeader, keyHeader(), JSON_TYPE]), 422, "validation_failed");
+    expectRefusal(
+      await postAppointment([...getOwnHeaders(), branchHeader, createKeyHeader(), JSON_TYPE]),
+      422,
+      "validation_failed",
+    );
   });
 
   it("requests for another partner's endpoint get the same errors as requests for an unknown endpoint", async () => {

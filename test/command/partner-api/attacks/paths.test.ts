@@ -4,7 +4,7 @@ import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
 describe("attacks on the partner API with paths and methods", () => {
   const attacker = createAttacker();
-  const { createBody, ownHeaders, keyHeader, send } = attacker;
+  const { createBody, getOwnHeaders, createKeyHeader, send } = attacker;
 
   describe("by paths", () => {
     const targets = [
@@ -37,7 +37,7 @@ describe("attacks on the partner API with paths and methods", () => {
       it(`a POST request to ${target} returns 404 or 400`, async () => {
         const response = await send(
           `POST ${target}`,
-          [...ownHeaders(), keyHeader(), JSON_TYPE],
+          [...getOwnHeaders(), createKeyHeader(), JSON_TYPE],
           JSON.stringify(createBody()),
         );
         if (response.status === 400) expectRefusal(response, 400, "malformed_request");
@@ -49,7 +49,7 @@ describe("attacks on the partner API with paths and methods", () => {
       const target = "http://elsewhere.test/production/v1/appointments?x=1";
       const response = await send(
         `POST ${target}`,
-        [...ownHeaders(), keyHeader(), JSON_TYPE],
+        [...getOwnHeaders(), createKeyHeader(), JSON_TYPE],
         JSON.stringify(createBody()),
       );
       expect(response.status).to.equal(201);
@@ -67,7 +67,7 @@ describe("attacks on the partner API with paths and methods", () => {
         "%F0%9F%90%BE",
         "__proto__",
       ]) {
-        const response = await send(`DELETE /production/v1/webhook-endpoints/${id}`, ownHeaders());
+        const response = await send(`DELETE /production/v1/webhook-endpoints/${id}`, getOwnHeaders());
         expect([response.status, response.body?.ok], id).to.deep.equal([404, false]);
       }
     });
@@ -77,7 +77,7 @@ describe("attacks on the partner API with paths and methods", () => {
     for (const method of ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "QUERY"]) {
       it(`${method} /appointments returns 405 with an Allow header`, async () => {
         const response = await send(`${method} /production/v1/appointments`, [
-          ...ownHeaders(),
+          ...getOwnHeaders(),
           "Origin: http://evil.test",
           "X-Secret: echoed",
         ]);
@@ -97,7 +97,7 @@ describe("attacks on the partner API with paths and methods", () => {
 
     it("a method override in a header or a parameter is ignored", async () => {
       const response = await send("GET /production/v1/appointments?_method=POST", [
-        ...ownHeaders(),
+        ...getOwnHeaders(),
         "X-HTTP-Method-Override: POST",
       ]);
       expectRefusal(response, 405, "method_not_allowed");

@@ -11,7 +11,7 @@ import { parseStoredEvent } from "../../../../shared/domain/events/stored-event.
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 
-const portal = {
+const portalOptions = {
   portalJwtSecret: "a secret of the portal that is long enough",
   portalJwtIssuer: "http://127.0.0.1:8080/auth/v1",
   portalCookieName: "sb-local-auth-token",
@@ -40,7 +40,7 @@ describe("demo data", () => {
   const getEventstoreUrl = () => `esdb://127.0.0.1:${server.port}?tls=false`;
   const seed = (log = (line: string) => void lines.push(line), seedTime = now): Promise<DemoAccess> =>
     seedDemoData({
-      ...portal,
+      ...portalOptions,
       ...{ eventstoreUrl: getEventstoreUrl(), credentialsFile: getCredentialsPath(), log, now: seedTime },
     });
 
@@ -95,21 +95,21 @@ describe("demo data", () => {
       );
       expect(approvedEvent?.data.clinicId).to.equal(clinicId);
       const facts = filterByType(events, "SandboxReset").flatMap(({ data }) => data.facts) as CatalogEvent[];
-      const animal = filterByType([...events, ...facts], "AnimalRegistered").find(
+      const registeredEvent = filterByType([...events, ...facts], "AnimalRegistered").find(
         ({ data }) => data.animalId === animalId,
       );
-      expect(animal?.data.clinicId).to.equal(clinicId);
-      const branch = filterByType(events, "BranchOpened").find(({ data }) => data.branchId === branchId);
-      expect(branch?.data.clinicId).to.equal(clinicId);
+      expect(registeredEvent?.data.clinicId).to.equal(clinicId);
+      const openedEvent = filterByType(events, "BranchOpened").find(({ data }) => data.branchId === branchId);
+      expect(openedEvent?.data.clinicId).to.equal(clinicId);
     }
     const userIds = filterByType(events, "MembershipGranted").map(({ data }) => data.userId);
     expect(portalUsers).to.have.length(16);
     for (const { cookie } of portalUsers) {
       const encodedSession = /^sb-local-auth-token=base64-([\w-]+)$/.exec(cookie)?.[1] ?? "";
       const session = JSON.parse(Buffer.from(encodedSession, "base64url").toString());
-      const key = new TextEncoder().encode(portal.portalJwtSecret);
+      const key = new TextEncoder().encode(portalOptions.portalJwtSecret);
       const { payload } = await jwtVerify(session.access_token, key, {
-        issuer: portal.portalJwtIssuer,
+        issuer: portalOptions.portalJwtIssuer,
         audience: "authenticated",
         currentDate: new Date(now + 6 * 86_400_000),
       });

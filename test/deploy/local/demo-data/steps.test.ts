@@ -8,7 +8,7 @@ describe("steps of the demo data", () => {
     const runNames: string[] = [];
     const createStep = (name: string, run: () => void = () => undefined): Step => ({
       name,
-      time: 0,
+      timeMs: 0,
       run: async () => {
         runNames.push(name);
         run();

@@ -8,10 +8,10 @@ import { createWeekAppointments } from "../../../../deploy/local/demo-data/week.
 import { appointmentStatuses } from "../../../../shared/domain/appointment/appointment.ts";
 
 describe("the demo week", () => {
-  const hours = Array.from({ length: 24 }, (_, hour) => Date.parse("2026-10-25T00:07:00Z") + hour * 3_600_000);
+  const hourTimes = Array.from({ length: 24 }, (_, hour) => Date.parse("2026-10-25T00:07:00Z") + hour * 3_600_000);
 
   it("at any hour, the demo week contains every appointment status and a queue for today", () => {
-    for (const now of hours) {
+    for (const now of hourTimes) {
       for (const clinic of demoClinics) {
         const week = createWeekAppointments(clinic, now);
         expect(new Set(week.map(({ status }) => status))).to.deep.equal(new Set(appointmentStatuses));
@@ -30,7 +30,7 @@ describe("the demo week", () => {
       readLast: async () => undefined,
       append: () => Promise.reject(new Error("must not be written")),
     };
-    for (const now of [0, 9, 17].map((hour) => hours[hour] as number)) {
+    for (const now of [0, 9, 17].map((hour) => hourTimes[hour] as number)) {
       let [doneCount, stepCount] = [0, 0];
       await runSteps(createCachingEventLog(emptyLog, "kept"), buildPhases(now), (count, total) => {
         [doneCount, stepCount] = [count, total];
@@ -41,7 +41,7 @@ describe("the demo week", () => {
         .map(({ name }) => name);
       expect(new Set(names).size, "number of distinct step names").to.equal(names.length);
     }
-    const createWeeks = () => demoClinics.flatMap((clinic) => createWeekAppointments(clinic, hours[3] as number));
+    const createWeeks = () => demoClinics.flatMap((clinic) => createWeekAppointments(clinic, hourTimes[3] as number));
     expect(createWeeks()).to.deep.equal(createWeeks());
   });
 });

@@ -142,9 +142,9 @@ describe("gateway", () => {
   });
 
   it("the gateway returns 200 or 400 for a request target with random bytes", async () => {
-    const targetBytes = fc.uint8Array({ minLength: 1, maxLength: 40 });
+    const targetArbitrary = fc.uint8Array({ minLength: 1, maxLength: 40 });
     await fc.assert(
-      fc.asyncProperty(fc.constantFrom("GET", "POST", "CONNECT"), targetBytes, async (method, bytes) => {
+      fc.asyncProperty(fc.constantFrom("GET", "POST", "CONNECT"), targetArbitrary, async (method, bytes) => {
         const text = Buffer.from(bytes).toString("latin1");
         const head = `${method} /${text} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
         const response = await sendBytes(port, Buffer.from(head, "latin1"));

@@ -106,14 +106,22 @@ describe("DATABASE_URL", () => {
     expect(await getError(guestServers.components.postgres.stop())).to.include("external server");
     await guestServers.stop();
     expect(await query(superuserUrl.href, "SELECT 1"), "still runs").to.eql([1]);
-    const refusedStart = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: hostServers.databaseUrls.projection });
-    expect(await getError(refusedStart)).to.match(/^DATABASE_URL: the user cannot create the roles .*CREATEROLE\.$/);
+    const refusedStartPromise = startTestServers({
+      ...POSTGRES_ONLY,
+      DATABASE_URL: hostServers.databaseUrls.projection,
+    });
+    expect(await getError(refusedStartPromise)).to.match(
+      /^DATABASE_URL: the user cannot create the roles .*CREATEROLE\.$/,
+    );
     await hostServers.stop();
   });
 
   it("startServers fails with a one-line error if no server listens at DATABASE_URL", async () => {
-    const refusedStart = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "postgres://a:b@127.0.0.1:1/clinic" });
-    expect(await getError(refusedStart)).to.equal("DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1");
+    const refusedStartPromise = startTestServers({
+      ...POSTGRES_ONLY,
+      DATABASE_URL: "postgres://a:b@127.0.0.1:1/clinic",
+    });
+    expect(await getError(refusedStartPromise)).to.equal("DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1");
   });
 });
 

@@ -79,11 +79,11 @@ describe("bootstrap --compiled", () => {
 
   it("two concurrent starts run the same compiled program", async () => {
     const { start } = makeProject("console.log(1);");
-    const outputs = [start(), start()].map(async (child) => {
+    const outputPromises = [start(), start()].map(async (child) => {
       const [output, [code]] = await Promise.all([text(child.stdout), once(child, "exit")]);
       return [code, output];
     });
-    expect(await Promise.all(outputs)).to.eql([
+    expect(await Promise.all(outputPromises)).to.eql([
       [0, "1\n"],
       [0, "1\n"],
     ]);

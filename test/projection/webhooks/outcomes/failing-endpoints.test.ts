@@ -38,25 +38,25 @@ describe("the failures of an endpoint", () => {
   };
 
   it("attempts that the service could not sign do not count as failures of the endpoint", async () => {
-    const [unsignedId, refusingId] = [randomUUID(), randomUUID()];
+    const [unsignedEndpointId, refusingEndpointId] = [randomUUID(), randomUUID()];
     const client = await pool.connect();
     await trackFailingEndpoints(
       client,
       [
-        createFinishedAttempt(unsignedId, "not_signed"),
-        createFinishedAttempt(refusingId, "connection_refused"),
-        createFinishedAttempt(unsignedId, "not_signed"),
+        createFinishedAttempt(unsignedEndpointId, "not_signed"),
+        createFinishedAttempt(refusingEndpointId, "connection_refused"),
+        createFinishedAttempt(unsignedEndpointId, "not_signed"),
       ],
       NOW,
     );
     client.release();
-    expect(await listFailingIds()).to.deep.equal([refusingId]);
+    expect(await listFailingIds()).to.deep.equal([refusingEndpointId]);
   });
 
   it("two processes can count failures of the same endpoints concurrently without a deadlock", async () => {
-    const [minId, maxId] = [randomUUID(), randomUUID()].sort() as [string, string];
+    const [minEndpointId, maxEndpointId] = [randomUUID(), randomUUID()].sort() as [string, string];
     const [firstClient, otherClient] = [await pool.connect(), await pool.connect()];
-    await trackFailingEndpoints(firstClient, [createFinishedAttempt(maxId, "timeout")], NOW);
+    await trackFailingEndpoints(firstClient, [createFinishedAttempt(maxEndpointId, "timeout")], NOW);
     await Promise.all([firstClient, otherClient].map((client) => client.query("BEGIN")));
     let secondPromise: Promise<unknown> | undefined;
     const isWaiting = async () => {
@@ -72,7 +72,7 @@ describe("the failures of an endpoint", () => {
         if (typeof config !== "string" && config.name === "endpoints fail") {
           secondPromise = trackFailingEndpoints(
             otherClient,
-            [createFinishedAttempt(minId, "timeout"), createFinishedAttempt(maxId, "timeout")],
+            [createFinishedAttempt(minEndpointId, "timeout"), createFinishedAttempt(maxEndpointId, "timeout")],
             NOW,
           );
           await eventually("the second transaction waits", isWaiting);
@@ -82,7 +82,7 @@ describe("the failures of an endpoint", () => {
     } as unknown as pg.ClientBase;
     await trackFailingEndpoints(
       pausedClient,
-      [createFinishedAttempt(maxId, null), createFinishedAttempt(minId, "timeout")],
+      [createFinishedAttempt(maxEndpointId, null), createFinishedAttempt(minEndpointId, "timeout")],
       NOW,
     );
     await firstClient.query("COMMIT");
@@ -90,6 +90,6 @@ describe("the failures of an endpoint", () => {
     await otherClient.query("COMMIT");
     firstClient.release();
     otherClient.release();
-    expect(await listFailingIds()).to.deep.equal([minId, maxId]);
+    expect(await listFailingIds()).to.deep.equal([minEndpointId, maxEndpointId]);
   });
 });

@@ -30,7 +30,7 @@ const createEndpoints = (name: string, count: number) =>
 
 function grant(pool: Partial<SlotPool>, ...applications: WaitingApplication<Endpoint>[]): Record<string, number> {
   const grants = grantSlots(
-    { slots: SLOT_COUNT, occupiedSlots: 0, maxNewSlots: Number.POSITIVE_INFINITY, ...pool },
+    { slotCount: SLOT_COUNT, occupiedSlots: 0, maxNewSlots: Number.POSITIVE_INFINITY, ...pool },
     applications,
   );
   return Object.fromEntries([...grants].map(([{ name }, slots]) => [name, slots]));
@@ -123,7 +123,7 @@ describe("the fair share of slots", () => {
           ),
         );
         const occupiedSlots = waitingApplications.reduce((total, one) => total + one.occupiedSlots, 0);
-        const grants = grantSlots({ slots, occupiedSlots, maxNewSlots }, waitingApplications);
+        const grants = grantSlots({ slotCount: slots, occupiedSlots, maxNewSlots }, waitingApplications);
         const total = [...grants.values()].reduce((sum, count) => sum + count, 0);
         expect(total).to.be.at.most(Math.max(0, Math.min(maxNewSlots, slots - occupiedSlots)));
         for (const [endpoint, count] of grants) expect(endpoint.occupiedSlots + count).to.be.at.most(endpoint.maxSlots);
@@ -140,12 +140,14 @@ describe("the fair share of slots", () => {
     fc.assert(
       fc.property(fc.integer({ min: 4, max: 1_000 }), fc.integer({ min: 1, max: 300 }), (slots, count) => {
         const partnerApplication = createApplication(createEndpoints("a", count));
-        const firstGrants = grant({ slots }, partnerApplication);
+        const firstGrants = grant({ slotCount: slots }, partnerApplication);
         const occupiedCount = sumSlots(firstGrants);
         const endpoints = partnerApplication
           .listEndpoints()
           .map((one) => ({ ...one, occupiedSlots: firstGrants[one.name] ?? 0 }));
-        expect(grant({ slots, occupiedSlots: occupiedCount }, createApplication(endpoints))).to.deep.equal({});
+        expect(grant({ slotCount: slots, occupiedSlots: occupiedCount }, createApplication(endpoints))).to.deep.equal(
+          {},
+        );
         // Either all endpoints have reached their limit, or the application has used nearly all of its share.
         const share = Math.floor((slots - occupiedCount) / 4);
         expect(occupiedCount === 4 * count || share - occupiedCount < 16).to.equal(true);

@@ -30,7 +30,7 @@ describe("the slots of a sender", () => {
     dueEndpoints.add(endpoints);
     const occupiedSlots: Slot[] = [];
     for (const end = now + durationMs; now < end; now += 25) {
-      for (const { slots: count, ...endpoint } of slots.grant(dueEndpoints)) {
+      for (const { slotCount: count, ...endpoint } of slots.grant(dueEndpoints)) {
         for (let n = 0; n < count; n += 1) occupiedSlots.push(slots.reserve(endpoint));
       }
     }
@@ -75,7 +75,7 @@ describe("the slots of a sender", () => {
       for (const slot of occupiedSlots) slots.free(slot);
       heldCount += occupiedSlots.length;
     }
-    expect(heldCount).to.equal(2 * LANE_LIMITS.first.slots);
+    expect(heldCount).to.equal(2 * LANE_LIMITS.first.slotCount);
   });
 
   it("an endpoint whose last attempt failed gets one slot until an attempt succeeds", () => {
@@ -83,9 +83,9 @@ describe("the slots of a sender", () => {
     const dueEndpoint = createEndpoint("a", "e");
     dueEndpoints.add([dueEndpoint]);
     dueEndpoints.setFailing(dueEndpoint, true);
-    expect(slots.grant(dueEndpoints).map(({ slots: count }) => count)).to.deep.equal([1]);
+    expect(slots.grant(dueEndpoints).map(({ slotCount: count }) => count)).to.deep.equal([1]);
     dueEndpoints.setFailing(dueEndpoint, false);
-    expect(slots.grant(dueEndpoints).map(({ slots: count }) => count)).to.deep.equal([4]);
+    expect(slots.grant(dueEndpoints).map(({ slotCount: count }) => count)).to.deep.equal([4]);
   });
 
   it("an application without recent attempts may start four attempts together", () => {

@@ -7,7 +7,7 @@ const createResult = (statusCode: number, retryAfter: string | null = null): Att
   ...{ statusCode, error: null, retryAfter },
 });
 const createContext = (fields = {}) => ({
-  attempts: 1,
+  attemptCount: 1,
   scheduleSeconds: [5, 30, 300],
   now: NOW,
   random: 0.5,
@@ -37,9 +37,9 @@ describe("retry policy", () => {
   });
 
   it("a delivery is retried according to the schedule, and fails after the last retry", () => {
-    const waitsMs = [1, 2, 3].map((attempts) => computeWaitMs(createResult(500), { attempts }));
+    const waitsMs = [1, 2, 3].map((attemptCount) => computeWaitMs(createResult(500), { attemptCount }));
     expect(waitsMs).to.deep.equal([5_000, 30_000, 300_000]);
-    expect(judgeAttempt(createResult(500), createContext({ attempts: 4 }))).to.deep.equal({
+    expect(judgeAttempt(createResult(500), createContext({ attemptCount: 4 }))).to.deep.equal({
       status: "failed",
       gone: false,
     });
@@ -56,9 +56,9 @@ describe("retry policy", () => {
       fc.property(
         fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
         fc.integer({ min: 1, max: 3 }),
-        (random, attempts) => {
-          const seconds = createContext().scheduleSeconds[attempts - 1]!;
-          expect(computeWaitMs(createResult(500), { random, attempts })).to.be.within(
+        (random, attemptCount) => {
+          const seconds = createContext().scheduleSeconds[attemptCount - 1]!;
+          expect(computeWaitMs(createResult(500), { random, attemptCount })).to.be.within(
             seconds * 800,
             seconds * 1200 + 1,
           );
@@ -90,7 +90,7 @@ describe("retry policy", () => {
     }
 
     it("a Retry-After header in the response to the last attempt does not cause another attempt", () => {
-      expect(judgeAttempt(createResult(429, "120"), createContext({ attempts: 4 }))).to.deep.include({
+      expect(judgeAttempt(createResult(429, "120"), createContext({ attemptCount: 4 }))).to.deep.include({
         status: "failed",
       });
     });

@@ -10,7 +10,7 @@ import { expect } from "chai";
 import { createSigningKeys } from "./command/audit/world.ts";
 import { eventually } from "./support/eventually.ts";
 import { queryEnvironment } from "./support/query-environment.ts";
-import { testServers } from "./support/stack.ts";
+import { getTestServers } from "./support/stack.ts";
 
 const execFileAsync = promisify(execFile);
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -65,7 +65,7 @@ describe("the services, compiled for production", function () {
   });
 
   it("the compiled audit service serves the audit page and all files that the page loads", async () => {
-    const { eventstoreUrl } = await testServers();
+    const { eventstoreUrl } = await getTestServers();
     const { DATABASE_URL } = queryEnvironment;
     const signingKeys = await createSigningKeys();
     const env = { PORT: "0", EVENTSTORE_URL: eventstoreUrl, DATABASE_URL, AUDIT_SIGNING_KEYS: signingKeys };

@@ -10,16 +10,16 @@ import { eventually } from "./support/eventually.ts";
 import {
   createPartnerWorld,
   createTestOperatorContext,
-  exchange,
   type PartnerWorld,
   sendRequest,
-  startTestCommand,
+  sendTokenRequest,
+  startTestCommandService,
   type TestCommand,
   TOKEN_ISSUER,
 } from "./support/partner.ts";
 import { type IdentityProvider, startIdentityProvider } from "./support/portal.ts";
 import { type Receiver, startReceiver } from "./support/receiver.ts";
-import { createTestDatabase, type TestDatabase, testServers } from "./support/stack.ts";
+import { createTestDatabase, getTestServers, type TestDatabase } from "./support/stack.ts";
 
 const PERSON = { fullName: "Melpomene Quistgaard", phone: "+47 555 0199", email: "melpomene@example.com" };
 const NOTES = "limps on the left since Tuesday";
@@ -35,7 +35,7 @@ describe("the logs of all services at level debug", () => {
   let queryApi: RunningService;
 
   before(async () => {
-    const { eventstoreUrl, natsUrl } = await testServers();
+    const { eventstoreUrl, natsUrl } = await getTestServers();
     database = await createTestDatabase();
     provider = await startIdentityProvider();
     receiver = await startReceiver();
@@ -50,7 +50,7 @@ describe("the logs of all services at level debug", () => {
       WEBHOOK_RETRY_SCHEDULE: "0.05,0.05",
     };
     projection = await startProjection({ ...commonEnv, ...webhookEnv, DATABASE_URL: database.urls.projection });
-    command = await startTestCommand({ ...commonEnv, ...webhookEnv, DATABASE_URL: database.urls.command });
+    command = await startTestCommandService({ ...commonEnv, ...webhookEnv, DATABASE_URL: database.urls.command });
     queryApi = await startQueryApi({
       ...commonEnv,
       DATABASE_URL: database.urls.query,
@@ -157,7 +157,7 @@ describe("the logs of all services at level debug", () => {
 
   /** Sends requests that fail, because failures are logged, too. */
   async function sendInvalidRequests(world: PartnerWorld, cookie: string): Promise<void> {
-    await exchange(command.url, world, { client_secret: "cs_wrong" });
+    await sendTokenRequest(command.url, world, { client_secret: "cs_wrong" });
     const url = `${command.url}/sandbox/v1/appointments`;
     await sendRequest("POST", url, { ...world.headers, "Idempotency-Key": "x".repeat(9) }, `{"notes":"${NOTES}"`);
     await fetch(`${queryApi.url}/api/v1/customers?limit=${PERSON.phone}`, { headers: { Cookie: `${cookie}x` } });

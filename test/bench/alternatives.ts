@@ -11,7 +11,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { makeWorkerUtils, type WorkerUtils } from "graphile-worker";
 import { eventually } from "../support/eventually.ts";
-import { createTestDatabase, mochaGlobalTeardown, testServers } from "../support/stack.ts";
+import { createTestDatabase, getTestServers, mochaGlobalTeardown } from "../support/stack.ts";
 import type { WorkerOptions } from "./graphile-worker-process.ts";
 import { readCpuSeconds } from "./load.ts";
 import { printRow } from "./report.ts";
@@ -40,7 +40,7 @@ try {
 }
 
 async function measureGraphileWorker(): Promise<void> {
-  const { components } = await testServers();
+  const { components } = await getTestServers();
   const database = await createTestDatabase();
   const queue = await makeWorkerUtils({ connectionString: database.urls.projection });
   let jobEventIds = new Set<string>();

@@ -19,7 +19,7 @@ import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
-import { createTestDatabase, mochaGlobalTeardown, testServers } from "../support/stack.ts";
+import { createTestDatabase, getTestServers, mochaGlobalTeardown } from "../support/stack.ts";
 import { type LoadResult, readCpuSeconds } from "./load.ts";
 import { printRow } from "./report.ts";
 
@@ -29,7 +29,7 @@ const LIVE_EVENTS_PER_SECOND = 500;
 const signal = new AbortController().signal;
 const logger = createLogger("bench", "error");
 
-const { eventstoreUrl, components } = await testServers();
+const { eventstoreUrl, components } = await getTestServers();
 const { pid: postgresPid } = components.postgres;
 const pids = { postgres: postgresPid === undefined ? [] : [postgresPid] };
 const database = await createTestDatabase();

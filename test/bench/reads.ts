@@ -10,7 +10,7 @@ import pg from "pg";
 import { openClinic } from "../support/clinics.ts";
 import { startIdentityProvider } from "../support/portal.ts";
 import { createReadModelDatabase } from "../support/read-models.ts";
-import { mochaGlobalTeardown, testServers } from "../support/stack.ts";
+import { getTestServers, mochaGlobalTeardown } from "../support/stack.ts";
 import { fillClinic } from "./clinic-history.ts";
 import { measureLoad } from "./load.ts";
 import { printLoad } from "./report.ts";
@@ -34,7 +34,7 @@ const children: { kill(): void }[] = [];
 const [database, provider, servers] = await Promise.all([
   createReadModelDatabase(),
   startIdentityProvider(),
-  testServers(),
+  getTestServers(),
 ]);
 try {
   const ids = await openClinic(database.given);

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 import { createWorld, type Endpoint, SECRET_KEYS } from "../projection/webhooks/world.ts";
-import { createTestDatabase, testServers } from "../support/stack.ts";
+import { createTestDatabase, getTestServers } from "../support/stack.ts";
 import { createAppointmentRequestedEvent } from "./appointment-requested.ts";
 import { measurePostgres, type PostgresUse, readCpuMs } from "./measure-postgres.ts";
 import type { Receipt, SampledRequest } from "./webhook-sink.ts";
@@ -73,7 +73,7 @@ export const now = () => performance.timeOrigin + performance.now();
 
 export async function createBenchWorld(): Promise<BenchWorld> {
   // The servers run in separate processes, because a log in this process would compete with the load for the same core.
-  const { eventstoreUrl, natsUrl } = await testServers();
+  const { eventstoreUrl, natsUrl } = await getTestServers();
   const database = await createTestDatabase();
   const world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
   const receiptTimes = new Map<string, number>();

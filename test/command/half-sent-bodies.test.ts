@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { createPartnerWorld, sendRequest, startTestCommand, type TestCommand } from "../support/partner.ts";
+import { createPartnerWorld, sendRequest, startTestCommandService, type TestCommand } from "../support/partner.ts";
 import { expectRefusal, type RawResponse, sendRaw } from "../support/raw-http.ts";
 import { serveCommandApp } from "./partner-api/command-app.ts";
 
@@ -15,7 +15,7 @@ describe("the command service while clients send incomplete bodies", () => {
   let server: Awaited<ReturnType<typeof serveCommandApp>>;
 
   before(async () => {
-    command = await startTestCommand();
+    command = await startTestCommandService();
     server = await serveCommandApp(command, {}, CLIENT_TIMEOUTS);
   });
   after(async () => {

@@ -8,15 +8,15 @@ import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { eventually } from "../support/eventually.ts";
-import { createPartnerWorld, exchange, sendRequest } from "../support/partner.ts";
-import { testServers } from "../support/stack.ts";
+import { createPartnerWorld, sendRequest, sendTokenRequest } from "../support/partner.ts";
+import { getTestServers } from "../support/stack.ts";
 
 describe("command process", () => {
   let settings: Record<string, string>;
   const runningProcesses = new Set<ChildProcess>();
 
   before(async () => {
-    const { eventstoreUrl, databaseUrls } = await testServers();
+    const { eventstoreUrl, databaseUrls } = await getTestServers();
     const { privateKey } = await generateKeyPair("EdDSA", { extractable: true });
     const keys = { k1: randomBytes(32).toString("base64") };
     settings = {
@@ -58,7 +58,7 @@ describe("command process", () => {
     const url = await eventually("listening", () => /"url":"([^"]+)"/.exec(output.out)?.[1]);
     const client = connectEventStore(settings.EVENTSTORE_URL ?? "", "test");
     const world = await createPartnerWorld({ url, log: createEventLog(client) }, "sandbox");
-    await exchange(url, world, { client_secret: "cs_wrong_secret" });
+    await sendTokenRequest(url, world, { client_secret: "cs_wrong_secret" });
     const request = { branchId: world.branchId, animalId: world.animalId, notes: "limps on the left" };
     const headers = { ...world.headers, "Idempotency-Key": randomUUID() };
     const appointmentsUrl = `${url}/sandbox/v1/appointments`;

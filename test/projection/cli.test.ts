@@ -11,7 +11,7 @@ import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, EMPTY_STREAM } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
-import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
+import { createTestDatabase, getTestServers, type TestDatabase } from "../support/stack.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
 
 const logger = createLogger("test", "fatal");
@@ -24,7 +24,7 @@ describe("the projection command line", function () {
   const customerId = randomUUID();
 
   before(async () => {
-    const { eventstoreUrl } = await testServers();
+    const { eventstoreUrl } = await getTestServers();
     database = await createTestDatabase();
     const url = database.urls.projection;
     await migrate(url, logger);

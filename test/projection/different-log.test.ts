@@ -16,7 +16,7 @@ import { readModels } from "../../projection/read-models/all.ts";
 import { createTemporaryDir, findFreePort, LogProcess } from "../deploy/eventstore/log-process.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
-import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
+import { createTestDatabase, getTestServers, type TestDatabase } from "../support/stack.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
 import { runInProcess } from "./in-process-cli.ts";
 import { type ServiceProcess, startService } from "./service-process.ts";
@@ -41,7 +41,7 @@ describe("a projection whose database was built from another log", function () {
     port = await findFreePort();
     log = await LogProcess.start(join(dir, "log"), port);
     database = await createTestDatabase();
-    const { natsUrl } = await testServers();
+    const { natsUrl } = await getTestServers();
     const eventstoreUrl = `esdb://127.0.0.1:${port}?tls=false`;
     world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
     receiver = await startReceiver();

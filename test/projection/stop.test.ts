@@ -10,7 +10,7 @@ import { startProjection } from "../../projection/start.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { eventually } from "../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../support/fault-proxy.ts";
-import { createTestDatabase, type TestDatabase, testServers } from "../support/stack.ts";
+import { createTestDatabase, getTestServers, type TestDatabase } from "../support/stack.ts";
 
 describe("a projection process", function () {
   this.timeout(40_000);
@@ -25,7 +25,7 @@ describe("a projection process", function () {
   });
 
   async function startBehindProxies(): Promise<string> {
-    const { eventstoreUrl, natsUrl } = await testServers();
+    const { eventstoreUrl, natsUrl } = await getTestServers();
     database = await createTestDatabase();
     const urls = [eventstoreUrl, database.urls.projection, natsUrl];
     proxies.push(...(await Promise.all(urls.map(startFaultProxy))));
@@ -60,7 +60,7 @@ describe("a projection process", function () {
   });
 
   it("a projection service that fails to start leaves no database connection open", async () => {
-    const { eventstoreUrl, natsUrl } = await testServers();
+    const { eventstoreUrl, natsUrl } = await getTestServers();
     database = await createTestDatabase();
     const takenServer = createServer().listen(0, "127.0.0.1");
     await once(takenServer, "listening");

@@ -12,7 +12,7 @@ import { type Reporter, startReporter } from "../../projection/status/reporter.t
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { UnreadableEventError } from "../../shared/eventstore/subscription.ts";
 import { eventually } from "../support/eventually.ts";
-import { testServers } from "../support/stack.ts";
+import { getTestServers } from "../support/stack.ts";
 import {
   createEngineWorld,
   createRegisteredEvent,
@@ -32,7 +32,7 @@ describe("an event of a type that only a newer release knows", function () {
   const UNKNOWN = "is unknown to this release; use the newer release that wrote it";
 
   async function startRoles(): Promise<void> {
-    const { natsUrl } = await testServers();
+    const { natsUrl } = await getTestServers();
     roles = [startProjectors({ ...world, models: readModels, logger }), startRelay({ ...world, natsUrl, logger })];
     reporter = startReporter({ ...world, roles, metrics: createMetrics(), logger });
   }

@@ -21,9 +21,9 @@ async function startProxy(target: URL) {
       socket.on("error", () => undefined);
       socket.on("close", () => sockets.delete(socket));
     }
-    const forward = (receiver: Socket) => (data: Buffer) => proxyState === "open" && receiver.write(data);
-    clientSocket.on("data", forward(serverSocket)).on("close", () => serverSocket.destroy());
-    serverSocket.on("data", forward(clientSocket)).on("close", () => clientSocket.destroy());
+    const createForwarder = (receiver: Socket) => (data: Buffer) => proxyState === "open" && receiver.write(data);
+    clientSocket.on("data", createForwarder(serverSocket)).on("close", () => serverSocket.destroy());
+    serverSocket.on("data", createForwarder(clientSocket)).on("close", () => clientSocket.destroy());
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -90,8 +90,8 @@ describe("query-api without Postgres", () => {
   /** Checks that portal and partner reads return 503, with more concurrent requests than pool connections. */
   async function expectUnavailable() {
     const startedAt = performance.now();
-    const requests = Array.from({ length: 20 }, (_, index) => (index % 2 ? requestPortal() : requestPartner()));
-    for (const { status, headers, body } of await Promise.all(requests)) {
+    const responsePromises = Array.from({ length: 20 }, (_, index) => (index % 2 ? requestPortal() : requestPartner()));
+    for (const { status, headers, body } of await Promise.all(responsePromises)) {
       expect([status, body.error]).to.deep.equal([503, "data_source_unavailable"]);
       expect(Number(headers.get("Retry-After"))).to.be.at.least(1);
       expect(body).to.have.keys("ok", "error", "correlationId");

@@ -41,13 +41,13 @@ describe("tenant isolation", () => {
         .concat(["appointment", "assignment", "walkIn", "visit", "endpoint", "delivery"])
         .map((name) => [name, randomUUID() as string]),
     ) as Record<string, string>;
-    const id = (name: string) => recordIds[name] as string;
+    const getId = (name: string) => recordIds[name] as string;
     const application = await registerApplication(api.given);
     await api.given(
       {
         type: "StaffMemberHired",
         data: {
-          staffId: id("staff"),
+          staffId: getId("staff"),
           clinicId,
           userId,
           fullName: "Deniz",
@@ -55,13 +55,13 @@ describe("tenant isolation", () => {
           role: "veterinarian",
         },
       },
-      membershipGranted(clinicId, id("colleague"), { staffId: id("staff"), branchIds: [branchId] }),
-      customerRegistered(clinicId, id("customer"), { phone: mark, email: `${mark}@example.com`, city: mark }),
-      animalRegistered(clinicId, id("customer"), id("animal"), { microchip: mark, breed: mark }),
+      membershipGranted(clinicId, getId("colleague"), { staffId: getId("staff"), branchIds: [branchId] }),
+      customerRegistered(clinicId, getId("customer"), { phone: mark, email: `${mark}@example.com`, city: mark }),
+      animalRegistered(clinicId, getId("customer"), getId("animal"), { microchip: mark, breed: mark }),
       {
         type: "ServiceOffered",
         data: {
-          serviceId: id("service"),
+          serviceId: getId("service"),
           clinicId,
           name: "Check-up",
           category: mark,
@@ -70,12 +70,12 @@ describe("tenant isolation", () => {
           taxable: true,
         },
       },
-      resourceAdded(clinicId, branchId, id("resource"), { metadata: { mark } }),
+      resourceAdded(clinicId, branchId, getId("resource"), { metadata: { mark } }),
       {
         type: "AvailabilityRuleSet",
         data: {
-          resourceId: id("resource"),
-          ruleId: id("rule"),
+          resourceId: getId("resource"),
+          ruleId: getId("rule"),
           weekday: 1,
           startsAt: "09:00:00",
           endsAt: "17:00:00",
@@ -88,46 +88,46 @@ describe("tenant isolation", () => {
       {
         type: "HoldPlaced",
         data: {
-          holdId: id("hold"),
+          holdId: getId("hold"),
           clinicId,
           branchId,
-          resourceId: id("resource"),
+          resourceId: getId("resource"),
           startsAt: "2026-03-10T10:00:00Z",
           endsAt: "2026-03-10T11:00:00Z",
           expiresAt: "2036-01-01T00:00:00Z",
         },
       },
       appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", {
-        appointmentId: id("appointment"),
-        animalId: id("animal"),
-        customerId: id("customer"),
+        appointmentId: getId("appointment"),
+        animalId: getId("animal"),
+        customerId: getId("customer"),
         reason: mark,
         notes: mark,
       }),
       {
         type: "ResourceAllocated",
         data: {
-          appointmentId: id("appointment"),
-          assignmentId: id("assignment"),
-          resourceId: id("resource"),
+          appointmentId: getId("appointment"),
+          assignmentId: getId("assignment"),
+          resourceId: getId("resource"),
           allocationStart: "2026-03-10T09:00:00Z",
           allocationEnd: "2026-03-10T09:30:00Z",
         },
       },
       appointmentRequested(clinicId, branchId, new Date().toISOString(), {
-        appointmentId: id("walkIn"),
-        animalId: id("animal"),
+        appointmentId: getId("walkIn"),
+        animalId: getId("animal"),
       }),
-      { type: "AppointmentCheckedIn", data: { appointmentId: id("walkIn") } },
+      { type: "AppointmentCheckedIn", data: { appointmentId: getId("walkIn") } },
       {
         type: "QueueTicketIssued",
         data: {
-          ticketId: id("ticket"),
+          ticketId: getId("ticket"),
           clinicId,
           branchId,
-          appointmentId: id("appointment"),
-          visitId: id("visit"),
-          animalId: id("animal"),
+          appointmentId: getId("appointment"),
+          visitId: getId("visit"),
+          animalId: getId("animal"),
           ticketNumber: "1",
           queueDate: "2026-03-10",
           arrivalType: "appointment",
@@ -137,7 +137,7 @@ describe("tenant isolation", () => {
         },
       },
       installationApproved(application, clinicId),
-      endpointRegistered(application, clinicId, id("endpoint")),
+      endpointRegistered(application, clinicId, getId("endpoint")),
     );
     await api.database.admin.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, event_id, event_type,
@@ -145,17 +145,17 @@ describe("tenant isolation", () => {
          updated_at)
        VALUES ($1, $2, $3, $4, $5, 'appointment.created', 'appointment-1', 0, $6, 'production', 'failed', $5,
          $5, now(), now())`,
-      [id("delivery"), id("endpoint"), clinicId, application.applicationId, randomUUID(), branchId],
+      [getId("delivery"), getId("endpoint"), clinicId, application.applicationId, randomUUID(), branchId],
     );
     await api.database.admin.query(
       "INSERT INTO webhooks.attempt (delivery_id, number, started_at, answer) VALUES ($1, 1, now(), $2)",
-      [id("delivery"), mark],
+      [getId("delivery"), mark],
     );
     return { ...ids, ...recordIds, mark, application };
   }
 
   /** Lists the ids of a clinic's records, and its mark. */
-  const idsOf = ({ application, ...ids }: typeof ownClinic) => [
+  const listIds = ({ application, ...ids }: typeof ownClinic) => [
     ...Object.values<string>(ids),
     application.applicationId,
     application.credentialId,
@@ -166,10 +166,10 @@ describe("tenant isolation", () => {
     const text = JSON.stringify(body).toLowerCase();
     expect(status, text).to.equal(200);
     expect(
-      idsOf(ownClinic).some((id) => text.includes(id)),
+      listIds(ownClinic).some((id) => text.includes(id)),
       text,
     ).to.equal(true);
-    expect(idsOf(otherClinic).filter((id) => text.includes(id))).to.deep.equal([]);
+    expect(listIds(otherClinic).filter((id) => text.includes(id))).to.deep.equal([]);
   }
 
   for (const { operationId, path, response } of createPortalOperations({ operatorName: "Test Operator" })) {
@@ -269,12 +269,12 @@ describe("tenant isolation", () => {
       "UPDATE webhooks.delivery SET status = 'pending'",
     ]) {
       it(`query-api's database role is not permitted to run: ${statement}`, async () => {
-        const error = await client.query(statement).then(
+        const errorCode = await client.query(statement).then(
           () => undefined,
           (reason: pg.DatabaseError) => reason.code,
         );
         // 42501: insufficient_privilege
-        expect(error).to.equal("42501");
+        expect(errorCode).to.equal("42501");
       });
     }
   });

@@ -36,8 +36,8 @@ export async function startDnsServer(): Promise<DnsServer> {
   const findReply = (type: string): DnsReply => {
     const reply = replies[type];
     if (reply) return reply;
-    const next = nextAddresses.length > 1 ? nextAddresses.shift() : nextAddresses[0];
-    return { addresses: type === "A" && next ? [next] : [] };
+    const nextAddress = nextAddresses.length > 1 ? nextAddresses.shift() : nextAddresses[0];
+    return { addresses: type === "A" && nextAddress ? [nextAddress] : [] };
   };
   socket.on("message", (message, { port, address }) => {
     const { id = 0, questions: receivedQuestions = [] } = packet.decode(message);

@@ -6,22 +6,22 @@ import { readModels } from "../../projection/read-models/all.ts";
 import { createTestDatabase, type TestDatabase } from "./stack.ts";
 
 /** Names of the databases that tests get copies of. A copy costs less than the migrations. */
-const templates: { migrated?: Promise<string>; withReadModels?: Promise<string> } = {};
+const templatePromises: { migrated?: Promise<string>; withReadModels?: Promise<string> } = {};
 
 /** Creates a database on the shared Postgres with all migrations applied. */
 export async function createMigratedDatabase(): Promise<TestDatabase> {
-  templates.migrated ??= createTemplate(async () => undefined);
-  return createTestDatabase(await templates.migrated);
+  templatePromises.migrated ??= createTemplate(async () => undefined);
+  return createTestDatabase(await templatePromises.migrated);
 }
 
 /** Creates a database on the shared Postgres with all migrations applied and empty read models. */
 export async function createDatabaseWithReadModels(): Promise<TestDatabase> {
-  templates.withReadModels ??= createTemplate(async (url) => {
+  templatePromises.withReadModels ??= createTemplate(async (url) => {
     const pool = new pg.Pool({ connectionString: url, max: 1 });
     await ensureReadModels(pool, readModels);
     await pool.end();
   });
-  return createTestDatabase(await templates.withReadModels);
+  return createTestDatabase(await templatePromises.withReadModels);
 }
 
 async function createTemplate(fill: (url: string) => Promise<void>): Promise<string> {

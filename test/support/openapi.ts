@@ -20,9 +20,9 @@ export interface DocumentedOperation {
 export interface ResponseChecker {
   operations: readonly DocumentedOperation[];
   /** Returns the operation of a request; undefined if the document does not contain it. */
-  find(method: string, path: string): DocumentedOperation | undefined;
+  findOperation(method: string, path: string): DocumentedOperation | undefined;
   /** Fails if the status, body or headers of a response differ from the document. */
-  check(operation: DocumentedOperation, response: CheckedResponse): void;
+  checkResponse(operation: DocumentedOperation, response: CheckedResponse): void;
 }
 
 /** Headers that the documents do not list, because they belong to the transport or occur in every response. */
@@ -70,8 +70,9 @@ export function createResponseChecker(document: OpenApiDocument): ResponseChecke
 
   return {
     operations,
-    find: (method, path) => operations.find((item) => item.method === method && buildPathPattern(item.path).test(path)),
-    check({ operationId, method, path, operation }, { status, headers, body }) {
+    findOperation: (method, path) =>
+      operations.find((item) => item.method === method && buildPathPattern(item.path).test(path)),
+    checkResponse({ operationId, method, path, operation }, { status, headers, body }) {
       const label = `response ${status} of ${operationId}`;
       const documentedResponse = operation.responses[status];
       if (!documentedResponse) throw new Error(`${label} is not in the document: ${JSON.stringify(body)}`);

@@ -9,15 +9,15 @@ import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { eventually } from "./eventually.ts";
 import {
   createApplication,
-  exchange,
   type PartnerResponse,
   sendRequest,
-  startTestCommand,
+  sendTokenRequest,
+  startTestCommandService,
   type TestApplication,
   type TestCommand,
   TOKEN_ISSUER,
 } from "./partner.ts";
-import { createTestDatabase, type TestDatabase, testServers } from "./stack.ts";
+import { createTestDatabase, getTestServers, type TestDatabase } from "./stack.ts";
 
 export interface PartnerApi {
   command: TestCommand;
@@ -48,21 +48,21 @@ type Method = Parameters<typeof sendRequest>[0];
 
 /** @param logUrl URL of an event log; by default, the log that all tests share */
 export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
-  const { natsUrl, eventstoreUrl: sharedLogUrl } = await testServers();
+  const { natsUrl, eventstoreUrl: sharedLogUrl } = await getTestServers();
   const eventstoreUrl = logUrl ?? sharedLogUrl;
   const database = await createTestDatabase();
   const commonEnv = { PORT: "0", LOG_LEVEL: "fatal", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
-  const secrets = JSON.stringify({ current: "k1", keys: { k1: Buffer.alloc(32).toString("base64") } });
-  const projection = await startProjection({
+  const secretKeysJson = JSON.stringify({ current: "k1", keys: { k1: Buffer.alloc(32).toString("base64") } });
+  const projectionService = await startProjection({
     ...commonEnv,
     DATABASE_URL: database.urls.projection,
     ROLES: "projectors",
-    WEBHOOK_SECRET_KEYS: secrets,
+    WEBHOOK_SECRET_KEYS: secretKeysJson,
   });
-  const command = await startTestCommand({
+  const command = await startTestCommandService({
     EVENTSTORE_URL: eventstoreUrl,
     DATABASE_URL: database.urls.command,
-    WEBHOOK_SECRET_KEYS: secrets,
+    WEBHOOK_SECRET_KEYS: secretKeysJson,
   });
   const queryService = await startQueryApi({
     ...commonEnv,
@@ -80,27 +80,27 @@ export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
     database,
     async createPartner(environment = "sandbox", grantedScopes = scopes) {
       const application = await createApplication(command.log, environment, grantedScopes);
-      const { status, body, headers } = await exchange(command.url, application);
+      const { status, body, headers } = await sendTokenRequest(command.url, application);
       if (status !== 200) throw new Error(`no token: ${status} ${body.error}`);
       return toPartner(application, body.access_token, headers);
     },
     async stop() {
       await Promise.all([command.stop(), queryService.stop()]);
-      await projection.stop();
+      await projectionService.stop();
       await database.drop();
     },
   };
 
   function toPartner(application: TestApplication, token: string, tokenHeaders: Headers): Partner {
-    const authorization = { Authorization: `Bearer ${token}` };
+    const authorizationHeaders = { Authorization: `Bearer ${token}` };
     let position = tokenHeaders.get("X-SERVICE-Log-Position") ?? "0";
     return {
       ...application,
-      headers: authorization,
+      headers: authorizationHeaders,
       async request(method, path, { headers = {}, body } = {}) {
         const url = `${method === "GET" ? queryService.url : command.url}/${application.environment}/v1${path}`;
         const positionHeader = method === "GET" ? { "X-SERVICE-Log-Position": position } : {};
-        const send = () => sendRequest(method, url, { ...authorization, ...positionHeader, ...headers }, body);
+        const send = () => sendRequest(method, url, { ...authorizationHeaders, ...positionHeader, ...headers }, body);
         // On a busy machine, the read models can lag for longer than a request waits. In that case, partners retry.
         const finalResponse =
           "X-SERVICE-Log-Position" in headers

@@ -16,6 +16,6 @@ export const partnerResponseChecker = createResponseChecker(
 /** Fails if the response to a partner's request differs from the partner API's document. */
 export function checkPartnerResponse(method: string, url: string, response: CheckedResponse): void {
   const path = /^\/(?:sandbox|production)\/v1(\/.*)$/.exec(new URL(url).pathname)?.[1];
-  const operation = path === undefined ? undefined : partnerResponseChecker.find(method, path);
-  if (operation) partnerResponseChecker.check(operation, response);
+  const operation = path === undefined ? undefined : partnerResponseChecker.findOperation(method, path);
+  if (operation) partnerResponseChecker.checkResponse(operation, response);
 }

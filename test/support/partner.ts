@@ -20,7 +20,7 @@ import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { requireNoSniffing } from "./no-sniffing.ts";
 import { checkPartnerResponse } from "./partner-document.ts";
-import { testServers } from "./stack.ts";
+import { getTestServers } from "./stack.ts";
 
 export const TOKEN_ISSUER = "http://partners.test";
 
@@ -33,8 +33,8 @@ export interface TestCommand {
 }
 
 /** @param env settings that override the defaults */
-export async function startTestCommand(env: Record<string, string> = {}): Promise<TestCommand> {
-  const { eventstoreUrl, databaseUrls } = await testServers();
+export async function startTestCommandService(env: Record<string, string> = {}): Promise<TestCommand> {
+  const { eventstoreUrl, databaseUrls } = await getTestServers();
   const { privateKey } = await generateKeyPair("EdDSA", { extractable: true });
   const signingKey = { ...(await exportJWK(privateKey)), kid: "test" };
   const settings = {
@@ -86,9 +86,9 @@ export async function createClinic(log: EventLog, environment: Environment = "pr
   ) as [string, string, string, string, string, string];
   const context = createTestOperatorContext();
   const location = { timezone: "Europe/Istanbul", currency: "TRY", locale: "tr-TR", city: null };
-  const demo = { isDemo: false, demoExpiresAt: null };
+  const demoFields = { isDemo: false, demoExpiresAt: null };
   const slug = `clinic-${clinicId}`;
-  await registerClinic(log, { clinicId, environment, slug, name: "Happy Paws", ...location, ...demo }, context);
+  await registerClinic(log, { clinicId, environment, slug, name: "Happy Paws", ...location, ...demoFields }, context);
   await openBranch(log, { clinicId, branchId, name: "Center", city: null }, context);
   await openBranch(log, { clinicId, branchId: otherBranchId, name: "Harbour", city: null }, context);
   const contact = { fullName: "Ada Yilmaz", phone: null, email: null, city: null };
@@ -127,7 +127,7 @@ export async function createApplication(
 }
 
 /** Requests and approves the installation of an application at a clinic. */
-export async function install(
+export async function installApplication(
   log: EventLog,
   { applicationId }: TestApplication,
   { clinicId, membershipId }: TestClinic,
@@ -154,13 +154,13 @@ export interface PartnerWorld extends TestClinic, TestApplication {
 export async function createPartnerWorld(
   command: Pick<TestCommand, "url" | "log">,
   environment: Environment = "production",
-  grant: Parameters<typeof install>[3] = {},
+  grant: Parameters<typeof installApplication>[3] = {},
 ): Promise<PartnerWorld> {
   const { log } = command;
   const clinic = await createClinic(log, environment);
   const application = await createApplication(log, environment);
-  await install(log, application, clinic, grant);
-  const { status, body } = await exchange(command.url, application);
+  await installApplication(log, application, clinic, grant);
+  const { status, body } = await sendTokenRequest(command.url, application);
   if (status !== 200) throw new Error(`no token: ${status} ${body.error}`);
   const token = body.access_token;
   const headers = { Authorization: `Bearer ${token}`, "X-SERVICE-Clinic-ID": clinic.clinicId };
@@ -186,9 +186,9 @@ export async function sendRequest(
   headers: Record<string, string> = {},
   body?: unknown,
 ): Promise<PartnerResponse> {
-  const content = body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) };
-  const type = body === undefined ? {} : { "Content-Type": "application/json" };
-  const response = await fetch(url, { method, headers: { ...type, ...headers }, ...content });
+  const bodyInit = body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) };
+  const typeHeaders = body === undefined ? {} : { "Content-Type": "application/json" };
+  const response = await fetch(url, { method, headers: { ...typeHeaders, ...headers }, ...bodyInit });
   const text = await response.text();
   const { status, headers: responseHeaders } = response;
   requireNoSniffing(response);
@@ -198,7 +198,7 @@ export async function sendRequest(
 }
 
 /** Requests a token. `more` replaces fields of a valid request. A value of `undefined` removes a field. */
-export function exchange(
+export function sendTokenRequest(
   url: string,
   { applicationId, clientSecret, environment }: TestApplication,
   fields: Record<string, unknown> = {},

@@ -46,7 +46,7 @@ export async function startTestQueryApi(
   const [database, provider, tokenServer] = await Promise.all([
     createReadModelDatabase(),
     startIdentityProvider(),
-    startTokenKeys(),
+    startTokenKeyServer(),
   ]);
   const service = await startQueryApi({
     PORT: "0",
@@ -63,21 +63,21 @@ export async function startTestQueryApi(
   });
   const documentResponse = await fetch(`${service.url}/api/v1/openapi.json`);
   const checker = createResponseChecker((await documentResponse.json()) as OpenApiDocument);
-  const cookies = new Map<string, Promise<string>>();
+  const cookiePromises = new Map<string, Promise<string>>();
   return {
     url: service.url,
     database,
     provider,
     given: database.given,
     async get(path, userId) {
-      const cookie = userId && (cookies.get(userId) ?? provider.createSessionCookie(userId));
-      if (cookie) cookies.set(userId, cookie);
-      const response = await request(service.url + path, cookie ? { Cookie: await cookie } : {});
-      const operation = checker.find("GET", new URL(path, service.url).pathname);
-      if (operation) checker.check(operation, response);
+      const cookiePromise = userId && (cookiePromises.get(userId) ?? provider.createSessionCookie(userId));
+      if (cookiePromise) cookiePromises.set(userId, cookiePromise);
+      const response = await request(service.url + path, cookiePromise ? { Cookie: await cookiePromise } : {});
+      const operation = checker.findOperation("GET", new URL(path, service.url).pathname);
+      if (operation) checker.checkResponse(operation, response);
       return response;
     },
-    createPartnerToken: tokenServer.sign,
+    createPartnerToken: tokenServer.signToken,
     async stop() {
       await service.stop();
       await Promise.all([database.close(), provider.close(), tokenServer.close()]);
@@ -93,7 +93,7 @@ export async function request(url: string, headers: Record<string, string>): Pro
 }
 
 /** Starts a server that publishes token keys. It also signs tokens, like the command service. */
-async function startTokenKeys() {
+async function startTokenKeyServer() {
   const { publicKey, privateKey } = await generateKeyPair("EdDSA");
   const keys = [{ ...(await exportJWK(publicKey)), kid: "one", alg: "EdDSA" }];
   const server = createServer((_, response) => {
@@ -106,7 +106,12 @@ async function startTokenKeys() {
   return {
     issuer,
     jwksUrl: `${issuer}/.well-known/jwks.json`,
-    sign({ applicationId, credentialId, environment = "production", scopes: grantedScopes = scopes }: PartnerClaims) {
+    signToken({
+      applicationId,
+      credentialId,
+      environment = "production",
+      scopes: grantedScopes = scopes,
+    }: PartnerClaims) {
       return new SignJWT({
         client_id: applicationId,
         credential_id: credentialId,

@@ -39,7 +39,7 @@ export async function sendRaw(url: string, ...parts: (string | Buffer)[]): Promi
   }
   await closePromise;
   clearTimeout(timer);
-  const responses = parse(Buffer.concat(chunks));
+  const responses = parseResponses(Buffer.concat(chunks));
   for (const { status, headers } of responses) {
     if (status >= 200)
       expect(headers["x-content-type-options"], `X-Content-Type-Options of a response ${status}`).to.equal("nosniff");
@@ -48,7 +48,7 @@ export async function sendRaw(url: string, ...parts: (string | Buffer)[]): Promi
 }
 
 /** Sends one request and returns its final response. A valid request must contain `Connection: close`. */
-export async function sendOne(url: string, ...parts: (string | Buffer)[]): Promise<RawResponse> {
+export async function sendOneRequest(url: string, ...parts: (string | Buffer)[]): Promise<RawResponse> {
   const responses = (await sendRaw(url, ...parts)).filter(({ status }) => status >= 200);
   expect(responses, "answers").to.have.length(1);
   return responses[0] as RawResponse;
@@ -75,7 +75,7 @@ export function expectRefusal(response: RawResponse, status: number, error: stri
   expect(response.text).not.to.match(/\bat .*[:(]\d+|node_modules|\.ts\b|SELECT|<html/i);
 }
 
-function parse(bytes: Buffer): RawResponse[] {
+function parseResponses(bytes: Buffer): RawResponse[] {
   const responses: RawResponse[] = [];
   let remainder = bytes;
   while (remainder.length > 0) {

@@ -35,7 +35,7 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
     ...database,
     admin,
     async given(...events) {
-      const recordedEvents = events.map((event, index) => record(event, position + BigInt(index) + 1n));
+      const recordedEvents = events.map((event, index) => toRecordedEvent(event, position + BigInt(index) + 1n));
       const client = await admin.connect();
       const endPosition = position + BigInt(events.length);
       const anchor = { position: endPosition, eventId: recordedEvents.at(-1)?.id ?? randomUUID() };
@@ -51,7 +51,7 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
 }
 
 /** Creates a recorded event. Parses it with the catalog, so that tests cannot use events that are invalid in a log. */
-function record({ at, ...event }: GivenEvent, position: bigint): RecordedEvent {
+function toRecordedEvent({ at, ...event }: GivenEvent, position: bigint): RecordedEvent {
   const parsedEvent = parseStoredEvent({
     type: event.type,
     data: event.data,

@@ -65,7 +65,7 @@ export async function startReceiver(port = 0): Promise<Receiver> {
   const reactionQueue: Reaction[] = [];
   let defaultReaction: Reaction = {};
   const pathReactions = new Map<string, Reaction>();
-  const heldReleases = new Set<() => void>();
+  const releaseFunctions = new Set<() => void>();
   let openCount = 0;
   let maxOpenCount = 0;
   const server = createServer((request, response) => {
@@ -95,8 +95,8 @@ export async function startReceiver(port = 0): Promise<Receiver> {
       }
       const { mode: _, ...releasedReaction } = reaction;
       const release = () => respond(response, releasedReaction);
-      heldReleases.add(release);
-      response.once("close", () => heldReleases.delete(release));
+      releaseFunctions.add(release);
+      response.once("close", () => releaseFunctions.delete(release));
     });
   });
   server.listen(port, "127.0.0.1");
@@ -112,10 +112,10 @@ export async function startReceiver(port = 0): Promise<Receiver> {
       if (path === undefined) defaultReaction = reaction;
       else pathReactions.set(path, reaction);
     },
-    countHeldRequests: () => heldReleases.size,
+    countHeldRequests: () => releaseFunctions.size,
     release() {
-      for (const release of heldReleases) release();
-      heldReleases.clear();
+      for (const release of releaseFunctions) release();
+      releaseFunctions.clear();
     },
     listDeliveryRequests: (deliveryId) => requests.filter(({ headers }) => headers["webhook-id"] === deliveryId),
     close: () => closeServer(server),
@@ -141,11 +141,11 @@ function respond(response: ServerResponse, { status = 200, headers = {}, body = 
     response.once("close", () => clearInterval(timer));
   } else if (mode === "flood") {
     const chunk = "x".repeat(65_536);
-    const pour = () => {
+    const writeChunks = () => {
       while (!response.destroyed && response.write(chunk));
-      if (!response.destroyed) response.once("drain", pour);
+      if (!response.destroyed) response.once("drain", writeChunks);
     };
-    pour();
+    writeChunks();
   } else {
     response.end(body);
   }

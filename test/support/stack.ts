@@ -44,20 +44,20 @@ export interface TestStackOptions {
 }
 
 /** State that all tests of a process share. */
-interface Shared {
+interface SharedState {
   servers?: Promise<Servers> | undefined;
   /** Functions that stop servers and delete folders and databases, oldest first. */
   cleanups: Set<() => Promise<void>>;
 }
 
 // Mocha can load this file twice, by require and by import. So the state is global instead of a module variable.
-const KEY: unique symbol = Symbol.for("clinic-service.test-servers");
-const globalState = globalThis as { [KEY]?: Shared };
-if (!globalState[KEY]) {
-  globalState[KEY] = { cleanups: new Set() };
+const STATE_KEY: unique symbol = Symbol.for("clinic-service.test-servers");
+const globalState = globalThis as { [STATE_KEY]?: SharedState };
+if (!globalState[STATE_KEY]) {
+  globalState[STATE_KEY] = { cleanups: new Set() };
   exitWithParent();
 }
-const sharedState = globalState[KEY];
+const sharedState = globalState[STATE_KEY];
 
 const PREFIX = "clinic-test-";
 
@@ -66,7 +66,7 @@ const TEARDOWN_TIMEOUT_MS = 90_000;
 const progress = createProgress((line) => process.stderr.write(`${line}\n`), false);
 
 /** Returns the servers that all tests of this process share. A test that stops a server must use startTestServers. */
-export function testServers(): Promise<Servers> {
+export function getTestServers(): Promise<Servers> {
   sharedState.servers ??= startTestServers();
   return sharedState.servers;
 }
@@ -100,7 +100,7 @@ export async function startTestServers(externalUrls: ExternalServers = process.e
  * @param template database to copy; by default, the new database is empty
  */
 export async function createTestDatabase(template?: string): Promise<TestDatabase> {
-  const { adminDatabaseUrl, components, root } = await testServers();
+  const { adminDatabaseUrl, components, root } = await getTestServers();
   const name = `test_${process.pid}_${randomBytes(4).toString("hex")}`;
   const passwords = root.secrets.postgres;
   const { isExternal } = components.postgres;
@@ -146,14 +146,14 @@ async function dropDatabase(adminUrl: string, databaseName: string): Promise<voi
 /** Starts a complete stack with its own servers. Its folder is deleted when the stack stops. */
 export async function startTestStack(options: TestStackOptions = {}): Promise<Stack> {
   const root = options.root ?? makeTestRoot();
-  const external = options.externalUrls ?? process.env;
+  const externalUrls = options.externalUrls ?? process.env;
   const stack = await startStack({
     root,
     portMode: "free",
     env: process.env,
     externalUrls: {
-      ...external,
-      DATABASE_URL: external.DATABASE_URL && (await createTestDatabase()).urls.projection,
+      ...externalUrls,
+      DATABASE_URL: externalUrls.DATABASE_URL && (await createTestDatabase()).urls.projection,
     },
     progress: options.log ? createProgress(options.log, false) : progress,
     shouldSyncNewData: false,

@@ -18,7 +18,7 @@ import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import { requireNoSniffing } from "../../support/no-sniffing.ts";
 import { createClinic, createTestOperatorContext, type TestClinic } from "../../support/partner.ts";
-import { type TestDatabase, testServers } from "../../support/stack.ts";
+import { getTestServers, type TestDatabase } from "../../support/stack.ts";
 
 export interface AuditWorld {
   url: string;
@@ -66,7 +66,7 @@ export async function startAuditWorld(
   settings: Record<string, string> = {},
   eventstoreUrl?: string,
 ): Promise<AuditWorld> {
-  const logUrl = eventstoreUrl ?? (await testServers()).eventstoreUrl;
+  const logUrl = eventstoreUrl ?? (await getTestServers()).eventstoreUrl;
   const database = await createMigratedDatabase();
   const env = {
     PORT: "0",

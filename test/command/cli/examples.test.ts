@@ -7,7 +7,7 @@ import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 import { runClinic } from "./terminal.ts";
 
 /** Commands in an order in which all of them succeed. An entry can contain options to add to the command's example. */
@@ -89,7 +89,7 @@ function splitExample(example: string): string[] {
 
 describe("the examples of the operator's command line", () => {
   it("the examples of all commands succeed one after the other, with the ids that earlier commands printed", async () => {
-    const env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
+    const env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
     // No command creates this id, because the identity provider creates the ids of users.
     const ids: Record<string, string> = { user: randomUUID() };
     for (const [name, options = ""] of COMMAND_SEQUENCE) {
@@ -120,7 +120,7 @@ describe("the examples of the operator's command line", () => {
   });
 
   it("`branch open` prints the id of the branch, not the id of the clinic", async () => {
-    const env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
+    const env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
     const example = (name: string) =>
       splitExample(commands.find(({ noun, verb }) => `${noun} ${verb}` === name)!.example);
     const registration = await runClinic(["clinic", "register", ...example("clinic register")], { env });

@@ -6,7 +6,7 @@ import { hashClientSecret } from "../../../command/operations/application-operat
 import type { PartnerApplicationEvent } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 import { runClinic } from "./terminal.ts";
 
 const LAKE_VETS_OPTIONS = [
@@ -17,7 +17,7 @@ const LAKE_VETS_OPTIONS = [
 describe("the operator's command line", () => {
   let env: NodeJS.ProcessEnv;
   before(async () => {
-    env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
+    env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
   });
 
   it("`clinic register` records an event and prints the clinic's id", async () => {

@@ -11,7 +11,7 @@ import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts
 import { eventually } from "../../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 import { createClinic, createTestOperatorContext } from "../../support/partner.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 
 describe("the aggregate cache", () => {
   let client: EventStoreDBClient;
@@ -23,13 +23,13 @@ describe("the aggregate cache", () => {
   let readCount = 0;
 
   before(async () => {
-    const { eventstoreUrl } = await testServers();
+    const { eventstoreUrl } = await getTestServers();
     client = connectEventStore(eventstoreUrl, "test");
     log = createEventLog(client);
   });
   after(() => client.dispose());
   beforeEach(async () => {
-    const { eventstoreUrl } = await testServers();
+    const { eventstoreUrl } = await getTestServers();
     proxy = await startFaultProxy(eventstoreUrl.replace(/^esdb:/, "http:"));
     subscriber = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
     const countingLog: EventLog = {

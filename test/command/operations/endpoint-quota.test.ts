@@ -5,7 +5,7 @@ import { MAX_ENDPOINTS, reserveEndpointPlace } from "../../../command/operations
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 
 const NOON = Date.parse("2026-05-04T12:00:00.000Z");
 
@@ -13,7 +13,7 @@ describe("the maximum number of endpoints of an application at a clinic", () => 
   let client: EventStoreDBClient;
 
   before(async () => {
-    client = connectEventStore((await testServers()).eventstoreUrl, "test");
+    client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
   });
   after(() => client.dispose());
 

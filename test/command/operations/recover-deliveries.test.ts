@@ -13,7 +13,7 @@ import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 import { runClinic } from "../cli/terminal.ts";
 
 const HOUR_MS = 3_600_000;
@@ -30,7 +30,7 @@ describe("the recovery of an endpoint's deliveries", () => {
   const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } });
 
   before(async () => {
-    env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
+    env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
     client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
     log = createEventLog(client);
   });

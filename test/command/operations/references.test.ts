@@ -14,7 +14,7 @@ import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import { registration } from "../../shared/domain/clinic/a-clinic.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 
 const context = createOperatorContext("test", Date.parse("2026-05-04T08:00:00Z"));
 
@@ -25,7 +25,7 @@ describe("references between the aggregates of a clinic", () => {
   const otherClinic = { clinicId: randomUUID(), branchId: randomUUID(), secondBranchId: randomUUID() };
 
   before(async () => {
-    const client = connectEventStore((await testServers()).eventstoreUrl, "test");
+    const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
     log = createEventLog(client);
     close = () => client.dispose();
     for (const { clinicId, branchId, secondBranchId } of [ownClinic, otherClinic]) {

@@ -14,10 +14,10 @@ import {
   createClinic,
   createPartnerWorld,
   createTestOperatorContext,
-  exchange,
   type PartnerWorld,
   sendRequest,
-  startTestCommand,
+  sendTokenRequest,
+  startTestCommandService,
   type TestCommand,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
@@ -33,7 +33,7 @@ describe("partner access", () => {
 
   before(async () => {
     database = await createMigratedDatabase();
-    command = await startTestCommand({ DATABASE_URL: database.urls.command });
+    command = await startTestCommandService({ DATABASE_URL: database.urls.command });
     world = await createPartnerWorld(command);
   });
   after(async () => {
@@ -205,6 +205,6 @@ describe("partner access", () => {
 
   it("a sandbox application gets a token at the sandbox base path", async () => {
     const application = await createApplication(command.log, "sandbox");
-    expect((await exchange(command.url, application)).status).to.equal(200);
+    expect((await sendTokenRequest(command.url, application)).status).to.equal(200);
   });
 });

@@ -8,7 +8,7 @@ import { type ClientTimeouts, listen } from "../../../shared/http/listen.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createRateLimiter } from "../../../shared/rate-limit/limiter.ts";
 import { type TestCommand, TOKEN_ISSUER } from "../../support/partner.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 
 /** Serves the command application in this process with replaced options. Accepts the tokens of the given service. */
 export async function serveCommandApp(
@@ -17,7 +17,7 @@ export async function serveCommandApp(
   clientTimeouts?: ClientTimeouts,
 ): Promise<{ url: string; stop(): Promise<void> }> {
   const logger = pino({ enabled: false });
-  const { databaseUrls } = await testServers();
+  const { databaseUrls } = await getTestServers();
   const pool = createPool({
     url: databaseUrls.command,
     applicationName: "test",

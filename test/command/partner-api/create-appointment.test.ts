@@ -12,7 +12,7 @@ import {
   createTestOperatorContext,
   type PartnerWorld,
   sendRequest,
-  startTestCommand,
+  startTestCommandService,
   type TestCommand,
 } from "../../support/partner.ts";
 
@@ -24,7 +24,7 @@ describe("createPartnerAppointment", () => {
   let otherWorld: PartnerWorld;
 
   before(async () => {
-    command = await startTestCommand();
+    command = await startTestCommandService();
     [world, otherWorld] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
   });
   after(() => command.stop());

@@ -7,7 +7,7 @@ import {
   createTestOperatorContext,
   type PartnerWorld,
   sendRequest,
-  startTestCommand,
+  startTestCommandService,
   type TestCommand,
 } from "../../support/partner.ts";
 
@@ -20,7 +20,7 @@ describe("createWebhookEndpoint", () => {
   let world: PartnerWorld;
 
   before(async () => {
-    command = await startTestCommand({ WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS) });
+    command = await startTestCommandService({ WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS) });
     world = await createPartnerWorld(command);
     await approveWebhookOrigin(command.log, { ...world, origin: `${ORIGIN}/any/path` }, createTestOperatorContext());
   });

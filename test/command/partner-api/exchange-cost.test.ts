@@ -9,12 +9,12 @@ import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts
 import {
   createApplication,
   createTestOperatorContext,
-  exchange,
-  startTestCommand,
+  sendTokenRequest,
+  startTestCommandService,
   type TestApplication,
   type TestCommand,
 } from "../../support/partner.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 import { serveCommandApp } from "./command-app.ts";
 
 describe("the cost of a refused token exchange", () => {
@@ -26,8 +26,8 @@ describe("the cost of a refused token exchange", () => {
   let logCalls: string[] = [];
 
   before(async () => {
-    command = await startTestCommand();
-    client = connectEventStore((await testServers()).eventstoreUrl, "test");
+    command = await startTestCommandService();
+    client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
     const log = recordCalls(createEventLog(client));
     cache = new AggregateCache(client, log, pino({ enabled: false }));
     observedApp = await serveCommandApp(command, { log, decide: cache.decide });
@@ -70,7 +70,7 @@ describe("the cost of a refused token exchange", () => {
     // In the second round, the applications may be cached.
     for (const [application, overrides] of [...wrongRequests, ...wrongRequests]) {
       logCalls = [];
-      const { status, body } = await exchange(observedApp.url, application, overrides);
+      const { status, body } = await sendTokenRequest(observedApp.url, application, overrides);
       exchanges.push({ logCalls, response: { status, error: body.error, fields: Object.keys(body) } });
     }
     const [firstExchange] = exchanges;

@@ -10,9 +10,9 @@ import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import {
   createApplication,
   createTestOperatorContext,
-  exchange,
   sendRequest,
-  startTestCommand,
+  sendTokenRequest,
+  startTestCommandService,
   type TestApplication,
   type TestCommand,
   TOKEN_ISSUER,
@@ -26,7 +26,7 @@ describe("exchangeToken", () => {
 
   before(async () => {
     database = await createMigratedDatabase();
-    command = await startTestCommand({ DATABASE_URL: database.urls.command });
+    command = await startTestCommandService({ DATABASE_URL: database.urls.command });
   });
   beforeEach(async () => {
     application = await createApplication(command.log, "production", ["appointments:read", "clinic:read"]);
@@ -40,7 +40,7 @@ describe("exchangeToken", () => {
     sendRequest("POST", `${command.url}/production/v1/oauth/token`, headers, body);
 
   it("exchangeToken returns a token with the claims of RFC 9068 and without a clinic", async () => {
-    const { status, body, headers } = await exchange(command.url, application);
+    const { status, body, headers } = await sendTokenRequest(command.url, application);
     expect(status).to.equal(200);
     expect(body).to.have.all.keys("access_token", "token_type", "expires_in", "scope");
     expect(body).to.include({
@@ -74,14 +74,14 @@ describe("exchangeToken", () => {
   });
 
   it("exchangeToken grants only those requested scopes that the application has", async () => {
-    const { body } = await exchange(command.url, application, {
+    const { body } = await sendTokenRequest(command.url, application, {
       scope: "webhooks:write clinic:read clinic:read",
     });
     expect(body.scope).to.equal("clinic:read");
   });
 
   it("exchangeToken treats an empty scope like an omitted scope", async () => {
-    expect((await exchange(command.url, application, { scope: "" })).body.scope).to.equal(
+    expect((await sendTokenRequest(command.url, application, { scope: "" })).body.scope).to.equal(
       "appointments:read clinic:read",
     );
   });
@@ -89,8 +89,8 @@ describe("exchangeToken", () => {
   it("exchangeToken accepts the client id in upper case, and accepts each of two active secrets", async () => {
     const secondCredential = await issueCredential(command.log, application, createTestOperatorContext());
     const upperCaseId = { client_id: application.applicationId.toUpperCase() };
-    expect((await exchange(command.url, application, upperCaseId)).status).to.equal(200);
-    expect((await exchange(command.url, { ...application, ...secondCredential })).status).to.equal(200);
+    expect((await sendTokenRequest(command.url, application, upperCaseId)).status).to.equal(200);
+    expect((await sendTokenRequest(command.url, { ...application, ...secondCredential })).status).to.equal(200);
   });
 
   const wrongRequests: [string, Record<string, unknown>, string][] = [
@@ -112,7 +112,7 @@ describe("exchangeToken", () => {
   ];
   for (const [caseName, overrides, code] of wrongRequests) {
     it(`exchangeToken returns 401 ${code} for ${caseName}`, async () => {
-      const { status, body, headers } = await exchange(command.url, application, overrides);
+      const { status, body, headers } = await sendTokenRequest(command.url, application, overrides);
       expect(status).to.equal(401);
       expect(body).to.deep.equal({
         ok: false,
@@ -124,7 +124,7 @@ describe("exchangeToken", () => {
   }
 
   it("exchangeToken returns 401 invalid_client for a production application at the sandbox base path", async () => {
-    const response = await exchange(command.url, { ...application, environment: "sandbox" });
+    const response = await sendTokenRequest(command.url, { ...application, environment: "sandbox" });
     expect(response).to.include({ status: 401 });
     expect(response.body.error).to.equal("invalid_client");
   });
@@ -132,11 +132,11 @@ describe("exchangeToken", () => {
   it("exchangeToken returns 401 invalid_client for a revoked credential and a revoked application", async () => {
     await revokeCredential(command.log, application, createTestOperatorContext());
     await eventually("the revoked credential is refused", async () => {
-      return (await exchange(command.url, application)).body.error === "invalid_client";
+      return (await sendTokenRequest(command.url, application)).body.error === "invalid_client";
     });
     const revokedApplication = await createApplication(command.log);
     await revokeApplication(command.log, { ...revokedApplication, reason: null }, createTestOperatorContext());
-    expect((await exchange(command.url, revokedApplication)).body.error).to.equal("invalid_client");
+    expect((await sendTokenRequest(command.url, revokedApplication)).body.error).to.equal("invalid_client");
   });
 
   for (const body of ["[]", "null", '"text"', "7", "{}"]) {
@@ -176,17 +176,17 @@ describe("exchangeToken", () => {
   });
 
   it("the 31st exchange of a client within a minute gets 429, and another client gets 200", async () => {
-    const responses = await Promise.all(Array.from({ length: 31 }, () => exchange(command.url, application)));
+    const responses = await Promise.all(Array.from({ length: 31 }, () => sendTokenRequest(command.url, application)));
     const refusedResponses = responses.filter(({ status }) => status === 429);
     expect(refusedResponses).to.have.length(1);
     expect(refusedResponses[0]!.body.error).to.equal("rate_limit_exceeded");
     expect(refusedResponses[0]!.headers.get("ratelimit-remaining")).to.equal("0");
     expect(Number(refusedResponses[0]!.headers.get("retry-after"))).to.be.within(1, 60);
-    expect((await exchange(command.url, await createApplication(command.log))).status).to.equal(200);
+    expect((await sendTokenRequest(command.url, await createApplication(command.log))).status).to.equal(200);
   });
 
   it("behind a proxy, a client cannot avoid the 429 of exchangeToken with false addresses in X-Forwarded-For", async () => {
-    const proxiedCommand = await startTestCommand({
+    const proxiedCommand = await startTestCommandService({
       ...{ TRUST_PROXY: "true", DATABASE_URL: database.urls.command },
     });
     const { applicationId: client_id, clientSecret: client_secret, environment } = application;

@@ -2,13 +2,13 @@ import { expect } from "chai";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 import {
   createPartnerWorld,
-  exchange,
   type PartnerWorld,
   sendRequest,
-  startTestCommand,
+  sendTokenRequest,
+  startTestCommandService,
   type TestCommand,
 } from "../../support/partner.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 
 describe("the command service while servers fail", () => {
   let proxy: FaultProxy;
@@ -16,10 +16,10 @@ describe("the command service while servers fail", () => {
   let world: PartnerWorld;
 
   before(async () => {
-    proxy = await startFaultProxy((await testServers()).eventstoreUrl);
+    proxy = await startFaultProxy((await getTestServers()).eventstoreUrl);
     // Postgres is unavailable during all tests.
     const DATABASE_URL = "postgres://nobody:nothing@127.0.0.1:9/clinic";
-    command = await startTestCommand({ EVENTSTORE_URL: proxy.url, DATABASE_URL });
+    command = await startTestCommandService({ EVENTSTORE_URL: proxy.url, DATABASE_URL });
     world = await createPartnerWorld(command);
   });
   after(async () => {
@@ -45,7 +45,7 @@ describe("the command service while servers fail", () => {
   it("the command service returns 503 with Retry-After only while the event log is unavailable", async function () {
     this.timeout(60_000);
     proxy.disconnect();
-    for (const response of [await create("while-cut"), await exchange(command.url, world)]) {
+    for (const response of [await create("while-cut"), await sendTokenRequest(command.url, world)]) {
       expect(response.status).to.equal(503);
       expect(response.body).to.include({ ok: false, error: "event_log_unavailable" });
       expect(Number(response.headers.get("retry-after"))).to.be.above(0);

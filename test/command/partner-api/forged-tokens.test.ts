@@ -9,7 +9,7 @@ import {
   createPartnerWorld,
   type PartnerWorld,
   sendRequest,
-  startTestCommand,
+  startTestCommandService,
   type TestCommand,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
@@ -34,7 +34,7 @@ describe("forged access tokens", () => {
   let publicJwk: JWK;
 
   before(async () => {
-    command = await startTestCommand();
+    command = await startTestCommandService();
     world = await createPartnerWorld(command);
     signingKey = createPrivateKey({ key: command.signingKey as never, format: "jwk" });
     const jwksUrl = `${command.url}/.well-known/jwks.json`;

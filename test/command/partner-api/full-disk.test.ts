@@ -6,7 +6,7 @@ import {
   createPartnerWorld,
   type PartnerWorld,
   sendRequest,
-  startTestCommand,
+  startTestCommandService,
   type TestCommand,
 } from "../../support/partner.ts";
 
@@ -20,7 +20,7 @@ describe("the command service while the disk of the event log is full", function
   before(async function () {
     disk = await mountSmallDisk(this, 8 * 1024 * 1024);
     log = await startLogServer({ dir: join(disk.dir, "log"), host: "127.0.0.1", port: 0 });
-    command = await startTestCommand({ EVENTSTORE_URL: `esdb://127.0.0.1:${log.port}?tls=false` });
+    command = await startTestCommandService({ EVENTSTORE_URL: `esdb://127.0.0.1:${log.port}?tls=false` });
     world = await createPartnerWorld(command);
   });
   after(async () => {

@@ -9,15 +9,15 @@ import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createPartnerWorld,
-  exchange,
   type PartnerResponse,
   type PartnerWorld,
   sendRequest,
-  startTestCommand,
+  sendTokenRequest,
+  startTestCommandService,
   type TestCommand,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 import { serveCommandApp } from "./command-app.ts";
 
 describe("idempotency of createPartnerAppointment", () => {
@@ -25,7 +25,7 @@ describe("idempotency of createPartnerAppointment", () => {
   let world: PartnerWorld;
 
   before(async () => {
-    command = await startTestCommand();
+    command = await startTestCommandService();
     world = await createPartnerWorld(command);
   });
   after(() => command.stop());
@@ -44,7 +44,7 @@ describe("idempotency of createPartnerAppointment", () => {
     command.log.read(`appointment-${derivePartnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey })}`);
   /** Returns the headers of the same partner for a service with another signing key. */
   const createHeadersAt = async (url: string) => {
-    const { body } = await exchange(url, world);
+    const { body } = await sendTokenRequest(url, world);
     return { ...world.headers, Authorization: `Bearer ${body.access_token}` };
   };
   const isReplay = ({ headers }: PartnerResponse) => headers.get("Idempotent-Replayed") === "true";
@@ -95,7 +95,7 @@ describe("idempotency of createPartnerAppointment", () => {
 
   it("an idempotency key is effective across several processes and a restart", async () => {
     const key = randomUUID();
-    const secondCommand = await startTestCommand();
+    const secondCommand = await startTestCommandService();
     const secondHeaders = await createHeadersAt(secondCommand.url);
     const responses = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
@@ -103,7 +103,7 @@ describe("idempotency of createPartnerAppointment", () => {
       ),
     );
     await secondCommand.stop();
-    const restartedCommand = await startTestCommand();
+    const restartedCommand = await startTestCommandService();
     const repeatedResponse = await createAppointment(
       restartedCommand.url,
       key,
@@ -126,7 +126,7 @@ describe("idempotency of createPartnerAppointment", () => {
 
   it("an idempotency key is effective even if the process is killed after the append and before the response", async () => {
     const key = randomUUID();
-    const proxy = await startDroppingProxy((await testServers()).eventstoreUrl, "AppointmentRequested");
+    const proxy = await startDroppingProxy((await getTestServers()).eventstoreUrl, "AppointmentRequested");
     const killedCommand = await spawnCommand(proxy.url, command);
     const outcomePromise = createAppointment(killedCommand.url, key).then(
       () => "received a response",
@@ -145,7 +145,7 @@ describe("idempotency of createPartnerAppointment", () => {
 
 /** Starts the command service in a separate process, with the signing key of the given service. */
 async function spawnCommand(eventstoreUrl: string, { signingKey }: TestCommand) {
-  const { databaseUrls } = await testServers();
+  const { databaseUrls } = await getTestServers();
   const env = {
     PATH: process.env.PATH ?? "",
     PORT: "0",

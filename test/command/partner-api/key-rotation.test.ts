@@ -9,10 +9,10 @@ import { ApiError } from "../../../shared/http/api-error.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createPartnerWorld,
-  exchange,
   type PartnerWorld,
   sendRequest,
-  startTestCommand,
+  sendTokenRequest,
+  startTestCommandService,
   type TestCommand,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
@@ -34,7 +34,7 @@ describe("rotation of the token signing keys", () => {
   async function serveWithKeys(...kids: ("a" | "b")[]): Promise<TestCommand> {
     await command?.stop();
     const TOKEN_SIGNING_KEYS = JSON.stringify({ keys: kids.map((kid) => keys[kid]) });
-    command = await startTestCommand({ PORT: port, TOKEN_SIGNING_KEYS });
+    command = await startTestCommandService({ PORT: port, TOKEN_SIGNING_KEYS });
     return command;
   }
   /** Creates a second verifier with its own cache of the published keys, as another process would have. */
@@ -53,7 +53,7 @@ describe("rotation of the token signing keys", () => {
     const url = `${command?.url}/production/v1/webhook-endpoints/${randomUUID()}`;
     return (await sendRequest("DELETE", url, headers)).status;
   };
-  const requestToken = async () => (await exchange(command?.url ?? "", world)).body.access_token as string;
+  const requestToken = async () => (await sendTokenRequest(command?.url ?? "", world)).body.access_token as string;
 
   before(async () => {
     port = String(Object.values(await findFreePorts())[0]);

@@ -11,11 +11,11 @@ import {
   createTestOperatorContext,
   type PartnerWorld,
   sendRequest,
-  startTestCommand,
+  startTestCommandService,
   type TestCommand,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 
 /** Time after which a revocation must be effective. Milliseconds. */
 const MAX_DELAY_MS = 1_000;
@@ -26,7 +26,7 @@ describe("revocations with two command processes", () => {
   let urls: string[];
 
   before(async () => {
-    command = await startTestCommand();
+    command = await startTestCommandService();
     const secondProcess = await startProcess();
     process = secondProcess.process;
     urls = [command.url, secondProcess.url];
@@ -40,7 +40,7 @@ describe("revocations with two command processes", () => {
 
   /** Starts a command service in its own process. It accepts the tokens of the service in this process. */
   async function startProcess(): Promise<{ process: ChildProcess; url: string }> {
-    const { eventstoreUrl, databaseUrls } = await testServers();
+    const { eventstoreUrl, databaseUrls } = await getTestServers();
     const child = spawn(globalThis.process.execPath, ["--import=tsx", "command/main.ts"], {
       stdio: ["ignore", "pipe", "inherit"],
       env: {

@@ -5,7 +5,7 @@ import {
   type PartnerResponse,
   type PartnerWorld,
   sendRequest,
-  startTestCommand,
+  startTestCommandService,
   type TestCommand,
 } from "../../support/partner.ts";
 
@@ -18,9 +18,9 @@ describe("concurrent changes of one object", function () {
   let world: PartnerWorld;
 
   before(async () => {
-    const firstCommand = await startTestCommand();
+    const firstCommand = await startTestCommandService();
     const TOKEN_SIGNING_KEYS = JSON.stringify({ keys: [firstCommand.signingKey] });
-    commands = [firstCommand, await startTestCommand({ TOKEN_SIGNING_KEYS })];
+    commands = [firstCommand, await startTestCommandService({ TOKEN_SIGNING_KEYS })];
   });
   after(() => Promise.all(commands.map((command) => command.stop())));
   beforeEach(async () => {

@@ -6,7 +6,7 @@ import {
   createPartnerWorld,
   createTestOperatorContext,
   sendRequest,
-  startTestCommand,
+  startTestCommandService,
   type TestCommand,
 } from "../../support/partner.ts";
 
@@ -14,7 +14,7 @@ describe("a partner at a clinic that is suspended or closed", () => {
   let command: TestCommand;
 
   before(async () => {
-    command = await startTestCommand();
+    command = await startTestCommandService();
   });
   after(() => command.stop());
 

@@ -5,7 +5,7 @@ import * as oauth from "oauth4webapi";
 import {
   createApplication,
   sendRequest,
-  startTestCommand,
+  startTestCommandService,
   type TestApplication,
   type TestCommand,
   TOKEN_ISSUER,
@@ -19,7 +19,7 @@ describe("the token operation with public libraries", () => {
   let client: oauth.Client;
 
   before(async () => {
-    command = await startTestCommand();
+    command = await startTestCommandService();
     application = await createApplication(command.log, "production", ["clinic:read", "appointments:read"]);
     server = { issuer: TOKEN_ISSUER, jwks_uri: `${command.url}/.well-known/jwks.json` };
     client = { client_id: application.applicationId };

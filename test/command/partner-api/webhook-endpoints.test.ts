@@ -11,7 +11,7 @@ import {
   createTestOperatorContext,
   type PartnerWorld,
   sendRequest,
-  startTestCommand,
+  startTestCommandService,
   type TestCommand,
 } from "../../support/partner.ts";
 
@@ -26,7 +26,7 @@ describe("webhook endpoints", () => {
   let otherWorld: PartnerWorld;
 
   before(async () => {
-    command = await startTestCommand({ WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS) });
+    command = await startTestCommandService({ WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS) });
     [world, otherWorld] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
     await approveWebhookOrigin(command.log, { ...world, origin: `${ORIGIN}/any/path` }, createTestOperatorContext());
   });

@@ -3,7 +3,7 @@ import http from "node:http";
 import net from "node:net";
 import { expect } from "chai";
 import { eventually } from "../../support/eventually.ts";
-import { expectRefusal, type RawResponse, sendOne, sendRaw } from "../../support/raw-http.ts";
+import { expectRefusal, type RawResponse, sendOneRequest, sendRaw } from "../../support/raw-http.ts";
 import { closeAll, listen, startGatewayTo } from "./gateway-world.ts";
 
 /** Starts a service that reads the whole body and returns its length. */
@@ -112,7 +112,7 @@ describe("the gateway and request bodies", () => {
   it("the gateway forwards a body that arrives byte by byte, and keeps the header Content-Length", async () => {
     const gateway = await startGatewayTo(await startCountingService());
     const head = "POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
-    const response = await sendOne(gateway.url, `${head}${"1\r\nx\r\n".repeat(65_536)}0\r\n\r\n`);
+    const response = await sendOneRequest(gateway.url, `${head}${"1\r\nx\r\n".repeat(65_536)}0\r\n\r\n`);
     expect([response.status, response.text]).to.eql([200, "65536"]);
   });
 
@@ -124,10 +124,10 @@ describe("the gateway and request bodies", () => {
     for (const body of [Buffer.alloc(65_537, "x"), Buffer.alloc(2_000_000, "x")]) {
       const head = "POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
       const declaredRequest = Buffer.concat([Buffer.from(`${head}Content-Length: ${body.length}\r\n\r\n`), body]);
-      expectGatewayError(await sendOne(gateway.url, declaredRequest), 413, "body_too_large");
+      expectGatewayError(await sendOneRequest(gateway.url, declaredRequest), 413, "body_too_large");
       const chunk = Buffer.from(`${head}Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n`);
       const chunkedRequest = Buffer.concat([chunk, body, Buffer.from("\r\n0\r\n\r\n")]);
-      expectGatewayError(await sendOne(gateway.url, chunkedRequest), 413, "body_too_large");
+      expectGatewayError(await sendOneRequest(gateway.url, chunkedRequest), 413, "body_too_large");
     }
     expect(requestCount).to.equal(1);
   });
@@ -136,9 +136,9 @@ describe("the gateway and request bodies", () => {
     const disconnectingServer = await listen(net.createServer((socket) => socket.once("data", () => socket.destroy())));
     const request = Buffer.from("POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx");
     const gateway = await startGatewayTo(disconnectingServer);
-    expectGatewayError(await sendOne(gateway.url, request), 502, "upstream_unavailable");
+    expectGatewayError(await sendOneRequest(gateway.url, request), 502, "upstream_unavailable");
     disconnectingServer.close();
-    expectGatewayError(await sendOne(gateway.url, request), 503, "upstream_unavailable");
+    expectGatewayError(await sendOneRequest(gateway.url, request), 503, "upstream_unavailable");
   });
 
   it("if a service closes an idle connection, no client gets 502, and the gateway retries only GET requests, and only once", async () => {

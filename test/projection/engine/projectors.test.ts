@@ -23,7 +23,7 @@ import { createEventLog, EMPTY_STREAM, type EventLog, type RecordedEvent } from 
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createTestDatabase, type TestDatabase, testServers } from "../../support/stack.ts";
+import { createTestDatabase, getTestServers, type TestDatabase } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 
 const logger = createLogger("test", "fatal");
@@ -44,7 +44,7 @@ describe("projectors", () => {
   const roles: Role[] = [];
 
   beforeEach(async () => {
-    const { eventstoreUrl } = await testServers();
+    const { eventstoreUrl } = await getTestServers();
     client = connectEventStore(eventstoreUrl, "test");
     log = createEventLog(client);
     database = await createTestDatabase();

@@ -17,7 +17,7 @@ import { createEventLog, EMPTY_STREAM, type EventLog } from "../../../shared/eve
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createTestDatabase, type TestDatabase, testServers } from "../../support/stack.ts";
+import { createTestDatabase, getTestServers, type TestDatabase } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 
 const logger = createLogger("test", "fatal");
@@ -35,7 +35,7 @@ describe("a rebuild under traffic", () => {
   let appendedIds: string[] = [];
 
   beforeEach(async () => {
-    const { eventstoreUrl } = await testServers();
+    const { eventstoreUrl } = await getTestServers();
     client = connectEventStore(eventstoreUrl, "test");
     log = createEventLog(client);
     database = await createTestDatabase();

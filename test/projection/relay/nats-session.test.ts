@@ -4,11 +4,11 @@ import { expect } from "chai";
 import type { NatsConnection } from "nats";
 import { withNats } from "../../../projection/relay/nats-session.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 
 describe("a session with NATS", () => {
   it("if a NATS session ends while the server is stopping, the session fails, but the process continues", async () => {
-    const proxy = await startFaultProxy((await testServers()).natsUrl);
+    const proxy = await startFaultProxy((await getTestServers()).natsUrl);
     const endController = new AbortController();
     const runSession = async (connection: NatsConnection, signal: AbortSignal) => {
       const subscription = connection.subscribe("anything");

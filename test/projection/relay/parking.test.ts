@@ -15,7 +15,7 @@ import { type Reporter, startReporter } from "../../../projection/status/reporte
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
-import { createTestDatabase, makeTestRoot, type TestDatabase, testServers } from "../../support/stack.ts";
+import { createTestDatabase, getTestServers, makeTestRoot, type TestDatabase } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 import { runInProcess } from "../in-process-cli.ts";
 import { createWorld, type Endpoint, type RequestedAppointment, type World } from "../webhooks/world.ts";
@@ -39,7 +39,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     database = await createTestDatabase();
     world = await createWorld({
       eventstoreUrl: `esdb://127.0.0.1:${log.port}?tls=false`,
-      natsUrl: (await testServers()).natsUrl,
+      natsUrl: (await getTestServers()).natsUrl,
       databaseUrl: database.urls.projection,
     });
     receiver = await startReceiver();

@@ -90,9 +90,9 @@ describe("the plans of the statements about pending deliveries", function () {
     await world.pool.query("VACUUM (ANALYZE, TRUNCATE off) webhooks.pending_delivery");
     for (let n = 0; n < EXECUTIONS_BEFORE_KEPT_PLAN; n += 1) await deliverEach();
     await insertDeliveries(20_000);
-    const entriesBefore = await countReadIndexEntries();
+    const entryCountBefore = await countReadIndexEntries();
     // After a failure, the endpoint gets only one slot.
     expect(await deliverEach()).to.deep.equal({ delivered: 1, retried: 4 });
-    expect((await countReadIndexEntries()) - entriesBefore).to.be.below(500);
+    expect((await countReadIndexEntries()) - entryCountBefore).to.be.below(500);
   });
 });

@@ -16,7 +16,7 @@ interface ChildOptions {
   step?: KillingStep;
 }
 
-const CHILD = "test/projection/webhooks/webhooks-process.ts";
+const CHILD_SCRIPT = "test/projection/webhooks/webhooks-process.ts";
 
 /**
  * Clock that is one minute ahead. On this clock, the leases of killed processes have expired, so no test has to wait.
@@ -48,7 +48,7 @@ describe("webhooks in several processes", () => {
     const { eventstoreUrl, databaseUrl, natsUrl } = world;
     const settings = { eventstoreUrl, databaseUrl, natsUrl, retrySchedule: [0.2, 0.2, 0.2], ...options };
     const env = { ...process.env, WORLD: JSON.stringify(settings) };
-    const nodeCommand = buildNodeCommand(CHILD);
+    const nodeCommand = buildNodeCommand(CHILD_SCRIPT);
     const [command, args] = withDeathSignal("SIGKILL", nodeCommand.command, nodeCommand.args);
     const child = spawn(command, args, { env, stdio: ["pipe", "pipe", "inherit"] });
     children.push(child);
@@ -61,7 +61,7 @@ describe("webhooks in several processes", () => {
     await once(child.stdout, "data");
     return child;
   };
-  const listSuccesses = () => receiver.requests.filter(({ status }) => status === 200);
+  const listSuccessfulRequests = () => receiver.requests.filter(({ status }) => status === 200);
 
   it("two relay roles and two webhooks roles deliver every event exactly once", async () => {
     world.start.relay();
@@ -73,7 +73,7 @@ describe("webhooks in several processes", () => {
     for (let round = 0; round < 25; round += 1) {
       await Promise.all(endpoints.map(({ clinicId }) => world.requestAppointment(clinicId)));
     }
-    await eventually("150 deliveries", () => listSuccesses().length >= 150, 15_000);
+    await eventually("150 deliveries", () => listSuccessfulRequests().length >= 150, 15_000);
     await eventually("170 recorded attempts", async () => {
       const { rows } = await world.pool.query<{ status: string; deliveries: number; attempts: number }>(
         `SELECT status, count(*)::integer AS deliveries,
@@ -83,7 +83,7 @@ describe("webhooks in several processes", () => {
       );
       return rows.length === 1 && rows[0]?.status === "delivered" && rows[0].attempts === 170;
     });
-    expect(new Set(listSuccesses().map(({ headers }) => headers["webhook-id"])).size).to.equal(150);
+    expect(new Set(listSuccessfulRequests().map(({ headers }) => headers["webhook-id"])).size).to.equal(150);
     expect(receiver.requests).to.have.length(170);
   });
 
@@ -93,7 +93,7 @@ describe("webhooks in several processes", () => {
     receiver.setDefaultReaction({ delayMs: 20 });
     const slowEndpoint = await world.registerEndpoint(receiver.url);
     await Promise.all(Array.from({ length: 60 }, () => world.requestAppointment(slowEndpoint.clinicId)));
-    await eventually("60 deliveries", () => listSuccesses().length >= 60, 15_000);
+    await eventually("60 deliveries", () => listSuccessfulRequests().length >= 60, 15_000);
     expect(receiver.getMaxConcurrentRequests()).to.be.within(2, 4);
   });
 
@@ -168,9 +168,9 @@ describe("webhooks in several processes", () => {
     const { rows } = await world.pool.query<{ unfinished: number }>(
       "SELECT count(*)::integer AS unfinished FROM webhooks.attempt WHERE duration_ms IS NULL OR error IS NOT NULL",
     );
-    const webhookIds = new Set(listSuccesses().map(({ headers }) => headers["webhook-id"]));
+    const webhookIds = new Set(listSuccessfulRequests().map(({ headers }) => headers["webhook-id"]));
     expect(webhookIds.size).to.equal(eventIds.length);
-    expect(listSuccesses().length - webhookIds.size).to.be.at.most(rows[0]!.unfinished);
+    expect(listSuccessfulRequests().length - webhookIds.size).to.be.at.most(rows[0]!.unfinished);
   });
 
   it("a webhooks process that is killed between two steps neither loses nor duplicates a delivery", async function () {
@@ -232,14 +232,14 @@ describe("webhooks in several processes", () => {
 
   it("a webhooks role finishes short attempts before stopping, and another process repeats an interrupted attempt", async () => {
     world.start.relay();
-    const webhooks = world.start.webhooks({ timeoutMs: 60_000 });
+    const webhooksRole = world.start.webhooks({ timeoutMs: 60_000 });
     const endpoint = await world.registerEndpoint(receiver.url);
     receiver.queueReactions({ delayMs: 500 }, { mode: "hang" });
     const { eventId: slowEventId } = await world.requestAppointment(endpoint.clinicId);
     await eventually("the first attempt", () => receiver.requests.length === 1);
     const { eventId: hangingEventId } = await world.requestAppointment(endpoint.clinicId);
     await eventually("the second attempt", () => receiver.requests.length === 2);
-    await world.stopRoles(webhooks);
+    await world.stopRoles(webhooksRole);
     expect((await world.readDelivery(slowEventId, endpoint))?.status).to.equal("delivered");
     // The second attempt was interrupted, so its outcome is unknown and its lease was released.
     const leasedDelivery = await world.readDelivery(hangingEventId, endpoint);

@@ -54,12 +54,16 @@ describe("the appointment's revision in webhooks", () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     // The first delivery fails once, so that it arrives after the second delivery.
     receiver.queueReactions({ status: 500 });
-    const { appointmentId, requested, confirmed } = await createConfirmedAppointment(endpoint.clinicId);
-    for (const id of [requested, confirmed]) {
+    const {
+      appointmentId,
+      requested: requestedEventId,
+      confirmed: confirmedEventId,
+    } = await createConfirmedAppointment(endpoint.clinicId);
+    for (const id of [requestedEventId, confirmedEventId]) {
       await world.waitForDelivery(id, endpoint, ({ status }) => status === "delivered");
     }
     const revisions = new Map(readBodies().map(({ id, data }) => [id, data.appointment.revision]));
-    expect([revisions.get(requested), revisions.get(confirmed)]).to.deep.equal([0, 2]);
+    expect([revisions.get(requestedEventId), revisions.get(confirmedEventId)]).to.deep.equal([0, 2]);
     for (const body of readBodies()) webhookBodies.AppointmentEvent.parse(body);
     const newestBody = readBodies().reduce((newest, next) =>
       next.data.appointment.revision! > newest.data.appointment.revision! ? next : newest,

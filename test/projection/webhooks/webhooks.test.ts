@@ -1,14 +1,14 @@
 import { expect } from "chai";
 import { findFreePort } from "../../deploy/eventstore/log-process.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createTestDatabase, testServers } from "../../support/stack.ts";
+import { createTestDatabase, getTestServers } from "../../support/stack.ts";
 import { createWorld } from "./world.ts";
 
 describe("the webhooks role", () => {
   it("if the event log is unavailable when the webhooks role starts, the status of the role shows the error", async () => {
     const database = await createTestDatabase();
     const eventstoreUrl = `esdb://127.0.0.1:${await findFreePort()}?tls=false`;
-    const { natsUrl } = await testServers();
+    const { natsUrl } = await getTestServers();
     const world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
     await world.pool.query("UPDATE read_model.checkpoint SET position = 5");
     const webhooksRole = world.start.webhooks();

@@ -43,16 +43,16 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
    */
   async function appendOperatorEvent(
     type: "WebhookOriginApproved" | "WebhookOriginWithdrawn",
-    target: Endpoint = endpoint,
+    targetEndpoint: Endpoint = endpoint,
   ): Promise<void> {
-    const data = { applicationId: target.applicationId, origin: receiver.url };
-    await world.append(`partnerApplication-${target.applicationId}`, { type, data });
+    const data = { applicationId: targetEndpoint.applicationId, origin: receiver.url };
+    await world.append(`partnerApplication-${targetEndpoint.applicationId}`, { type, data });
     const approvedOrigins = type === "WebhookOriginApproved" ? [receiver.url] : [];
-    await eventually("the read model", async () => `${await readOrigins(target)}` === `${approvedOrigins}`);
+    await eventually("the read model", async () => `${await readOrigins(targetEndpoint)}` === `${approvedOrigins}`);
   }
   const countRequests = () => receiver.requests.filter(({ path }) => path === "/own").length;
-  const waitUntilDelivered = (eventId: string, target = endpoint) =>
-    world.waitForDelivery(eventId, target, ({ status }) => status === "delivered");
+  const waitUntilDelivered = (eventId: string, targetEndpoint = endpoint) =>
+    world.waitForDelivery(eventId, targetEndpoint, ({ status }) => status === "delivered");
   /** Waits for two deliveries to the other endpoint. A delivery that was due earlier would have been sent by then. */
   async function deliverToOtherEndpoint(): Promise<void> {
     for (let round = 0; round < 2; round += 1) {

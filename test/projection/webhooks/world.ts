@@ -27,7 +27,7 @@ import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
-import { makeTestRoot, testServers } from "../../support/stack.ts";
+import { getTestServers, makeTestRoot } from "../../support/stack.ts";
 
 export const BRAND = "SERVICE";
 export const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };
@@ -117,7 +117,7 @@ export interface RequestedAppointment {
 export async function createWorld(servers?: WorldServers): Promise<World> {
   const database = servers ? undefined : await createDatabaseWithReadModels();
   const ownLog = servers ? undefined : await startOwnLog();
-  const urls = servers ?? { ...(await testServers()), ...ownLog?.urls, databaseUrl: database!.urls.projection };
+  const urls = servers ?? { ...(await getTestServers()), ...ownLog?.urls, databaseUrl: database!.urls.projection };
   const { databaseUrl, eventstoreUrl, natsUrl } = urls;
   const client = connectEventStore(eventstoreUrl, "test");
   const log = createEventLog(client);
@@ -129,7 +129,7 @@ export async function createWorld(servers?: WorldServers): Promise<World> {
   }
   const roles = new Set<Role>();
   const start = createStarters({ client, pool, databaseUrl, natsUrl, logger }, roles);
-  const append = createAppend(log);
+  const append = createAppender(log);
   return {
     ...{ client, log, pool, databaseUrl, eventstoreUrl, natsUrl, start, append },
     registerEndpoint: (url, options = {}) => registerEndpoint(append, url, options),
@@ -194,7 +194,7 @@ function createStarters(deps: Parameters<typeof startRelay>[0], roles: Set<Role>
   };
 }
 
-function createAppend(log: EventLog): World["append"] {
+function createAppender(log: EventLog): World["append"] {
   return async (stream, event, options = {}) => {
     const id = randomUUID();
     const metadata = {
@@ -231,7 +231,7 @@ async function registerEndpoint(
   options: Partial<EndpointOptions>,
 ): Promise<Endpoint> {
   const { events = ["appointment.created", "appointment.updated"], environment = "production" } = options;
-  const installation = options.siblingEndpoint ?? (await install(append, url, options));
+  const installation = options.siblingEndpoint ?? (await installApplication(append, url, options));
   const { applicationId, clinicId, installationId } = installation;
   const endpointId = randomUUID();
   const secret = `whsec_${randomBytes(32).toString("base64")}`;
@@ -245,7 +245,7 @@ async function registerEndpoint(
 }
 
 /** Registers an application with an approved origin, and installs it at a clinic. */
-async function install(append: World["append"], url: string, options: Partial<EndpointOptions>) {
+async function installApplication(append: World["append"], url: string, options: Partial<EndpointOptions>) {
   const { applicationId = randomUUID(), clinicId = randomUUID(), environment = "production" } = options;
   const { branchIds = null } = options;
   const scopes = ["webhooks:write" as const];
@@ -275,12 +275,12 @@ async function requestAppointment(
   const { environment = "production", branchId = randomUUID() } = options;
   const references = { animalId: randomUUID(), customerId: randomUUID(), applicationId: null, requestHash: null };
   const schedule = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
-  const texts = { reason: null, notes: "not for partners", sandboxGeneration: 0 };
+  const otherFields = { reason: null, notes: "not for partners", sandboxGeneration: 0 };
   const eventId = await append(
     `appointment-${appointmentId}`,
     {
       type: "AppointmentRequested",
-      data: { appointmentId, clinicId, branchId, ...references, ...schedule, ...texts },
+      data: { appointmentId, clinicId, branchId, ...references, ...schedule, ...otherFields },
     },
     { environment, clinicId },
   );

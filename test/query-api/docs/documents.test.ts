@@ -61,8 +61,8 @@ describe("the OpenAPI documents", () => {
         const { openapi, info, paths } = await readDocument(name as keyof typeof documentPaths);
         expect(openapi).to.match(/^3\.1\.\d$/);
         expect(info.contact.name).to.equal("Vet & Co");
-        const operationIds = Object.values(paths).flatMap((item) =>
-          Object.values(item).map(({ operationId }) => operationId),
+        const operationIds = Object.values(paths).flatMap((pathItem) =>
+          Object.values(pathItem).map(({ operationId }) => operationId),
         );
         expect(new Set(operationIds).size).to.equal(operationIds.length);
       });

@@ -4,7 +4,7 @@ import type { CheckedResponse } from "../../support/openapi.ts";
 import { partnerResponseChecker } from "../../support/partner-document.ts";
 
 describe("the response checker", () => {
-  const operation = partnerResponseChecker.find("POST", "/webhook-endpoints/any/deliveries/any/replay");
+  const operation = partnerResponseChecker.findOperation("POST", "/webhook-endpoints/any/deliveries/any/replay");
   if (!operation) throw new Error("The document does not contain the operation.");
 
   const headers = {
@@ -24,7 +24,7 @@ describe("the response checker", () => {
     const entries = Object.entries({ ...headers, ...moreHeaders }).filter((entry) => entry[1] !== null);
     const response = { status: 202, body, headers: new Headers(entries as [string, string][]), ...changedFields };
     try {
-      partnerResponseChecker.check(operation as NonNullable<typeof operation>, response);
+      partnerResponseChecker.checkResponse(operation as NonNullable<typeof operation>, response);
       return "";
     } catch (error) {
       return (error as Error).message;

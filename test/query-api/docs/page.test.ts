@@ -123,13 +123,13 @@ describe("the page /docs", function () {
       .and.match(/frame-ancestors 'none'/);
     expect(policy).to.not.match(/unsafe|https?:|\*/);
     expect(headers.get("X-Content-Type-Options")).to.equal("nosniff");
-    const violation = page.waitForEvent("console", (message) => message.text().startsWith("violates"));
+    const violationPromise = page.waitForEvent("console", (message) => message.text().startsWith("violates"));
     await page.evaluate(`{
       const script = document.createElement("script");
       script.textContent = "document.title = 'taken over'";
       document.body.append(script);
     }`);
-    expect((await violation).text()).to.equal("violates script-src-elem");
+    expect((await violationPromise).text()).to.equal("violates script-src-elem");
     expect(await page.title()).to.equal("Clinic Service API reference");
   });
 });

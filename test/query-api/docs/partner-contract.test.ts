@@ -33,7 +33,7 @@ describe("responses of the partner API", function () {
         it(`the partner operation ${operationId} returns ${status} as documented`, async () => {
           const response = await sendRequest(world);
           expect(response.status, response.text).to.equal(Number(status));
-          partnerResponseChecker.check(documentedOperation, response);
+          partnerResponseChecker.checkResponse(documentedOperation, response);
         });
       }
     });

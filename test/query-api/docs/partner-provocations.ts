@@ -16,7 +16,7 @@ export type StatusTrigger = (world: PartnerContractWorld) => Promise<PartnerResp
 type StatusTriggers = Record<number, StatusTrigger>;
 
 /** Changes a valid request and sends it. */
-function sendChanged(
+function createChangeTrigger(
   id: PartnerOperationId,
   change: (request: PartnerRequest) => Partial<PartnerRequest>,
 ): StatusTrigger {
@@ -26,8 +26,8 @@ function sendChanged(
   };
 }
 
-const sendWithHeader = (id: PartnerOperationId, name: string, value: string) =>
-  sendChanged(id, ({ headers }) => ({ headers: { ...headers, [name]: value } }));
+const createHeaderTrigger = (id: PartnerOperationId, name: string, value: string) =>
+  createChangeTrigger(id, ({ headers }) => ({ headers: { ...headers, [name]: value } }));
 
 /** Provokes the statuses that every operation can return. */
 function createCommonTriggers(id: PartnerOperationId): StatusTriggers {
@@ -48,14 +48,14 @@ function createCommonTriggers(id: PartnerOperationId): StatusTriggers {
 function createAccessTriggers(id: PartnerOperationId): StatusTriggers {
   const { requiresSandbox }: PartnerOperation = partnerOperations[id];
   return {
-    401: sendChanged(id, ({ headers: { Authorization: _, ...headers } }) => ({ headers })),
+    401: createChangeTrigger(id, ({ headers: { Authorization: _, ...headers } }) => ({ headers })),
     403: requiresSandbox
       ? async (world) =>
           send(world.origins, {
             ...(await validRequests[id](world.unrestrictedPartner, world)),
             headers: world.clinicScopePartner.headers,
           })
-      : sendWithHeader(id, "X-SERVICE-Clinic-ID", "none"),
+      : createHeaderTrigger(id, "X-SERVICE-Clinic-ID", "none"),
   };
 }
 
@@ -63,8 +63,8 @@ function createReadTriggers(id: PartnerOperationId): StatusTriggers {
   return {
     ...createCommonTriggers(id),
     ...createAccessTriggers(id),
-    200: sendChanged(id, () => ({})),
-    400: sendWithHeader(id, "X-SERVICE-Log-Position", "here"),
+    200: createChangeTrigger(id, () => ({})),
+    400: createHeaderTrigger(id, "X-SERVICE-Log-Position", "here"),
   };
 }
 
@@ -75,18 +75,18 @@ function createWriteTriggers(id: PartnerOperationId): StatusTriggers {
 function createInvalidBodyTriggers(id: PartnerOperationId): StatusTriggers {
   if (!(operationsWithBody as readonly string[]).includes(id)) return {};
   return {
-    400: sendChanged(id, () => ({ body: "{" })),
-    413: sendChanged(id, () => ({ body: JSON.stringify("x".repeat(70_000)) })),
-    415: sendWithHeader(id, "Content-Type", "text/plain"),
+    400: createChangeTrigger(id, () => ({ body: "{" })),
+    413: createChangeTrigger(id, () => ({ body: JSON.stringify("x".repeat(70_000)) })),
+    415: createHeaderTrigger(id, "Content-Type", "text/plain"),
   };
 }
 
 /** Sends a request with the id of an endpoint that does not exist. */
-const sendToUnknownEndpoint = (id: PartnerOperationId) =>
-  sendChanged(id, ({ path }) => ({ path: path.replace(/endpoints\/[^/]+/, `endpoints/${randomUUID()}`) }));
+const createUnknownEndpointTrigger = (id: PartnerOperationId) =>
+  createChangeTrigger(id, ({ path }) => ({ path: path.replace(/endpoints\/[^/]+/, `endpoints/${randomUUID()}`) }));
 
 /** Revokes the endpoint of a request, and then sends the request. */
-const sendAfterRevocation =
+const createRevocationTrigger =
   (id: PartnerOperationId): StatusTrigger =>
   async (world) => {
     const request = await validRequests[id](world.unrestrictedPartner, world);
@@ -96,15 +96,15 @@ const sendAfterRevocation =
     return send(world.origins, request);
   };
 
-const sendValid = (id: PartnerOperationId) => sendChanged(id, () => ({}));
+const createValidTrigger = (id: PartnerOperationId) => createChangeTrigger(id, () => ({}));
 
 /** Functions by operation and documented status. Each function provokes a response with its status. */
 export const statusTriggers: Record<PartnerOperationId, StatusTriggers> = {
   exchangeToken: {
     ...createCommonTriggers("exchangeToken"),
     ...createInvalidBodyTriggers("exchangeToken"),
-    200: sendValid("exchangeToken"),
-    401: sendChanged("exchangeToken", ({ body }) => ({
+    200: createValidTrigger("exchangeToken"),
+    401: createChangeTrigger("exchangeToken", ({ body }) => ({
       body: { ...(body as object), client_secret: "wrong" },
     })),
   },
@@ -115,37 +115,39 @@ export const statusTriggers: Record<PartnerOperationId, StatusTriggers> = {
       for (let count = 0; count < 2; count += 1) {
         await send(world.origins, await validRequests.createPartnerAppointment(world.unrestrictedPartner, world));
       }
-      return sendValid("listPartnerAppointments")(world);
+      return createValidTrigger("listPartnerAppointments")(world);
     },
-    400: sendChanged("listPartnerAppointments", ({ path }) => ({ path: `${path}&cursor=nowhere` })),
+    400: createChangeTrigger("listPartnerAppointments", ({ path }) => ({ path: `${path}&cursor=nowhere` })),
   },
   createPartnerAppointment: {
     ...createWriteTriggers("createPartnerAppointment"),
     ...createInvalidBodyTriggers("createPartnerAppointment"),
-    201: sendValid("createPartnerAppointment"),
+    201: createValidTrigger("createPartnerAppointment"),
     409: async (world) => {
       const request = await validRequests.createPartnerAppointment(world.unrestrictedPartner, world);
       await send(world.origins, request);
       return send(world.origins, { ...request, body: { ...(request.body as object), notes: "another" } });
     },
-    422: sendChanged("createPartnerAppointment", ({ body }) => ({
+    422: createChangeTrigger("createPartnerAppointment", ({ body }) => ({
       body: { ...(body as object), branchId: randomUUID() },
     })),
   },
   getSandboxState: createReadTriggers("getSandboxState"),
-  resetSandbox: { ...createWriteTriggers("resetSandbox"), 200: sendValid("resetSandbox") },
+  resetSandbox: { ...createWriteTriggers("resetSandbox"), 200: createValidTrigger("resetSandbox") },
   listWebhookEndpoints: {
     ...createReadTriggers("listWebhookEndpoints"),
     200: async (world) => {
-      await sendValid("createWebhookEndpoint")(world);
-      return sendValid("listWebhookEndpoints")(world);
+      await createValidTrigger("createWebhookEndpoint")(world);
+      return createValidTrigger("listWebhookEndpoints")(world);
     },
   },
   createWebhookEndpoint: {
     ...createWriteTriggers("createWebhookEndpoint"),
     ...createInvalidBodyTriggers("createWebhookEndpoint"),
-    201: sendValid("createWebhookEndpoint"),
-    400: sendChanged("createWebhookEndpoint", () => ({ body: { ...newEndpointBody, url: "https://10.0.0.1/" } })),
+    201: createValidTrigger("createWebhookEndpoint"),
+    400: createChangeTrigger("createWebhookEndpoint", () => ({
+      body: { ...newEndpointBody, url: "https://10.0.0.1/" },
+    })),
     409: async (world) => {
       const partner = await world.createPartner();
       await world.useUpEndpointQuota(partner);
@@ -154,29 +156,29 @@ export const statusTriggers: Record<PartnerOperationId, StatusTriggers> = {
   },
   revokeWebhookEndpoint: {
     ...createWriteTriggers("revokeWebhookEndpoint"),
-    200: sendValid("revokeWebhookEndpoint"),
-    404: sendToUnknownEndpoint("revokeWebhookEndpoint"),
+    200: createValidTrigger("revokeWebhookEndpoint"),
+    404: createUnknownEndpointTrigger("revokeWebhookEndpoint"),
   },
   rotateWebhookSecret: {
     ...createWriteTriggers("rotateWebhookSecret"),
-    200: sendValid("rotateWebhookSecret"),
-    404: sendToUnknownEndpoint("rotateWebhookSecret"),
-    409: sendAfterRevocation("rotateWebhookSecret"),
+    200: createValidTrigger("rotateWebhookSecret"),
+    404: createUnknownEndpointTrigger("rotateWebhookSecret"),
+    409: createRevocationTrigger("rotateWebhookSecret"),
   },
   testWebhookEndpoint: {
     ...createWriteTriggers("testWebhookEndpoint"),
-    202: sendValid("testWebhookEndpoint"),
-    404: sendToUnknownEndpoint("testWebhookEndpoint"),
-    409: sendAfterRevocation("testWebhookEndpoint"),
+    202: createValidTrigger("testWebhookEndpoint"),
+    404: createUnknownEndpointTrigger("testWebhookEndpoint"),
+    409: createRevocationTrigger("testWebhookEndpoint"),
   },
   listWebhookDeliveries: {
     ...createReadTriggers("listWebhookDeliveries"),
-    404: sendToUnknownEndpoint("listWebhookDeliveries"),
+    404: createUnknownEndpointTrigger("listWebhookDeliveries"),
   },
   replayWebhookDelivery: {
     ...createWriteTriggers("replayWebhookDelivery"),
-    202: sendValid("replayWebhookDelivery"),
-    404: sendToUnknownEndpoint("replayWebhookDelivery"),
-    409: sendAfterRevocation("replayWebhookDelivery"),
+    202: createValidTrigger("replayWebhookDelivery"),
+    404: createUnknownEndpointTrigger("replayWebhookDelivery"),
+    409: createRevocationTrigger("replayWebhookDelivery"),
   },
 };

@@ -13,14 +13,14 @@ export interface PartnerRequest {
   body?: unknown;
 }
 
-type MakeRequest = (partner: SandboxPartner, world: PartnerContractWorld) => PartnerRequest | Promise<PartnerRequest>;
+type RequestFactory = (
+  partner: SandboxPartner,
+  world: PartnerContractWorld,
+) => PartnerRequest | Promise<PartnerRequest>;
 
-export function send(
-  { queryOrigin: query, commandOrigin: command }: Origins,
-  request: PartnerRequest,
-): Promise<PartnerResponse> {
+export function send({ queryOrigin, commandOrigin }: Origins, request: PartnerRequest): Promise<PartnerResponse> {
   const { method, path, headers, body } = request;
-  return sendRequest(method, `${method === "GET" ? query : command}/sandbox/v1${path}`, headers, body);
+  return sendRequest(method, `${method === "GET" ? queryOrigin : commandOrigin}/sandbox/v1${path}`, headers, body);
 }
 
 /** Returns the headers of a request for the partner's clinic. */
@@ -36,15 +36,15 @@ export const newEndpointBody = { url: "http://127.0.0.1:9/hooks", events: ["appo
 /** Returns the id of an endpoint, or an unknown id if the partner may not create endpoints. */
 async function createEndpoint(
   partner: SandboxPartner,
-  { unrestrictedPartner: unrestricted, origins }: PartnerContractWorld,
+  { unrestrictedPartner, origins }: PartnerContractWorld,
 ): Promise<string> {
-  if (partner !== unrestricted) return randomUUID();
+  if (partner !== unrestrictedPartner) return randomUUID();
   const { body } = await send(origins, await validRequests.createWebhookEndpoint(partner, {} as never));
   return body.endpoint.id;
 }
 
 /** Creates a request for each operation. The request succeeds if the partner is authorized. */
-export const validRequests: Record<PartnerOperationId, MakeRequest> = {
+export const validRequests: Record<PartnerOperationId, RequestFactory> = {
   exchangeToken: ({ applicationId, clientSecret, environment }) => ({
     ...{ method: "POST", path: "/oauth/token", headers: {} },
     body: {
@@ -102,8 +102,8 @@ export const validRequests: Record<PartnerOperationId, MakeRequest> = {
   },
   replayWebhookDelivery: async (partner, world) => {
     const endpointId = await createEndpoint(partner, world);
-    const isKnown = partner === world.unrestrictedPartner;
-    const deliveryId = isKnown ? await world.createFailedDelivery(partner, endpointId) : randomUUID();
+    const isUnrestricted = partner === world.unrestrictedPartner;
+    const deliveryId = isUnrestricted ? await world.createFailedDelivery(partner, endpointId) : randomUUID();
     const path = `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}/replay`;
     return { method: "POST", path, headers: createClinicHeaders(partner) };
   },

@@ -15,10 +15,15 @@ import {
 } from "../../../shared/domain/events/partner.ts";
 import { createTemporaryDir, LogProcess } from "../../deploy/eventstore/log-process.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
-import { createTestOperatorContext, startTestCommand, type TestCommand, TOKEN_ISSUER } from "../../support/partner.ts";
+import {
+  createTestOperatorContext,
+  startTestCommandService,
+  type TestCommand,
+  TOKEN_ISSUER,
+} from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 
 /** A partner, with the ids of the sandbox objects that requests need. */
 export interface SandboxPartner extends Partner {
@@ -114,22 +119,22 @@ async function createSandboxPartner(api: PartnerApi): Promise<SandboxPartner> {
 
 /** Starts services that can verify tokens, but whose Postgres and event log are unavailable. */
 async function startWithoutServers({ signingKey, url }: TestCommand) {
-  const proxy = await startFaultProxy((await testServers()).eventstoreUrl);
-  const command = await startTestCommand({
+  const proxy = await startFaultProxy((await getTestServers()).eventstoreUrl);
+  const command = await startTestCommandService({
     EVENTSTORE_URL: proxy.url,
     DATABASE_URL: queryEnvironment.DATABASE_URL,
     TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [signingKey] }),
   });
-  const query = await startQueryApi({
+  const queryService = await startQueryApi({
     ...queryEnvironment,
     TOKEN_ISSUER,
     TOKEN_JWKS_URL: `${url}/.well-known/jwks.json`,
   });
   proxy.disconnect();
   return {
-    origins: { queryOrigin: query.url, commandOrigin: command.url },
+    origins: { queryOrigin: queryService.url, commandOrigin: command.url },
     async stop() {
-      await query.stop();
+      await queryService.stop();
       await command.stop();
       await proxy.close();
     },

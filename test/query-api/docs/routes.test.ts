@@ -22,7 +22,7 @@ interface RoutedMiddleware {
 }
 
 /** Lists an application's routes as `METHOD /path`. Omits HEAD and the routes that return 405. */
-function routesOf(app: { middleware: unknown[] }): string[] {
+function listRoutes(app: { middleware: unknown[] }): string[] {
   const layers = (app.middleware as RoutedMiddleware[]).flatMap(({ router }) => router?.stack ?? []);
   return layers
     .filter(({ methods }) => !methods.includes("TRACE"))
@@ -30,13 +30,13 @@ function routesOf(app: { middleware: unknown[] }): string[] {
     .filter((route) => !route.startsWith("HEAD "));
 }
 
-const startsWithPath = (prefix: RegExp) => (route: string) => prefix.test(route);
+const startsWithPath = (pathPattern: RegExp) => (route: string) => pathPattern.test(route);
 const portalChecker = createResponseChecker(buildPortalDocument(createPortalOperations(settings), settings));
 const toRoute = ({ method, path }: { method: string; path: string }) => `${method} ${path}`;
 
 describe("the documents and the routes", () => {
   it("the portal document and the routes contain exactly the agreed portal operations", () => {
-    const routes = routesOf(queryApp)
+    const routes = listRoutes(queryApp)
       .filter(startsWithPath(/ \/api\/v1\//))
       .filter((route) => !route.endsWith("/openapi.json"));
     const documentedRoutes = portalChecker.operations.map(
@@ -57,7 +57,9 @@ describe("the documents and the routes", () => {
   });
 
   it("the partner document and the routes of both services contain the same operations, in both environments", () => {
-    const allRoutes = [...routesOf(queryApp), ...routesOf(commandApp)].map((route) => route.replace(/:(\w+)/g, "{$1}"));
+    const allRoutes = [...listRoutes(queryApp), ...listRoutes(commandApp)].map((route) =>
+      route.replace(/:(\w+)/g, "{$1}"),
+    );
     for (const basePath of ["/sandbox/v1", "/production/v1"]) {
       const routes = allRoutes
         .filter(startsWithPath(new RegExp(` ${basePath}/`)))
@@ -67,12 +69,12 @@ describe("the documents and the routes", () => {
   });
 
   it("the only undocumented routes return the OpenAPI documents, the documentation page and the token keys", () => {
-    const otherRoutes = [...routesOf(queryApp), ...routesOf(commandApp)].filter(
+    const undocumentedRoutes = [...listRoutes(queryApp), ...listRoutes(commandApp)].filter(
       (route) =>
         !startsWithPath(/ \/(sandbox|production)\/v1\//)(route) &&
         !portalChecker.operations.map(toRoute).includes(route),
     );
-    expect(otherRoutes.filter((route) => !route.startsWith("GET /docs"))).to.have.members([
+    expect(undocumentedRoutes.filter((route) => !route.startsWith("GET /docs"))).to.have.members([
       "GET /api/v1/openapi.json",
       "GET /partner/v1/openapi.json",
       "GET /.well-known/jwks.json",

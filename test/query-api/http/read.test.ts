@@ -28,8 +28,8 @@ describe("createReadRow", () => {
     await database.drop();
   });
 
-  const deadlineIn = (milliseconds: number) => performance.now() + milliseconds;
-  const errorOf = (promise: Promise<unknown>) =>
+  const createDeadline = (milliseconds: number) => performance.now() + milliseconds;
+  const catchError = (promise: Promise<unknown>) =>
     promise.then(
       () => undefined,
       (error: unknown) => error,
@@ -41,7 +41,7 @@ describe("createReadRow", () => {
 
   it("createReadRow runs a prepared statement and returns the row", async () => {
     const statement = { name: "echo", text: "SELECT $1::integer AS answer" };
-    expect(await readRow(statement, [42], deadlineIn(2_000))).to.deep.equal({ answer: 42 });
+    expect(await readRow(statement, [42], createDeadline(2_000))).to.deep.equal({ answer: 42 });
     const { rows } = await pool.query("SELECT name FROM pg_prepared_statements");
     expect(rows).to.deep.equal([{ name: "echo" }]);
   });
@@ -51,20 +51,20 @@ describe("createReadRow", () => {
     const lockHolder = new pg.Client({ connectionString: database.urls.query });
     await lockHolder.connect();
     await lockHolder.query("SELECT pg_advisory_lock(1)");
-    const error = await errorOf(readRow(slowStatement, [], deadlineIn(50)));
+    const error = await catchError(readRow(slowStatement, [], createDeadline(50)));
     expect(error).to.include({ status: 503, code: "data_source_unavailable" });
     await eventually("the statement waits for the lock", async () => {
       const waitingSql = "SELECT FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()";
       return (await lockHolder.query(waitingSql)).rowCount === 1;
     });
     await lockHolder.end();
-    expect(await readRow(slowStatement, [], deadlineIn(5_000))).to.deep.equal({ one: 1 });
+    expect(await readRow(slowStatement, [], createDeadline(5_000))).to.deep.equal({ one: 1 });
   });
 
   it("a read fails if the statement returns no row or two rows", async () => {
     for (const count of [0, 2]) {
       const statement = { name: `${count}`, text: `SELECT FROM generate_series(1, ${count})` };
-      expect(await errorOf(readRow(statement, [], deadlineIn(2_000)))).to.be.instanceOf(Error);
+      expect(await catchError(readRow(statement, [], createDeadline(2_000)))).to.be.instanceOf(Error);
     }
   });
 });

@@ -4,7 +4,7 @@ import { MAX_WINDOW_DAYS, toTimeWindow } from "../../../query-api/http/time-wind
 
 const DAY_MS = 86_400_000;
 const now = Date.parse("2026-11-21T10:15:30.123Z");
-const toInstant = (milliseconds: number) => new Date(milliseconds).toISOString();
+const toInstant = (epochMs: number) => new Date(epochMs).toISOString();
 const toWindow = (from: string | undefined, to: string | undefined) => toTimeWindow({ from, to }, now);
 
 describe("timeWindow", () => {
@@ -82,12 +82,12 @@ describe("timeWindow", () => {
     const spanArbitrary = fc.integer({ min: 1, max: MAX_WINDOW_DAYS * DAY_MS });
     const offsetArbitrary = fc.integer({ min: -839, max: 839 });
     fc.assert(
-      fc.property(startArbitrary, spanArbitrary, offsetArbitrary, (from, spanMs, offsetMinutes) => {
+      fc.property(startArbitrary, spanArbitrary, offsetArbitrary, (fromMs, spanMs, offsetMinutes) => {
         expect(
-          toWindow(formatWithOffset(from, offsetMinutes), formatWithOffset(from + spanMs, -offsetMinutes)),
+          toWindow(formatWithOffset(fromMs, offsetMinutes), formatWithOffset(fromMs + spanMs, -offsetMinutes)),
         ).to.deep.equal({
-          from: toInstant(from),
-          to: toInstant(from + spanMs),
+          from: toInstant(fromMs),
+          to: toInstant(fromMs + spanMs),
         });
       }),
     );
@@ -95,9 +95,9 @@ describe("timeWindow", () => {
 });
 
 /** Formats an instant with a UTC offset of the given number of minutes. */
-function formatWithOffset(milliseconds: number, minutes: number): string {
+function formatWithOffset(epochMs: number, minutes: number): string {
   const padNumber = (value: number) => String(value).padStart(2, "0");
   const offsetMinutes = Math.abs(minutes);
   const offset = `${minutes < 0 ? "-" : "+"}${padNumber(Math.floor(offsetMinutes / 60))}:${padNumber(offsetMinutes % 60)}`;
-  return toInstant(milliseconds + minutes * 60_000).replace("Z", offset);
+  return toInstant(epochMs + minutes * 60_000).replace("Z", offset);
 }

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { request } from "../../support/query-api.ts";
-import { expectRefusal, type RawResponse, sendOne, toRequest } from "../../support/raw-http.ts";
+import { expectRefusal, type RawResponse, sendOneRequest, toRequest } from "../../support/raw-http.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
 import { createCaller, type PartnerCaller } from "./caller.ts";
 
@@ -25,7 +25,7 @@ describe("partner reads under attack", () => {
   const buildClinicHeader = (id = caller.clinic.clinicId) => `X-SERVICE-Clinic-ID: ${id}`;
   const buildOwnHeaders = () => [`Authorization: Bearer ${token}`, buildClinicHeader()];
   const send = (requestLine: string, headers: string[], body = ""): Promise<RawResponse> =>
-    sendOne(api.url, toRequest(`${requestLine} HTTP/1.1`, headers, body));
+    sendOneRequest(api.url, toRequest(`${requestLine} HTTP/1.1`, headers, body));
   const contextRequestLine = "GET /production/v1/clinic/context";
 
   it("a partner read with a repeated header is refused", async () => {
@@ -49,9 +49,9 @@ describe("partner reads under attack", () => {
       403,
       "branch_denied",
     );
-    const position = "X-SERVICE-Log-Position: 0";
+    const positionHeader = "X-SERVICE-Log-Position: 0";
     expectRefusal(
-      await send(contextRequestLine, [...buildOwnHeaders(), position, position]),
+      await send(contextRequestLine, [...buildOwnHeaders(), positionHeader, positionHeader]),
       400,
       "invalid_log_position",
     );

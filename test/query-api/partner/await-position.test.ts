@@ -13,24 +13,24 @@ describe("reads with a log position", () => {
 
   const measureTime = async <T>(promise: Promise<T>) => {
     const startedAt = performance.now();
-    const result = await promise;
-    return { result, durationMs: performance.now() - startedAt };
+    const response = await promise;
+    return { result: response, durationMs: performance.now() - startedAt };
   };
 
   it("only 50 requests by one application wait for a nonexistent log position, and other applications are not delayed", async () => {
     const [floodingCaller, otherCaller] = [await createCaller(api), await createCaller(api)];
     await otherCaller.readBody("getClinicContext", "/clinic/context");
-    const waitingReads = Array.from({ length: 70 }, () =>
+    const waitingReadPromises = Array.from({ length: 70 }, () =>
       measureTime(floodingCaller.get("/clinic/context", { headers: INVENTED_POSITION_HEADERS })),
     );
     const withReachedPosition = { headers: { "X-SERVICE-Log-Position": "0" } };
-    const otherReads = await Promise.all([
+    const otherResponses = await Promise.all([
       measureTime(otherCaller.get("/clinic/context", withReachedPosition)),
       measureTime(otherCaller.get("/clinic/context")),
       measureTime(floodingCaller.get("/clinic/context")),
     ]);
-    for (const { result } of otherReads) expect(result.status).to.equal(200);
-    const timedResponses = await Promise.all(waitingReads);
+    for (const { result } of otherResponses) expect(result.status).to.equal(200);
+    const timedResponses = await Promise.all(waitingReadPromises);
     for (const { result, durationMs } of timedResponses) {
       expect([result.status, result.body.error]).to.deep.equal([503, "read_model_behind"]);
       expect(result.headers.get("Retry-After")).to.equal("1");
@@ -51,9 +51,9 @@ describe("reads with a log position", () => {
         measureTime(caller.get("/clinic/context", { headers: INVENTED_POSITION_HEADERS })),
       ),
     );
-    const rateLimitedReads = timedResponses.filter(({ result }) => result.status === 429);
-    expect(rateLimitedReads).to.have.length(6);
-    for (const { durationMs } of rateLimitedReads) expect(durationMs).to.be.below(1_500);
+    const rateLimitedResponses = timedResponses.filter(({ result }) => result.status === 429);
+    expect(rateLimitedResponses).to.have.length(6);
+    for (const { durationMs } of rateLimitedResponses) expect(durationMs).to.be.below(1_500);
     expect(timedResponses.filter(({ result }) => result.body.error === "read_model_behind")).to.have.length(2);
   });
 
@@ -65,7 +65,7 @@ describe("reads with a log position", () => {
     await api.given({ type: "InstallationRevoked", data: { installationId: id, reason: null } });
     const { rows } = await api.database.admin.query("SELECT position FROM read_model.checkpoint");
     const headers = { "X-SERVICE-Log-Position": String(BigInt(rows[0].position) + 1n) };
-    const waitingRead = caller.get("/clinic/context", { headers });
+    const waitingReadPromise = caller.get("/clinic/context", { headers });
     await eventually("the request is counted as a refused request", async () => {
       const { rowCount } = await api.database.admin.query("SELECT FROM rate_limit.counter WHERE key = $1", [
         `refused ${applicationId}`,
@@ -73,7 +73,7 @@ describe("reads with a log position", () => {
       return rowCount === 1;
     });
     await api.given(installationApproved(application, clinic.clinicId));
-    expect((await waitingRead).status).to.equal(200);
+    expect((await waitingReadPromise).status).to.equal(200);
   });
 
   it("a request is refused immediately if the read models have already reached the log position", async () => {

@@ -62,7 +62,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
     const path = `/appointments?${marchQuery}`;
     const listAppointments = (query = "", options?: RequestOptions) =>
       caller.readBody("listPartnerAppointments", path + query, options);
-    const idsOf = (body: { appointments: { id: string }[] }) => body.appointments.map(({ id }) => id);
+    const listIds = (body: { appointments: { id: string }[] }) => body.appointments.map(({ id }) => id);
 
     it("listPartnerAppointments returns only the appointment fields that are meant for partners", async () => {
       const { clinicId, branchId } = caller.clinic;
@@ -114,7 +114,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
         appointmentRequested(clinicId, branchId, `2026-03-1${Math.floor(index / 5)}T09:00:00Z`),
       );
       await api.given(...events);
-      const allIds = idsOf(await listAppointments());
+      const allIds = listIds(await listAppointments());
       expect(allIds).to.have.length(11);
       const pagedIds: string[] = [];
       let cursor: string | null = "";
@@ -126,7 +126,7 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
           appointments: { id: string }[];
         } = await listAppointments(`&limit=4${cursor && `&cursor=${cursor}`}`);
         expect(page.returned).to.equal(body.appointments.length);
-        pagedIds.push(...idsOf(body));
+        pagedIds.push(...listIds(body));
         cursor = page.nextCursor;
       }
       expect(pagedIds).to.deep.equal(allIds);
@@ -168,10 +168,10 @@ describe("partner getClinicContext and listPartnerAppointments", () => {
         appointmentRequested(clinicId, branchId, scheduledAt, { appointmentId: ownAppointmentId }),
         appointmentRequested(clinicId, otherBranchId, scheduledAt, { appointmentId: otherAppointmentId }),
       );
-      expect(idsOf(await listAppointments())).to.have.members([ownAppointmentId, otherAppointmentId]);
-      expect(idsOf(await listAppointments("", withBranchHeader(otherBranchId)))).to.deep.equal([otherAppointmentId]);
+      expect(listIds(await listAppointments())).to.have.members([ownAppointmentId, otherAppointmentId]);
+      expect(listIds(await listAppointments("", withBranchHeader(otherBranchId)))).to.deep.equal([otherAppointmentId]);
       await api.given(installationApproved(caller.application, clinicId, { branchIds: [branchId] }));
-      expect(idsOf(await listAppointments())).to.deep.equal([ownAppointmentId]);
+      expect(listIds(await listAppointments())).to.deep.equal([ownAppointmentId]);
       expect(await caller.readRefusal(path, withBranchHeader(otherBranchId))).to.equal("403 branch_denied");
       expect(await caller.readRefusal(path, withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
     });

@@ -11,23 +11,23 @@ describe("partner webhook reads", () => {
   const caller = setUpCaller(api);
 
   it("listWebhookEndpoints returns the application's endpoints at the clinic, newest first, without secrets", async () => {
-    const [olderId, newerId] = [randomUUID(), randomUUID()];
+    const [olderEndpointId, newerEndpointId] = [randomUUID(), randomUUID()];
     const otherApplication = await registerApplication(api.given);
     const otherClinic = await openClinic(api.given);
     await api.given(
-      endpointRegistered(caller.application, caller.clinic.clinicId, olderId),
+      endpointRegistered(caller.application, caller.clinic.clinicId, olderEndpointId),
       {
-        ...endpointRegistered(caller.application, caller.clinic.clinicId, newerId),
+        ...endpointRegistered(caller.application, caller.clinic.clinicId, newerEndpointId),
         at: "2026-03-02T08:00:00.000Z",
       },
       endpointRegistered(caller.application, otherClinic.clinicId, randomUUID()),
       endpointRegistered(otherApplication, caller.clinic.clinicId, randomUUID()),
-      { type: "WebhookEndpointDisabled", data: { endpointId: olderId, reason: "gone" } },
+      { type: "WebhookEndpointDisabled", data: { endpointId: olderEndpointId, reason: "gone" } },
     );
     const { endpoints } = await caller.readBody("listWebhookEndpoints", "/webhook-endpoints");
-    expect(endpoints.map(({ id }: { id: string }) => id)).to.deep.equal([newerId, olderId]);
+    expect(endpoints.map(({ id }: { id: string }) => id)).to.deep.equal([newerEndpointId, olderEndpointId]);
     expect(endpoints[1]).to.deep.equal({
-      id: olderId,
+      id: olderEndpointId,
       clinicId: caller.clinic.clinicId,
       url: "https://example.com/hook",
       events: ["appointment.created"],

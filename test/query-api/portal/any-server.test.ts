@@ -15,7 +15,7 @@ import {
 import { eventually } from "../../support/eventually.ts";
 import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
 import type { GivenEvent } from "../../support/read-models.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 
 /** Names in the alphabetical order that people expect. */
 const NAMES = ["1st", "ada", "Ada", "Äpfel", "Émile", "Ole", "Øystein", "Özge", "Zoe", "Ωmega", "Яна", "李"];
@@ -98,18 +98,18 @@ describe("portal responses with any server settings", () => {
     expect(JSON.stringify(bodiesBefore)).to.contain('"price":19.9,');
     expect(JSON.stringify(bodiesBefore)).to.contain('"scheduledAt":"2026-03-10T22:30:00.000Z"');
     const { name } = api.database;
-    const admin = new pg.Client({ connectionString: (await testServers()).adminDatabaseUrl });
+    const admin = new pg.Client({ connectionString: (await getTestServers()).adminDatabaseUrl });
     await admin.connect();
     for (const zone of ["Pacific/Kiritimati", "Pacific/Pago_Pago"]) {
       process.env.TZ = zone;
       expect(new Date(0).getTimezoneOffset()).to.not.equal(0);
       await admin.query(`ALTER DATABASE ${name} SET timezone TO '${zone}'`);
       // A connection keeps the time zone with which it was opened, so the test ends the connections.
-      const terminatedBackends = await admin.query(
+      const terminationResult = await admin.query(
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
          WHERE datname = '${name}' AND application_name = 'clinic-query-api'`,
       );
-      expect(terminatedBackends.rowCount).to.be.greaterThan(0);
+      expect(terminationResult.rowCount).to.be.greaterThan(0);
       const isResponding = async () => (await api.get("/api/v1/clinics", clinic.userId)).status === 200;
       await eventually("a response over a new connection", isResponding);
       expect(await readAllOperations()).to.deep.equal(bodiesBefore);

@@ -40,79 +40,74 @@ const roles: Record<string, Permission[]> = {
 interface Situation {
   membership?: "none" | "invited" | "revoked";
   scope?: "all" | "this branch" | "another clinic's branch";
-  operational?: false;
-  entitlement?: false;
-  change(clinicId: string): GivenEvent[];
+  isOperational?: false;
+  isEntitled?: false;
+  createChangeEvents(clinicId: string): GivenEvent[];
 }
 
 const pastInstant = "2020-01-01T00:00:00.000Z";
 const futureInstant = "2999-01-01T00:00:00.000Z";
 const noEvents = () => [];
 const situations: Record<string, Situation> = {
-  "all conditions are met": { change: noEvents },
-  "the membership includes only this branch": { scope: "this branch", change: noEvents },
+  "all conditions are met": { createChangeEvents: noEvents },
+  "the membership includes only this branch": { scope: "this branch", createChangeEvents: noEvents },
   "the membership includes only a branch of another clinic": {
     scope: "another clinic's branch",
-    change: noEvents,
+    createChangeEvents: noEvents,
   },
-  "the user has no membership": { membership: "none", change: noEvents },
-  "the invitation is not accepted": { membership: "invited", change: noEvents },
-  "the membership is revoked": { membership: "revoked", change: noEvents },
+  "the user has no membership": { membership: "none", createChangeEvents: noEvents },
+  "the invitation is not accepted": { membership: "invited", createChangeEvents: noEvents },
+  "the membership is revoked": { membership: "revoked", createChangeEvents: noEvents },
   "the clinic is suspended": {
-    operational: false,
-    change: (clinicId) => [{ type: "ClinicSuspended", data: { clinicId, reason: "unpaid" } }],
+    isOperational: false,
+    createChangeEvents: (clinicId) => [{ type: "ClinicSuspended", data: { clinicId, reason: "unpaid" } }],
   },
   "the clinic is closed": {
-    operational: false,
-    change: (clinicId) => [{ type: "ClinicClosed", data: { clinicId, reason: "retired" } }],
+    isOperational: false,
+    createChangeEvents: (clinicId) => [{ type: "ClinicClosed", data: { clinicId, reason: "retired" } }],
   },
   "the demo has expired": {
-    operational: false,
-    change: (clinicId) => [
+    isOperational: false,
+    createChangeEvents: (clinicId) => [
       clinicRegistered(clinicId, { isDemo: true, demoExpiresAt: pastInstant }),
       subscriptionChanged(clinicId),
     ],
   },
   "the demo has not expired": {
-    change: (clinicId) => [
+    createChangeEvents: (clinicId) => [
       clinicRegistered(clinicId, { isDemo: true, demoExpiresAt: futureInstant }),
       subscriptionChanged(clinicId),
     ],
   },
   "the subscription has lapsed": {
-    operational: false,
-    change: (clinicId) => [subscriptionChanged(clinicId, "expired", pastInstant)],
+    isOperational: false,
+    createChangeEvents: (clinicId) => [subscriptionChanged(clinicId, "expired", pastInstant)],
   },
   "the subscription is cancelled and its period has ended": {
-    operational: false,
-    change: (clinicId) => [subscriptionChanged(clinicId, "cancelled", pastInstant)],
+    isOperational: false,
+    createChangeEvents: (clinicId) => [subscriptionChanged(clinicId, "cancelled", pastInstant)],
   },
   "the subscription is cancelled but its period has not ended": {
-    change: (clinicId) => [subscriptionChanged(clinicId, "cancelled", futureInstant)],
+    createChangeEvents: (clinicId) => [subscriptionChanged(clinicId, "cancelled", futureInstant)],
   },
   "the entitlement is disabled": {
-    entitlement: false,
-    change: (clinicId) => [entitlementSet(clinicId, { enabled: false })],
+    isEntitled: false,
+    createChangeEvents: (clinicId) => [entitlementSet(clinicId, { enabled: false })],
   },
   "the entitlement has expired": {
-    entitlement: false,
-    change: (clinicId) => [entitlementSet(clinicId, { effectiveUntil: pastInstant })],
+    isEntitled: false,
+    createChangeEvents: (clinicId) => [entitlementSet(clinicId, { effectiveUntil: pastInstant })],
   },
 };
 
 /** Returns the expected result: null for 200, otherwise the error code of the 403. */
 function getExpectedRefusal(path: string, role: string, situation: Situation): string | null {
-  const {
-    needsBranch: branch,
-    permission,
-    needsEntitlement: entitlement,
-    needsOperationalAccess: operational,
-  } = requirementsByPath[path]!;
+  const { needsBranch, permission, needsEntitlement, needsOperationalAccess } = requirementsByPath[path]!;
   if (situation.membership) return "no_active_membership";
-  if (branch && situation.scope === "another clinic's branch") return "branch_not_in_scope";
+  if (needsBranch && situation.scope === "another clinic's branch") return "branch_not_in_scope";
   if (permission && !roles[role]!.includes(permission)) return "permission_required";
-  if (entitlement && situation.entitlement === false) return "entitlement_required";
-  if (operational && situation.operational === false) return "operational_access_denied";
+  if (needsEntitlement && situation.isEntitled === false) return "entitlement_required";
+  if (needsOperationalAccess && situation.isOperational === false) return "operational_access_denied";
   return null;
 }
 
@@ -120,7 +115,10 @@ describe("authorization of the portal API", () => {
   const api = setUpQueryApi();
 
   /** Creates a portal user with the given role in the given situation, and returns the user's id. */
-  async function createUser(role: string, { membership, scope = "all", change }: Situation): Promise<string> {
+  async function createUser(
+    role: string,
+    { membership, scope = "all", createChangeEvents: change }: Situation,
+  ): Promise<string> {
     const [clinicId, branchId, otherClinicId, otherClinicBranchId, userId, membershipId] = Array.from(
       { length: 6 },
       () => randomUUID(),
@@ -177,7 +175,7 @@ describe("authorization of the portal API", () => {
   for (const path of Object.keys(requirementsByPath)) {
     it(`GET ${path} requires a session, and returns 200 even for unusual parameters`, async () => {
       expect((await api.get(path)).status).to.equal(401);
-      const userId = await createUser("owner", { change: noEvents });
+      const userId = await createUser("owner", { createChangeEvents: noEvents });
       const unusualUrl = `${path}?limit=-1e999&offset=%00&from=x&to[]=1&status=__proto__&includeInactive=TRUE&limit=9&x=${"y".repeat(2_000)}`;
       expect((await api.get(unusualUrl, userId)).status).to.equal(200);
     });

@@ -8,7 +8,7 @@ import { setUpQueryApi } from "../set-up-query-api.ts";
 describe("listAuthorizedClinics and listAuthorizedBranches", () => {
   const api = setUpQueryApi();
 
-  const namesOf = (items: { name: string }[]) => items.map(({ name }) => name);
+  const listNames = (items: { name: string }[]) => items.map(({ name }) => name);
 
   async function listClinics(userId: string) {
     const { status, body } = await api.get("/api/v1/clinics", userId);
@@ -26,11 +26,11 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
 
   it("listAuthorizedClinics returns the clinics of active memberships sorted by name, with the user's access", async () => {
     const userId = randomUUID();
-    const [bravoId, alphaId, invitedId, revokedId, scopedBranchId] = Array.from(
+    const [bravoId, alphaId, invitedClinicId, revokedClinicId, scopedBranchId] = Array.from(
       { length: 5 },
       () => randomUUID() as string,
     );
-    const clinicIds = [bravoId, alphaId, invitedId, revokedId] as string[];
+    const clinicIds = [bravoId, alphaId, invitedClinicId, revokedClinicId] as string[];
     const membershipId = randomUUID();
     await api.given(
       ...clinicIds.map((id, index) =>
@@ -49,13 +49,13 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
         branchAccess: "scoped",
         branchIds: [scopedBranchId as string, randomUUID()],
       }),
-      membershipGranted(invitedId as string, userId, { acceptedAt: null }),
-      membershipGranted(revokedId as string, userId, { membershipId }),
+      membershipGranted(invitedClinicId as string, userId, { acceptedAt: null }),
+      membershipGranted(revokedClinicId as string, userId, { membershipId }),
       { type: "MembershipRevoked", data: { membershipId, reason: null } },
       { type: "ClinicClosed", data: { clinicId: bravoId as string, reason: "test" } },
     );
     const { clinics: clinicList, currentClinicId } = await listClinics(userId);
-    expect(namesOf(clinicList)).to.deep.equal(["Alpha", "Bravo"]);
+    expect(listNames(clinicList)).to.deep.equal(["Alpha", "Bravo"]);
     expect(clinicList[0]).to.deep.include({
       id: alphaId,
       city: "Izmir",
@@ -113,7 +113,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
     const scopedUserId = randomUUID();
     const scope = { branchAccess: "scoped", branchIds: [otherBranchId, thirdBranchId] } as const;
     await api.given(membershipGranted(clinicId, scopedUserId, { ...scope, branchIds: [...scope.branchIds] }));
-    expect(namesOf((await listBranches(scopedUserId)).branches)).to.deep.equal(["Annex", "Harbour"]);
+    expect(listNames((await listBranches(scopedUserId)).branches)).to.deep.equal(["Annex", "Harbour"]);
   });
 
   it("listAuthorizedBranches requires operational access, but listAuthorizedClinics does not", async () => {

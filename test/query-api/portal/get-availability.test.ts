@@ -11,14 +11,14 @@ const dayQuery = "from=2026-03-02T21:00:00Z&to=2026-03-03T21:00:00Z";
 describe("getAvailability", () => {
   const api = setUpQueryApi();
 
-  async function getBody(userId: string, query = dayQuery) {
+  async function readAvailability(userId: string, query = dayQuery) {
     const { status, body } = await api.get(`/api/v1/availability?${query}`, userId);
     expect(status, JSON.stringify(body)).to.equal(200);
     getAvailability.response.parse(body);
     return body;
   }
 
-  const idsOf = (items: { id: string }[]) => items.map(({ id }) => id);
+  const listIds = (items: { id: string }[]) => items.map(({ id }) => id);
 
   function ruleSet(resourceId: string, ruleId: string, validFrom: string | null, validUntil: string | null) {
     return {
@@ -53,7 +53,7 @@ describe("getAvailability", () => {
       resourceAllocated(appointmentId, assignmentId, roomId, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
       holdPlaced(clinicId, branchId, holdId, { resourceId: roomId }),
     );
-    const { correlationId, ...body } = await getBody(userId);
+    const { correlationId, ...body } = await readAvailability(userId);
     expect(correlationId).to.be.a("string");
     expect(body).to.deep.equal({
       ok: true,
@@ -136,18 +136,18 @@ describe("getAvailability", () => {
 
   it("getAvailability omits retired resources and resources of other branches, with all rules and assignments", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
-    const [retiredId, otherBranchResourceId, appointmentId] = [randomUUID(), randomUUID(), randomUUID()];
+    const [retiredResourceId, otherBranchResourceId, appointmentId] = [randomUUID(), randomUUID(), randomUUID()];
     await api.given(
-      resourceAdded(clinicId, branchId, retiredId),
+      resourceAdded(clinicId, branchId, retiredResourceId),
       resourceAdded(clinicId, otherBranchId, otherBranchResourceId),
-      ruleSet(retiredId, randomUUID(), null, null),
+      ruleSet(retiredResourceId, randomUUID(), null, null),
       ruleSet(otherBranchResourceId, randomUUID(), null, null),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
-      resourceAllocated(appointmentId, randomUUID(), retiredId, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
+      resourceAllocated(appointmentId, randomUUID(), retiredResourceId, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
       holdPlaced(clinicId, otherBranchId, randomUUID()),
-      { type: "ResourceRetired", data: { resourceId: retiredId } },
+      { type: "ResourceRetired", data: { resourceId: retiredResourceId } },
     );
-    const { resources, rules, assignments, holds } = await getBody(userId);
+    const { resources, rules, assignments, holds } = await readAvailability(userId);
     expect([resources, rules, assignments, holds]).to.deep.equal([[], [], [], []]);
   });
 
@@ -167,12 +167,12 @@ describe("getAvailability", () => {
       await api.given(ruleSet(roomId, ruleId, from, until));
       if (isValid) expectedIds.push(ruleId);
     }
-    const removedId = randomUUID();
-    await api.given(ruleSet(roomId, removedId, null, null), {
+    const removedRuleId = randomUUID();
+    await api.given(ruleSet(roomId, removedRuleId, null, null), {
       type: "AvailabilityRuleRemoved",
-      data: { resourceId: roomId, ruleId: removedId },
+      data: { resourceId: roomId, ruleId: removedRuleId },
     });
-    expect(idsOf((await getBody(userId)).rules)).to.have.members(expectedIds);
+    expect(listIds((await readAvailability(userId)).rules)).to.have.members(expectedIds);
   });
 
   it("getAvailability returns assignments that overlap the window and are not released", async () => {
@@ -192,7 +192,7 @@ describe("getAvailability", () => {
       allocate(releasedId, "2026-03-03T10:00:00Z", "2026-03-03T11:00:00Z"),
       { type: "ResourceReleased", data: { appointmentId, assignmentId: releasedId } },
     );
-    expect(idsOf((await getBody(userId)).assignments)).to.deep.equal([
+    expect(listIds((await readAvailability(userId)).assignments)).to.deep.equal([
       overlappingStartId,
       coveringId,
       overlappingEndId,
@@ -201,7 +201,7 @@ describe("getAvailability", () => {
 
   it("getAvailability returns holds in the window that are neither released nor expired", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
-    const [releasedId, activeHoldId] = [randomUUID(), randomUUID()];
+    const [releasedHoldId, activeHoldId] = [randomUUID(), randomUUID()];
     await api.given(
       holdPlaced(clinicId, branchId, activeHoldId),
       holdPlaced(clinicId, branchId, randomUUID(), { expiresAt: "2026-03-03T09:00:00Z" }),
@@ -209,11 +209,11 @@ describe("getAvailability", () => {
         endsAt: "2026-03-02T21:00:00Z",
         startsAt: "2026-03-02T20:00:00Z",
       }),
-      holdPlaced(clinicId, branchId, releasedId),
-      { type: "HoldReleased", data: { holdId: releasedId } },
+      holdPlaced(clinicId, branchId, releasedHoldId),
+      { type: "HoldReleased", data: { holdId: releasedHoldId } },
     );
-    const { holds } = await getBody(userId);
-    expect(idsOf(holds)).to.deep.equal([activeHoldId]);
+    const { holds } = await readAvailability(userId);
+    expect(listIds(holds)).to.deep.equal([activeHoldId]);
     expect(holds[0].resource_id).to.equal(null);
   });
 
@@ -226,7 +226,7 @@ describe("getAvailability", () => {
       expect([status, body.error]).to.deep.equal([403, "entitlement_required"]);
     }
     await api.given(entitlementSet(clinicId, { effectiveUntil: "2036-01-01T00:00:00Z" }));
-    await getBody(userId);
+    await readAvailability(userId);
   });
 
   it("getAvailability requires a session, a membership and operational access", async () => {

@@ -19,15 +19,16 @@ describe("getClinicContext", () => {
 
   /** Creates a clinic with one branch and one owner. */
   async function createClinic(
-    options: { registered?: object; subscribed?: Parameters<typeof subscriptionChanged>[1] | null } = {},
+    options: { registeredFields?: object; subscriptionStatus?: Parameters<typeof subscriptionChanged>[1] | null } = {},
   ) {
     const ids = { clinicId: randomUUID(), branchId: randomUUID(), userId: randomUUID() };
     await api.given(
-      clinicRegistered(ids.clinicId, options.registered),
+      clinicRegistered(ids.clinicId, options.registeredFields),
       branchOpened(ids.clinicId, ids.branchId),
       membershipGranted(ids.clinicId, ids.userId),
     );
-    if (options.subscribed !== null) await api.given(subscriptionChanged(ids.clinicId, options.subscribed));
+    if (options.subscriptionStatus !== null)
+      await api.given(subscriptionChanged(ids.clinicId, options.subscriptionStatus));
     return ids;
   }
 
@@ -85,7 +86,7 @@ describe("getClinicContext", () => {
   });
 
   it("getClinicContext returns empty entitlements and a null subscription for a clinic that has neither", async () => {
-    const { userId } = await createClinic({ registered: { isDemo: true }, subscribed: null });
+    const { userId } = await createClinic({ registeredFields: { isDemo: true }, subscriptionStatus: null });
     const body = await readContext(userId);
     expect(body.entitlements).to.deep.equal({});
     expect(body.subscription).to.equal(null);
@@ -95,15 +96,20 @@ describe("getClinicContext", () => {
     const demoFields = { isDemo: true, demoExpiresAt: futureInstant };
     const cases: [string, () => Promise<{ userId: string }>, string | null][] = [
       ["an active clinic with an active subscription", () => createClinic(), null],
-      ["a subscription that is past due", () => createClinic({ subscribed: "past_due" }), null],
-      ["a demo before its expiry", () => createClinic({ registered: demoFields, subscribed: null }), null],
+      ["a subscription that is past due", () => createClinic({ subscriptionStatus: "past_due" }), null],
+      [
+        "a demo before its expiry",
+        () => createClinic({ registeredFields: demoFields, subscriptionStatus: null }),
+        null,
+      ],
       [
         "a demo past its expiry",
-        () => createClinic({ registered: { ...demoFields, demoExpiresAt: pastInstant }, subscribed: null }),
+        () =>
+          createClinic({ registeredFields: { ...demoFields, demoExpiresAt: pastInstant }, subscriptionStatus: null }),
         "demo_expired",
       ],
-      ["an expired subscription", () => createClinic({ subscribed: "expired" }), "subscription_inactive"],
-      ["no subscription and no demo", () => createClinic({ subscribed: null }), "subscription_inactive"],
+      ["an expired subscription", () => createClinic({ subscriptionStatus: "expired" }), "subscription_inactive"],
+      ["no subscription and no demo", () => createClinic({ subscriptionStatus: null }), "subscription_inactive"],
       ["a suspended clinic", () => createClinicAfter("ClinicSuspended"), "clinic_suspended"],
       ["a closed clinic", () => createClinicAfter("ClinicClosed"), "clinic_closed"],
       ["a trial within its period", () => createClinicWithPeriod("trialing", futureInstant), null],
@@ -130,7 +136,7 @@ describe("getClinicContext", () => {
     }
 
     async function createClinicWithPeriod(status: "trialing" | "active" | "cancelled", periodEnd: string | null) {
-      const ids = await createClinic({ subscribed: null });
+      const ids = await createClinic({ subscriptionStatus: null });
       await api.given(subscriptionChanged(ids.clinicId, status, periodEnd));
       return ids;
     }
@@ -146,25 +152,22 @@ describe("getClinicContext", () => {
   describe("clinic and branch resolution", () => {
     it("the portal selects the clinic of the oldest active membership, and ignores clinic ids in the query", async () => {
       const userId = randomUUID();
-      const [revokedId, invitedId, oldestId, newerId] = [0, 1, 2, 3].map(() => randomUUID()) as [
-        string,
-        string,
-        string,
-        string,
-      ];
-      const clinicIds = [revokedId, invitedId, oldestId, newerId];
+      const [revokedClinicId, invitedClinicId, oldestClinicId, newerClinicId] = [0, 1, 2, 3].map(() =>
+        randomUUID(),
+      ) as [string, string, string, string];
+      const clinicIds = [revokedClinicId, invitedClinicId, oldestClinicId, newerClinicId];
       await api.given(...clinicIds.flatMap((id) => [clinicRegistered(id), branchOpened(id, randomUUID())]));
       const membershipId = randomUUID();
       await api.given(
-        { ...membershipGranted(newerId, userId), at: "2026-02-02T00:00:00.000Z" },
-        { ...membershipGranted(oldestId, userId), at: "2026-02-01T00:00:00.000Z" },
-        { ...membershipGranted(invitedId, userId, { acceptedAt: null }), at: pastInstant },
-        { ...membershipGranted(revokedId, userId, { membershipId }), at: pastInstant },
+        { ...membershipGranted(newerClinicId, userId), at: "2026-02-02T00:00:00.000Z" },
+        { ...membershipGranted(oldestClinicId, userId), at: "2026-02-01T00:00:00.000Z" },
+        { ...membershipGranted(invitedClinicId, userId, { acceptedAt: null }), at: pastInstant },
+        { ...membershipGranted(revokedClinicId, userId, { membershipId }), at: pastInstant },
         { type: "MembershipRevoked", data: { membershipId, reason: null } },
       );
-      expect((await readContext(userId)).clinic.id).to.equal(oldestId);
-      const responseWithIds = await api.get(`${path}?clinicId=${newerId}&clinic_id=${newerId}`, userId);
-      expect(responseWithIds.body.clinic.id).to.equal(oldestId);
+      expect((await readContext(userId)).clinic.id).to.equal(oldestClinicId);
+      const responseWithIds = await api.get(`${path}?clinicId=${newerClinicId}&clinic_id=${newerClinicId}`, userId);
+      expect(responseWithIds.body.clinic.id).to.equal(oldestClinicId);
     });
 
     it("the portal uses the clinic and branch that the user selected, while the membership permits that selection", async () => {

@@ -39,26 +39,43 @@ describe("getQueue", () => {
   it("getQueue returns active tickets of all days sorted by date and number, with a summary", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
     const ids = Array.from({ length: 6 }, () => randomUUID()) as string[];
-    const [nineId, tenId, calledId, oldId, doneId, goneId] = ids as [string, string, string, string, string, string];
+    const [nineTicketId, tenTicketId, calledTicketId, oldTicketId, completedTicketId, cancelledTicketId] = ids as [
+      string,
+      string,
+      string,
+      string,
+      string,
+      string,
+    ];
     const todayFields = { queueDate: "2026-03-02" };
     await api.given(
-      ticketIssued(clinicId, branchId, { ticketId: tenId, ticketNumber: "10", priority: "urgent", ...todayFields }),
-      ticketIssued(clinicId, branchId, { ticketId: nineId, ticketNumber: "9", ...todayFields }),
-      ticketIssued(clinicId, branchId, { ticketId: calledId, ticketNumber: "11", ...todayFields }),
-      ticketIssued(clinicId, branchId, { ticketId: oldId, ticketNumber: "99" }),
-      ticketIssued(clinicId, branchId, { ticketId: doneId, ...todayFields }),
-      ticketIssued(clinicId, branchId, { ticketId: goneId, ...todayFields }),
+      ticketIssued(clinicId, branchId, {
+        ticketId: tenTicketId,
+        ticketNumber: "10",
+        priority: "urgent",
+        ...todayFields,
+      }),
+      ticketIssued(clinicId, branchId, { ticketId: nineTicketId, ticketNumber: "9", ...todayFields }),
+      ticketIssued(clinicId, branchId, { ticketId: calledTicketId, ticketNumber: "11", ...todayFields }),
+      ticketIssued(clinicId, branchId, { ticketId: oldTicketId, ticketNumber: "99" }),
+      ticketIssued(clinicId, branchId, { ticketId: completedTicketId, ...todayFields }),
+      ticketIssued(clinicId, branchId, { ticketId: cancelledTicketId, ...todayFields }),
       ticketIssued(clinicId, otherBranchId, todayFields),
-      { type: "QueueTicketCalled", data: { ticketId: calledId }, at: "2026-03-02T09:00:00.000Z" },
-      { type: "QueueTicketCompleted", data: { ticketId: doneId } },
-      { type: "QueueTicketCancelled", data: { ticketId: goneId } },
+      { type: "QueueTicketCalled", data: { ticketId: calledTicketId }, at: "2026-03-02T09:00:00.000Z" },
+      { type: "QueueTicketCompleted", data: { ticketId: completedTicketId } },
+      { type: "QueueTicketCancelled", data: { ticketId: cancelledTicketId } },
     );
     const { tickets, summary, context } = await readQueue(userId);
     expect(context).to.deep.equal({ clinicId, branchId });
-    expect(tickets.map(({ id }: { id: string }) => id)).to.deep.equal([oldId, nineId, tenId, calledId]);
+    expect(tickets.map(({ id }: { id: string }) => id)).to.deep.equal([
+      oldTicketId,
+      nineTicketId,
+      tenTicketId,
+      calledTicketId,
+    ]);
     expect(summary).to.deep.equal({ active: 4, waiting: 3, priority: 1 });
     expect(tickets[3]).to.deep.equal({
-      id: calledId,
+      id: calledTicketId,
       appointment_id: null,
       visit_id: null,
       animal_id: null,

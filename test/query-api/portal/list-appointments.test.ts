@@ -43,7 +43,7 @@ describe("listAppointments", () => {
     return response.body;
   }
 
-  const idsOf = (body: { appointments: { id: string }[] }) => body.appointments.map(({ id }) => id);
+  const listIds = (body: { appointments: { id: string }[] }) => body.appointments.map(({ id }) => id);
 
   it("listAppointments returns all fields of an appointment, with animal, customer and resources", async () => {
     const { clinicId, branchId, userId } = await createClinic();
@@ -54,7 +54,7 @@ describe("listAppointments", () => {
       string,
       string,
     ];
-    const [firstId, secondId, thirdId] = [randomUUID(), randomUUID(), randomUUID()];
+    const [firstAssignmentId, secondAssignmentId, thirdAssignmentId] = [randomUUID(), randomUUID(), randomUUID()];
     await api.given(
       customerRegistered(clinicId, customerId),
       animalRegistered(clinicId, customerId, animalId, { breed: "Van" }),
@@ -70,9 +70,9 @@ describe("listAppointments", () => {
       }),
       { type: "AppointmentConfirmed", data: { appointmentId }, at: "2026-03-02T09:00:00.500Z" },
       ...[
-        [firstId, tableId, "2026-03-10T09:10:00.000Z"],
-        [secondId, roomId, "2026-03-10T09:00:00.000Z"],
-        [thirdId, randomUUID(), "2026-03-10T09:20:00.000Z"],
+        [firstAssignmentId, tableId, "2026-03-10T09:10:00.000Z"],
+        [secondAssignmentId, roomId, "2026-03-10T09:00:00.000Z"],
+        [thirdAssignmentId, randomUUID(), "2026-03-10T09:20:00.000Z"],
       ].map(([assignmentId, resourceId, start]) => ({
         type: "ResourceAllocated" as const,
         data: {
@@ -86,7 +86,7 @@ describe("listAppointments", () => {
       })),
       {
         type: "ResourceReleased",
-        data: { appointmentId, assignmentId: firstId },
+        data: { appointmentId, assignmentId: firstAssignmentId },
         at: "2026-03-02T10:00:00.000Z",
       },
     );
@@ -145,7 +145,7 @@ describe("listAppointments", () => {
       requestAt("2026-03-01T00:00:00Z", firstId),
       requestAt("2026-04-01T00:00:00Z"),
     );
-    expect(idsOf(await readList(userId))).to.deep.equal([firstId, lowerId, higherId, lastId]);
+    expect(listIds(await readList(userId))).to.deep.equal([firstId, lowerId, higherId, lastId]);
   });
 
   it("listAppointments clamps `limit`, and uses the default if `limit` is repeated", async () => {

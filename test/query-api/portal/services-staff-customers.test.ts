@@ -32,7 +32,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
   }
 
   /** Creates a member of the clinic with all permissions except one, and returns the user's id. */
-  async function createMemberWithout(clinicId: string, missingPermission: Permission) {
+  async function createMemberWithoutPermission(clinicId: string, missingPermission: Permission) {
     const userId = randomUUID();
     const permissions = allPermissions.filter((permission) => permission !== missingPermission);
     await api.given(membershipGranted(clinicId, userId, { permissions }));
@@ -53,15 +53,15 @@ describe("listServices, listStaff and listCustomerProjections", () => {
 
     it("listServices returns active services sorted by name, with exact prices", async () => {
       const { clinicId, userId } = await openClinic(api.given);
-      const secondId = await offerService(clinicId, "Vaccine");
-      const firstId = await offerService(clinicId, "Check-up", 0.1, "Visits");
-      await api.given({ type: "ServiceRepriced", data: { serviceId: secondId, price: 1234567.89 } });
+      const secondServiceId = await offerService(clinicId, "Vaccine");
+      const firstServiceId = await offerService(clinicId, "Check-up", 0.1, "Visits");
+      await api.given({ type: "ServiceRepriced", data: { serviceId: secondServiceId, price: 1234567.89 } });
       const body = await readList("services", userId);
       expect(body.context).to.deep.equal({ clinicId, currency: "TRY" });
       const commonFields = { currency: "TRY", taxable: true, active: true, createdAt };
       expect(body.services).to.deep.equal([
-        { id: firstId, name: "Check-up", category: "Visits", price: 0.1, ...commonFields },
-        { id: secondId, name: "Vaccine", category: null, price: 1234567.89, ...commonFields },
+        { id: firstServiceId, name: "Check-up", category: "Visits", price: 0.1, ...commonFields },
+        { id: secondServiceId, name: "Vaccine", category: null, price: 1234567.89, ...commonFields },
       ]);
       expect(body.page).to.deep.equal({ limit: 50, returned: 2 });
     });
@@ -76,7 +76,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
         expect(await count(userId, query)).to.equal(0);
       }
       expect(await count(userId, "?includeInactive=true&includeInactive=true")).to.equal(0);
-      const userIdWithoutPermission = await createMemberWithout(clinicId, "manage_tenant");
+      const userIdWithoutPermission = await createMemberWithoutPermission(clinicId, "manage_tenant");
       expect(await count(userIdWithoutPermission, "?includeInactive=true")).to.equal(0);
       await api.given({ type: "ServiceReinstated", data: { serviceId } });
       expect(await count(userIdWithoutPermission, "")).to.equal(1);
@@ -142,22 +142,22 @@ describe("listServices, listStaff and listCustomerProjections", () => {
     it("listStaff returns the active membership of a staff member who also has a revoked membership", async () => {
       const { clinicId, userId } = await openClinic(api.given);
       const staffId = await hireStaff(clinicId, "Ali");
-      const [oldId, currentId] = [randomUUID(), randomUUID()];
+      const [oldMembershipId, currentMembershipId] = [randomUUID(), randomUUID()];
       const otherUserId = randomUUID();
       await api.given(
-        { ...membershipGranted(clinicId, otherUserId, { membershipId: currentId, staffId }), at: createdAt },
+        { ...membershipGranted(clinicId, otherUserId, { membershipId: currentMembershipId, staffId }), at: createdAt },
         {
-          ...membershipGranted(clinicId, otherUserId, { membershipId: oldId, staffId }),
+          ...membershipGranted(clinicId, otherUserId, { membershipId: oldMembershipId, staffId }),
           at: "2026-04-01T00:00:00.000Z",
         },
-        { type: "MembershipRevoked", data: { membershipId: oldId, reason: null } },
+        { type: "MembershipRevoked", data: { membershipId: oldMembershipId, reason: null } },
       );
-      expect((await readList("staff", userId)).staff[0].access.membershipId).to.equal(currentId);
+      expect((await readList("staff", userId)).staff[0].access.membershipId).to.equal(currentMembershipId);
     });
 
     it("listStaff requires the permission `manage_staff`", async () => {
       const { clinicId } = await openClinic(api.given);
-      const memberId = await createMemberWithout(clinicId, "manage_staff");
+      const memberId = await createMemberWithoutPermission(clinicId, "manage_staff");
       expect(await readRefusal("/api/v1/staff", memberId)).to.equal("permission_required");
     });
   });
@@ -239,7 +239,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
 
     it("listCustomerProjections requires the permission `view_clinical`", async () => {
       const { clinicId } = await openClinic(api.given);
-      const memberId = await createMemberWithout(clinicId, "view_clinical");
+      const memberId = await createMemberWithoutPermission(clinicId, "view_clinical");
       expect(await readRefusal("/api/v1/customers", memberId)).to.equal("permission_required");
     });
   });

@@ -74,11 +74,11 @@ describe("portal session", () => {
     const verifier = createSessionVerifier(createSettings());
     const exp = Math.floor(Date.now() / 1000) + 30;
     const cookie = await provider.createCookie(await provider.createToken({ sub: userId, exp }));
-    const otherId = randomUUID();
-    const otherCookie = await provider.createCookie(await provider.createToken({ sub: otherId }));
+    const otherUserId = randomUUID();
+    const otherCookie = await provider.createCookie(await provider.createToken({ sub: otherUserId }));
     for (let request = 0; request < 2; request += 1) {
       expect(await verifier(cookie, Date.now())).to.deep.equal({ userId });
-      expect(await verifier(otherCookie, Date.now())).to.deep.equal({ userId: otherId });
+      expect(await verifier(otherCookie, Date.now())).to.deep.equal({ userId: otherUserId });
     }
     const expiryError = await verifier(cookie, exp * 1000).catch((error: unknown) => error);
     expect(expiryError).to.include({ status: 401, code: "session_expired" });
@@ -99,11 +99,11 @@ describe("portal session", () => {
       ["a token with a changed signature", async () => `${(await provider.createToken()).slice(0, -6)}AAAAAA`],
       ["a text that is not a JWT", async () => "hello"],
       ["an unsigned token", async () => new UnsecuredJWT({ sub: userId, role: "authenticated" }).encode()],
-      ["a token signed with another secret", () => signWith("HS256", "another secret, as long as it must be")],
-      ["a token with an algorithm that is not allowed", () => signWith("HS512", provider.secret.repeat(2))],
+      ["a token signed with another secret", () => signToken("HS256", "another secret, as long as it must be")],
+      ["a token with an algorithm that is not allowed", () => signToken("HS512", provider.secret.repeat(2))],
       [
         "a token signed with the public key as the secret",
-        async () => signWith("HS256", await fetchPublicKeys(), "ES256"),
+        async () => signToken("HS256", await fetchPublicKeys(), "ES256"),
       ],
     ];
 
@@ -126,7 +126,7 @@ describe("portal session", () => {
       expect(await readRefusal(publicKeyCookie, { PORTAL_JWKS_URL: undefined })).to.match(/^401/);
     });
 
-    function signWith(alg: string, secret: string, kid = "one") {
+    function signToken(alg: string, secret: string, kid = "one") {
       return new SignJWT({ role: "authenticated" })
         .setProtectedHeader({ alg, kid })
         .setIssuer(provider.issuer)

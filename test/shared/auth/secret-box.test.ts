@@ -6,7 +6,7 @@ import { createSecretBox, SecretBoxError } from "../../../shared/auth/secret-box
 const createKey = () => randomBytes(32).toString("base64");
 
 /** @returns the error of a failed call to `open`, or the text "opened" */
-async function errorOf(openPromise: Promise<string>): Promise<unknown> {
+async function catchError(openPromise: Promise<string>): Promise<unknown> {
   return openPromise.then(
     () => "opened",
     (error) => error,
@@ -33,15 +33,15 @@ describe("secret box", () => {
   });
 
   it("a secret box cannot decrypt a secret if the key was removed, or the text or the algorithm was changed", async () => {
-    expect(await errorOf(laterBox.open(await formerBox.seal("secret")))).to.be.instanceOf(SecretBoxError);
+    expect(await catchError(laterBox.open(await formerBox.seal("secret")))).to.be.instanceOf(SecretBoxError);
     const sealedParts = (await formerBox.seal("secret")).split(".");
     const [, , , ciphertext = ""] = sealedParts;
     const changedSecret = sealedParts.with(3, (ciphertext[0] === "A" ? "B" : "A") + ciphertext.slice(1)).join(".");
-    expect(await errorOf(formerBox.open(changedSecret))).to.be.instanceOf(SecretBoxError);
-    expect(await errorOf(formerBox.open("nothing"))).to.be.instanceOf(SecretBoxError);
+    expect(await catchError(formerBox.open(changedSecret))).to.be.instanceOf(SecretBoxError);
+    expect(await catchError(formerBox.open("nothing"))).to.be.instanceOf(SecretBoxError);
     const wrongSecret = await new CompactEncrypt(new TextEncoder().encode("secret"))
       .setProtectedHeader({ alg: "A256KW", enc: "A256GCM", kid: "one" })
       .encrypt(Buffer.from(firstKey, "base64"));
-    expect(await errorOf(formerBox.open(wrongSecret))).to.be.instanceOf(SecretBoxError);
+    expect(await catchError(formerBox.open(wrongSecret))).to.be.instanceOf(SecretBoxError);
   });
 });

@@ -6,13 +6,13 @@ import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { reachEventStore, requireEventStore } from "../../../shared/eventstore/reach.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 
 describe("reaching the event log", function () {
   this.timeout(20_000);
 
   it("the check of the event log succeeds if the log responds", async () => {
-    const { eventstoreUrl } = await testServers();
+    const { eventstoreUrl } = await getTestServers();
     const client = connectEventStore(eventstoreUrl, "test");
     await reachEventStore(client, 5_000);
     await requireEventStore(client, eventstoreUrl);
@@ -85,7 +85,7 @@ describe("reaching the event log", function () {
   }
 
   it("a client finds the log through the hosts of a cluster, and skips a host that does not respond", async () => {
-    const { port } = new URL((await testServers()).eventstoreUrl);
+    const { port } = new URL((await getTestServers()).eventstoreUrl);
     for (const scheme of ["esdb", "kurrentdb"]) {
       const client = connectEventStore(`${scheme}://127.0.0.1:1,127.0.0.1:${port}?tls=false`, "test");
       await reachEventStore(client, 10_000);

@@ -17,9 +17,9 @@ describe("caller address", () => {
     ["the caller address of a long invalid text is unknown", "x".repeat(10_000), "unknown"],
     ["the caller address of a list of addresses is unknown", "192.0.2.7, 192.0.2.8", "unknown"],
   ];
-  for (const [title, ip, caller] of cases) {
+  for (const [title, ip, callerAddress] of cases) {
     it(title, () => {
-      expect(toCallerAddress(ip)).to.equal(caller);
+      expect(toCallerAddress(ip)).to.equal(callerAddress);
     });
   }
 });

@@ -18,7 +18,7 @@ describe("circuit", () => {
     callCount += 1;
     throw new Error("dead");
   };
-  const getOutcome = (call: Promise<string>) => call.catch((error: Error) => error.message);
+  const getOutcome = (callPromise: Promise<string>) => callPromise.catch((error: Error) => error.message);
 
   it("while calls succeed, the circuit permits all calls", async () => {
     const circuit = createTestCircuit();

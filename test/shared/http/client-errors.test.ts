@@ -4,7 +4,7 @@ import { createApp } from "../../../shared/http/app.ts";
 import { parseJsonBody } from "../../../shared/http/json-body.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { eventually } from "../../support/eventually.ts";
-import { expectRefusal, sendOne, sendRaw, toRequest } from "../../support/raw-http.ts";
+import { expectRefusal, sendOneRequest, sendRaw, toRequest } from "../../support/raw-http.ts";
 
 describe("an HTTP server with broken, slow or malicious clients", () => {
   let server: HttpServer;
@@ -48,7 +48,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
   });
 
   const jsonHeader = "Content-Type: application/json";
-  const liveRequest = "GET /health/live HTTP/1.1";
+  const liveRequestLine = "GET /health/live HTTP/1.1";
   const brokenRequests: [string, string | Buffer, number, string][] = [
     ["bytes that are not HTTP", "hello\r\n\r\n", 400, "malformed_request"],
     ["bytes of a TLS handshake", Buffer.from("16030100050100000103", "hex"), 400, "malformed_request"],
@@ -85,24 +85,29 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
       400,
       "malformed_request",
     ],
-    ["a header without a name", toRequest(liveRequest, [": x"]), 400, "malformed_request"],
-    ["a header that continues on the next line", toRequest(liveRequest, ["X-A: b", " c"]), 400, "malformed_request"],
-    ["NUL in a header", toRequest(liveRequest, ["X-A: a\0b"]), 400, "malformed_request"],
+    ["a header without a name", toRequest(liveRequestLine, [": x"]), 400, "malformed_request"],
     [
-      "a line feed without a carriage return in a header",
-      toRequest(liveRequest, ["X-A: a\nX-B: b"]),
+      "a header that continues on the next line",
+      toRequest(liveRequestLine, ["X-A: b", " c"]),
       400,
       "malformed_request",
     ],
-    ["no Host header", `${liveRequest}\r\n\r\n`, 400, "malformed_request"],
-    ["two Host headers", toRequest(liveRequest, ["Host: other"]), 400, "malformed_request"],
+    ["NUL in a header", toRequest(liveRequestLine, ["X-A: a\0b"]), 400, "malformed_request"],
+    [
+      "a line feed without a carriage return in a header",
+      toRequest(liveRequestLine, ["X-A: a\nX-B: b"]),
+      400,
+      "malformed_request",
+    ],
+    ["no Host header", `${liveRequestLine}\r\n\r\n`, 400, "malformed_request"],
+    ["two Host headers", toRequest(liveRequestLine, ["Host: other"]), 400, "malformed_request"],
     ["the method CONNECT", "CONNECT other:443 HTTP/1.1\r\nHost: other:443\r\n\r\n", 400, "malformed_request"],
-    ["headers of 40 KB", toRequest(liveRequest, [`X-A: ${"a".repeat(40_000)}`]), 431, "headers_too_large"],
+    ["headers of 40 KB", toRequest(liveRequestLine, [`X-A: ${"a".repeat(40_000)}`]), 431, "headers_too_large"],
     ["a target of 40 KB", toRequest(`GET /${"a".repeat(40_000)} HTTP/1.1`, []), 431, "headers_too_large"],
     [
       "ten thousand headers",
       toRequest(
-        liveRequest,
+        liveRequestLine,
         Array.from({ length: 10_000 }, (_, i) => `x${i}: ${i}`),
       ),
       431,
@@ -117,19 +122,23 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
   ];
   for (const [caseName, bytes, status, code] of brokenRequests) {
     it(`a request with ${caseName} is refused with ${status} ${code}`, async () => {
-      const response = await sendOne(server.url, bytes);
+      const response = await sendOneRequest(server.url, bytes);
       expectRefusal(response, status, code);
       expect(response.headers.connection).to.equal("close");
     });
   }
 
   it("a request whose headers never end is refused with 408 request_timeout", async () => {
-    expectRefusal(await sendOne(impatientServer.url, `${liveRequest}\r\nHost: x\r\nX-A: `), 408, "request_timeout");
+    expectRefusal(
+      await sendOneRequest(impatientServer.url, `${liveRequestLine}\r\nHost: x\r\nX-A: `),
+      408,
+      "request_timeout",
+    );
   });
 
   it("a request whose body never ends is refused with 408 request_timeout", async () => {
     const requestStart = `POST /echo HTTP/1.1\r\nHost: x\r\n${jsonHeader}\r\nContent-Length: 50\r\n\r\n{"a":`;
-    expectRefusal(await sendOne(impatientServer.url, requestStart), 408, "request_timeout");
+    expectRefusal(await sendOneRequest(impatientServer.url, requestStart), 408, "request_timeout");
   });
 
   it("the server closes the connection of a slow body if the response has already started", async () => {
@@ -140,10 +149,10 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
   });
 
   it("the server responds to a request in progress before refusing a malformed request on the same connection", async () => {
-    const pendingResponses = sendRaw(server.url, `GET /held HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n`);
+    const responsesPromise = sendRaw(server.url, `GET /held HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n`);
     await eventually("the request under way", () => heldCount > 0);
     release();
-    const [firstResponse, refusal] = await pendingResponses;
+    const [firstResponse, refusal] = await responsesPromise;
     expect([firstResponse?.status, firstResponse?.body]).to.deep.equal([200, { ok: true, held: true }]);
     expectRefusal(refusal!, 400, "malformed_request");
   });
@@ -161,7 +170,10 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     );
     expect(continueResponse?.status).to.equal(100);
     expect(finalResponse?.body).to.deep.equal({ ok: true, given: { a: 1 } });
-    const response = await sendOne(server.url, toRequest("POST /echo HTTP/1.1", [jsonHeader, "Expect: cake"], "7"));
+    const response = await sendOneRequest(
+      server.url,
+      toRequest("POST /echo HTTP/1.1", [jsonHeader, "Expect: cake"], "7"),
+    );
     expect(response.body).to.deep.equal({ ok: true, given: 7 });
   });
 
@@ -171,7 +183,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     const partialRequests = [
       "",
       "GET /he",
-      `${liveRequest}\r\n`,
+      `${liveRequestLine}\r\n`,
       `POST /echo HTTP/1.1\r\nHost: x\r\n${jsonHeader}\r\nContent-Length: 9\r\n\r\n{`,
       `GET /held HTTP/1.1\r\nHost: x\r\n\r\n`,
     ];
@@ -184,7 +196,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
   });
 
   it("the server ignores an Upgrade header", async () => {
-    const response = await sendOne(server.url, toRequest(liveRequest, ["Upgrade: websocket"]));
+    const response = await sendOneRequest(server.url, toRequest(liveRequestLine, ["Upgrade: websocket"]));
     expect(response.status).to.equal(200);
   });
 });

@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { expect } from "chai";
 import { listen } from "../../../shared/http/listen.ts";
-import { sendOne, toRequest } from "../../support/raw-http.ts";
+import { sendOneRequest, toRequest } from "../../support/raw-http.ts";
 
 const GET_REQUEST = toRequest("GET / HTTP/1.1", []);
 
@@ -19,7 +19,7 @@ describe("X-Content-Type-Options", () => {
   for (const [caseName, write] of writers) {
     it(`a response written with ${caseName} has the header X-Content-Type-Options`, async () => {
       const server = await listen((_, response) => write(response), "127.0.0.1", 0);
-      const { headers } = await sendOne(server.url, GET_REQUEST);
+      const { headers } = await sendOneRequest(server.url, GET_REQUEST);
       await server.close();
       expect(headers["x-content-type-options"]).to.equal("nosniff");
     });

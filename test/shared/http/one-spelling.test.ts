@@ -11,19 +11,19 @@ import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { partnerOperations } from "../../../shared/partner-api/operations.ts";
 import { type AuditWorld, startAuditWorld } from "../../command/audit/world.ts";
 import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
-import { sendOne, toRequest } from "../../support/raw-http.ts";
+import { sendOneRequest, toRequest } from "../../support/raw-http.ts";
 
 const AUDIT_PATHS = ["me", "events", "state", "diff", "replay", "deliveries", "export", "jwks.json"];
 const HEALTH_CHECKS = ["GET /health/live", "GET /health/ready"];
 
 /** Returns other spellings of a path that a lenient server accepts. */
 function listOtherSpellings(path: string): string[] {
-  const lastSlash = path.lastIndexOf("/");
-  const [parentPath, name] = [path.slice(0, lastSlash), path.slice(lastSlash + 1)];
-  const capitalized = `${parentPath}/${name.replace(/[a-z]/, (letter) => letter.toUpperCase())}`;
+  const lastSlashIndex = path.lastIndexOf("/");
+  const [parentPath, name] = [path.slice(0, lastSlashIndex), path.slice(lastSlashIndex + 1)];
+  const capitalizedPath = `${parentPath}/${name.replace(/[a-z]/, (letter) => letter.toUpperCase())}`;
   return [
     // Other spellings of an id are left out, because the operation validates ids.
-    ...[path.toUpperCase(), ...(uuid.safeParse(name).success ? [] : [capitalized, `${path}%2F`])],
+    ...[path.toUpperCase(), ...(uuid.safeParse(name).success ? [] : [capitalizedPath, `${path}%2F`])],
     ...[
       `${path}/`,
       `${parentPath}//${name}`,
@@ -45,19 +45,19 @@ function buildEncodedSlashPaths(parentPath: string, name: string): string[] {
 }
 
 describe("paths of all services", () => {
-  let audit: AuditWorld;
-  let partner: PartnerApi;
-  let projection: HttpServer;
+  let auditWorld: AuditWorld;
+  let partnerApi: PartnerApi;
+  let projectionServer: HttpServer;
 
   before(async () => {
-    [audit, partner] = await Promise.all([startAuditWorld(), startPartnerApi()]);
+    [auditWorld, partnerApi] = await Promise.all([startAuditWorld(), startPartnerApi()]);
     const logger = pino({ enabled: false });
-    const readiness = async () => ({});
-    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness: readiness });
+    const checkReadiness = async () => ({});
+    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness });
     app.use(serveMetrics(createMetrics()));
-    projection = await listen(app.callback(), "127.0.0.1", 0);
+    projectionServer = await listen(app.callback(), "127.0.0.1", 0);
   });
-  after(() => Promise.all([audit.stop(), partner.stop(), projection.close()]));
+  after(() => Promise.all([auditWorld.stop(), partnerApi.stop(), projectionServer.close()]));
 
   /** Start lines of requests for all partner API operations of query-api or command. */
   const listPartnerRequestLines = (isRead: boolean) =>
@@ -72,16 +72,16 @@ describe("paths of all services", () => {
   const services: [string, () => string, () => string[]][] = [
     [
       "audit",
-      () => audit.url,
+      () => auditWorld.url,
       () => [
         ...AUDIT_PATHS.map((name) => `GET /audit/v1/${name}`),
         ...readAuditSite().map(({ path }) => `GET ${path}`),
       ],
     ],
-    ["command", () => partner.command.url, () => ["GET /.well-known/jwks.json", ...listPartnerRequestLines(false)]],
+    ["command", () => partnerApi.command.url, () => ["GET /.well-known/jwks.json", ...listPartnerRequestLines(false)]],
     [
       "query-api",
-      () => partner.queryUrl,
+      () => partnerApi.queryUrl,
       () => [
         ...["GET /api/v1/openapi.json", "GET /partner/v1/openapi.json"],
         ...readDocsSite().map(({ path }) => `GET ${path}`),
@@ -89,17 +89,17 @@ describe("paths of all services", () => {
         ...listPartnerRequestLines(true),
       ],
     ],
-    ["projection", () => projection.url, () => ["GET /metrics"]],
+    ["projection", () => projectionServer.url, () => ["GET /metrics"]],
   ];
 
-  for (const [service, getUrl, listRequestLines] of services) {
-    it(`${service} returns 404 if a known path is spelled differently`, async () => {
+  for (const [serviceName, getUrl, listRequestLines] of services) {
+    it(`${serviceName} returns 404 if a known path is spelled differently`, async () => {
       for (const requestLine of [...HEALTH_CHECKS, ...listRequestLines()]) {
         const [method = "", path = ""] = requestLine.split(" ");
-        const knownResponse = await sendOne(getUrl(), toRequest(`${requestLine} HTTP/1.1`, []));
+        const knownResponse = await sendOneRequest(getUrl(), toRequest(`${requestLine} HTTP/1.1`, []));
         expect(knownResponse.status, requestLine).to.not.equal(404);
         for (const spelling of listOtherSpellings(path)) {
-          const response = await sendOne(getUrl(), toRequest(`${method} ${spelling} HTTP/1.1`, []));
+          const response = await sendOneRequest(getUrl(), toRequest(`${method} ${spelling} HTTP/1.1`, []));
           expect([response.status, response.body?.error], `${method} ${spelling}`).to.deep.equal([404, "not_found"]);
         }
       }

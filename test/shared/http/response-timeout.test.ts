@@ -16,11 +16,11 @@ import {
   createPartnerWorld,
   type PartnerWorld,
   sendRequest,
-  startTestCommand,
+  startTestCommandService,
   type TestCommand,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 
 /**
  * Delay of each request to the event log. A single request stays within the time limit of a request. Creating an
@@ -48,12 +48,12 @@ describe("a request that times out before the handler ends", () => {
     const findLateLine = () => lines.find(({ msg }) => /after 503 was sent/.test(String(msg)));
     return {
       status,
-      late: (await eventually("the late outcome is logged", findLateLine)) as Record<string, unknown>,
+      lateLine: (await eventually("the late outcome is logged", findLateLine)) as Record<string, unknown>,
     };
   };
 
   it("if a handler succeeds after 503 was sent, the success is logged", async () => {
-    const { status, late: lateLine } = await sendLateRequest(() => undefined);
+    const { status, lateLine } = await sendLateRequest(() => undefined);
     expect(status).to.equal(503);
     expect(lateLine.msg).to.equal("request succeeded after 503 was sent");
     expect(lateLine.duration).to.be.a("number");
@@ -61,7 +61,7 @@ describe("a request that times out before the handler ends", () => {
   });
 
   it("if a handler fails after 503 was sent, the error is logged", async () => {
-    const { late: lateLine } = await sendLateRequest(() => {
+    const { lateLine } = await sendLateRequest(() => {
       throw new Error("broken");
     });
     expect(lateLine.msg).to.equal("request failed after 503 was sent");
@@ -78,9 +78,9 @@ describe("a command while the event log is slow", function () {
   let client: ReturnType<typeof connectEventStore>;
 
   before(async () => {
-    command = await startTestCommand();
+    command = await startTestCommandService();
     world = await createPartnerWorld(command);
-    const { eventstoreUrl } = await testServers();
+    const { eventstoreUrl } = await getTestServers();
     proxy = await startFaultProxy(eventstoreUrl.replace(/^esdb:/, "http:"));
     client = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
     const log = createEventLog(client);

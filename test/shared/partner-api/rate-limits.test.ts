@@ -14,12 +14,12 @@ import {
   createClinic,
   createPartnerWorld,
   createTestOperatorContext,
-  exchange,
-  install,
+  installApplication,
   type PartnerResponse,
   type PartnerWorld,
   sendRequest,
-  startTestCommand,
+  sendTokenRequest,
+  startTestCommandService,
   type TestCommand,
 } from "../../support/partner.ts";
 import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
@@ -34,7 +34,7 @@ describe("rate limits of the partner API", () => {
 
   before(async () => {
     api = await startPartnerApi();
-    peer = await startTestCommand({
+    peer = await startTestCommandService({
       DATABASE_URL: api.database.urls.command,
       TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [api.command.signingKey] }),
     });
@@ -63,7 +63,7 @@ describe("rate limits of the partner API", () => {
     expect(Number(remainingText)).to.be.within(0, Number(limitText));
     return Number(remainingText);
   };
-  const limitOf = ({ headers }: PartnerResponse) => Number(headers.get("RateLimit-Limit"));
+  const readLimit = ({ headers }: PartnerResponse) => Number(headers.get("RateLimit-Limit"));
   const readKeys = async () =>
     (await admin.query<{ key: string }>("SELECT key FROM rate_limit.counter")).rows.map(({ key }) => key);
 
@@ -104,7 +104,7 @@ describe("rate limits of the partner API", () => {
     const key = `installation ${world.applicationId} ${world.clinicId}`;
     await admin.query("BEGIN");
     await admin.query("INSERT INTO rate_limit.counter VALUES ($1, 0, 1)", [key]);
-    const requests = Array.from({ length: 120 }, (_, n) =>
+    const responsePromises = Array.from({ length: 120 }, (_, n) =>
       sendWrite([api.command.url, peer.url][n % 2]!, world.headers),
     );
     await eventually("a process waits for the counter", async () => {
@@ -112,13 +112,13 @@ describe("rate limits of the partner API", () => {
       return rows[0].n >= 1;
     });
     await admin.query("ROLLBACK");
-    const responses = await Promise.all(requests);
+    const responses = await Promise.all(responsePromises);
     const refusedResponses = responses.filter(({ status }) => status === 429);
     expect([responses.filter(({ status }) => status === 404).length, refusedResponses.length]).to.deep.equal([25, 95]);
     expect(new Set(responses.map(({ headers }) => headers.get("RateLimit-Reset"))).size).to.equal(1);
     for (const response of responses) {
       readRemaining(response);
-      expect(limitOf(response)).to.equal(25);
+      expect(readLimit(response)).to.equal(25);
     }
     const lastResponse = await sendWrite(peer.url, world.headers);
     const [resetTime, now] = [lastResponse.headers.get("RateLimit-Reset") ?? "", Date.now()];
@@ -131,13 +131,13 @@ describe("rate limits of the partner API", () => {
     await sendWrite(peer.url, world.headers);
     await admin.query("BEGIN");
     await admin.query("SELECT FROM rate_limit.counter WHERE key LIKE $1 FOR UPDATE", [`%${world.clinicId}`]);
-    let isOver = false;
-    const slowRequest = sendWrite(peer.url, world.headers).finally(() => {
-      isOver = true;
+    let hasSlowResponse = false;
+    const slowResponsePromise = sendWrite(peer.url, world.headers).finally(() => {
+      hasSlowResponse = true;
     });
     expect((await sendWrite(peer.url, otherWorld.headers)).status).to.equal(404);
-    expect(isOver, "before the slow one").to.equal(false);
-    const { status, body, headers } = await slowRequest;
+    expect(hasSlowResponse, "before the slow one").to.equal(false);
+    const { status, body, headers } = await slowResponsePromise;
     await admin.query("ROLLBACK");
     expect([status, body.error, headers.get("Retry-After")]).to.deep.equal([503, "rate_limit_unavailable", "1"]);
   });
@@ -145,7 +145,7 @@ describe("rate limits of the partner API", () => {
   it("each installation of an application has its own rate limit", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 1 });
     const clinic = await createClinic(api.command.log);
-    await install(api.command.log, world, clinic, { rateLimitPerMinute: 5 });
+    await installApplication(api.command.log, world, clinic, { rateLimitPerMinute: 5 });
     await sendWrite(peer.url, world.headers);
     expect((await sendWrite(peer.url, world.headers)).status).to.equal(429);
     const otherHeaders = { ...world.headers, "X-SERVICE-Clinic-ID": clinic.clinicId };
@@ -166,8 +166,8 @@ describe("rate limits of the partner API", () => {
       ["no installation", 403, sendWrite(command.url, strangerHeaders)],
       ["no such path", 404, sendRequest("POST", `${command.url}${basePath}/nothing`)],
       ["no such method", 405, sendRequest("PUT", `${command.url}${basePath}/appointments`)],
-      ["a token", 200, exchange(command.url, world)],
-      ["wrong credentials", 401, exchange(command.url, world, WRONG_SECRET)],
+      ["a token", 200, sendTokenRequest(command.url, world)],
+      ["wrong credentials", 401, sendTokenRequest(command.url, world, WRONG_SECRET)],
       ["a token request that is no JSON", 400, sendRequest("POST", `${command.url}${basePath}/oauth/token`, {}, "{")],
       [
         "a body that is no JSON",
@@ -200,11 +200,11 @@ describe("rate limits of the partner API", () => {
 
   it("if two limits apply to a request, the headers describe the limit with fewer remaining requests", async () => {
     const world = await createPartnerWorld(api.command);
-    const firstResponse = await exchange(peer.url, world);
-    expect([limitOf(firstResponse), readRemaining(firstResponse)]).to.deep.equal([30, 28]);
+    const firstResponse = await sendTokenRequest(peer.url, world);
+    expect([readLimit(firstResponse), readRemaining(firstResponse)]).to.deep.equal([30, 28]);
     await setCounter("address", MAX_ADDRESS_REQUESTS_PER_MINUTE - 5);
-    const nextResponse = await exchange(peer.url, world);
-    expect([limitOf(nextResponse), readRemaining(nextResponse)]).to.deep.equal([MAX_ADDRESS_REQUESTS_PER_MINUTE, 4]);
+    const nextResponse = await sendTokenRequest(peer.url, world);
+    expect([readLimit(nextResponse), readRemaining(nextResponse)]).to.deep.equal([MAX_ADDRESS_REQUESTS_PER_MINUTE, 4]);
   });
 
   it("sandbox resets have an hourly limit that all processes share and that affects no other operation", async () => {
@@ -283,7 +283,11 @@ describe("rate limits of the partner API", () => {
     await waitForSharedCounting(world, () => sendWrite(peer.url, world.headers));
     await sendWrite(peer.url, {});
     await setCounter("address", MAX_ADDRESS_REQUESTS_PER_MINUTE);
-    for (const response of [await sendWrite(peer.url, {}), await sendRead({}), await exchange(peer.url, world)]) {
+    for (const response of [
+      await sendWrite(peer.url, {}),
+      await sendRead({}),
+      await sendTokenRequest(peer.url, world),
+    ]) {
       expect([response.status, response.body.error, readRemaining(response)]).to.deep.equal([
         429,
         "rate_limit_exceeded",

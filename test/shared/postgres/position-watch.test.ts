@@ -11,13 +11,13 @@ describe("position watch", () => {
         resolveRead = resolve;
       });
     });
-    const [firstWait, secondWait] = [watch(1n, 10_000), watch(2n, 10_000)];
+    const [firstWaitPromise, secondWaitPromise] = [watch(1n, 10_000), watch(2n, 10_000)];
     expect(readCount).to.equal(1);
     resolveRead(1n);
-    expect(await firstWait).to.equal(true);
+    expect(await firstWaitPromise).to.equal(true);
     // The second wait reads the position repeatedly.
     const readTimer = setInterval(() => resolveRead(2n), 5);
-    expect(await secondWait).to.equal(true);
+    expect(await secondWaitPromise).to.equal(true);
     clearInterval(readTimer);
     expect(readCount).to.be.at.least(2);
   });

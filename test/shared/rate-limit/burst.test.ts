@@ -62,12 +62,12 @@ describe("rate limiter under a burst", function () {
   it("the number of permitted requests equals the limit while a counter row is locked briefly", async () => {
     const key = randomUUID();
     await lock(key);
-    const outcomesPromise = sendBurst(limiters, { key, limit: LIMIT, requests: REQUEST_COUNT });
+    const outcomesPromise = sendBurst(limiters, { key, limit: LIMIT, requestCount: REQUEST_COUNT });
     await waitForLockedCount();
     await admin.query("ROLLBACK");
-    const { passed, refused, windowEnds: ends } = await outcomesPromise;
+    const { passed, refused, windowEnds } = await outcomesPromise;
     expect({ passed, refused }).to.deep.equal({ passed: LIMIT, refused: REQUEST_COUNT - LIMIT });
-    expect(ends.size, "ends of the window").to.equal(1);
+    expect(windowEnds.size, "ends of the window").to.equal(1);
   });
 
   it("the number of permitted requests equals the limit while every response of Postgres takes half a second", async () => {
@@ -75,7 +75,7 @@ describe("rate limiter under a burst", function () {
     const { passed, refused } = await sendBurst(limiters, {
       key: randomUUID(),
       limit: LIMIT,
-      requests: REQUEST_COUNT,
+      requestCount: REQUEST_COUNT,
     });
     expect({ passed, refused }).to.deep.equal({ passed: LIMIT, refused: REQUEST_COUNT - LIMIT });
   });
@@ -84,7 +84,7 @@ describe("rate limiter under a burst", function () {
     const [key, otherKey] = [randomUUID(), randomUUID()];
     await lock(key);
     const startedAtMs = performance.now();
-    const outcomesPromise = sendBurst(limiters, { key, limit: LIMIT, requests: REQUEST_COUNT });
+    const outcomesPromise = sendBurst(limiters, { key, limit: LIMIT, requestCount: REQUEST_COUNT });
     await waitForLockedCount();
     for (let n = 1; n <= 20; n += 1) expect((await limiters[0]!.count(otherKey, LIMIT)).used).to.equal(n);
     const { passed, unavailable } = await outcomesPromise;
@@ -95,24 +95,24 @@ describe("rate limiter under a burst", function () {
     await eventually("requests of the key are counted again", () =>
       limiters[0]!.count(key, LIMIT).catch(() => undefined),
     );
-    expect((await sendBurst(limiters, { key, limit: LIMIT, requests: REQUEST_COUNT })).passed).to.equal(LIMIT - 1);
+    expect((await sendBurst(limiters, { key, limit: LIMIT, requestCount: REQUEST_COUNT })).passed).to.equal(LIMIT - 1);
   });
 
   it("while Postgres refuses connections, each process permits a share of the remaining requests", async () => {
     const key = randomUUID();
-    expect((await sendBurst(limiters, { key, limit: LIMIT, requests: 10 })).passed).to.equal(10);
+    expect((await sendBurst(limiters, { key, limit: LIMIT, requestCount: 10 })).passed).to.equal(10);
     // With these requests, each process learns the shared count.
     const [firstCount] = await Promise.all(limiters.map((limiter) => limiter.count(key, LIMIT)));
     await limiters[0]!.count(key, LIMIT);
     proxy.disconnect();
-    const {
-      passed,
-      unavailable,
-      windowEnds: ends,
-    } = await sendBurst(limiters, { key, limit: LIMIT, requests: REQUEST_COUNT });
+    const { passed, unavailable, windowEnds } = await sendBurst(limiters, {
+      key,
+      limit: LIMIT,
+      requestCount: REQUEST_COUNT,
+    });
     expect(unavailable).to.equal(0);
     expect(13 + passed).to.be.within(LIMIT - 2, LIMIT + 1);
-    expect([...ends], "the window goes on").to.deep.equal([firstCount!.endsAt]);
+    expect([...windowEnds], "the window goes on").to.deep.equal([firstCount!.endsAt]);
     proxy.restore();
     // Each process adds its uncounted requests when it finds Postgres available again.
     await eventually("all are counted in Postgres", async () => {
@@ -120,7 +120,7 @@ describe("rate limiter under a burst", function () {
       const sql = "SELECT points FROM rate_limit.counter WHERE key = $1";
       return (await admin.query(sql, [key])).rows[0].points === 13 + passed;
     });
-    const secondBurst = await sendBurst(limiters, { key, limit: LIMIT, requests: REQUEST_COUNT });
+    const secondBurst = await sendBurst(limiters, { key, limit: LIMIT, requestCount: REQUEST_COUNT });
     expect(secondBurst.passed).to.equal(Math.max(0, LIMIT - 13 - passed));
   });
 
@@ -143,15 +143,15 @@ describe("rate limiter under a burst", function () {
   it("all processes use the same new window while Postgres does not respond", async () => {
     proxy.mute();
     const key = randomUUID();
-    const {
-      passed,
-      unavailable,
-      windowEnds: ends,
-    } = await sendBurst(limiters, { key, limit: LIMIT, requests: REQUEST_COUNT });
+    const { passed, unavailable, windowEnds } = await sendBurst(limiters, {
+      key,
+      limit: LIMIT,
+      requestCount: REQUEST_COUNT,
+    });
     expect([passed, unavailable]).to.deep.equal([24, 0]);
-    expect(ends.size, "ends of the window").to.equal(1);
+    expect(windowEnds.size, "ends of the window").to.equal(1);
     const startedAtMs = performance.now();
-    await sendBurst(limiters, { key: randomUUID(), limit: LIMIT, requests: REQUEST_COUNT });
+    await sendBurst(limiters, { key: randomUUID(), limit: LIMIT, requestCount: REQUEST_COUNT });
     expect(performance.now() - startedAtMs, "no request waits during an outage").to.be.below(1_000);
   });
 
@@ -165,7 +165,7 @@ describe("rate limiter under a burst", function () {
   it("a limiter works if Postgres is unavailable from the start, and warns once", async () => {
     const warnings: unknown[] = [];
     const limiter = world.createLimiter("postgres://nobody:nothing@127.0.0.1:9/clinic", warnings);
-    const { passed } = await sendBurst([limiter], { key: randomUUID(), limit: 1_000, requests: 100 });
+    const { passed } = await sendBurst([limiter], { key: randomUUID(), limit: 1_000, requestCount: 100 });
     expect([passed, warnings.length]).to.deep.equal([100, 1]);
   });
 });

@@ -39,11 +39,11 @@ describe("rate limiter", () => {
       return rowCount! > 0;
     });
     const statementNames: string[] = [];
-    const query = pool.query.bind(pool);
+    const originalQuery = pool.query.bind(pool);
     // biome-ignore lint/suspicious/noExplicitAny: the type must cover all of pg's overloads
     pool.query = ((statement: any, ...args: any[]) => {
       if (statement.name === "count requests") statementNames.push(statement.name);
-      return query(statement, ...args);
+      return originalQuery(statement, ...args);
       // biome-ignore lint/suspicious/noExplicitAny: see above
     }) as any;
     await count(randomUUID(), LIMIT);

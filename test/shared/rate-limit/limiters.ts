@@ -47,7 +47,7 @@ export interface Outcomes {
 /** Counts requests concurrently, distributed evenly over limiters, and waits for all outcomes. */
 export async function sendBurst(
   limiters: readonly RateLimiter[],
-  { key, limit, requests: requestCount }: { key: string; limit: number; requests: number },
+  { key, limit, requestCount }: { key: string; limit: number; requestCount: number },
 ): Promise<Outcomes> {
   const countPromises = Array.from({ length: requestCount }, (_, index) =>
     (limiters[index % limiters.length] as RateLimiter)

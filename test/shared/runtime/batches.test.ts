@@ -5,19 +5,19 @@ describe("batches", () => {
   it("items that arrive while a batch of the same key is sent form the next batch, and other keys are not delayed", async () => {
     const add = createBatcher<number, number>({ maxWaitingItems: 20, maxBatchSize: 15 });
     let finish: () => void = () => undefined;
-    const firstBatch = new Promise<void>((resolve) => {
+    const firstBatchPromise = new Promise<void>((resolve) => {
       finish = resolve;
     });
     const batchSizes: number[] = [];
     const send = async (items: number[]) => {
       batchSizes.push(items.length);
-      await firstBatch;
+      await firstBatchPromise;
       return items.map((item) => item * 2);
     };
-    const submissions = Array.from({ length: 25 }, (_, n) => add("slow", n, send).catch((error: Error) => error));
+    const outcomePromises = Array.from({ length: 25 }, (_, n) => add("slow", n, send).catch((error: Error) => error));
     expect(await add("other", 3, async (items) => items)).to.equal(3);
     finish();
-    const outcomes = await Promise.all(submissions);
+    const outcomes = await Promise.all(outcomePromises);
     expect(batchSizes).to.deep.equal([1, 15, 5]);
     expect(outcomes.slice(0, 21)).to.deep.equal(Array.from({ length: 21 }, (_, n) => n * 2));
     for (const refusedOutcome of outcomes.slice(21)) expect(refusedOutcome).to.be.instanceOf(QueueFullError);

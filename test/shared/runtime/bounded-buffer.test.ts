@@ -8,7 +8,7 @@ describe("bounded buffer", () => {
     const donePromise = buffer.take(maxItems).then((items) => {
       takeState.items = items;
     });
-    return { take: takeState, done: donePromise };
+    return { takeState, donePromise };
   }
 
   const waitForTurn = () => new Promise((resolve) => setImmediate(resolve));
@@ -16,7 +16,7 @@ describe("bounded buffer", () => {
   it("`take` waits for the minimum number of items", async () => {
     const buffer = new BoundedBuffer<number>(4);
     buffer.setMinimum(2);
-    const { take: takeState, done: donePromise } = startTake(buffer, 3);
+    const { takeState, donePromise } = startTake(buffer, 3);
     buffer.push(1);
     await waitForTurn();
     expect(takeState.items).to.equal(undefined);
@@ -29,7 +29,7 @@ describe("bounded buffer", () => {
     const buffer = new BoundedBuffer<number>(4);
     buffer.setMinimum(3);
     buffer.push(1);
-    const { take: takeState, done: donePromise } = startTake(buffer, 3);
+    const { takeState, donePromise } = startTake(buffer, 3);
     await waitForTurn();
     expect(takeState.items).to.equal(undefined);
     buffer.setMinimum(1);
@@ -40,7 +40,7 @@ describe("bounded buffer", () => {
   it("closing releases fewer items than the minimum, and then an empty array", async () => {
     const buffer = new BoundedBuffer<number>(4);
     buffer.setMinimum(3);
-    const { take: takeState, done: donePromise } = startTake(buffer, 3);
+    const { takeState, donePromise } = startTake(buffer, 3);
     buffer.push(1);
     buffer.close();
     await donePromise;

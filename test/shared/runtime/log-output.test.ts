@@ -25,9 +25,12 @@ function startTalker(stdout: number | "pipe"): { child: ChildProcess; countBeats
   return { child, countBeats: () => beatCount };
 }
 
-async function expectRunning({ child, countBeats: beats }: ReturnType<typeof startTalker>): Promise<void> {
-  const beatCountBefore = beats();
-  await eventually("the process continues to run", () => beats() > beatCountBefore + 20 || child.exitCode !== null);
+async function expectRunning({ child, countBeats }: ReturnType<typeof startTalker>): Promise<void> {
+  const beatCountBefore = countBeats();
+  await eventually(
+    "the process continues to run",
+    () => countBeats() > beatCountBefore + 20 || child.exitCode !== null,
+  );
   expect(child.exitCode).to.equal(null);
 }
 

@@ -4,7 +4,7 @@ import pg from "pg";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { captureLogs } from "../../support/captured-logs.ts";
 import { eventually } from "../../support/eventually.ts";
-import { testServers } from "../../support/stack.ts";
+import { getTestServers } from "../../support/stack.ts";
 
 /** Logs an error line with the given fields, and returns the line as text. */
 function logLine(fields: object): string {
@@ -21,7 +21,7 @@ describe("the log", () => {
   let client: pg.Client;
 
   before(async () => {
-    client = new pg.Client({ connectionString: (await testServers()).adminDatabaseUrl });
+    client = new pg.Client({ connectionString: (await getTestServers()).adminDatabaseUrl });
     await client.connect();
   });
 

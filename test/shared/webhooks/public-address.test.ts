@@ -61,15 +61,15 @@ const SPECIAL_BLOCKS = [
 
 /** Returns the first address, a middle address and the last address of a block. */
 function sampleAddresses(block: string): string[] {
-  const [start, prefixBits] = ipaddr.parseCIDR(block);
-  const bytes = start.toByteArray();
-  const fillHostBits = (byteOf: (index: number) => number) =>
+  const [startAddress, prefixBits] = ipaddr.parseCIDR(block);
+  const bytes = startAddress.toByteArray();
+  const fillHostBits = (getByte: (index: number) => number) =>
     ipaddr
       .fromByteArray(
         bytes.map((byte, index) => {
           const hostBits = Math.min(8, Math.max(0, 8 * (index + 1) - prefixBits));
           const mask = 2 ** hostBits - 1;
-          return (byte & ~mask) | (byteOf(index) & mask);
+          return (byte & ~mask) | (getByte(index) & mask);
         }),
       )
       .toString();

@@ -24,11 +24,11 @@ describe("resolving the name of a destination", () => {
     dns.setReplies({ A, AAAA });
     const startedAtMs = performance.now();
     const lookup = (host: string) => resolveHost(host, [dns.address]);
-    const result = await checkDestination(`https://${HOST_NAME}/`, { allowsLoopback: false, lookup }).then(
+    const outcome = await checkDestination(`https://${HOST_NAME}/`, { allowsLoopback: false, lookup }).then(
       ({ address }) => address,
       (error) => (error instanceof UnsafeDestinationError ? error.code : error),
     );
-    return { result, elapsed: performance.now() - startedAtMs };
+    return { result: outcome, elapsedMs: performance.now() - startedAtMs };
   };
 
   const quickCases: [string, DnsReply, DnsReply, string][] = [
@@ -40,9 +40,9 @@ describe("resolving the name of a destination", () => {
     ["NXDOMAIN for both", "nxdomain", "nxdomain", "lookup_failed"],
     ["a response without addresses for both", { addresses: [] }, { addresses: [] }, "lookup_failed"],
   ];
-  for (const [caseName, A, AAAA, expected] of quickCases) {
-    it(`resolving a host with ${caseName} returns ${expected} without a repeated query`, async () => {
-      expect((await check(A, AAAA)).result).to.equal(expected);
+  for (const [caseName, A, AAAA, expectedOutcome] of quickCases) {
+    it(`resolving a host with ${caseName} returns ${expectedOutcome} without a repeated query`, async () => {
+      expect((await check(A, AAAA)).result).to.equal(expectedOutcome);
       // The resolver repeats a dropped query after 1.5 seconds, when the lookup has already ended.
       expect(dns.questions.sort()).to.deep.equal([`A ${HOST_NAME}`, `AAAA ${HOST_NAME}`]);
     });
@@ -50,7 +50,7 @@ describe("resolving the name of a destination", () => {
 
   it("a lookup fails within the time limit if the name server drops all queries", async function () {
     this.timeout(15_000);
-    const { result, elapsed: elapsedMs } = await check("drop", "drop");
+    const { result, elapsedMs } = await check("drop", "drop");
     expect(result).to.equal("lookup_failed");
     expect(elapsedMs).to.be.within(1_400, 10_000);
   });

@@ -6,7 +6,7 @@ import { createSecretBox } from "../../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
 import { createTestOperatorContext } from "../../../support/partner.ts";
-import { testServers } from "../../../support/stack.ts";
+import { getTestServers } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -19,7 +19,7 @@ describe("endpoint rotate-secret", () => {
   let env: NodeJS.ProcessEnv;
 
   before(async () => {
-    const { eventstoreUrl } = await testServers();
+    const { eventstoreUrl } = await getTestServers();
     env = { EVENTSTORE_URL: eventstoreUrl, WEBHOOK_SECRET_KEYS: JSON.stringify(keys) };
     client = connectEventStore(eventstoreUrl, "test");
     log = createEventLog(client);

@@ -9,7 +9,7 @@ import { createSecretBox } from "../../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
 import { createTestOperatorContext } from "../../../support/partner.ts";
-import { testServers } from "../../../support/stack.ts";
+import { getTestServers } from "../../../support/stack.ts";
 import { runClinic as run } from "../terminal.ts";
 
 type Line = Record<string, unknown> & { command: string };
@@ -128,7 +128,7 @@ describe("a second import of a complete file", function () {
   let log: EventLog;
   let close: () => Promise<void>;
   before(async () => {
-    env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
+    env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
     const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
     log = createEventLog(client);
     close = () => client.dispose();

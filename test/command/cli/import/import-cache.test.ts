@@ -7,13 +7,13 @@ import { changeCustomer, weighAnimal } from "../../../../command/operations/peop
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
 import { createTestOperatorContext } from "../../../support/partner.ts";
-import { testServers } from "../../../support/stack.ts";
+import { getTestServers } from "../../../support/stack.ts";
 
 describe("the streams that an import keeps in memory", () => {
   let log: EventLog;
   let close: () => Promise<void>;
   before(async () => {
-    const client = connectEventStore((await testServers()).eventstoreUrl, "test");
+    const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
     log = createEventLog(client);
     close = () => client.dispose();
   });

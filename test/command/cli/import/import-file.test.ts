@@ -7,7 +7,7 @@ import { expect } from "chai";
 import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
-import { makeTestRoot, testServers } from "../../../support/stack.ts";
+import { getTestServers, makeTestRoot } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
 type Line = Record<string, unknown>;
@@ -36,7 +36,7 @@ describe("an import", () => {
   let log: EventLog;
   let close: () => Promise<void>;
   before(async () => {
-    env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
+    env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
     const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
     log = createEventLog(client);
     close = () => client.dispose();

@@ -5,7 +5,7 @@ import path from "node:path";
 import { Readable } from "node:stream";
 import { expect } from "chai";
 import { type Line, readLines } from "../../../../command/cli/import/import-lines.ts";
-import { makeTestRoot, testServers } from "../../../support/stack.ts";
+import { getTestServers, makeTestRoot } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
 const BYTES_PER_MIB = 1024 * 1024;
@@ -17,7 +17,7 @@ describe("the lines of an import", function () {
   const clinicFields = { slug: "lines", name: "Lines", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
   const registerLine = JSON.stringify({ command: "clinic register", id: clinicId, ...clinicFields });
   before(async () => {
-    env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
+    env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
   });
 
   const importLines = async (stdin: string | Buffer | Readable) => {

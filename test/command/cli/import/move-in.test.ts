@@ -7,7 +7,7 @@ import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog, type RecordedEvent } from "../../../../shared/eventstore/log.ts";
 import { membershipGranted } from "../../../support/clinics.ts";
 import { startTestQueryApi, type TestQueryApi } from "../../../support/query-api.ts";
-import { testServers } from "../../../support/stack.ts";
+import { getTestServers } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
 const EXAMPLE_FILE = path.join(import.meta.dirname, "../../../../command/cli/import/examples/move-in.ndjson");
@@ -21,7 +21,7 @@ describe("the import example", () => {
   let lines: Record<string, string>[];
 
   before(async () => {
-    env = { EVENTSTORE_URL: (await testServers()).eventstoreUrl };
+    env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
     const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
     log = createEventLog(client);
     close = () => client.dispose();

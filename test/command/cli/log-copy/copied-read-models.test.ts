@@ -10,7 +10,7 @@ import { compareTables, type Difference } from "../../../../projection/engine/co
 import { readModels } from "../../../../projection/read-models/all.ts";
 import { runInProcess } from "../../../projection/in-process-cli.ts";
 import { createDatabaseWithReadModels } from "../../../support/migrated-database.ts";
-import { makeTestRoot, type TestDatabase, testServers } from "../../../support/stack.ts";
+import { getTestServers, makeTestRoot, type TestDatabase } from "../../../support/stack.ts";
 import { runCopy, startTestLog, type TestLog } from "./copied-logs.ts";
 
 /** Schema with the read models that were built from the source. */
@@ -44,7 +44,7 @@ describe("read models of a copied event log", function () {
       ...{ eventstoreUrl: source.url, credentialsFile: path.join(makeTestRoot(), "demo-credentials.json") },
       ...{ log: () => undefined, now: Date.parse("2026-05-05T09:10:00Z") },
     });
-    const { natsUrl } = await testServers();
+    const { natsUrl } = await getTestServers();
     const sourceServers = { eventstoreUrl: source.url, databaseUrl: database.urls.projection };
     const targetServers = { ...sourceServers, eventstoreUrl: target.url };
     expect((await runInProcess(sourceServers, (context) => rebuildReadModels(context))).code).to.equal(0);

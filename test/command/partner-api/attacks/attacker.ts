@@ -4,10 +4,10 @@ import {
   createPartnerWorld,
   type PartnerWorld,
   sendRequest,
-  startTestCommand,
+  startTestCommandService,
   type TestCommand,
 } from "../../../support/partner.ts";
-import { type RawResponse, sendOne, toRequest } from "../../../support/raw-http.ts";
+import { type RawResponse, sendOneRequest, toRequest } from "../../../support/raw-http.ts";
 
 export const JSON_TYPE = "Content-Type: application/json";
 
@@ -40,7 +40,7 @@ export function createAttacker(): Attacker {
   let otherWorld: PartnerWorld;
 
   before(async () => {
-    command = await startTestCommand();
+    command = await startTestCommandService();
     [world, otherWorld] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
   });
   after(() => command.stop());
@@ -70,7 +70,7 @@ export function createAttacker(): Attacker {
     getOwnHeaders: () => [attacker.getAuthorizationHeader(), attacker.getClinicHeader()],
     createKeyHeader: () => `Idempotency-Key: ${randomUUID()}`,
     send: (methodAndTarget, headers, body = "") =>
-      sendOne(command.url, toRequest(`${methodAndTarget} HTTP/1.1`, headers, body)),
+      sendOneRequest(command.url, toRequest(`${methodAndTarget} HTTP/1.1`, headers, body)),
     postAppointment: (headers, body = JSON.stringify(attacker.createBody())) =>
       attacker.send("POST /production/v1/appointments", headers, body),
   };

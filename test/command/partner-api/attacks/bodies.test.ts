@@ -1,6 +1,6 @@
 import { gzipSync } from "node:zlib";
 import { expect } from "chai";
-import { expectRefusal, sendOne, toRequest } from "../../../support/raw-http.ts";
+import { expectRefusal, sendOneRequest, toRequest } from "../../../support/raw-http.ts";
 import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
 describe("attacks on the partner API with bodies", () => {
@@ -74,7 +74,7 @@ describe("attacks on the partner API with bodies", () => {
       JSON_TYPE,
       "Transfer-Encoding: chunked",
     ]);
-    const response = await sendOne(attacker.command.url, requestHead, chunk.repeat(256), "0\r\n\r\n");
+    const response = await sendOneRequest(attacker.command.url, requestHead, chunk.repeat(256), "0\r\n\r\n");
     expectRefusal(response, 413, "body_too_large");
   });
 

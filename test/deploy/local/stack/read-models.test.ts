@@ -3,7 +3,7 @@ import { expect } from "chai";
 import pg from "pg";
 import { upgradeReadModels } from "../../../../deploy/local/stack/read-models.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../../support/read-models.ts";
-import { testServers } from "../../../support/stack.ts";
+import { getTestServers } from "../../../support/stack.ts";
 
 describe("read models that an earlier release left in a local stack", () => {
   let database: ReadModelDatabase;
@@ -18,7 +18,7 @@ describe("read models that an earlier release left in a local stack", () => {
   };
 
   before(async () => {
-    ({ eventstoreUrl } = await testServers());
+    ({ eventstoreUrl } = await getTestServers());
     database = await createReadModelDatabase();
   });
   after(() => database.close());
@@ -69,7 +69,7 @@ describe("read models that an earlier release left in a local stack", () => {
 
   it("upgradeReadModels does not create read models in an empty database", async () => {
     const name = `empty_${randomUUID().replaceAll("-", "")}`;
-    const { adminDatabaseUrl } = await testServers();
+    const { adminDatabaseUrl } = await getTestServers();
     const adminClient = new pg.Client({ connectionString: adminDatabaseUrl });
     await adminClient.connect();
     await adminClient.query(`CREATE DATABASE ${name}`);

@@ -7,7 +7,7 @@ import { readRelayCheckpoint } from "../../../../projection/checkpoints/relay-ch
 import { deriveWebhookDeliveryId } from "../../../../shared/domain/events/ids.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../../support/receiver.ts";
-import { createTestDatabase, makeTestRoot, type TestDatabase, testServers } from "../../../support/stack.ts";
+import { createTestDatabase, getTestServers, makeTestRoot, type TestDatabase } from "../../../support/stack.ts";
 import { createWorld, type Endpoint, type World } from "../world.ts";
 
 /** The tests use a separate log, because they store an unreadable event and delete a stream. */
@@ -23,7 +23,7 @@ describe("a replay whose event cannot be read", () => {
     database = await createTestDatabase();
     world = await createWorld({
       eventstoreUrl: `esdb://127.0.0.1:${log.port}?tls=false`,
-      natsUrl: (await testServers()).natsUrl,
+      natsUrl: (await getTestServers()).natsUrl,
       databaseUrl: database.urls.projection,
     });
     receiver = await startReceiver();

@@ -33,7 +33,7 @@ function grant(pool: Partial<SlotPool>, ...applications: WaitingApplication<Endp
     { slotCount: SLOT_COUNT, occupiedSlots: 0, maxNewSlots: Number.POSITIVE_INFINITY, ...pool },
     applications,
   );
-  return Object.fromEntries([...grants].map(([{ name }, slots]) => [name, slots]));
+  return Object.fromEntries([...grants].map(([{ name }, slotCount]) => [name, slotCount]));
 }
 const sumSlots = (slots: Record<string, number>, prefix = "") =>
   Object.entries(slots).reduce((total, [name, count]) => total + (name.startsWith(prefix) ? count : 0), 0);
@@ -167,7 +167,7 @@ describe("the fair share of slots", () => {
     fc.assert(
       fc.property(stepsArbitrary, (simulatedSteps) => {
         const slotCountById = new Map<number, number>();
-        const total = () => [...slotCountById.values()].reduce((sum, count) => sum + count, 0);
+        const getTotal = () => [...slotCountById.values()].reduce((sum, count) => sum + count, 0);
         for (const { application: id, ends: endedCount } of simulatedSteps) {
           slotCountById.set(id, Math.max(0, (slotCountById.get(id) ?? 0) - endedCount));
           const greedyApplication = createApplication(createEndpoints(`${id}`, 300), {
@@ -175,10 +175,10 @@ describe("the fair share of slots", () => {
           });
           slotCountById.set(
             id,
-            greedyApplication.occupiedSlots + sumSlots(grant({ occupiedSlots: total() }, greedyApplication)),
+            greedyApplication.occupiedSlots + sumSlots(grant({ occupiedSlots: getTotal() }, greedyApplication)),
           );
           const newApplication = createApplication([createEndpoint("newcomer")], { usedMs: 0 });
-          expect(grant({ occupiedSlots: total() }, greedyApplication, newApplication).newcomer).to.be.at.least(1);
+          expect(grant({ occupiedSlots: getTotal() }, greedyApplication, newApplication).newcomer).to.be.at.least(1);
         }
       }),
       { numRuns: 30 },

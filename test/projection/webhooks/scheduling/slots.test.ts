@@ -25,11 +25,11 @@ describe("the slots of a sender", () => {
   });
 
   /** Requests slots every 25 ms for a period, and occupies all slots that are granted. */
-  function occupyAll(endpoints: readonly DueEndpoint[], durationMs = 20_000): Slot[] {
+  function occupyAllSlots(endpoints: readonly DueEndpoint[], durationMs = 20_000): Slot[] {
     const dueEndpoints = new DueEndpoints();
     dueEndpoints.add(endpoints);
     const occupiedSlots: Slot[] = [];
-    for (const end = now + durationMs; now < end; now += 25) {
+    for (const endMs = now + durationMs; now < endMs; now += 25) {
       for (const { slotCount: count, ...endpoint } of slots.grant(dueEndpoints)) {
         for (let n = 0; n < count; n += 1) occupiedSlots.push(slots.reserve(endpoint));
       }
@@ -44,24 +44,24 @@ describe("the slots of a sender", () => {
   }
 
   it("attempts in the sandbox environment do not use slots of the production environment", () => {
-    const slotCount = occupyAll(createEagerEndpoints(20, { environment: "production" })).length;
+    const slotCount = occupyAllSlots(createEagerEndpoints(20, { environment: "production" })).length;
     slots = new Slots(() => now);
-    occupyAll(createEagerEndpoints(40));
-    expect(occupyAll(createEagerEndpoints(20, { environment: "production" }))).to.have.length(slotCount);
+    occupyAllSlots(createEagerEndpoints(40));
+    expect(occupyAllSlots(createEagerEndpoints(20, { environment: "production" }))).to.have.length(slotCount);
   });
 
   it("retries do not use the slots of first attempts", () => {
-    const slotCount = occupyAll(createEagerEndpoints(20)).length;
+    const slotCount = occupyAllSlots(createEagerEndpoints(20)).length;
     slots = new Slots(() => now);
-    occupyAll(createEagerEndpoints(20, { lane: "retry" }));
-    expect(occupyAll(createEagerEndpoints(20))).to.have.length(slotCount);
+    occupyAllSlots(createEagerEndpoints(20, { lane: "retry" }));
+    expect(occupyAllSlots(createEagerEndpoints(20))).to.have.length(slotCount);
   });
 
   it("an application with long recent attempts gets slots after other applications, but old attempts do not count", () => {
     const dueEndpoints = new DueEndpoints();
     dueEndpoints.add([...createEagerEndpoints(1), createEndpoint("quick", "q")]);
     const findFirstApplicationId = () => slots.grant(dueEndpoints)[0]?.applicationId;
-    endAttempts(occupyAll(createEagerEndpoints(1)));
+    endAttempts(occupyAllSlots(createEagerEndpoints(1)));
     expect(findFirstApplicationId()).to.equal("quick");
     now += 60 * MINUTE_MS;
     slots.removeUnused();
@@ -71,7 +71,7 @@ describe("the slots of a sender", () => {
   it("a process that cannot record outcomes reserves at most two deliveries per slot", () => {
     let heldCount = 0;
     for (let round = 0; round < 400; round += 1) {
-      const occupiedSlots = occupyAll(createEagerEndpoints(1), 25);
+      const occupiedSlots = occupyAllSlots(createEagerEndpoints(1), 25);
       for (const slot of occupiedSlots) slots.free(slot);
       heldCount += occupiedSlots.length;
     }
@@ -89,25 +89,25 @@ describe("the slots of a sender", () => {
   });
 
   it("an application without recent attempts may start four attempts together", () => {
-    expect(occupyAll(createEagerEndpoints(1), 25)).to.have.length(4);
+    expect(occupyAllSlots(createEagerEndpoints(1), 25)).to.have.length(4);
   });
 
   it("an application whose recent attempts were slow may start further attempts only one by one", () => {
-    const occupiedSlots = occupyAll(createEagerEndpoints(1));
+    const occupiedSlots = occupyAllSlots(createEagerEndpoints(1));
     now += 10_000;
     endAttempts(occupiedSlots);
     // The application may occupy about 190 slots, and its attempts took about 20 seconds. It may therefore start about
     // ten attempts per second.
-    expect(occupyAll(createEagerEndpoints(1), 1_000)).to.have.length.within(4, 20);
+    expect(occupyAllSlots(createEagerEndpoints(1), 1_000)).to.have.length.within(4, 20);
   });
 
   it("an application whose recent attempts were quick may get all slots up to the limit in one decision", () => {
     for (let round = 0; round < 200; round += 1) {
-      const occupiedSlots = occupyAll(createEagerEndpoints(1), 25);
+      const occupiedSlots = occupyAllSlots(createEagerEndpoints(1), 25);
       now -= 20;
       endAttempts(occupiedSlots);
     }
-    expect(occupyAll(createEagerEndpoints(1), 25)).to.have.length.above(150);
+    expect(occupyAllSlots(createEagerEndpoints(1), 25)).to.have.length.above(150);
   });
 });
 

@@ -19,12 +19,12 @@ const OK_RESPONSE = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 describe("connections to receivers", () => {
   let connections: Connections;
   const openServers: { close(): Promise<void> }[] = [];
-  const track = <Server extends { close(): Promise<void> }>(server: Server): Server => {
+  const trackServer = <Server extends { close(): Promise<void> }>(server: Server): Server => {
     openServers.push(server);
     return server;
   };
   const startTrackedReceiver = async (...parameters: Parameters<typeof startRawReceiver>): Promise<RawReceiver> =>
-    track(await startRawReceiver(...parameters));
+    trackServer(await startRawReceiver(...parameters));
   const attempt = (url: string, applicationId: string, options = {}) =>
     send(url, { "Content-Type": "application/json" }, "{}", {
       ...{ connections, applicationId, allowsLoopback: true, signal: new AbortController().signal },
@@ -43,20 +43,22 @@ describe("connections to receivers", () => {
     let receiver: Receiver;
 
     beforeEach(async () => {
-      receiver = track(await startReceiver());
+      receiver = trackServer(await startReceiver());
     });
 
     it("200 hanging requests of an application do not delay other requests to the same origin", async () => {
-      const [hangingId, otherId] = [randomUUID(), randomUUID()];
+      const [hangingApplicationId, otherApplicationId] = [randomUUID(), randomUUID()];
       receiver.setDefaultReaction({ mode: "hang" });
-      const stuckAttempts = Array.from({ length: 200 }, () => attempt(receiver.url, hangingId, { timeoutMs: 60_000 }));
+      const attemptPromises = Array.from({ length: 200 }, () =>
+        attempt(receiver.url, hangingApplicationId, { timeoutMs: 60_000 }),
+      );
       await eventually("200 requests", () => receiver.requests.length === 200);
       receiver.setDefaultReaction({});
-      for (const applicationId of [otherId, hangingId]) {
+      for (const applicationId of [otherApplicationId, hangingApplicationId]) {
         expect(await attempt(receiver.url, applicationId)).to.deep.include({ statusCode: 200, error: null });
       }
       connections.close();
-      const errors = (await Promise.all(stuckAttempts)).map((attemptResult) => attemptResult?.error);
+      const errors = (await Promise.all(attemptPromises)).map((attemptResult) => attemptResult?.error);
       expect(new Set(errors)).to.deep.equal(new Set(["connection_lost"]));
     });
 
@@ -86,17 +88,17 @@ describe("connections to receivers", () => {
 
   describe("the time limits", () => {
     it("an attempt at a receiver that accepts no connection fails with connection_timeout", async () => {
-      const deafServer = track(await startUnresponsiveServer());
-      const limits = { connectTimeoutMs: 300, timeoutMs: 50 };
-      const attemptResult = await attempt(`http://127.0.0.1:${deafServer.port}`, randomUUID(), limits);
+      const unresponsiveServer = trackServer(await startUnresponsiveServer());
+      const timeouts = { connectTimeoutMs: 300, timeoutMs: 50 };
+      const attemptResult = await attempt(`http://127.0.0.1:${unresponsiveServer.port}`, randomUUID(), timeouts);
       expect(attemptResult).to.deep.include({ statusCode: null, error: "connection_timeout", responseBody: null });
       expect(attemptResult!.durationMs).to.be.at.least(290);
     });
 
     it("an attempt at a receiver that never finishes the TLS handshake fails with connection_timeout", async () => {
       const silentReceiver = await startTrackedReceiver(() => undefined);
-      const limits = { connectTimeoutMs: 300, timeoutMs: 50 };
-      const attemptResult = await attempt(silentReceiver.url.replace("http:", "https:"), randomUUID(), limits);
+      const timeouts = { connectTimeoutMs: 300, timeoutMs: 50 };
+      const attemptResult = await attempt(silentReceiver.url.replace("http:", "https:"), randomUUID(), timeouts);
       expect(attemptResult).to.deep.include({ statusCode: null, error: "connection_timeout" });
       expect(silentReceiver.connectionCount).to.equal(1);
     });
@@ -109,13 +111,13 @@ describe("connections to receivers", () => {
     });
 
     it("the time limit for the response starts when the connection is established", async () => {
-      const deafServer = track(await startUnresponsiveServer());
+      const unresponsiveServer = trackServer(await startUnresponsiveServer());
       const timeoutMs = 1_500;
       const startedAt = performance.now();
-      const slowAttempt = attempt(`http://127.0.0.1:${deafServer.port}`, randomUUID(), { timeoutMs });
+      const attemptPromise = attempt(`http://127.0.0.1:${unresponsiveServer.port}`, randomUUID(), { timeoutMs });
       await eventually("the time limit passes", () => performance.now() - startedAt > timeoutMs + 100);
-      deafServer.accept();
-      expect(await slowAttempt).to.deep.include({ statusCode: 200, error: null });
+      unresponsiveServer.accept();
+      expect(await attemptPromise).to.deep.include({ statusCode: 200, error: null });
     });
   });
 
@@ -142,8 +144,8 @@ describe("connections to receivers", () => {
     });
 
     it("an attempt with more than 16 informational responses fails with invalid_response", async () => {
-      const endlessText = "HTTP/1.1 100 Continue\r\n\r\n".repeat(17);
-      const receiver = await startTrackedReceiver((socket) => socket.write(endlessText + OK_RESPONSE));
+      const interimText = "HTTP/1.1 100 Continue\r\n\r\n".repeat(17);
+      const receiver = await startTrackedReceiver((socket) => socket.write(interimText + OK_RESPONSE));
       expect(await attempt(receiver.url, "a")).to.deep.include({
         ...{ statusCode: null, error: "invalid_response" },
       });
@@ -234,7 +236,7 @@ describe("connections to receivers", () => {
       server.listen(0, "127.0.0.1");
       await once(server, "listening");
       port = (server.address() as AddressInfo).port;
-      track({
+      trackServer({
         async close() {
           server.closeAllConnections();
           server.close();

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { type AttemptResult, judgeAttempt } from "../../../../projection/webhooks/sending/retry-policy.ts";
 
 const NOW = Date.parse("2030-01-01T00:00:00.000Z");
-const createResult = (statusCode: number, retryAfter: string | null = null): AttemptResult => ({
+const createAttemptResult = (statusCode: number, retryAfter: string | null = null): AttemptResult => ({
   ...{ statusCode, error: null, retryAfter },
 });
 const createContext = (fields = {}) => ({
@@ -13,8 +13,8 @@ const createContext = (fields = {}) => ({
   random: 0.5,
   ...fields,
 });
-const computeWaitMs = (outcome: AttemptResult, fields = {}) => {
-  const verdict = judgeAttempt(outcome, createContext(fields));
+const computeWaitMs = (attemptResult: AttemptResult, fields = {}) => {
+  const verdict = judgeAttempt(attemptResult, createContext(fields));
   if (verdict.status !== "pending") throw new Error(`The delivery is not retried: ${verdict.status}`);
   return verdict.nextAttemptAt - NOW;
 };
@@ -22,13 +22,13 @@ const computeWaitMs = (outcome: AttemptResult, fields = {}) => {
 describe("retry policy", () => {
   for (const status of [200, 201, 202, 204, 299]) {
     it(`a response with status ${status} counts as a successful delivery`, () => {
-      expect(judgeAttempt(createResult(status), createContext())).to.deep.equal({ status: "delivered" });
+      expect(judgeAttempt(createAttemptResult(status), createContext())).to.deep.equal({ status: "delivered" });
     });
   }
 
   for (const status of [100, 301, 302, 303, 307, 308, 400, 401, 404, 409, 422, 429, 500, 502, 503]) {
     it(`a response with status ${status} is a failure that is retried`, () => {
-      expect(computeWaitMs(createResult(status))).to.equal(5_000);
+      expect(computeWaitMs(createAttemptResult(status))).to.equal(5_000);
     });
   }
 
@@ -37,28 +37,28 @@ describe("retry policy", () => {
   });
 
   it("a delivery is retried according to the schedule, and fails after the last retry", () => {
-    const waitsMs = [1, 2, 3].map((attemptCount) => computeWaitMs(createResult(500), { attemptCount }));
+    const waitsMs = [1, 2, 3].map((attemptCount) => computeWaitMs(createAttemptResult(500), { attemptCount }));
     expect(waitsMs).to.deep.equal([5_000, 30_000, 300_000]);
-    expect(judgeAttempt(createResult(500), createContext({ attemptCount: 4 }))).to.deep.equal({
+    expect(judgeAttempt(createAttemptResult(500), createContext({ attemptCount: 4 }))).to.deep.equal({
       status: "failed",
       gone: false,
     });
-    expect(judgeAttempt(createResult(500), createContext({ scheduleSeconds: [] }))).to.deep.equal({
+    expect(judgeAttempt(createAttemptResult(500), createContext({ scheduleSeconds: [] }))).to.deep.equal({
       status: "failed",
       gone: false,
     });
   });
 
   it("the wait before each retry varies randomly by up to 20 %", () => {
-    expect(computeWaitMs(createResult(500), { random: 0 })).to.equal(4_000);
-    expect(computeWaitMs(createResult(500), { random: 0.999999 })).to.be.within(5_999, 6_000);
+    expect(computeWaitMs(createAttemptResult(500), { random: 0 })).to.equal(4_000);
+    expect(computeWaitMs(createAttemptResult(500), { random: 0.999999 })).to.be.within(5_999, 6_000);
     fc.assert(
       fc.property(
         fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
         fc.integer({ min: 1, max: 3 }),
         (random, attemptCount) => {
           const seconds = createContext().scheduleSeconds[attemptCount - 1]!;
-          expect(computeWaitMs(createResult(500), { random, attemptCount })).to.be.within(
+          expect(computeWaitMs(createAttemptResult(500), { random, attemptCount })).to.be.within(
             seconds * 800,
             seconds * 1200 + 1,
           );
@@ -68,7 +68,7 @@ describe("retry policy", () => {
   });
 
   it("a response with status 410 ends the retries of a delivery", () => {
-    expect(judgeAttempt(createResult(410), createContext())).to.deep.equal({ status: "failed", gone: true });
+    expect(judgeAttempt(createAttemptResult(410), createContext())).to.deep.equal({ status: "failed", gone: true });
   });
 
   describe("Retry-After", () => {
@@ -86,11 +86,11 @@ describe("retry policy", () => {
     ];
     for (const [label, status, retryAfter, waitMs] of cases) {
       it(`a Retry-After header ${label}`, () =>
-        expect(computeWaitMs(createResult(status, retryAfter))).to.equal(waitMs));
+        expect(computeWaitMs(createAttemptResult(status, retryAfter))).to.equal(waitMs));
     }
 
     it("a Retry-After header in the response to the last attempt does not cause another attempt", () => {
-      expect(judgeAttempt(createResult(429, "120"), createContext({ attemptCount: 4 }))).to.deep.include({
+      expect(judgeAttempt(createAttemptResult(429, "120"), createContext({ attemptCount: 4 }))).to.deep.include({
         status: "failed",
       });
     });

@@ -14,7 +14,7 @@ describe("one attempt", () => {
   let receiver: Receiver;
   let connections: Connections;
   const applicationId = randomUUID();
-  const neverSignal = new AbortController().signal;
+  const neverAbortedSignal = new AbortController().signal;
 
   before(async () => {
     receiver = await startReceiver();
@@ -27,7 +27,7 @@ describe("one attempt", () => {
 
   const attempt = (url = receiver.url, options = {}) =>
     send(url, { "Content-Type": "application/json" }, "{}", {
-      ...{ connections, applicationId, allowsLoopback: true, signal: neverSignal },
+      ...{ connections, applicationId, allowsLoopback: true, signal: neverAbortedSignal },
       ...{ connectTimeoutMs: 5_000, timeoutMs: 400 },
       ...options,
     });
@@ -170,10 +170,10 @@ describe("one attempt", () => {
   });
 
   it("an interrupted attempt returns no result", async () => {
-    const cutController = new AbortController();
+    const abortController = new AbortController();
     receiver.queueReactions({ mode: "hang" });
-    const attemptPromise = attempt(receiver.url, { signal: cutController.signal });
-    cutController.abort();
+    const attemptPromise = attempt(receiver.url, { signal: abortController.signal });
+    abortController.abort();
     expect(await attemptPromise).to.equal(undefined);
   });
 });

@@ -23,12 +23,12 @@ describe("webhook signature", () => {
     expect(headers["webhook-signature"]).to.equal("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
   });
 
-  for (const library of webhookLibraryNames) {
+  for (const libraryName of webhookLibraryNames) {
     const verify = (fillByte: number, body: string, headers: Record<string, string>) =>
-      new webhookLibraries[library](createSecret(fillByte)).verify(body, headers);
+      new webhookLibraries[libraryName](createSecret(fillByte)).verify(body, headers);
 
-    describe(`is verified by the ${library} package`, () => {
-      it(`the ${library} package accepts a signature with each of two secrets, and rejects the signature with other secrets`, () => {
+    describe(`is verified by the ${libraryName} package`, () => {
+      it(`the ${libraryName} package accepts a signature with each of two secrets, and rejects the signature with other secrets`, () => {
         const content = createContent();
         const headers = createSignatureHeaders(content, [createSecret(1), createSecret(2)], "SERVICE");
         for (const fillByte of [1, 2]) {
@@ -37,7 +37,7 @@ describe("webhook signature", () => {
         expect(() => verify(3, content.body, headers)).to.throw("No matching signature found");
       });
 
-      it(`the ${library} package rejects a signature if the body, the id or the time was changed`, () => {
+      it(`the ${libraryName} package rejects a signature if the body, the id or the time was changed`, () => {
         const content = createContent();
         const headers = createSignatureHeaders(content, [createSecret(1)], "SERVICE");
         const changedHeaders = { "webhook-id": "other", "webhook-timestamp": String(content.timestamp + 1) };
@@ -48,7 +48,7 @@ describe("webhook signature", () => {
         }
       });
 
-      it(`the ${library} package rejects a timestamp that is too old or in the future`, () => {
+      it(`the ${libraryName} package rejects a timestamp that is too old or in the future`, () => {
         for (const [offsetSeconds, problem] of [
           [-301, "Message timestamp too old"],
           [310, "Message timestamp too new"],

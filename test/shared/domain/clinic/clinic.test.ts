@@ -25,8 +25,8 @@ describe("registering a clinic", () => {
     given(clinicAggregate, registered, suspended).when(decideRegisterClinic(registration)).thenEvents();
   });
   it("a clinic cannot be registered with the id of another clinic", () => {
-    const otherClinic = { ...registration, name: "Other" };
-    given(clinicAggregate, registered).when(decideRegisterClinic(otherClinic)).thenRefused("clinic_exists");
+    const otherRegistration = { ...registration, name: "Other" };
+    given(clinicAggregate, registered).when(decideRegisterClinic(otherRegistration)).thenRefused("clinic_exists");
   });
   for (const timezone of ["Europe/Atlantis", "+02:00", "", "europe", "US/Eastern", "EST"]) {
     it(`a clinic cannot be registered with the time zone "${timezone}"`, () => {
@@ -48,8 +48,8 @@ describe("registering a clinic", () => {
     });
   }
   it("a clinic that is not a demo cannot be registered with an expiry time", () => {
-    const expiringClinic = { ...registration, demoExpiresAt: "2027-01-01T00:00:00.000Z" };
-    given(clinicAggregate).when(decideRegisterClinic(expiringClinic)).thenRefused("expiry_without_demo");
+    const expiringRegistration = { ...registration, demoExpiresAt: "2027-01-01T00:00:00.000Z" };
+    given(clinicAggregate).when(decideRegisterClinic(expiringRegistration)).thenRefused("expiry_without_demo");
   });
 });
 
@@ -130,9 +130,9 @@ describe("a clinic's subscription and entitlements", () => {
   const entitled: ClinicEvent = { type: "EntitlementSet", data: entitlement };
 
   it("changing a subscription records an event only if the data differs", () => {
-    const change = decideChangeSubscription({ clinicId, ...subscription });
-    given(clinicAggregate, registered).when(change).thenEvents(subscribed);
-    given(clinicAggregate, registered, subscribed).when(change).thenEvents();
+    const changeSubscription = decideChangeSubscription({ clinicId, ...subscription });
+    given(clinicAggregate, registered).when(changeSubscription).thenEvents(subscribed);
+    given(clinicAggregate, registered, subscribed).when(changeSubscription).thenEvents();
     const cancelledSubscription = { clinicId, ...subscription, status: "cancelled" as const };
     given(clinicAggregate, registered, subscribed)
       .when(decideChangeSubscription(cancelledSubscription))

@@ -41,14 +41,14 @@ describe("a membership", () => {
     given(membershipAggregate, granted, revoked).when(decideAcceptMembership(target)).thenRefused("membership_revoked");
   });
   it("changing a membership's rights records an event only if the rights differ", () => {
-    const change = decideChangePermissions({ ...target, rights: { ...rights, permissions: [] } }, clinic);
-    const changed: MembershipEvent = {
+    const changePermissions = decideChangePermissions({ ...target, rights: { ...rights, permissions: [] } }, clinic);
+    const permissionsChanged: MembershipEvent = {
       type: "MembershipPermissionsChanged",
       data: { membershipId, ...rights, permissions: [] },
     };
-    given(membershipAggregate, granted).when(change).thenEvents(changed);
-    given(membershipAggregate, granted, changed).when(change).thenEvents();
-    given(membershipAggregate, granted, revoked).when(change).thenRefused("membership_revoked");
+    given(membershipAggregate, granted).when(changePermissions).thenEvents(permissionsChanged);
+    given(membershipAggregate, granted, permissionsChanged).when(changePermissions).thenEvents();
+    given(membershipAggregate, granted, revoked).when(changePermissions).thenRefused("membership_revoked");
   });
   it("revoking a revoked membership changes nothing", () => {
     const revoke = decideRevokeMembership({ ...target, reason: null });

@@ -65,30 +65,30 @@ describe("a customer", () => {
   const details: CustomerDetails = { fullName: "Ada", phone: "1", email: null, city: null };
   const registration = { customerId: someId, clinicId, ...details };
   const registered: CustomerEvent = { type: "CustomerRegistered", data: registration };
-  const change = (details: Partial<CustomerDetails>, requestedClinicId = clinicId) =>
+  const changeDetails = (details: Partial<CustomerDetails>, requestedClinicId = clinicId) =>
     decideChangeCustomer({ clinicId: requestedClinicId, customerId: someId, details });
 
   it("repeating a customer's registration changes nothing, even after a change of details", () => {
-    const changed: CustomerEvent = {
+    const detailsChanged: CustomerEvent = {
       type: "CustomerDetailsChanged",
       data: { customerId: someId, ...details, phone: "2" },
     };
     given(customerAggregate).when(decideRegisterCustomer(registration)).thenEvents(registered);
-    given(customerAggregate, registered, changed).when(decideRegisterCustomer(registration)).thenEvents();
+    given(customerAggregate, registered, detailsChanged).when(decideRegisterCustomer(registration)).thenEvents();
   });
   it("a customer of another clinic is reported as missing", () => {
     const otherInput = { ...registration, clinicId: otherClinicId };
     given(customerAggregate, registered).when(decideRegisterCustomer(otherInput)).thenRefused("customer_exists");
     given(customerAggregate, registered)
-      .when(change({ phone: "2" }, otherClinicId))
+      .when(changeDetails({ phone: "2" }, otherClinicId))
       .thenRefused("customer_not_found");
   });
   it("changing a customer's details leaves omitted details unchanged", () => {
     given(customerAggregate, registered)
-      .when(change({ phone: null }))
+      .when(changeDetails({ phone: null }))
       .thenEvents({ type: "CustomerDetailsChanged", data: { customerId: someId, ...details, phone: null } });
     given(customerAggregate, registered)
-      .when(change({ phone: "1" }))
+      .when(changeDetails({ phone: "1" }))
       .thenEvents();
   });
 });

@@ -17,11 +17,11 @@ const registered: PartnerApplicationEvent = {
   type: "ApplicationRegistered",
   data: { ...details, scopes: ["clinic:read"] },
 };
-const issued = (credentialId: string): PartnerApplicationEvent => ({
+const credentialIssued = (credentialId: string): PartnerApplicationEvent => ({
   type: "CredentialIssued",
   data: { applicationId, credentialId, secretHash: "0".repeat(64) },
 });
-const revoked = (credentialId: string): PartnerApplicationEvent => ({
+const credentialRevoked = (credentialId: string): PartnerApplicationEvent => ({
   type: "CredentialRevoked",
   data: { applicationId, credentialId },
 });
@@ -46,22 +46,22 @@ describe("partner application", () => {
   });
 
   it("an application has at most two active credentials", () => {
-    givenApplication(registered).when(issue("one")).thenEvents(issued("one"));
-    givenApplication(registered, issued("one")).when(issue("two")).thenEvents(issued("two"));
-    const history = [registered, issued("one"), issued("two")];
+    givenApplication(registered).when(issue("one")).thenEvents(credentialIssued("one"));
+    givenApplication(registered, credentialIssued("one")).when(issue("two")).thenEvents(credentialIssued("two"));
+    const history = [registered, credentialIssued("one"), credentialIssued("two")];
     givenApplication(...history)
       .when(issue("three"))
       .thenRefused("too_many_credentials");
-    givenApplication(...history, revoked("one"))
+    givenApplication(...history, credentialRevoked("one"))
       .when(issue("three"))
-      .thenEvents(issued("three"));
+      .thenEvents(credentialIssued("three"));
   });
 
   it("revoking a revoked credential changes nothing", () => {
     const revoke = decideRevokeCredential("one");
     givenApplication(registered).when(revoke).thenRefused("credential_not_found");
-    givenApplication(registered, issued("one")).when(revoke).thenEvents(revoked("one"));
-    givenApplication(registered, issued("one"), revoked("one")).when(revoke).thenEvents();
+    givenApplication(registered, credentialIssued("one")).when(revoke).thenEvents(credentialRevoked("one"));
+    givenApplication(registered, credentialIssued("one"), credentialRevoked("one")).when(revoke).thenEvents();
   });
 
   it("repeating the approval or the withdrawal of a webhook origin changes nothing", () => {

@@ -22,8 +22,8 @@ describe("sandbox fixture", () => {
   };
 
   it("the sandbox fixture matches the event catalog and depends only on the application and the day", () => {
-    const reset = { applicationId, clinicId: randomUUID(), generation: 1, day };
-    requireValidEvent({ type: "SandboxReset", data: { ...reset, facts } });
+    const resetFields = { applicationId, clinicId: randomUUID(), generation: 1, day };
+    requireValidEvent({ type: "SandboxReset", data: { ...resetFields, facts } });
     expect(createFixture(applicationId, day)).to.deep.equal(facts);
   });
 

@@ -1,11 +1,11 @@
 import { expect } from "chai";
 import pg from "pg";
 import { timeZones } from "../../../../shared/domain/time/time-zone.ts";
-import { testServers } from "../../../support/stack.ts";
+import { getTestServers } from "../../../support/stack.ts";
 
 describe("time zones", () => {
   it("the runtime and Postgres know each permitted time zone by the same name", async () => {
-    const client = new pg.Client({ connectionString: (await testServers()).adminDatabaseUrl });
+    const client = new pg.Client({ connectionString: (await getTestServers()).adminDatabaseUrl });
     await client.connect();
     const { rows } = await client.query<{ name: string }>("SELECT name FROM pg_timezone_names");
     await client.end();

@@ -12,7 +12,7 @@ import { readConfig, type Settings, settings } from "../../../../shared/runtime/
 const INVALID_VALUES = ["", "\u0001", "no such ~ form", "-".repeat(5_000), "ÄÖÜ"];
 
 /** Matches text that looks like a regular expression. */
-const REGULAR_EXPRESSION = /must match|\/\^|\$\/|\\[dwsxpu]|\[[^\]\s]*-[^\]\s]*\]|\{\d+,?\d*\}|\(\?[:=!<]/;
+const REGULAR_EXPRESSION_PATTERN = /must match|\/\^|\$\/|\\[dwsxpu]|\[[^\]\s]*-[^\]\s]*\]|\{\d+,?\d*\}|\(\?[:=!<]/;
 
 type Schema = z.core.$ZodType;
 
@@ -51,7 +51,7 @@ interface Definition {
 }
 
 /** Returns the patterns of a string schema's format and checks. */
-function patternsOf(schema: Schema): RegExp[] {
+function listPatterns(schema: Schema): RegExp[] {
   const { def } = (schema as unknown as { _zod: { def: Definition } })._zod;
   const definitions = [def, ...(def.checks ?? []).map((check) => check._zod.def)];
   return definitions.flatMap(({ pattern }) => (pattern instanceof RegExp ? [pattern] : []));
@@ -60,7 +60,7 @@ function patternsOf(schema: Schema): RegExp[] {
 describe("validation messages", () => {
   const patternSchemas = rootSchemas
     .flatMap(([name, rootSchema]) => [...listSchemas(rootSchema, name)])
-    .filter(([, schema]) => patternsOf(schema).length > 0);
+    .filter(([, schema]) => listPatterns(schema).length > 0);
 
   it("no validation message of events, commands, requests and settings contains a regular expression", () => {
     expect(patternSchemas.length).to.be.greaterThan(100);
@@ -71,12 +71,12 @@ describe("validation messages", () => {
         return error?.issues.map((issue) => describeIssue(issue)) ?? [];
       });
       expect(texts, `${name} accepts every wrong value`).to.not.deep.equal([]);
-      for (const pattern of patternsOf(schema)) {
+      for (const pattern of listPatterns(schema)) {
         sources.add(pattern.source);
         for (const text of texts) expect(text, name).to.not.contain(pattern.source);
       }
       for (const text of texts) {
-        expect(text, name).to.not.match(REGULAR_EXPRESSION);
+        expect(text, name).to.not.match(REGULAR_EXPRESSION_PATTERN);
         expect(text, `${name} does not say what is expected`).to.not.equal("has the wrong form");
       }
     }
@@ -90,8 +90,8 @@ describe("validation messages", () => {
       try {
         const id = "00000000-0000-4000-8000-000000000001";
         const actor = { type: "system", id: "test" };
-        const ids = { $correlationId: id, $causationId: id, actor, clinicId: null, environment: null };
-        const metadata = { ...ids, schemaVersion: 1, occurredAt: "2026-01-01T00:00:00.000Z" };
+        const commonFields = { $correlationId: id, $causationId: id, actor, clinicId: null, environment: null };
+        const metadata = { ...commonFields, schemaVersion: 1, occurredAt: "2026-01-01T00:00:00.000Z" };
         parseStoredEvent({ type, data, metadata });
       } catch (error) {
         texts.push((error as Error).message);
@@ -110,6 +110,6 @@ describe("validation messages", () => {
         texts.push((error as Error).message);
       }
     }
-    for (const text of texts) expect(text).to.not.match(REGULAR_EXPRESSION);
+    for (const text of texts) expect(text).to.not.match(REGULAR_EXPRESSION_PATTERN);
   });
 });

@@ -1,23 +1,36 @@
+import { readdir } from "node:fs/promises";
+import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { runner } from "node-pg-migrate";
 import pg from "pg";
 import type { Logger } from "../shared/runtime/logger.ts";
 
+const MIGRATIONS_FOLDER = fileURLToPath(new URL("./migrations", import.meta.url));
+
+/** Table with the names of the applied migrations. */
+export const MIGRATION_TABLE = "migration";
+
+/** Returns the names of this release's migrations. */
+export async function readMigrationNames(): Promise<string[]> {
+  return (await readdir(MIGRATIONS_FOLDER)).map((file) => basename(file, ".sql"));
+}
+
 /**
  * Applies all new migrations in order, in one transaction. If several processes start at the same time, one process
  * applies the migrations while the others wait.
  *
+ * @returns the names of the applied migrations
  * @throws the error of Postgres if a migration fails
  */
-export async function migrate(databaseUrl: string, logger: Logger): Promise<void> {
+export async function migrate(databaseUrl: string, logger: Logger): Promise<string[]> {
   const dbClient = new pg.Client({ connectionString: databaseUrl, connectionTimeoutMillis: 5_000 });
   await dbClient.connect();
   try {
-    await runner({
+    const migrations = await runner({
       dbClient,
-      dir: fileURLToPath(new URL("./migrations", import.meta.url)),
+      dir: MIGRATIONS_FOLDER,
       direction: "up",
-      migrationsTable: "migration",
+      migrationsTable: MIGRATION_TABLE,
       singleTransaction: true,
       advisoryLockMode: "wait",
       logger: {
@@ -27,6 +40,7 @@ export async function migrate(databaseUrl: string, logger: Logger): Promise<void
         error: (text) => logger.error(text),
       },
     });
+    return migrations.map(({ name }) => name);
   } finally {
     await dbClient.end();
   }

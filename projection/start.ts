@@ -10,11 +10,10 @@ import { createLogger, type Logger } from "../shared/runtime/logger.ts";
 import { type RunningService, StartError } from "../shared/runtime/run-service.ts";
 import { settlesWithin } from "../shared/runtime/timeout.ts";
 import type { LogAndDatabase } from "./checkpoints/same-log.ts";
-import { ensureReadModels } from "./engine/ensure-schema.ts";
 import { startProjectors } from "./engine/projectors.ts";
-import { migrate } from "./migrate.ts";
 import { readModels } from "./read-models/all.ts";
 import { startRelay } from "./relay/relay.ts";
+import { requirePreparedDatabase } from "./require-prepared-database.ts";
 import type { Role } from "./roles/role.ts";
 import { createMetrics, type Metrics, serveMetrics } from "./status/metrics.ts";
 import { createReadinessCheck } from "./status/readiness.ts";
@@ -50,8 +49,8 @@ const ROLE_STOP_TIMEOUT_MS = 3_500;
 const CLOSE_TIMEOUT_MS = 1_500;
 
 /**
- * Starts the projection service: migrates the database, then starts the configured roles. Serves health and Prometheus
- * metrics over HTTP.
+ * Starts the projection service with the configured roles. Serves health and Prometheus metrics over HTTP. The database
+ * must be prepared for this release.
  *
  * @throws {ConfigError | StartError}
  */
@@ -116,7 +115,7 @@ function startRoles(config: ServiceConfig, connections: LogAndDatabase, metrics:
   return config.ROLES.map((name) => starters[name]());
 }
 
-/** Connects to the log and the database, and prepares the database. */
+/** Connects to the log and the database. */
 async function connect(config: ServiceConfig, logger: Logger) {
   const pool = createPool({
     url: config.DATABASE_URL,
@@ -132,7 +131,7 @@ async function connect(config: ServiceConfig, logger: Logger) {
   const closeConnections = () => settlesWithin(Promise.all([pool.end(), client.dispose()]), CLOSE_TIMEOUT_MS);
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
-    await prepareDatabase(config.DATABASE_URL, pool, logger);
+    await checkDatabase(pool);
   } catch (error) {
     await closeConnections();
     throw error;
@@ -140,15 +139,12 @@ async function connect(config: ServiceConfig, logger: Logger) {
   return { pool, client, closeConnections };
 }
 
-/** Applies the migrations, and creates the read models if they do not exist. */
-async function prepareDatabase(databaseUrl: string, pool: pg.Pool, logger: Logger): Promise<void> {
+/** @throws {StartError} if the database is unavailable or not prepared for this release */
+async function checkDatabase(pool: pg.Pool): Promise<void> {
   try {
-    await migrate(databaseUrl, logger);
-    await ensureReadModels(pool, readModels);
+    await requirePreparedDatabase(pool);
   } catch (error) {
     if (error instanceof StartError) throw error;
-    throw new StartError("The database is unavailable or cannot be migrated. Check DATABASE_URL.", {
-      cause: error,
-    });
+    throw new StartError("The database is unavailable. Check DATABASE_URL.", { cause: error });
   }
 }

@@ -23,7 +23,7 @@ describe("the services, compiled for production", function () {
   before(async () => {
     // The build runs in a copy of the project, so it uses only declared files and does not affect other tests.
     projectDir = await mkdtemp(join(tmpdir(), "clinic-build-"));
-    const sourceFolders = ["command", "projection", "query-api", "shared"];
+    const sourceFolders = ["bin", "command", "projection", "query-api", "shared"];
     for (const name of [...sourceFolders, "package.json", "tsconfig.json", "tsconfig.build.json"]) {
       await cp(join(root, name), join(projectDir, name), { recursive: true });
     }
@@ -58,6 +58,21 @@ describe("the services, compiled for production", function () {
       expect(failure.stderr).to.match(/^[a-z-]+: settings: .*DATABASE_URL is missing.*\n$/);
     });
   }
+
+  it("the compiled executable runs all command lines, and its help names the executable", async () => {
+    const executable = join(projectDir, "dist", "bin", "clinic.js");
+    const run = (...args: string[]) => execFileAsync(executable, args, { env: { PATH: process.env.PATH } });
+    const [help, projectionHelp, failure] = await Promise.all([
+      run("--help"),
+      run("projection", "--help"),
+      run("audit", "keys").catch((error) => error),
+    ]);
+    expect(help.stdout).to.match(/\n {2}audit --help .*\n {2}projection --help /);
+    expect(help.stdout).to.match(/\nExample:\n {2}clinic clinic register /);
+    expect(projectionHelp.stdout).to.match(/^Usage: clinic projection .*[\s\S]*\n {2}migrate /);
+    expect(failure.code).to.equal(2);
+    expect(failure.stderr).to.match(/^audit: settings: AUDIT_SIGNING_KEYS is missing/);
+  });
 
   it("the compiled query-api serves the documentation page and all files that the page loads", async () => {
     const files = await loadPageFiles("query-api", queryEnvironment, "/docs");

@@ -6,7 +6,7 @@ import { expect } from "chai";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-const FOLDERS = ["command", "projection", "query-api", "shared", "deploy", "test", "docs", ".github", ".ci"];
+const FOLDERS = ["bin", "command", "projection", "query-api", "shared", "deploy", "test", "docs", ".github", ".ci"];
 
 /** Matches paths that start with one of these folders. */
 const REPOSITORY_PATH = new RegExp(`^(${FOLDERS.join("|").replaceAll(".", "\\.")})(/[\\w.{},*…-]+)*/?$`);

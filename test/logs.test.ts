@@ -7,6 +7,7 @@ import { startQueryApi } from "../query-api/start.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { type CapturedLogs, captureLogs } from "./support/captured-logs.ts";
 import { eventually } from "./support/eventually.ts";
+import { createDatabaseWithReadModels } from "./support/migrated-database.ts";
 import {
   createPartnerWorld,
   createTestOperatorContext,
@@ -19,7 +20,7 @@ import {
 } from "./support/partner.ts";
 import { type IdentityProvider, startIdentityProvider } from "./support/portal.ts";
 import { type Receiver, startReceiver } from "./support/receiver.ts";
-import { createTestDatabase, getTestServers, type TestDatabase } from "./support/stack.ts";
+import { getTestServers, type TestDatabase } from "./support/stack.ts";
 
 const PERSON = { fullName: "Melpomene Quistgaard", phone: "+47 555 0199", email: "melpomene@example.com" };
 const NOTES = "limps on the left since Tuesday";
@@ -36,7 +37,7 @@ describe("the logs of all services at level debug", () => {
 
   before(async () => {
     const { eventstoreUrl, natsUrl } = await getTestServers();
-    database = await createTestDatabase();
+    database = await createDatabaseWithReadModels();
     provider = await startIdentityProvider();
     receiver = await startReceiver();
     logs = captureLogs();

@@ -1,4 +1,4 @@
-/** The operator's command line: `npm run clinic -- <noun> <verb> [options]`. */
+/** The operator's command line: `clinic <noun> <verb> [options]`. */
 import { EXIT_CODE } from "./framework/failure.ts";
 import { runCli } from "./run-cli.ts";
 

@@ -1,4 +1,5 @@
 import { CommanderError, Command as Program } from "commander";
+import { formatCommandLine } from "../../shared/runtime/command-line.ts";
 import { commands } from "./commands/commands.ts";
 import { recoverWebhooks } from "./commands/recover-webhooks.ts";
 import { rotateEndpointSecret } from "./commands/rotate-secret.ts";
@@ -46,7 +47,6 @@ async function reportCommanderError({ code, exitCode, message }: CommanderError,
   return EXIT_CODE.badInput;
 }
 
-const COMMAND_PREFIX = "npm run clinic --";
 const ACTOR_OPTION = [
   "--actor <name>",
   "name of the operator, recorded with each event; default: your user name",
@@ -64,7 +64,7 @@ function createProgram(terminal: Terminal, setExitCode: (code: number) => void):
     .exitOverride()
     .configureOutput({ writeOut: (text) => void terminal.writeOutput(text.trimEnd()), writeErr: () => {} })
     .configureHelp({ sortSubcommands: false, helpWidth: 110 })
-    .addHelpText("after", formatExample(commands[0]));
+    .addHelpText("after", `${OTHER_COMMAND_LINES}\n${formatExample(commands[0])}`);
   for (const noun of new Set(commands.map((command) => command.noun))) {
     const nounCommands = commands.filter((command) => command.noun === noun);
     const group = program
@@ -117,7 +117,7 @@ function addLogCopyCommand(program: Program, terminal: Terminal, setExitCode: (c
   program
     .command("log")
     .description("copy")
-    .addHelpText("after", `\nExample:\n  ${COMMAND_PREFIX} log copy`)
+    .addHelpText("after", formatExampleText("log copy"))
     .command("copy")
     .description("Copies the event log to another server unchanged, and verifies the copy.")
     .option("--verify-only", "compare the logs without copying")
@@ -162,16 +162,26 @@ function addRotateCommand(group: Program, terminal: Terminal): void {
 
 /** Formats a command's example for the help text. */
 function formatExample(command: Command | undefined): string {
-  const exampleArguments = command ? `${command.noun} ${command.verb} ${command.example}` : "--help";
-  return `\nExample:\n  ${COMMAND_PREFIX} ${exampleArguments}`;
+  return formatExampleText(command ? `${command.noun} ${command.verb} ${command.example}` : "--help");
 }
+
+/** @param args words after the program's name */
+function formatExampleText(args: string): string {
+  return `\nExample:\n  ${formatCommandLine(args)}`;
+}
+
+const EXAMPLE_ENDPOINT_ID = "7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b";
 
 const ROTATE_HELP = `
 The secret is encrypted with WEBHOOK_SECRET_KEYS. Use the same keys as the running services.
+${formatExampleText(`endpoint rotate-secret --id ${EXAMPLE_ENDPOINT_ID} --leaked`)}`;
 
-Example:
-  ${COMMAND_PREFIX} endpoint rotate-secret --id 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b --leaked`;
+const RECOVER_HELP = formatExampleText(
+  `webhooks recover --endpoint ${EXAMPLE_ENDPOINT_ID} --since 2026-05-04T00:00:00Z --dry-run`,
+);
 
-const RECOVER_HELP = `
-Example:
-  ${COMMAND_PREFIX} webhooks recover --endpoint 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b --since 2026-05-04T00:00:00Z --dry-run`;
+/** The executable `clinic` passes the command lines `audit` and `projection` on, so this program does not define them. */
+const OTHER_COMMAND_LINES = `
+Other command lines:
+  audit --help        commands for auditors
+  projection --help   commands for the read models and the database`;

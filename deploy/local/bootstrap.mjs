@@ -94,7 +94,8 @@ try {
   if (isCompiled) {
     const build = await ensureBuilt(PROJECT_FOLDER);
     const program = path.join(build, entry.replace(/\.ts$/, ".js"));
-    runProgram(["--enable-source-maps", program, ...args], { ...process.env, PROJECT_BUILD: build });
+    const env = { ...process.env, PROJECT_BUILD: build, CLINIC_PROGRAM: "npm run clinic --" };
+    runProgram(["--enable-source-maps", program, ...args], env);
   } else {
     runProgram(["--import", "tsx", entry, ...args], process.env);
   }

@@ -2,6 +2,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
+import { formatCommandLine } from "../../shared/runtime/command-line.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { BEFORE_FIRST_EVENT, type Checkpoint, READ_MODEL_SCHEMA, readCheckpoint } from "./checkpoint.ts";
 import { readEventAt } from "./event-at.ts";
@@ -24,7 +25,7 @@ export class DifferentLogError extends Error {
    */
   constructor(checkpointText: string, logText: string) {
     super(
-      `The event log is not the one that this database was built from: ${checkpointText}, but ${logText}. The log was replaced or restored from an older backup, or EVENTSTORE_URL is wrong. Nothing is written to the log or the database. To recover, start the original log again. To continue with this log instead, run \`npm run projection -- rebuild --adopt-log\`.`,
+      `The event log is not the one that this database was built from: ${checkpointText}, but ${logText}. The log was replaced or restored from an older backup, or EVENTSTORE_URL is wrong. Nothing is written to the log or the database. To recover, start the original log again. To continue with this log instead, run \`${formatCommandLine("projection rebuild --adopt-log")}\`.`,
     );
   }
 }

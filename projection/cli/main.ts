@@ -1,7 +1,6 @@
-/** Command line for operators of the read models: `npm run projection -- status | rebuild | verify | park | resume`. */
+/** The command line for operators of the read models and the database: `clinic projection <command> [options]`. */
 import os from "node:os";
 import { Command, InvalidArgumentError } from "commander";
-import type pg from "pg";
 import { parseRfc3339 } from "../../shared/domain/time/rfc3339.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
@@ -11,9 +10,11 @@ import { createLogger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { DifferentLogError } from "../checkpoints/same-log.ts";
 import { CommandRefusedError } from "../parking/parking-commands.ts";
+import { requirePreparedDatabase } from "../require-prepared-database.ts";
 import { ProjectionError } from "../roles/failure.ts";
 import { adoptCurrentLog } from "./adopt-log.ts";
 import type { CommandContext, Terminal } from "./command.ts";
+import { migrateDatabase } from "./migrate.ts";
 import { type ParkingOptions, park, resume } from "./parking.ts";
 import { rebuildReadModels } from "./rebuild.ts";
 import { showStatus } from "./status.ts";
@@ -27,15 +28,28 @@ const terminal: Terminal = {
   showProgress: (text) => process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${text}` : `${text}\n`),
 };
 
-const program = new Command("projection")
-  .description("Inspect, rebuild and verify the read models, and park event streams that stop the projection.")
+const program = new Command("clinic projection")
+  .description(
+    "Migrate the database, inspect, rebuild and verify the read models, and park event streams that stop the projection.",
+  )
   .showHelpAfterError();
 program
   .command("status")
   .description("Show the state of the projectors, relay and webhooks roles, and the parked streams.")
   .option("--json", "print JSON")
   .action((options: { json?: boolean }) =>
-    runCommand((context) => showStatus(context, { json: options.json === true })),
+    runWithServers((context) => showStatus(context, { json: options.json === true })),
+  );
+program
+  .command("migrate")
+  .description(
+    "Prepare the database for this release: apply new migrations, and create missing read models. Changes nothing if the database is prepared.",
+  )
+  .action(() =>
+    runCommand(() => {
+      const { DATABASE_URL } = readConfig(["DATABASE_URL"], process.env);
+      return withDatabase(DATABASE_URL, (database) => migrateDatabase(database, terminal));
+    }),
   );
 program
   .command("rebuild")
@@ -52,7 +66,7 @@ program
     parseTime,
   )
   .action(({ adoptLog, tellSince: notifyFrom }: { adoptLog?: boolean; tellSince?: number }) =>
-    runCommand((context) => {
+    runWithServers((context) => {
       if (adoptLog) return adoptCurrentLog(context, readConfig(["NATS_URL"], process.env).NATS_URL, notifyFrom);
       if (notifyFrom === undefined) return rebuildReadModels(context);
       throw new CommandRefusedError("--tell-since requires --adopt-log.");
@@ -61,7 +75,7 @@ program
 program
   .command("verify")
   .description("Compare the read models with the event log, and list every row that differs.")
-  .action(() => runCommand(verifyReadModels));
+  .action(() => runWithServers(verifyReadModels));
 addParkingCommand(
   "park",
   "Park the stream of the event that stopped the projectors or the relay: skip this event and all later events of the stream.",
@@ -86,7 +100,9 @@ function addParkingCommand(
     .argument("<position>", "log position of the event, as `status` shows it", parsePosition)
     .requiredOption("--reason <text>", "reason, 1 to 200 characters, stored in the event log")
     .option("--actor <name>", "name of the operator, stored in the event log", os.userInfo().username)
-    .action((position: bigint, options: ParkingOptions) => runCommand((context) => run(context, position, options)));
+    .action((position: bigint, options: ParkingOptions) =>
+      runWithServers((context) => run(context, position, options)),
+    );
 }
 
 function parseTime(text: string): number {
@@ -108,9 +124,9 @@ function parsePosition(text: string): bigint {
  * - 1: rows differ, the command was refused or interrupted, or an event cannot be processed
  * - 2: any other error, such as a wrong configuration or an event log that does not match the database
  */
-async function runCommand(run: (context: CommandContext) => Promise<number>): Promise<void> {
+async function runCommand(run: () => Promise<number>): Promise<void> {
   try {
-    process.exitCode = await withServers(run);
+    process.exitCode = await run();
   } catch (error) {
     const isExpected = [ConfigError, StartError, ProjectionError, CommandRefusedError, DifferentLogError].some(
       (type) => error instanceof type,
@@ -120,39 +136,41 @@ async function runCommand(run: (context: CommandContext) => Promise<number>): Pr
   }
 }
 
-async function withServers(run: (context: CommandContext) => Promise<number>): Promise<number> {
-  const { EVENTSTORE_URL, DATABASE_URL } = readConfig(["EVENTSTORE_URL", "DATABASE_URL"], process.env);
+/** Runs a command that needs the event log and a prepared database. */
+function runWithServers(run: (context: CommandContext) => Promise<number>): Promise<void> {
+  return runCommand(() => {
+    const { EVENTSTORE_URL, DATABASE_URL } = readConfig(["EVENTSTORE_URL", "DATABASE_URL"], process.env);
+    return withDatabase(DATABASE_URL, async (database) => {
+      const client = connectEventStore(EVENTSTORE_URL, "projection-cli");
+      const interruptController = new AbortController();
+      for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => interruptController.abort());
+      try {
+        await requireEventStore(client, EVENTSTORE_URL);
+        await requirePreparedDatabase(database.pool);
+        const { signal } = interruptController;
+        return await run({ client, ...database, terminal, now: Date.now(), signal });
+      } finally {
+        await client.dispose();
+      }
+    });
+  });
+}
+
+async function withDatabase(
+  databaseUrl: string,
+  run: (database: Pick<CommandContext, "pool" | "logger" | "databaseUrl">) => Promise<number>,
+): Promise<number> {
   const logger = createLogger("projection-cli", "error");
-  const client = connectEventStore(EVENTSTORE_URL, "projection-cli");
   const pool = createPool({
-    url: DATABASE_URL,
+    url: databaseUrl,
     applicationName: "projection-cli",
     size: 4,
     statementTimeoutMs: 60_000,
     logger,
   });
-  const interruptController = new AbortController();
-  for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => interruptController.abort());
   try {
-    await requireEventStore(client, EVENTSTORE_URL);
-    await requirePreparedDatabase(pool);
-    const { signal } = interruptController;
-    const context = { client, pool, logger, terminal, databaseUrl: DATABASE_URL };
-    return await run({ ...context, now: Date.now(), signal });
+    return await run({ pool, logger, databaseUrl });
   } finally {
-    await Promise.all([pool.end(), client.dispose()]);
+    await pool.end();
   }
-}
-
-/** @throws {StartError} if the projection service of this release has never started on this database */
-async function requirePreparedDatabase(pool: pg.Pool): Promise<void> {
-  const { rows } = await pool.query<{ prepared: bigint }>(
-    `SELECT count(*) AS prepared FROM pg_attribute
-      WHERE attrelid IN (to_regclass('read_model.checkpoint'), to_regclass('webhooks.relay_checkpoint'))
-        AND attname = 'anchor_event_id'`,
-  );
-  if (rows[0]?.prepared === 2n) return;
-  throw new StartError(
-    "The database is not prepared for this release. Start the projection service of this release first, because it prepares the database.",
-  );
 }

@@ -1,3 +1,4 @@
+import { formatCommandLine } from "../../shared/runtime/command-line.ts";
 import { readModels } from "../read-models/all.ts";
 import { MAX_COUNTED_DELIVERIES } from "../status/count-deliveries.ts";
 import {
@@ -64,7 +65,7 @@ function formatFollower(follower: FollowerStatus, now: number): string[] {
     formatLastError(follower, now),
     ...(process?.state === "failed" && process.failedAt
       ? [
-          `  to continue  run a release that can process the event, or: npm run projection -- park ${process.failedAt.position} --reason …`,
+          `  to continue  run a release that can process the event, or: ${formatCommandLine(`projection park ${process.failedAt.position} --reason …`)}`,
         ]
       : []),
   ];
@@ -114,8 +115,8 @@ function formatParkedStream(parkedStatus: ParkedStatus): string[] {
   const notes = {
     parked: `${events} events skipped`,
     untold: "the relay sends no webhooks for the stream, but the read models include the stream",
-    resumed: `${events} events skipped before the stream was resumed; to include these events, run: npm run projection -- rebuild`,
-    taken: `the read models include the stream; to end the parking, run: npm run projection -- resume ${position}`,
+    resumed: `${events} events skipped before the stream was resumed; to include these events, run: ${formatCommandLine("projection rebuild")}`,
+    taken: `the read models include the stream; to end the parking, run: ${formatCommandLine(`projection resume ${position}`)}`,
   };
   const firstLine = `  position ${position}, stream ${stream}, from revision ${revision} on: ${notes[state]}`;
   return eventType === undefined

@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
+import { formatCommandLine } from "../../shared/runtime/command-line.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { READ_MODEL_SCHEMA, readCheckpoint, readPosition } from "../checkpoints/checkpoint.ts";
 import { leadWithRecovery, type RecoveryOptions } from "../parking/lead-with-recovery.ts";
@@ -68,8 +69,7 @@ export function startProjectors(options: ProjectorsOptions): Role {
   };
 }
 
-const STANDBY_MESSAGE =
-  "The read models belong to another release. This process stands by and writes nothing. To switch to this release, run its `npm run projection -- rebuild`.";
+const STANDBY_MESSAGE = `The read models belong to another release. This process stands by and writes nothing. To switch to this release, run its \`${formatCommandLine("projection rebuild")}\`.`;
 
 /** Runs the projection. Returns normally if this process loses the lead. */
 async function runUntilLeadershipLost(options: ProjectionOptions, logger: Logger, signal: AbortSignal): Promise<void> {

@@ -1,5 +1,5 @@
 -- Up Migration
--- Status reports of the projection processes, for `npm run projection -- status`. The table can be emptied at any time,
+-- Status reports of the projection processes, for `clinic projection status`. The table can be emptied at any time,
 -- because each process writes its rows every two seconds.
 CREATE SCHEMA projection;
 

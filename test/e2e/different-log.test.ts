@@ -124,7 +124,7 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
     const [verifyResult, statusResult] = await Promise.all([runProjection("verify"), runProjection("status")]);
     expect(verifyResult.code).to.equal(2);
     expect(verifyResult.err).to.match(
-      /^\nprojection: The event log is not the one that this database was built from: the read models stopped after event [0-9a-f-]{36} at position \d+, but the log ends at position \d+\. .* To continue with this log instead, run `npm run projection -- rebuild --adopt-log`\.\n$/,
+      /^\nprojection: The event log is not the one that this database was built from: the read models stopped after event [0-9a-f-]{36} at position \d+, but the log ends at position \d+\. .* To continue with this log instead, run `clinic projection rebuild --adopt-log`\.\n$/,
     );
     expect(statusResult.out).to.match(/^The event log is not the one that this database was built from: /);
     expect(statusResult.out).to.match(/^ {2}process {6}\S+ stopped: the event log is not the one/m);

@@ -91,14 +91,29 @@ describe("the projection command line", function () {
     expect(err.trim()).to.match(/^projection: settings: EVENTSTORE_URL is missing .*; DATABASE_URL is missing .*$/);
   });
 
-  it("the command line refuses a database that this release has not prepared, and tells the operator what to do", async () => {
-    const emptyDatabase = await createTestDatabase();
-    const { code, err } = await runProjection("rebuild", { DATABASE_URL: emptyDatabase.urls.projection });
-    await emptyDatabase.drop();
-    expect(code).to.equal(2);
-    expect(err.trim()).to.equal(
-      "projection: The database is not prepared for this release. Start the projection service of this release first, because it prepares the database.",
+  it("commands refuse a database that this release has not prepared, until `migrate` prepares it", async () => {
+    const newDatabase = await createTestDatabase();
+    const overrides = { DATABASE_URL: newDatabase.urls.projection };
+    const refusal = await runProjection("status", overrides);
+    expect(refusal.code).to.equal(2);
+    expect(refusal.err.trim()).to.equal(
+      "projection: The database is not prepared for this release. Run `clinic projection migrate` of this release.",
     );
+    const firstResult = await runProjection("migrate", { ...overrides, EVENTSTORE_URL: undefined });
+    expect([firstResult.code, firstResult.err]).to.deep.equal([0, ""]);
+    expect(firstResult.out).to.match(/^Applied 000001-[\s\S]*\nThe database is prepared for this release\.\n$/);
+    const secondResult = await runProjection("migrate", overrides);
+    expect([secondResult.code, secondResult.out]).to.deep.equal([0, "The database is prepared for this release.\n"]);
+    await newDatabase.drop();
+  });
+
+  it("`migrate` prints one line if the database is unavailable", async () => {
+    const result = await runProjection("migrate", { DATABASE_URL: "postgres://user:hunter2@127.0.0.1:1/clinic" });
+    expect([result.code, result.out]).to.deep.equal([2, ""]);
+    expect(result.err.trim()).to.match(
+      /^projection: The database cannot be migrated\. Check DATABASE_URL\. .*ECONNREFUSED.*$/,
+    );
+    expect(result.err).not.to.contain("hunter2");
   });
 
   it("`rebuild` fails without DATABASE_URL, even if EVENTSTORE_URL is set", async () => {

@@ -26,7 +26,7 @@ export interface EngineWorld {
   append(stream: string, ...events: { type: string; data: object; metadata?: object }[]): Promise<bigint>;
   /** Reads a customer's name from the read models. @returns undefined if there is no row */
   readName(customerId: string): Promise<string | undefined>;
-  /** Runs `npm run projection -- …` in a separate process. */
+  /** Runs `clinic projection …` in a separate process. */
   runCommand(...args: string[]): Promise<CliResult>;
   close(): Promise<void>;
 }

@@ -113,7 +113,7 @@ describe("a stream with an event that projectors cannot process", function () {
     expect(out).to.match(
       /process {6}test:1 stopped: position \d+, stream customer-.*, revision 1: .*cannot be Poison$/m,
     );
-    expect(out).to.contain(`npm run projection -- park ${stoppedPosition} --reason`);
+    expect(out).to.contain(`clinic projection park ${stoppedPosition} --reason`);
     expect(out).to.match(/position {5}\d+ {2}3 events and [\d.]+ s behind/);
     expect(out).to.match(/parked streams: none/);
   });

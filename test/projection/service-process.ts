@@ -32,7 +32,7 @@ function buildEntryCommand(root: string, entryPath: string, args: readonly strin
 }
 
 /**
- * Runs `npm run projection -- …`.
+ * Runs `clinic projection …`.
  *
  * @param root source tree of the command; default: this source tree
  */

@@ -10,7 +10,8 @@ import { startProjection } from "../../projection/start.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { eventually } from "../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../support/fault-proxy.ts";
-import { createTestDatabase, getTestServers, type TestDatabase } from "../support/stack.ts";
+import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
+import { getTestServers, type TestDatabase } from "../support/stack.ts";
 
 describe("a projection process", function () {
   this.timeout(40_000);
@@ -26,7 +27,7 @@ describe("a projection process", function () {
 
   async function startBehindProxies(): Promise<string> {
     const { eventstoreUrl, natsUrl } = await getTestServers();
-    database = await createTestDatabase();
+    database = await createDatabaseWithReadModels();
     const urls = [eventstoreUrl, database.urls.projection, natsUrl];
     proxies.push(...(await Promise.all(urls.map(startFaultProxy))));
     const [EVENTSTORE_URL, DATABASE_URL, NATS_URL] = proxies.map(({ url }) => url);
@@ -61,7 +62,7 @@ describe("a projection process", function () {
 
   it("a projection service that fails to start leaves no database connection open", async () => {
     const { eventstoreUrl, natsUrl } = await getTestServers();
-    database = await createTestDatabase();
+    database = await createDatabaseWithReadModels();
     const takenServer = createServer().listen(0, "127.0.0.1");
     await once(takenServer, "listening");
     const keys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };

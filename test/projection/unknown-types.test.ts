@@ -94,7 +94,7 @@ describe("an event of a type that only a newer release knows", function () {
 
   it("projectors skip a parked stream with an event of an unknown type, and record the skipped events", async () => {
     await eventually("the status", async () =>
-      (await world.runCommand("status")).out.includes(`npm run projection -- park ${position} --reason`),
+      (await world.runCommand("status")).out.includes(`clinic projection park ${position} --reason`),
     );
     const { code, err } = await world.runCommand("park", `${position}`, "--reason", "Newer release failed");
     expect(code, err).to.equal(0);

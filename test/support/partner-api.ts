@@ -7,6 +7,7 @@ import { startQueryApi } from "../../query-api/start.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { eventually } from "./eventually.ts";
+import { createDatabaseWithReadModels } from "./migrated-database.ts";
 import {
   createApplication,
   type PartnerResponse,
@@ -17,7 +18,7 @@ import {
   type TestCommand,
   TOKEN_ISSUER,
 } from "./partner.ts";
-import { createTestDatabase, getTestServers, type TestDatabase } from "./stack.ts";
+import { getTestServers, type TestDatabase } from "./stack.ts";
 
 export interface PartnerApi {
   command: TestCommand;
@@ -50,7 +51,7 @@ type Method = Parameters<typeof sendRequest>[0];
 export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
   const { natsUrl, eventstoreUrl: sharedLogUrl } = await getTestServers();
   const eventstoreUrl = logUrl ?? sharedLogUrl;
-  const database = await createTestDatabase();
+  const database = await createDatabaseWithReadModels();
   const commonEnv = { PORT: "0", LOG_LEVEL: "fatal", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
   const secretKeysJson = JSON.stringify({ current: "k1", keys: { k1: Buffer.alloc(32).toString("base64") } });
   const projectionService = await startProjection({

@@ -3,6 +3,7 @@ import { pipeline } from "node:stream/promises";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { InputError } from "../../cli/framework/failure.ts";
 import { loadAggregate } from "../../handling/handle.ts";
@@ -39,7 +40,7 @@ export async function exportToFile(
     const summary = { file, events: lineCount - 1, key: signer.thumbprint };
     const { clinic: clinicId, from = "start", to = exportContext.now } = query;
     const verifyCommand = `verify ${file} --key ${summary.key} --clinic ${clinicId} --from ${from} --to ${to}`;
-    const text = `export: wrote ${summary.events} events to ${file}\nverify it with: npm run audit -- ${verifyCommand}`;
+    const text = `export: wrote ${summary.events} events to ${file}\nverify it with: ${formatCommandLine(`audit ${verifyCommand}`)}`;
     await terminal.write(`${json ? JSON.stringify(summary) : text}\n`);
   });
 }

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { ReadStream } from "node:tty";
 import { runAudit } from "./run-audit.ts";
 
-/** The auditors' command line: `npm run audit -- <command> [options]`. */
+/** The auditors' command line: `clinic audit <command> [options]`. */
 
 const { stdin, stdout, stderr, env } = process;
 

@@ -1,4 +1,5 @@
 import { Command as Program } from "commander";
+import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { createExportSigner } from "../export/signing.ts";
 import { subjectKinds } from "../related-events/related-events.ts";
@@ -13,7 +14,7 @@ const EXAMPLE_CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
 /** Creates the program that parses the auditors' command line and runs its commands. Errors are thrown, not printed. */
 export function createProgram(terminal: AuditTerminal): Program {
-  const program = new Program("audit")
+  const program = new Program("clinic audit")
     .description(
       "Shows, exports and verifies recorded events. Each access to the event log is itself recorded in the log.",
     )
@@ -30,7 +31,7 @@ export function createProgram(terminal: AuditTerminal): Program {
 
 /** Returns the help text for an example of a command. */
 function formatExample(commandText: string): string {
-  return `\nExample:\n  npm run audit -- ${commandText}`;
+  return `\nExample:\n  ${formatCommandLine(`audit ${commandText}`)}`;
 }
 
 /**

@@ -1,3 +1,5 @@
+import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
+
 /** Help text of `import`, shown after its options. */
 export const IMPORT_HELP = `
 Each line contains a command and its options in camelCase. Every id is required:
@@ -23,4 +25,4 @@ Exit codes: 0 all lines applied, 2 some lines are invalid or the file cannot be 
 4 event log unavailable, 130 interrupted, 1 any other error.
 
 Example:
-  npm run clinic -- import customers.ndjson --dry-run`;
+  ${formatCommandLine("import customers.ndjson --dry-run")}`;

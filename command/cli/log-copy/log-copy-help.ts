@@ -1,3 +1,5 @@
+import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
+
 /** Help text of `log copy`, shown after its options. */
 export const LOG_COPY_HELP = `
 The source is the log at EVENTSTORE_URL, the target is the log at COPY_TARGET_URL. The target must be empty, or contain
@@ -18,4 +20,4 @@ Exit codes: 0 the logs are equal, 1 the logs differ, or any other error, 2 inval
 130 interrupted.
 
 Example:
-  COPY_TARGET_URL='esdb://admin:<password>@db.example:2113' npm run clinic -- log copy`;
+  COPY_TARGET_URL='esdb://admin:<password>@db.example:2113' ${formatCommandLine("log copy")}`;

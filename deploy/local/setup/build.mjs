@@ -11,7 +11,7 @@ const BUILD_TIMEOUT_MS = 2 * 60_000;
 /** Maximum number of lines of the compiler's messages in an error. On a full disk, there are two lines per file. */
 const MAX_REPORTED_LINES = 10;
 
-const SOURCE_FOLDERS = ["command", "deploy", "projection", "query-api", "shared"];
+const SOURCE_FOLDERS = ["bin", "command", "deploy", "projection", "query-api", "shared"];
 const ASSET_FOLDERS = ["command/audit/page/assets", "projection/migrations", "query-api/docs/assets"];
 
 /** Files other than the sources that determine the output. package-lock.json contains the version of the compiler. */

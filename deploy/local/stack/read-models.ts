@@ -1,34 +1,39 @@
+import type pg from "pg";
 import { READ_MODEL_SCHEMA } from "../../../projection/checkpoints/checkpoint.ts";
 import { readLogEnd } from "../../../projection/checkpoints/log-end.ts";
 import { DifferentLogError } from "../../../projection/checkpoints/same-log.ts";
 import { createProgressReporter } from "../../../projection/cli/fill-progress.ts";
 import { computeFingerprint } from "../../../projection/engine/ddl.ts";
-import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
-import { migrate } from "../../../projection/migrate.ts";
+import { prepareDatabase } from "../../../projection/prepare-database.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
-import { createLogger } from "../../../shared/runtime/logger.ts";
-import { withClient } from "../servers/database-roles.ts";
+import { createLogger, type Logger } from "../../../shared/runtime/logger.ts";
 import type { Progress } from "../setup/progress.ts";
+import { SetupError } from "../setup/setup-error.ts";
 
 const STATEMENT_TIMEOUT_MS = 30_000;
 
+export interface ReadModelOptions {
+  databaseUrl: string;
+  eventstoreUrl: string;
+  /** If true, read models that an earlier release created are rebuilt. */
+  shouldRebuild: boolean;
+  progress: Progress;
+  /** Aborted to interrupt a rebuild. The next start continues the rebuild. */
+  signal?: AbortSignal | undefined;
+}
+
 /**
- * Rebuilds read models that an earlier release created in the local database. In production, an operator instead runs
- * `projection rebuild` while the earlier release still runs. If the database belongs to a different log, the read
- * models are not rebuilt, and the projection service reports the mismatch.
+ * Prepares the database for this release, and rebuilds read models that an earlier release created. In production,
+ * operators run `clinic projection migrate` and `clinic projection rebuild` for this. If the database belongs to a
+ * different log, the read models are not rebuilt, and the projection service reports the mismatch.
  *
- * @param signal aborted to interrupt a rebuild; the next start continues the rebuild
+ * @throws {SetupError} if the migrations fail
  */
-export async function upgradeReadModels(
-  { databaseUrl, eventstoreUrl }: { databaseUrl: string; eventstoreUrl: string },
-  progress: Progress,
-  signal = new AbortController().signal,
-): Promise<void> {
-  const fingerprint = await readStoredFingerprint(databaseUrl);
-  if (fingerprint === undefined || fingerprint === computeFingerprint(readModels)) return;
+export async function prepareReadModels(options: ReadModelOptions): Promise<void> {
+  const { databaseUrl, shouldRebuild, progress } = options;
   const logger = createLogger("read models", "silent"); // progress is reported through `progress` instead
   const pool = createPool({
     url: databaseUrl,
@@ -37,33 +42,38 @@ export async function upgradeReadModels(
     statementTimeoutMs: STATEMENT_TIMEOUT_MS,
     logger,
   });
+  try {
+    await prepareDatabase(databaseUrl, pool, logger).catch((error) => {
+      throw new SetupError(`The database cannot be migrated: ${error.message || error.code}`);
+    });
+    if (!shouldRebuild || (await readStoredFingerprint(pool)) === computeFingerprint(readModels)) return;
+    await progress.runStep("read models of this release", () => rebuildReadModels(options, pool, logger));
+  } finally {
+    await pool.end();
+  }
+}
+
+async function rebuildReadModels(
+  { eventstoreUrl, progress, signal = new AbortController().signal }: ReadModelOptions,
+  pool: pg.Pool,
+  logger: Logger,
+): Promise<void> {
   const client = connectEventStore(eventstoreUrl, "read models");
   try {
-    await progress.runStep("read models of this release", async () => {
-      await migrate(databaseUrl, logger);
-      await ensureReadModels(pool, readModels);
-      const onProgress = createProgressReporter(
-        { showProgress: (text) => progress.log(`  … ${text}`) },
-        await readLogEnd(client),
-      );
-      await rebuild({ client, pool, models: readModels, logger, onProgress }, signal);
-    });
+    const onProgress = createProgressReporter(
+      { showProgress: (text) => progress.log(`  … ${text}`) },
+      await readLogEnd(client),
+    );
+    await rebuild({ client, pool, models: readModels, logger, onProgress }, signal);
   } catch (error) {
     if (!(error instanceof DifferentLogError)) throw error;
     progress.log(error.message);
   } finally {
-    await pool.end();
     await client.dispose();
   }
 }
 
-/** Returns the fingerprint of the read models in the database; undefined if the database has no read models. */
-async function readStoredFingerprint(databaseUrl: string): Promise<string | undefined> {
-  const table = `${READ_MODEL_SCHEMA}.checkpoint`;
-  return withClient(databaseUrl, async (client) => {
-    const tableResult = await client.query("SELECT to_regclass($1) AS name", [table]);
-    if (tableResult.rows[0]?.name === null) return undefined;
-    const checkpointResult = await client.query<{ shape: string }>(`SELECT shape FROM ${table}`);
-    return checkpointResult.rows[0]?.shape;
-  });
+async function readStoredFingerprint(pool: pg.Pool): Promise<string | undefined> {
+  const { rows } = await pool.query<{ shape: string }>(`SELECT shape FROM ${READ_MODEL_SCHEMA}.checkpoint`);
+  return rows[0]?.shape;
 }

@@ -11,7 +11,7 @@ import {
   type ServiceName,
   type ServiceUrls,
 } from "./environment.ts";
-import { upgradeReadModels } from "./read-models.ts";
+import { prepareReadModels } from "./read-models.ts";
 import { createServiceComponent } from "./services.ts";
 
 export interface StackOptions extends Omit<ServerOptions, "ports" | "otherComponents"> {
@@ -39,11 +39,11 @@ export interface Stack {
  * Starts the whole stack in this order:
  *
  *     1. the servers
- *     2. the gateway and the projection service, which applies the migrations
+ *     2. the gateway and the projection service
  *     3. the command, query API and audit services
  *
- * If an earlier release created the read models in the embedded Postgres, they are rebuilt before step 2. If a
- * component fails, all other components are stopped.
+ * Before step 2, the migrations are applied. If an earlier release created the read models in the embedded Postgres,
+ * they are also rebuilt. If a component fails, all other components are stopped.
  *
  * @throws {SetupError} one line, followed by the last lines of output if a component failed
  */
@@ -68,12 +68,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await servers.stop();
   };
   try {
-    if (!servers.components.postgres.isExternal)
-      await upgradeReadModels(
-        { databaseUrl: servers.databaseUrls.projection, eventstoreUrl: servers.eventstoreUrl },
-        progress,
-        signal,
-      );
+    await prepareReadModels({
+      databaseUrl: servers.databaseUrls.projection,
+      eventstoreUrl: servers.eventstoreUrl,
+      shouldRebuild: !servers.components.postgres.isExternal,
+      progress,
+      signal,
+    });
     await awaitAll([start("gateway"), start("projection")]);
     await awaitAll([start("command"), start("queryApi"), start("audit")]);
   } catch (error) {

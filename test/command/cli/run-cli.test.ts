@@ -125,7 +125,7 @@ describe("the help of the operator's command line", () => {
     it(`the help of \`${noun} ${verb}\` has a valid example`, async () => {
       const result = await runClinic([noun, verb, "--help"]);
       expect(result.code).to.equal(0);
-      expect(result.out.join("\n")).to.contain(`npm run clinic -- ${noun} ${verb} ${example}`);
+      expect(result.out.join("\n")).to.contain(`clinic ${noun} ${verb} ${example}`);
       expect(Object.keys(options).length).to.be.greaterThan(0);
       // EVENTSTORE_URL is checked only if the options are valid.
       const words = (example.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll("'", ""));

@@ -96,7 +96,7 @@ describe("an event that projectors can process and the relay cannot map", functi
       stream: `appointment-${appointment.appointmentId}`,
       type: "AppointmentRescheduled",
     });
-    const hint = `npm run projection -- park ${event.position} --reason`;
+    const hint = `clinic projection park ${event.position} --reason`;
     await eventually("the status", async () => (await readStatus()).includes(hint));
     await eventually("the row", async () => (await readDurationMinutes(appointment)) === 45);
     return event.position;

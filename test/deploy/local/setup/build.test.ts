@@ -25,7 +25,7 @@ console.log(JSON.stringify([PROJECT_FOLDER, file, ...process.argv.slice(2)]));
 function makeProject(program: string) {
   const folder = makeTestRoot();
   const resolveFile = (name: string) => path.join(folder, name);
-  for (const name of ["command", "deploy/local/setup", "projection", "query-api", "shared"])
+  for (const name of ["bin", "command", "deploy/local/setup", "projection", "query-api", "shared"])
     fs.mkdirSync(resolveFile(name), { recursive: true });
   for (const name of COPIED_FILES) fs.copyFileSync(path.join(PROJECT_FOLDER, name), resolveFile(name));
   fs.symlinkSync(fs.realpathSync(path.join(PROJECT_FOLDER, "node_modules")), resolveFile("node_modules"));

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
-import { upgradeReadModels } from "../../../../deploy/local/stack/read-models.ts";
+import { prepareReadModels } from "../../../../deploy/local/stack/read-models.ts";
+import { requirePreparedDatabase } from "../../../../projection/require-prepared-database.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../../support/read-models.ts";
 import { getTestServers } from "../../../support/stack.ts";
 
@@ -26,7 +27,8 @@ describe("read models that an earlier release left in a local stack", () => {
     lines.length = 0;
   });
 
-  const upgrade = () => upgradeReadModels({ databaseUrl: database.urls.projection, eventstoreUrl }, progress);
+  const prepare = (databaseUrl = database.urls.projection) =>
+    prepareReadModels({ databaseUrl, eventstoreUrl, shouldRebuild: true, progress });
   const readColumns = async () => {
     const { rows } = await database.admin.query<{ name: string }>(
       `SELECT column_name AS name FROM information_schema.columns
@@ -41,19 +43,19 @@ describe("read models that an earlier release left in a local stack", () => {
       ALTER TABLE read_model.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id;
       UPDATE read_model.checkpoint SET shape = 'of an earlier release'`);
 
-  it("upgradeReadModels rebuilds read models of an earlier release", async () => {
+  it("prepareReadModels rebuilds read models of an earlier release", async () => {
     await createFormerTables();
-    await upgrade();
+    await prepare();
     expect(lines[0]).to.equal("read models of this release");
     expect(await readColumns()).to.include("revision");
   });
 
-  it("upgradeReadModels does not change read models of this release", async () => {
-    await upgrade();
+  it("prepareReadModels does not change read models of this release", async () => {
+    await prepare();
     expect(lines).to.deep.equal([]);
   });
 
-  it("upgradeReadModels does not change read models of another log, and reports the mismatch", async () => {
+  it("prepareReadModels does not change read models of another log, and reports the mismatch", async () => {
     await createFormerTables();
     await database.admin.query(
       "ALTER TABLE read_model.checkpoint ADD anchor_position bigint, ADD anchor_event_id uuid",
@@ -62,19 +64,22 @@ describe("read models that an earlier release left in a local stack", () => {
       "UPDATE read_model.checkpoint SET position = 1, anchor_position = 1, anchor_event_id = $1",
       [randomUUID()],
     );
-    await upgrade();
+    await prepare();
     expect(lines.join("\n")).to.include("is not the one that this database was built from");
     expect(await readColumns()).not.to.include("revision");
   });
 
-  it("upgradeReadModels does not create read models in an empty database", async () => {
+  it("prepareReadModels migrates an empty database and creates the read models, without a rebuild", async () => {
     const name = `empty_${randomUUID().replaceAll("-", "")}`;
     const { adminDatabaseUrl } = await getTestServers();
     const adminClient = new pg.Client({ connectionString: adminDatabaseUrl });
     await adminClient.connect();
     await adminClient.query(`CREATE DATABASE ${name}`);
     const databaseUrl = Object.assign(new URL(adminDatabaseUrl), { pathname: `/${name}` }).href;
-    await upgradeReadModels({ databaseUrl, eventstoreUrl }, progress);
+    await prepare(databaseUrl);
+    const pool = new pg.Pool({ connectionString: databaseUrl, max: 1 });
+    await requirePreparedDatabase(pool);
+    await pool.end();
     await adminClient.query(`DROP DATABASE ${name}`);
     await adminClient.end();
     expect(lines).to.deep.equal([]);

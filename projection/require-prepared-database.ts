@@ -1,0 +1,29 @@
+import type pg from "pg";
+import { formatCommandLine } from "../shared/runtime/command-line.ts";
+import { StartError } from "../shared/runtime/run-service.ts";
+import { MIGRATION_TABLE, readMigrationNames } from "./migrate.ts";
+
+/**
+ * Checks that all migrations of this release have been applied and that the read models exist. A database that a later
+ * release has migrated is accepted too.
+ *
+ * @throws {StartError} if the database is not prepared
+ */
+export async function requirePreparedDatabase(pool: pg.Pool): Promise<void> {
+  const { rows } = await pool.query<{ migrated: boolean; anchored: boolean }>(
+    `SELECT to_regclass($1) IS NOT NULL AS migrated,
+            EXISTS (SELECT FROM pg_attribute
+                     WHERE attrelid = to_regclass('read_model.checkpoint') AND attname = 'anchor_event_id') AS anchored`,
+    [MIGRATION_TABLE],
+  );
+  if (rows[0]?.migrated && rows[0].anchored && (await hasAllMigrations(pool))) return;
+  throw new StartError(
+    `The database is not prepared for this release. Run \`${formatCommandLine("projection migrate")}\` of this release.`,
+  );
+}
+
+async function hasAllMigrations(pool: pg.Pool): Promise<boolean> {
+  const { rows } = await pool.query<{ name: string }>(`SELECT name FROM ${MIGRATION_TABLE}`);
+  const appliedNames = new Set(rows.map(({ name }) => name));
+  return (await readMigrationNames()).every((name) => appliedNames.has(name));
+}

@@ -18,6 +18,7 @@ import { createWorld, type Endpoint, type World } from "../projection/webhooks/w
 import { eventually } from "../support/eventually.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
 import { measurePostgres } from "./measure-postgres.ts";
+import { printRow } from "./report.ts";
 
 const CLINIC_COUNT = 40;
 const DELIVERY_COUNT = 20_000;
@@ -111,9 +112,11 @@ try {
   const endpointsByClinic = await registerEndpoints(world);
   await deliver(pool, endpointsByClinic, WARM_UP_DELIVERY_COUNT);
   const { cpuMs, walBytes } = await measurePostgres(pool, () => deliver(pool, endpointsByClinic, DELIVERY_COUNT));
-  console.log(`endpoints of each event    ${endpointsPerEvent}`);
-  console.log(`CPU of Postgres            ${((cpuMs * 1_000) / DELIVERY_COUNT).toFixed(0)} µs per delivery`);
-  console.log(`WAL                        ${(walBytes / DELIVERY_COUNT).toFixed(0)} bytes per delivery`);
+  printRow({
+    name: `delivery writes, ${endpointsPerEvent} endpoints for each event`,
+    cpuMicros: { postgres: (cpuMs * 1_000) / DELIVERY_COUNT },
+    note: `WAL ${(walBytes / DELIVERY_COUNT).toFixed(0)} bytes`,
+  });
   await pool.query("SELECT pg_stat_force_next_flush()");
   const { rows } = await pool.query<{ name: string; bytes: number; hot: number | null }>(
     `SELECT relname AS name, pg_total_relation_size(relid)::float8 AS bytes, n_tup_hot_upd::float8 / NULLIF(n_tup_upd, 0) AS hot
@@ -121,7 +124,8 @@ try {
   );
   for (const { name, bytes, hot } of rows) {
     const sizeText = `${(bytes / (DELIVERY_COUNT + WARM_UP_DELIVERY_COUNT)).toFixed(0)} bytes per delivery`;
-    console.log(`${name.padEnd(26)} ${sizeText}${hot === null ? "" : `, ${(hot * 100).toFixed(0)} % of updates HOT`}`);
+    const hotText = hot === null ? "" : `, ${(hot * 100).toFixed(0)} % of updates HOT`;
+    printRow({ name: `table webhooks.${name}`, note: sizeText + hotText });
   }
 } finally {
   await pool.end();

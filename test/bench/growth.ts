@@ -14,6 +14,7 @@ import { openClinic } from "../support/clinics.ts";
 import { createReadModelDatabase } from "../support/read-models.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
 import { fillClinic } from "./clinic-history.ts";
+import { printRow } from "./report.ts";
 
 const SHORT_HISTORY_LENGTH = 1_000;
 const LONG_HISTORY_LENGTH = 500_000;
@@ -36,14 +37,13 @@ interface Statement {
 try {
   const shortCosts = await measureCosts(SHORT_HISTORY_LENGTH);
   const longCosts = await measureCosts(LONG_HISTORY_LENGTH);
-  console.log(
-    `\n${"read".padEnd(44)} buffers: ${SHORT_HISTORY_LENGTH} / ${LONG_HISTORY_LENGTH} appointments, ratio; ms`,
-  );
   for (const [name, shortCost] of shortCosts) {
     const longCost = longCosts.get(name) as Cost;
     const ratio = (longCost.bufferCount / shortCost.bufferCount).toFixed(2);
-    const timesText = `${shortCost.milliseconds.toFixed(2)} / ${longCost.milliseconds.toFixed(2)} ms`;
-    console.log(`${name.padEnd(44)} ${shortCost.bufferCount} / ${longCost.bufferCount}  ${ratio}  ${timesText}`);
+    const historyText = `${SHORT_HISTORY_LENGTH} and ${LONG_HISTORY_LENGTH} appointments`;
+    const buffersText = `${shortCost.bufferCount} and ${longCost.bufferCount} buffers`;
+    const timesText = `${shortCost.milliseconds.toFixed(2)} and ${longCost.milliseconds.toFixed(2)} ms`;
+    printRow({ name, note: `${historyText}: ${buffersText} (${ratio} times as many), ${timesText}` });
   }
 } finally {
   await mochaGlobalTeardown();

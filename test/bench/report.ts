@@ -24,7 +24,7 @@ const COLUMNS = [
   ["ratio", 6],
   ["p50 ms", 8],
   ["p99 ms", 8],
-  ["CPU µs per item and process", 0],
+  ["CPU µs per item and process, remarks", 0],
 ] as const;
 
 /** Prints the header of the table. */

@@ -15,9 +15,9 @@
  *   these applications' endpoints never respond. In the second run, they respond after 9 seconds.
  */
 import { createServer } from "node:net";
-import os from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { mochaGlobalTeardown } from "../support/stack.ts";
+import { printRow } from "./report.ts";
 import { measureSignedPosts, runConcurrently, THROUGHPUT } from "./signed-posts.ts";
 import { type BenchWorld, createBenchWorld, now, SERVICE_PROCESSES } from "./webhook-bench-world.ts";
 
@@ -35,18 +35,27 @@ const FAIRNESS = {
 const MEMORY = { endpoints: 100, deliveries: 100_000, seconds: 20 };
 const WARM_UP_EVENT_COUNT = 2_000;
 
+interface Throughput {
+  /** Deliveries per second. */
+  rate: number;
+  /** Microseconds of CPU time per delivery, by process. */
+  cpuMicros?: Record<string, number>;
+  /** Bytes of WAL per delivery. */
+  walBytes?: number;
+}
+
 const appendEvents = (world: BenchWorld, clinicIds: readonly string[], eventCount: number) =>
   runConcurrently(THROUGHPUT.appenders, eventCount, async (n) => {
     await world.appendAppointment(clinicIds[n % clinicIds.length] ?? "");
   });
 
-/** Appends events while the service runs. @returns deliveries per second */
+/** Appends events while the service runs. */
 async function measureThroughput(
   world: BenchWorld,
   clinicIds: readonly string[],
   eventCount: number,
   endpointCount = 1,
-): Promise<number> {
+): Promise<Throughput> {
   world.clearReceipts();
   const startedAt = now();
   const deliveryCount = eventCount * endpointCount;
@@ -55,13 +64,10 @@ async function measureThroughput(
     await world.awaitDeliveries(deliveryCount, 120_000);
   });
   const rate = deliveryCount / ((now() - startedAt) / 1_000);
-  const formatPerDelivery = (ms: number | undefined) => `${(((ms ?? 0) * 1_000) / deliveryCount).toFixed(0)} µs`;
-  printRow("CPU per delivery: Postgres", formatPerDelivery(serviceUse.cpuMs), "");
-  for (const [index, roles] of SERVICE_PROCESSES.entries()) {
-    printRow(`CPU per delivery: ${roles}`, formatPerDelivery(serviceUse.processCpuMs[index]), "");
-  }
-  printRow("WAL per delivery", `${(serviceUse.walBytes / deliveryCount).toFixed(0)} bytes`, "");
-  return rate;
+  const toMicros = (ms: number | undefined) => ((ms ?? 0) * 1_000) / deliveryCount;
+  const serviceMicros = SERVICE_PROCESSES.map((roles, index) => [roles, toMicros(serviceUse.processCpuMs[index])]);
+  const cpuMicros = { ...Object.fromEntries(serviceMicros), postgres: toMicros(serviceUse.cpuMs) };
+  return { rate, cpuMicros, walBytes: serviceUse.walBytes / deliveryCount };
 }
 
 /** Measures events that match several endpoints each. */
@@ -71,45 +77,43 @@ async function measureFanOut(world: BenchWorld): Promise<void> {
     Array.from({ length: count }, () => world.registerEndpoints(world.sinkUrl, endpointCount)),
   );
   const label = `deliveries, ${endpointCount} endpoints for each event`;
-  await compareWithLimit(
-    world,
-    label,
-    "",
-    (_, __, n) => measureThroughput(world, clinicIds, n, endpointCount),
-    clinicIds,
-    eventCount,
-  );
+  const measure = (_: BenchWorld, __: readonly string[], count: number) =>
+    measureThroughput(world, clinicIds, count, endpointCount);
+  await compareWithLimit(world, label, measure, clinicIds, eventCount);
 }
 
-/** Appends events, and then starts the service. @returns deliveries per second */
-async function measureBacklog(world: BenchWorld, clinicIds: readonly string[], eventCount: number): Promise<number> {
+/** Appends events, and then starts the service. */
+async function measureBacklog(
+  world: BenchWorld,
+  clinicIds: readonly string[],
+  eventCount: number,
+): Promise<Throughput> {
   world.clearReceipts();
   await appendEvents(world, clinicIds, eventCount);
   await world.startService();
   await world.awaitReceipts(eventCount, 120_000);
   const receiptTimes = [...world.receiptTimes.values()];
-  return eventCount / ((Math.max(...receiptTimes) - Math.min(...receiptTimes)) / 1_000);
+  return { rate: eventCount / ((Math.max(...receiptTimes) - Math.min(...receiptTimes)) / 1_000) };
 }
 
-/** Prints a rate and its ratio to the limit. Measures the limit before and after, because a machine's speed varies. */
+/** Prints a rate and the limit. Measures the limit before and after, because a machine's speed varies. */
 async function compareWithLimit(
   world: BenchWorld,
-  label: string,
-  goal: string,
-  measure: (world: BenchWorld, clinicIds: readonly string[], eventCount: number) => Promise<number>,
+  name: string,
+  measure: (world: BenchWorld, clinicIds: readonly string[], eventCount: number) => Promise<Throughput>,
   clinicIds: readonly string[],
   eventCount = THROUGHPUT.events,
 ): Promise<void> {
   const limitBefore = await measureSignedPosts(world.sinkUrl, THROUGHPUT.posts);
-  const rate = await measure(world, clinicIds, eventCount);
+  const { rate, cpuMicros = {}, walBytes } = await measure(world, clinicIds, eventCount);
   const limitAfter = await measureSignedPosts(world.sinkUrl, THROUGHPUT.posts);
-  const ratio = rate / ((limitBefore + limitAfter) / 2);
-  printRow("only signed posts to the sink", `${limitBefore.toFixed(0)}/s, then ${limitAfter.toFixed(0)}/s`, "");
-  printRow(label, `${rate.toFixed(0)}/s, ${ratio.toFixed(2)} of it`, goal);
   const repeatedCount = [...world.requestCounts.values()].reduce((sum, requestCount) => sum + requestCount - 1, 0);
   const { valid, invalid } = world.signatureCounts;
-  printRow("repeated requests", String(repeatedCount), "0");
-  printRow("invalid signatures", `${invalid} of ${valid + invalid} verified`, "0");
+  const notes = [
+    ...(walBytes === undefined ? [] : [`WAL ${walBytes.toFixed(0)} bytes`]),
+    `${repeatedCount} repeated requests, ${invalid} of ${valid + invalid} signatures invalid`,
+  ];
+  printRow({ name, rate, referenceRate: (limitBefore + limitAfter) / 2, cpuMicros, note: notes.join(", ") });
 }
 
 async function measureMemory(world: BenchWorld): Promise<void> {
@@ -124,8 +128,7 @@ async function measureMemory(world: BenchWorld): Promise<void> {
   const attemptCountBefore = await world.countAttempts();
   await sleep(seconds * 1_000);
   const rate = ((await world.countAttempts()) - attemptCountBefore) / seconds;
-  printRow(`${deliveryCount} deliveries due: peak memory`, `${world.readPeakMemoryMib().toFixed(0)} MiB`, "");
-  printRow(`${deliveryCount} deliveries due: sent`, `${rate.toFixed(0)}/s`, "");
+  printRow({ name: `${deliveryCount} due deliveries`, rate, note: formatPeakMemory(world.readPeakMemoryMib()) });
 }
 
 /** Appends events at a steady rate without waiting for their webhooks. @returns the events' ids */
@@ -162,7 +165,7 @@ async function measureLatency(
   const ids = await appendSteadily(world, clinicIds, eventsPerSecond, seconds);
   await world.awaitReceipts(ids.length, 30_000);
   const waitTimes = world.listWaitTimes(ids);
-  return [50, 95, 99].map((percent) => findPercentile(waitTimes, percent)) as [number, number, number];
+  return { p50: findPercentile(waitTimes, 50), p99: findPercentile(waitTimes, 99) };
 }
 
 /** Returns a port on which no server listens. */
@@ -190,19 +193,17 @@ async function measureIsolation(world: BenchWorld): Promise<void> {
   ];
   const failingClinicIds = (await Promise.all(failingUrls.map((url) => registerClinics(url, 1)))).flat();
   await measureLatency(world, healthyClinicIds, eventsPerSecond, 3);
-  const waitTimesAlone = await measureLatency(world, healthyClinicIds, eventsPerSecond, seconds);
+  const latencyAlone = await measureLatency(world, healthyClinicIds, eventsPerSecond, seconds);
   // The healthy endpoints get the same number of events in both runs.
-  const [waitTimesUnderLoad] = await Promise.all([
+  const [latencyUnderLoad] = await Promise.all([
     sleep(1_000).then(() => measureLatency(world, healthyClinicIds, eventsPerSecond, seconds)),
     appendSteadily(world, failingClinicIds, failingEventsPerSecond, seconds + 1),
   ]);
-  printRow(
-    `${endpointCount} healthy endpoints alone, ${eventsPerSecond} events/s`,
-    formatPercentiles(waitTimesAlone),
-    "",
-  );
-  printRow(`with 4 failing endpoints at ${failingEventsPerSecond} events/s`, formatPercentiles(waitTimesUnderLoad), "");
-  printRow("ratio of both p99", (waitTimesUnderLoad[2] / waitTimesAlone[2]).toFixed(2), "at most 2");
+  printRow({ name: `${endpointCount} healthy endpoints, ${eventsPerSecond} events/s`, ...latencyAlone });
+  printRow({
+    ...{ name: `with 4 failing endpoints, ${failingEventsPerSecond} events/s`, ...latencyUnderLoad },
+    note: formatLatencyRatio(latencyUnderLoad.p99, latencyAlone.p99),
+  });
 }
 
 async function measureFairness(world: BenchWorld): Promise<void> {
@@ -220,12 +221,8 @@ async function measureFairness(world: BenchWorld): Promise<void> {
   const measure = () => measureLatency(world, clinicIds, eventsPerSecond, seconds);
   await measureLatency(world, clinicIds, eventsPerSecond, 3);
   // The healthy endpoints are measured alone before and after, because a machine's speed varies.
-  let waitTimesBefore = await measure();
-  printRow(
-    `${endpointCount} healthy endpoints alone, ${eventsPerSecond} events/s`,
-    formatPercentiles(waitTimesBefore),
-    "",
-  );
+  let latencyBefore = await measure();
+  printRow({ name: `${endpointCount} healthy endpoints, ${eventsPerSecond} events/s`, ...latencyBefore });
   const failingReceivers = [
     { path: "/black-hole", behavior: "never respond" },
     { path: "/slow", behavior: "respond after 9 s" },
@@ -238,51 +235,43 @@ async function measureFairness(world: BenchWorld): Promise<void> {
       deliveryCount,
     });
     await sleep(2_000);
-    const waitTimesUnderLoad = await measure();
+    const latencyUnderLoad = await measure();
     const peakMib = world.readPeakMemoryMib();
     await world.cancelDueDeliveries();
-    const waitTimesAfter = await measure();
-    printRow(`with ${applicationCount} applications that ${behavior}`, formatPercentiles(waitTimesUnderLoad), "");
-    printRow("healthy endpoints alone again", formatPercentiles(waitTimesAfter), "");
-    printRow(
-      "ratio of both p99",
-      ((2 * waitTimesUnderLoad[2]) / (waitTimesBefore[2] + waitTimesAfter[2])).toFixed(2),
-      "at most 2",
-    );
-    printRow("peak memory of a process", `${peakMib.toFixed(0)} MiB`, "");
-    waitTimesBefore = waitTimesAfter;
+    const latencyAfter = await measure();
+    const ratioText = formatLatencyRatio(latencyUnderLoad.p99, (latencyBefore.p99 + latencyAfter.p99) / 2);
+    printRow({
+      ...{ name: `with ${applicationCount} applications that ${behavior}`, ...latencyUnderLoad },
+      note: `${ratioText}, ${formatPeakMemory(peakMib)}`,
+    });
+    printRow({ name: "healthy endpoints again", ...latencyAfter });
+    latencyBefore = latencyAfter;
   }
 }
 
-const isThroughputOnly = process.argv[2] === "throughput";
-const printLine = (line: string) => console.log(line);
-const printRow = (label: string, measuredText: string, goal: string) =>
-  printLine(`${label.padEnd(46)} ${measuredText.padEnd(26)} ${goal}`.trimEnd());
-const formatPercentiles = (values: readonly number[]) => `${values.map((value) => value.toFixed(0)).join(" / ")} ms`;
+const formatPeakMemory = (mib: number) => `peak memory of a process ${mib.toFixed(0)} MiB`;
 
-printLine(
-  `machine: ${os.availableParallelism()} × ${os.cpus()[0]?.model.trim()}, ${Math.round(os.totalmem() / 2 ** 30)} GiB, Node ${process.version}, load ${os.loadavg()[0]?.toFixed(1)}`,
-);
-printLine(`configuration: ${JSON.stringify({ SERVICE_PROCESSES, THROUGHPUT, LATENCY, ISOLATION, FAIRNESS, MEMORY })}`);
+const formatLatencyRatio = (p99: number, otherP99: number) => `${(p99 / otherP99).toFixed(2)} times the p99`;
+
+const isThroughputOnly = process.argv[2] === "throughput";
 const world = await createBenchWorld();
 try {
   const clinicIds = await Promise.all(
     Array.from({ length: THROUGHPUT.endpoints }, () => world.registerEndpoint(world.sinkUrl)),
   );
-  printRow("measured", "", "goal");
   await world.startService();
   await measureThroughput(world, clinicIds, WARM_UP_EVENT_COUNT);
   if (!isThroughputOnly) {
     const latencyClinicIds = clinicIds.slice(0, LATENCY.endpoints);
-    const waitTimes = await measureLatency(world, latencyClinicIds, LATENCY.perSecond, LATENCY.seconds);
-    printRow(`${LATENCY.perSecond} events/s: p50 / p95 / p99`, formatPercentiles(waitTimes), "p95 below 130 ms");
+    const latency = await measureLatency(world, latencyClinicIds, LATENCY.perSecond, LATENCY.seconds);
+    printRow({ name: `append to receipt, ${LATENCY.perSecond} events/s`, ...latency });
     await measureIsolation(world);
     await measureFairness(world);
   }
   await world.stopService();
   await measureSignedPosts(world.sinkUrl, WARM_UP_EVENT_COUNT);
-  await compareWithLimit(world, "deliveries of earlier events", "0.25", measureBacklog, clinicIds);
-  await compareWithLimit(world, "deliveries during appends", "", measureThroughput, clinicIds);
+  await compareWithLimit(world, "deliveries of earlier events", measureBacklog, clinicIds);
+  await compareWithLimit(world, "deliveries during appends", measureThroughput, clinicIds);
   await measureFanOut(world);
   if (!isThroughputOnly) await measureMemory(world);
 } finally {

@@ -2,7 +2,7 @@ import { readdir } from "node:fs/promises";
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { runner } from "node-pg-migrate";
-import pg from "pg";
+import { createClient } from "../shared/postgres/client.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 
 const MIGRATIONS_FOLDER = fileURLToPath(new URL("./migrations", import.meta.url));
@@ -23,7 +23,7 @@ export async function readMigrationNames(): Promise<string[]> {
  * @throws the error of Postgres if a migration fails
  */
 export async function migrate(databaseUrl: string, logger: Logger): Promise<string[]> {
-  const dbClient = new pg.Client({ connectionString: databaseUrl, connectionTimeoutMillis: 5_000 });
+  const dbClient = createClient(databaseUrl, { connectionTimeoutMillis: 5_000 });
   await dbClient.connect();
   try {
     const migrations = await runner({

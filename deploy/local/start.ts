@@ -1,6 +1,7 @@
 /** `npm start`: runs the whole stack on this machine until Ctrl-C. */
 import { once } from "node:events";
 import path from "node:path";
+import { parseConnectionString } from "../../shared/postgres/connection-string.ts";
 import { LogOutput } from "../../shared/runtime/log-output.ts";
 import { seedDemoData } from "./demo-data/demo-data.ts";
 import { requireReachable, requireValidUrls } from "./servers/external-servers.ts";
@@ -119,7 +120,7 @@ function listenForSignals(): Shutdown {
 
 function printReadyMessage(stack: Stack, demoAccess: DemoAccess, durationMs: number): void {
   const { urls, servers } = stack;
-  const databaseUrl = new URL(servers.databaseUrls.projection);
+  const { hosts, path: databasePath } = parseConnectionString(servers.databaseUrls.projection);
   print(`
 Clinic Service is ready (${(durationMs / 1000).toFixed(1)} s). Press Ctrl-C to stop.
   portal API    ${urls.gateway}/api/v1
@@ -127,7 +128,7 @@ Clinic Service is ready (${(durationMs / 1000).toFixed(1)} s). Press Ctrl-C to s
   API reference ${urls.gateway}/docs
   audit page    ${urls.gateway}/audit  (credential: ${demoAccess.auditor.credential})
   event log     ${servers.eventstoreUrl}
-  Postgres      ${databaseUrl.host}${databaseUrl.pathname}
+  Postgres      ${hosts.join(",")}${databasePath}
   NATS          ${servers.natsUrl}
   logs          ${toRelativePath(servers.root.paths.log("*"))}
   all details   ${toRelativePath(servers.root.paths.stack)} (URLs, demo users, applications and auditor)

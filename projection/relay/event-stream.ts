@@ -9,6 +9,7 @@ import {
   StorageType,
   type StreamConfig,
 } from "nats";
+import { getDatabaseName, parseConnectionString } from "../../shared/postgres/connection-string.ts";
 
 /** Names of the JetStream stream between relay and dispatchers, and of the stream's durable consumer. */
 export interface EventStream {
@@ -44,7 +45,7 @@ const NOT_FOUND_CODES = new Set([10_059, 10_014]);
  * can share one NATS server.
  */
 export function getEventStream(databaseUrl: string): EventStream {
-  const databaseName = decodeURIComponent(new URL(databaseUrl).pathname.slice(1));
+  const databaseName = getDatabaseName(parseConnectionString(databaseUrl));
   const safeName = databaseName.replace(/[^A-Za-z0-9_-]/g, "_");
   return { name: `clinic_events_${safeName}`, consumerName: "webhooks", subjectPrefix: `clinic.events.${safeName}` };
 }

@@ -1,4 +1,5 @@
-import pg from "pg";
+import type pg from "pg";
+import { createClient, type DatabaseClient } from "../../shared/postgres/client.ts";
 import { onAbort } from "../../shared/runtime/abort.ts";
 import { createBackoff, pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
@@ -67,9 +68,8 @@ export async function withLeadership(
 }
 
 /** @returns undefined if the database is unavailable */
-async function connect(options: LeadershipOptions): Promise<pg.Client | undefined> {
-  const connection = new pg.Client({
-    connectionString: options.databaseUrl,
+async function connect(options: LeadershipOptions): Promise<DatabaseClient | undefined> {
+  const connection = createClient(options.databaseUrl, {
     application_name: `leader ${options.name}`,
     connectionTimeoutMillis: QUERY_TIMEOUT_MS,
     query_timeout: QUERY_TIMEOUT_MS,
@@ -106,13 +106,18 @@ async function acquireLock(connection: pg.Client, options: LeadershipOptions, te
 }
 
 /**
- * Checks every second that the connection works and that `findObstacle` finds nothing. If a check fails, aborts `term`.
+ * Checks every second that the connection works, that its server still accepts what the service needs, and that
+ * `findObstacle` finds nothing. If a check fails, aborts `term`.
  */
-async function checkUntilLost(connection: pg.Client, options: LeadershipOptions, term: AbortController): Promise<void> {
+async function checkUntilLost(
+  connection: DatabaseClient,
+  options: LeadershipOptions,
+  term: AbortController,
+): Promise<void> {
   while (!term.signal.aborted) {
     await pause(CHECK_INTERVAL_MS, term.signal);
     if (term.signal.aborted) return;
-    await queryOrEndTerm(term, () => connection.query("SELECT"));
+    await queryOrEndTerm(term, () => connection.requireServerKind());
     if (await queryOrEndTerm(term, () => options.findObstacle?.(connection))) term.abort();
   }
 }

@@ -1,7 +1,9 @@
 import pg from "pg";
 import type { Logger } from "../runtime/logger.ts";
+import { DatabaseClient, type DatabaseServers, resolveServers } from "./client.ts";
 
 export interface PoolOptions {
+  /** Value of DATABASE_URL. */
   url: string;
   applicationName: string;
   size: number;
@@ -35,11 +37,15 @@ typeParsers.setTypeParser(builtins.INT8, BigInt);
 
 /**
  * Creates a pool of connections to Postgres. The pool connects at its first use, and reconnects when the server is
- * available again.
+ * available again. Each new connection chooses a server, so after a failover the pool uses the new primary.
+ *
+ * @throws {ConfigError} if a certificate file of the connection string cannot be read
  */
 export function createPool(options: PoolOptions): pg.Pool {
-  const pool = new pg.Pool({
-    connectionString: options.url,
+  const poolConfig: pg.PoolConfig & DatabaseServers = {
+    ...resolveServers(options.url),
+    // The pool passes its options to the constructor, which the type does not declare.
+    Client: DatabaseClient as unknown as new () => pg.Client,
     application_name: options.applicationName,
     max: options.size,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
@@ -52,7 +58,8 @@ export function createPool(options: PoolOptions): pg.Pool {
       ...(options.requiresGenericPlans ? ["-c plan_cache_mode=force_generic_plan"] : []),
     ].join(" "),
     types: typeParsers,
-  });
+  };
+  const pool = new pg.Pool(poolConfig);
   // If a connection breaks between two queries, the next query on the connection fails, and the pool drops the
   // connection. Without a listener on each connection, the error would end the process.
   pool.on("connect", (connection) => {
@@ -64,11 +71,12 @@ export function createPool(options: PoolOptions): pg.Pool {
 }
 
 /**
- * Opens a connection with the settings of a pool, but without statement timeouts in the server or the client. The
+ * Opens a connection with the settings of a pool from {@link createPool}, but without statement timeouts in the server or the client. The
  * caller must close the connection with {@link closeConnection}.
  */
 export async function connectWithoutTimeouts(pool: pg.Pool): Promise<pg.Client> {
-  const connection = new pg.Client({ ...pool.options, statement_timeout: 0, query_timeout: 0 });
+  const poolConfig = pool.options as pg.PoolOptions & DatabaseServers;
+  const connection = new DatabaseClient({ ...poolConfig, statement_timeout: 0, query_timeout: 0 });
   // If the connection breaks, its next query reports the failure. Without a listener, the error would end the process.
   connection.on("error", () => undefined);
   await connection.connect();

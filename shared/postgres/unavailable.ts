@@ -1,3 +1,5 @@
+import { UnsuitableServerError } from "./server-kind.ts";
+
 /**
  * SQLSTATE classes and codes of temporary failures: connection errors (08), missing resources (53), shutdown or
  * statement timeout (57), locks and conflicts (55, 40), and a server that became read-only after a failover (25006).
@@ -22,6 +24,7 @@ const UNAVAILABLE_MESSAGES = /timeout|connection terminated|not queryable|connec
 /** Returns true if a query failed because the database is unavailable, overloaded or too slow. */
 export function isPostgresUnavailable(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isPostgresUnavailable);
+  if (error instanceof UnsuitableServerError) return true;
   if (!(error instanceof Error)) return false;
   const { code } = error as { code?: unknown };
   if (typeof code === "string")

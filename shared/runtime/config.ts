@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { describeIssue } from "../domain/validation/describe-issue.ts";
+import { ConnectionStringError, parseConnectionString } from "../postgres/connection-string.ts";
 import { getFileVariable, readSecret } from "./secret-files.ts";
 
 /** Creates the schema of a whole number in a range, written as text. */
@@ -49,6 +50,14 @@ const eventStoreUrl = z
       context.addIssue({ code: "custom", message: `must not contain the option ${name}, which has no effect` });
     }
   });
+const databaseUrl = z.string().superRefine((text, context) => {
+  try {
+    parseConnectionString(text);
+  } catch (error) {
+    if (!(error instanceof ConnectionStringError)) throw error;
+    context.addIssue({ code: "custom", message: error.message });
+  }
+});
 const httpUrl = url(/^https?:$/, "https://host/path");
 
 const signingKey = z.looseObject({
@@ -80,9 +89,9 @@ export const settings = {
   COPY_TARGET_URL: eventStoreUrl
     .describe("Connection string of the event log that `log copy` copies to, in the form of EVENTSTORE_URL.")
     .meta(SECRET),
-  DATABASE_URL: url(/^postgres(ql)?:$/, "postgres://user:password@host/clinic")
+  DATABASE_URL: databaseUrl
     .describe(
-      "Postgres URL. Its role must be the database owner (projection service) or a member of clinic_query (query-api), clinic_command (command) or clinic_audit (audit).",
+      "Postgres URL: one host, or several hosts separated by commas. Options: target_session_attrs, sslmode, sslrootcert, sslcert, sslkey and sslnegotiation. Its role must be the database owner (projection service) or a member of clinic_query (query-api), clinic_command (command) or clinic_audit (audit).",
     )
     .meta(SECRET),
   DATABASE_POOL_SIZE: wholeNumber(1, 100).prefault("6").describe("Maximum number of connections to Postgres."),

@@ -24,7 +24,9 @@ export interface PartnerApi {
   command: TestCommand;
   /** Origin of the query API. */
   queryUrl: string;
-  database: TestDatabase;
+  /** Origin of the projection service. */
+  projectionUrl: string;
+  database: Pick<TestDatabase, "urls" | "drop">;
   /** Creates an application and exchanges its credentials for a token. */
   createPartner(environment?: Environment, grantedScopes?: readonly Scope[]): Promise<Partner>;
   stop(): Promise<void>;
@@ -47,11 +49,19 @@ export interface Partner extends TestApplication {
 
 type Method = Parameters<typeof sendRequest>[0];
 
-/** @param logUrl URL of an event log; by default, the log that all tests share */
-export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
+export interface PartnerApiOptions {
+  /** URL of an event log; by default, the log that all tests share. */
+  logUrl?: string;
+  /** Prepared database; by default, a new database of the Postgres server that all tests share. */
+  database?: Pick<TestDatabase, "urls" | "drop">;
+  /** Settings of the projection service. They override the defaults. */
+  projectionEnv?: Record<string, string>;
+}
+
+export async function startPartnerApi(options: PartnerApiOptions = {}): Promise<PartnerApi> {
   const { natsUrl, eventstoreUrl: sharedLogUrl } = await getTestServers();
-  const eventstoreUrl = logUrl ?? sharedLogUrl;
-  const database = await createDatabaseWithReadModels();
+  const eventstoreUrl = options.logUrl ?? sharedLogUrl;
+  const database = options.database ?? (await createDatabaseWithReadModels());
   const commonEnv = { PORT: "0", LOG_LEVEL: "fatal", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
   const secretKeysJson = JSON.stringify({ current: "k1", keys: { k1: Buffer.alloc(32).toString("base64") } });
   const projectionService = await startProjection({
@@ -59,6 +69,7 @@ export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
     DATABASE_URL: database.urls.projection,
     ROLES: "projectors",
     WEBHOOK_SECRET_KEYS: secretKeysJson,
+    ...options.projectionEnv,
   });
   const command = await startTestCommandService({
     EVENTSTORE_URL: eventstoreUrl,
@@ -78,6 +89,7 @@ export async function startPartnerApi(logUrl?: string): Promise<PartnerApi> {
   return {
     command,
     queryUrl: queryService.url,
+    projectionUrl: projectionService.url,
     database,
     async createPartner(environment = "sandbox", grantedScopes = scopes) {
       const application = await createApplication(command.log, environment, grantedScopes);

@@ -1,5 +1,11 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
-import pg from "pg";
+import type pg from "pg";
+import { createClient } from "../../../shared/postgres/client.ts";
+import {
+  formatConnectionString,
+  getDatabaseName,
+  parseConnectionString,
+} from "../../../shared/postgres/connection-string.ts";
 import type { LocalSecrets } from "../setup/secrets.ts";
 import { SetupError } from "../setup/setup-error.ts";
 
@@ -52,7 +58,7 @@ export async function ensureEmbeddedDatabase(
  * @throws {SetupError} one line, if the server does not respond or the user cannot create roles
  */
 export async function ensureExternalDatabase(url: string, passwords: Passwords): Promise<DatabaseUrls> {
-  const database = decodeURIComponent(new URL(url).pathname.slice(1));
+  const database = getDatabaseName(parseConnectionString(url));
   if (!database) throw new SetupError("DATABASE_URL must name a database: postgres://user:password@host:5432/clinic");
   try {
     await withClient(url, async (client) => {
@@ -72,12 +78,13 @@ export async function ensureExternalDatabase(url: string, passwords: Passwords):
 }
 
 /** Returns a copy of the URL with another database and, if given, another user and password. */
-export function buildDatabaseUrl(url: string, database: string, user?: string, password?: string): string {
-  const databaseUrl = new URL(url);
-  databaseUrl.pathname = `/${encodeURIComponent(database)}`;
-  if (user !== undefined) databaseUrl.username = user;
-  if (password !== undefined) databaseUrl.password = password;
-  return databaseUrl.href;
+export function buildDatabaseUrl(url: string, database: string, user?: string, password = ""): string {
+  const connectionString = parseConnectionString(url);
+  return formatConnectionString({
+    ...connectionString,
+    path: `/${encodeURIComponent(database)}`,
+    ...(user !== undefined && { credentials: `${encodeURIComponent(user)}:${encodeURIComponent(password)}@` }),
+  });
 }
 
 /**
@@ -129,7 +136,7 @@ function computeScramVerifier(password: string): string {
 
 /** Connects to Postgres, runs the function and disconnects. */
 export async function withClient<Result>(url: string, run: (client: pg.Client) => Promise<Result>): Promise<Result> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
+  const client = createClient(url, { connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
   client.on("error", () => undefined); // the pending query rejects with this error
   await client.connect();
   try {

@@ -145,7 +145,7 @@ async function startWithoutServers({ signingKey, url }: TestCommand) {
 async function startWithDamagedData() {
   const { dir, remove } = await createTemporaryDir();
   const log = await LogProcess.start(dir);
-  const api = await startPartnerApi(`esdb://127.0.0.1:${log.port}?tls=false`);
+  const api = await startPartnerApi({ logUrl: `esdb://127.0.0.1:${log.port}?tls=false` });
   const partner = await createSandboxPartner(api);
   await damageData(partner, api, log);
   return {

@@ -1,0 +1,112 @@
+import pg from "pg";
+import { ConfigError } from "../runtime/config.ts";
+import { listServerUrls, parseConnectionString, type ServerKind } from "./connection-string.ts";
+import { findServer, type ServerAddress } from "./find-server.ts";
+import { requireServerKind } from "./server-kind.ts";
+
+/** Servers of a connection string. */
+export interface DatabaseServers {
+  servers: readonly ServerAddress[];
+  serverKind: ServerKind;
+  /** User, password, database and TLS settings, which are the same for all servers. */
+  login: pg.ClientConfig;
+}
+
+/** Default time limit for opening a connection. Milliseconds. */
+const CONNECT_TIMEOUT_MS = 5_000;
+
+/**
+ * Reads the servers of a connection string, and the certificate files that it names.
+ *
+ * @param url value of DATABASE_URL
+ * @throws {ConfigError} if a file cannot be read
+ */
+export function resolveServers(url: string): DatabaseServers {
+  const connectionString = parseConnectionString(url);
+  const clients = listServerUrls(connectionString).map(createUnconnectedClient);
+  const servers = clients.map(({ host, port }) => ({ host, port }));
+  const [{ user, password, database, ssl }] = clients as [pg.Client];
+  const sslnegotiation = connectionString.options.get("sslnegotiation") === "direct" ? "direct" : "postgres";
+  return { servers, serverKind: connectionString.serverKind, login: { user, password, database, ssl, sslnegotiation } };
+}
+
+/** Lets pg parse the URL of one server and read its files. */
+function createUnconnectedClient(serverUrl: string): pg.Client {
+  try {
+    return new pg.Client({ connectionString: serverUrl });
+  } catch (error) {
+    const { path, code, message } = error as NodeJS.ErrnoException;
+    const reason =
+      path === undefined ? `is invalid (${message})` : `names the file ${path}, which cannot be read (${code})`;
+    throw new ConfigError(`settings: DATABASE_URL ${reason}`);
+  }
+}
+
+/**
+ * Creates a client that is not connected yet.
+ *
+ * @param url value of DATABASE_URL
+ * @throws {ConfigError} if a certificate file cannot be read
+ */
+export function createClient(url: string, config: pg.ClientConfig): DatabaseClient {
+  return new DatabaseClient({ ...config, ...resolveServers(url) });
+}
+
+/**
+ * Client that chooses one of several servers when it connects. pg itself supports only one server. The class can replace
+ * the client in a pool of pg.
+ */
+export class DatabaseClient extends pg.Client {
+  readonly #config: pg.ClientConfig & DatabaseServers;
+
+  constructor(config: pg.ClientConfig & DatabaseServers) {
+    super({ ...config, ...config.login, ...config.servers[0] });
+    this.#config = config;
+  }
+
+  /**
+   * @throws {NoSuitableServerError} if none of several servers is suitable
+   * @throws {UnsuitableServerError} if the only server is unsuitable
+   */
+  override connect(): Promise<pg.Client>;
+  override connect(callback: (error: Error) => void): void;
+  override connect(callback?: (error: Error) => void): Promise<pg.Client> | undefined {
+    const connectPromise = this.#connectToSuitableServer();
+    if (!callback) return connectPromise;
+    const report = callback as (error?: Error) => void;
+    connectPromise.then(
+      () => process.nextTick(report),
+      (error: Error) => process.nextTick(report, error),
+    );
+    return undefined;
+  }
+
+  /**
+   * Checks that the server is still of the required kind, and that the connection works.
+   *
+   * @throws {UnsuitableServerError} if the server is of another kind, for example after a failover
+   */
+  requireServerKind(): Promise<void> {
+    return requireServerKind(this, this.#config.serverKind);
+  }
+
+  async #connectToSuitableServer(): Promise<pg.Client> {
+    const { servers, serverKind, connectionTimeoutMillis: timeoutMs = CONNECT_TIMEOUT_MS } = this.#config;
+    if (servers.length > 1) Object.assign(this, await findServer({ ...this.#config, timeoutMs }));
+    // A pool closes the socket at its time limit. A closed socket would never report the end of the connection.
+    if (this.connection.stream.destroyed) throw new Error("timeout expired");
+    await super.connect();
+    if (serverKind === "any") return this;
+    // Between the search and this check, the server can have changed.
+    const ignoreError = () => undefined;
+    this.on("error", ignoreError);
+    try {
+      await this.requireServerKind();
+    } catch (error) {
+      void this.end().catch(() => undefined);
+      throw error;
+    }
+    this.off("error", ignoreError);
+    return this;
+  }
+}

@@ -1,0 +1,125 @@
+/** Kind of server that a connection needs, with the meaning of libpq's option `target_session_attrs`. */
+export const serverKinds = ["any", "read-write", "read-only", "primary", "standby", "prefer-standby"] as const;
+export type ServerKind = (typeof serverKinds)[number];
+
+/** Parts of a connection string of Postgres. */
+export interface ConnectionString {
+  /** Scheme and separator, for example `postgres://`. */
+  scheme: string;
+  /** Percent-encoded user and password with a final `@`; empty if there are none. */
+  credentials: string;
+  /** Host and optional port of each server. */
+  hosts: string[];
+  /** Percent-encoded path, `/` and the database. */
+  path: string;
+  /** All options except `target_session_attrs`. */
+  options: URLSearchParams;
+  serverKind: ServerKind;
+}
+
+/** Thrown for an invalid connection string. The message names the problem, but contains no part of the credentials. */
+export class ConnectionStringError extends Error {
+  override readonly name = "ConnectionStringError";
+}
+
+/**
+ * An `@` is permitted only before the hosts. Otherwise an unencoded character in a password could make a part of the
+ * password look like a host or an option, which messages name.
+ */
+const FORMAT = /^(postgres(?:ql)?:\/\/)([^/?#]*@)?([^@/?#]*)(\/[^@?#]*)?(?:\?([^@#]*))?$/;
+
+/** A host name, a percent-encoded socket folder, or an address, with an optional port. */
+const HOST_FORMAT = /^([\w.%-]+|\[[\da-f:.]+\])(:\d{1,5})?$/i;
+
+/** Options with an effect. Other options are refused, because they would be ignored without a message. */
+const OPTIONS = new Set([
+  ...["host", "port", "user", "password", "target_session_attrs"],
+  ...["ssl", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslnegotiation"],
+]);
+
+/**
+ * Values of `sslmode`, with the mode to use. pg also treats `require` and `verify-ca` as `verify-full`, but prints a
+ * warning of several lines. `no-verify` exists only in pg.
+ */
+const SSL_MODES = new Map([
+  ["disable", "disable"],
+  ["no-verify", "no-verify"],
+  ["require", "verify-full"],
+  ["verify-ca", "verify-full"],
+  ["verify-full", "verify-full"],
+]);
+
+/**
+ * Parses a connection string of Postgres. Unlike a URL, it can contain several hosts, separated by commas.
+ *
+ * @throws {ConnectionStringError}
+ */
+export function parseConnectionString(text: string): ConnectionString {
+  const [, scheme, credentials = "", hostList = "", path = "/", query] = FORMAT.exec(text) ?? [];
+  if (scheme === undefined)
+    throw new ConnectionStringError(
+      "must be a URL like postgres://user:password@host/clinic or postgres://user:password@a:5432,b:5432/clinic, with special characters percent-encoded",
+    );
+  const { target_session_attrs: serverKind = "any", ...options } = parseOptions(query);
+  if (!isServerKind(serverKind))
+    throw new ConnectionStringError(`must have one of these values of target_session_attrs: ${serverKinds.join(", ")}`);
+  const hosts = hostList.split(",");
+  const hostOptions = [options.host, options.port].filter((value) => value !== undefined);
+  if (hostOptions.some((value) => hosts.length > 1 || value.includes(",")))
+    throw new ConnectionStringError("must name several hosts before the path, as in postgres://a:5432,b:5432/clinic");
+  const result = { scheme, credentials, hosts, path, options: new URLSearchParams(options), serverKind };
+  const isHostMissing = hosts.length === 1 && hostList === "" && credentials === "";
+  if (!isHostMissing && !hosts.every((host) => HOST_FORMAT.test(host)))
+    throw new ConnectionStringError("must name each host as host, host:port or [IPv6 address]:port");
+  if (!listServerUrls(result).every((url) => URL.canParse(url)) || !isDecodable(credentials + path))
+    throw new ConnectionStringError("must have valid ports and valid percent-encoding");
+  return result;
+}
+
+/** Returns the text of a connection string. */
+export function formatConnectionString(parts: ConnectionString): string {
+  const options = new URLSearchParams(parts.options);
+  if (parts.serverKind !== "any") options.set("target_session_attrs", parts.serverKind);
+  return formatUrl(parts, parts.hosts.join(","), options);
+}
+
+/** Returns the URL of each server, which pg can parse. */
+export function listServerUrls(parts: ConnectionString): string[] {
+  return parts.hosts.map((host) => formatUrl(parts, host, parts.options));
+}
+
+/** Returns the name of the database. */
+export function getDatabaseName({ path }: ConnectionString): string {
+  return decodeURIComponent(path.slice(1));
+}
+
+function formatUrl({ scheme, credentials, path }: ConnectionString, host: string, options: URLSearchParams): string {
+  const query = options.size === 0 ? "" : `?${options}`;
+  return `${scheme}${credentials}${host}${path}${query}`;
+}
+
+function parseOptions(query: string | undefined): Record<string, string> {
+  const options = Object.fromEntries(new URLSearchParams(query));
+  for (const name of Object.keys(options)) {
+    if (!OPTIONS.has(name)) throw new ConnectionStringError(`must not contain the option ${name}, which has no effect`);
+  }
+  const { sslmode } = options;
+  if (sslmode === undefined) return options;
+  const usedMode = SSL_MODES.get(sslmode);
+  if (usedMode === undefined)
+    throw new ConnectionStringError(`must have one of these values of sslmode: ${[...SSL_MODES.keys()].join(", ")}`);
+  return { ...options, sslmode: usedMode };
+}
+
+function isServerKind(text: string): text is ServerKind {
+  return serverKinds.some((kind) => kind === text);
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

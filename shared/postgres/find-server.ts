@@ -1,0 +1,107 @@
+import pg from "pg";
+import type { ServerKind } from "./connection-string.ts";
+import { requireServerKind } from "./server-kind.ts";
+
+/** Address of one server. */
+export interface ServerAddress {
+  host: string;
+  port: number;
+}
+
+export interface FindServerOptions {
+  /** Servers in the order of preference. */
+  servers: readonly ServerAddress[];
+  serverKind: ServerKind;
+  /** Login and TLS settings. */
+  login: pg.ClientConfig;
+  /** Time limit for the search. Milliseconds. */
+  timeoutMs: number;
+}
+
+/** Thrown if no server is suitable. The message contains the reason for each server that was asked. */
+export class NoSuitableServerError extends AggregateError {
+  override readonly name = "NoSuitableServerError";
+
+  constructor(failures: readonly { server: ServerAddress; error: Error }[]) {
+    const reasons = failures.map(({ server, error }) => `${server.host}:${server.port}: ${describeFailure(error)}`);
+    super(
+      failures.map(({ error }) => error),
+      `No server of DATABASE_URL is suitable (${reasons.join("; ")}).`,
+    );
+  }
+}
+
+/** If a server has not answered after this time, the next server is asked too. Milliseconds. */
+const NEXT_SERVER_DELAY_MS = 300;
+
+/**
+ * Finds the first suitable server. Asks the servers in order, and goes on to the next server if a server is
+ * unreachable, unsuitable or slow. A server is asked on a connection of its own, because a client of pg cannot connect
+ * to another server after a failure.
+ *
+ * @throws {NoSuitableServerError}
+ */
+export async function findServer(options: FindServerOptions): Promise<ServerAddress> {
+  if (options.serverKind !== "prefer-standby") return findFirst(options);
+  try {
+    return await findFirst({ ...options, serverKind: "standby", timeoutMs: options.timeoutMs / 2 });
+  } catch {
+    // Without a standby, any server is suitable.
+    return findFirst({ ...options, serverKind: "any", timeoutMs: options.timeoutMs / 2 });
+  }
+}
+
+function findFirst(options: FindServerOptions): Promise<ServerAddress> {
+  const { servers, timeoutMs } = options;
+  return new Promise((resolve, reject) => {
+    const failures: { server: ServerAddress; error: Error }[] = [];
+    const waitingServers = [...servers];
+    let nextServerTimer: NodeJS.Timeout | undefined;
+    const stop = () => {
+      waitingServers.length = 0;
+      clearTimeout(nextServerTimer);
+      clearTimeout(timeoutTimer);
+    };
+    const fail = () => {
+      stop();
+      reject(new NoSuitableServerError(failures));
+    };
+    const askNext = () => {
+      clearTimeout(nextServerTimer);
+      const server = waitingServers.shift();
+      if (!server) return;
+      nextServerTimer = setTimeout(askNext, NEXT_SERVER_DELAY_MS);
+      askServer(server, options).then(
+        () => {
+          stop();
+          resolve(server);
+        },
+        (error: Error) => {
+          failures.push({ server, error });
+          if (failures.length === servers.length) fail();
+          else askNext();
+        },
+      );
+    };
+    const timeoutTimer = setTimeout(fail, timeoutMs);
+    askNext();
+  });
+}
+
+/** Connects to a server, checks its kind, and disconnects. */
+async function askServer(server: ServerAddress, { login, serverKind, timeoutMs }: FindServerOptions): Promise<void> {
+  const client = new pg.Client({ ...login, ...server, connectionTimeoutMillis: timeoutMs, query_timeout: timeoutMs });
+  // A failure is reported by the pending call. Without a listener, the error would end the process.
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    if (serverKind !== "any") await requireServerKind(client, serverKind);
+  } finally {
+    void client.end().catch(() => undefined);
+  }
+}
+
+/** Returns the message of an error, or its code if the message is empty, as if all addresses of a host failed. */
+function describeFailure(error: Error): string {
+  return error.message || String((error as NodeJS.ErrnoException).code);
+}

@@ -1,0 +1,251 @@
+import { spawnSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import type pg from "pg";
+import { pino } from "pino";
+import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
+import { prepareDatabase } from "../../../projection/prepare-database.ts";
+import { createClient } from "../../../shared/postgres/client.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
+import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
+import { ConfigError } from "../../../shared/runtime/config.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { getTlsPath, type PostgresPair, startPostgresPair } from "../../support/postgres-pair.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { getTestServers } from "../../support/stack.ts";
+import { startUnresponsiveServer } from "../../support/unresponsive-server.ts";
+
+const logger = pino({ enabled: false });
+
+describe("Postgres with TLS and a standby", function () {
+  this.timeout(120_000);
+  let pair: PostgresPair;
+
+  before(async () => {
+    pair = await startPostgresPair();
+  });
+  after(() => pair?.stop());
+
+  /** Returns the projection's URL with other values of options. */
+  const buildUrl = (options: Record<string, string>, hosts?: string) => {
+    const [start, query] = pair.urls.projection.split("?") as [string, string];
+    const newStart = hosts === undefined ? start : start.replace(/@.*\//, `@${hosts}/`);
+    return `${newStart}?${new URLSearchParams({ ...Object.fromEntries(new URLSearchParams(query)), ...options })}`;
+  };
+  const withClient = async <Result>(url: string, run: (client: pg.Client) => Promise<Result>) => {
+    const client = createClient(url, {});
+    await client.connect();
+    return run(client).finally(() => client.end());
+  };
+  const createTestPool = (url: string) =>
+    createPool({ url, applicationName: "test", size: 1, statementTimeoutMs: 5_000, logger });
+  const readPort = (url: string) =>
+    withClient(url, async (client) => (await client.query("SELECT inet_server_port() AS port")).rows[0].port);
+  const getConnectError = (url: string) =>
+    readPort(url).then(
+      () => expect.fail("The client connected."),
+      (error: Error) => error,
+    );
+
+  it("connections are encrypted and use SCRAM", async () => {
+    await withClient(pair.urls.query, async (client) => {
+      const { rows } = await client.query("SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()");
+      expect(rows).to.deep.equal([{ ssl: true, version: "TLSv1.3" }]);
+    });
+    expect(await getConnectError(buildUrl({ sslmode: "disable" })))
+      .to.have.property("message")
+      .that.matches(/pg_hba/);
+    const rules = await pair.query("primary", "SELECT DISTINCT auth_method FROM pg_hba_file_rules");
+    expect(rules).to.deep.equal([{ auth_method: "scram-sha-256" }]);
+  });
+
+  for (const [kind, expectedServer] of [
+    ["any", "standby"],
+    ["read-write", "primary"],
+    ["read-only", "standby"],
+    ["primary", "primary"],
+    ["standby", "standby"],
+    ["prefer-standby", "standby"],
+  ] as const) {
+    it(`with the standby first and target_session_attrs=${kind}, a client connects to the ${expectedServer}`, async () => {
+      const port = await readPort(buildUrl({ target_session_attrs: kind }));
+      expect(port).to.equal(pair.ports[expectedServer]);
+    });
+  }
+
+  it("a client skips hosts that are unreachable", async () => {
+    const hosts = `localhost:1,does-not-exist.invalid,localhost:${pair.ports.primary}`;
+    expect(await readPort(buildUrl({}, hosts))).to.equal(pair.ports.primary);
+    const standbyUrl = buildUrl({ target_session_attrs: "prefer-standby" }, hosts);
+    expect(await readPort(standbyUrl)).to.equal(pair.ports.primary);
+  });
+
+  it("a client does not wait for a host that does not respond", async () => {
+    const unresponsiveServer = await startUnresponsiveServer();
+    const hosts = `localhost:${unresponsiveServer.port},localhost:${pair.ports.primary}`;
+    const startedAt = performance.now();
+    expect(await readPort(buildUrl({}, hosts))).to.equal(pair.ports.primary);
+    expect(performance.now() - startedAt).to.be.below(4_000);
+    await unresponsiveServer.close();
+  });
+
+  it("if no host is suitable, the error is temporary and names the reason for each host", async () => {
+    const { standby } = pair.ports;
+    const singleHostError = await getConnectError(buildUrl({}, `localhost:${standby}`));
+    expect(singleHostError.message).to.equal("the server is read-only");
+    const error = await getConnectError(buildUrl({}, `localhost:1,localhost:${standby}`));
+    expect(error.message).to.match(
+      /^No server of DATABASE_URL is suitable \(localhost:1: .*ECONNREFUSED.*; localhost:\d+: the server is read-only\)\.$/,
+    );
+    for (const temporaryError of [singleHostError, error]) expect(isPostgresUnavailable(temporaryError)).to.equal(true);
+  });
+
+  it("a certificate of another CA is refused", async () => {
+    const error = await getConnectError(buildUrl({ sslrootcert: getTlsPath("hooks.partner.example.cert.pem") }));
+    expect(error.message).to.match(
+      /^No server of DATABASE_URL is suitable \(localhost:\d+: self-signed certificate in certificate chain;/,
+    );
+    expect(isPostgresUnavailable(error)).to.equal(false);
+  });
+
+  it("a server with another host name is refused", async () => {
+    const error = await getConnectError(buildUrl({}, `127.0.0.1:${pair.ports.primary}`));
+    expect(error.message).to.match(/^Hostname\/IP does not match certificate's altnames/);
+    expect(await readPort(buildUrl({ sslmode: "no-verify" }, `127.0.0.1:${pair.ports.primary}`))).to.be.a("number");
+  });
+
+  it("a missing certificate file is a configuration error", () => {
+    expect(() => createClient(buildUrl({ sslrootcert: "/missing/ca.pem" }), {})).to.throw(
+      ConfigError,
+      "settings: DATABASE_URL names the file /missing/ca.pem, which cannot be read (ENOENT)",
+    );
+  });
+
+  it("a user who needs a client certificate can log in only with sslcert and sslkey", async () => {
+    await pair.query("primary", "CREATE ROLE with_certificate");
+    await pair.query("primary", "CREATE ROLE certified LOGIN PASSWORD 'secret' IN ROLE with_certificate");
+    const url = (options: Record<string, string>) =>
+      buildUrl(options)
+        .replace(/\/\/.*@/, "//certified:secret@")
+        .replace("/clinic?", "/postgres?");
+    const error = await getConnectError(url({}));
+    expect(error.message).to.match(/connection requires a valid client certificate/);
+    const files = {
+      sslcert: getTlsPath("database-client.cert.pem"),
+      sslkey: getTlsPath("database-client.key.pem"),
+    };
+    expect(await readPort(url(files))).to.equal(pair.ports.primary);
+  });
+
+  it("a pool whose server becomes read-only drops its connection and continues on another server", async () => {
+    const pool = createTestPool(buildUrl({}, `localhost:${pair.ports.primary}`));
+    const write = () => pool.query("CREATE TEMPORARY TABLE IF NOT EXISTS t (n int)");
+    await write();
+    await pair.query("primary", "ALTER SYSTEM SET default_transaction_read_only = on");
+    await pair.query("primary", "SELECT pg_reload_conf()");
+    const error = await eventually("a refused connection", () =>
+      write().then(
+        () => undefined,
+        (reason: Error) => reason.name === "UnsuitableServerError" && reason,
+      ),
+    );
+    expect(isPostgresUnavailable(error)).to.equal(true);
+    await pair.query("primary", "ALTER SYSTEM RESET default_transaction_read_only");
+    await pair.query("primary", "SELECT pg_reload_conf()");
+    await eventually("a write", () =>
+      write().then(
+        () => true,
+        () => false,
+      ),
+    );
+    await pool.end();
+  });
+
+  it("a service that cannot connect prints one line without the password", async () => {
+    const { eventstoreUrl } = await getTestServers();
+    const runStatus = (databaseUrl: string) => {
+      const { command, args } = buildNodeCommand("projection/cli/main.ts", ["status"]);
+      const env = { PATH: process.env.PATH, EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrl };
+      return spawnSync(command, args, { cwd: PROJECT_FOLDER, env, encoding: "utf8" });
+    };
+    const sslrootcert = getTlsPath("hooks.partner.example.cert.pem");
+    const { status, stderr } = runStatus(buildUrl({ sslrootcert }));
+    expect(status).to.equal(2);
+    expect(stderr).to.match(/^\nprojection: NoSuitableServerError: No server of DATABASE_URL is suitable \(.*\)\.\n$/);
+    expect(stderr).not.to.include(new URL(buildUrl({}, "host")).password);
+  });
+
+  describe("a failover while the services run", () => {
+    let api: PartnerApi;
+    let receiver: Receiver;
+    let partner: Partner;
+    // biome-ignore lint/suspicious/noExplicitAny: the API's responses have no type in tests
+    let sandbox: any;
+
+    before(async () => {
+      const pool = createTestPool(pair.urls.projection);
+      await prepareDatabase(pair.urls.projection, pool, logger);
+      await pool.end();
+      receiver = await startReceiver();
+      api = await startPartnerApi({
+        database: { urls: pair.urls, drop: async () => undefined },
+        projectionEnv: { ROLES: "projectors,relay,webhooks", WEBHOOK_ALLOW_LOOPBACK: "true" },
+      });
+      partner = await api.createPartner();
+      sandbox = (await partner.request("GET", "/sandbox")).body.sandbox;
+      const endpoint = { url: receiver.url, events: ["appointment.created"] };
+      const headers = { "X-SERVICE-Clinic-ID": sandbox.clinicId };
+      const { status, text } = await partner.request("POST", "/webhook-endpoints", { headers, body: endpoint });
+      expect(status, text).to.equal(201);
+    });
+    after(async () => {
+      await api.stop();
+      await receiver.close();
+    });
+
+    const scheduledAt = new Date(Date.now() + 3 * 86_400_000).toISOString();
+    const createAppointment = async (): Promise<string> => {
+      const { status, body } = await partner.request("POST", "/appointments", {
+        headers: { "X-SERVICE-Clinic-ID": sandbox.clinicId, "Idempotency-Key": randomUUID() },
+        body: { branchId: sandbox.branches[0].id, animalId: sandbox.animals[0].id, scheduledAt },
+      });
+      expect(status, JSON.stringify(body)).to.equal(201);
+      return body.appointment.id;
+    };
+    const listAppointmentIds = async (): Promise<string[]> => {
+      const to = new Date(Date.now() + 20 * 86_400_000).toISOString();
+      const response = await eventually("a read", async () => {
+        const response = await partner.request("GET", `/appointments?limit=250&to=${to}`, {
+          headers: { "X-SERVICE-Clinic-ID": sandbox.clinicId },
+        });
+        return response.status !== 503 && response;
+      });
+      expect(response.status).to.equal(200);
+      return response.body.appointments.map(({ id }: { id: string }) => id);
+    };
+    const expectArrived = async (ids: string[]) => {
+      expect(await listAppointmentIds()).to.include.members(ids);
+      await eventually("the webhooks", () => {
+        const bodies = receiver.requests.map(({ body }) => body);
+        return ids.every((id) => bodies.some((body) => body.includes(id)));
+      });
+    };
+    const isReady = async (url: string) => (await fetch(`${url}/health/ready`)).status === 200;
+
+    it("command, query-api and all roles of the projection service continue by themselves", async () => {
+      const idsBefore = [await createAppointment()];
+      await expectArrived(idsBefore);
+      await pair.waitForStandby();
+      await pair.killPrimary();
+      const idsDuringOutage = [await createAppointment(), await createAppointment()];
+      await pair.promoteStandby();
+      const idsAfter = [await createAppointment()];
+      await expectArrived([...idsBefore, ...idsDuringOutage, ...idsAfter]);
+      await eventually("all services are ready", async () => {
+        const states = await Promise.all([api.queryUrl, api.projectionUrl].map(isReady));
+        return states.every(Boolean);
+      });
+    });
+  });
+});

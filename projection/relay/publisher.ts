@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { createInbox, headers, type Msg, type NatsConnection } from "nats";
 import { onAbort } from "../../shared/runtime/abort.ts";
 
@@ -11,10 +12,17 @@ export interface Publisher {
   publish(subject: string, id: string, payload: Uint8Array): Promise<number>;
 }
 
+/** Confirmation that the server has stored a message. */
+interface Confirmation {
+  sequence: number;
+  /** If true, the server dropped the message, and `sequence` belongs to an earlier message with the same id. */
+  isDuplicate: boolean;
+}
+
 interface PendingConfirmation {
   /** Time of the publication, by `performance.now()`. */
   publishedAt: number;
-  resolve(sequence: number): void;
+  resolve(confirmation: Confirmation): void;
   reject(error: Error): void;
 }
 
@@ -29,8 +37,13 @@ const TIMEOUT_CHECK_INTERVAL_MS = 500;
  * Creates a publisher with one subscription and one timer for all confirmations. The publisher works until the signal
  * aborts. The publisher in the NATS client library creates a timer and an error object for each message, which takes
  * longer than sending the message.
+ *
+ * If the server drops a message because a dispatcher has already received it, the publisher sends the message with a new
+ * id. The dispatcher's transaction can be lost in a failover of Postgres although the message is acknowledged.
+ *
+ * @param deliveredSequence sequence number of the last message that a dispatcher received before the publisher existed
  */
-export function createPublisher(connection: NatsConnection, signal: AbortSignal): Publisher {
+export function createPublisher(connection: NatsConnection, deliveredSequence: number, signal: AbortSignal): Publisher {
   const inbox = createInbox();
   const pendingConfirmations = new Map<string, PendingConfirmation>();
   let messageCount = 0;
@@ -61,24 +74,33 @@ export function createPublisher(connection: NatsConnection, signal: AbortSignal)
     clearInterval(timer);
     if (!connection.isClosed()) subscription.unsubscribe();
   });
+  const send = (subject: string, id: string, payload: Uint8Array): Promise<Confirmation> => {
+    const replyToken = String(messageCount++);
+    const messageHeaders = headers();
+    messageHeaders.set(MESSAGE_ID_HEADER, id);
+    connection.publish(subject, payload, { reply: `${inbox}.${replyToken}`, headers: messageHeaders });
+    return new Promise((resolve, reject) => {
+      pendingConfirmations.set(replyToken, { publishedAt: performance.now(), resolve, reject });
+    });
+  };
   return {
-    publish(subject, id, payload) {
-      const replyToken = String(messageCount++);
-      const messageHeaders = headers();
-      messageHeaders.set(MESSAGE_ID_HEADER, id);
-      connection.publish(subject, payload, { reply: `${inbox}.${replyToken}`, headers: messageHeaders });
-      return new Promise((resolve, reject) => {
-        pendingConfirmations.set(replyToken, { publishedAt: performance.now(), resolve, reject });
-      });
+    async publish(subject, id, payload) {
+      const { sequence, isDuplicate } = await send(subject, id, payload);
+      if (!isDuplicate || sequence > deliveredSequence) return sequence;
+      return (await send(subject, `${id} ${randomUUID()}`, payload)).sequence;
     },
   };
 }
 
-/** Returns the sequence number. @throws if the server refused the message, or no stream has the message's subject */
-function parseConfirmation(message: Msg): number {
+/** @throws if the server refused the message, or no stream has the message's subject */
+function parseConfirmation(message: Msg): Confirmation {
   if (message.headers?.hasError) throw new Error(`NATS refused a message with status ${message.headers.status}.`);
-  const { seq, error } = message.json<{ seq?: number; error?: { description: string } }>();
+  const { seq, duplicate, error } = message.json<{
+    seq?: number;
+    duplicate?: boolean;
+    error?: { description: string };
+  }>();
   if (error) throw new Error(`NATS refused a message: ${error.description}`);
   if (seq === undefined) throw new Error("The response of NATS to a message has no sequence number.");
-  return seq;
+  return { sequence: seq, isDuplicate: duplicate === true };
 }

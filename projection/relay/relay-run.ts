@@ -163,7 +163,9 @@ async function publishMessages(
   tracker: InFlightTracker<Checkpoint>,
   signal: AbortSignal,
 ): Promise<void> {
-  const publisher = createPublisher(connection, signal);
+  const jsm = await connection.jetstreamManager();
+  const { delivered } = await jsm.consumers.info(stream.name, stream.consumerName);
+  const publisher = createPublisher(connection, delivered.stream_seq, signal);
   const publishMessage = ({ anchor }: PreparedEvent, { id, subject, message }: OutgoingMessage): Confirmation => {
     const onConfirmed = tracker.addPublishedEvent(toCheckpoint(anchor));
     const fullSubject = `${stream.subjectPrefix}.${subject}`;

@@ -1,7 +1,9 @@
 import { expect } from "chai";
 import { connect, JSONCodec, type NatsConnection } from "nats";
+import { readRelayCheckpoint, setRelayCheckpoint } from "../../../projection/checkpoints/relay-checkpoint.ts";
 import { getEventStream } from "../../../projection/relay/event-stream.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type World } from "./world.ts";
 
@@ -74,6 +76,31 @@ describe("a repeated message to the webhooks role", () => {
     const { eventId: lastEventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(lastEventId, endpoint, ({ status }) => status === "delivered");
     expect((await world.readDelivery(eventId, endpoint))?.attempts).to.have.length(2);
+  });
+
+  it("a delivery is created again if a failover of Postgres lost it after its message was acknowledged", async () => {
+    const roles = [world.start.relay(), world.start.webhooks()];
+    const endpoint = await world.registerEndpoint(receiver.url);
+    const readCheckpoint = () => readRelayCheckpoint(world.pool);
+    const event = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(event.eventId, endpoint, ({ status }) => status === "delivered");
+    const checkpoint = await eventually("a checkpoint", async () => {
+      const { anchor, position } = await readCheckpoint();
+      return anchor?.eventId === event.eventId && { anchor, position };
+    });
+    const lostEvent = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(lostEvent.eventId, endpoint, ({ status }) => status === "delivered");
+    await eventually("the checkpoint", async () => (await readCheckpoint()).anchor?.eventId === lostEvent.eventId);
+    await world.stopRoles(...roles);
+    // Restores the state of a replica that did not receive the last transactions of the relay and the dispatcher.
+    const client = await world.pool.connect();
+    await client.query("DELETE FROM webhooks.delivery WHERE event_id = $1", [lostEvent.eventId]);
+    await setRelayCheckpoint(client, checkpoint);
+    client.release();
+    expect(await world.readDelivery(lostEvent.eventId, endpoint)).to.equal(undefined);
+    world.start.relay();
+    world.start.webhooks();
+    await world.waitForDelivery(lostEvent.eventId, endpoint, ({ status }) => status === "delivered", 20_000);
   });
 
   it("an unreadable message is removed from the stream, and the next message is processed", async () => {

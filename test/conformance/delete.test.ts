@@ -3,6 +3,7 @@ import {
   BACKWARDS,
   END,
   type EventStoreDBClient,
+  jsonEvent,
   NO_STREAM,
   STREAM_EXISTS,
   StreamDeletedError,
@@ -91,7 +92,37 @@ describe("delete", function () {
     });
   });
 
+  describe("by soft deletion, and then metadata", () => {
+    it("metadata restores the stream, and the former events stay hidden", async () => {
+      const stream = await createStream();
+      await client.deleteStream(stream);
+      await client.setStreamMetadata(stream, { owner: "me" });
+      await eventually(
+        "the stream is restored",
+        async () => (await readRevisions(stream).catch(() => [0])).length === 0,
+      );
+      expect((await client.getStreamMetadata(stream)).metadata).to.deep.equal({ owner: "me", truncateBefore: 2 });
+    });
+
+    it("metadata that is not an object restores the stream with its former events", async () => {
+      const stream = await createStream();
+      await client.deleteStream(stream);
+      await client.appendToStream(`$$${stream}`, jsonEvent({ type: "$metadata", data: [] }));
+      await eventually(
+        "the stream is restored",
+        async () => (await readRevisions(stream).catch(() => [])).length === 2,
+      );
+    });
+  });
+
   describe("by tombstone", () => {
+    it("the metadata of a tombstoned stream cannot be read", async () => {
+      const stream = await createStream();
+      await client.setStreamMetadata(stream, { owner: "me" });
+      await client.tombstoneStream(stream);
+      expect(await getRejection(collect(client.readStream(`$$${stream}`)))).to.be.instanceOf(StreamDeletedError);
+    });
+
     it("reads, appends and deletions of a tombstoned stream are refused", async () => {
       const stream = await createStream();
       const tombstoneResult = await client.tombstoneStream(stream, { expectedRevision: 1n });

@@ -103,4 +103,37 @@ describe("idempotent retries", function () {
     expect(outcomes.some(({ status }) => status === "fulfilled")).to.equal(true);
     expect(await collect(client.readStream(stream))).to.have.length(2);
   });
+
+  it("a retry gets no position if reads of the stream do not return the stored event", async () => {
+    for (const hideEvents of [
+      (stream: string) => client.setStreamMetadata(stream, { truncateBefore: 2 }),
+      (stream: string) => client.setStreamMetadata(stream, { maxCount: 1 }),
+      (stream: string) => client.deleteStream(stream),
+    ]) {
+      const stream = createStreamName();
+      const events = [createEvent(0), createEvent(1)];
+      await client.appendToStream(stream, events, { expectedRevision: NO_STREAM });
+      await client.appendToStream(stream, createEvent(2), { expectedRevision: 1n });
+      await hideEvents(stream);
+      for (const options of [{}, { credentials: { username: "admin", password: "changeit" } }]) {
+        const retryResult = await client.appendToStream(stream, events, { expectedRevision: NO_STREAM, ...options });
+        expect(retryResult.nextExpectedRevision).to.equal(1n);
+        expect(retryResult.position).to.equal(undefined);
+      }
+    }
+  });
+
+  it("a retry that expects any revision gets the result of the first event with the id", async () => {
+    const stream = createStreamName();
+    const event = createEvent(0);
+    const firstResult = await client.appendToStream(stream, event, { expectedRevision: NO_STREAM });
+    await client.appendToStream(stream, event, { expectedRevision: 0n });
+    const retryResult = await client.appendToStream(stream, event, { expectedRevision: ANY });
+    expect(retryResult.nextExpectedRevision).to.equal(0n);
+    expect(retryResult.position).to.deep.equal(firstResult.position);
+    const otherStream = createStreamName();
+    await client.appendToStream(otherStream, event, { expectedRevision: ANY });
+    const otherRetry = await client.appendToStream(otherStream, event, { expectedRevision: ANY });
+    expect(otherRetry.nextExpectedRevision).to.equal(1n);
+  });
 });

@@ -1,4 +1,12 @@
-import { BACKWARDS, END, type EventStoreDBClient, START, WrongExpectedVersionError } from "@eventstore/db-client";
+import {
+  BACKWARDS,
+  binaryEvent,
+  END,
+  type EventStoreDBClient,
+  jsonEvent,
+  START,
+  WrongExpectedVersionError,
+} from "@eventstore/db-client";
 import { expect } from "chai";
 import {
   collect,
@@ -24,6 +32,9 @@ describe("stream metadata", function () {
 
   const readRevisions = async (resolvedEvents: AsyncIterable<{ event?: { revision: bigint } }>) =>
     (await collect(resolvedEvents)).map(({ event }) => Number(event?.revision));
+
+  /** Creates metadata that the client's function for metadata does not accept. */
+  const createMetadataEvent = (json: string, type = "$metadata") => jsonEvent({ type, data: JSON.parse(json) });
 
   it("a read of stream metadata returns all keys unchanged, including custom keys", async () => {
     const stream = createStreamName();
@@ -90,5 +101,76 @@ describe("stream metadata", function () {
     await client.setStreamMetadata(stream, { maxCount: 2 });
     await client.appendToStream(stream, createEvents(4), { expectedRevision: "no_stream" });
     expect(await readRevisions(client.readStream(stream))).to.deep.equal([2, 3]);
+  });
+
+  it("reads and new subscriptions skip the events that are older than the age in the metadata `$maxAge`", async () => {
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvents(3));
+    await client.setStreamMetadata(stream, { maxAge: 1 });
+    const backwardsOptions = { direction: BACKWARDS, fromRevision: END } as const;
+    await eventually("too old", async () => (await readRevisions(client.readStream(stream))).length === 0);
+    expect(await readRevisions(client.readStream(stream, backwardsOptions))).to.deep.equal([]);
+    const recording = new RecordedSubscription(client.subscribeToStream(stream, { fromRevision: START }));
+    await eventually("caught up", () => recording.hasCaughtUp);
+    expect(recording.events).to.have.length(0);
+    await recording.stop();
+    await client.setStreamMetadata(stream, { maxAge: 100_000 });
+    expect(await readRevisions(client.readStream(stream, { maxCount: 2 }))).to.deep.equal([0, 1]);
+    expect(await readRevisions(client.readStream(stream, backwardsOptions))).to.deep.equal([2, 1, 0]);
+  });
+
+  it("a live subscription sends events that reads skip because of `$maxCount` or `$tb`", async () => {
+    const stream = createStreamName();
+    await client.setStreamMetadata(stream, { maxCount: 1, truncateBefore: 3 });
+    const recording = new RecordedSubscription(client.subscribeToStream(stream, { fromRevision: START }));
+    await eventually("caught up", () => recording.hasCaughtUp);
+    await client.appendToStream(stream, createEvents(3));
+    await eventually("all events", () => recording.events.length === 3);
+    expect(await readRevisions(client.readStream(stream))).to.deep.equal([]);
+    await recording.stop();
+  });
+
+  it("the keys `$acl`, `$cacheControl` and `$tmp` are stored, and do not change reads", async () => {
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvents(3));
+    const metadata = { acl: { readRoles: ["$all"] }, cacheControl: 5 };
+    await client.setStreamMetadata(stream, metadata);
+    expect((await client.getStreamMetadata(stream)).metadata).to.deep.include(metadata);
+    await client.appendToStream(`$$${stream}`, createMetadataEvent('{"$tmp":true}'));
+    expect(await readRevisions(client.readStream(stream))).to.deep.equal([0, 1, 2]);
+  });
+
+  for (const json of [
+    "[]",
+    '"text"',
+    '{"$maxCount":"1"}',
+    '{"$maxCount":1.5}',
+    '{"$maxCount":0}',
+    '{"$maxCount":-1}',
+    '{"$tb":-1}',
+    '{"$tb":9223372036854775808}',
+    '{"$tb":"2","$maxCount":1}',
+    '{"$acl":{"$r":7},"$maxCount":1}',
+    '{"$tmp":1,"$maxCount":1}',
+    '{"$maxAge":922337203686,"$maxCount":1}',
+  ]) {
+    it(`the metadata ${json} is accepted and has no effect`, async () => {
+      const stream = createStreamName();
+      await client.appendToStream(stream, createEvents(3));
+      await client.setStreamMetadata(stream, { truncateBefore: 2 });
+      expect(await readRevisions(client.readStream(stream))).to.deep.equal([2]);
+      await client.appendToStream(`$$${stream}`, createMetadataEvent(json));
+      expect(await readRevisions(client.readStream(stream))).to.deep.equal([0, 1, 2]);
+    });
+  }
+
+  it("metadata has an effect with every event type, but only as JSON", async () => {
+    const stream = createStreamName();
+    await client.appendToStream(stream, createEvents(3));
+    await client.appendToStream(`$$${stream}`, createMetadataEvent('{"$maxCount":1}', "Other"));
+    expect(await readRevisions(client.readStream(stream))).to.deep.equal([2]);
+    const data = Buffer.from('{"$maxCount":1}');
+    await client.appendToStream(`$$${stream}`, binaryEvent({ type: "$metadata", data }));
+    expect(await readRevisions(client.readStream(stream))).to.deep.equal([0, 1, 2]);
   });
 });

@@ -8,6 +8,7 @@ import {
   type Position,
   START,
   StreamNotFoundError,
+  UnknownError,
 } from "@eventstore/db-client";
 import { expect } from "chai";
 import { readEventAt } from "../../projection/checkpoints/event-at.ts";
@@ -100,6 +101,15 @@ describe("read", function () {
       ).to.deep.equal([4, 3]);
       expect(await readRevisions(client.readStream(stream, { ...options, fromRevision: 1n }))).to.deep.equal([1, 0]);
     });
+
+    for (const [caseName, options] of [
+      ["a forward stream read that starts at the end", { fromRevision: END }],
+      ["a stream read of no events", { maxCount: 0 }],
+    ] as const) {
+      it(`${caseName} is refused`, async () => {
+        expect(await getRejection(collect(client.readStream(stream, options)))).to.be.instanceOf(UnknownError);
+      });
+    }
 
     it('a forward or backward read of a stream without events fails with the error "not found"', async () => {
       const missingStream = createStreamName();

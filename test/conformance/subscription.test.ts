@@ -71,7 +71,7 @@ describe("subscription", function () {
       expect(recording.numbers).to.deep.equal([5]);
     });
 
-    it("a subscription fails if the stream is tombstoned", async () => {
+    it("a subscription sends the tombstone of its stream, and then fails", async () => {
       const stream = createStreamName();
       await client.appendToStream(stream, createEvent(0));
       const recording = record(client.subscribeToStream(stream));
@@ -79,6 +79,10 @@ describe("subscription", function () {
       await client.tombstoneStream(stream);
       await eventually("the error", () => recording.errors.length > 0);
       expect(recording.errors[0]).to.be.instanceOf(StreamDeletedError);
+      expect(recording.events.map(({ event }) => event?.type)).to.deep.equal(["Counted", "$streamDeleted"]);
+      const laterRecording = record(client.subscribeToStream(stream));
+      await eventually("the error", () => laterRecording.errors.length > 0);
+      expect(laterRecording.receivedNames[0]).to.equal("error");
     });
   });
 

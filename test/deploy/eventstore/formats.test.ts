@@ -5,6 +5,7 @@ import fc from "fast-check";
 import { readSafeInteger, writeSafeInteger } from "../../../deploy/local/eventstore/model/bytes.ts";
 import {
   encodeRecord,
+  readCreationTime,
   readEventType,
   readStreamName,
   readWireBytes,
@@ -64,6 +65,7 @@ describe("the stored formats of the embedded log", () => {
           const record = encodeRecord(event, { stream, revision, position, createdAt });
           expect(readStreamName(record)).to.equal(stream);
           expect(readEventType(record)).to.equal(type);
+          expect(readCreationTime(record)).to.equal(createdAt);
           const response = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()!;
           const recordedEvent = response.getEvent()!;
           expect(response.getCommitPosition()).to.equal(String(position));

@@ -7,7 +7,7 @@ import { ClassicLevel } from "classic-level";
 import { writeSafeInteger } from "../../../deploy/local/eventstore/model/bytes.ts";
 import { computePosition, encodeRecord } from "../../../deploy/local/eventstore/model/record.ts";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { getRejection } from "../../conformance/log-under-test.ts";
+import { collect, getRejection } from "../../conformance/log-under-test.ts";
 import { dumpLog } from "./log-dump.ts";
 import { createClient, createTemporaryDir, LogProcess } from "./log-process.ts";
 import { createProposedEvent, openStore, readContent } from "./stored-log.ts";
@@ -126,6 +126,27 @@ describe("a log directory of an earlier release", function () {
     expect(appendResult.nextExpectedRevision).to.equal(2n);
     await client.dispose();
     await server.stop();
+  });
+
+  it("a migrated log applies `$maxAge` to the time at which an event was first stored, also after a restart", async () => {
+    await rm(dir, { recursive: true });
+    await createDatabase(dir, 3);
+    const hourSeconds = 3600;
+    for (const [maxAge, eventCount] of [
+      [100 * 365 * 24 * hourSeconds, 3],
+      [hourSeconds, 0],
+    ] as const) {
+      const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+      const client = createClient(server.port);
+      await client.setStreamMetadata("note-1", { maxAge });
+      await client.dispose();
+      await server.stop();
+      const restartedServer = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+      const nextClient = createClient(restartedServer.port);
+      expect(await collect(nextClient.readStream("note-1"))).to.have.length(eventCount);
+      await nextClient.dispose();
+      await restartedServer.stop();
+    }
   });
 
   it("migration moves the LevelDB files and prevents earlier releases from starting with an empty log", async () => {

@@ -5,7 +5,6 @@ import {
   eventTypeFilter,
   type Filter,
   persistentSubscriptionToStreamSettingsFromDefaults,
-  type StreamMetadata,
   streamNameFilter,
 } from "@eventstore/db-client";
 import type { StreamsClient } from "@eventstore/db-client/generated/streams_grpc_pb.js";
@@ -220,19 +219,8 @@ describe("the embedded log's protocol", function () {
       expect((await getSubscriptionError(streamNameFilter({ prefixes: [] }))).code).to.equal(status.INVALID_ARGUMENT);
     });
 
-    it("unsupported stream metadata is refused", async () => {
+    it("metadata of a metadata stream is refused, and so is its deletion", async () => {
       const name = createStreamName();
-      const refusedMetadata: StreamMetadata[] = [
-        { maxAge: 5 },
-        { cacheControl: 5 },
-        { acl: { readRoles: ["$all"] } },
-        { maxCount: -1 },
-      ];
-      for (const metadata of refusedMetadata) {
-        const error = await getRejection(client.setStreamMetadata(name, metadata));
-        expect(error.message).to.match(/does not support|must be a JSON object/);
-      }
-      expect((await client.getStreamMetadata(name)).metadata).to.equal(undefined);
       expect((await getRejection(client.setStreamMetadata(`$$${name}`, {}))).message).to.include(
         "cannot have metadata",
       );

@@ -52,6 +52,12 @@ const TAGS = {
   data: 0x42,
 } as const;
 
+/** Event type of tombstones. */
+export const TOMBSTONE_EVENT_TYPE = "$streamDeleted";
+
+/** Times are stored as .NET ticks of 100 ns. */
+const TICKS_PER_MILLISECOND = 10_000;
+
 const MAX_FIXED_BYTES = 256;
 const MIN_POSITION_STEP = 64;
 
@@ -145,6 +151,12 @@ export function readStreamName(record: Buffer): string {
 export function readEventType(record: Buffer): string {
   const start = 4 + record.readUInt16BE(0);
   return record.toString("utf8", start, start + record.readUInt16BE(2));
+}
+
+/** Returns the time at which an event was recorded, in milliseconds since 1970. */
+export function readCreationTime(record: Buffer): number {
+  const event = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()?.getEvent();
+  return Number(event?.getMetadataMap().get("created") ?? 0) / TICKS_PER_MILLISECOND;
 }
 
 /** Returns the encoded ReadResp from a record. */

@@ -1,61 +1,69 @@
-/** Stream metadata. Metadata with unsupported system keys is refused instead of being silently ignored. */
+/**
+ * Stream metadata, by the rules of EventStoreDB: a metadata stream accepts every event, and metadata that EventStoreDB
+ * cannot parse has no effect.
+ */
 import { z } from "zod";
 import type { ProposedEvent } from "./record.ts";
 
 /** Value of `$tb` for a soft-deleted stream: the largest 64-bit revision, as in EventStoreDB. */
 const SOFT_DELETED_TRUNCATE_BEFORE = "9223372036854775807";
-const MIN_SOFT_DELETED_TRUNCATE_BEFORE = 2 ** 63;
+const SOFT_DELETED_PATTERN = new RegExp(`"\\$tb"\\s*:\\s*${SOFT_DELETED_TRUNCATE_BEFORE}(?![\\d.eE])`);
+const INT64_BOUND = 2 ** 63;
+/** Longest time that .NET represents, in seconds. */
+const MAX_TIME_SPAN_SECONDS = 922_337_203_685;
 
-/** Event type of all events in a metadata stream. */
+/** Event type of the metadata events that the log writes. */
 export const METADATA_EVENT_TYPE = "$metadata";
 
 /** Effect of a stream's metadata on reads of the stream. */
 export interface MetadataEffect {
   readonly truncateBefore: number;
   readonly maxCount: number;
+  /** Maximum age in seconds of the events that reads return. 0 means that all events are returned. */
+  readonly maxAgeSeconds: number;
   readonly isSoftDeleted: boolean;
 }
 
-const UNSUPPORTED_KEYS = ["$maxAge", "$cacheControl", "$acl"] as const;
+const NO_EFFECT: MetadataEffect = { truncateBefore: 0, maxCount: 0, maxAgeSeconds: 0, isSoftDeleted: false };
 
-/** zod's `int` is not suitable, because it allows only safe integers, and the `$tb` of a soft deletion is larger. */
-const nonNegativeIntegerSchema = z.number().nonnegative().refine(Number.isInteger);
+// zod's `int` is not suitable, because it allows only safe integers, and the `$tb` of a soft deletion is larger.
+const integerSchema = z
+  .number()
+  .refine((value) => Number.isInteger(value) && value >= -INT64_BOUND && value < INT64_BOUND);
+const rolesSchema = z.union([z.string(), z.array(z.string())]);
 
 const metadataSchema = z.looseObject({
-  $tb: nonNegativeIntegerSchema.optional(),
-  $maxCount: nonNegativeIntegerSchema.min(1).optional(),
+  $tb: z.union([integerSchema, z.literal(INT64_BOUND)]).optional(),
+  $maxCount: integerSchema.optional(),
+  $maxAge: integerSchema.min(-MAX_TIME_SPAN_SECONDS).max(MAX_TIME_SPAN_SECONDS).optional(),
+  $cacheControl: integerSchema.optional(),
+  $tmp: z.boolean().optional(),
+  $acl: z
+    .object({ $r: rolesSchema, $w: rolesSchema, $d: rolesSchema, $mr: rolesSchema, $mw: rolesSchema })
+    .partial()
+    .optional(),
 });
 
-/** The stream metadata is invalid or unsupported. The message is a sentence for the client. */
-export class MetadataError extends Error {
-  override readonly name = "MetadataError";
-}
-
-/**
- * Parses a metadata event and returns its effect on reads of the stream.
- * @throws MetadataError if the event is not valid metadata or uses an unsupported key
- */
+/** Returns the effect of a metadata event on reads of the stream. Negative numbers and 0 have no effect. */
 export function parseMetadata(event: ProposedEvent): MetadataEffect {
-  if (event.type !== METADATA_EVENT_TYPE) {
-    throw new MetadataError(`A metadata stream accepts only events of type ${METADATA_EVENT_TYPE}.`);
-  }
-  const parseResult = metadataSchema.safeParse(parseJsonObject(event.data));
-  if (!parseResult.success) {
-    throw new MetadataError(
-      "Stream metadata must be a JSON object. $maxCount must be a positive integer, and $tb a non-negative integer.",
-    );
-  }
-  const unsupportedKey = UNSUPPORTED_KEYS.find((key) => key in parseResult.data);
-  if (unsupportedKey !== undefined) {
-    throw new MetadataError(`The embedded log does not support the stream metadata ${unsupportedKey}.`);
-  }
-  const truncateBefore = parseResult.data.$tb ?? 0;
-  const isSoftDeleted = truncateBefore >= MIN_SOFT_DELETED_TRUNCATE_BEFORE;
+  if (event.contentType !== "application/json") return NO_EFFECT;
+  const text = Buffer.from(event.data).toString("utf8");
+  const parseResult = metadataSchema.safeParse(parseJsonObject(text));
+  if (!parseResult.success) return NO_EFFECT;
+  const { $tb = 0, $maxCount = 0, $maxAge = 0 } = parseResult.data;
+  // The number is read from the text, because JavaScript's numbers are too imprecise.
+  const isSoftDeleted = $tb === INT64_BOUND && SOFT_DELETED_PATTERN.test(text);
+  if ($tb === INT64_BOUND && !isSoftDeleted) return NO_EFFECT;
   return {
-    truncateBefore: isSoftDeleted ? 0 : Math.min(truncateBefore, Number.MAX_SAFE_INTEGER),
-    maxCount: parseResult.data.$maxCount ?? 0,
+    truncateBefore: isSoftDeleted ? 0 : clampToSafeInteger($tb),
+    maxCount: clampToSafeInteger($maxCount),
+    maxAgeSeconds: clampToSafeInteger($maxAge),
     isSoftDeleted,
   };
+}
+
+function clampToSafeInteger(value: number): number {
+  return Math.min(Math.max(0, value), Number.MAX_SAFE_INTEGER);
 }
 
 /** Encodes the data of a metadata event that soft-deletes a stream. */
@@ -65,21 +73,21 @@ export function encodeSoftDeletion(): Uint8Array {
 
 /**
  * Encodes the data of a metadata event that restores a soft-deleted stream. Earlier events stay hidden, and all
- * metadata keys except `$tb` are kept.
+ * metadata keys except `$tb` are kept. Returns undefined if the previous metadata is not a JSON object. The stream then
+ * needs no restoration, because such metadata has no effect.
  *
  * @param truncateBefore first revision that reads return
  */
-export function encodeRestoration(previousData: Uint8Array | undefined, truncateBefore: number): Uint8Array {
-  const body = previousData === undefined ? {} : parseJsonObject(previousData);
-  return Buffer.from(JSON.stringify({ ...body, $tb: truncateBefore }));
+export function encodeRestoration(previousData: Uint8Array, truncateBefore: number): Uint8Array | undefined {
+  const body = parseJsonObject(Buffer.from(previousData).toString("utf8"));
+  return body === undefined ? undefined : Buffer.from(JSON.stringify({ ...body, $tb: truncateBefore }));
 }
 
-function parseJsonObject(data: Uint8Array): object {
+function parseJsonObject(text: string): object | undefined {
   try {
-    const body: unknown = JSON.parse(Buffer.from(data).toString("utf8"));
-    if (typeof body === "object" && body !== null && !Array.isArray(body)) return body;
-  } catch (error) {
-    throw new MetadataError("Stream metadata must be JSON.", { cause: error });
+    const body: unknown = JSON.parse(text);
+    return typeof body === "object" && body !== null && !Array.isArray(body) ? body : undefined;
+  } catch {
+    return undefined;
   }
-  throw new MetadataError("Stream metadata must be a JSON object.");
 }

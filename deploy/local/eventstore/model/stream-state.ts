@@ -6,6 +6,8 @@ export interface StreamState extends AppendTarget {
   readonly truncateBefore: number;
   /** Maximum number of events that reads return, from `$maxCount` in the metadata. 0 means that all are returned. */
   readonly maxCount: number;
+  /** Maximum age in seconds of the events that reads return, from `$maxAge` in the metadata. 0 means no maximum. */
+  readonly maxAgeSeconds: number;
 }
 
 /** Returns the name of the metadata stream of a stream. */

@@ -81,10 +81,11 @@ async function writeAppend(store: Store, append: AppendRequest, deadline: Deadli
   }
 }
 
-function encodeSuccess(revision: number, position: number): AppendResp.Success {
+function encodeSuccess(revision: number, position: number | undefined): AppendResp.Success {
   const message = new streams.AppendResp.Success();
   if (revision < 0) message.setNoStream(new shared.Empty());
   else message.setCurrentRevision(String(revision));
+  if (position === undefined) return message.setNoPosition(new shared.Empty());
   const positionMessage = new streams.AppendResp.Position();
   return message.setPosition(positionMessage.setCommitPosition(String(position)).setPreparePosition(String(position)));
 }

@@ -51,12 +51,19 @@ export function createRefusalResponse(context: AppendContext, error: CallError):
   return createErrorResponse(context, code, "BadRequest", details, error.details);
 }
 
-function createSuccessResponse(context: AppendContext, revision: number, position: number): BatchAppendResp {
+function createSuccessResponse(
+  context: AppendContext,
+  revision: number,
+  position: number | undefined,
+): BatchAppendResp {
   const successMessage = new streams.BatchAppendResp.Success();
   if (revision < 0) successMessage.setNoStream(new empty.Empty());
   else successMessage.setCurrentRevision(String(revision));
-  const positionMessage = new shared.AllStreamPosition();
-  successMessage.setPosition(positionMessage.setCommitPosition(String(position)).setPreparePosition(String(position)));
+  if (position === undefined) successMessage.setNoPosition(new empty.Empty());
+  else {
+    const text = String(position);
+    successMessage.setPosition(new shared.AllStreamPosition().setCommitPosition(text).setPreparePosition(text));
+  }
   return createResponse(context).setSuccess(successMessage);
 }
 

@@ -37,9 +37,11 @@ export function parseReadRequest(request: ReadReq): ReadRequest {
   const isBackwards = options.getReadDirection() === BACKWARDS;
   const maxCount = options.hasSubscription() ? "live" : parseUint64(options.getCount());
   if (isBackwards && maxCount === "live") throw createInvalidArgumentError("A subscription cannot read backwards.");
+  const start = stream === undefined ? parseStartPosition(options.getAll()) : parseStartRevision(stream);
+  if (stream !== undefined && maxCount !== "live") validateStreamRead(start, maxCount, isBackwards);
   return {
     stream: stream === undefined ? undefined : parseStreamName(stream.getStreamIdentifier()),
-    start: stream === undefined ? parseStartPosition(options.getAll()) : parseStartRevision(stream),
+    start,
     isBackwards,
     maxCount,
     filter: parseFilter(options),
@@ -57,4 +59,15 @@ function parseStartPosition(options: ReadReq.Options.AllOptions | undefined): Re
   const position = options.getPosition();
   if (position !== undefined) return parseUint64(position.getCommitPosition());
   return options.hasEnd() ? "end" : "start";
+}
+
+/**
+ * Refuses the same reads of a stream as EventStoreDB.
+ * @throws CallError if a read requests no events, or starts forwards at the end
+ */
+function validateStreamRead(start: ReadRequest["start"], maxCount: number, isBackwards: boolean): void {
+  if (maxCount === 0) throw createInvalidArgumentError("A read of a stream must request at least one event.");
+  if (start === "end" && !isBackwards) {
+    throw createInvalidArgumentError("A forward read of a stream cannot start at the end of the stream.");
+  }
 }

@@ -1,6 +1,6 @@
 /** Streams.Read without a subscription: reads a stream or all streams, forwards or backwards. */
-import { type LogEvent, readWireBytes } from "../model/record.ts";
-import { getFirstReadableRevision, isReadable } from "../model/stream-state.ts";
+import { type LogEvent, readCreationTime, readWireBytes } from "../model/record.ts";
+import { getFirstReadableRevision, isReadable, type StreamState } from "../model/stream-state.ts";
 import { readAllEvents, readStreamEvents } from "../storage/log-reader.ts";
 import type { Store } from "../store/store.ts";
 import { createStreamDeletedError } from "./errors.ts";
@@ -36,17 +36,35 @@ async function sendStreamEvents(context: ReadContext, stream: string, count: num
   }
   const { lastRevision } = state;
   const oldestRevision = getFirstReadableRevision(stream, state);
-  const startRevision = resolveStart(request.start, 0, request.isBackwards ? lastRevision : lastRevision + 1);
-  if (request.isBackwards) {
-    const fromRevision = Math.min(startRevision, lastRevision);
-    const toRevision = Math.max(oldestRevision, fromRevision - count + 1);
-    if (fromRevision >= toRevision) await sendRevisions(context, stream, fromRevision, toRevision);
-  } else {
-    const fromRevision = Math.max(startRevision, oldestRevision);
-    const toRevision = Math.min(lastRevision, fromRevision + count - 1);
-    if (fromRevision <= toRevision) await sendRevisions(context, stream, fromRevision, toRevision);
+  const startRevision = resolveStart(request.start, 0, lastRevision);
+  const fromRevision = request.isBackwards
+    ? Math.min(startRevision, lastRevision)
+    : Math.max(startRevision, oldestRevision);
+  const endRevision = request.isBackwards ? oldestRevision : lastRevision;
+  if (request.isBackwards ? fromRevision < endRevision : fromRevision > endRevision) return;
+  const minCreatedAt = getMinCreationTime(state);
+  if (minCreatedAt !== undefined) {
+    return sendRevisions(context, stream, fromRevision, endRevision, { count, minCreatedAt });
   }
+  const toRevision = request.isBackwards
+    ? Math.max(endRevision, fromRevision - count + 1)
+    : Math.min(endRevision, fromRevision + count - 1);
+  await sendRevisions(context, stream, fromRevision, toRevision);
 }
+
+/** Returns the time, in milliseconds since 1970, before which events are too old to be read; undefined if none are. */
+export function getMinCreationTime({ maxAgeSeconds }: StreamState): number | undefined {
+  return maxAgeSeconds > 0 ? Date.now() - maxAgeSeconds * 1000 : undefined;
+}
+
+interface RevisionLimits {
+  /** Maximum number of events to send. */
+  readonly count: number;
+  /** Time in milliseconds since 1970. Older events are not sent. */
+  readonly minCreatedAt: number | undefined;
+}
+
+const NO_LIMITS: RevisionLimits = { count: Number.POSITIVE_INFINITY, minCreatedAt: undefined };
 
 /** Sends the events of a stream from the first to the last revision, both included. */
 export async function sendRevisions(
@@ -54,10 +72,17 @@ export async function sendRevisions(
   stream: string,
   fromRevision: number,
   toRevision: number,
+  { count, minCreatedAt }: RevisionLimits = NO_LIMITS,
 ): Promise<void> {
   const { store, writer } = context;
+  let remainingCount = count;
   for await (const page of readStreamEvents(store.log, stream, fromRevision, toRevision)) {
-    for (const event of page) if (sendEvent(context, event)) await writer.waitForDrain();
+    for (const event of page) {
+      if (minCreatedAt !== undefined && readCreationTime(event.record) < minCreatedAt) continue;
+      if (sendEvent(context, event)) await writer.waitForDrain();
+      remainingCount -= 1;
+      if (remainingCount === 0) return;
+    }
     if (writer.isClosed) return;
   }
 }

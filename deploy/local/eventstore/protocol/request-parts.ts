@@ -9,7 +9,6 @@ import {
   MAX_STREAM_NAME_BYTES,
 } from "../model/limits.ts";
 import { getMaxRecordBytes, type ProposedEvent } from "../model/record.ts";
-import { MetadataError, parseMetadata } from "../model/stream-metadata.ts";
 import { createAppendTooLargeError, createInvalidArgumentError, createMissingPropertyError } from "./errors.ts";
 
 const UUID_PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -125,16 +124,6 @@ export class AppendEventList {
       if (this.#sentBytes > MAX_APPEND_BYTES || this.#storedBytes > MAX_APPEND_STORED_BYTES)
         throw createAppendTooLargeError();
     }
-    if (this.stream.startsWith("$$")) validateMetadata(events);
     this.events.push(...events);
-  }
-}
-
-function validateMetadata(events: readonly ProposedEvent[]): void {
-  try {
-    for (const event of events) parseMetadata(event);
-  } catch (error) {
-    if (error instanceof MetadataError) throw createInvalidArgumentError(error.message);
-    throw error;
   }
 }

@@ -6,12 +6,12 @@
  * skips nor repeats an event when it becomes live.
  */
 import { randomUUID } from "node:crypto";
-import type { LogEvent } from "../model/record.ts";
+import { type LogEvent, readEventType, readStreamName, TOMBSTONE_EVENT_TYPE } from "../model/record.ts";
 import { getFirstReadableRevision } from "../model/stream-state.ts";
 import { readAllEvents } from "../storage/log-reader.ts";
 import { createStreamDeletedError } from "./errors.ts";
 import { encodeCaughtUp, encodeCheckpoint, encodeConfirmation } from "./messages.ts";
-import { type ReadContext, resolveStart, sendEvent, sendRevisions } from "./read.ts";
+import { getMinCreationTime, type ReadContext, resolveStart, sendEvent, sendRevisions } from "./read.ts";
 
 /**
  * Runs a subscription until the client disconnects.
@@ -19,31 +19,59 @@ import { type ReadContext, resolveStart, sendEvent, sendRevisions } from "./read
  */
 export async function subscribe(context: ReadContext): Promise<void> {
   const { store, writer, request } = context;
+  const { stream } = request;
+  if (stream !== undefined && store.getStreamState(stream).isTombstoned) throw createStreamDeletedError(stream);
   const stopListening = store.onCommit(() => writer.wake());
   try {
     writer.send(encodeConfirmation(randomUUID()));
-    if (request.stream === undefined) await new AllStreamsSubscription(context).run();
-    else await followStream(context, request.stream);
+    if (stream === undefined) await new AllStreamsSubscription(context).run();
+    else await followStream(context, stream);
   } finally {
     stopListening();
   }
 }
 
+/**
+ * Sends the events that reads of the stream return, and then each new event. As in EventStoreDB, `$maxCount`, `$maxAge`
+ * and `$tb` do not hide new events.
+ */
 async function followStream(context: ReadContext, stream: string): Promise<void> {
   const { store, writer, request } = context;
   let revision = resolveStart(request.start, -1, store.getStreamState(stream).lastRevision) + 1;
-  let hasCaughtUp = false;
+  let isLive = false;
+  let seenPosition = store.lastPosition;
   while (!writer.isClosed) {
-    const seenPosition = store.lastPosition;
+    const previousPosition = seenPosition;
+    seenPosition = store.lastPosition;
     const state = store.getStreamState(stream);
-    if (state.isTombstoned) throw createStreamDeletedError(stream);
-    const lastRevision = state.lastRevision;
-    revision = Math.max(revision, state.isSoftDeleted ? lastRevision + 1 : getFirstReadableRevision(stream, state));
-    if (revision <= lastRevision) await sendRevisions(context, stream, revision, lastRevision);
+    const { lastRevision } = state;
+    if (state.isTombstoned && !isLive) throw createStreamDeletedError(stream);
+    const oldestRevision = state.isSoftDeleted ? lastRevision + 1 : getFirstReadableRevision(stream, state);
+    const fromRevision = isLive ? revision : Math.max(revision, oldestRevision);
+    const minCreatedAt = isLive ? undefined : getMinCreationTime(state);
+    const limits = { count: Number.POSITIVE_INFINITY, minCreatedAt };
+    if (fromRevision <= lastRevision) await sendRevisions(context, stream, fromRevision, lastRevision, limits);
+    if (state.isTombstoned) {
+      await sendTombstone(context, stream, previousPosition);
+      throw createStreamDeletedError(stream);
+    }
     revision = Math.max(revision, lastRevision + 1);
-    if (!hasCaughtUp) writer.send(encodeCaughtUp());
-    hasCaughtUp = true;
+    if (!isLive) writer.send(encodeCaughtUp());
+    isLive = true;
     await writer.waitUntil(() => store.lastPosition !== seenPosition);
+  }
+}
+
+/** Sends the tombstone that a stream received after a position. */
+async function sendTombstone(context: ReadContext, stream: string, fromPosition: number): Promise<void> {
+  const isTombstone = ({ record }: LogEvent) =>
+    readEventType(record) === TOMBSTONE_EVENT_TYPE && readStreamName(record) === stream;
+  const range = { fromPosition, isInclusive: false, isBackwards: false };
+  for await (const page of readAllEvents(context.store.log, range)) {
+    const tombstone = page.find(isTombstone);
+    if (tombstone === undefined) continue;
+    sendEvent(context, tombstone);
+    return;
   }
 }
 

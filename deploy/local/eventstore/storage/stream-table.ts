@@ -7,7 +7,13 @@ const NO_EVENT = 0xffff_ffff;
 
 type StreamEffect = Omit<StreamState, "lastRevision">;
 
-const NO_EFFECT: StreamEffect = { isTombstoned: false, isSoftDeleted: false, truncateBefore: 0, maxCount: 0 };
+const NO_EFFECT: StreamEffect = {
+  isTombstoned: false,
+  isSoftDeleted: false,
+  truncateBefore: 0,
+  maxCount: 0,
+  maxAgeSeconds: 0,
+};
 
 /**
  * Table of all streams by name. Contains each stream's newest event, and the effect of metadata and deletions on reads

@@ -1,8 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { decideAppend, NO_STREAM, type StreamHistory } from "../model/append-rules.ts";
-import { computePosition, encodeRecord, type ProposedEvent } from "../model/record.ts";
+import { computePosition, encodeRecord, type ProposedEvent, TOMBSTONE_EVENT_TYPE } from "../model/record.ts";
 import { encodeRestoration, encodeSoftDeletion, METADATA_EVENT_TYPE, parseMetadata } from "../model/stream-metadata.ts";
-import { getMetadataStream, getOriginalStream, type StreamState } from "../model/stream-state.ts";
+import {
+  getFirstReadableRevision,
+  getMetadataStream,
+  getOriginalStream,
+  type StreamState,
+} from "../model/stream-state.ts";
 import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format.ts";
 
 /** A request to append events to a stream or to delete a stream. */
@@ -16,8 +21,11 @@ export interface WriteRequest {
 
 /** Result of a write that the append rules accepted or refused. */
 export type WriteResult =
-  /** `revision` is NO_STREAM after an empty append to a new stream. */
-  | { readonly outcome: "written"; readonly revision: number; readonly position: number }
+  /**
+   * `revision` is NO_STREAM after an empty append to a new stream. `position` is undefined after a retry if reads of the
+   * stream do not return the stored event.
+   */
+  | { readonly outcome: "written"; readonly revision: number; readonly position: number | undefined }
   | { readonly outcome: "wrong-revision"; readonly currentRevision: number }
   | { readonly outcome: "deleted" };
 
@@ -45,6 +53,7 @@ export interface CommittedState {
 }
 
 const NO_BYTES = new Uint8Array(0);
+const EMPTY_METADATA = Buffer.from("{}");
 
 /** A staged event. Later writes of the group may be retries of this event. */
 interface StagedEvent {
@@ -88,6 +97,8 @@ export class StagedGroup {
   /** Accepts or refuses a write. Stages the records of an accepted write. */
   stage(request: WriteRequest): WriteResult {
     const state = this.#getState(request.stream);
+    const originalStream = getOriginalStream(request.stream);
+    if (originalStream !== undefined && this.#getState(originalStream).isTombstoned) return { outcome: "deleted" };
     const ids = request.kind === "append" ? request.events.map((event) => event.id) : [randomUUID()];
     const decision = decideAppend(request.expectedRevision, ids, state, this.#createHistory(request.stream));
     switch (decision.kind) {
@@ -96,7 +107,7 @@ export class StagedGroup {
       case "wrong-revision":
         return { outcome: "wrong-revision", currentRevision: decision.currentRevision };
       case "already-written":
-        return this.#findStoredResult(request.stream, decision.revision);
+        return this.#findStoredResult(request.stream, decision.revision, state);
       case "write":
         return this.#stageWrite(request, state);
     }
@@ -114,7 +125,6 @@ export class StagedGroup {
 
   #stageMetadataEvents(request: WriteRequest, originalStream: string): WriteResult {
     const stateBefore = this.#getState(originalStream);
-    if (stateBefore.isTombstoned) return { outcome: "deleted" };
     const writeResult = this.#stageEvents(request.stream, request.events);
     const lastEvent = request.events.at(-1);
     if (lastEvent === undefined) return writeResult;
@@ -131,7 +141,7 @@ export class StagedGroup {
   }
 
   #stageTombstone(stream: string, state: StreamState): WriteResult {
-    const event = createSystemEvent("$streamDeleted", "application/octet-stream", NO_BYTES);
+    const event = createSystemEvent(TOMBSTONE_EVENT_TYPE, "application/octet-stream", NO_BYTES);
     this.#stageRecord(stream, undefined, event);
     this.#states.set(stream, { ...state, isTombstoned: true });
     return { outcome: "written", revision: state.lastRevision, position: this.#position };
@@ -139,7 +149,8 @@ export class StagedGroup {
 
   /** Restores a soft-deleted stream. Events before `firstRevision` stay hidden. */
   #stageRestoration(stream: string, firstRevision: number): void {
-    this.#stageMetadata(stream, encodeRestoration(this.#findMetadata(stream), firstRevision));
+    const data = encodeRestoration(this.#findMetadata(stream) ?? EMPTY_METADATA, firstRevision);
+    if (data !== undefined) this.#stageMetadata(stream, data);
   }
 
   #stageMetadata(stream: string, data: Uint8Array): WriteResult {
@@ -163,7 +174,7 @@ export class StagedGroup {
       revision += 1;
       this.#stageRecord(stream, revision, event);
       this.#stagedEvents.set(formatEventKey(stream, revision), { id: event.id, position: this.#position });
-      this.revisionsById.set(event.id, { stream, revision });
+      if (this.#findEvent(event.id) === undefined) this.revisionsById.set(event.id, { stream, revision });
     }
     this.#states.set(stream, { ...state, lastRevision: revision });
     return { outcome: "written", revision, position: this.#position };
@@ -183,7 +194,9 @@ export class StagedGroup {
     this.#bytes += body.length;
   }
 
-  #findStoredResult(stream: string, revision: number): WriteResult {
+  #findStoredResult(stream: string, revision: number, state: StreamState): WriteResult {
+    const isVisible = !state.isSoftDeleted && revision >= getFirstReadableRevision(stream, state);
+    if (!isVisible) return { outcome: "written", revision, position: undefined };
     const stagedEvent = this.#stagedEvents.get(formatEventKey(stream, revision));
     const position = stagedEvent?.position ?? this.#committedState.findPosition(stream, revision);
     if (position === undefined) throw new Error(`The index does not contain revision ${revision} of the stream.`);
@@ -193,7 +206,7 @@ export class StagedGroup {
   #createHistory(stream: string): StreamHistory {
     return {
       findRecentRevision: (id) => {
-        const recentEvent = this.revisionsById.get(id) ?? this.#committedState.findRecentEvent(id);
+        const recentEvent = this.#findEvent(id);
         return recentEvent?.stream === stream ? recentEvent.revision : undefined;
       },
       findEventId: (revision) =>
@@ -201,6 +214,11 @@ export class StagedGroup {
         this.#committedState.findEventId(stream, revision),
       hasMetadata: () => this.#hasMetadata(stream),
     };
+  }
+
+  /** Returns the stream and revision of the first recent event with an id. EventStoreDB ignores later ones, too. */
+  #findEvent(id: string): StreamRevision | undefined {
+    return this.#committedState.findRecentEvent(id) ?? this.revisionsById.get(id);
   }
 
   #getState(stream: string): StreamState {

@@ -10,7 +10,7 @@ import { LruMap } from "../../../../shared/runtime/lru.ts";
 import { type LogLimits, MAX_CACHED_IDS, MAX_GROUP_BYTES } from "../model/limits.ts";
 import { LogDamagedError } from "../model/log-errors.ts";
 import { DEFAULT_LOG_OPTIONS, type LogOptions } from "../model/log-options.ts";
-import type { StreamState } from "../model/stream-state.ts";
+import { getOriginalStream, type StreamState } from "../model/stream-state.ts";
 import { DiskFullError } from "../storage/disk-full.ts";
 import type { OpenLog } from "../storage/events-directory.ts";
 import { indexRecord } from "../storage/index-record.ts";
@@ -74,9 +74,13 @@ export class Store {
     return this.#groupCommit.submit(request, storedBytes, deadline);
   }
 
-  /** Returns the committed state of a stream. */
+  /** Returns the committed state of a stream. A tombstone of a stream also applies to its metadata stream. */
   getStreamState(stream: string): StreamState {
-    return this.log.index.getStreamState(stream);
+    const { index } = this.log;
+    const state = index.getStreamState(stream);
+    const originalStream = getOriginalStream(stream);
+    if (originalStream === undefined || !index.getStreamState(originalStream).isTombstoned) return state;
+    return { ...state, isTombstoned: true };
   }
 
   /** Calls the listener after each commit. The returned function removes the listener. */

@@ -26,7 +26,9 @@ describe("the plans of the statements about pending deliveries", function () {
     world.start.projectors();
     endpoint = await world.registerEndpoint("http://127.0.0.1/");
     await eventually("the endpoint", async () => {
-      const { rowCount } = await world.pool.query("SELECT FROM read_model.webhook_endpoint");
+      const { endpointId } = endpoint;
+      const query = "SELECT FROM read_model.webhook_endpoint WHERE endpoint_id = $1";
+      const { rowCount } = await world.pool.query(query, [endpointId]);
       return rowCount === 1;
     });
     // The service's connections have the same setting. A single connection keeps its plans for the whole test.

@@ -21,9 +21,9 @@ export type LoadAggregate = <C extends Category, State>(
 ) => Promise<LoadedAggregate<State>>;
 
 /**
- * Runs a decision that needs aggregates but does not change them. An implementation may load aggregates that are up to
- * one second old. If the decision then refuses, it is repeated with aggregates from the log, so that a refusal is never
- * out of date.
+ * Runs a decision that needs aggregates but does not change them. An implementation may load cached aggregates, which
+ * are usually less than a second old. If the decision then refuses, it is repeated with aggregates from the log, so that
+ * a refusal is never out of date.
  *
  * @param decide throws a {DomainError}, or an {ApiError} with a status below 500, to refuse; a refused decision must
  *   have no effect
@@ -55,7 +55,8 @@ type CachedAggregate = Promise<LoadedAggregate<unknown>>;
 /**
  * Keeps recently used aggregates in memory. A subscription to their categories removes an aggregate when another event
  * is appended to its stream. If the subscription ends, or the log has not responded for a second, the log is read
- * instead.
+ * instead. A response does not prove that the subscription is up to date: a server may respond to reads but delay the
+ * events of a subscription.
  */
 export class AggregateCache {
   readonly #log: EventLog;

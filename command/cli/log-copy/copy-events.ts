@@ -1,6 +1,8 @@
-import { ANY, StreamDeletedError } from "@eventstore/db-client";
+import { ANY, type EventStoreDBClient, StreamDeletedError } from "@eventstore/db-client";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { toLogError } from "../../../shared/eventstore/log.ts";
+import { isAccessDenied } from "../../../shared/eventstore/reach.ts";
+import { StartError } from "../../../shared/runtime/run-service.ts";
 import type { CopyServer } from "./copy-server.ts";
 import { appendBytes, NO_EVENTS, UnexpectedRevisionError } from "./raw-streams.ts";
 import { type EncodedEvent, isTombstone, type StoredEvent } from "./stored-event.ts";
@@ -40,15 +42,25 @@ function isNextRevision(lastEvent: StoredEvent, event: StoredEvent): boolean {
  * Appends the events of a batch to the target at their revisions. A repeated append has no effect.
  *
  * @throws {DomainError} if the target's stream does not end directly before the first event
+ * @throws {StartError} if the user may not write the target's stream
  * @throws {ServerUnavailableError}
  */
-export async function appendBatch(target: CopyServer, { events }: AppendBatch): Promise<void> {
+export async function appendBatch(
+  target: Pick<CopyServer, "client" | "request">,
+  { events }: AppendBatch,
+): Promise<void> {
   const [firstEvent] = events;
   if (!firstEvent) return;
   const { stream, revision } = firstEvent;
   try {
-    if (isTombstone(firstEvent)) await target.request(() => tombstoneStream(target, stream));
-    else await target.request(() => appendBytes(target.client, stream, revision - 1n, events));
+    await target.request(async () => {
+      try {
+        if (isTombstone(firstEvent)) await tombstoneStream(target.client, stream);
+        else await appendBytes(target.client, stream, revision - 1n, events);
+      } catch (error) {
+        throw isAccessDenied(error) ? createDenialError(stream) : error;
+      }
+    });
   } catch (error) {
     if (error instanceof UnexpectedRevisionError) throw createConflictError(firstEvent, error.lastRevision);
     if (error instanceof Error && error.name === "Error")
@@ -57,13 +69,19 @@ export async function appendBatch(target: CopyServer, { events }: AppendBatch): 
   }
 }
 
-async function tombstoneStream({ client }: CopyServer, stream: string): Promise<void> {
+async function tombstoneStream(client: EventStoreDBClient, stream: string): Promise<void> {
   try {
     await client.tombstoneStream(stream, { expectedRevision: ANY, requiresLeader: true });
   } catch (error) {
     // An earlier attempt has deleted the stream, but its response was lost.
     if (!(error instanceof StreamDeletedError)) throw toLogError(error);
   }
+}
+
+function createDenialError(stream: string): StartError {
+  return new StartError(
+    `the target log does not let the user in COPY_TARGET_URL write stream ${stream}; use a member of $admins, because the copied metadata of a stream can restrict its access`,
+  );
 }
 
 function createConflictError({ stream, revision }: StoredEvent, lastRevision: bigint): DomainError {

@@ -1,11 +1,11 @@
 import { once } from "node:events";
-import http2 from "node:http2";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { expect } from "chai";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { reachEventStore, requireEventStore } from "../../../shared/eventstore/reach.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
+import { startRefusingLog } from "../../support/refusing-log.ts";
 import { getTestServers } from "../../support/stack.ts";
 
 describe("reaching the event log", function () {
@@ -60,13 +60,7 @@ describe("reaching the event log", function () {
     ["the user may not read $all", 7],
   ] as const) {
     it(`the error of the start says that access is denied if ${problem}`, async () => {
-      const server = http2.createServer().listen(0, "127.0.0.1");
-      const sessionPromise = once(server, "session");
-      await once(server, "listening");
-      server.on("stream", (stream) => {
-        stream.respond({ "content-type": "application/grpc", "grpc-status": grpcStatus }, { endStream: true });
-      });
-      const url = `esdb://127.0.0.1:${(server.address() as AddressInfo).port}?tls=false`;
+      const { url, stop } = await startRefusingLog(grpcStatus);
       const client = connectEventStore(url, "test");
       const error = await requireEventStore(client, url).then(
         () => undefined,
@@ -77,10 +71,7 @@ describe("reaching the event log", function () {
         /denies access; check the user in EVENTSTORE_URL, and that the user may read \$all$/,
       );
       await client.dispose();
-      // The client keeps its connection open.
-      const [session] = (await sessionPromise) as [http2.ServerHttp2Session];
-      session.destroy();
-      server.close();
+      stop();
     });
   }
 

@@ -7,6 +7,8 @@ import { appendBytes, type ProposedEvent } from "../../../../command/cli/log-cop
 import { encodeEvent } from "../../../../command/cli/log-copy/stored-event.ts";
 import type { DomainError } from "../../../../shared/domain/domain-error.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
+import { StartError } from "../../../../shared/runtime/run-service.ts";
+import { startRefusingLog } from "../../../support/refusing-log.ts";
 import { runClinic } from "../terminal.ts";
 import { type ListedEvent, runCopy, startTestLog, type TestLog } from "./copied-logs.ts";
 
@@ -247,6 +249,25 @@ describe("the copy of an event log", () => {
       });
     });
   });
+
+  for (const [action, more] of [
+    ["append to", {}],
+    ["tombstone", { type: "$streamDeleted", revision: 2n ** 63n - 1n }],
+  ] as const) {
+    it(`the error names the stream if the user may not ${action} it in the target`, async () => {
+      const refusingLog = await startRefusingLog(7);
+      const client = connectEventStore(refusingLog.url, "test");
+      const batch = new AppendBatch();
+      const position = { commit: 1n, prepare: 1n };
+      const event = { ...createEvent(), stream: "note-1", revision: 0n, position, ...more };
+      batch.add({ ...event, encodedBytes: encodeEvent(event) });
+      const error = await appendBatch({ client, request: (send) => send() }, batch).catch((error: Error) => error);
+      expect(error).to.be.instanceOf(StartError);
+      expect((error as Error).message).to.match(/the user in COPY_TARGET_URL write stream note-1; use a member of /);
+      await client.dispose();
+      refusingLog.stop();
+    });
+  }
 
   it("an append of bytes can be repeated without effect", async () => {
     const client = connectEventStore(target.url, "test");

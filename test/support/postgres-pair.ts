@@ -21,6 +21,8 @@ export interface PostgresPair {
   query(server: "primary" | "standby", sql: string): Promise<Record<string, unknown>[]>;
   /** Waits until the standby has received and applied all changes of the primary. */
   waitForStandby(): Promise<void>;
+  /** Stops the replication, so that the standby lacks all later transactions. */
+  detachStandby(): Promise<void>;
   killPrimary(): Promise<void>;
   /** Makes the standby a primary. */
   promoteStandby(): Promise<void>;
@@ -40,6 +42,7 @@ hostssl all         +with_certificate   127.0.0.1/32 scram-sha-256 clientcert=ve
 hostssl all         all                 127.0.0.1/32 scram-sha-256
 `;
 
+/** Starts both servers, and waits until the standby has the database and the roles of the services. */
 export async function startPostgresPair(): Promise<PostgresPair> {
   const primary = await prepareServer();
   const { superuser } = primary.root.secrets.postgres;
@@ -58,15 +61,24 @@ export async function startPostgresPair(): Promise<PostgresPair> {
     const { port } = { primary, standby }[server];
     return withClient(buildSuperuserUrl(port, superuser), async (client) => (await client.query(sql)).rows);
   };
+  const waitForStandby = async () => {
+    const [row] = await query("primary", "SELECT pg_current_wal_lsn() AS lsn");
+    await eventually("the standby catches up", async () => {
+      const sql = `SELECT pg_last_wal_replay_lsn() >= '${row?.lsn}' AS "isCurrent"`;
+      return (await query("standby", sql))[0]?.isCurrent === true;
+    });
+  };
+  await waitForStandby();
   return {
     ports: { primary: primary.port, standby: standby.port },
     urls,
     query,
-    async waitForStandby() {
-      const [row] = await query("primary", "SELECT pg_current_wal_lsn() AS lsn");
-      await eventually("the standby catches up", async () => {
-        const sql = `SELECT pg_last_wal_replay_lsn() >= '${row?.lsn}' AS "isCurrent"`;
-        return (await query("standby", sql))[0]?.isCurrent === true;
+    waitForStandby,
+    async detachStandby() {
+      await query("standby", "ALTER SYSTEM SET primary_conninfo = ''");
+      await query("standby", "SELECT pg_reload_conf()");
+      await eventually("the replication ends", async () => {
+        return (await query("primary", "SELECT FROM pg_stat_replication")).length === 0;
       });
     },
     killPrimary: () => primary.component.kill(),

@@ -1,13 +1,12 @@
 /** `npm start`: runs the whole stack on this machine until Ctrl-C. */
 import { once } from "node:events";
-import path from "node:path";
-import { parseConnectionString } from "../../shared/postgres/connection-string.ts";
 import { LogOutput } from "../../shared/runtime/log-output.ts";
 import { seedDemoData } from "./demo-data/demo-data.ts";
+import { formatReadyMessage, type ReadyStack, toRelativePath } from "./ready-message.ts";
 import { requireReachable, requireValidUrls } from "./servers/external-servers.ts";
 import { loadSecrets } from "./setup/load-secrets.ts";
 import { createProgress } from "./setup/progress.ts";
-import { getLocalRoot, PROJECT_FOLDER } from "./setup/project.ts";
+import { getLocalRoot } from "./setup/project.ts";
 import { createSavedFile } from "./setup/saved-file.ts";
 import { runEntry } from "./setup/setup-error.ts";
 import { getPortalIssuer, PORTAL_COOKIE_NAME } from "./stack/environment.ts";
@@ -66,7 +65,7 @@ await runEntry(async () => {
       });
     if (demoAccess && !shutdown.signal.aborted) {
       writeStackFile(stack, demoAccess, stackFile);
-      printReadyMessage(stack, demoAccess, Date.now() - startedAt);
+      print(formatReadyMessage(describeReadyStack(stack, demoAccess), Date.now() - startedAt));
       await once(shutdown.signal, "abort");
     }
     print("Stopping …");
@@ -118,30 +117,10 @@ function listenForSignals(): Shutdown {
   return shutdown;
 }
 
-function printReadyMessage(stack: Stack, demoAccess: DemoAccess, durationMs: number): void {
-  const { urls, servers } = stack;
-  const { hosts, path: databasePath } = parseConnectionString(servers.databaseUrls.projection);
-  print(`
-Clinic Service is ready (${(durationMs / 1000).toFixed(1)} s). Press Ctrl-C to stop.
-  portal API    ${urls.gateway}/api/v1
-  partner API   ${urls.gateway}/sandbox/v1  ${urls.gateway}/production/v1
-  API reference ${urls.gateway}/docs
-  audit page    ${urls.gateway}/audit  (credential: ${demoAccess.auditor.credential})
-  event log     ${servers.eventstoreUrl}
-  Postgres      ${hosts.join(",")}${databasePath}
-  NATS          ${servers.natsUrl}
-  logs          ${toRelativePath(servers.root.paths.log("*"))}
-  all details   ${toRelativePath(servers.root.paths.stack)} (URLs, demo users, applications and auditor)
-
-Try in another terminal:
-  npm run demo                    follow an appointment: create, read, webhook, replay
-  npm run projection -- status    progress of the read models
-  npm run clinic -- --help        commands for operators
-README.md has example requests for staff, partners and auditors.
-`);
-}
-
-function toRelativePath(file: string): string {
-  const relativePath = path.relative(PROJECT_FOLDER, file);
-  return relativePath.startsWith("..") ? file : relativePath;
+function describeReadyStack({ urls, servers }: Stack, { auditor }: DemoAccess): ReadyStack {
+  const { eventstoreUrl, natsUrl, databaseUrls, root } = servers;
+  return {
+    ...{ gatewayUrl: urls.gateway, eventstoreUrl, natsUrl, databaseUrl: databaseUrls.projection },
+    ...{ logFiles: root.paths.log("*"), stackFile: root.paths.stack, auditorCredential: auditor.credential },
+  };
 }

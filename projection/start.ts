@@ -105,7 +105,7 @@ function startRoles(config: ServiceConfig, connections: LogAndDatabase, metrics:
         ...deps,
         secretReader: createSecretBox(config.WEBHOOK_SECRET_KEYS),
         brand: config.HEADER_BRAND,
-        retrySchedule: config.WEBHOOK_RETRY_SCHEDULE,
+        retryScheduleSeconds: config.WEBHOOK_RETRY_SCHEDULE,
         connectTimeoutMs: config.WEBHOOK_CONNECT_TIMEOUT_MS,
         timeoutMs: config.WEBHOOK_TIMEOUT_MS,
         allowsLoopback: config.WEBHOOK_ALLOW_LOOPBACK,

@@ -60,16 +60,16 @@ describe("the services, compiled for production", function () {
   }
 
   it("the compiled executable runs all command lines, and its help names the executable", async () => {
-    const executable = join(projectDir, "dist", "bin", "clinic.js");
-    const run = (...args: string[]) => execFileAsync(executable, args, { env: { PATH: process.env.PATH } });
-    const [help, projectionHelp, failure] = await Promise.all([
-      run("--help"),
-      run("projection", "--help"),
-      run("audit", "keys").catch((error) => error),
+    const executablePath = join(projectDir, "dist", "bin", "clinic.js");
+    const runClinic = (...args: string[]) => execFileAsync(executablePath, args, { env: { PATH: process.env.PATH } });
+    const [helpResult, projectionHelpResult, failure] = await Promise.all([
+      runClinic("--help"),
+      runClinic("projection", "--help"),
+      runClinic("audit", "keys").catch((error) => error),
     ]);
-    expect(help.stdout).to.match(/\n {2}audit --help .*\n {2}projection --help /);
-    expect(help.stdout).to.match(/\nExample:\n {2}clinic clinic register /);
-    expect(projectionHelp.stdout).to.match(/^Usage: clinic projection .*[\s\S]*\n {2}migrate /);
+    expect(helpResult.stdout).to.match(/\n {2}audit --help .*\n {2}projection --help /);
+    expect(helpResult.stdout).to.match(/\nExample:\n {2}clinic clinic register /);
+    expect(projectionHelpResult.stdout).to.match(/^Usage: clinic projection .*[\s\S]*\n {2}migrate /);
     expect(failure.code).to.equal(2);
     expect(failure.stderr).to.match(/^audit: settings: AUDIT_SIGNING_KEYS is missing/);
   });
@@ -134,7 +134,7 @@ describe("the import rules of biome.json", () => {
 
   after(() => rm(projectDir, { recursive: true }));
 
-  async function lint(path: string, importedPath: string): Promise<string> {
+  async function lintImport(path: string, importedPath: string): Promise<string> {
     const file = join(projectDir, path);
     await mkdir(dirname(file), { recursive: true });
     await writeFile(file, `import { x } from "${importedPath}";\n\nexport const y = x;\n`);
@@ -163,7 +163,7 @@ describe("the import rules of biome.json", () => {
     ["test/x.ts", "../projection/roles/role.ts", "allowed"],
   ] as const) {
     it(`the linter ${expectedVerdict === "allowed" ? "allows" : "refuses"} an import of ${importedPath} in ${path}`, async () => {
-      expect(await lint(path, importedPath)).to.equal(expectedVerdict);
+      expect(await lintImport(path, importedPath)).to.equal(expectedVerdict);
     });
   }
 });

@@ -16,17 +16,18 @@ const PLACEHOLDER = /[<>*…{}]/;
 
 describe("the Markdown documents", () => {
   it("the Markdown documents link only to files and headings that exist", async () => {
-    const errors: string[] = [];
+    const brokenLinks: string[] = [];
     for (const { name, text } of await readDocuments()) {
       for (const [, target = ""] of removeCodeBlocks(text).matchAll(/\]\(([^)\s]+)\)/g)) {
         if (/^[a-z]+:/.test(target)) continue;
         const [path = "", anchor] = target.split("#");
         const file = path === "" ? join(root, name) : join(root, dirname(name), path);
-        if (!existsSync(file)) errors.push(`${name}: ${target}`);
-        else if (anchor && !listAnchors(await readFile(file, "utf8")).has(anchor)) errors.push(`${name}: ${target}`);
+        if (!existsSync(file)) brokenLinks.push(`${name}: ${target}`);
+        else if (anchor && !listAnchors(await readFile(file, "utf8")).has(anchor))
+          brokenLinks.push(`${name}: ${target}`);
       }
     }
-    expect(errors).to.deep.equal([]);
+    expect(brokenLinks).to.deep.equal([]);
   });
 
   it("the Markdown documents name only files and folders that exist", async () => {
@@ -67,11 +68,11 @@ describe("the Markdown documents", () => {
 /** Returns the Markdown files in the root and in the folders of the repository. */
 async function readDocuments(): Promise<{ name: string; text: string }[]> {
   const isDocument = (name: string) => name.endsWith(".md");
-  const folderNames = FOLDERS.map(async (folder) => {
+  const namePromises = FOLDERS.map(async (folder) => {
     const names = await readdir(join(root, folder), { recursive: true });
     return names.filter(isDocument).map((name) => join(folder, name));
   });
-  const names = [...(await readdir(root)).filter(isDocument), ...(await Promise.all(folderNames)).flat()];
+  const names = [...(await readdir(root)).filter(isDocument), ...(await Promise.all(namePromises)).flat()];
   return Promise.all(names.map(async (name) => ({ name, text: await readFile(join(root, name), "utf8") })));
 }
 

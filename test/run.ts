@@ -37,10 +37,10 @@ await runEntry(async () => {
   const counts: Counts = { passed: 0, failed: 0, skipped: 0 };
   const args = process.argv.slice(2);
   const summaryFile = path.join(scratchDir, "summary");
-  const typesExitCode = await runStep("types", () => [startProcess(toBinPath("tsc"), ["--outDir", buildDir])]);
+  const typeCheckExitCode = await runStep("types", () => [startProcess(toBinPath("tsc"), ["--outDir", buildDir])]);
   linkBuild(buildDir);
   const exitCodes = [
-    typesExitCode,
+    typeCheckExitCode,
     await runStep("lint", () => [startProcess(toBinPath("biome"), ["check", "."])]),
     await runStep(
       "tests",

@@ -43,8 +43,8 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     await requireEventStore(client, config.EVENTSTORE_URL);
     const log = createEventLog(client);
     const isProxyTrusted = config.TRUST_PROXY;
-    const readiness = createEventStoreReadinessCheck(client, logger);
-    const app = createAuditApp({ logger, log, client, pool, signer, checkReadiness: readiness, isProxyTrusted });
+    const checkReadiness = createEventStoreReadinessCheck(client, logger);
+    const app = createAuditApp({ logger, log, client, pool, signer, checkReadiness, isProxyTrusted });
     const service = await serve(app, config, closeConnections);
     logger.info({ url: service.url, exportKey: signer.thumbprint }, "audit service is listening");
     return service;

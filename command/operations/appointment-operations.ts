@@ -139,6 +139,6 @@ async function loadState<C extends Category, State>(
 
 /** Hashes the imported data. The order of object members does not affect the hash. */
 function hashImport(input: Omit<AppointmentImport, "requestHash">): string {
-  const members = Object.entries(input).sort(([a], [b]) => (a < b ? -1 : 1));
-  return hash("sha256", JSON.stringify(members));
+  const sortedEntries = Object.entries(input).sort(([a], [b]) => (a < b ? -1 : 1));
+  return hash("sha256", JSON.stringify(sortedEntries));
 }

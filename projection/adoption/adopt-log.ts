@@ -83,8 +83,8 @@ async function requireDifferentLog(options: AdoptionOptions): Promise<void> {
 /** Returns true if the log holds the anchor event of the relay's checkpoint. */
 async function holdsRelayAnchor({ client, pool }: AdoptionOptions): Promise<boolean> {
   const checkpoint = await readRelayCheckpoint(pool);
-  const difference = await findLogDifference(requireAnchored(client, "the relay", checkpoint));
-  return !difference && checkpoint.anchor !== null;
+  const logDifference = await findLogDifference(requireAnchored(client, "the relay", checkpoint));
+  return !logDifference && checkpoint.anchor !== null;
 }
 
 /** @throws {StartError} */

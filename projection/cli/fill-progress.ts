@@ -2,7 +2,7 @@ import type { ProjectionProgress } from "../engine/projection-options.ts";
 import type { Terminal } from "./command.ts";
 
 /** Milliseconds. */
-const REPORT_INTERVAL_MS = 1_000;
+const PROGRESS_INTERVAL_MS = 1_000;
 
 /**
  * Minimum progress for an estimate of the remaining time. With less progress, one slow moment would dominate the
@@ -29,7 +29,7 @@ export function createProgressReporter(
     const share = computeShare(lastReadPosition, logEnd);
     firstProgress ??= { share, eventCount };
     const now = clock();
-    if (now - reportedAt < REPORT_INTERVAL_MS) return;
+    if (now - reportedAt < PROGRESS_INTERVAL_MS) return;
     reportedAt = now;
     const elapsedSeconds = (now - startedAt) / 1000;
     const eventsPerSecond = Math.round((eventCount - firstProgress.eventCount) / elapsedSeconds);

@@ -1,7 +1,7 @@
 import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { type Anchor, CHECKPOINT_NAME } from "../checkpoints/checkpoint.ts";
-import { addSkippedEvents, type SkippedEvents } from "../parking/skipped-events.ts";
+import { recordSkippedEvents, type SkippedEvents } from "../parking/skipped-events.ts";
 import { LeadershipLostError, ProjectionError } from "../roles/failure.ts";
 import { computeFingerprint } from "./ddl.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
@@ -48,11 +48,11 @@ export async function applyBatch(
       const { sandboxToClear } = segment;
       if (sandboxToClear !== null) await deleteSandboxRows(client, schema, models, sandboxToClear);
       for (const model of models) {
-        const modelEvents = segment.events.filter((event) => model.on[event.type]);
-        if (modelEvents.length > 0) await applyToReadModel(client, schema, model, modelEvents);
+        const handledEvents = segment.events.filter((event) => model.on[event.type]);
+        if (handledEvents.length > 0) await applyToReadModel(client, schema, model, handledEvents);
       }
     }
-    if (skippedEvents) await addSkippedEvents(client, schema, skippedEvents);
+    if (skippedEvents) await recordSkippedEvents(client, schema, skippedEvents);
     const moveResult = await client.query({
       name: `checkpoint ${schema}`,
       text: `UPDATE ${schema}.checkpoint SET position = $1, anchor_position = $1, anchor_event_id = $2

@@ -40,18 +40,18 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
     lastError: null,
     eventCount: 0,
   };
-  const report: ReportProgress = (update, eventCount = 0) =>
+  const reportProgress: ReportProgress = (update, eventCount = 0) =>
     options.onProgress(Object.assign(progress, update, { eventCount: progress.eventCount + eventCount }));
   const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
   while (!signal.aborted) {
     const positionBefore = progress.position;
     try {
-      await runSubscription(options, progress, report, signal);
+      await runSubscription(options, progress, reportProgress, signal);
     } catch (error) {
       const lastError = error as Error;
       const waitsFor = findAwaitedServer(lastError);
       if (!signal.aborted) options.logger.warn({ error, waitsFor }, "The projection waits before it retries.");
-      report({ waitsFor, lastError, hasCaughtUp: false });
+      reportProgress({ waitsFor, lastError, hasCaughtUp: false });
     }
     if (hasReachedEnd(options, progress)) return;
     // Only a commit proves progress. Each new subscription may open successfully but fail before its first commit.
@@ -89,12 +89,12 @@ async function requireMatchingLog(options: ProjectionOptions, checkpoint: ReadMo
 async function runSubscription(
   options: ProjectionOptions,
   progress: ProjectionProgress,
-  report: ReportProgress,
+  reportProgress: ReportProgress,
   signal: AbortSignal,
 ): Promise<void> {
   const checkpoint = await readCheckpoint(options.pool, options.schema);
   if (checkpoint.fingerprint !== computeFingerprint(options.models)) throw new LeadershipLostError(OTHER_RELEASE);
-  report({ position: checkpoint.position, lastReadPosition: checkpoint.position });
+  reportProgress({ position: checkpoint.position, lastReadPosition: checkpoint.position });
   if (signal.aborted) return;
   await requireMatchingLog(options, checkpoint);
   if (hasReachedEnd(options, progress)) return;
@@ -110,7 +110,7 @@ async function runSubscription(
   };
   const removeListener = onAbort(signal, endSubscription);
   try {
-    const projectionRun = { options, checkpoint, streamsToSkip, report, signal };
+    const projectionRun = { options, checkpoint, streamsToSkip, reportProgress, signal };
     const fillPromise = fillBuffer(buffer, projectionRun, subscriptionController.signal).finally(() => buffer.close());
     const writePromise = writeFromBuffer(buffer, projectionRun, parkedStreams.lastRevision, progress).finally(
       endSubscription,
@@ -139,13 +139,13 @@ async function fillBuffer(
   };
   let isLogConfirmed = false;
   try {
-    for await (const item of subscribeToLog({ client, after: afterPosition, isSkipped, signal })) {
+    for await (const logItem of subscribeToLog({ client, after: afterPosition, isSkipped, signal })) {
       // The log may have been replaced between the first check and the subscription.
       if (!isLogConfirmed) await requireMatchingLog(options, startCheckpoint);
       isLogConfirmed = true;
-      if (endPosition !== undefined && (item.kind === "caughtUp" || item.position > endPosition)) break;
-      const spacePromise = buffer.push(item);
-      if (item.kind === "caughtUp") buffer.setMinimum(1);
+      if (endPosition !== undefined && (logItem.kind === "caughtUp" || logItem.position > endPosition)) break;
+      const spacePromise = buffer.push(logItem);
+      if (logItem.kind === "caughtUp") buffer.setMinimum(1);
       if (spacePromise) await spacePromise;
     }
   } catch (error) {
@@ -166,15 +166,15 @@ async function writeFromBuffer(
   knownRevision: bigint,
   progress: ProjectionProgress,
 ): Promise<void> {
-  const { options, report } = projectionRun;
+  const { options, reportProgress } = projectionRun;
   for (;;) {
     const items = await buffer.take(MAX_BATCH_ITEMS);
     if (items.length === 0) return;
     await writeItems(projectionRun, items);
     const lastItem = items.findLast((item) => "position" in item);
-    if (lastItem) report({ lastReadPosition: lastItem.position });
-    if (items.some((item) => item.kind === "caughtUp")) report({ hasCaughtUp: true });
-    report({ waitsFor: null });
+    if (lastItem) reportProgress({ lastReadPosition: lastItem.position });
+    if (items.some((item) => item.kind === "caughtUp")) reportProgress({ hasCaughtUp: true });
+    reportProgress({ waitsFor: null });
     if (hasReachedEnd(options, progress) || items.some((item) => isParkingEventAfter(item, knownRevision))) return;
   }
 }

@@ -53,9 +53,9 @@ export function startProjectors(options: ProjectorsOptions): Role {
     },
   };
   const onFailure = (error: unknown) => {
-    const failedEvent = error instanceof ProjectionError ? error.failedEventPosition : undefined;
-    status = toFailedStatus(status, error, failedEvent);
-    return { failedEvent, hasCheckpointMoved: createMoveCheck(options.pool, status.position) };
+    const failedEventPosition = error instanceof ProjectionError ? error.failedEventPosition : undefined;
+    status = toFailedStatus(status, error, failedEventPosition);
+    return { failedEventPosition, hasCheckpointMoved: createMoveCheck(options.pool, status.position) };
   };
   const role = "projectors";
   const leadPromise = leadWithRecovery({ ...options, logger, signal, role, leadership, lead, onFailure });

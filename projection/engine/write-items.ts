@@ -15,7 +15,7 @@ export interface ProjectionRun {
   /** Updated with each commit. */
   checkpoint: ReadModelCheckpoint;
   streamsToSkip: StreamsToSkip;
-  report: ReportProgress;
+  reportProgress: ReportProgress;
   signal: AbortSignal;
 }
 
@@ -56,7 +56,7 @@ export async function writeItems(projectionRun: ProjectionRun, items: readonly S
  * the previous commit may have succeeded although its response was lost.
  */
 async function writeBatch(
-  { options, checkpoint, report, signal }: ProjectionRun,
+  { options, checkpoint, reportProgress, signal }: ProjectionRun,
   events: readonly RecordedEvent[],
   skippedEvents: ReadonlyMap<string, SkippedEvents>,
   anchor: Anchor,
@@ -74,13 +74,13 @@ async function writeBatch(
         );
       }
       checkpoint.position = anchor.position;
-      report({ position: anchor.position, waitsFor: null }, events.length);
+      reportProgress({ position: anchor.position, waitsFor: null }, events.length);
       options.onBatch?.(events.length, (performance.now() - startedAt) / 1000);
       return;
     } catch (error) {
       if (!isPostgresUnavailable(error) || signal.aborted) throw error;
       logger.warn({ error }, "The projection waits for the database.");
-      report({ waitsFor: "the database", lastError: error as Error });
+      reportProgress({ waitsFor: "the database", lastError: error as Error });
       await backoff.pause(signal);
     }
   }

@@ -18,7 +18,7 @@ export interface RecoveryOptions extends RoleDeps {
 
 interface Failure {
   /** Event that the role cannot process; undefined if no event is the cause. */
-  failedEvent: LogPosition | undefined;
+  failedEventPosition: LogPosition | undefined;
   /** Returns true if another process has moved the role's checkpoint since the failure. */
   hasCheckpointMoved(): Promise<boolean>;
 }
@@ -48,13 +48,13 @@ export async function leadWithRecovery(options: RecoveryOptions): Promise<void> 
 
 async function waitUntilRecoverable(
   { client, role, logger, signal }: RecoveryOptions,
-  { failedEvent, hasCheckpointMoved }: Failure,
+  { failedEventPosition, hasCheckpointMoved }: Failure,
 ): Promise<void> {
   const log = createEventLog(client);
   while (!signal.aborted) {
     await pause(RECOVERY_CHECK_INTERVAL_MS, signal);
     try {
-      if (failedEvent && isParked(await readParkedStreams(log), role, failedEvent)) return;
+      if (failedEventPosition && isParked(await readParkedStreams(log), role, failedEventPosition)) return;
       if (await hasCheckpointMoved()) return;
     } catch (error) {
       logger.warn({ error }, "Cannot check whether the stream is parked or the checkpoint has moved.");

@@ -19,7 +19,7 @@ export async function readSkippedEvents(db: Pool | ClientBase, schema: string): 
 }
 
 /** Adds newly skipped events to the record of a schema. */
-export async function addSkippedEvents(
+export async function recordSkippedEvents(
   client: ClientBase,
   schema: string,
   skippedEvents: ReadonlyMap<string, SkippedEvents>,

@@ -14,7 +14,7 @@ const routingFields = z.looseObject({
 });
 
 /** The dispatcher sends the body unchanged, including the order of its fields. */
-const body = z.custom<WebhookBody>((value) => routingFields.safeParse(value).success, "must be a webhook body");
+const bodySchema = z.custom<WebhookBody>((value) => routingFields.safeParse(value).success, "must be a webhook body");
 
 /** Message from the relay to the dispatchers, over JetStream. Bigints are sent as strings. */
 export const relayMessageSchema = z.discriminatedUnion("kind", [
@@ -31,7 +31,7 @@ export const relayMessageSchema = z.discriminatedUnion("kind", [
      * event.
      */
     onlyEndpointId: uuid.nullable().default(null),
-    body,
+    body: bodySchema,
   }),
   /** A request of a partner to replay a delivery. */
   z.object({

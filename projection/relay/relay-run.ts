@@ -29,9 +29,9 @@ export class RelayStoppedError extends Error {
   override readonly name = "RelayStoppedError";
   readonly failedEventPosition: LogPosition;
 
-  constructor(failedEvent: LogPosition, cause: RelayError | UnreadableEventError) {
+  constructor(failedEventPosition: LogPosition, cause: RelayError | UnreadableEventError) {
     super(cause.message, { cause });
-    this.failedEventPosition = failedEvent;
+    this.failedEventPosition = failedEventPosition;
   }
 }
 

@@ -37,11 +37,11 @@ export function startRelay(options: RelayOptions): Role {
   };
   const onStandby = (reason: Detail) => reportStatus({ state: "standby", detail: reason, isLeader: false });
   const onFailure = (error: unknown) => {
-    const failedEvent = error instanceof RelayStoppedError ? error.failedEventPosition : undefined;
-    reportStatus(toFailedStatus(status, error, failedEvent));
+    const failedEventPosition = error instanceof RelayStoppedError ? error.failedEventPosition : undefined;
+    reportStatus(toFailedStatus(status, error, failedEventPosition));
     const { position } = status;
     const hasCheckpointMoved = async () => (await readRelayCheckpoint(options.pool)).position !== position;
-    return { failedEvent, hasCheckpointMoved };
+    return { failedEventPosition, hasCheckpointMoved };
   };
   const leadership = { name: "webhook relay", onStandby };
   const leadPromise = leadWithRecovery({ ...options, logger, signal, role: "relay", leadership, lead, onFailure });

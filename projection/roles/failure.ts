@@ -14,12 +14,12 @@ export class ProjectionError extends Error {
   /** The failed event; undefined if no event is the cause. */
   readonly failedEventPosition: LogPosition | undefined;
 
-  constructor(reason: string, failedEvent: LogPosition | undefined, cause: unknown) {
-    super(failedEvent ? `${describeLogPosition(failedEvent)}: ${reason}` : reason, { cause });
-    if (!failedEvent) return;
+  constructor(reason: string, failedEventPosition: LogPosition | undefined, cause: unknown) {
+    super(failedEventPosition ? `${describeLogPosition(failedEventPosition)}: ${reason}` : reason, { cause });
+    if (!failedEventPosition) return;
     // The caller may pass a whole event. Only these fields are kept, because event data must not appear in logs and
     // statuses.
-    const { position, stream, revision, type } = failedEvent;
+    const { position, stream, revision, type } = failedEventPosition;
     this.failedEventPosition = { position, stream, revision, type };
   }
 }

@@ -30,7 +30,7 @@ export interface Reporter {
   stop(): Promise<void>;
 }
 
-const REPORT_INTERVAL_MS = 2_000;
+const STATUS_INTERVAL_MS = 2_000;
 
 /** Time limit for the last report when the reporter stops. Milliseconds. */
 const LAST_REPORT_TIMEOUT_MS = 1_000;
@@ -66,7 +66,7 @@ export function startReporter(options: ReporterOptions): Reporter {
     while (!signal.aborted) {
       await reportStatuses(false);
       await runOrLogError(() => measureGauges(options, lagsByRole, clock()));
-      await pause(REPORT_INTERVAL_MS, signal);
+      await pause(STATUS_INTERVAL_MS, signal);
     }
   })();
   return {

@@ -52,7 +52,7 @@ const FINISH_TIMEOUT_MS = 1_500;
 interface ReservedDelivery {
   delivery: ClaimedDelivery;
   slot: Slot;
-  interruption: AbortController;
+  interruptController: AbortController;
   /** Milliseconds since 1970. */
   leaseEndsAt: number;
 }
@@ -112,7 +112,7 @@ export class Sender {
     const now = clock();
     const leaseMs = calculateLeaseMs(this.#options);
     const { deliveries, endpoints } = await claimDueDeliveries(pool, grants, this.#listExpired(now), now, leaseMs);
-    for (const { endpoint, failing, hasMore } of endpoints) {
+    for (const { endpoint, isFailing: failing, hasMore } of endpoints) {
       if (hasMore) dueEndpoints.setFailing(endpoint, failing);
       else dueEndpoints.remove(endpoint, version);
     }
@@ -130,10 +130,10 @@ export class Sender {
   }
 
   async #attempt(delivery: ClaimedDelivery, leaseEndsAt: number): Promise<void> {
-    const interruption = new AbortController();
+    const interruptController = new AbortController();
     const slot = this.#slots.reserve(delivery);
-    this.#reservedDeliveries.set(delivery.deliveryId, { delivery, slot, interruption, leaseEndsAt });
-    const result = await attemptDelivery(delivery, this.#options, interruption.signal);
+    this.#reservedDeliveries.set(delivery.deliveryId, { delivery, slot, interruptController, leaseEndsAt });
+    const result = await attemptDelivery(delivery, this.#options, interruptController.signal);
     if (!result) return;
     // The delivery stays reserved until its outcome is recorded.
     this.#slots.free(slot);
@@ -168,7 +168,7 @@ export class Sender {
   /** Waits until all current attempts have finished. Interrupts attempts that take too long. */
   async #finishAttempts(): Promise<void> {
     const timer = setTimeout(() => {
-      for (const { interruption } of this.#reservedDeliveries.values()) interruption.abort();
+      for (const { interruptController } of this.#reservedDeliveries.values()) interruptController.abort();
     }, FINISH_TIMEOUT_MS);
     await Promise.all(this.#attempts);
     clearTimeout(timer);
@@ -178,7 +178,7 @@ export class Sender {
   async #releaseInterrupted(): Promise<void> {
     const { pool, clock, logger } = this.#options;
     const interruptedDeliveries = [...this.#reservedDeliveries.values()].filter(
-      ({ interruption }) => interruption.signal.aborted,
+      ({ interruptController }) => interruptController.signal.aborted,
     );
     if (interruptedDeliveries.length === 0) return;
     const deliveries = interruptedDeliveries.map(({ delivery }) => delivery);

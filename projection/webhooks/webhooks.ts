@@ -26,7 +26,7 @@ export interface WebhooksOptions extends RoleDeps, DestinationOptions, AttemptLi
   /** Brand segment of header names, for example `SERVICE` in `X-SERVICE-Signature`. */
   brand: string;
   /** Seconds before each retry. */
-  retrySchedule: readonly number[];
+  retryScheduleSeconds: readonly number[];
   /** Called for each recorded attempt, with the new status of its delivery: delivered, pending or failed. */
   onAttempt?(outcome: string): void;
   /** Milliseconds since 1970. */
@@ -141,7 +141,7 @@ function startParts(
   const secretReader = createSecretCache(options.secretReader);
   const sender = new Sender({
     ...{ ...options, ...deps, connections, secretReader },
-    scheduleSeconds: options.retrySchedule,
+    scheduleSeconds: options.retryScheduleSeconds,
   });
   let hasConnected = false;
   const dispatch = (markHealthy: () => void) =>

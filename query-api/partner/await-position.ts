@@ -23,7 +23,7 @@ export interface PositionWait {
    *
    * @throws {ApiError} 400 `invalid_log_position`
    */
-  isAhead(ctx: Koa.ParameterizedContext): Promise<boolean>;
+  isPositionAhead(ctx: Koa.ParameterizedContext): Promise<boolean>;
   /**
    * Waits until the read models reach the request's position. Must run after the rate limiter has counted the request.
    *
@@ -56,7 +56,7 @@ export function createPositionWait(readRow: ReadRow, brand: string): PositionWai
     return BigInt(text);
   };
   return {
-    async isAhead(ctx) {
+    async isPositionAhead(ctx) {
       const position = parsePosition(ctx);
       return position !== undefined && !(await waitForPosition(position, 0));
     },

@@ -59,7 +59,7 @@ function authorize(
     } catch (error) {
       const { applicationId } = ctx.state as Partial<State>;
       const isRefusal = error instanceof ApiError && error.status < 500;
-      if (!isRefusal || applicationId === undefined || !(await positionWait.isAhead(ctx))) throw error;
+      if (!isRefusal || applicationId === undefined || !(await positionWait.isPositionAhead(ctx))) throw error;
       await countRefusedRequest(dependencies.limiter, ctx);
       await positionWait.wait(ctx, applicationId);
       await checkAccess(ctx, async () => undefined);

@@ -10,7 +10,7 @@ import { defineOperation, envelope } from "./operation.ts";
 const MAX_RESOURCES = 1_000;
 const MAX_TIME_SPANS = 10_000;
 
-const freeFormObject = z.record(z.string(), z.unknown());
+const freeFormObjectSchema = z.record(z.string(), z.unknown());
 
 const resourceSchema = z.strictObject({
   id: uuid,
@@ -19,7 +19,7 @@ const resourceSchema = z.strictObject({
   capacity: z.number().min(0),
   timezone: z.string(),
   status: z.string(),
-  metadata: freeFormObject,
+  metadata: freeFormObjectSchema,
 });
 
 const ruleSchema = z.strictObject({
@@ -31,7 +31,7 @@ const ruleSchema = z.strictObject({
   valid_from: calendarDate.nullable(),
   valid_until: calendarDate.nullable(),
   rule_type: z.string(),
-  recurrence: freeFormObject.nullable(),
+  recurrence: freeFormObjectSchema.nullable(),
 });
 
 const assignmentSchema = z.strictObject({

@@ -3,13 +3,17 @@ import { clinicFields, instant, uuid } from "../http/fields.ts";
 import { entitlementInEffectSql } from "./authorization.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
-const entitlement = z.strictObject({
+const entitlementSchema = z.strictObject({
   enabled: z.boolean().describe("True if the entitlement is in effect at the time of the response."),
   limit: z.number().nullable(),
   effectiveUntil: instant.nullable(),
 });
 
-const subscription = z.strictObject({ plan: z.string(), status: z.string(), currentPeriodEnd: instant.nullable() });
+const subscriptionSchema = z.strictObject({
+  plan: z.string(),
+  status: z.string(),
+  currentPeriodEnd: instant.nullable(),
+});
 
 export const getClinicContext = defineOperation({
   operationId: "getClinicContext",
@@ -34,8 +38,8 @@ export const getClinicContext = defineOperation({
           ),
       }),
     }),
-    subscription: subscription.nullable(),
-    entitlements: z.record(z.string(), entitlement),
+    subscription: subscriptionSchema.nullable(),
+    entitlements: z.record(z.string(), entitlementSchema),
   }),
   sql: `SELECT json_build_object(
     'clinic', json_build_object('id', access.clinic_id, 'slug', access.slug, 'name', access.name,

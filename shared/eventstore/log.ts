@@ -54,12 +54,12 @@ const REQUEST_TIMEOUT_MS = 4_000;
 export interface EventLog {
   /**
    * Reads the events of a stream from its start, in order. Returns an empty array if the stream does not exist.
-   * @param lastRevision last revision to read; all revisions if undefined
+   * @param maxRevision last revision to read; all revisions if undefined
    *
    * @throws {LogUnavailableError}
    * @throws {EventSchemaError} if a stored event is invalid or has an unknown type
    */
-  read<Event extends CatalogEvent>(stream: string, lastRevision?: bigint): Promise<RecordedEvent<Event>[]>;
+  read<Event extends CatalogEvent>(stream: string, maxRevision?: bigint): Promise<RecordedEvent<Event>[]>;
   /**
    * Reads the last event of a stream. Returns undefined if the stream does not exist.
    *
@@ -99,8 +99,8 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
   }
 
   return {
-    read<Event extends CatalogEvent>(stream: string, lastRevision?: bigint) {
-      return readStream<Event>(stream, lastRevision === undefined ? {} : { maxCount: lastRevision + 1n });
+    read<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
+      return readStream<Event>(stream, maxRevision === undefined ? {} : { maxCount: maxRevision + 1n });
     },
 
     async readLast<Event extends CatalogEvent>(stream: string) {

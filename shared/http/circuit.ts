@@ -4,7 +4,7 @@ import { withTimeout } from "../runtime/timeout.ts";
 const RETRY_INTERVAL_MS = 2_000;
 
 /** Minimum interval between reported failures. Milliseconds. */
-const REPORT_INTERVAL_MS = 30_000;
+const FAILURE_REPORT_INTERVAL_MS = 30_000;
 
 /**
  * Creates a circuit breaker for an optional dependency. After a call fails or times out, further calls fail
@@ -28,12 +28,12 @@ export function createCircuit(options: {
       outage.nextTryAt = clock() + RETRY_INTERVAL_MS;
     }
     try {
-      const result = await withTimeout(options.responseTimeoutMs, call());
+      const callResult = await withTimeout(options.responseTimeoutMs, call());
       outage = undefined;
-      return result;
+      return callResult;
     } catch (error) {
       outage = { nextTryAt: clock() + RETRY_INTERVAL_MS };
-      if (clock() - reportedAt >= REPORT_INTERVAL_MS) {
+      if (clock() - reportedAt >= FAILURE_REPORT_INTERVAL_MS) {
         reportedAt = clock();
         options.onFailure(error);
       }

@@ -26,7 +26,7 @@ export class ConnectionStringError extends Error {
  * An `@` is permitted only before the hosts. Otherwise an unencoded character in a password could make a part of the
  * password look like a host or an option, which messages name.
  */
-const FORMAT = /^(postgres(?:ql)?:\/\/)([^/?#]*@)?([^@/?#]*)(\/[^@?#]*)?(?:\?([^@#]*))?$/;
+const CONNECTION_STRING_FORMAT = /^(postgres(?:ql)?:\/\/)([^/?#]*@)?([^@/?#]*)(\/[^@?#]*)?(?:\?([^@#]*))?$/;
 
 /** A host name, a percent-encoded socket folder, or an address, with an optional port. */
 const HOST_FORMAT = /^([\w.%-]+|\[[\da-f:.]+\])(:\d{1,5})?$/i;
@@ -55,7 +55,7 @@ const SSL_MODES = new Map([
  * @throws {ConnectionStringError}
  */
 export function parseConnectionString(text: string): ConnectionString {
-  const [, scheme, credentials = "", hostList = "", path = "/", query] = FORMAT.exec(text) ?? [];
+  const [, scheme, credentials = "", hostList = "", path = "/", query] = CONNECTION_STRING_FORMAT.exec(text) ?? [];
   if (scheme === undefined)
     throw new ConnectionStringError(
       "must be a URL like postgres://user:password@host/clinic or postgres://user:password@a:5432,b:5432/clinic, with special characters percent-encoded",
@@ -67,25 +67,25 @@ export function parseConnectionString(text: string): ConnectionString {
   const hostOptions = [options.host, options.port].filter((value) => value !== undefined);
   if (hostOptions.some((value) => hosts.length > 1 || value.includes(",")))
     throw new ConnectionStringError("must name several hosts before the path, as in postgres://a:5432,b:5432/clinic");
-  const result = { scheme, credentials, hosts, path, options: new URLSearchParams(options), serverKind };
+  const connectionString = { scheme, credentials, hosts, path, options: new URLSearchParams(options), serverKind };
   const isHostMissing = hosts.length === 1 && hostList === "" && credentials === "";
   if (!isHostMissing && !hosts.every((host) => HOST_FORMAT.test(host)))
     throw new ConnectionStringError("must name each host as host, host:port or [IPv6 address]:port");
-  if (!listServerUrls(result).every((url) => URL.canParse(url)) || !isDecodable(credentials + path))
+  if (!listServerUrls(connectionString).every((url) => URL.canParse(url)) || !isDecodable(credentials + path))
     throw new ConnectionStringError("must have valid ports and valid percent-encoding");
-  return result;
+  return connectionString;
 }
 
 /** Returns the text of a connection string. */
-export function formatConnectionString(parts: ConnectionString): string {
-  const options = new URLSearchParams(parts.options);
-  if (parts.serverKind !== "any") options.set("target_session_attrs", parts.serverKind);
-  return formatUrl(parts, parts.hosts.join(","), options);
+export function formatConnectionString(connectionString: ConnectionString): string {
+  const options = new URLSearchParams(connectionString.options);
+  if (connectionString.serverKind !== "any") options.set("target_session_attrs", connectionString.serverKind);
+  return formatUrl(connectionString, connectionString.hosts.join(","), options);
 }
 
 /** Returns the URL of each server, which pg can parse. */
-export function listServerUrls(parts: ConnectionString): string[] {
-  return parts.hosts.map((host) => formatUrl(parts, host, parts.options));
+export function listServerUrls(connectionString: ConnectionString): string[] {
+  return connectionString.hosts.map((host) => formatUrl(connectionString, host, connectionString.options));
 }
 
 /** Returns the name of the database. */

@@ -42,16 +42,16 @@ const NEXT_SERVER_DELAY_MS = 300;
  * @throws {NoSuitableServerError}
  */
 export async function findServer(options: FindServerOptions): Promise<ServerAddress> {
-  if (options.serverKind !== "prefer-standby") return findFirst(options);
+  if (options.serverKind !== "prefer-standby") return findFirstServer(options);
   try {
-    return await findFirst({ ...options, serverKind: "standby", timeoutMs: options.timeoutMs / 2 });
+    return await findFirstServer({ ...options, serverKind: "standby", timeoutMs: options.timeoutMs / 2 });
   } catch {
     // Without a standby, any server is suitable.
-    return findFirst({ ...options, serverKind: "any", timeoutMs: options.timeoutMs / 2 });
+    return findFirstServer({ ...options, serverKind: "any", timeoutMs: options.timeoutMs / 2 });
   }
 }
 
-function findFirst(options: FindServerOptions): Promise<ServerAddress> {
+function findFirstServer(options: FindServerOptions): Promise<ServerAddress> {
   const { servers, timeoutMs } = options;
   return new Promise((resolve, reject) => {
     const failures: { server: ServerAddress; error: Error }[] = [];
@@ -66,11 +66,11 @@ function findFirst(options: FindServerOptions): Promise<ServerAddress> {
       stop();
       reject(new NoSuitableServerError(failures));
     };
-    const askNext = () => {
+    const askNextServer = () => {
       clearTimeout(nextServerTimer);
       const server = waitingServers.shift();
       if (!server) return;
-      nextServerTimer = setTimeout(askNext, NEXT_SERVER_DELAY_MS);
+      nextServerTimer = setTimeout(askNextServer, NEXT_SERVER_DELAY_MS);
       askServer(server, options).then(
         () => {
           stop();
@@ -79,12 +79,12 @@ function findFirst(options: FindServerOptions): Promise<ServerAddress> {
         (error: Error) => {
           failures.push({ server, error });
           if (failures.length === servers.length) fail();
-          else askNext();
+          else askNextServer();
         },
       );
     };
     const timeoutTimer = setTimeout(fail, timeoutMs);
-    askNext();
+    askNextServer();
   });
 }
 

@@ -27,7 +27,7 @@ function json<Schema extends z.ZodType>(schema: Schema) {
     .pipe(schema);
 }
 
-const flag = z.enum(["true", "false"]).transform((text) => text === "true");
+const flagSchema = z.enum(["true", "false"]).transform((text) => text === "true");
 const url = (protocol: RegExp, example: string) =>
   z
     .string()
@@ -41,7 +41,7 @@ const EVENTSTORE_URL_FORMAT =
  */
 const EVENTSTORE_OPTIONS =
   /^(tls|tlscafile|usercertfile|userkeyfile|nodepreference|maxdiscoverattempts|discoveryinterval|gossiptimeout|defaultdeadline|keepaliveinterval|keepalivetimeout|connectionname|throwonappendfailure)$/;
-const eventStoreUrl = z
+const eventStoreUrlSchema = z
   .string()
   .regex(EVENTSTORE_URL_FORMAT, "must be like esdb://host:2113?tls=false, esdb://a,b,c or esdb+discover://host")
   .superRefine((text, context) => {
@@ -50,7 +50,7 @@ const eventStoreUrl = z
       context.addIssue({ code: "custom", message: `must not contain the option ${name}, which has no effect` });
     }
   });
-const databaseUrl = z.string().superRefine((text, context) => {
+const databaseUrlSchema = z.string().superRefine((text, context) => {
   try {
     parseConnectionString(text);
   } catch (error) {
@@ -58,9 +58,9 @@ const databaseUrl = z.string().superRefine((text, context) => {
     context.addIssue({ code: "custom", message: error.message });
   }
 });
-const httpUrl = url(/^https?:$/, "https://host/path");
+const httpUrlSchema = url(/^https?:$/, "https://host/path");
 
-const signingKey = z.looseObject({
+const signingKeySchema = z.looseObject({
   kty: z.literal("OKP"),
   crv: z.literal("Ed25519"),
   kid: z.string(),
@@ -81,15 +81,15 @@ export const settings = {
     .enum(["fatal", "error", "warn", "info", "debug"])
     .default("info")
     .describe("Minimum level of log lines. Lines of lower levels are not written."),
-  EVENTSTORE_URL: eventStoreUrl
+  EVENTSTORE_URL: eventStoreUrlSchema
     .describe(
       "Connection string of the event log: one host, or the hosts of a cluster separated by commas. Options: tls, tlsCAFile, userCertFile, userKeyFile, nodePreference, and the other options of the EventStoreDB client except tlsVerifyCert.",
     )
     .meta(SECRET),
-  COPY_TARGET_URL: eventStoreUrl
+  COPY_TARGET_URL: eventStoreUrlSchema
     .describe("Connection string of the event log that `log copy` copies to, in the form of EVENTSTORE_URL.")
     .meta(SECRET),
-  DATABASE_URL: databaseUrl
+  DATABASE_URL: databaseUrlSchema
     .describe(
       "Postgres URL: one host, or several hosts separated by commas. Options: target_session_attrs, sslmode, sslrootcert, sslcert, sslkey and sslnegotiation. Its role must be the database owner (projection service) or a member of clinic_query (query-api), clinic_command (command) or clinic_audit (audit).",
     )
@@ -107,7 +107,7 @@ export const settings = {
     .string()
     .min(1)
     .describe("Name of the service's operator. Portal responses contain it in the field identityOwner."),
-  TRUST_PROXY: flag
+  TRUST_PROXY: flagSchema
     .prefault("false")
     .describe("If true, the caller's address is read from X-Forwarded-For. Set it only behind your own proxy."),
   RETIRED_PATHS: z
@@ -119,28 +119,28 @@ export const settings = {
     .string()
     .regex(/^sb-[A-Za-z0-9_-]+-auth-token$/, "must be a name like sb-<project_ref>-auth-token")
     .describe("Name of the portal's session cookie, in the form sb-<project_ref>-auth-token."),
-  PORTAL_JWT_ISSUER: httpUrl.describe("Issuer of portal sessions."),
+  PORTAL_JWT_ISSUER: httpUrlSchema.describe("Issuer of portal sessions."),
   PORTAL_JWT_SECRET: z
     .string()
     .min(32)
     .optional()
     .describe("Shared secret for verifying portal sessions that are signed with HS256.")
     .meta(SECRET),
-  PORTAL_JWKS_URL: httpUrl
+  PORTAL_JWKS_URL: httpUrlSchema
     .optional()
     .describe("URL of the public keys for verifying portal sessions that are signed with ES256 or RS256."),
-  TOKEN_ISSUER: httpUrl.describe("Issuer of partner access tokens: the partner API's public origin."),
-  TOKEN_SIGNING_KEYS: json(z.object({ keys: z.array(signingKey).min(1) }))
+  TOKEN_ISSUER: httpUrlSchema.describe("Issuer of partner access tokens: the partner API's public origin."),
+  TOKEN_SIGNING_KEYS: json(z.object({ keys: z.array(signingKeySchema).min(1) }))
     .describe(
       "Private JWK Set of Ed25519 keys for partner access tokens. New tokens are signed with the first key. The public halves of all keys are published.",
     )
     .meta(SECRET),
-  AUDIT_SIGNING_KEYS: json(z.object({ keys: z.array(signingKey).min(1) }))
+  AUDIT_SIGNING_KEYS: json(z.object({ keys: z.array(signingKeySchema).min(1) }))
     .describe(
       "Private JWK Set of Ed25519 keys for audit exports. New exports are signed with the first key. The public halves of all keys are published.",
     )
     .meta(SECRET),
-  TOKEN_JWKS_URL: httpUrl.describe("URL of the public keys for verifying partner access tokens."),
+  TOKEN_JWKS_URL: httpUrlSchema.describe("URL of the public keys for verifying partner access tokens."),
   WEBHOOK_SECRET_KEYS: json(
     z
       .object({ current: z.string(), keys: z.record(z.string(), z.base64()) })
@@ -152,7 +152,7 @@ export const settings = {
   )
     .describe('Keys for encrypting webhook secrets: {"current": id, "keys": {id: base64 of 32 bytes}}.')
     .meta(SECRET),
-  WEBHOOK_ALLOW_LOOPBACK: flag
+  WEBHOOK_ALLOW_LOOPBACK: flagSchema
     .prefault("false")
     .describe("If true, webhooks may be sent to loopback addresses, also by plain http. Set it only in a local stack."),
   WEBHOOK_RETRY_SCHEDULE: z

@@ -70,7 +70,7 @@ function createMessage({ clinicId }: Endpoint): EventMessage {
 }
 
 /** Claims due deliveries of all endpoints and records a success for each. @returns the number of deliveries */
-async function deliverDue(pool: pg.Pool, endpoints: readonly Endpoint[]): Promise<number> {
+async function deliverDueDeliveries(pool: pg.Pool, endpoints: readonly Endpoint[]): Promise<number> {
   const grants = endpoints.map(({ endpointId, applicationId }) => ({
     ...({ lane: "first", environment: "production", slotCount: SLOTS_PER_ENDPOINT, occupiedSlots: 0 } as const),
     ...{ endpointId, applicationId },
@@ -88,14 +88,18 @@ function toSuccessOutcome(delivery: ClaimedDelivery) {
   return { delivery, result, verdict: { status: "delivered" } as const };
 }
 
-async function deliver(pool: pg.Pool, endpointsByClinic: readonly Endpoint[][], deliveryCount: number): Promise<void> {
+async function deliverMessages(
+  pool: pg.Pool,
+  endpointsByClinic: readonly Endpoint[][],
+  deliveryCount: number,
+): Promise<void> {
   let deliveredCount = 0;
   while (deliveredCount < deliveryCount) {
     const count = Math.ceil(EVENTS_PER_BATCH / endpointsPerEvent);
     const messages = Array.from({ length: count }, (_, n) => createMessage(endpointsByClinic[n % CLINIC_COUNT]![0]!));
     await addDeliveries(pool, messages, Date.now());
     for (let hasMore = true; hasMore; ) {
-      const finishedCount = await deliverDue(pool, endpointsByClinic.flat());
+      const finishedCount = await deliverDueDeliveries(pool, endpointsByClinic.flat());
       deliveredCount += finishedCount;
       hasMore = finishedCount > 0;
     }
@@ -110,8 +114,10 @@ const pool = createPool({
 });
 try {
   const endpointsByClinic = await registerEndpoints(world);
-  await deliver(pool, endpointsByClinic, WARM_UP_DELIVERY_COUNT);
-  const { cpuMs, walBytes } = await measurePostgres(pool, () => deliver(pool, endpointsByClinic, DELIVERY_COUNT));
+  await deliverMessages(pool, endpointsByClinic, WARM_UP_DELIVERY_COUNT);
+  const { cpuMs, walBytes } = await measurePostgres(pool, () =>
+    deliverMessages(pool, endpointsByClinic, DELIVERY_COUNT),
+  );
   printRow({
     name: `delivery writes, ${endpointsPerEvent} endpoints for each event`,
     cpuMicros: { postgres: (cpuMs * 1_000) / DELIVERY_COUNT },

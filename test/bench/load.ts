@@ -12,7 +12,7 @@ export interface LoadRequest {
 export interface LoadOptions {
   origin: string;
   /** Returns the next request. */
-  next(): LoadRequest;
+  createNextRequest(): LoadRequest;
   /** Expected status of every response. */
   status?: number;
   /** Processes whose CPU time is attributed to the requests, by name. */
@@ -42,10 +42,14 @@ const TICKS_PER_SECOND = 100;
  * @throws {Error} if a response has another status than expected
  */
 export async function measureLoad(options: LoadOptions): Promise<LoadResult> {
-  const { origin, next, status = 200, pids, connectionCount: connections = 50 } = options;
+  const { origin, createNextRequest, status = 200, pids, connectionCount: connections = 50 } = options;
   const pool = new Pool(origin, { connections, pipelining: 1 });
   try {
-    return await measureRate({ runTask: () => sendRequest(pool, next(), status), concurrency: connections, pids });
+    return await measureRate({
+      runTask: () => sendRequest(pool, createNextRequest(), status),
+      concurrency: connections,
+      pids,
+    });
   } finally {
     await pool.close();
   }
@@ -121,12 +125,12 @@ export function readCpuSeconds(pids: LoadOptions["pids"]): Record<string, number
   return Object.fromEntries(
     Object.entries(pids).map(([name, groupPids]) => [
       name,
-      groupPids.flatMap(withChildren).reduce((sum, pid) => sum + readProcessSeconds(pid), 0),
+      groupPids.flatMap(listProcessTreePids).reduce((sum, pid) => sum + readProcessSeconds(pid), 0),
     ]),
   );
 }
 
-function withChildren(pid: number): number[] {
+function listProcessTreePids(pid: number): number[] {
   const childPids = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
   return [pid, ...childPids.map(Number)];
 }

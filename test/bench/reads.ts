@@ -50,12 +50,12 @@ try {
   for (const path of PATHS) {
     const responseText = await (await fetch(service.origin + path, { headers })).text();
     await storeDocument(path.split("?")[0] ?? "", responseText);
-    const measure = ({ origin, pid }: Server) =>
-      measureLoad({ origin, next: () => ({ method: "GET", path, headers }), pids: toPidsByProcess(pid) });
+    const measureServer = ({ origin, pid }: Server) =>
+      measureLoad({ origin, createNextRequest: () => ({ method: "GET", path, headers }), pids: toPidsByProcess(pid) });
     // A machine is not equally fast at all times, so the reference runs before and after.
-    const referenceLoadBefore = await measure(referenceServer);
-    const serviceLoad = await measure(service);
-    const referenceLoadAfter = await measure(referenceServer);
+    const referenceLoadBefore = await measureServer(referenceServer);
+    const serviceLoad = await measureServer(service);
+    const referenceLoadAfter = await measureServer(referenceServer);
     printLoad(path, serviceLoad, referenceLoadBefore, referenceLoadAfter);
   }
 } finally {

@@ -176,7 +176,8 @@ export async function createBenchWorld(): Promise<BenchWorld> {
         endpoints.map(({ clinicId }) => clinicId),
         JSON.stringify({ id: randomUUID(), type: "appointment.created", filler: "x".repeat(600) }),
       ];
-      for (let n = 0; n < deliveryCount; n += 5_000) await world.pool.query(INSERT_DUE_DELIVERIES, [5_000, ...values]);
+      for (let n = 0; n < deliveryCount; n += 5_000)
+        await world.pool.query(INSERT_DUE_DELIVERIES_SQL, [5_000, ...values]);
     },
     async cancelDueDeliveries() {
       for (;;) {
@@ -212,7 +213,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
  * Inserts $1 deliveries with the body $5, distributed over endpoints. The arrays $2 to $4 contain the ids of the
  * endpoints, applications and clinics.
  */
-const INSERT_DUE_DELIVERIES = `
+const INSERT_DUE_DELIVERIES_SQL = `
   WITH added AS (
     INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, environment, event_id, event_type,
       event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at, created_at, updated_at)

@@ -77,9 +77,9 @@ async function measureFanOut(world: BenchWorld): Promise<void> {
     Array.from({ length: count }, () => world.registerEndpoints(world.sinkUrl, endpointCount)),
   );
   const label = `deliveries, ${endpointCount} endpoints for each event`;
-  const measure = (_: BenchWorld, __: readonly string[], count: number) =>
+  const measureFanOutThroughput = (_: BenchWorld, __: readonly string[], count: number) =>
     measureThroughput(world, clinicIds, count, endpointCount);
-  await compareWithLimit(world, label, measure, clinicIds, eventCount);
+  await compareWithLimit(world, label, measureFanOutThroughput, clinicIds, eventCount);
 }
 
 /** Appends events, and then starts the service. */
@@ -218,10 +218,10 @@ async function measureFairness(world: BenchWorld): Promise<void> {
   const clinicIds = await Promise.all(
     Array.from({ length: endpointCount }, () => world.registerEndpoint(world.sinkUrl)),
   );
-  const measure = () => measureLatency(world, clinicIds, eventsPerSecond, seconds);
+  const measureHealthyLatency = () => measureLatency(world, clinicIds, eventsPerSecond, seconds);
   await measureLatency(world, clinicIds, eventsPerSecond, 3);
   // The healthy endpoints are measured alone before and after, because a machine's speed varies.
-  let latencyBefore = await measure();
+  let latencyBefore = await measureHealthyLatency();
   printRow({ name: `${endpointCount} healthy endpoints, ${eventsPerSecond} events/s`, ...latencyBefore });
   const failingReceivers = [
     { path: "/black-hole", behavior: "never respond" },
@@ -235,10 +235,10 @@ async function measureFairness(world: BenchWorld): Promise<void> {
       deliveryCount,
     });
     await sleep(2_000);
-    const latencyUnderLoad = await measure();
+    const latencyUnderLoad = await measureHealthyLatency();
     const peakMib = world.readPeakMemoryMib();
     await world.cancelDueDeliveries();
-    const latencyAfter = await measure();
+    const latencyAfter = await measureHealthyLatency();
     const ratioText = formatLatencyRatio(latencyUnderLoad.p99, (latencyBefore.p99 + latencyAfter.p99) / 2);
     printRow({
       ...{ name: `with ${applicationCount} applications that ${behavior}`, ...latencyUnderLoad },

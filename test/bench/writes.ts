@@ -66,30 +66,30 @@ async function compareWithAppends(
   client: EventStoreDBClient,
   name: string,
   connectionCount: number,
-  next: () => LoadRequest,
+  createNextRequest: () => LoadRequest,
 ): Promise<void> {
   const data = { text: "x".repeat(500) };
   const append = () => client.appendToStream(`bench-${randomUUID()}`, jsonEvent({ type: "Benchmark", data }));
   const measureAppends = () => measureRate({ runTask: append, concurrency: connectionCount, pids });
   const appendLoadBefore = await measureAppends();
-  const requestLoad = await measureLoad({ origin: url, next, status: 201, pids, connectionCount });
+  const requestLoad = await measureLoad({ origin: url, createNextRequest, status: 201, pids, connectionCount });
   printLoad(name, requestLoad, appendLoadBefore, await measureAppends());
 }
 
 /** Compares requests over the rate limit with a Koa application that always returns the same response. */
 async function measureRefusals(world: PartnerWorld): Promise<void> {
-  const next = () => createRequest(world, "12345678");
-  await fetch(`${url}${next().path}`, { ...next(), body: next().body ?? null });
+  const createNextRequest = () => createRequest(world, "12345678");
+  await fetch(`${url}${createNextRequest().path}`, { ...createNextRequest(), body: createNextRequest().body ?? null });
   const app = new Koa().use((ctx) => {
     ctx.status = 429;
     ctx.body = { ok: false, error: "rate_limit_exceeded", correlationId: world.clinicId };
   });
   const server = createServer(app.callback()).listen(0, "127.0.0.1");
   await once(server, "listening");
-  const measure = (origin: string) =>
-    measureLoad({ origin, next, status: 429, pids, connectionCount: CONNECTION_COUNT });
+  const measureRefusedLoad = (origin: string) =>
+    measureLoad({ origin, createNextRequest, status: 429, pids, connectionCount: CONNECTION_COUNT });
   const referenceUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  printLoad("429 responses", await measure(url), await measure(referenceUrl));
+  printLoad("429 responses", await measureRefusedLoad(url), await measureRefusedLoad(referenceUrl));
   server.close();
 }
 
@@ -98,15 +98,15 @@ async function measureTokens({ applicationId, clientSecret, environment }: Partn
   const { privateKey } = await generateKeyPair("EdDSA");
   const sign = () => new SignJWT({ client_id: applicationId }).setProtectedHeader({ alg: "EdDSA" }).sign(privateKey);
   const credentials = { client_id: applicationId, client_secret: clientSecret, environment };
-  const next = (): LoadRequest => ({
+  const createNextRequest = (): LoadRequest => ({
     method: "POST",
     path: `/${environment}/v1/oauth/token`,
     headers: { "Content-Type": "application/json", "X-Forwarded-For": `10.1.${randomBytes(2).join(".")}` },
     body: JSON.stringify({ ...credentials, grant_type: "client_credentials" }),
   });
-  const measure = (connections: number): Promise<LoadResult> =>
-    measureLoad({ origin: url, next, pids, connectionCount: connections });
+  const measureTokenLoad = (connections: number): Promise<LoadResult> =>
+    measureLoad({ origin: url, createNextRequest, pids, connectionCount: connections });
   const signingLoad = await measureRate({ runTask: sign, concurrency: 8, pids });
-  printLoad("64 concurrent token exchanges", await measure(CONNECTION_COUNT), signingLoad);
-  printLoad("single token exchanges", await measure(1), signingLoad);
+  printLoad("64 concurrent token exchanges", await measureTokenLoad(CONNECTION_COUNT), signingLoad);
+  printLoad("single token exchanges", await measureTokenLoad(1), signingLoad);
 }

@@ -165,9 +165,9 @@ class SequenceRun {
   }
 
   async #remove(model: StreamModel, kind: "delete" | "tombstone"): Promise<void> {
-    const deletion =
+    const deletionPromise =
       kind === "delete" ? this.#client.deleteStream(model.name) : this.#client.tombstoneStream(model.name);
-    const outcome = await getOutcome(deletion.then(() => "done"));
+    const outcome = await getOutcome(deletionPromise.then(() => "done"));
     const isMissing = kind === "delete" && model.ids.length === 0;
     const expectedOutcome = isMissing ? WrongExpectedVersionError.name : "done";
     expect(outcome, kind).to.equal(model.isTombstoned ? StreamDeletedError.name : expectedOutcome);
@@ -189,15 +189,16 @@ function predictAppend(
   lastRevision: number,
   count: number,
 ): bigint | string {
-  const next = BigInt(lastRevision + count);
+  const nextRevision = BigInt(lastRevision + count);
   if (model.isTombstoned) return StreamDeletedError.name;
-  if (revision === ANY) return next;
+  if (revision === ANY) return nextRevision;
   if (revision === STREAM_EXISTS) {
     if (model.isSoftDeleted) return StreamDeletedError.name;
-    return lastRevision < 0 ? WrongExpectedVersionError.name : next;
+    return lastRevision < 0 ? WrongExpectedVersionError.name : nextRevision;
   }
-  if (revision === NO_STREAM) return lastRevision < 0 || model.isSoftDeleted ? next : WrongExpectedVersionError.name;
-  return revision === BigInt(lastRevision) ? next : WrongExpectedVersionError.name;
+  if (revision === NO_STREAM)
+    return lastRevision < 0 || model.isSoftDeleted ? nextRevision : WrongExpectedVersionError.name;
+  return revision === BigInt(lastRevision) ? nextRevision : WrongExpectedVersionError.name;
 }
 
 function predictRead(model: StreamModel, isBackwards: boolean, fromRevision: number): string[] | string {

@@ -27,7 +27,9 @@ describe("subscription", function () {
   });
   after(() => log.stop());
 
-  function record(subscription: ConstructorParameters<typeof RecordedSubscription>[0]): RecordedSubscription {
+  function recordSubscription(
+    subscription: ConstructorParameters<typeof RecordedSubscription>[0],
+  ): RecordedSubscription {
     const recordedSubscription = new RecordedSubscription(subscription);
     openSubscriptions.push(recordedSubscription);
     return recordedSubscription;
@@ -37,7 +39,7 @@ describe("subscription", function () {
     it("a stream subscription sends the existing events, then the message `caughtUp`, then new events", async () => {
       const stream = createStreamName();
       await client.appendToStream(stream, createEvents(3));
-      const recording = record(client.subscribeToStream(stream, { fromRevision: START }));
+      const recording = recordSubscription(client.subscribeToStream(stream, { fromRevision: START }));
       await eventually("caught up", () => recording.hasCaughtUp);
       expect(recording.receivedNames).to.deep.equal(["confirmation", "event", "event", "event", "caughtUp"]);
       await client.appendToStream(stream, createEvent(3));
@@ -47,7 +49,7 @@ describe("subscription", function () {
 
     it("a subscription can start before the stream exists", async () => {
       const stream = createStreamName();
-      const recording = record(client.subscribeToStream(stream));
+      const recording = recordSubscription(client.subscribeToStream(stream));
       await eventually("caught up", () => recording.hasCaughtUp);
       await client.appendToStream(stream, createEvents(2));
       await eventually("both events", () => recording.events.length === 2);
@@ -56,7 +58,7 @@ describe("subscription", function () {
     it("a stream subscription from a revision sends only events after that revision", async () => {
       const stream = createStreamName();
       await client.appendToStream(stream, createEvents(5));
-      const recording = record(client.subscribeToStream(stream, { fromRevision: 2n }));
+      const recording = recordSubscription(client.subscribeToStream(stream, { fromRevision: 2n }));
       await eventually("caught up", () => recording.hasCaughtUp);
       expect(recording.numbers).to.deep.equal([3, 4]);
     });
@@ -64,7 +66,7 @@ describe("subscription", function () {
     it("a stream subscription from the end sends only new events", async () => {
       const stream = createStreamName();
       await client.appendToStream(stream, createEvents(5));
-      const recording = record(client.subscribeToStream(stream, { fromRevision: END }));
+      const recording = recordSubscription(client.subscribeToStream(stream, { fromRevision: END }));
       await eventually("caught up", () => recording.hasCaughtUp);
       await client.appendToStream(stream, createEvent(5));
       await eventually("the live event", () => recording.events.length > 0);
@@ -74,13 +76,13 @@ describe("subscription", function () {
     it("a subscription sends the tombstone of its stream, and then fails", async () => {
       const stream = createStreamName();
       await client.appendToStream(stream, createEvent(0));
-      const recording = record(client.subscribeToStream(stream));
+      const recording = recordSubscription(client.subscribeToStream(stream));
       await eventually("caught up", () => recording.hasCaughtUp);
       await client.tombstoneStream(stream);
       await eventually("the error", () => recording.errors.length > 0);
       expect(recording.errors[0]).to.be.instanceOf(StreamDeletedError);
       expect(recording.events.map(({ event }) => event?.type)).to.deep.equal(["Counted", "$streamDeleted"]);
-      const laterRecording = record(client.subscribeToStream(stream));
+      const laterRecording = recordSubscription(client.subscribeToStream(stream));
       await eventually("the error", () => laterRecording.errors.length > 0);
       expect(laterRecording.receivedNames[0]).to.equal("error");
     });
@@ -91,7 +93,7 @@ describe("subscription", function () {
       const stream = createStreamName();
       const { position } = await client.appendToStream(stream, createEvent(0));
       await client.appendToStream(stream, createEvents(3));
-      const recording = record(client.subscribeToAll({ fromPosition: position! }));
+      const recording = recordSubscription(client.subscribeToAll({ fromPosition: position! }));
       await eventually("caught up", () => recording.hasCaughtUp);
       const commits = recording.events.map(({ event }) => event!.position!.commit);
       expect(commits.every((commit) => commit > position!.commit)).to.equal(true);
@@ -103,7 +105,7 @@ describe("subscription", function () {
       const stream = createStreamName();
       await client.appendToStream(stream, createEvent(0));
       const filter = streamNameFilter({ prefixes: [stream] });
-      const recording = record(client.subscribeToAll({ fromPosition: END, filter }));
+      const recording = recordSubscription(client.subscribeToAll({ fromPosition: END, filter }));
       await eventually("caught up", () => recording.hasCaughtUp);
       await client.appendToStream(stream, createEvent(1));
       await eventually("the live event", () => recording.events.length > 0);
@@ -125,7 +127,7 @@ describe("subscription", function () {
       const recordings: RecordedSubscription[] = [];
       while (stoppedCount < 16) {
         const fromPosition = startPosition;
-        const recording = record(client.subscribeToAll({ fromPosition, filter }));
+        const recording = recordSubscription(client.subscribeToAll({ fromPosition, filter }));
         recordings.push(recording);
         await eventually("caught up", () => recording.hasCaughtUp || recording.events.length >= 16 * eventCount);
         if (recordings.length >= 8) break;
@@ -168,7 +170,7 @@ describe("subscription", function () {
       const stream = createStreamName();
       const filter = streamNameFilter({ prefixes: [stream] });
       const subscription = client.subscribeToAll({ fromPosition: await findLogEnd(client), filter });
-      const recording = record(subscription);
+      const recording = recordSubscription(subscription);
       await eventually("caught up", () => recording.hasCaughtUp);
       subscription.pause();
       const roundCount = 24;
@@ -188,7 +190,9 @@ describe("subscription", function () {
       const stream = createStreamName();
       const filter = streamNameFilter({ prefixes: [stream] });
       const fromPosition = await findLogEnd(client);
-      const recordings = Array.from({ length: 10 }, () => record(client.subscribeToAll({ fromPosition, filter })));
+      const recordings = Array.from({ length: 10 }, () =>
+        recordSubscription(client.subscribeToAll({ fromPosition, filter })),
+      );
       for (const recording of recordings) await eventually("caught up", () => recording.hasCaughtUp);
       await client.appendToStream(stream, createEvents(20));
       for (const recording of recordings) await eventually("all events", () => recording.events.length === 20);
@@ -209,7 +213,7 @@ describe("subscription", function () {
     });
 
     async function readNumbers(filter: Filter): Promise<number[]> {
-      const recording = record(client.subscribeToAll({ fromPosition: positionBefore, filter }));
+      const recording = recordSubscription(client.subscribeToAll({ fromPosition: positionBefore, filter }));
       await eventually("caught up", () => recording.hasCaughtUp);
       return recording.numbers;
     }
@@ -247,7 +251,7 @@ describe("subscription", function () {
           checkpoints.push(position);
         },
       });
-      const recording = record(client.subscribeToAll({ fromPosition: positionBefore, filter }));
+      const recording = recordSubscription(client.subscribeToAll({ fromPosition: positionBefore, filter }));
       await eventually("caught up", () => recording.hasCaughtUp);
       await eventually("checkpoints", () => checkpoints.length >= 5);
       expect(recording.events).to.deep.equal([]);
@@ -256,7 +260,7 @@ describe("subscription", function () {
 
       const stream = `${category}-none-1`;
       await client.appendToStream(stream, createEvent(1000));
-      const resumedSubscription = record(
+      const resumedSubscription = recordSubscription(
         client.subscribeToAll({
           fromPosition: checkpoints.at(-1)!,
           filter: streamNameFilter({ prefixes: [`${category}-none`] }),
@@ -277,7 +281,7 @@ describe("subscription", function () {
           checkpoints.push(position);
         },
       });
-      const recording = record(client.subscribeToAll({ fromPosition: END, filter }));
+      const recording = recordSubscription(client.subscribeToAll({ fromPosition: END, filter }));
       await eventually("caught up", () => recording.hasCaughtUp);
       for (let n = 0; n < 400; n += 1) await client.appendToStream(stream, createEvent(n));
       await eventually("a live checkpoint", () => checkpoints.length > 0);

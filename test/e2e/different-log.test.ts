@@ -123,11 +123,11 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
     const dataBefore = await readWrittenData();
     const [verifyResult, statusResult] = await Promise.all([runProjection("verify"), runProjection("status")]);
     expect(verifyResult.code).to.equal(2);
-    expect(verifyResult.err).to.match(
+    expect(verifyResult.stderr).to.match(
       /^\nprojection: The event log is not the one that this database was built from: the read models stopped after event [0-9a-f-]{36} at position \d+, but the log ends at position \d+\. .* To continue with this log instead, run `clinic projection rebuild --adopt-log`\.\n$/,
     );
-    expect(statusResult.out).to.match(/^The event log is not the one that this database was built from: /);
-    expect(statusResult.out).to.match(/^ {2}process {6}\S+ stopped: the event log is not the one/m);
+    expect(statusResult.stdout).to.match(/^The event log is not the one that this database was built from: /);
+    expect(statusResult.stdout).to.match(/^ {2}process {6}\S+ stopped: the event log is not the one/m);
     expect((await runProjection("rebuild")).code).to.equal(2);
     // Nothing was written or sent while the commands ran.
     expect(await readWrittenData()).to.deep.equal(dataBefore);
@@ -135,11 +135,11 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
     const earlyAppointmentId = await createAppointment();
     receiver.setDefaultReaction({});
     const rebuildResult = await runProjection("rebuild", "--adopt-log", "--tell-since", restoredAt);
-    expect(rebuildResult.code, rebuildResult.err).to.equal(0);
-    expect(rebuildResult.out).to.match(
+    expect(rebuildResult.code, rebuildResult.stderr).to.equal(0);
+    expect(rebuildResult.stdout).to.match(
       /^The relay continues after position \d+\. Webhooks for earlier events are not sent/m,
     );
-    expect(rebuildResult.out).to.match(/^The log does not hold the events of 1 pending deliveries and /m);
+    expect(rebuildResult.stdout).to.match(/^The log does not hold the events of 1 pending deliveries and /m);
 
     for (const id of [earlyAppointmentId, await createAppointment()]) {
       await awaitAppointment(id);
@@ -152,9 +152,9 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
     expect(await readDeliveryStatus(lostAppointmentId)).to.equal("cancelled");
     expect(countWebhooks(keptAppointmentId)).to.equal(1);
     await awaitReadiness();
-    expect((await runProjection("verify")).out).to.match(/: 0 differ$/m);
+    expect((await runProjection("verify")).stdout).to.match(/: 0 differ$/m);
     const secondRebuildResult = await runProjection("rebuild", "--adopt-log");
-    expect([secondRebuildResult.code, secondRebuildResult.err]).to.deep.equal([
+    expect([secondRebuildResult.code, secondRebuildResult.stderr]).to.deep.equal([
       1,
       "\nprojection: This database was built from this event log, so there is nothing to adopt. Run rebuild without --adopt-log.\n",
     ]);

@@ -69,33 +69,34 @@ describe("sandboxes in the read models", () => {
 
   it("the read models of a sandbox match the log after several resets and after a rebuild", async () => {
     const partners = [await api.createPartner(), await api.createPartner()];
-    const lastIds: string[] = [];
+    const lastAppointmentIds: string[] = [];
     for (const partner of partners) {
       for (let round = 0; round < 3; round += 1) {
         const sandbox = await getSandbox(partner);
         const { clinicId } = sandbox;
         const appointmentId = await createAppointment(partner, sandbox);
         await confirmAppointment(api.command.log, { clinicId, appointmentId }, createTestOperatorContext());
-        if (round === 2) lastIds.push(appointmentId);
+        if (round === 2) lastAppointmentIds.push(appointmentId);
         else expect((await partner.request("POST", "/sandbox/reset")).status).to.equal(200);
       }
     }
     const clinicIds = await Promise.all(
       partners.map(async (partner) => (await getSandbox(partner)).clinicId as string),
     );
-    const readAll = () => Promise.all(partners.map((partner, index) => readTexts(partner, clinicIds[index] as string)));
+    const readAllTexts = () =>
+      Promise.all(partners.map((partner, index) => readTexts(partner, clinicIds[index] as string)));
     await eventually("the last confirmations are read", async () => {
       const sql = "SELECT FROM read_model.appointment WHERE appointment_id = ANY ($1) AND status = 'confirmed'";
-      return (await pool.query(sql, [lastIds])).rowCount === lastIds.length;
+      return (await pool.query(sql, [lastAppointmentIds])).rowCount === lastAppointmentIds.length;
     });
-    const textsBefore = await readAll();
+    const textsBefore = await readAllTexts();
     const options = { client, pool, models: readModels, logger, onProgress: () => undefined };
     const differences: Difference[] = [];
     const { rows } = await verify({ ...options, onDifference: (difference) => differences.push(difference) }, signal);
     expect(differences).to.deep.equal([]);
     expect(rows).to.be.above(0);
     await rebuild(options, signal);
-    expect(await readAll()).to.deep.equal(textsBefore);
+    expect(await readAllTexts()).to.deep.equal(textsBefore);
   });
 
   it("a portal user of a sandbox sees only that sandbox's data since the last reset", async () => {
@@ -128,11 +129,11 @@ describe("sandboxes in the read models", () => {
     expect((await listAnimalIds()).sort()).to.deep.equal(sandbox.animals.map(({ id }: { id: string }) => id).sort());
     const readAppointmentsText = async () => (await requestPortal("/appointments")).text;
     const ownAppointmentId = await createAppointment(partner, sandbox);
-    const foreignAppointmentId = await createAppointment(otherPartner, otherSandbox);
+    const otherAppointmentId = await createAppointment(otherPartner, otherSandbox);
     await getSandbox(partner);
     expect(await readAppointmentsText())
       .to.include(ownAppointmentId)
-      .and.not.to.include(foreignAppointmentId);
+      .and.not.to.include(otherAppointmentId);
     for (const path of ["/branches", "/services", "/staff", "/availability", "/queue"]) {
       const { status, text } = await requestPortal(path);
       expect(status, path).to.equal(200);

@@ -32,14 +32,14 @@ describe("sandbox", () => {
     expect(status, JSON.stringify(body)).to.equal(200);
     return body.sandbox;
   };
-  const toHeaders = (clinicId: string) => ({ "X-SERVICE-Clinic-ID": clinicId });
+  const toClinicHeaders = (clinicId: string) => ({ "X-SERVICE-Clinic-ID": clinicId });
 
   /** Lists the appointments from 4 days ago to 20 days ahead. */
   const listAppointments = (partner: Partner, clinicId: string): Promise<PartnerResponse> => {
     const from = new Date(Date.now() - 4 * DAY_MS).toISOString();
     const to = new Date(Date.now() + 20 * DAY_MS).toISOString();
     return partner.request("GET", `/appointments?limit=250&from=${from}&to=${to}`, {
-      headers: toHeaders(clinicId),
+      headers: toClinicHeaders(clinicId),
     });
   };
   const collectIds = ({ body }: PartnerResponse): string[] => body.appointments.map(({ id }: { id: string }) => id);
@@ -47,7 +47,7 @@ describe("sandbox", () => {
   // biome-ignore lint/suspicious/noExplicitAny: the API's responses have no type in tests
   const createAppointment = (partner: Partner, sandbox: any, key: string = randomUUID()) =>
     partner.request("POST", "/appointments", {
-      headers: { ...toHeaders(sandbox.clinicId), "Idempotency-Key": key },
+      headers: { ...toClinicHeaders(sandbox.clinicId), "Idempotency-Key": key },
       body: {
         branchId: sandbox.branches[0].id,
         animalId: sandbox.animals[0].id,
@@ -71,7 +71,7 @@ describe("sandbox", () => {
       "Pepper",
     ]);
     const contextResponse = await partner.request("GET", "/clinic/context", {
-      headers: toHeaders(sandbox.clinicId),
+      headers: toClinicHeaders(sandbox.clinicId),
     });
     expect(contextResponse.status).to.equal(200);
     expect(contextResponse.body.installation.branchIds).to.equal(null);
@@ -94,10 +94,10 @@ describe("sandbox", () => {
       const path = "/appointments?from=2000-01-01T00:00:00Z";
       const listResponses = await Promise.all([
         listAppointments(partner, sandbox.clinicId),
-        partner.request("GET", path, { headers: toHeaders(sandbox.clinicId) }),
+        partner.request("GET", path, { headers: toClinicHeaders(sandbox.clinicId) }),
       ]);
       const contextResponse = await partner.request("GET", "/clinic/context", {
-        headers: toHeaders(sandbox.clinicId),
+        headers: toClinicHeaders(sandbox.clinicId),
       });
       const appointments = listResponses[0].body.appointments;
       return { generation, sandbox, bytes: JSON.stringify([sandbox, appointments, contextResponse.text]) };
@@ -118,7 +118,7 @@ describe("sandbox", () => {
     const sandbox = await getSandbox(partner);
     const firstResponse = await createAppointment(partner, sandbox, "the-same-key");
     const endpointResponse = await partner.request("POST", "/webhook-endpoints", {
-      headers: toHeaders(sandbox.clinicId),
+      headers: toClinicHeaders(sandbox.clinicId),
       body: { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] },
     });
     expect(endpointResponse.status).to.equal(201);
@@ -132,7 +132,7 @@ describe("sandbox", () => {
     const ids = collectIds(await listAppointments(partner, sandbox.clinicId));
     expect(ids).to.include(secondResponse.body.appointment.id).and.not.to.include(firstResponse.body.appointment.id);
     const { body } = await partner.request("GET", "/webhook-endpoints", {
-      headers: toHeaders(sandbox.clinicId),
+      headers: toClinicHeaders(sandbox.clinicId),
     });
     expect(body.endpoints.map(({ id, status }: Record<string, string>) => [id, status])).to.deep.equal([
       [endpointResponse.body.endpoint.id, "active"],
@@ -201,13 +201,13 @@ describe("sandbox", () => {
       [clinicId, ...[...branches, ...animals].map(({ id }) => id)] as string[];
     expect(listIds(ownSandbox).filter((id) => listIds(otherSandbox).includes(id))).to.deep.equal([]);
     for (const path of ["/clinic/context", "/appointments", "/webhook-endpoints"]) {
-      const { status, body } = await partner.request("GET", path, { headers: toHeaders(otherSandbox.clinicId) });
+      const { status, body } = await partner.request("GET", path, { headers: toClinicHeaders(otherSandbox.clinicId) });
       expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
     }
     expect((await createAppointment(partner, otherSandbox)).body.error).to.equal("installation_denied");
     expect((await createAppointment(partner, { ...otherSandbox, clinicId: ownSandbox.clinicId })).status).to.equal(422);
     // The token, not the clinic header, selects the sandbox.
-    const response = await partner.request("GET", "/sandbox", { headers: toHeaders(otherSandbox.clinicId) });
+    const response = await partner.request("GET", "/sandbox", { headers: toClinicHeaders(otherSandbox.clinicId) });
     expect(response.body.sandbox.clinicId).to.equal(ownSandbox.clinicId);
     const productionPartner = await api.createPartner("production");
     for (const [method, path] of [
@@ -218,11 +218,12 @@ describe("sandbox", () => {
       expect([status, body.error]).to.deep.equal([403, "sandbox_only"]);
     }
     const clinic = await createClinic(api.command.log, "production");
-    expect((await partner.request("GET", "/clinic/context", { headers: toHeaders(clinic.clinicId) })).status).to.equal(
-      403,
-    );
     expect(
-      (await productionPartner.request("GET", "/clinic/context", { headers: toHeaders(ownSandbox.clinicId) })).status,
+      (await partner.request("GET", "/clinic/context", { headers: toClinicHeaders(clinic.clinicId) })).status,
+    ).to.equal(403);
+    expect(
+      (await productionPartner.request("GET", "/clinic/context", { headers: toClinicHeaders(ownSandbox.clinicId) }))
+        .status,
     ).to.equal(403);
     const readOnlyPartner = await api.createPartner("sandbox", ["clinic:read", "sandbox:read"]);
     expect((await readOnlyPartner.request("GET", "/sandbox")).status).to.equal(200);
@@ -282,7 +283,7 @@ describe("sandbox", () => {
       const partner = await api.createPartner();
       const sandbox = await getSandbox(partner);
       const { Authorization = "" } = partner.headers;
-      const ownHeaders = { Authorization, ...toHeaders(sandbox.clinicId) };
+      const ownHeaders = { Authorization, ...toClinicHeaders(sandbox.clinicId) };
       const baseUrl = `${api.queryUrl}/sandbox/v1`;
       for (let round = 2; round < 7; round += 1) {
         const { body } = await createAppointment(partner, sandbox);

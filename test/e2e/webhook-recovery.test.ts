@@ -76,11 +76,12 @@ describe("tests, replays and secret rotations of webhooks", () => {
     const response = await world.requestPartner("POST", buildPath("/test"));
     expect([response.status, response.body.delivery.status]).to.deep.equal([202, "pending"]);
     const cliResult = await runOperator("webhooks", "test", "--endpoint", endpoint.id, "--json");
-    const ids = [response.body.delivery.id, JSON.parse(cliResult.out.join()).delivery];
-    const filterDelivered = (deliveries: Delivery[]) => deliveries.filter(({ status }) => status === "delivered");
+    const ids = [response.body.delivery.id, JSON.parse(cliResult.outputLines.join()).delivery];
+    const filterDeliveredDeliveries = (deliveries: Delivery[]) =>
+      deliveries.filter(({ status }) => status === "delivered");
     const listedDeliveries = await awaitDeliveries(
       "both tests",
-      (deliveries) => filterDelivered(deliveries).length === ids.length,
+      (deliveries) => filterDeliveredDeliveries(deliveries).length === ids.length,
     );
     expect(listedDeliveries.map(({ id }) => id)).to.have.members(ids);
     for (const { type, attempts } of listedDeliveries) {
@@ -96,9 +97,9 @@ describe("tests, replays and secret rotations of webhooks", () => {
     const requestCount = receiver.requests.length;
     await setStatus("disable", "disabled");
     for (let count = 0; count < 4; count += 1) expect((await createAppointment()).status).to.equal(201);
-    const filterSkipped = (deliveries: Delivery[]) => deliveries.filter(({ status }) => status === "skipped");
-    const [firstDelivery, ...otherDeliveries] = filterSkipped(
-      await awaitDeliveries("4 skipped deliveries", (deliveries) => filterSkipped(deliveries).length === 4),
+    const filterSkippedDeliveries = (deliveries: Delivery[]) => deliveries.filter(({ status }) => status === "skipped");
+    const [firstDelivery, ...otherDeliveries] = filterSkippedDeliveries(
+      await awaitDeliveries("4 skipped deliveries", (deliveries) => filterSkippedDeliveries(deliveries).length === 4),
     );
     expect((await world.requestPartner("POST", buildPath(`/deliveries/${firstDelivery!.id}/replay`))).status).to.equal(
       409,
@@ -114,13 +115,13 @@ describe("tests, replays and secret rotations of webhooks", () => {
     await awaitDeliveries("the replayed delivery", (deliveries) =>
       deliveries.some(({ id, status }) => id === firstDelivery!.id && status === "delivered"),
     );
-    const counts = JSON.parse((await runRecover("--dry-run", "--json")).out.join());
+    const counts = JSON.parse((await runRecover("--dry-run", "--json")).outputLines.join());
     expect(counts).to.include({ found: 3, requested: 0 });
-    expect(JSON.parse((await runRecover("--json")).out.join())).to.include({ found: 3, requested: 3, left: 0 });
+    expect(JSON.parse((await runRecover("--json")).outputLines.join())).to.include({ found: 3, requested: 3, left: 0 });
     await awaitDeliveries("the other deliveries", (deliveries) =>
       otherDeliveries.every((other) => deliveries.some(({ id, status }) => id === other.id && status === "delivered")),
     );
-    expect(JSON.parse((await runRecover("--json")).out.join())).to.include({ found: 0, requested: 0 });
+    expect(JSON.parse((await runRecover("--json")).outputLines.join())).to.include({ found: 0, requested: 0 });
     for (const { id } of [firstDelivery!, ...otherDeliveries])
       expect(receiver.listDeliveryRequests(id)).to.have.length(1);
   });
@@ -128,16 +129,16 @@ describe("tests, replays and secret rotations of webhooks", () => {
   it("an operator can replay all failed deliveries after the partner's server is repaired", async () => {
     receiver.setDefaultReaction({ status: 500 });
     for (let count = 0; count < 3; count += 1) expect((await createAppointment()).status).to.equal(201);
-    const filterFailed = (deliveries: Delivery[]) => deliveries.filter(({ status }) => status === "failed");
-    const failedDeliveries = filterFailed(
-      await awaitDeliveries("3 failures", (deliveries) => filterFailed(deliveries).length === 3),
+    const filterFailedDeliveries = (deliveries: Delivery[]) => deliveries.filter(({ status }) => status === "failed");
+    const failedDeliveries = filterFailedDeliveries(
+      await awaitDeliveries("3 failures", (deliveries) => filterFailedDeliveries(deliveries).length === 3),
     );
     receiver.setDefaultReaction({});
     await eventually("their facts in the log", async () => {
-      const { found } = JSON.parse((await runRecover("--dry-run", "--json")).out.join());
+      const { found } = JSON.parse((await runRecover("--dry-run", "--json")).outputLines.join());
       return found === 3;
     });
-    expect((await runRecover()).out).to.deep.equal(["webhooks recover: 3 of 3 deliveries will be replayed"]);
+    expect((await runRecover()).outputLines).to.deep.equal(["webhooks recover: 3 of 3 deliveries will be replayed"]);
     const listedDeliveries = await awaitDeliveries("all delivered", (all) =>
       all.every(({ status }) => status === "delivered"),
     );

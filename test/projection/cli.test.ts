@@ -50,45 +50,48 @@ describe("the projection command line", function () {
   });
 
   const runProjection = (command: string, overrides: NodeJS.ProcessEnv = {}) =>
-    new Promise<{ code: number; out: string; err: string }>((resolve) => {
+    new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
       const nodeCommand = buildNodeCommand("projection/cli/main.ts", command.split(" "));
-      const child = execFile(nodeCommand.command, nodeCommand.args, { env: { ...env, ...overrides } }, (_, out, err) =>
-        resolve({ code: child.exitCode ?? -1, out, err }),
+      const child = execFile(
+        nodeCommand.command,
+        nodeCommand.args,
+        { env: { ...env, ...overrides } },
+        (_, stdout, stderr) => resolve({ code: child.exitCode ?? -1, stdout, stderr }),
       );
     });
 
   it("`status` shows the lag, `rebuild` builds the read models, and `verify` finds no differences", async () => {
-    const statusBefore = (await runProjection("status")).out;
+    const statusBefore = (await runProjection("status")).stdout;
     expect(statusBefore).to.match(/^projectors: .*\n {2}position {5}-1 {2}(about )?\d+ events and [\d.]+ s behind$/m);
     expect(statusBefore).to.match(/^ {2}process {6}no process was ever started$/m);
     const rebuildResult = await runProjection("rebuild");
-    expect(rebuildResult.out, rebuildResult.err).to.match(
+    expect(rebuildResult.stdout, rebuildResult.stderr).to.match(
       /^Rebuilt in [\d.]+ s\. The new read models are in use from position \d+\.$/m,
     );
     const status = await runProjection("status --json");
-    const { followers, readModels: tables, parked } = JSON.parse(status.out);
+    const { followers, readModels: tables, parked } = JSON.parse(status.stdout);
     expect(followers[0]).to.deep.include({ role: "projectors", lag: { events: 0, exact: true, seconds: 0 } });
     expect(BigInt(followers[0].position) > 0n).to.equal(true);
     expect(tables.map(({ table }: { table: string }) => table)).to.deep.equal(readModels.map(({ table }) => table));
     expect(tables.find(({ table }: { table: string }) => table === "customer").rows).to.be.above(0);
     expect(parked).to.be.an("array");
     const verifyResult = await runProjection("verify");
-    expect(verifyResult.out).to.match(/^\d+ rows compared at position \d+: 0 differ$/m);
+    expect(verifyResult.stdout).to.match(/^\d+ rows compared at position \d+: 0 differ$/m);
     expect([rebuildResult.code, status.code, verifyResult.code]).to.deep.equal([0, 0, 0]);
   });
 
   it("`verify` reports a changed row and exits with 1", async () => {
     await pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'x' WHERE customer_id = $1`, [customerId]);
-    const { code, out } = await runProjection("verify");
+    const { code, stdout } = await runProjection("verify");
     expect(code).to.equal(1);
-    expect(out).to.contain(`changed customer ${customerId}: city`).and.contain(": 1 differ");
-    expect(out).not.to.contain("Ana Kos");
+    expect(stdout).to.contain(`changed customer ${customerId}: city`).and.contain(": 1 differ");
+    expect(stdout).not.to.contain("Ana Kos");
   });
 
   it("the command line prints one line about missing settings and exits with 2", async () => {
-    const { code, err } = await runProjection("status", { EVENTSTORE_URL: undefined, DATABASE_URL: undefined });
+    const { code, stderr } = await runProjection("status", { EVENTSTORE_URL: undefined, DATABASE_URL: undefined });
     expect(code).to.equal(2);
-    expect(err.trim()).to.match(/^projection: settings: EVENTSTORE_URL is missing .*; DATABASE_URL is missing .*$/);
+    expect(stderr.trim()).to.match(/^projection: settings: EVENTSTORE_URL is missing .*; DATABASE_URL is missing .*$/);
   });
 
   it("commands refuse a database that this release has not prepared, until `migrate` prepares it", async () => {
@@ -96,29 +99,31 @@ describe("the projection command line", function () {
     const overrides = { DATABASE_URL: newDatabase.urls.projection };
     const refusal = await runProjection("status", overrides);
     expect(refusal.code).to.equal(2);
-    expect(refusal.err.trim()).to.equal(
+    expect(refusal.stderr.trim()).to.equal(
       "projection: The database is not prepared for this release. Run `clinic projection migrate` of this release.",
     );
     const firstResult = await runProjection("migrate", { ...overrides, EVENTSTORE_URL: undefined });
-    expect([firstResult.code, firstResult.err]).to.deep.equal([0, ""]);
-    expect(firstResult.out).to.match(/^Applied 000001-[\s\S]*\nThe database is prepared for this release\.\n$/);
+    expect([firstResult.code, firstResult.stderr]).to.deep.equal([0, ""]);
+    expect(firstResult.stdout).to.match(/^Applied 000001-[\s\S]*\nThe database is prepared for this release\.\n$/);
     const secondResult = await runProjection("migrate", overrides);
-    expect([secondResult.code, secondResult.out]).to.deep.equal([0, "The database is prepared for this release.\n"]);
+    expect([secondResult.code, secondResult.stdout]).to.deep.equal([0, "The database is prepared for this release.\n"]);
     await newDatabase.drop();
   });
 
   it("`migrate` prints one line if the database is unavailable", async () => {
-    const result = await runProjection("migrate", { DATABASE_URL: "postgres://user:hunter2@127.0.0.1:1/clinic" });
-    expect([result.code, result.out]).to.deep.equal([2, ""]);
-    expect(result.err.trim()).to.match(
+    const migrateResult = await runProjection("migrate", {
+      DATABASE_URL: "postgres://user:hunter2@127.0.0.1:1/clinic",
+    });
+    expect([migrateResult.code, migrateResult.stdout]).to.deep.equal([2, ""]);
+    expect(migrateResult.stderr.trim()).to.match(
       /^projection: The database cannot be migrated\. Check DATABASE_URL\. .*ECONNREFUSED.*$/,
     );
-    expect(result.err).not.to.contain("hunter2");
+    expect(migrateResult.stderr).not.to.contain("hunter2");
   });
 
   it("`rebuild` fails without DATABASE_URL, even if EVENTSTORE_URL is set", async () => {
-    const { code, out, err } = await runProjection("rebuild", { DATABASE_URL: undefined });
-    expect([code, out]).to.deep.equal([2, ""]);
-    expect(err.trim()).to.match(/^projection: settings: DATABASE_URL is missing .*$/);
+    const { code, stdout, stderr } = await runProjection("rebuild", { DATABASE_URL: undefined });
+    expect([code, stdout]).to.deep.equal([2, ""]);
+    expect(stderr.trim()).to.match(/^projection: settings: DATABASE_URL is missing .*$/);
   });
 });

@@ -59,11 +59,11 @@ describe("a projection whose database was built from another log", function () {
   });
 
   const startRoles = () => startService({ ...world, roles: ROLES, secretKeys: SECRET_KEYS });
-  const adopt = () => runInProcess(world, (context) => adoptCurrentLog(context, world.natsUrl, undefined));
+  const adoptLog = () => runInProcess(world, (context) => adoptCurrentLog(context, world.natsUrl, undefined));
   const rebuild = () => runInProcess(world, (context) => rebuildReadModels(context));
   const verify = () => runInProcess(world, verifyReadModels);
   const readStatus = async (json: boolean) =>
-    (await runInProcess(world, (context) => showStatus(context, { json }))).out;
+    (await runInProcess(world, (context) => showStatus(context, { json }))).stdout;
   /** Stops the log, changes its files, and restarts it on the same port. */
   const replaceLog = async (change: (logDir: string) => Promise<void>) => {
     await log.kill();
@@ -72,7 +72,7 @@ describe("a projection whose database was built from another log", function () {
   };
   const copy = (sourceDir: string, targetDir: string) => cp(sourceDir, targetDir, { recursive: true });
   const backupPath = join("..", "backup");
-  const restore = async (logDir: string) => {
+  const restoreBackup = async (logDir: string) => {
     await rm(logDir, { recursive: true });
     await copy(join(logDir, backupPath), logDir);
   };
@@ -121,7 +121,7 @@ describe("a projection whose database was built from another log", function () {
       async () => (await readRelayCheckpoint(world.pool)).anchor?.eventId === lostAppointment.eventId,
     );
     await service.kill();
-    await replaceLog(restore);
+    await replaceLog(restoreBackup);
     const storedAppointment = await requestAppointment();
     for (let count = 0; count < 10; count += 1) await requestAppointment();
     const stateBefore = await readWrittenState();
@@ -146,15 +146,15 @@ describe("a projection whose database was built from another log", function () {
     expect(status.followers.map(({ lag }: { lag: unknown }) => lag)).to.deep.equal([null, null]);
     expect(await readWrittenState()).to.deep.equal(stateBefore);
 
-    expect((await adopt()).code).to.equal(0);
-    const next = await requestAppointment();
-    await awaitDelivery(next.eventId);
+    expect((await adoptLog()).code).to.equal(0);
+    const nextAppointment = await requestAppointment();
+    await awaitDelivery(nextAppointment.eventId);
     expect(await hasRow(storedAppointment.appointmentId)).to.equal(true);
     expect(await hasRow(lostAppointment.appointmentId)).to.equal(false);
     // The relay sends no events that were already in the log when the operator ran adopt-log.
     expect(await world.readDelivery(storedAppointment.eventId, endpoint)).to.equal(undefined);
     await awaitReadiness();
-    expect((await verify()).out).to.match(/: 0 differ$/m);
+    expect((await verify()).stdout).to.match(/: 0 differ$/m);
   });
 
   it("roles stop if the log is unrelated to the database, and continue after an operator runs `adopt`", async () => {
@@ -168,7 +168,7 @@ describe("a projection whose database was built from another log", function () {
     );
     const earlyAppointment = await requestAppointment(otherEndpoint.clinicId);
     await awaitStop();
-    expect((await adopt()).code).to.equal(0);
+    expect((await adoptLog()).code).to.equal(0);
     const next = await requestAppointment(otherEndpoint.clinicId);
     await awaitDelivery(next.eventId, otherEndpoint);
     expect(await hasRow(earlyAppointment.appointmentId)).to.equal(true);
@@ -185,7 +185,7 @@ describe("a projection whose database was built from another log", function () {
       await rm(logDir, { recursive: true });
     });
     await awaitStop();
-    await replaceLog(restore);
+    await replaceLog(restoreBackup);
     const { eventId, appointmentId } = await requestAppointment();
     await awaitDelivery(eventId);
     expect(await hasRow(appointmentId)).to.equal(true);
@@ -215,7 +215,7 @@ describe("a projection whose database was built from another log", function () {
     expect(await readEndpointStream()).to.deep.equal([]);
     expect((await world.pool.query("SELECT FROM webhooks.outbox")).rowCount).to.equal(1);
     await service.kill();
-    expect((await adopt()).out).to.match(
+    expect((await adoptLog()).stdout).to.match(
       / and 1 outbox entries\. The deliveries were cancelled, and the entries were deleted\.$/m,
     );
   });
@@ -237,8 +237,8 @@ describe("a projection whose database was built from another log", function () {
     );
     service = await startRoles();
     await awaitReadiness();
-    expect((await verify()).out).to.match(new RegExp(`at position ${position}: 0 differ$`, "m"));
-    expect((await rebuild()).out).to.match(new RegExp(`in use from position ${position}\\.$`, "m"));
+    expect((await verify()).stdout).to.match(new RegExp(`at position ${position}: 0 differ$`, "m"));
+    expect((await rebuild()).stdout).to.match(new RegExp(`in use from position ${position}\\.$`, "m"));
     const { eventId } = await requestAppointment();
     await awaitDelivery(eventId);
     await eventually("both anchors", async () => {
@@ -262,6 +262,6 @@ describe("a projection whose database was built from another log", function () {
     );
     expect((await rebuild()).code).to.equal(0);
     expect(await hasRow(appointmentId)).to.equal(true);
-    expect((await verify()).out).to.match(/: 0 differ$/m);
+    expect((await verify()).stdout).to.match(/: 0 differ$/m);
   });
 });

@@ -87,8 +87,8 @@ describe("two projection processes", function () {
     await eventually("the row", async () => (await world.readName(customerId)) === "Taken Over", 30_000);
     expect(performance.now() - killedAt).to.be.below(TAKEOVER_TIMEOUT_MS);
     await eventually("it leads", () => isLeading(standby));
-    const { out } = await world.runCommand("status", "--json");
-    const [projectors] = JSON.parse(out).followers;
+    const { stdout } = await world.runCommand("status", "--json");
+    const [projectors] = JSON.parse(stdout).followers;
     expect(projectors.process).to.deep.include({ state: "running", detail: null });
     expect(projectors.alive).to.equal(true);
   });
@@ -117,9 +117,9 @@ describe("two projection processes", function () {
     expect(await exitPromise).to.equal(0);
     // Makes the reports a minute older. The killed process did not report its stop.
     await world.pool.query("UPDATE projection.process_status SET at = at - interval '1 minute'");
-    const { out, code } = await world.runCommand("status");
+    const { stdout, code } = await world.runCommand("status");
     expect(code).to.equal(0);
-    expect(out).to.match(
+    expect(stdout).to.match(
       /^ {2}process {6}no process is running; \S+:\d+ was last seen [67]\d s ago \((failed|running)\)$/m,
     );
   });

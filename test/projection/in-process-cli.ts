@@ -13,7 +13,7 @@ import type { ServiceServers } from "./service-process.ts";
 export async function runInProcess(
   { eventstoreUrl, databaseUrl }: ServiceServers,
   command: (context: CommandContext) => Promise<number>,
-): Promise<{ code: number; out: string }> {
+): Promise<{ code: number; stdout: string }> {
   const client = connectEventStore(eventstoreUrl, "test");
   const connection = { url: databaseUrl, applicationName: "test", size: 4, statementTimeoutMs: 60_000 };
   const pool = createPool({ ...connection, logger });
@@ -22,7 +22,7 @@ export async function runInProcess(
   const { signal } = new AbortController();
   try {
     const context = { client, pool, logger, terminal, databaseUrl, now: Date.now(), signal };
-    return { code: await command(context), out: lines.join("\n") };
+    return { code: await command(context), stdout: lines.join("\n") };
   } finally {
     await Promise.all([pool.end(), client.dispose()]);
   }

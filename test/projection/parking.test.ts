@@ -98,9 +98,9 @@ describe("a stream with an event that projectors cannot process", function () {
 
   it("the public health report shows position, stream and revision of the failing event, but no event data", async () => {
     const { projectors } = await createReadinessCheck([role], reporter)();
-    const location = `position ${stoppedPosition}, stream customer-${badCustomerId}, revision 1`;
+    const locationText = `position ${stoppedPosition}, stream customer-${badCustomerId}, revision 1`;
     expect(projectors).to.match(
-      new RegExp(`^stopped at ${location}, CustomerDetailsChanged(; \\d+ events and \\d+ s behind)?$`),
+      new RegExp(`^stopped at ${locationText}, CustomerDetailsChanged(; \\d+ events and \\d+ s behind)?$`),
     );
   });
 
@@ -109,19 +109,19 @@ describe("a stream with an event that projectors cannot process", function () {
       const { rowCount } = await world.pool.query("SELECT FROM projection.process_status WHERE state = 'failed'");
       return rowCount === 1;
     });
-    const { out } = await world.runCommand("status");
-    expect(out).to.match(
+    const { stdout } = await world.runCommand("status");
+    expect(stdout).to.match(
       /process {6}test:1 stopped: position \d+, stream customer-.*, revision 1: .*cannot be Poison$/m,
     );
-    expect(out).to.contain(`clinic projection park ${stoppedPosition} --reason`);
-    expect(out).to.match(/position {5}\d+ {2}3 events and [\d.]+ s behind/);
-    expect(out).to.match(/parked streams: none/);
+    expect(stdout).to.contain(`clinic projection park ${stoppedPosition} --reason`);
+    expect(stdout).to.match(/position {5}\d+ {2}3 events and [\d.]+ s behind/);
+    expect(stdout).to.match(/parked streams: none/);
   });
 
   it("only the event at which the projectors stopped can be parked", async () => {
     expect((await catchError(park(stoppedPosition + 1n)))?.message).to.match(/^There is no event at position \d+\.$/);
-    const checkpoint = await readPosition(world.pool, READ_MODEL_SCHEMA);
-    const error = await catchError(park(checkpoint));
+    const checkpointPosition = await readPosition(world.pool, READ_MODEL_SCHEMA);
+    const error = await catchError(park(checkpointPosition));
     expect(error).to.be.instanceOf(CommandRefusedError);
     expect(error?.message).to.match(
       /^Neither projectors nor relay stopped at position \d+\. Run status to see the position\.$/,
@@ -130,7 +130,7 @@ describe("a stream with an event that projectors cannot process", function () {
   });
 
   it("projectors skip a parked stream and continue", async () => {
-    const { code, out } = await world.runCommand(
+    const { code, stdout } = await world.runCommand(
       "park",
       `${stoppedPosition}`,
       "--reason",
@@ -139,7 +139,7 @@ describe("a stream with an event that projectors cannot process", function () {
       "Ada",
     );
     expect(code).to.equal(0);
-    expect(out).to.contain(`stream customer-${badCustomerId} is skipped from revision 1 on`);
+    expect(stdout).to.contain(`stream customer-${badCustomerId} is skipped from revision 1 on`);
     await eventually("the projectors continue", async () => (await world.readName(goodCustomerId)) === "Ana Novak");
     await eventually("running", () => role.getStatus().state === "running");
     await world.append(`customer-${badCustomerId}`, createRenamedEvent(badCustomerId, "Later"));
@@ -165,8 +165,8 @@ describe("a stream with an event that projectors cannot process", function () {
   });
 
   it("the status shows the position, cause, reason, actor and time of a parked stream, and the metrics count the stream", async () => {
-    const { out } = await world.runCommand("status", "--json");
-    const { parked } = JSON.parse(out);
+    const { stdout } = await world.runCommand("status", "--json");
+    const { parked } = JSON.parse(stdout);
     expect(parked).to.have.length(1);
     expect(parked[0]).to.deep.include({
       ...{ stream: `customer-${badCustomerId}`, position: String(stoppedPosition), revision: "1", events: "3" },
@@ -200,9 +200,9 @@ describe("a stream with an event that projectors cannot process", function () {
 
   it("after `resume`, a release with the bug fix processes all events of the parked stream in order", async () => {
     expect((await catchError(findParkedStream(world, 1n)))?.message).to.equal("No stream is parked at position 1.");
-    const { code, out, err } = await world.runCommand("resume", `${stoppedPosition}`, "--reason", "Mended");
-    expect(code, err).to.equal(0);
-    expect(out).to.contain(`Resumed: stream customer-${badCustomerId} is no longer skipped from revision 1 on.`);
+    const { code, stdout, stderr } = await world.runCommand("resume", `${stoppedPosition}`, "--reason", "Mended");
+    expect(code, stderr).to.equal(0);
+    expect(stdout).to.contain(`Resumed: stream customer-${badCustomerId} is no longer skipped from revision 1 on.`);
     expect(await world.readName(badCustomerId)).to.equal("Later");
     expect((await readParkedStreams(world.log)).streams.size).to.equal(0);
     await world.append(`customer-${badCustomerId}`, createRenamedEvent(badCustomerId, "Live again"));

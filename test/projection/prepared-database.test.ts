@@ -4,7 +4,7 @@ import { requirePreparedDatabase } from "../../projection/require-prepared-datab
 import { createDatabaseWithReadModels, createMigratedDatabase } from "../support/migrated-database.ts";
 import type { TestDatabase } from "../support/stack.ts";
 
-const UNPREPARED = "The database is not prepared for this release";
+const UNPREPARED_MESSAGE = "The database is not prepared for this release";
 
 describe("the check that a database is prepared for this release", () => {
   async function checkDatabase(database: TestDatabase, change?: string): Promise<void> {
@@ -25,12 +25,14 @@ describe("the check that a database is prepared for this release", () => {
     );
 
   it("a database without read models is not prepared", async () => {
-    expect(await getMessage(checkDatabase(await createMigratedDatabase()))).to.contain(UNPREPARED);
+    expect(await getMessage(checkDatabase(await createMigratedDatabase()))).to.contain(UNPREPARED_MESSAGE);
   });
 
   it("a database that lacks one migration is not prepared", async () => {
     const change = "DELETE FROM migration WHERE name LIKE '000014-%'";
-    expect(await getMessage(checkDatabase(await createDatabaseWithReadModels(), change))).to.contain(UNPREPARED);
+    expect(await getMessage(checkDatabase(await createDatabaseWithReadModels(), change))).to.contain(
+      UNPREPARED_MESSAGE,
+    );
   });
 
   it("a database with migrations of a later release is prepared", async () => {

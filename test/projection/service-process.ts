@@ -11,8 +11,8 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 /** Exit code and output of a command. */
 export interface CliResult {
   code: number;
-  out: string;
-  err: string;
+  stdout: string;
+  stderr: string;
 }
 
 /** URLs of the servers that a process uses. */
@@ -41,8 +41,8 @@ export function runCli(servers: ServiceServers, args: readonly string[], root = 
   const env = { ...process.env, EVENTSTORE_URL, DATABASE_URL, NATS_URL };
   const nodeCommand = buildEntryCommand(root, "projection/cli/main.ts", args);
   return new Promise((resolve) => {
-    const child = execFile(nodeCommand.command, nodeCommand.args, { env, cwd: root }, (_, out, err) =>
-      resolve({ code: child.exitCode ?? -1, out, err }),
+    const child = execFile(nodeCommand.command, nodeCommand.args, { env, cwd: root }, (_, stdout, stderr) =>
+      resolve({ code: child.exitCode ?? -1, stdout, stderr }),
     );
   });
 }

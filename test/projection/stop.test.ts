@@ -76,8 +76,9 @@ describe("a projection process", function () {
     expect(error).to.be.instanceOf(StartError);
     const client = new pg.Client(database.urls.projection);
     await client.connect();
-    const othersSql = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
-    await eventually("no connection left", async () => (await client.query(othersSql)).rowCount === 0);
+    const otherConnectionsSql =
+      "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    await eventually("no connection left", async () => (await client.query(otherConnectionsSql)).rowCount === 0);
     await client.end();
   });
 });

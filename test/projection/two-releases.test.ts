@@ -92,7 +92,7 @@ describe("two releases at once", function () {
     );
 
     const rebuildResult = await runNewerCli("rebuild");
-    expect(rebuildResult.code, rebuildResult.err).to.equal(0);
+    expect(rebuildResult.code, rebuildResult.stderr).to.equal(0);
     await waitForStandby(olderService);
     await eventually("the newer one leads", () => isLeading(newerService), 20_000);
     await world.append(`customer-${secondId}`, createRegisteredEvent(secondId, "Bor"));
@@ -113,8 +113,8 @@ describe("two releases at once", function () {
     // For ten seconds, the status would still show the last report of the killed process.
     await world.pool.query("DELETE FROM projection.process_status WHERE state = 'running'");
     const status = await eventually("the status", async () => {
-      const { out } = await runInProcess(world, (context) => showStatus(context, { json: false }));
-      return /is on standby: the read models belong to another release/.test(out) && out;
+      const { stdout } = await runInProcess(world, (context) => showStatus(context, { json: false }));
+      return /is on standby: the read models belong to another release/.test(stdout) && stdout;
     });
     expect(status).to.contain("The read models belong to another release. Run that release, or");
     const refusal = await runInProcess(world, verifyReadModels).catch((error: Error) => error);
@@ -123,7 +123,7 @@ describe("two releases at once", function () {
     const restartedService = await startProcess(newerRoot);
     await eventually("the newer one leads again", () => isLeading(restartedService), 20_000);
     await eventually("the live event", async () => (await readRows()).at(-1)?.shouted === "BOR R");
-    expect((await runNewerCli("verify")).out).to.match(/: 0 differ$/m);
+    expect((await runNewerCli("verify")).stdout).to.match(/: 0 differ$/m);
 
     // A rebuild with the older release switches the read models back to that release.
     const olderRebuildResult = await runInProcess(world, (context) => rebuildReadModels(context));

@@ -29,7 +29,7 @@ describe("an event of a type that only a newer release knows", function () {
   const [customerId, otherCustomerId] = [randomUUID(), randomUUID()];
   const appointmentStream = `appointment-${randomUUID()}`;
   let position: bigint;
-  const UNKNOWN = "is unknown to this release; use the newer release that wrote it";
+  const UNKNOWN_TYPE_TEXT = "is unknown to this release; use the newer release that wrote it";
 
   async function startRoles(): Promise<void> {
     const { natsUrl } = await getTestServers();
@@ -64,11 +64,11 @@ describe("an event of a type that only a newer release knows", function () {
         await stopRoles();
         await startRoles();
       }
-      const { lastError, failedAt: event } = await awaitFailure(roles[0]!, position);
+      const { lastError, failedAt: failedEventPosition } = await awaitFailure(roles[0]!, position);
       expect(lastError?.message).to.equal(
-        `position ${position}, stream customer-${customerId}, revision 1: CustomerPraised ${UNKNOWN}`,
+        `position ${position}, stream customer-${customerId}, revision 1: CustomerPraised ${UNKNOWN_TYPE_TEXT}`,
       );
-      expect(event?.type).to.equal("CustomerPraised");
+      expect(failedEventPosition?.type).to.equal("CustomerPraised");
       expect(await world.readName(customerId)).to.equal("Ana");
       expect(await world.readName(otherCustomerId)).to.equal(undefined);
     }
@@ -77,7 +77,7 @@ describe("an event of a type that only a newer release knows", function () {
   it("a command that reads a stream with an event of an unknown type fails", async () => {
     const error = await world.log.read(`customer-${customerId}`).catch((error: Error) => error);
     expect(error).to.be.instanceOf(EventSchemaError);
-    expect((error as Error).message).to.equal(`CustomerPraised ${UNKNOWN}`);
+    expect((error as Error).message).to.equal(`CustomerPraised ${UNKNOWN_TYPE_TEXT}`);
   });
 
   it("the search for replayable deliveries fails at an event of an unknown type", async () => {
@@ -94,10 +94,10 @@ describe("an event of a type that only a newer release knows", function () {
 
   it("projectors skip a parked stream with an event of an unknown type, and record the skipped events", async () => {
     await eventually("the status", async () =>
-      (await world.runCommand("status")).out.includes(`clinic projection park ${position} --reason`),
+      (await world.runCommand("status")).stdout.includes(`clinic projection park ${position} --reason`),
     );
-    const { code, err } = await world.runCommand("park", `${position}`, "--reason", "Newer release failed");
-    expect(code, err).to.equal(0);
+    const { code, stderr } = await world.runCommand("park", `${position}`, "--reason", "Newer release failed");
+    expect(code, stderr).to.equal(0);
     await eventually("the projectors continue", async () => (await world.readName(otherCustomerId)) === "Bor");
     await stopRoles();
     await startRoles();
@@ -105,7 +105,7 @@ describe("an event of a type that only a newer release knows", function () {
     expect(await world.readName(customerId)).to.equal("Ana");
     const skippedStream = (await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);
     expect(skippedStream).to.deep.equal({ revision: 1n, position, events: 2n });
-    expect((await world.runCommand("status")).out).to.match(
+    expect((await world.runCommand("status")).stdout).to.match(
       /from revision 1 on: 2 events skipped\n {4}CustomerPraised: /,
     );
   });
@@ -114,7 +114,7 @@ describe("an event of a type that only a newer release knows", function () {
     await eventually("running", () => roles[1]!.getStatus().state === "running");
     const appendedPosition = await world.append(appointmentStream, { type: "AppointmentPainted", data: {} });
     const { lastError } = await awaitFailure(roles[1]!, appendedPosition);
-    expect(lastError?.message).to.contain(`AppointmentPainted ${UNKNOWN}`);
+    expect(lastError?.message).to.contain(`AppointmentPainted ${UNKNOWN_TYPE_TEXT}`);
     await awaitFailure(roles[0]!, appendedPosition);
     await eventually(
       "the status",

@@ -34,7 +34,7 @@ describe("tenant isolation", () => {
    */
   async function createFullClinic() {
     const ids = await openClinic(api.given);
-    const mark = randomUUID().replaceAll("-", "");
+    const marker = randomUUID().replaceAll("-", "");
     const { clinicId, branchId, userId } = ids;
     const recordIds = Object.fromEntries(
       ["staff", "colleague", "customer", "animal", "service", "resource", "rule", "hold", "ticket"]
@@ -51,26 +51,26 @@ describe("tenant isolation", () => {
           clinicId,
           userId,
           fullName: "Deniz",
-          email: `${mark}@example.com`,
+          email: `${marker}@example.com`,
           role: "veterinarian",
         },
       },
       membershipGranted(clinicId, getId("colleague"), { staffId: getId("staff"), branchIds: [branchId] }),
-      customerRegistered(clinicId, getId("customer"), { phone: mark, email: `${mark}@example.com`, city: mark }),
-      animalRegistered(clinicId, getId("customer"), getId("animal"), { microchip: mark, breed: mark }),
+      customerRegistered(clinicId, getId("customer"), { phone: marker, email: `${marker}@example.com`, city: marker }),
+      animalRegistered(clinicId, getId("customer"), getId("animal"), { microchip: marker, breed: marker }),
       {
         type: "ServiceOffered",
         data: {
           serviceId: getId("service"),
           clinicId,
           name: "Check-up",
-          category: mark,
+          category: marker,
           price: 10,
           currency: "TRY",
           taxable: true,
         },
       },
-      resourceAdded(clinicId, branchId, getId("resource"), { metadata: { mark } }),
+      resourceAdded(clinicId, branchId, getId("resource"), { metadata: { mark: marker } }),
       {
         type: "AvailabilityRuleSet",
         data: {
@@ -101,8 +101,8 @@ describe("tenant isolation", () => {
         appointmentId: getId("appointment"),
         animalId: getId("animal"),
         customerId: getId("customer"),
-        reason: mark,
-        notes: mark,
+        reason: marker,
+        notes: marker,
       }),
       {
         type: "ResourceAllocated",
@@ -133,7 +133,7 @@ describe("tenant isolation", () => {
           arrivalType: "appointment",
           priority: "normal",
           estimatedWaitMinutes: null,
-          notes: mark,
+          notes: marker,
         },
       },
       installationApproved(application, clinicId),
@@ -149,9 +149,9 @@ describe("tenant isolation", () => {
     );
     await api.database.admin.query(
       "INSERT INTO webhooks.attempt (delivery_id, number, started_at, answer) VALUES ($1, 1, now(), $2)",
-      [getId("delivery"), mark],
+      [getId("delivery"), marker],
     );
-    return { ...ids, ...recordIds, mark, application };
+    return { ...ids, ...recordIds, mark: marker, application };
   }
 
   /** Lists the ids of a clinic's records, and its mark. */

@@ -10,7 +10,7 @@ export interface CapturedLogs {
 
 type WriteCallback = (error: null, bytes: number, data: string | Buffer) => void;
 
-const STDOUT = 1;
+const STDOUT_FD = 1;
 
 /**
  * Captures the log lines and the standard error of this process instead of printing them. Log lines are JSON lines that
@@ -22,7 +22,7 @@ export function captureLogs(): CapturedLogs {
   const writeToStderr = process.stderr.write;
   fs.write = ((fd: number, data: string | Buffer, ...args: unknown[]) => {
     const text = String(data);
-    if (fd !== STDOUT || !text.startsWith('{"level"')) {
+    if (fd !== STDOUT_FD || !text.startsWith('{"level"')) {
       return (write as (...args: unknown[]) => void)(fd, data, ...args);
     }
     capturedTexts.push(text);

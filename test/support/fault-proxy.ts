@@ -26,17 +26,17 @@ export async function startFaultProxy(url: string): Promise<FaultProxy> {
   const sockets = new Set<Socket>();
   let proxyState: "open" | "muted" | "disconnected" = "open";
   let delayMs = 0;
-  const register = (socket: Socket) => {
+  const trackSocket = (socket: Socket) => {
     sockets.add(socket);
     socket.on("error", () => undefined).on("close", () => sockets.delete(socket));
     if (proxyState === "muted") socket.pause();
   };
   const proxy = createServer((clientSocket) => {
-    register(clientSocket);
+    trackSocket(clientSocket);
     if (proxyState === "disconnected") clientSocket.destroy();
     if (proxyState !== "open") return;
     const serverSocket = connect(Number(port), hostname);
-    register(serverSocket);
+    trackSocket(serverSocket);
     clientSocket.pipe(serverSocket);
     let queue = Promise.resolve();
     serverSocket.on("data", (bytes) => {

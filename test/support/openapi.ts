@@ -71,7 +71,7 @@ export function createResponseChecker(document: OpenApiDocument): ResponseChecke
   return {
     operations,
     findOperation: (method, path) =>
-      operations.find((item) => item.method === method && buildPathPattern(item.path).test(path)),
+      operations.find((operation) => operation.method === method && buildPathPattern(operation.path).test(path)),
     checkResponse({ operationId, method, path, operation }, { status, headers, body }) {
       const label = `response ${status} of ${operationId}`;
       const documentedResponse = operation.responses[status];

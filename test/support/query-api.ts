@@ -62,7 +62,7 @@ export async function startTestQueryApi(
     ...(await configure(database)),
   });
   const documentResponse = await fetch(`${service.url}/api/v1/openapi.json`);
-  const checker = createResponseChecker((await documentResponse.json()) as OpenApiDocument);
+  const responseChecker = createResponseChecker((await documentResponse.json()) as OpenApiDocument);
   const cookiePromises = new Map<string, Promise<string>>();
   return {
     url: service.url,
@@ -73,8 +73,8 @@ export async function startTestQueryApi(
       const cookiePromise = userId && (cookiePromises.get(userId) ?? provider.createSessionCookie(userId));
       if (cookiePromise) cookiePromises.set(userId, cookiePromise);
       const response = await request(service.url + path, cookiePromise ? { Cookie: await cookiePromise } : {});
-      const operation = checker.findOperation("GET", new URL(path, service.url).pathname);
-      if (operation) checker.checkResponse(operation, response);
+      const operation = responseChecker.findOperation("GET", new URL(path, service.url).pathname);
+      if (operation) responseChecker.checkResponse(operation, response);
       return response;
     },
     createPartnerToken: tokenServer.signToken,

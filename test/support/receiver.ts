@@ -66,13 +66,13 @@ export async function startReceiver(port = 0): Promise<Receiver> {
   let defaultReaction: Reaction = {};
   const pathReactions = new Map<string, Reaction>();
   const releaseFunctions = new Set<() => void>();
-  let openCount = 0;
-  let maxOpenCount = 0;
+  let openRequestCount = 0;
+  let maxOpenRequestCount = 0;
   const server = createServer((request, response) => {
-    openCount += 1;
-    maxOpenCount = Math.max(maxOpenCount, openCount);
+    openRequestCount += 1;
+    maxOpenRequestCount = Math.max(maxOpenRequestCount, openRequestCount);
     response.once("close", () => {
-      openCount -= 1;
+      openRequestCount -= 1;
     });
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -106,7 +106,7 @@ export async function startReceiver(port = 0): Promise<Receiver> {
     url: `http://127.0.0.1:${boundPort}`,
     port: boundPort,
     requests,
-    getMaxConcurrentRequests: () => maxOpenCount,
+    getMaxConcurrentRequests: () => maxOpenRequestCount,
     queueReactions: (...reactions) => reactionQueue.push(...reactions),
     setDefaultReaction: (reaction, path) => {
       if (path === undefined) defaultReaction = reaction;

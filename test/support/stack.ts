@@ -214,8 +214,8 @@ function removeAbandonedFolders(): void {
   for (const name of names) {
     const pid = Number(name.slice(PREFIX.length).split("-")[0]);
     const folder = path.join(os.tmpdir(), name);
-    const isOwn = fs.statSync(folder, { throwIfNoEntry: false })?.uid === process.getuid?.();
-    if (isOwn && !isAlive(pid) && !findLockHolder(path.join(folder, "lock"))) removeLocalRoot(folder);
+    const isOwnFolder = fs.statSync(folder, { throwIfNoEntry: false })?.uid === process.getuid?.();
+    if (isOwnFolder && !isAlive(pid) && !findLockHolder(path.join(folder, "lock"))) removeLocalRoot(folder);
   }
 }
 

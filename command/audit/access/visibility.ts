@@ -12,10 +12,10 @@ export type IsVisible = (event: AuditEvent) => boolean;
  */
 export function createVisibilityFilter(clinicIds: readonly string[] | null): IsVisible {
   if (clinicIds === null) return () => true;
-  const permittedIds = new Set(clinicIds);
+  const permittedClinicIds = new Set(clinicIds);
   return (event) => {
     const eventClinicIds = getClinicIds(event);
-    return eventClinicIds.length > 0 && eventClinicIds.every((clinicId) => permittedIds.has(clinicId));
+    return eventClinicIds.length > 0 && eventClinicIds.every((clinicId) => permittedClinicIds.has(clinicId));
   };
 }
 

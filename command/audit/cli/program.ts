@@ -44,7 +44,7 @@ function addAuditedCommand(program: Program, name: string): Program {
     .option("--json", "print one JSON object per line");
 }
 
-const BY_HELP =
+const TIME_BASIS_HELP =
   "which time of an event to use: occurred (reported by the writer) or stored (recorded by the log); default: occurred";
 const POINT_HELP = "a revision, position:<n>, a date-time with an offset, `start` or `end`";
 
@@ -57,7 +57,7 @@ function addEventsCommand(program: Program, terminal: AuditTerminal): void {
   eventsCommand
     .option("--from <time>", "events at or after this time, RFC 3339")
     .option("--to <time>", "events before this time, RFC 3339")
-    .option("--by <time>", BY_HELP)
+    .option("--by <time>", TIME_BASIS_HELP)
     .option("--type <names>", "only these event types, separated by commas")
     .option("--done-by <actor>", "only events of this actor: an id, or type:id such as operator:ada")
     .option("--after <position>", "only events after this log position")
@@ -84,7 +84,7 @@ function addStateCommands(program: Program, terminal: AuditTerminal): void {
     )
     .argument("<stream>", "name of the stream, such as appointment-<id>")
     .option("--at <point>", `${POINT_HELP}; default: end`)
-    .option("--by <time>", BY_HELP)
+    .option("--by <time>", TIME_BASIS_HELP)
     .addHelpText("after", formatExample(`as-of ${EXAMPLE_STREAM} --at 2026-05-04T12:00:00Z`))
     .action((stream: string, options) => showState({ stream, ...options }, terminal));
   addAuditedCommand(program, "diff")
@@ -92,7 +92,7 @@ function addStateCommands(program: Program, terminal: AuditTerminal): void {
     .argument("<stream>", "name of the stream, such as appointment-<id>")
     .option("--from <point>", `${POINT_HELP}; default: start`)
     .option("--to <point>", "a point in the same form as --from; default: end")
-    .option("--by <time>", BY_HELP)
+    .option("--by <time>", TIME_BASIS_HELP)
     .addHelpText("after", formatExample(`diff ${EXAMPLE_STREAM} --from 0 --to end`))
     .action((stream: string, options) => showDiff({ stream, ...options }, terminal));
   addAuditedCommand(program, "replay")

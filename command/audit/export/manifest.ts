@@ -10,7 +10,7 @@ const eventReference = z.strictObject({
 });
 
 /** Signed description of an export, in the last line of the file. */
-export const manifest = z.strictObject({
+export const manifestSchema = z.strictObject({
   format: z.literal(EXPORT_FORMAT),
   clinicId: z.guid(),
   /** Range of storage times. `from` is inclusive, or null for the start of the log. `to` is exclusive. */
@@ -39,13 +39,13 @@ export const manifest = z.strictObject({
     logEnd: z.string().regex(/^\d+$/, "must be a log position"),
   }),
 });
-export type Manifest = z.infer<typeof manifest>;
+export type Manifest = z.infer<typeof manifestSchema>;
 
 /** A line with an event and the event's link in the hash chain. */
-export const eventLine = z.strictObject({
+export const eventLineSchema = z.strictObject({
   chain: sha256Hex,
   event: z.looseObject({ position: z.string(), id: z.string() }),
 });
 
 /** The last line of an export, with the manifest and its signature (JWS). */
-export const manifestLine = z.strictObject({ manifest: z.unknown(), signature: z.string() });
+export const manifestLineSchema = z.strictObject({ manifest: z.unknown(), signature: z.string() });

@@ -1,7 +1,7 @@
 import { compactVerify } from "jose";
 import { ChainSummary, computeNextLink } from "./chain.ts";
 import { isCanonicalLine, parseJson, toCanonicalJson } from "./json.ts";
-import { eventLine, type Manifest, manifest, manifestLine } from "./manifest.ts";
+import { eventLineSchema, type Manifest, manifestLineSchema, manifestSchema } from "./manifest.ts";
 import { findFirstDifference } from "./marks.ts";
 import { SIGNATURE_TYPE } from "./signing.ts";
 import { type GetTrustedKey, UntrustedKeyError } from "./verify-key.ts";
@@ -52,7 +52,7 @@ export async function verifyExport(
     previousLine = line;
   }
   if (previousLine === undefined) return rejectNextLine("the file is empty; the manifest is missing");
-  if (eventLine.safeParse(parseJson(previousLine)).success) {
+  if (eventLineSchema.safeParse(parseJson(previousLine)).success) {
     const problem = verifyEventLine(previousLine, summary);
     return rejectNextLine(problem ?? "the file ends here; the manifest is missing, and events may be missing");
   }
@@ -80,9 +80,11 @@ function describeDifferences({ clinicId, stored }: Manifest, { clinic, from, to 
  */
 function verifyEventLine(text: string, summary: ChainSummary): string | undefined {
   const value = parseJson(text);
-  const parseResult = eventLine.safeParse(value);
+  const parseResult = eventLineSchema.safeParse(value);
   if (!parseResult.success) {
-    return manifestLine.safeParse(value).success ? "the manifest is not the last line" : "the line is not an event";
+    return manifestLineSchema.safeParse(value).success
+      ? "the manifest is not the last line"
+      : "the line is not an event";
   }
   const { chain, event } = parseResult.data;
   if (!isCanonicalLine(text, value)) return "the line is not in its canonical form";
@@ -103,12 +105,12 @@ async function verifyManifestLine(
 ): Promise<Manifest | ExportFault> {
   const toFault = (problem: string): ExportFault => ({ line: summary.count + 1, problem });
   const value = parseJson(text);
-  const lineResult = manifestLine.safeParse(value);
+  const lineResult = manifestLineSchema.safeParse(value);
   if (!lineResult.success) return toFault("the line is neither an event nor the signed manifest");
   if (!isCanonicalLine(text, value)) return toFault("the line is not in its canonical form");
   const signedPayload = await verifySignature(lineResult.data.signature, getTrustedKey);
   if ("problem" in signedPayload) return toFault(signedPayload.problem);
-  const manifestResult = manifest.safeParse(parseJson(signedPayload.text));
+  const manifestResult = manifestSchema.safeParse(parseJson(signedPayload.text));
   if (!manifestResult.success) return toFault("the manifest has a format that this release does not support");
   const { count, chain, first, last, marks } = manifestResult.data;
   if (chain !== summary.link) return locateChange(marks, summary);

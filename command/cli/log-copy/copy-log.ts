@@ -101,7 +101,7 @@ class CopyRun {
 
   async #append(batch: AppendBatch): Promise<void> {
     await appendBatch(this.#options.target, batch);
-    for (const { encodedBytes: encoded } of batch.events) this.#digests.source.add(encoded);
+    for (const { encodedBytes } of batch.events) this.#digests.source.add(encodedBytes);
     this.#copiedCount += batch.events.length;
     this.#report("copied", this.#copiedCount);
   }

@@ -38,7 +38,7 @@ export const demoApplications: DemoApplication[] = [
 ];
 
 /** Returns the id of the animal that the application's example requests use. */
-export function findExampleAnimal({ id, environment, clinic }: DemoApplication): string {
+export function findExampleAnimalId({ id, environment, clinic }: DemoApplication): string {
   if (environment === "sandbox") return deriveSandboxEntityId(id, "animal", "Biscuit");
   const [animal] = listAnimals(clinic);
   if (!animal) throw new Error(`${clinic.slug} has no animal`);

@@ -5,7 +5,7 @@ import { scopes } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import type { DemoAccess } from "../stack/stack-file.ts";
-import { demoApplications, findExampleAnimal } from "./applications.ts";
+import { demoApplications, findExampleAnimalId } from "./applications.ts";
 import { ensureAuditorCredential, ensureClientSecrets } from "./credentials.ts";
 import { buildPhases, listPortalUsers } from "./phases.ts";
 import { createSessionCookie } from "./session.ts";
@@ -78,7 +78,7 @@ function describeApplications(secrets: Record<string, string>): DemoAccess["appl
     const branchId = clinic.branches[0]?.id ?? "";
     return {
       ...{ name, environment, clientId: id, clientSecret: secrets[id] ?? "", clinicId: clinic.id, branchId },
-      ...{ animalId: findExampleAnimal(application), scopes: [...scopes] },
+      ...{ animalId: findExampleAnimalId(application), scopes: [...scopes] },
     };
   });
 }

@@ -124,11 +124,11 @@ async function readInPortal({ stack, narrator, application }: Journey, id: strin
   const headers = { Cookie: user.cookie };
   const hasAppointment = (body: { appointments?: { id: string }[] }) =>
     body.appointments?.some((appointment) => appointment.id === id) ?? false;
-  const hasAppeared = await waitUntil(PORTAL_POLL_INTERVAL_MS, async () => {
+  const hasAppointmentAppeared = await waitUntil(PORTAL_POLL_INTERVAL_MS, async () => {
     const response = await fetch(url, { headers });
     return hasAppointment((await response.json()) as { appointments?: { id: string }[] });
   });
-  narrator.check("The appointment appears in the read model.", hasAppeared);
+  narrator.check("The appointment appears in the read model.", hasAppointmentAppeared);
   narrator.say(
     `It appeared ${formatMilliseconds(performance.now() - createdAt)} after its creation. This time includes the retry above.`,
   );

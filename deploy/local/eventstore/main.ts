@@ -22,7 +22,7 @@ try {
     ...readArguments(process.argv.slice(2)),
     printLine: (line) => console.error(line),
   });
-  void server.failure.then(async (error) => {
+  void server.failurePromise.then(async (error) => {
     // After a disk failure, stopping the server can fail as well. Only the disk failure is reported.
     await server.stop().catch(() => undefined);
     exitWithError(error);

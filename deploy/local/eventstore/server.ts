@@ -19,7 +19,7 @@ export interface LogServerOptions extends StoreOptions {
 export interface LogServer {
   readonly port: number;
   /** Resolves with the error if the disk fails. The log then refuses all writes and must be stopped. */
-  readonly failure: Promise<Error>;
+  readonly failurePromise: Promise<Error>;
   /** Writes the queued appends, ends all calls with UNAVAILABLE and closes the log. */
   stop(): Promise<void>;
 }
@@ -48,7 +48,7 @@ export async function startLogServer(options: LogServerOptions): Promise<LogServ
   let stopPromise: Promise<void> | undefined;
   return {
     port,
-    failure: store.failure,
+    failurePromise: store.failurePromise,
     stop: () => {
       stopPromise ??= stopServer(server, store, calls);
       return stopPromise;

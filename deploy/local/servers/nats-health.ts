@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { connect, NatsError } from "nats";
 
 /** Intervals and limits of the JetStream health check. */
-export interface HealthCheckTimes {
+export interface HealthTimings {
   /** Interval in milliseconds between two health checks. */
   intervalMs: number;
   /** Interval in milliseconds between two test connections while a JetStream request is pending. */
@@ -18,7 +18,7 @@ export interface HealthCheckTimes {
   greetingTimeoutMs: number;
 }
 
-const DEFAULT_TIMES: HealthCheckTimes = {
+const DEFAULT_TIMINGS: HealthTimings = {
   intervalMs: 2_000,
   greetingIntervalMs: 1_000,
   maxGreetings: 10,
@@ -41,31 +41,31 @@ const DISABLED_ERROR_CODES = new Set([10_039, 10_076]);
 export async function watchJetStream(
   port: number,
   signal: AbortSignal,
-  times = DEFAULT_TIMES,
+  timings = DEFAULT_TIMINGS,
 ): Promise<string | undefined> {
   while (!signal.aborted) {
     // If the check fails, the server may be down or busy, but it is not considered hung.
-    const reason = await checkJetStream(port, signal, times).catch(() => undefined);
+    const reason = await checkJetStream(port, signal, timings).catch(() => undefined);
     if (reason !== undefined) return reason;
-    await sleep(times.intervalMs, undefined, { signal }).catch(() => undefined);
+    await sleep(timings.intervalMs, undefined, { signal }).catch(() => undefined);
   }
   return undefined;
 }
 
 /** Returns the reason why JetStream does not work; undefined if it works. */
-async function checkJetStream(port: number, signal: AbortSignal, times: HealthCheckTimes): Promise<string | undefined> {
+async function checkJetStream(port: number, signal: AbortSignal, timings: HealthTimings): Promise<string | undefined> {
   const responseController = new AbortController();
   const connection = await connect({
     servers: `127.0.0.1:${port}`,
     name: "supervisor",
     reconnect: false,
-    timeout: times.greetingTimeoutMs,
+    timeout: timings.greetingTimeoutMs,
   });
   try {
     const problemPromise = connection
       .request(INFO_SUBJECT, undefined, { timeout: 2 ** 31 - 1 })
       .then((message) => findReportedProblem(message.json()), findRequestProblem);
-    const hangPromise = detectHang(port, times, AbortSignal.any([responseController.signal, signal]));
+    const hangPromise = detectHang(port, timings, AbortSignal.any([responseController.signal, signal]));
     return await Promise.race([problemPromise, hangPromise]);
   } finally {
     responseController.abort();
@@ -90,12 +90,12 @@ function findRequestProblem(error: unknown): string | undefined {
  *
  * @param signal aborted when the request is no longer pending
  */
-async function detectHang(port: number, times: HealthCheckTimes, signal: AbortSignal): Promise<string | undefined> {
+async function detectHang(port: number, timings: HealthTimings, signal: AbortSignal): Promise<string | undefined> {
   const startedAt = performance.now();
-  for (let greetingCount = 0; greetingCount < times.maxGreetings; ) {
-    await sleep(times.greetingIntervalMs, undefined, { signal }).catch(() => undefined);
+  for (let greetingCount = 0; greetingCount < timings.maxGreetings; ) {
+    await sleep(timings.greetingIntervalMs, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return undefined;
-    if ((await readGreeting(port, times.greetingTimeoutMs)) !== undefined) greetingCount += 1;
+    if ((await readGreeting(port, timings.greetingTimeoutMs)) !== undefined) greetingCount += 1;
   }
   const elapsedSeconds = ((performance.now() - startedAt) / 1000).toFixed(0);
   return `JetStream has not answered for ${elapsedSeconds} s, although the server accepts connections`;
@@ -107,7 +107,7 @@ async function detectHang(port: number, times: HealthCheckTimes, signal: AbortSi
  */
 export async function readGreeting(
   port: number,
-  timeoutMs = DEFAULT_TIMES.greetingTimeoutMs,
+  timeoutMs = DEFAULT_TIMINGS.greetingTimeoutMs,
 ): Promise<string | undefined> {
   const socket = net.connect({ port, host: "127.0.0.1", timeout: timeoutMs });
   socket.once("timeout", () => socket.destroy(new Error("no greeting in time")));

@@ -2,7 +2,7 @@ import fs from "node:fs";
 import { findProgram } from "../setup/system-package.ts";
 import type { Component, ComponentContext } from "../supervisor/component.ts";
 import { createComponent } from "../supervisor/supervised-process.ts";
-import { type HealthCheckTimes, readGreeting, watchJetStream } from "./nats-health.ts";
+import { type HealthTimings, readGreeting, watchJetStream } from "./nats-health.ts";
 
 const INSTALL_ADVICE =
   "Install it (Debian: sudo apt-get install nats-server), or set NATS_URL to a NATS server with JetStream.";
@@ -10,12 +10,12 @@ const INSTALL_ADVICE =
 /**
  * Prepares a nats-server with JetStream on loopback, but does not start it. Installs nats-server if it is missing.
  *
- * @param times intervals and limits of the health check; tests set shorter intervals
+ * @param timings intervals and limits of the health check; tests set shorter intervals
  */
 export async function prepareNats(
   context: ComponentContext,
   port: number,
-  times?: HealthCheckTimes,
+  timings?: HealthTimings,
 ): Promise<Component> {
   const folder = context.paths.nats;
   const command = await findNatsServer(context.log);
@@ -30,7 +30,7 @@ export async function prepareNats(
     readinessCheck: async () => /^INFO .*"jetstream":true/.test((await readGreeting(port)) ?? ""),
     deathSignal: "SIGTERM" as const,
   });
-  const watch = (signal: AbortSignal) => watchJetStream(port, signal, times);
+  const watch = (signal: AbortSignal) => watchJetStream(port, signal, timings);
   return createComponent({ name: "nats", prepareProcess, watch }, context);
 }
 

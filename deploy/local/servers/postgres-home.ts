@@ -32,9 +32,9 @@ export async function findPostgresHome(
   user: SystemUser | undefined,
   log: (line: string) => void,
 ): Promise<PostgresHome> {
-  const installedFolder = findInstalledPrograms();
-  const needsCopy = user && !canRun(user, path.join(installedFolder, "bin", "postgres"));
-  const programsFolder = needsCopy ? await copyPrograms(installedFolder, user, log) : installedFolder;
+  const installedProgramsFolder = findInstalledPrograms();
+  const needsCopy = user && !canRun(user, path.join(installedProgramsFolder, "bin", "postgres"));
+  const programsFolder = needsCopy ? await copyPrograms(installedProgramsFolder, user, log) : installedProgramsFolder;
   return {
     initdbPath: path.join(programsFolder, "bin", "initdb"),
     postgresPath: path.join(programsFolder, "bin", "postgres"),
@@ -55,11 +55,11 @@ function findInstalledPrograms(): string {
 }
 
 /** Copies the programs to a folder that the user can enter, and returns that folder. */
-async function copyPrograms(installedFolder: string, user: SystemUser, log: (line: string) => void): Promise<string> {
+async function copyPrograms(sourceFolder: string, user: SystemUser, log: (line: string) => void): Promise<string> {
   const relocatedFolder = getRelocatedFolder(PROJECT_FOLDER);
-  const { version } = JSON.parse(fs.readFileSync(path.join(installedFolder, "..", "package.json"), "utf8"));
+  const { version } = JSON.parse(fs.readFileSync(path.join(sourceFolder, "..", "package.json"), "utf8"));
   const targetFolder = path.join(relocatedFolder, `native-${version}`);
-  const postgres = path.join(targetFolder, "bin", "postgres");
+  const postgresPath = path.join(targetFolder, "bin", "postgres");
   const releaseLock = await waitForLock(`${relocatedFolder}.lock`, COPY_TIMEOUT_MS, () =>
     log("Postgres: waiting for another start of the stack to copy the programs"),
   );
@@ -70,15 +70,15 @@ async function copyPrograms(installedFolder: string, user: SystemUser, log: (lin
       );
       fs.mkdirSync(relocatedFolder, { recursive: true, mode: 0o755 });
       fs.rmSync(`${targetFolder}.new`, { recursive: true, force: true });
-      fs.cpSync(installedFolder, `${targetFolder}.new`, { recursive: true, verbatimSymlinks: true });
+      fs.cpSync(sourceFolder, `${targetFolder}.new`, { recursive: true, verbatimSymlinks: true });
       fs.renameSync(`${targetFolder}.new`, targetFolder);
     }
   } finally {
     releaseLock();
   }
   // The copies have the same modes as the installed files. If npm ran with a strict umask, the user cannot access them.
-  if (!canRun(user, postgres)) makeAccessible(targetFolder);
-  if (canRun(user, postgres)) return targetFolder;
+  if (!canRun(user, postgresPath)) makeAccessible(targetFolder);
+  if (canRun(user, postgresPath)) return targetFolder;
   throw new SetupError(`Postgres cannot run from ${targetFolder}. Start as an ordinary user, or set DATABASE_URL.`);
 }
 

@@ -61,10 +61,10 @@ function createDamagedFileError(file: string): SetupError {
 }
 
 async function generateSecrets(): Promise<LocalSecrets> {
-  const passwords = databaseUserSchema.options.map((user) => [user, randomBytes(24).toString("base64url")]);
+  const passwordEntries = databaseUserSchema.options.map((user) => [user, randomBytes(24).toString("base64url")]);
   const tokenKey = await generateSigningKey("local");
   return {
-    postgres: Object.fromEntries(passwords),
+    postgres: Object.fromEntries(passwordEntries),
     portalJwtSecret: randomBytes(48).toString("base64url"),
     tokenSigningKeys: JSON.stringify({ keys: [tokenKey] }),
     auditSigningKeys: JSON.stringify({ keys: [await generateSigningKey("audit")] }),

@@ -12,7 +12,7 @@ const MAX_LAST_LINES = 30;
 const MAX_LINE_LENGTH = 2_000;
 
 /** Interval in milliseconds between attempts to report the number of lost lines. */
-const REPORT_INTERVAL_MS = 1_000;
+const LOSS_REPORT_INTERVAL_MS = 1_000;
 
 const LINE_FEED = 10;
 
@@ -73,7 +73,7 @@ class Appender {
     if (unwrittenBytes.length === 0) return;
     if (this.#lostLines === 0) this.#lostSince = new Date();
     this.#lostLines += Math.max(1, unwrittenBytes.filter((byte) => byte === LINE_FEED).length);
-    this.#reportTimer ??= setInterval(() => this.#retryReport(), REPORT_INTERVAL_MS).unref();
+    this.#reportTimer ??= setInterval(() => this.#retryReport(), LOSS_REPORT_INTERVAL_MS).unref();
   }
 
   close(): void {

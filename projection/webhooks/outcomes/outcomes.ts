@@ -25,7 +25,7 @@ export async function writeOutcomes(pool: pg.Pool, outcomes: readonly FinishedAt
     for (const { delivery, verdict } of outcomes) {
       if (verdict.status !== "failed") continue;
       if (movedIds.has(delivery.deliveryId)) facts.push(createFailedFact(delivery, delivery.attemptNumber, now));
-      if (verdict.gone) facts.push(createDisabledFact(delivery, "gone", now));
+      if (verdict.isGone) facts.push(createDisabledFact(delivery, "gone", now));
     }
     const endpointIdsToDisable = await trackFailingEndpoints(client, outcomes, now);
     for (const { delivery } of outcomes) {

@@ -16,7 +16,7 @@ export interface DueEndpoint {
 export interface DueEntry {
   endpointId: string;
   /** True if the last attempt at the endpoint failed, as far as this process knows. */
-  failing: boolean;
+  isFailing: boolean;
   /** Version of the list when the endpoint was last added. */
   version: number;
 }
@@ -43,16 +43,16 @@ export class DueEndpoints {
       const entriesByApplication = this.listEntries(lane, environment);
       const entries = entriesByApplication.get(applicationId) ?? new Map<string, DueEntry>();
       entriesByApplication.set(applicationId, entries);
-      const failing = entries.get(endpointId)?.failing ?? false;
-      entries.set(endpointId, { endpointId, failing, version: this.#version });
+      const isFailing = entries.get(endpointId)?.isFailing ?? false;
+      entries.set(endpointId, { endpointId, isFailing, version: this.#version });
     }
     if (endpoints.length > 0) this.wake();
   }
 
   /** Records whether the last attempt at an endpoint failed. */
-  setFailing(endpoint: DueEndpoint, failing: boolean): void {
+  setFailing(endpoint: DueEndpoint, isFailing: boolean): void {
     const dueEntry = this.#find(endpoint);
-    if (dueEntry) dueEntry.failing = failing;
+    if (dueEntry) dueEntry.isFailing = isFailing;
   }
 
   /** Removes an endpoint, unless it was added again after the given version. */

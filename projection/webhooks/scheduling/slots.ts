@@ -172,10 +172,10 @@ function grantFromPool(pool: LanePool, dueEndpoints: DueEndpoints, now: number):
       usedMs: slotUse.calculateUsedMs(now),
       maxNewSlots: pace.countPossibleStarts(now, calculateSpacingMs(pool, slotUse, now)),
       listEndpoints: () =>
-        Array.from(endpoints.values(), ({ endpointId, failing }) => {
+        Array.from(endpoints.values(), ({ endpointId, isFailing }) => {
           const endpointUse = pool.endpoints.get(endpointId) ?? NO_USE.slotUse;
           const { occupiedSlots } = endpointUse;
-          const maxSlots = failing ? MAX_SLOTS_WHILE_FAILING : maxSlotsPerEndpoint;
+          const maxSlots = isFailing ? MAX_SLOTS_WHILE_FAILING : maxSlotsPerEndpoint;
           const usedMs = endpointUse.calculateUsedMs(now);
           return { applicationId, endpointId, maxSlots, occupiedSlots, usedMs };
         }),

@@ -28,10 +28,10 @@ export async function attemptDelivery(
   options: AttemptOptions,
   signal: AbortSignal,
 ): Promise<SendResult | undefined> {
-  const { secretReader: secrets, brand, clock, logger } = options;
+  const { secretReader, brand, clock, logger } = options;
   const { applicationId, deliveryId, endpointId, attemptNumber: number, body, url } = delivery;
   try {
-    const signingSecrets = await Promise.all(delivery.encryptedSecrets.map(secrets.open));
+    const signingSecrets = await Promise.all(delivery.encryptedSecrets.map(secretReader.open));
     if (signingSecrets.length === 0) throw new Error("The endpoint has no secret.");
     const timestamp = Math.floor(clock() / 1_000);
     const headers = {

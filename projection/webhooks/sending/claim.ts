@@ -24,7 +24,7 @@ export interface ClaimedDelivery extends DeliveryRound {
 export interface ClaimedEndpoint {
   endpoint: DueEndpoint;
   /** True if the last attempt at the endpoint failed. */
-  failing: boolean;
+  isFailing: boolean;
   /** True if the claim filled all available slots of the endpoint, so that more deliveries may be due. */
   hasMore: boolean;
 }
@@ -146,7 +146,7 @@ export async function claimDueDeliveries(
   const endpoints = grants.flatMap((endpoint, index): ClaimedEndpoint[] => {
     const row = countsByOrdinal.get(index + 1);
     if (!row) return [];
-    return [{ endpoint, failing: row.failing, hasMore: row.capacity !== null && row.count >= row.capacity }];
+    return [{ endpoint, isFailing: row.failing, hasMore: row.capacity !== null && row.count >= row.capacity }];
   });
   return { deliveries, endpoints };
 }

@@ -14,7 +14,7 @@ export type Verdict =
   | { status: "delivered" }
   | { status: "pending"; nextAttemptAt: number }
   /** `gone` is true if the receiver returned 410. The endpoint is then disabled. */
-  | { status: "failed"; gone: boolean };
+  | { status: "failed"; isGone: boolean };
 
 export interface RetryContext {
   /** Number of attempts in the current round, including the finished attempt. */
@@ -39,9 +39,9 @@ const GONE_STATUS = 410;
 export function judgeAttempt(result: AttemptResult, context: RetryContext): Verdict {
   const { statusCode, error } = result;
   if (error === null && statusCode !== null && statusCode >= 200 && statusCode < 300) return { status: "delivered" };
-  if (statusCode === GONE_STATUS) return { status: "failed", gone: true };
+  if (statusCode === GONE_STATUS) return { status: "failed", isGone: true };
   const delaySeconds = context.scheduleSeconds[context.attemptCount - 1];
-  if (delaySeconds === undefined) return { status: "failed", gone: false };
+  if (delaySeconds === undefined) return { status: "failed", isGone: false };
   const scheduledMs = delaySeconds * 1_000 * (1 - MAX_JITTER_SHARE + 2 * MAX_JITTER_SHARE * context.random);
   const requestedMs = statusCode === 429 || statusCode === 503 ? parseRetryAfter(result.retryAfter, context.now) : 0;
   return { status: "pending", nextAttemptAt: Math.ceil(context.now + Math.max(scheduledMs, requestedMs)) };

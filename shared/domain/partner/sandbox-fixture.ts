@@ -33,7 +33,7 @@ export function createFixture(applicationId: string, day: string): FixtureFact[]
   const toTime = (days: number, hours: number) => toInstant(dayStart + days * DAY_MS + hours * HOUR_MS);
   const context: FixtureContext = {
     clinicId: deriveSandboxClinicId(applicationId),
-    id: (...names) => deriveSandboxEntityId(applicationId, ...names),
+    toId: (...names) => deriveSandboxEntityId(applicationId, ...names),
     branchIds: listSandboxBranches(applicationId).map(({ id }) => id),
     registeredAt: toTime(-30, 9),
     toTime,
@@ -43,17 +43,17 @@ export function createFixture(applicationId: string, day: string): FixtureFact[]
 
 interface FixtureContext {
   clinicId: string;
-  id(...names: string[]): string;
+  toId(...names: string[]): string;
   branchIds: string[];
   /** Time at which services, customers, animals and rooms were registered. */
   registeredAt: Instant;
   toTime(days: number, hours: number): Instant;
 }
 
-function createServices({ clinicId, id, registeredAt: at }: FixtureContext): FixtureFact[] {
+function createServices({ clinicId, toId, registeredAt: at }: FixtureContext): FixtureFact[] {
   const createServiceOffered = (name: string, category: string, price: number): FixtureFact => ({
     type: "ServiceOffered",
-    data: { serviceId: id("service", name), clinicId, name, category, price, currency: "GBP", taxable: true },
+    data: { serviceId: toId("service", name), clinicId, name, category, price, currency: "GBP", taxable: true },
     at,
   });
   return [
@@ -72,16 +72,16 @@ const OWNERS = {
   "Cleo Example": [["Pepper", "dog", 27]],
 } as const;
 
-function createOwners({ clinicId, id, registeredAt: at }: FixtureContext): FixtureFact[] {
+function createOwners({ clinicId, toId, registeredAt: at }: FixtureContext): FixtureFact[] {
   return Object.entries(OWNERS).flatMap(([fullName, animals]): FixtureFact[] => {
-    const customerId = id("customer", fullName);
+    const customerId = toId("customer", fullName);
     const [firstName = ""] = fullName.toLowerCase().split(" ");
     const contact = { phone: null, email: `${firstName}@example.com`, city: "London" };
     const unknownDetails = { breed: null, sex: null, birthDate: null, microchip: null };
     return [
       { type: "CustomerRegistered", data: { customerId, clinicId, fullName, ...contact }, at },
       ...animals.map(([name, species, weightKg]): FixtureFact => {
-        const animalId = id("animal", name);
+        const animalId = toId("animal", name);
         const data = { animalId, clinicId, customerId, name, species, ...unknownDetails, weightKg };
         return { type: "AnimalRegistered", data, at };
       }),
@@ -90,16 +90,16 @@ function createOwners({ clinicId, id, registeredAt: at }: FixtureContext): Fixtu
 }
 
 /** Creates one room for each branch, available on weekdays. */
-function createRooms({ clinicId, id, branchIds, registeredAt: at }: FixtureContext): FixtureFact[] {
+function createRooms({ clinicId, toId, branchIds, registeredAt: at }: FixtureContext): FixtureFact[] {
   return branchIds.flatMap((branchId, index): FixtureFact[] => {
-    const resourceId = id("resource", branchId);
+    const resourceId = toId("resource", branchId);
     const name = `Room ${index + 1}`;
     const room = { resourceType: "room", name, capacity: 1, timezone: "Europe/London", metadata: {} };
     const validity = { validFrom: null, validUntil: null, ruleType: "open", recurrence: null };
     return [
       { type: "ResourceAdded", data: { resourceId, clinicId, branchId, ...room }, at },
       ...[1, 2, 3, 4, 5].map((weekday): FixtureFact => {
-        const ruleId = id("rule", branchId, String(weekday));
+        const ruleId = toId("rule", branchId, String(weekday));
         const openHours = { weekday, startsAt: "09:00:00", endsAt: "17:00:00" };
         return { type: "AvailabilityRuleSet", data: { resourceId, ruleId, ...openHours, ...validity }, at };
       }),
@@ -152,9 +152,12 @@ function createAppointmentEvents(
   { animalName, branchIndex, days, hour, reason, eventTypes }: PlannedAppointment,
   context: FixtureContext,
 ): FixtureFact[] {
-  const { clinicId, id, branchIds, toTime } = context;
-  const appointmentId = id("appointment", animalName, String(days), String(hour));
-  const participantIds = { animalId: id("animal", animalName), customerId: id("customer", findOwnerName(animalName)) };
+  const { clinicId, toId, branchIds, toTime } = context;
+  const appointmentId = toId("appointment", animalName, String(days), String(hour));
+  const participantIds = {
+    animalId: toId("animal", animalName),
+    customerId: toId("customer", findOwnerName(animalName)),
+  };
   const schedule = { scheduledAt: toTime(days, hour), durationMinutes: 30, reason, notes: null };
   const ids = { appointmentId, clinicId, branchId: branchIds[branchIndex] ?? "" };
   const data = { ...ids, ...participantIds, ...schedule, applicationId: null, requestHash: null, sandboxGeneration: 0 };

@@ -3,7 +3,7 @@
  */
 export type Instant = string;
 
-const DATE_TIME = /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?([Zz]|([+-])(\d{2}):(\d{2}))$/;
+const RFC3339_PATTERN = /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?([Zz]|([+-])(\d{2}):(\d{2}))$/;
 
 /**
  * Parses an RFC 3339 date-time. The offset is required, and the day must exist in the calendar. Digits after the
@@ -12,7 +12,7 @@ const DATE_TIME = /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d+)
  * @returns milliseconds since 1970, or undefined if the text is not such a date-time
  */
 export function parseRfc3339(text: string): number | undefined {
-  const match = DATE_TIME.exec(text);
+  const match = RFC3339_PATTERN.exec(text);
   if (!match) return undefined;
   const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = match.slice(1, 7).map(Number);
   const offsetHour = Number(match[10] ?? 0);

@@ -78,23 +78,23 @@ describe("auditors' access", () => {
   });
 
   it("an access is recorded with auditor, query, time and correlation id before the response is sent", async () => {
-    const observer = await world.registerAuditor(null);
+    const requestingAuditor = await world.registerAuditor(null);
     const path = `/audit/v1/events?stream=${history.stream}&type=AppointmentConfirmed`;
-    const { headers, status } = await observer.request(path);
+    const { headers, status } = await requestingAuditor.request(path);
     expect(status).to.equal(200);
     const correlationId = headers.get("X-Correlation-ID");
-    const { lines } = await observer.request(`/audit/v1/events?auditor=${observer.auditorId}`);
+    const { lines } = await requestingAuditor.request(`/audit/v1/events?auditor=${requestingAuditor.auditorId}`);
     expect(lines.map(({ type }) => type)).to.deep.equal(["AuditorRegistered", "AuditAccessed", "AuditAccessed"]);
-    expect(lines[1]).to.deep.include({ correlationId, actor: { type: "auditor", id: observer.auditorId } });
+    expect(lines[1]).to.deep.include({ correlationId, actor: { type: "auditor", id: requestingAuditor.auditorId } });
     expect(Date.now() - Date.parse(lines[1].occurredAt)).to.be.within(0, 60_000);
     expect(lines[1].data).to.deep.include({
-      auditorId: observer.auditorId,
+      auditorId: requestingAuditor.auditorId,
       action: "events",
       asked: { stream: history.stream, type: "AppointmentConfirmed" },
     });
     expect(lines[0].data.secretHash).to.equal("(withheld)");
     const [accessEvent] = await world.log.read<AuditAccessEvent>(lines[2].stream);
-    expect(accessEvent?.data.asked).to.deep.equal({ auditor: observer.auditorId });
+    expect(accessEvent?.data.asked).to.deep.equal({ auditor: requestingAuditor.auditorId });
   });
 
   it("no query returns events, states or exports of a clinic that is outside the auditor's scope", async () => {
@@ -146,7 +146,7 @@ describe("auditors' access", () => {
   it("the operator's command line registers an auditor, prints the credential once, and revokes the auditor", async () => {
     const env = { EVENTSTORE_URL: world.env.EVENTSTORE_URL };
     const registerArgs = ["auditor", "register", "--name", "Ada", "--clinics", history.clinicId, "--json"];
-    const { code, out } = await clinicCli(registerArgs, { env });
+    const { code, outputLines: out } = await clinicCli(registerArgs, { env });
     const { id, credential } = JSON.parse(out.join("\n"));
     expect(code).to.equal(0);
     expect((await requestMe(toBearerHeader(credential))).body.auditor.clinicIds).to.deep.equal([history.clinicId]);
@@ -161,7 +161,7 @@ describe("auditors' access", () => {
       [["auditor", "revoke", "--id", randomUUID()], "auditor_not_found"],
     ];
     for (const [args, problem] of refusedCommands) {
-      const { code, err } = await clinicCli(args, { env });
+      const { code, errorLines: err } = await clinicCli(args, { env });
       expect([code, err.join()]).to.satisfy(
         ([exitCode, line]: [number, string]) => exitCode === 3 && line.includes(problem),
       );

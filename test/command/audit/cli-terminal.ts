@@ -4,22 +4,22 @@ import type { AuditTerminal } from "../../../command/audit/cli/terminal.ts";
 /** Exit code and output of a command. */
 export interface CommandResult {
   code: number;
-  out: string;
-  err: string[];
+  output: string;
+  errorLines: string[];
 }
 
 /** Runs the auditors' command line in this process, without a terminal unless the caller provides one. */
 export async function runAuditCommand(args: string[], terminal: Partial<AuditTerminal> = {}): Promise<CommandResult> {
-  let out = "";
-  const err: string[] = [];
+  let output = "";
+  const errorLines: string[] = [];
   const code = await runAudit(args, {
     env: {},
     write: async (text) => {
-      out += text;
+      output += text;
     },
-    writeError: (line) => err.push(line),
+    writeError: (line) => errorLines.push(line),
     ...{ redraw: undefined, columns: undefined, readKey: undefined },
     ...terminal,
   });
-  return { code, out, err };
+  return { code, output, errorLines };
 }

@@ -78,9 +78,9 @@ describe("a list of events", () => {
     expect((await listPage("actor=operator:test"))[0]).to.have.length(3);
     expect((await listPage("actor=test"))[0]).to.have.length(3);
     expect((await listPage("actor=application:test"))[0]).to.have.length(0);
-    const [firstPage, next] = await listPage("limit=2");
+    const [firstPage, nextPosition] = await listPage("limit=2");
     expect(firstPage).to.deep.equal([0, 1]);
-    expect(await listPage(`limit=2&after=${next}`)).to.deep.equal([[2], null]);
+    expect(await listPage(`limit=2&after=${nextPosition}`)).to.deep.equal([[2], null]);
   });
 
   describe("at the command line", () => {
@@ -88,15 +88,15 @@ describe("a list of events", () => {
 
     it("the command `events` prints a table that is aligned and truncated to the width of the terminal", async () => {
       const args = ["events", "--appointment", history.appointmentId, "--actor", "ada"];
-      const { code, out, err } = await runAudit(args, 100);
+      const { code, output: out, errorLines: err } = await runAudit(args, 100);
       const [headerLine = "", ...rows] = out.trimEnd().split("\n");
       expect([code, err]).to.deep.equal([0, ["3 events"]]);
       expect(rows.map((row) => row.slice(headerLine.indexOf("EVENT")).split(" ")[0])).to.deep.equal(
         APPOINTMENT_EVENT_TYPES,
       );
       expect(rows.every((row) => [...row].length === 100 && row.endsWith("…"))).to.equal(true);
-      const wideTable = await runAudit(args);
-      expect(wideTable.out).to.contain(history.requestContext.correlationId).and.to.contain("the request");
+      const wideResult = await runAudit(args);
+      expect(wideResult.output).to.contain(history.requestContext.correlationId).and.to.contain("the request");
     });
 
     it("the command `events` records the access with the name of the operator", async () => {
@@ -119,7 +119,14 @@ describe("a list of events", () => {
     });
 
     it("the command `events --json` prints the same JSON lines as GET /audit/v1/events", async () => {
-      const { out } = await runAudit(["events", "--stream", history.stream, "--json", "--done-by", "operator:test"]);
+      const { output: out } = await runAudit([
+        "events",
+        "--stream",
+        history.stream,
+        "--json",
+        "--done-by",
+        "operator:test",
+      ]);
       const { lines } = await auditor.request(`/audit/v1/events?stream=${history.stream}`);
       expect(
         out
@@ -142,7 +149,11 @@ describe("a list of events", () => {
     for (const [args, code, line] of refusedCommands) {
       it(`running "${["audit", ...args].join(" ").slice(0, 40)}" fails with a line that starts with "${line}"`, async () => {
         const result = await runAudit(args);
-        expect([result.code, result.err.length, result.err[0]?.slice(0, line.length)]).to.deep.equal([code, 1, line]);
+        expect([result.code, result.errorLines.length, result.errorLines[0]?.slice(0, line.length)]).to.deep.equal([
+          code,
+          1,
+          line,
+        ]);
       });
     }
 
@@ -158,7 +169,7 @@ describe("a list of events", () => {
 
     it("each command of the auditors' command line has help with an example", async () => {
       for (const name of ["events", "as-of", "diff", "replay", "export", "verify", "keys"]) {
-        const { code, out } = await runAudit([name, "--help"]);
+        const { code, output: out } = await runAudit([name, "--help"]);
         expect(code).to.equal(0);
         expect(out).to.contain(`-- ${name} `);
       }
@@ -202,7 +213,7 @@ describe("an event that the catalog cannot read", () => {
     const stream = `portalUser-${randomUUID()}`;
     await client.appendToStream(stream, jsonEvent({ type: "Odd\u001b]0;owned\u0007", data: {} }));
     await client.dispose();
-    const { code, err } = await runAuditCommand(["as-of", stream], { env: world.env });
+    const { code, errorLines: err } = await runAuditCommand(["as-of", stream], { env: world.env });
     expect([code, err.length]).to.deep.equal([3, 1]);
     expect(err[0]).to.contain("Odd\\u001b]0;owned\\u0007 is unknown to this release");
   });

@@ -109,13 +109,13 @@ const listRelatedNames = (subject: Subject) => {
 };
 
 /** Events of the appointment, its queue ticket and its webhook delivery. */
-const appointmentEvents = ["requested", "confirmed", "ticket", "called", "failed", "replayed", "disabled"];
+const appointmentEventNames = ["requested", "confirmed", "ticket", "called", "failed", "replayed", "disabled"];
 
 describe("createRelatedEventsFinder", () => {
   const cases: [Subject, string[]][] = [
-    [{ kind: "appointment", id: APPOINTMENT_ID }, appointmentEvents],
-    [{ kind: "animal", id: ANIMAL_ID }, ["animal", "weighed", ...appointmentEvents]],
-    [{ kind: "customer", id: CUSTOMER_ID }, ["customer", "animal", "weighed", ...appointmentEvents]],
+    [{ kind: "appointment", id: APPOINTMENT_ID }, appointmentEventNames],
+    [{ kind: "animal", id: ANIMAL_ID }, ["animal", "weighed", ...appointmentEventNames]],
+    [{ kind: "customer", id: CUSTOMER_ID }, ["customer", "animal", "weighed", ...appointmentEventNames]],
     [
       { kind: "application", id: APPLICATION_ID },
       ["application", "endpoint", "requested", "confirmed", "failed", "replayed", "disabled"],

@@ -78,8 +78,8 @@ describe("the state of a stream", () => {
   });
   after(() => world.stop());
 
-  const requestState = async (at: string) =>
-    (await auditor.request(`/audit/v1/state?stream=${history.stream}&at=${encodeURIComponent(at)}`)).body;
+  const requestState = async (point: string) =>
+    (await auditor.request(`/audit/v1/state?stream=${history.stream}&at=${encodeURIComponent(point)}`)).body;
 
   it("GET /audit/v1/state returns the same state that the command service loads", async () => {
     const { state: foldedState, last } = await requestState("end");
@@ -148,11 +148,11 @@ describe("the state of a stream", () => {
 
     it("the commands `as-of` and `diff` print text, and `as-of --json` prints JSON", async () => {
       const args = ["as-of", history.stream, "--at", "1"];
-      const { code, out } = await runAudit(args);
+      const { code, output: out } = await runAudit(args);
       expect(code).to.equal(0);
       expect(out).to.contain('"status": "confirmed"');
-      expect(JSON.parse((await runAudit([...args, "--json"])).out).state.status).to.equal("confirmed");
-      expect((await runAudit(["diff", history.stream, "--from", "0", "--to", "1"])).out).to.contain(
+      expect(JSON.parse((await runAudit([...args, "--json"])).output).state.status).to.equal("confirmed");
+      expect((await runAudit(["diff", history.stream, "--from", "0", "--to", "1"])).output).to.contain(
         'status: "requested" → "confirmed"',
       );
     });
@@ -162,11 +162,11 @@ describe("the state of a stream", () => {
       let pressCount = 0;
       const readKey = async () => keys[pressCount++] ?? "end";
       const steppedReplay = await runAudit(["replay", history.stream], { readKey });
-      expect(steppedReplay.out.match(/^@ \d/gm)).to.deep.equal(["@ 0", "@ 1"]);
-      expect([pressCount, steppedReplay.err]).to.deep.equal([2, ["(Enter: next event; q: quit)"]]);
+      expect(steppedReplay.output.match(/^@ \d/gm)).to.deep.equal(["@ 0", "@ 1"]);
+      expect([pressCount, steppedReplay.errorLines]).to.deep.equal([2, ["(Enter: next event; q: quit)"]]);
       const fullReplay = await runAudit(["replay", history.stream, "--all"], { readKey });
-      expect([fullReplay.out.match(/^@ \d/gm)?.length, pressCount]).to.deep.equal([3, 2]);
-      expect((await runAudit(["replay", history.stream])).out).to.equal(fullReplay.out);
+      expect([fullReplay.output.match(/^@ \d/gm)?.length, pressCount]).to.deep.equal([3, 2]);
+      expect((await runAudit(["replay", history.stream])).output).to.equal(fullReplay.output);
     });
   });
 });

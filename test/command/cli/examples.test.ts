@@ -106,8 +106,8 @@ describe("the examples of the operator's command line", () => {
       const result = await runClinic([noun, verb, ...words, ...(options ? options.split(" ") : []), "--json"], {
         env,
       });
-      expect([name, result.code, result.err]).to.deep.equal([name, 0, []]);
-      const { id, changed, assignment, credentialId } = JSON.parse(result.out.join("\n"));
+      expect([name, result.code, result.errorLines]).to.deep.equal([name, 0, []]);
+      const { id, changed, assignment, credentialId } = JSON.parse(result.outputLines.join("\n"));
       expect([name, changed]).to.deep.equal([name, true]);
       Object.assign(ids, { [entity]: ids[entity] ?? id }, command!.options.id?.isGenerated && { [entity]: id });
       Object.assign(ids, assignment && { assignment }, credentialId && { credential: credentialId });
@@ -124,10 +124,10 @@ describe("the examples of the operator's command line", () => {
     const example = (name: string) =>
       splitExample(commands.find(({ noun, verb }) => `${noun} ${verb}` === name)!.example);
     const registration = await runClinic(["clinic", "register", ...example("clinic register")], { env });
-    const clinicId = registration.out[0]!.slice(-36);
+    const clinicId = registration.outputLines[0]!.slice(-36);
     const branchId = randomUUID();
     const openArgs = ["branch", "open", "--clinic", clinicId, "--name", "Old Town", "--id", branchId];
-    expect((await runClinic(openArgs, { env })).out).to.eql([`branch open: done, id ${branchId}`]);
+    expect((await runClinic(openArgs, { env })).outputLines).to.eql([`branch open: done, id ${branchId}`]);
   });
 });
 

@@ -23,7 +23,7 @@ describe("the operator's command line", () => {
   it("`clinic register` records an event and prints the clinic's id", async () => {
     const result = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS], { env });
     expect(result).to.deep.include({ code: 0, err: [] });
-    const id = /^clinic register: done, id ([0-9a-f-]{36})$/.exec(result.out.join("\n"))?.[1] ?? "";
+    const id = /^clinic register: done, id ([0-9a-f-]{36})$/.exec(result.outputLines.join("\n"))?.[1] ?? "";
     const secondResult = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", id], { env });
     expect(secondResult).to.deep.equal({ code: 0, out: [`clinic register: nothing to change, id ${id}`], err: [] });
   });
@@ -31,7 +31,7 @@ describe("the operator's command line", () => {
   it("`clinic register --json` prints the result as JSON with the log position", async () => {
     const id = randomUUID();
     const result = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", id, "--json"], { env });
-    const { position, ...output } = JSON.parse(result.out.join("\n"));
+    const { position, ...output } = JSON.parse(result.outputLines.join("\n"));
     expect(output).to.deep.equal({ command: "clinic register", id, changed: true });
     expect(position).to.match(/^\d+$/);
   });
@@ -42,7 +42,9 @@ describe("the operator's command line", () => {
     expect((await runClinic([...registerArgs, "--scopes", "clinic:read, appointments:read"], { env })).code).to.equal(
       0,
     );
-    const { out } = await runClinic(["partner", "issue-credential", "--application", id, "--json"], { env });
+    const { outputLines: out } = await runClinic(["partner", "issue-credential", "--application", id, "--json"], {
+      env,
+    });
     const { clientSecret, ...output } = JSON.parse(out.join("\n"));
     expect(output).to.include({ clientId: id, changed: true });
     const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
@@ -62,7 +64,7 @@ describe("the operator's command line", () => {
     const unchangedResult = await runClinic(["customer", "change", ...idOptions, "--city", "Zug", "--phone", ""], {
       env,
     });
-    expect(unchangedResult.out.join()).to.contain("nothing to change");
+    expect(unchangedResult.outputLines.join()).to.contain("nothing to change");
   });
 
   const wrongCommands: [string, string[], string][] = [
@@ -116,7 +118,7 @@ describe("the operator's command line", () => {
   it("if EVENTSTORE_URL is missing, the command line exits with 2 and names the setting", async () => {
     const result = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env: {} });
     expect(result.code).to.equal(2);
-    expect(result.err.join("\n")).to.match(/^clinic: settings: EVENTSTORE_URL is missing [^\n]*$/);
+    expect(result.errorLines.join("\n")).to.match(/^clinic: settings: EVENTSTORE_URL is missing [^\n]*$/);
   });
 });
 
@@ -125,16 +127,16 @@ describe("the help of the operator's command line", () => {
     it(`the help of \`${noun} ${verb}\` has a valid example`, async () => {
       const result = await runClinic([noun, verb, "--help"]);
       expect(result.code).to.equal(0);
-      expect(result.out.join("\n")).to.contain(`clinic ${noun} ${verb} ${example}`);
+      expect(result.outputLines.join("\n")).to.contain(`clinic ${noun} ${verb} ${example}`);
       expect(Object.keys(options).length).to.be.greaterThan(0);
       // EVENTSTORE_URL is checked only if the options are valid.
       const words = (example.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll("'", ""));
       const exampleResult = await runClinic([noun, verb, ...words], { env: {} });
-      expect(exampleResult.err.join()).to.contain("EVENTSTORE_URL is missing");
+      expect(exampleResult.errorLines.join()).to.contain("EVENTSTORE_URL is missing");
     });
   }
   it("the help of `import` has valid example lines", async () => {
-    const { out } = await runClinic(["import", "--help"]);
+    const { outputLines: out } = await runClinic(["import", "--help"]);
     const lines = out
       .join("\n")
       .split("\n")
@@ -143,9 +145,9 @@ describe("the help of the operator's command line", () => {
     for (const line of lines) expect(parseLine(line)).to.have.property("prepared");
   });
   it("the help lists the noun of every command", async () => {
-    const { code, out } = await runClinic(["--help"]);
+    const { code, outputLines: out } = await runClinic(["--help"]);
     expect(code).to.equal(0);
     for (const { noun } of commands) expect(out.join("\n")).to.contain(noun);
-    expect((await runClinic(["import", "--help"])).out.join("\n")).to.contain("--dry-run");
+    expect((await runClinic(["import", "--help"])).outputLines.join("\n")).to.contain("--dry-run");
   });
 });

@@ -7,7 +7,7 @@ import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
 import { getTestServers } from "../../support/stack.ts";
 
-const NOON = Date.parse("2026-05-04T12:00:00.000Z");
+const NOON_MS = Date.parse("2026-05-04T12:00:00.000Z");
 
 describe("the maximum number of endpoints of an application at a clinic", () => {
   let client: EventStoreDBClient;
@@ -26,8 +26,8 @@ describe("the maximum number of endpoints of an application at a clinic", () => 
         (error: { code?: string }) => error.code,
       );
     // Each registration stops halfway: it reserves a place in the endpoint quota, but never registers the endpoint.
-    for (let n = 0; n < MAX_ENDPOINTS; n += 1) expect(await reservePlace(NOON)).to.equal("reserved");
-    expect(await reservePlace(NOON + 59_000)).to.equal("webhook_endpoint_limit_reached");
-    expect(await reservePlace(NOON + 60_000)).to.equal("reserved");
+    for (let n = 0; n < MAX_ENDPOINTS; n += 1) expect(await reservePlace(NOON_MS)).to.equal("reserved");
+    expect(await reservePlace(NOON_MS + 59_000)).to.equal("webhook_endpoint_limit_reached");
+    expect(await reservePlace(NOON_MS + 60_000)).to.equal("reserved");
   });
 });

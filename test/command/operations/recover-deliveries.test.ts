@@ -17,11 +17,11 @@ import { getTestServers } from "../../support/stack.ts";
 import { runClinic } from "../cli/terminal.ts";
 
 const HOUR_MS = 3_600_000;
-const NOON = Date.parse("2026-05-04T12:00:00.000Z");
-const FAILED_TYPE = "WebhookDeliveryFailed";
-const SKIPPED_TYPE = "WebhookDeliverySkipped";
-const REQUESTED_TYPE = "WebhookDeliveryReplayRequested";
-const EXPIRED_TYPE = "WebhookDeliveryExpired";
+const NOON_MS = Date.parse("2026-05-04T12:00:00.000Z");
+const FAILED_EVENT_TYPE = "WebhookDeliveryFailed";
+const SKIPPED_EVENT_TYPE = "WebhookDeliverySkipped";
+const REQUESTED_EVENT_TYPE = "WebhookDeliveryReplayRequested";
+const EXPIRED_EVENT_TYPE = "WebhookDeliveryExpired";
 
 describe("the recovery of an endpoint's deliveries", () => {
   let client: EventStoreDBClient;
@@ -47,11 +47,11 @@ describe("the recovery of an endpoint's deliveries", () => {
   async function createDelivery(
     { endpointId }: EndpointReference,
     firstEventMs: number,
-    ...types: string[]
+    ...eventTypes: string[]
   ): Promise<string> {
     const deliveryId = randomUUID();
-    const facts = types.map((type, index) => {
-      const data = { deliveryId, endpointId, ...(type === FAILED_TYPE && { attempts: 8 }) };
+    const facts = eventTypes.map((type, index) => {
+      const data = { deliveryId, endpointId, ...(type === FAILED_EVENT_TYPE && { attempts: 8 }) };
       const metadata = toMetadata(createTestOperatorContext(firstEventMs + index * HOUR_MS));
       return { id: randomUUID(), event: { type, data } as CatalogEvent, metadata };
     });
@@ -68,7 +68,7 @@ describe("the recovery of an endpoint's deliveries", () => {
   ) =>
     recoverDeliveries(
       { client, log: recoveryLog },
-      { endpointId: endpoint.endpointId, since: NOON, until: undefined, isDryRun: false, ...options },
+      { endpointId: endpoint.endpointId, since: NOON_MS, until: undefined, isDryRun: false, ...options },
       createTestOperatorContext(),
       () => undefined,
     );
@@ -76,15 +76,21 @@ describe("the recovery of an endpoint's deliveries", () => {
   it("a recovery replays one endpoint's failed and skipped deliveries since a given time, and a dry run counts deliveries", async () => {
     const [ownEndpoint, otherEndpoint] = [await registerTestEndpoint(), await registerTestEndpoint()];
     const replayableDeliveryIds = [
-      await createDelivery(ownEndpoint, NOON, FAILED_TYPE),
-      await createDelivery(ownEndpoint, NOON + HOUR_MS, SKIPPED_TYPE),
-      await createDelivery(ownEndpoint, NOON - 2 * HOUR_MS, FAILED_TYPE, REQUESTED_TYPE, FAILED_TYPE),
+      await createDelivery(ownEndpoint, NOON_MS, FAILED_EVENT_TYPE),
+      await createDelivery(ownEndpoint, NOON_MS + HOUR_MS, SKIPPED_EVENT_TYPE),
+      await createDelivery(
+        ownEndpoint,
+        NOON_MS - 2 * HOUR_MS,
+        FAILED_EVENT_TYPE,
+        REQUESTED_EVENT_TYPE,
+        FAILED_EVENT_TYPE,
+      ),
     ];
     const otherDeliveryIds = [
-      await createDelivery(ownEndpoint, NOON - 1, FAILED_TYPE),
-      await createDelivery(ownEndpoint, NOON, FAILED_TYPE, REQUESTED_TYPE),
-      await createDelivery(ownEndpoint, NOON, FAILED_TYPE, REQUESTED_TYPE, EXPIRED_TYPE),
-      await createDelivery(otherEndpoint, NOON, FAILED_TYPE),
+      await createDelivery(ownEndpoint, NOON_MS - 1, FAILED_EVENT_TYPE),
+      await createDelivery(ownEndpoint, NOON_MS, FAILED_EVENT_TYPE, REQUESTED_EVENT_TYPE),
+      await createDelivery(ownEndpoint, NOON_MS, FAILED_EVENT_TYPE, REQUESTED_EVENT_TYPE, EXPIRED_EVENT_TYPE),
+      await createDelivery(otherEndpoint, NOON_MS, FAILED_EVENT_TYPE),
     ];
     const typesBefore = await Promise.all([...replayableDeliveryIds, ...otherDeliveryIds].map(readTypes));
     expect(await recoverEndpointDeliveries(ownEndpoint, { isDryRun: true })).to.deep.equal({
@@ -96,7 +102,7 @@ describe("the recovery of an endpoint's deliveries", () => {
     expect(await recoverEndpointDeliveries(ownEndpoint)).to.deep.equal({ found: 3, requested: 3, left: 0 });
     const typesAfter = await Promise.all([...replayableDeliveryIds, ...otherDeliveryIds].map(readTypes));
     expect(typesAfter).to.deep.equal(
-      typesBefore.map((types, index) => (index < 3 ? [...types, REQUESTED_TYPE] : types)),
+      typesBefore.map((types, index) => (index < 3 ? [...types, REQUESTED_EVENT_TYPE] : types)),
     );
     const [request] = (await log.read(`webhookDelivery-${replayableDeliveryIds[0]}`)).slice(-1);
     expect(request!.metadata).to.deep.include({ clinicId: ownEndpoint.owner.clinicId, environment: "sandbox" });
@@ -105,30 +111,38 @@ describe("the recovery of an endpoint's deliveries", () => {
   it("a second recovery replays only deliveries that failed after the first recovery", async () => {
     const endpoint = await registerTestEndpoint();
     const [firstDeliveryId] = [
-      await createDelivery(endpoint, NOON, FAILED_TYPE),
-      await createDelivery(endpoint, NOON, SKIPPED_TYPE),
+      await createDelivery(endpoint, NOON_MS, FAILED_EVENT_TYPE),
+      await createDelivery(endpoint, NOON_MS, SKIPPED_EVENT_TYPE),
     ];
     expect(await recoverEndpointDeliveries(endpoint)).to.include({ found: 2, requested: 2 });
     expect(await recoverEndpointDeliveries(endpoint)).to.include({ found: 0, requested: 0 });
     const event = {
-      type: FAILED_TYPE,
+      type: FAILED_EVENT_TYPE,
       data: { deliveryId: firstDeliveryId, endpointId: endpoint.endpointId, attempts: 9 },
     };
     const fact = { id: randomUUID(), event: event as CatalogEvent, metadata: toMetadata(createTestOperatorContext()) };
     await log.append(`webhookDelivery-${firstDeliveryId}`, 1n, [fact]);
     expect(await recoverEndpointDeliveries(endpoint)).to.include({ found: 1, requested: 1 });
-    expect(await readTypes(firstDeliveryId!)).to.deep.equal([FAILED_TYPE, REQUESTED_TYPE, FAILED_TYPE, REQUESTED_TYPE]);
+    expect(await readTypes(firstDeliveryId!)).to.deep.equal([
+      FAILED_EVENT_TYPE,
+      REQUESTED_EVENT_TYPE,
+      FAILED_EVENT_TYPE,
+      REQUESTED_EVENT_TYPE,
+    ]);
   });
 
   it("a recovery does not replay deliveries that failed at or after the end of the range", async () => {
     const endpoint = await registerTestEndpoint();
     const [insideDeliveryId, outsideDeliveryId] = [
-      await createDelivery(endpoint, NOON, FAILED_TYPE),
-      await createDelivery(endpoint, NOON - HOUR_MS, FAILED_TYPE, REQUESTED_TYPE, FAILED_TYPE),
+      await createDelivery(endpoint, NOON_MS, FAILED_EVENT_TYPE),
+      await createDelivery(endpoint, NOON_MS - HOUR_MS, FAILED_EVENT_TYPE, REQUESTED_EVENT_TYPE, FAILED_EVENT_TYPE),
     ];
-    expect(await recoverEndpointDeliveries(endpoint, { until: NOON + HOUR_MS })).to.include({ found: 1, requested: 1 });
+    expect(await recoverEndpointDeliveries(endpoint, { until: NOON_MS + HOUR_MS })).to.include({
+      found: 1,
+      requested: 1,
+    });
     expect([await readTypes(insideDeliveryId), (await readTypes(outsideDeliveryId)).length]).to.deep.equal([
-      [FAILED_TYPE, REQUESTED_TYPE],
+      [FAILED_EVENT_TYPE, REQUESTED_EVENT_TYPE],
       3,
     ]);
   });
@@ -136,18 +150,18 @@ describe("the recovery of an endpoint's deliveries", () => {
   it("two concurrent recoveries together request only one replay of each delivery", async () => {
     const endpoint = await registerTestEndpoint();
     const deliveryIds = await Promise.all(
-      Array.from({ length: 30 }, () => createDelivery(endpoint, NOON, FAILED_TYPE)),
+      Array.from({ length: 30 }, () => createDelivery(endpoint, NOON_MS, FAILED_EVENT_TYPE)),
     );
     const recoveries = await Promise.all([recoverEndpointDeliveries(endpoint), recoverEndpointDeliveries(endpoint)]);
     const requestedCount = recoveries.reduce((sum, recovery) => sum + recovery.requested, 0);
     expect(requestedCount).to.equal(30);
-    for (const id of deliveryIds) expect(await readTypes(id)).to.deep.equal([FAILED_TYPE, REQUESTED_TYPE]);
+    for (const id of deliveryIds) expect(await readTypes(id)).to.deep.equal([FAILED_EVENT_TYPE, REQUESTED_EVENT_TYPE]);
   });
 
   it("if an outage of the event log stops a recovery, a second recovery replays the remaining deliveries", async () => {
     const endpoint = await registerTestEndpoint();
     const deliveryIds = await Promise.all(
-      Array.from({ length: 20 }, () => createDelivery(endpoint, NOON, FAILED_TYPE)),
+      Array.from({ length: 20 }, () => createDelivery(endpoint, NOON_MS, FAILED_EVENT_TYPE)),
     );
     let appendCount = 0;
     const failingLog: EventLog = {
@@ -161,19 +175,20 @@ describe("the recovery of an endpoint's deliveries", () => {
     const error = await recoverEndpointDeliveries(endpoint, {}, failingLog).catch((thrown: unknown) => thrown);
     expect(error).to.be.instanceOf(LogUnavailableError);
     expect(await recoverEndpointDeliveries(endpoint)).to.include({ found: 15, requested: 15 });
-    for (const id of deliveryIds) expect(await readTypes(id)).to.deep.equal([FAILED_TYPE, REQUESTED_TYPE]);
+    for (const id of deliveryIds) expect(await readTypes(id)).to.deep.equal([FAILED_EVENT_TYPE, REQUESTED_EVENT_TYPE]);
   });
 
   it("a recovery of too many deliveries is refused, but recoveries of shorter time ranges succeed", async () => {
     const endpoint = await registerTestEndpoint();
-    for (let count = 0; count < 5; count += 1) await createDelivery(endpoint, NOON + count * HOUR_MS, FAILED_TYPE);
+    for (let count = 0; count < 5; count += 1)
+      await createDelivery(endpoint, NOON_MS + count * HOUR_MS, FAILED_EVENT_TYPE);
     const error = await recoverEndpointDeliveries(endpoint, { maxDeliveries: 3 }).catch((thrown: unknown) => thrown);
     expect(error).to.have.property("code", "too_many_deliveries");
-    expect(await recoverEndpointDeliveries(endpoint, { maxDeliveries: 3, until: NOON + 3 * HOUR_MS })).to.include({
+    expect(await recoverEndpointDeliveries(endpoint, { maxDeliveries: 3, until: NOON_MS + 3 * HOUR_MS })).to.include({
       found: 3,
       requested: 3,
     });
-    const secondRangeOptions = { maxDeliveries: 3, since: NOON + 3 * HOUR_MS };
+    const secondRangeOptions = { maxDeliveries: 3, since: NOON_MS + 3 * HOUR_MS };
     expect(await recoverEndpointDeliveries(endpoint, secondRangeOptions)).to.include({ found: 2, requested: 2 });
   });
 
@@ -184,15 +199,18 @@ describe("the recovery of an endpoint's deliveries", () => {
 
     it("`webhooks recover` prints the progress and the number of deliveries", async () => {
       const endpoint = await registerTestEndpoint();
-      for (let count = 0; count < 4; count += 1) await createDelivery(endpoint, NOON, FAILED_TYPE);
+      for (let count = 0; count < 4; count += 1) await createDelivery(endpoint, NOON_MS, FAILED_EVENT_TYPE);
       const dryRunResult = await runClinic([...createArgs(endpoint), "--dry-run"], { env });
       const line = "webhooks recover: 4 deliveries failed or were skipped; none was replayed (dry run)";
       expect(dryRunResult).to.deep.equal({ code: 0, out: [line], err: [] });
       const result = await runClinic(createArgs(endpoint), { env });
-      expect([result.code, result.out]).to.deep.equal([0, ["webhooks recover: 4 of 4 deliveries will be replayed"]]);
-      expect(result.err.at(-1)).to.equal("webhooks recover: 4 of 4 deliveries");
+      expect([result.code, result.outputLines]).to.deep.equal([
+        0,
+        ["webhooks recover: 4 of 4 deliveries will be replayed"],
+      ]);
+      expect(result.errorLines.at(-1)).to.equal("webhooks recover: 4 of 4 deliveries");
       const secondResult = await runClinic([...createArgs(endpoint), "--json"], { env });
-      expect(JSON.parse(secondResult.out.join())).to.deep.equal({
+      expect(JSON.parse(secondResult.outputLines.join())).to.deep.equal({
         ...{ command: "webhooks recover", id: endpoint.endpointId, dryRun: false },
         ...{ found: 0, requested: 0, left: 0 },
       });
@@ -200,18 +218,20 @@ describe("the recovery of an endpoint's deliveries", () => {
 
     it("`webhooks recover` refuses unknown and disabled endpoints, but accepts a disabled endpoint for a dry run", async () => {
       const endpoint = await registerTestEndpoint();
-      await createDelivery(endpoint, NOON, SKIPPED_TYPE);
+      await createDelivery(endpoint, NOON_MS, SKIPPED_EVENT_TYPE);
       await disableEndpoint(log, endpoint, createTestOperatorContext());
-      const { code, err } = await runClinic(createArgs(endpoint), { env });
+      const { code, errorLines: err } = await runClinic(createArgs(endpoint), { env });
       expect(code).to.equal(3);
       expect(err.join()).to.contain("(webhook_endpoint_disabled)");
-      expect((await runClinic([...createArgs(endpoint), "--dry-run"], { env })).out.join()).to.contain("1 deliveries");
+      expect((await runClinic([...createArgs(endpoint), "--dry-run"], { env })).outputLines.join()).to.contain(
+        "1 deliveries",
+      );
       const unknownResult = await runClinic(createArgs({ ...endpoint, endpointId: randomUUID() }), { env });
-      expect(unknownResult.err.join()).to.contain("(webhook_endpoint_not_found)");
+      expect(unknownResult.errorLines.join()).to.contain("(webhook_endpoint_not_found)");
     });
 
     it("`webhooks recover` prints which options are missing or invalid", async () => {
-      const { code, err } = await runClinic(["webhooks", "recover", "--since", "yesterday"], { env });
+      const { code, errorLines: err } = await runClinic(["webhooks", "recover", "--since", "yesterday"], { env });
       const since = "--since must be an RFC 3339 date-time with an offset";
       expect([code, err]).to.deep.equal([2, [`clinic: --endpoint is missing; ${since}`]]);
     });

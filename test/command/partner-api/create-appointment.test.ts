@@ -35,7 +35,7 @@ describe("createPartnerAppointment", () => {
     scheduledAt: SCHEDULED_AT,
     ...overrides,
   });
-  const create = (
+  const createAppointment = (
     content: unknown = createBody(),
     headers: Record<string, string> = {},
     key: string | undefined = randomUUID(),
@@ -51,7 +51,7 @@ describe("createPartnerAppointment", () => {
 
   it("createPartnerAppointment returns 201 with the appointment and records one event", async () => {
     const key = randomUUID();
-    const { status, body: responseBody, headers } = await create(createBody({ notes: "Limps 🐾" }), {}, key);
+    const { status, body: responseBody, headers } = await createAppointment(createBody({ notes: "Limps 🐾" }), {}, key);
     expect(status).to.equal(201);
     expect(responseBody).to.have.all.keys("ok", "appointment");
     expect(responseBody.appointment).to.deep.include({
@@ -84,7 +84,7 @@ describe("createPartnerAppointment", () => {
 
   it("fifty concurrent createPartnerAppointment requests with one idempotency key record one event and get equal bodies", async () => {
     const key = randomUUID();
-    const responses = await Promise.all(Array.from({ length: 50 }, () => create(createBody(), {}, key)));
+    const responses = await Promise.all(Array.from({ length: 50 }, () => createAppointment(createBody(), {}, key)));
     expect(responses.map(({ status }) => status)).to.deep.equal(Array(50).fill(201));
     expect(new Set(responses.map(({ text }) => text)).size).to.equal(1);
     const replayedResponses = responses.filter(({ headers }) => headers.get("idempotent-replayed") === "true");
@@ -94,7 +94,7 @@ describe("createPartnerAppointment", () => {
 
   it("a retry with the same values in another notation gets the first response, even if the appointment has changed", async () => {
     const key = randomUUID();
-    const firstResponse = await create(createBody({ notes: "Limps" }), {}, key);
+    const firstResponse = await createAppointment(createBody({ notes: "Limps" }), {}, key);
     await confirmAppointment(
       command.log,
       { clinicId: world.clinicId, appointmentId: deriveId(key) },
@@ -107,7 +107,7 @@ describe("createPartnerAppointment", () => {
       animalId: animalId.toUpperCase(),
       branchId,
     };
-    const retryResponse = await create(rewrittenBody, {}, key);
+    const retryResponse = await createAppointment(rewrittenBody, {}, key);
     expect(retryResponse.status).to.equal(201);
     expect(retryResponse.headers.get("idempotent-replayed")).to.equal("true");
     expect(retryResponse.text).to.equal(firstResponse.text);
@@ -115,8 +115,8 @@ describe("createPartnerAppointment", () => {
 
   it("equal idempotency keys of different applications and clinics are independent", async () => {
     const key = randomUUID();
-    const ownResponse = await create(createBody(), {}, key);
-    const otherResponse = await create(
+    const ownResponse = await createAppointment(createBody(), {}, key);
+    const otherResponse = await createAppointment(
       { branchId: otherWorld.branchId, animalId: otherWorld.animalId, scheduledAt: SCHEDULED_AT },
       otherWorld.headers,
       key,
@@ -138,25 +138,27 @@ describe("createPartnerAppointment", () => {
     ["a quoted string with spaces, as in the IETF draft", '"8e03978e 40d5 43dd"'],
   ] as const) {
     it(`createPartnerAppointment accepts an idempotency key of ${caseName}`, async () => {
-      expect((await create(createBody(), {}, key)).status).to.equal(201);
+      expect((await createAppointment(createBody(), {}, key)).status).to.equal(201);
     });
   }
 
   it("createPartnerAppointment accepts notes of 2000 code points", async () => {
-    const { status, body: responseBody } = await create(createBody({ notes: "🐾".repeat(2000) }));
+    const { status, body: responseBody } = await createAppointment(createBody({ notes: "🐾".repeat(2000) }));
     expect(status).to.equal(201);
     expect([...responseBody.appointment.notes]).to.have.length(2000);
     expect(await command.log.read(`appointment-${responseBody.appointment.id}`)).to.have.length(1);
   });
 
   it("createPartnerAppointment accepts a branch header that equals the branch in the body", async () => {
-    expect((await create(createBody(), { "X-SERVICE-Branch-ID": world.branchId.toUpperCase() })).status).to.equal(201);
+    expect(
+      (await createAppointment(createBody(), { "X-SERVICE-Branch-ID": world.branchId.toUpperCase() })).status,
+    ).to.equal(201);
   });
 
   it("createPartnerAppointment returns 409 idempotency_conflict if an idempotency key is sent with another body", async () => {
     const key = randomUUID();
-    await create(createBody(), {}, key);
-    const response = await create(createBody({ notes: "Other" }), {}, key);
+    await createAppointment(createBody(), {}, key);
+    const response = await createAppointment(createBody({ notes: "Other" }), {}, key);
     expect(response.status).to.equal(409);
     expect(response.body.error).to.equal("idempotency_conflict");
     expect(await command.log.read(`appointment-${deriveId(key)}`)).to.have.length(1);
@@ -191,7 +193,7 @@ describe("createPartnerAppointment", () => {
   ];
   for (const [caseName, content, paths] of invalidBodies) {
     it(`createPartnerAppointment returns 422 validation_failed for ${caseName}`, async () => {
-      const { status, body: responseBody } = await create(content());
+      const { status, body: responseBody } = await createAppointment(content());
       expect(status).to.equal(422);
       expect(responseBody).to.have.all.keys("ok", "error", "correlationId", "details");
       expect(responseBody.error).to.equal("validation_failed");
@@ -200,9 +202,9 @@ describe("createPartnerAppointment", () => {
   }
 
   it("createPartnerAppointment returns the same message for an unknown animal and for another clinic's animal", async () => {
-    const unknownResponse = await create(createBody({ animalId: randomUUID() }));
-    const foreignResponse = await create(createBody({ animalId: otherWorld.animalId }));
-    expect(foreignResponse.body.details).to.deep.equal(unknownResponse.body.details);
+    const unknownAnimalResponse = await createAppointment(createBody({ animalId: randomUUID() }));
+    const foreignAnimalResponse = await createAppointment(createBody({ animalId: otherWorld.animalId }));
+    expect(foreignAnimalResponse.body.details).to.deep.equal(unknownAnimalResponse.body.details);
   });
 
   for (const [caseName, key] of [
@@ -243,15 +245,17 @@ describe("createPartnerAppointment", () => {
   });
 
   it("createPartnerAppointment returns 422 for a branch header that contradicts the body", async () => {
-    const { status, body: responseBody } = await create(createBody(), { "X-SERVICE-Branch-ID": world.otherBranchId });
+    const { status, body: responseBody } = await createAppointment(createBody(), {
+      "X-SERVICE-Branch-ID": world.otherBranchId,
+    });
     expect(status).to.equal(422);
     expect(responseBody.details[0].path).to.equal("branchId");
   });
 
   it("an idempotency key can be reused after a 422 response", async () => {
     const key = randomUUID();
-    expect((await create(createBody({ animalId: randomUUID() }), {}, key)).status).to.equal(422);
-    expect((await create(createBody(), {}, key)).status).to.equal(201);
+    expect((await createAppointment(createBody({ animalId: randomUUID() }), {}, key)).status).to.equal(422);
+    expect((await createAppointment(createBody(), {}, key)).status).to.equal(201);
   });
 
   it("createPartnerAppointment refuses a branch that was removed from the installation", async () => {
@@ -263,31 +267,31 @@ describe("createPartnerAppointment", () => {
       createTestOperatorContext(),
     );
     const createBodyAt = (branchId: string) => ({ branchId, animalId, scheduledAt: SCHEDULED_AT });
-    expect((await create(createBodyAt(branchId), narrowedWorld.headers)).status).to.equal(422);
-    expect((await create(createBodyAt(otherBranchId), narrowedWorld.headers)).status).to.equal(201);
+    expect((await createAppointment(createBodyAt(branchId), narrowedWorld.headers)).status).to.equal(422);
+    expect((await createAppointment(createBodyAt(otherBranchId), narrowedWorld.headers)).status).to.equal(201);
     const narrowedHeaders = { ...narrowedWorld.headers, "X-SERVICE-Branch-ID": branchId };
-    expect((await create(createBodyAt(branchId), narrowedHeaders)).body.error).to.equal("branch_denied");
+    expect((await createAppointment(createBodyAt(branchId), narrowedHeaders)).body.error).to.equal("branch_denied");
   });
 
   it("createPartnerAppointment returns 403 clinic_not_operational for a suspended clinic", async () => {
     const suspendedWorld = await createPartnerWorld(command);
     const { clinicId, branchId, animalId, headers } = suspendedWorld;
     await suspendClinic(command.log, { clinicId, reason: "unpaid" }, createTestOperatorContext());
-    const response = await create({ branchId, animalId, scheduledAt: SCHEDULED_AT }, headers);
+    const response = await createAppointment({ branchId, animalId, scheduledAt: SCHEDULED_AT }, headers);
     expect(response.status).to.equal(403);
     expect(response.body.error).to.equal("clinic_not_operational");
   });
 
   it("createPartnerAppointment returns 403 installation_denied for a clinic that has not approved the application", async () => {
     const { clinicId } = await createClinic(command.log);
-    const response = await create(createBody(), { "X-SERVICE-Clinic-ID": clinicId });
+    const response = await createAppointment(createBody(), { "X-SERVICE-Clinic-ID": clinicId });
     expect(response.status).to.equal(403);
     expect(response.body.error).to.equal("installation_denied");
   });
 
   for (const text of ["{", '{"__proto__":{"branchId":"x"}}']) {
     it(`createPartnerAppointment returns 400 invalid_json for the body ${text}`, async () => {
-      const response = await create(text);
+      const response = await createAppointment(text);
       expect(response.status).to.equal(400);
       expect(response.body.error).to.equal("invalid_json");
       expect(({} as { branchId?: string }).branchId).to.equal(undefined);
@@ -295,10 +299,10 @@ describe("createPartnerAppointment", () => {
   }
 
   it("createPartnerAppointment returns 413 for a body of one megabyte", async () => {
-    expect((await create(createBody({ notes: "x".repeat(1024 * 1024) }))).status).to.equal(413);
+    expect((await createAppointment(createBody({ notes: "x".repeat(1024 * 1024) }))).status).to.equal(413);
   });
 
   it("createPartnerAppointment returns 415 for a body that is not JSON", async () => {
-    expect((await create("text", { "Content-Type": "text/plain" })).status).to.equal(415);
+    expect((await createAppointment("text", { "Content-Type": "text/plain" })).status).to.equal(415);
   });
 });

@@ -88,8 +88,8 @@ describe("exchangeToken", () => {
 
   it("exchangeToken accepts the client id in upper case, and accepts each of two active secrets", async () => {
     const secondCredential = await issueCredential(command.log, application, createTestOperatorContext());
-    const upperCaseId = { client_id: application.applicationId.toUpperCase() };
-    expect((await sendTokenRequest(command.url, application, upperCaseId)).status).to.equal(200);
+    const upperCaseIdOverride = { client_id: application.applicationId.toUpperCase() };
+    expect((await sendTokenRequest(command.url, application, upperCaseIdOverride)).status).to.equal(200);
     expect((await sendTokenRequest(command.url, { ...application, ...secondCredential })).status).to.equal(200);
   });
 

@@ -27,7 +27,7 @@ describe("the command service while servers fail", () => {
     await proxy.close();
   });
 
-  const create = (key: string) =>
+  const createAppointment = (key: string) =>
     sendRequest(
       "POST",
       `${command.url}/production/v1/appointments`,
@@ -36,7 +36,7 @@ describe("the command service while servers fail", () => {
     );
 
   it("the command service works without Postgres, and counts requests in memory", async () => {
-    const { status, headers } = await create("without-postgres");
+    const { status, headers } = await createAppointment("without-postgres");
     expect(status).to.equal(201);
     expect(headers.get("ratelimit-remaining")).to.match(/^\d+$/);
     expect((await sendRequest("GET", `${command.url}/health/ready`)).status).to.equal(200);
@@ -45,7 +45,7 @@ describe("the command service while servers fail", () => {
   it("the command service returns 503 with Retry-After only while the event log is unavailable", async function () {
     this.timeout(60_000);
     proxy.disconnect();
-    for (const response of [await create("while-cut"), await sendTokenRequest(command.url, world)]) {
+    for (const response of [await createAppointment("while-cut"), await sendTokenRequest(command.url, world)]) {
       expect(response.status).to.equal(503);
       expect(response.body).to.include({ ok: false, error: "event_log_unavailable" });
       expect(Number(response.headers.get("retry-after"))).to.be.above(0);
@@ -54,8 +54,8 @@ describe("the command service while servers fail", () => {
     expect((await sendRequest("GET", `${command.url}/health/live`)).status).to.equal(200);
     proxy.restore();
     const deadline = Date.now() + 30_000;
-    let response = await create("while-cut");
-    while (response.status === 503 && Date.now() < deadline) response = await create("while-cut");
+    let response = await createAppointment("while-cut");
+    while (response.status === 503 && Date.now() < deadline) response = await createAppointment("while-cut");
     expect(response.status).to.equal(201);
   });
 });

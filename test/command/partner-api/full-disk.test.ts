@@ -29,7 +29,7 @@ describe("the command service while the disk of the event log is full", function
     await disk?.remove();
   });
 
-  const create = (key: string) =>
+  const createAppointment = (key: string) =>
     sendRequest(
       "POST",
       `${command.url}/production/v1/appointments`,
@@ -40,8 +40,8 @@ describe("the command service while the disk of the event log is full", function
   it("the command service returns 503 with Retry-After while the event log's disk is full, and 201 afterwards", async () => {
     await disk.fill();
     // The first requests may succeed, because the last page of the log's file may have space for a few small events.
-    let response = await create("filling-0");
-    for (let n = 1; response.status === 201 && n < 50; n += 1) response = await create(`filling-${n}`);
+    let response = await createAppointment("filling-0");
+    for (let n = 1; response.status === 201 && n < 50; n += 1) response = await createAppointment(`filling-${n}`);
     expect(response.status).to.equal(503);
     expect(response.body).to.include({ ok: false, error: "event_log_unavailable" });
     expect(Number(response.headers.get("retry-after"))).to.be.above(0);
@@ -50,6 +50,6 @@ describe("the command service while the disk of the event log is full", function
       "readiness while the log is readable",
     ).to.equal(200);
     await disk.free();
-    expect((await create("afterwards")).status).to.equal(201);
+    expect((await createAppointment("afterwards")).status).to.equal(201);
   });
 });

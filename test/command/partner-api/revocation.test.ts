@@ -22,24 +22,24 @@ const MAX_DELAY_MS = 1_000;
 
 describe("revocations with two command processes", () => {
   let command: TestCommand;
-  let process: ChildProcess;
+  let commandProcess: ChildProcess;
   let urls: string[];
 
   before(async () => {
     command = await startTestCommandService();
     const secondProcess = await startProcess();
-    process = secondProcess.process;
+    commandProcess = secondProcess.commandProcess;
     urls = [command.url, secondProcess.url];
   });
   after(async () => {
-    const exitPromise = once(process, "exit");
-    process.kill("SIGTERM");
+    const exitPromise = once(commandProcess, "exit");
+    commandProcess.kill("SIGTERM");
     await exitPromise;
     await command.stop();
   });
 
   /** Starts a command service in its own process. It accepts the tokens of the service in this process. */
-  async function startProcess(): Promise<{ process: ChildProcess; url: string }> {
+  async function startProcess(): Promise<{ commandProcess: ChildProcess; url: string }> {
     const { eventstoreUrl, databaseUrls } = await getTestServers();
     const child = spawn(globalThis.process.execPath, ["--import=tsx", "command/main.ts"], {
       stdio: ["ignore", "pipe", "inherit"],
@@ -55,7 +55,7 @@ describe("revocations with two command processes", () => {
       lines += chunk;
     });
     const url = await eventually("the service listens", () => /"url":"(http:[^"]+)"/.exec(lines)?.[1]);
-    return { process: child, url };
+    return { commandProcess: child, url };
   }
 
   function createAppointment(url: string, { branchId, animalId, headers }: PartnerWorld) {

@@ -39,7 +39,7 @@ describe("concurrent changes of one object", function () {
     }
     return counts;
   };
-  const register = async () => (await post(commands[0]!, "", VALID_ENDPOINT)).body.endpoint.id as string;
+  const registerEndpoint = async () => (await post(commands[0]!, "", VALID_ENDPOINT)).body.endpoint.id as string;
 
   for (const processCount of [1, 2]) {
     it(`of 70 concurrent endpoint registrations over ${processCount} process(es), 50 succeed and 20 are refused`, async () => {
@@ -48,14 +48,14 @@ describe("concurrent changes of one object", function () {
     });
 
     it(`70 concurrent tests of an endpoint over ${processCount} process(es) create 70 deliveries`, async () => {
-      const responses = await postAll(70, commands.slice(0, processCount), `/${await register()}/test`);
+      const responses = await postAll(70, commands.slice(0, processCount), `/${await registerEndpoint()}/test`);
       expect(countOutcomes(responses)).to.deep.equal({ "202": 70 });
       expect(new Set(responses.map(({ body }) => body.delivery.id)).size).to.equal(70);
     });
 
     it(`concurrent secret rotations over ${processCount} process(es) succeed or get 409 concurrent_rotation`, async () => {
       const counts = countOutcomes(
-        await postAll(20, commands.slice(0, processCount), `/${await register()}/rotate-secret`),
+        await postAll(20, commands.slice(0, processCount), `/${await registerEndpoint()}/rotate-secret`),
       );
       const { 200: rotatedCount = 0, "409 concurrent_rotation": conflictCount = 0 } = counts;
       expect(rotatedCount).to.be.above(0);

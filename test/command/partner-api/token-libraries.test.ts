@@ -26,7 +26,7 @@ describe("the token operation with public libraries", () => {
   });
   after(() => command.stop());
 
-  const exchange = (overrides: Record<string, unknown> = {}) =>
+  const exchangeToken = (overrides: Record<string, unknown> = {}) =>
     fetch(`${command.url}/production/v1/oauth/token`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
@@ -48,7 +48,7 @@ describe("the token operation with public libraries", () => {
     });
 
   it("oauth4webapi accepts the token response, and validates the token with RFC 9068 and the published keys", async () => {
-    const tokenResponse = await oauth.processClientCredentialsResponse(server, client, await exchange());
+    const tokenResponse = await oauth.processClientCredentialsResponse(server, client, await exchangeToken());
     expect(tokenResponse).to.include({
       token_type: "bearer",
       expires_in: 900,
@@ -73,7 +73,7 @@ describe("the token operation with public libraries", () => {
     ];
     for (const [overrides, code] of cases) {
       const refusal = await oauth
-        .processClientCredentialsResponse(server, client, await exchange(overrides))
+        .processClientCredentialsResponse(server, client, await exchangeToken(overrides))
         .catch((error: unknown) => error);
       expect(refusal).to.be.instanceOf(oauth.ResponseBodyError);
       expect(refusal).to.include({ status: 401, error: code });
@@ -81,7 +81,7 @@ describe("the token operation with public libraries", () => {
   });
 
   it("fast-jwt accepts a token with the published key and rejects a tampered token", async () => {
-    const { access_token: token } = (await (await exchange()).json()) as { access_token: string };
+    const { access_token: token } = (await (await exchangeToken()).json()) as { access_token: string };
     const { body } = await sendRequest("GET", server.jwks_uri ?? "");
     const key = createPublicKey({ key: body.keys[0], format: "jwk" }).export({ type: "spki", format: "pem" });
     const options = {

@@ -6,7 +6,7 @@ import { createTemporaryDir } from "./log-process.ts";
 import {
   appendEvents,
   changeAndRead,
-  createAppend,
+  createAppendRequest,
   createLog,
   flipBit,
   getEndFilePath,
@@ -79,7 +79,7 @@ describe("the acknowledged end of the embedded log", function () {
       endByte = (await stat(getSegmentPath(dir, 1))).size;
       await copyFile(getEndFilePath(dir), join(dir, "aside"));
       completeContent = await changeAndRead(dir, (store) =>
-        submit(store, createAppend("last", ["x".repeat(2_000), "y".repeat(2_000)])),
+        submit(store, createAppendRequest("last", ["x".repeat(2_000), "y".repeat(2_000)])),
       );
       await rename(join(dir, "aside"), getEndFilePath(dir));
       bytes = await readFile(getSegmentPath(dir, 1));
@@ -90,7 +90,7 @@ describe("the acknowledged end of the embedded log", function () {
     async function startAndRead() {
       const store = await openStore(dir, { printLine: (line) => lines.push(line) });
       const content = await readContent(store);
-      await submit(store, createAppend("note-1", ["goes on"]));
+      await submit(store, createAppendRequest("note-1", ["goes on"]));
       await store.close();
       await (await openStore(dir)).close();
       return content;

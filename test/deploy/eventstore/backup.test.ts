@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
 import { createTemporaryDir } from "./log-process.ts";
-import { createAppend, openStore, readContent, submit } from "./stored-log.ts";
+import { createAppendRequest, openStore, readContent, submit } from "./stored-log.ts";
 
 const README_PATH = join(import.meta.dirname, "../../../deploy/local/eventstore/README.md");
 
@@ -25,14 +25,14 @@ describe("a backup of the running embedded log", function () {
     const store = await openStore(join(dir, "log"));
     let isWriting = true;
     let acknowledgedCount = 0;
-    const write = async (writer: number) => {
+    const write = async (writerNumber: number) => {
       while (isWriting) {
-        const { outcome } = await submit(store, createAppend(`note-${writer}`, ["x".repeat(1_000)]));
+        const { outcome } = await submit(store, createAppendRequest(`note-${writerNumber}`, ["x".repeat(1_000)]));
         expect(outcome).to.equal("written");
         acknowledgedCount += 1;
       }
     };
-    const writers = Array.from({ length: 8 }, (_, writer) => write(writer));
+    const writePromises = Array.from({ length: 8 }, (_, writerNumber) => write(writerNumber));
     for (let round = 0; round < 5; round += 1) {
       const countBefore = acknowledgedCount;
       const copyDir = join(dir, `copy-${round}`);
@@ -45,7 +45,7 @@ describe("a backup of the running embedded log", function () {
       expect(forwardEvents).to.deep.equal(originalEvents.slice(0, forwardEvents.length));
     }
     isWriting = false;
-    await Promise.all(writers);
+    await Promise.all(writePromises);
     expect(store.log.segments.count).to.be.greaterThan(1);
     await store.close();
     await remove();

@@ -12,7 +12,7 @@ import { createClient, createTemporaryDir, LogProcess } from "./log-process.ts";
 import {
   appendEvents,
   changeAndRead,
-  createAppend,
+  createAppendRequest,
   createLog,
   flipBit,
   getEndFilePath,
@@ -129,30 +129,30 @@ describe("damaged files of the embedded log", function () {
       getSegmentPath(dir, 2),
       getSegmentPath(dir, segmentCount),
     ];
-    const asidePath = join(dir, "aside");
+    const temporaryPath = join(dir, "aside");
     for (const path of [firstPath, secondPath, lastPath, getEndFilePath(dir)]) {
-      await rename(path, asidePath);
+      await rename(path, temporaryPath);
       expect(await getStartError(dir)).to.include(path === lastPath ? "were acknowledged" : `${path}: The`);
-      await rename(asidePath, path);
+      await rename(temporaryPath, path);
     }
-    await copyFile(lastPath, asidePath);
+    await copyFile(lastPath, temporaryPath);
     await copyFile(getSegmentPath(otherTemporaryDir.dir, segmentCount), lastPath);
     expect(await getStartError(dir)).to.include("another log");
     await copyFile(secondPath, lastPath);
     expect(await getStartError(dir)).to.include("does not continue");
-    await rename(asidePath, lastPath);
+    await rename(temporaryPath, lastPath);
     await copyFile(lastPath, getSegmentPath(dir, segmentCount + 2));
     expect(await getStartError(dir)).to.include(
       `${getSegmentPath(dir, segmentCount + 1)}: The segment file is missing`,
     );
     await rm(getSegmentPath(dir, segmentCount + 2));
-    await copyFile(getEndFilePath(dir), asidePath);
+    await copyFile(getEndFilePath(dir), temporaryPath);
     await copyFile(join(otherTemporaryDir.dir, "events", "acknowledged"), getEndFilePath(dir));
     expect(await getStartError(dir)).to.include("another log");
-    await rename(asidePath, getEndFilePath(dir));
-    await rename(join(dir, "events"), asidePath);
+    await rename(temporaryPath, getEndFilePath(dir));
+    await rename(join(dir, "events"), temporaryPath);
     expect(await getStartError(dir)).to.include(`${join(dir, "events")}: The directory is missing`);
-    await rename(asidePath, join(dir, "events"));
+    await rename(temporaryPath, join(dir, "events"));
     await (await openStore(dir)).close();
     await otherTemporaryDir.remove();
   });
@@ -162,7 +162,7 @@ describe("damaged files of the embedded log", function () {
     await changeAndRead(dir, async (store) => {
       await appendEvents(store, 50);
       firstByteCount = (await stat(getSegmentPath(dir, 1))).size;
-      await submit(store, createAppend("last", ["acknowledged"]));
+      await submit(store, createAppendRequest("last", ["acknowledged"]));
     });
     await truncate(getSegmentPath(dir, 1), firstByteCount);
     expect(await getStartError(dir)).to.match(/offset \d+, .+ all events up to position \d+ were acknowledged/);
@@ -177,7 +177,7 @@ describe("damaged files of the embedded log", function () {
     // Simulates a crash just after a segment was created, before or after its first write was acknowledged.
     const endFileBytes = await readFile(getEndFilePath(dir));
     const store = await openStore(dir, { segmentBytes: 1 });
-    await submit(store, createAppend("note-1", ["in a new segment"]));
+    await submit(store, createAppendRequest("note-1", ["in a new segment"]));
     await store.close();
     await truncate(getSegmentPath(dir, segmentCount + 1), 64);
     expect(await getStartError(dir)).to.include("were acknowledged");

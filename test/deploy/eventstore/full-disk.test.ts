@@ -10,7 +10,7 @@ import { isUnavailable } from "../../../shared/eventstore/log.ts";
 import { collect, createEvent, getRejection } from "../../conformance/log-under-test.ts";
 import { LogProcess } from "./log-process.ts";
 import { mountSmallDisk, type SmallDisk } from "./small-disk.ts";
-import { appendEvents, createAppend, openStore, readContent, submit } from "./stored-log.ts";
+import { appendEvents, createAppendRequest, openStore, readContent, submit } from "./stored-log.ts";
 
 const DISK_BYTES = 16 * 1024 * 1024;
 const PAGE_BYTES = 4096;
@@ -107,15 +107,15 @@ describe("the embedded log on a full disk", function () {
 
   it("if a group of appends fails on a full disk, a retry writes each append exactly once", async () => {
     const store = await openStore(dir);
-    const storedWrite = { ...createAppend("note-0", ["stored"]), expectedRevision: -1 };
+    const storedWrite = { ...createAppendRequest("note-0", ["stored"]), expectedRevision: -1 };
     await submit(store, storedWrite);
     await appendEvents(store, 99);
     await disk.fill();
-    const writes = Array.from({ length: 50 }, (_, n) => createAppend(`waiting-${n}`, ["x".repeat(1_000)]));
+    const writes = Array.from({ length: 50 }, (_, n) => createAppendRequest(`waiting-${n}`, ["x".repeat(1_000)]));
     const firstResults = await Promise.all(writes.map((write) => submit(store, write)));
     expect(firstResults.map(({ outcome }) => outcome)).to.include("disk-full");
     const retryResults = await Promise.all(
-      [storedWrite, createAppend("new", ["x".repeat(5_000)])].map((write) => submit(store, write)),
+      [storedWrite, createAppendRequest("new", ["x".repeat(5_000)])].map((write) => submit(store, write)),
     );
     expect(retryResults.map(({ outcome }) => outcome)).to.deep.equal(["written", "disk-full"]);
     expect(retryResults[0]).to.include({ revision: 0 });
@@ -136,10 +136,10 @@ describe("the embedded log on a full disk", function () {
     const segmentCount = store.log.segments.count;
     await disk.fill();
     for (let n = 0; n < 3; n += 1) {
-      expect((await submit(store, createAppend("late", ["one"]))).outcome).to.equal("disk-full");
+      expect((await submit(store, createAppendRequest("late", ["one"]))).outcome).to.equal("disk-full");
     }
     await disk.free();
-    expect((await submit(store, createAppend("late", ["one"]))).outcome).to.equal("written");
+    expect((await submit(store, createAppendRequest("late", ["one"]))).outcome).to.equal("written");
     expect(store.log.segments.count).to.equal(segmentCount + 1);
     const content = await readContent(store);
     await store.close();
@@ -153,7 +153,7 @@ describe("the embedded log on a full disk", function () {
     const store = await openStore(dir, { printLine: (line) => lines.push(line) });
     await appendEvents(store, 30);
     const contentBefore = await readContent(store);
-    const [refusedWrite, lateWrite] = [createAppend("late", ["one"]), createAppend("late", ["two"])];
+    const [refusedWrite, lateWrite] = [createAppendRequest("late", ["one"]), createAppendRequest("late", ["two"])];
     const writeSync = fs.writeSync;
     // Simulates a copy-on-write file system, which needs space even to overwrite a file.
     const failWrite = () => {

@@ -9,7 +9,7 @@ import type { WriteRequest, WriteResult } from "../../../deploy/local/eventstore
 import { getRejection } from "../../conformance/log-under-test.ts";
 
 const NO_DEADLINE = Number.POSITIVE_INFINITY;
-const createWrite = (stream: string): WriteRequest => ({
+const createWriteRequest = (stream: string): WriteRequest => ({
   kind: "append",
   stream,
   expectedRevision: -2,
@@ -28,15 +28,15 @@ function createSlowGroupCommit() {
     await releasePromise;
     return writes.map((_, index): WriteResult => ({ outcome: "written", revision: index, position: 1 }));
   });
-  return { commits: groupCommit, groups, release };
+  return { groupCommit, groups, release };
 }
 
 describe("group commit", () => {
   it("a group commit writes all queued writes in order, in groups of limited size", async () => {
-    const { commits: groupCommit, groups, release } = createSlowGroupCommit();
+    const { groupCommit, groups, release } = createSlowGroupCommit();
     const count = 2 * MAX_GROUP_WRITES + 5;
     const submissions = Array.from({ length: count }, (_, n) =>
-      groupCommit.submit(createWrite(String(n)), 1, NO_DEADLINE),
+      groupCommit.submit(createWriteRequest(String(n)), 1, NO_DEADLINE),
     );
     release();
     await Promise.all(submissions);
@@ -45,24 +45,24 @@ describe("group commit", () => {
   });
 
   it("a group commit refuses a write if the queue already has the maximum number of writes or bytes", async () => {
-    const { commits: groupCommit, release } = createSlowGroupCommit();
+    const { groupCommit, release } = createSlowGroupCommit();
     const writes = Array.from({ length: MAX_PENDING_WRITES }, () =>
-      groupCommit.submit(createWrite("a"), 1, NO_DEADLINE),
+      groupCommit.submit(createWriteRequest("a"), 1, NO_DEADLINE),
     );
-    expect(await groupCommit.submit(createWrite("b"), 1, NO_DEADLINE)).to.deep.equal({ outcome: "overloaded" });
+    expect(await groupCommit.submit(createWriteRequest("b"), 1, NO_DEADLINE)).to.deep.equal({ outcome: "overloaded" });
     release();
     await Promise.all(writes);
-    expect((await groupCommit.submit(createWrite("c"), 1, NO_DEADLINE)).outcome).to.equal("written");
-    expect(await groupCommit.submit(createWrite("d"), MAX_PENDING_BYTES + 1, NO_DEADLINE)).to.deep.equal({
+    expect((await groupCommit.submit(createWriteRequest("c"), 1, NO_DEADLINE)).outcome).to.equal("written");
+    expect(await groupCommit.submit(createWriteRequest("d"), MAX_PENDING_BYTES + 1, NO_DEADLINE)).to.deep.equal({
       outcome: "overloaded",
     });
     await groupCommit.close();
   });
 
   it("a group commit does not start a write whose deadline has passed", async () => {
-    const { commits: groupCommit, groups, release } = createSlowGroupCommit();
-    const lateCommit = groupCommit.submit(createWrite("late"), 1, Date.now() - 1);
-    const timelyCommit = groupCommit.submit(createWrite("good"), 1, NO_DEADLINE);
+    const { groupCommit, groups, release } = createSlowGroupCommit();
+    const lateCommit = groupCommit.submit(createWriteRequest("late"), 1, Date.now() - 1);
+    const timelyCommit = groupCommit.submit(createWriteRequest("good"), 1, NO_DEADLINE);
     release();
     expect(await lateCommit).to.deep.equal({ outcome: "expired" });
     expect((await timelyCommit).outcome).to.equal("written");
@@ -70,10 +70,10 @@ describe("group commit", () => {
   });
 
   it("closing a group commit completes the queued writes and refuses new writes", async () => {
-    const { commits: groupCommit, release } = createSlowGroupCommit();
-    const submission = groupCommit.submit(createWrite("a"), 1, NO_DEADLINE);
+    const { groupCommit, release } = createSlowGroupCommit();
+    const submission = groupCommit.submit(createWriteRequest("a"), 1, NO_DEADLINE);
     const closePromise = groupCommit.close();
-    expect(await groupCommit.submit(createWrite("b"), 1, NO_DEADLINE)).to.deep.equal({ outcome: "closing" });
+    expect(await groupCommit.submit(createWriteRequest("b"), 1, NO_DEADLINE)).to.deep.equal({ outcome: "closing" });
     release();
     await closePromise;
     expect((await submission).outcome).to.equal("written");
@@ -82,13 +82,15 @@ describe("group commit", () => {
   it("after a failed commit, a group commit rejects all further writes and reports the failure", async () => {
     const groupCommit = new GroupCommit(() => Promise.reject(new Error("no space")));
     const [firstCommit, secondCommit] = [
-      groupCommit.submit(createWrite("a"), 1, NO_DEADLINE),
-      groupCommit.submit(createWrite("b"), 1, NO_DEADLINE),
+      groupCommit.submit(createWriteRequest("a"), 1, NO_DEADLINE),
+      groupCommit.submit(createWriteRequest("b"), 1, NO_DEADLINE),
     ];
     expect((await getRejection(firstCommit)).message).to.equal("no space");
     expect((await getRejection(secondCommit)).message).to.equal("no space");
-    expect((await groupCommit.failure).message).to.equal("no space");
-    expect((await getRejection(groupCommit.submit(createWrite("c"), 1, NO_DEADLINE))).message).to.equal("no space");
+    expect((await groupCommit.failurePromise).message).to.equal("no space");
+    expect((await getRejection(groupCommit.submit(createWriteRequest("c"), 1, NO_DEADLINE))).message).to.equal(
+      "no space",
+    );
     await groupCommit.close();
   });
 });

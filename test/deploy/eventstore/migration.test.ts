@@ -64,10 +64,10 @@ describe("a log directory of an earlier release", function () {
   this.timeout(120_000);
   let dir: string;
   let remove: () => Promise<void>;
-  let expected: Dump;
+  let expectedDump: Dump;
 
   before(async () => {
-    expected = JSON.parse(await readFile(join(FIXTURE_DIR, "expected.json"), "utf8")) as Dump;
+    expectedDump = JSON.parse(await readFile(join(FIXTURE_DIR, "expected.json"), "utf8")) as Dump;
   });
   beforeEach(async () => {
     ({ dir, remove } = await createTemporaryDir());
@@ -84,7 +84,7 @@ describe("a log directory of an earlier release", function () {
       printLine: (line) => lines.push(line),
     });
     const client = createClient(server.port);
-    const dump = await dumpLog(client, Object.keys(expected.byStream));
+    const dump = await dumpLog(client, Object.keys(expectedDump.byStream));
     await client.dispose();
     await server.stop();
     return JSON.parse(JSON.stringify(dump)) as Dump;
@@ -104,11 +104,11 @@ describe("a log directory of an earlier release", function () {
 
   it("migration keeps positions, ids, revisions, metadata, truncation and deletions", async () => {
     const lines: string[] = [];
-    expect(await startAndDump(lines)).to.deep.equal(expected);
+    expect(await startAndDump(lines)).to.deep.equal(expectedDump);
     expect(lines[0]).to.include(`Migrating the log in ${dir}`);
-    expect(lines.at(-1)).to.include(`Migrated ${expected.all.length} events`);
+    expect(lines.at(-1)).to.include(`Migrated ${expectedDump.all.length} events`);
     const secondLines: string[] = [];
-    expect(await startAndDump(secondLines)).to.deep.equal(expected);
+    expect(await startAndDump(secondLines)).to.deep.equal(expectedDump);
     expect(secondLines, "migrated once").to.deep.equal([]);
   });
 
@@ -116,7 +116,7 @@ describe("a log directory of an earlier release", function () {
     await startAndDump();
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
     const client = createClient(server.port);
-    const firstEvents = expected.all.filter((event) => String(event[0]).includes(" plain ")).slice(0, 3);
+    const firstEvents = expectedDump.all.filter((event) => String(event[0]).includes(" plain ")).slice(0, 3);
     const retryEvents = firstEvents.map((event) => jsonEvent({ id: String(event[1]), type: "Noted", data: {} }));
     const { position } = await client.appendToStream("plain", retryEvents, { expectedRevision: "no_stream" });
     expect(`${position?.commit}/`).to.equal(String(firstEvents[2]?.[0]).slice(0, String(position?.commit).length + 1));
@@ -156,7 +156,7 @@ describe("a log directory of an earlier release", function () {
     expect(String(cause)).to.include("this-log-is-kept-in-segment-files-which-need-a-newer-release");
     const formerDatabase = openDatabase(join(dir, "leveldb"));
     expect((await formerDatabase.keys({ gt: Buffer.from("e"), lt: Buffer.from("f") }).all()).length).to.equal(
-      expected.all.length,
+      expectedDump.all.length,
     );
     await formerDatabase.close();
   });
@@ -203,15 +203,15 @@ describe("a log directory of an earlier release", function () {
   });
 
   it("a database that exceeds the log's limits is not migrated and stays unchanged", async () => {
-    const limits = { events: 1_000_000, streams: 1_000_000, segments: 1_000 };
-    for (const lowLimit of [{ events: 5 }, { streams: 2 }, { segments: 0 }]) {
+    const limits = { maxEvents: 1_000_000, maxStreams: 1_000_000, maxSegments: 1_000 };
+    for (const lowLimit of [{ maxEvents: 5 }, { maxStreams: 2 }, { maxSegments: 0 }]) {
       const lines: string[] = [];
       const options = { limits: { ...limits, ...lowLimit }, printLine: (line: string) => lines.push(line) };
       expect((await getRejection(openStore(dir, options))).message).to.match(/limit/);
       expect(await readdir(dir)).not.to.include.members(["events"]);
       expect(lines.join("\n")).not.to.include("Migrated");
     }
-    expect(await startAndDump()).to.deep.equal(expected);
+    expect(await startAndDump()).to.deep.equal(expectedDump);
   });
 
   it("a database that an earlier release has open is not migrated", async () => {
@@ -219,25 +219,25 @@ describe("a log directory of an earlier release", function () {
     await database.open();
     expect((await getRejection(openStore(dir))).message).to.include("is in use by another process");
     await database.close();
-    expect(await startAndDump()).to.deep.equal(expected);
+    expect(await startAndDump()).to.deep.equal(expectedDump);
   });
 
   it("a starting log completes a migration that crashed between two steps", async () => {
     // Simulates a crash during the copy.
     await mkdir(join(dir, "events.new"));
     await writeFile(join(dir, "events.new", "00000001.segment"), "EVENTLOG");
-    expect(await startAndDump()).to.deep.equal(expected);
+    expect(await startAndDump()).to.deep.equal(expectedDump);
 
     // Simulates a crash after the copy was completed, but before the database was marked as migrated.
     for (const name of await readdir(join(dir, "leveldb"))) await rename(join(dir, "leveldb", name), join(dir, name));
     await rm(join(dir, "leveldb"), { recursive: true });
-    expect(await startAndDump()).to.deep.equal(expected);
+    expect(await startAndDump()).to.deep.equal(expectedDump);
 
     // Simulates a crash before the files of the database were moved.
     for (const name of await readdir(join(dir, "leveldb"))) {
       if (name !== "CURRENT") await rename(join(dir, "leveldb", name), join(dir, name));
     }
-    expect(await startAndDump()).to.deep.equal(expected);
+    expect(await startAndDump()).to.deep.equal(expectedDump);
     expect((await readdir(dir)).sort()).to.deep.equal(["CURRENT", "events", "leveldb"]);
   });
 

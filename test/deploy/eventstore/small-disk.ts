@@ -17,11 +17,11 @@ export interface SmallDisk {
 }
 
 /** Mounts a tmpfs for a test suite. If that fails, skips the suite and adds the reason to the test titles. */
-export async function mountSmallDisk(hook: Mocha.Context, bytes: number): Promise<SmallDisk> {
+export async function mountSmallDisk(hookContext: Mocha.Context, bytes: number): Promise<SmallDisk> {
   const diskOrReason = await mountTmpfs(bytes);
   if (typeof diskOrReason !== "string") return diskOrReason;
-  for (const test of hook.test?.parent?.tests ?? []) test.title += ` (skipped: ${diskOrReason})`;
-  return hook.skip();
+  for (const test of hookContext.test?.parent?.tests ?? []) test.title += ` (skipped: ${diskOrReason})`;
+  return hookContext.skip();
 }
 
 async function mountTmpfs(bytes: number): Promise<SmallDisk | string> {
@@ -33,15 +33,15 @@ async function mountTmpfs(bytes: number): Promise<SmallDisk | string> {
     await remove();
     return `mounting is not permitted: ${String(error).trim()}`;
   }
-  const filler = join(dir, "filler");
+  const fillerPath = join(dir, "filler");
   return {
     dir,
     fill: async (freeBytes = 0) => {
-      await rm(filler, { force: true });
+      await rm(fillerPath, { force: true });
       const { bavail, bsize } = await statfs(dir);
-      await writeFile(filler, Buffer.alloc(bavail * bsize - freeBytes));
+      await writeFile(fillerPath, Buffer.alloc(bavail * bsize - freeBytes));
     },
-    free: () => rm(filler, { force: true }),
+    free: () => rm(fillerPath, { force: true }),
     remove: async () => {
       // A failed test may have left a file open.
       await execFileAsync("umount", ["--lazy", dir]);

@@ -77,8 +77,8 @@ describe("starting the embedded log", function () {
     expect(storedEvents.map(({ event }) => Number(event?.revision))).to.deep.equal([2]);
     const retryResult = await secondClient.appendToStream("kept", events, { expectedRevision: "no_stream" });
     expect(retryResult.nextExpectedRevision).to.equal(1n);
-    const next = await secondClient.appendToStream("kept", createEvent(3), { expectedRevision: 2n });
-    expect(next.position!.commit > storedEvents[0]!.event!.position!.commit).to.equal(true);
+    const nextResult = await secondClient.appendToStream("kept", createEvent(3), { expectedRevision: 2n });
+    expect(nextResult.position!.commit > storedEvents[0]!.event!.position!.commit).to.equal(true);
     let errorType = "";
     await secondClient.appendToStream("closed", createEvent(0)).catch((error: { type: string }) => {
       errorType = error.type;

@@ -24,7 +24,7 @@ export function createProposedEvent(text: string): ProposedEvent {
 }
 
 /** Creates a write that appends new events to a stream and expects no exact revision. */
-export function createAppend(stream: string, texts: readonly string[]): WriteRequest {
+export function createAppendRequest(stream: string, texts: readonly string[]): WriteRequest {
   return { kind: "append", stream, expectedRevision: ANY, events: texts.map(createProposedEvent) };
 }
 
@@ -38,7 +38,7 @@ export async function appendEvents(store: Store, eventCount: number, streamCount
   const groupSize = 25;
   for (let doneCount = 0; doneCount < eventCount; doneCount += groupSize) {
     const writes = Array.from({ length: Math.min(groupSize, eventCount - doneCount) }, (_, n) =>
-      submit(store, createAppend(`note-${(doneCount + n * 7) % streamCount}`, [`number ${doneCount + n}`])),
+      submit(store, createAppendRequest(`note-${(doneCount + n * 7) % streamCount}`, [`number ${doneCount + n}`])),
     );
     for (const { outcome } of await Promise.all(writes)) {
       if (outcome !== "written") throw new Error(`an append was ${outcome}`);
@@ -106,9 +106,9 @@ interface ReadEvent {
 const getText = ({ text }: ReadEvent) => text;
 
 async function readAll(store: Store, isBackwards: boolean): Promise<ReadEvent[]> {
-  const from = isBackwards ? Number.MAX_SAFE_INTEGER : 0;
+  const fromPosition = isBackwards ? Number.MAX_SAFE_INTEGER : 0;
   const events: ReadEvent[] = [];
-  for await (const page of readAllEvents(store.log, { fromPosition: from, isInclusive: true, isBackwards })) {
+  for await (const page of readAllEvents(store.log, { fromPosition, isInclusive: true, isBackwards })) {
     for (const { position, record } of page) {
       events.push({ stream: readStreamName(record), text: `${position} ${record.toString("latin1")}` });
     }

@@ -25,8 +25,8 @@ function makeClone(entryScript: string) {
     fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
     fs.writeFileSync(path.join(folder, name), text);
   };
-  const modules = ["build.mjs", "death-signal.mjs", "install.mjs", "pid-lock.mjs"].map((name) => `setup/${name}`);
-  for (const name of ["bootstrap.mjs", ...modules])
+  const moduleNames = ["build.mjs", "death-signal.mjs", "install.mjs", "pid-lock.mjs"].map((name) => `setup/${name}`);
+  for (const name of ["bootstrap.mjs", ...moduleNames])
     write(`deploy/local/${name}`, fs.readFileSync(path.join(PROJECT_FOLDER, "deploy/local", name), "utf8"));
   const writeLockFile = (version: string) =>
     write("package-lock.json", JSON.stringify({ packages: { "": {}, "node_modules/tsx": { version } } }));
@@ -42,12 +42,12 @@ function makeClone(entryScript: string) {
     fs.existsSync(`${folder}/npm-calls`) ? fs.readFileSync(`${folder}/npm-calls`, "utf8") : "";
   return {
     write,
-    lock: writeLockFile,
+    writeLockFile,
     run: () => spawnSync(process.execPath, args, { ...options, encoding: "utf8" }),
     start: () => spawn(process.execPath, args, { ...options, stdio: ["ignore", "pipe", "ignore"] }),
     /** Returns the number of times that npm ran. */
-    installs: () => readNpmCalls().split("\n").length - 1,
-    npmCalls: readNpmCalls,
+    countInstalls: () => readNpmCalls().split("\n").length - 1,
+    readNpmCalls,
   };
 }
 
@@ -57,12 +57,12 @@ describe("bootstrap", () => {
     const firstRun = clone.run();
     expect([firstRun.status, firstRun.stdout.trim()]).to.eql([7, "one,two"]);
     expect(firstRun.stderr).to.include("Installing the dependencies (npm ci)");
-    expect(clone.npmCalls()).to.match(/^ci --include=dev /);
+    expect(clone.readNpmCalls()).to.match(/^ci --include=dev /);
     expect(clone.run().stderr).to.equal("");
-    expect(clone.installs()).to.equal(1);
-    clone.lock("1.0.1");
+    expect(clone.countInstalls()).to.equal(1);
+    clone.writeLockFile("1.0.1");
     expect(clone.run().status).to.equal(7);
-    expect(clone.installs()).to.equal(2);
+    expect(clone.countInstalls()).to.equal(2);
   });
 
   it("bootstrap does not install packages if the existing packages match the lock file", () => {
@@ -70,14 +70,14 @@ describe("bootstrap", () => {
     clone.write("node_modules/tsx/index.js", "");
     clone.write("node_modules/.package-lock.json", '{"packages":{"node_modules/tsx":{"version":"1.0.0"}}}');
     expect(clone.run().status).to.equal(0);
-    expect(clone.installs()).to.equal(0);
+    expect(clone.countInstalls()).to.equal(0);
   });
 
   it("two concurrent bootstraps install the packages only once", async () => {
     const clone = makeClone("");
     const exitPromises = [clone.start(), clone.start()].map((child) => once(child, "exit"));
     expect((await Promise.all(exitPromises)).map(([code]) => code)).to.eql([0, 0]);
-    expect(clone.installs()).to.equal(1);
+    expect(clone.countInstalls()).to.equal(1);
   });
 
   it("bootstrap takes over the lock of an install process that was killed", () => {

@@ -69,8 +69,8 @@ describe("on a full disk", function () {
     disk = mountSmallDisk(this, 24);
     const port = (await findFreePorts()).nats;
     const { context, lines } = createContext();
-    const healthTimes = { intervalMs: 500, greetingIntervalMs: 300, maxGreetings: 10, greetingTimeoutMs: 10_000 };
-    component = await prepareNats(context, port, healthTimes);
+    const healthTimings = { intervalMs: 500, greetingIntervalMs: 300, maxGreetings: 10, greetingTimeoutMs: 10_000 };
+    component = await prepareNats(context, port, healthTimings);
     await component.start();
     const publish = async (bytes: number) => {
       const connection = await connect({ servers: `127.0.0.1:${port}`, reconnect: false });
@@ -94,12 +94,12 @@ describe("on a full disk", function () {
     await eventually("nats-server restarts", () => component!.pid !== firstPid, RECOVERY_TIMEOUT_MS);
     expect(lines.join("\n")).to.match(/Restarting nats \(pid \d+\): JetStream /);
     disk.free();
-    const next = await eventually(
+    const nextSequence = await eventually(
       "JetStream confirms messages",
       () => publish(500_000).catch(() => undefined),
       RECOVERY_TIMEOUT_MS,
     );
-    expect(next).to.be.greaterThan(lastSequence);
+    expect(nextSequence).to.be.greaterThan(lastSequence);
   });
 
   it("on a full disk, Postgres is restarted until the disk has space, and keeps all committed data", async function () {

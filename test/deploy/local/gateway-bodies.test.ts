@@ -157,9 +157,9 @@ describe("the gateway and request bodies", () => {
     );
     const gateway = await startGatewayTo(closingServer);
     const statusCounts: Record<number, number> = {};
-    let next = 0;
+    let nextRequestNumber = 0;
     const sendRequests = async () => {
-      for (let requestNumber = next++; requestNumber < 200; requestNumber = next++) {
+      for (let requestNumber = nextRequestNumber++; requestNumber < 200; requestNumber = nextRequestNumber++) {
         const method = ["POST", "POST", "DELETE", "GET"][requestNumber % 4] as string;
         const body = requestNumber % 4 === 0 ? { body: "x" } : {};
         const response = await fetch(`${gateway.url}/${requestNumber}`, { method, ...body });

@@ -89,12 +89,17 @@ describe("projectors", () => {
     eventually(`${fullName} in the read model`, async () => (await readRow(id))?.full_name === fullName);
 
   it("projectors process stored events first and then live events", async () => {
-    const [earlyId, lateId] = [randomUUID(), randomUUID()];
-    await append(earlyId, EMPTY_STREAM, createRegisteredEvent(earlyId), createRenamedEvent(earlyId, "Ana Novak"));
+    const [earlyCustomerId, lateCustomerId] = [randomUUID(), randomUUID()];
+    await append(
+      earlyCustomerId,
+      EMPTY_STREAM,
+      createRegisteredEvent(earlyCustomerId),
+      createRenamedEvent(earlyCustomerId, "Ana Novak"),
+    );
     const role = startRole();
-    await waitForName(earlyId, "Ana Novak");
-    const position = await append(lateId, EMPTY_STREAM, createRegisteredEvent(lateId, "Live Lee"));
-    await waitForName(lateId, "Live Lee");
+    await waitForName(earlyCustomerId, "Ana Novak");
+    const position = await append(lateCustomerId, EMPTY_STREAM, createRegisteredEvent(lateCustomerId, "Live Lee"));
+    await waitForName(lateCustomerId, "Live Lee");
     expect(await readPosition(pool, READ_MODEL_SCHEMA)).to.equal(position);
     await eventually("running", () => role.getStatus().state === "running");
   });

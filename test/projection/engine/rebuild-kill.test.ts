@@ -183,7 +183,7 @@ describe("a rebuild that is killed with -9", function () {
 
   it("if a rebuild is killed right after swapping the tables, the new tables stay in use, and the next run drops the old ones", async () => {
     await world.pool.query(`CREATE VIEW public.watched AS SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
-    const release = await holdLock("COMMENT ON VIEW public.watched IS 'in use'");
+    const releaseViewLock = await holdLock("COMMENT ON VIEW public.watched IS 'in use'");
     const child = startRebuild();
     await eventually(
       "it waits to drop the former tables",
@@ -194,7 +194,7 @@ describe("a rebuild that is killed with -9", function () {
     );
     expect(await readCities()).to.deep.equal([{ city: "Ljubljana" }]);
     const killPromise = kill(child);
-    await release();
+    await releaseViewLock();
     await killPromise;
     await world.pool.query(`CREATE SCHEMA IF NOT EXISTS ${FORMER_SCHEMA}`);
     await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, neverAbortedSignal);

@@ -32,7 +32,7 @@ describe("a rebuild under traffic", () => {
   let readerPool: pg.Pool;
   let projectors: Role;
   let clinicId: string;
-  let appendedIds: string[] = [];
+  let appendedCustomerIds: string[] = [];
 
   beforeEach(async () => {
     const { eventstoreUrl } = await getTestServers();
@@ -47,7 +47,7 @@ describe("a rebuild under traffic", () => {
     await ensureReadModels(pool, readModels);
     const { projection: databaseUrl } = database.urls;
     projectors = startProjectors({ client, pool, databaseUrl, models: readModels, logger });
-    appendedIds = [];
+    appendedCustomerIds = [];
     clinicId = randomUUID();
     await Promise.all(Array.from({ length: 50 }, appendCustomers));
     await eventually("the live read models have all customers", async () => (await readCustomerIds()).length === 50);
@@ -65,7 +65,7 @@ describe("a rebuild under traffic", () => {
     const event = { type: "CustomerRegistered" as const, data: { customerId, clinicId, ...details } };
     const metadata = { ...createStoredMetadata(), clinicId };
     await log.append(`customer-${customerId}`, EMPTY_STREAM, [{ id: randomUUID(), event, metadata }]);
-    appendedIds.push(customerId);
+    appendedCustomerIds.push(customerId);
   }
 
   /**
@@ -103,15 +103,15 @@ describe("a rebuild under traffic", () => {
       while (!isOver) await appendCustomers();
     })();
     for (let round = 0; round < 3; round += 1) {
-      const swappedAt = await rebuild(createOptions(), neverAbortedSignal);
-      expect(swappedAt !== undefined && swappedAt > 0n).to.equal(true);
+      const swapPosition = await rebuild(createOptions(), neverAbortedSignal);
+      expect(swapPosition !== undefined && swapPosition > 0n).to.equal(true);
     }
     isOver = true;
     await Promise.all([readLoop, writeLoop]);
-    await eventually("all are seen", async () => (await readCustomerIds()).length === appendedIds.length);
+    await eventually("all are seen", async () => (await readCustomerIds()).length === appendedCustomerIds.length);
     const { differenceCount, rows } = await verify({ ...createOptions(), onDifference: ignore }, neverAbortedSignal);
     expect(differenceCount).to.equal(0);
-    expect(rows).to.be.at.least(appendedIds.length);
+    expect(rows).to.be.at.least(appendedCustomerIds.length);
   }).timeout(60_000);
 
   it("an interrupted rebuild leaves the current tables in use, and the next rebuild continues", async () => {
@@ -138,7 +138,7 @@ describe("a rebuild under traffic", () => {
   });
 
   it("`verify` reports the table, key and columns of each row that differs, but no values", async () => {
-    const [changedId, missingId] = appendedIds as [string, string];
+    const [changedId, missingId] = appendedCustomerIds as [string, string];
     const extraId = randomUUID();
     const customerTable = `${READ_MODEL_SCHEMA}.customer`;
     await pool.query(`UPDATE ${customerTable} SET full_name = 'Somebody Else' WHERE customer_id = $1`, [changedId]);

@@ -27,7 +27,7 @@ const SCHEMA = "refusing";
 const neverAbortedSignal = new AbortController().signal;
 
 /** Read model in which the name column holds numbers, so that Postgres refuses the name in a valid event. */
-const numberedModels: AnyReadModel[] = readModels
+const numericNameModels: AnyReadModel[] = readModels
   .filter(({ table }) => table === customers.table)
   .map((model) => ({ ...model, columns: { ...model.columns, full_name: "integer" as const }, indexes: [] }));
 
@@ -88,7 +88,7 @@ describe("an event that does not fit its schema", function () {
       await world.pool.query("UPDATE read_model.customer SET full_name = 'Eve' WHERE customer_id = $1", [
         otherCustomerId,
       ]);
-      expect((await world.runCommand("verify")).out).to.contain(`customer ${otherCustomerId}: full_name`);
+      expect((await world.runCommand("verify")).stdout).to.contain(`customer ${otherCustomerId}: full_name`);
     } finally {
       await world.close();
     }
@@ -101,18 +101,26 @@ describe("a projection with a database that refuses statements", function () {
 
   beforeEach(async () => {
     world = await createEngineWorld();
-    await world.pool.query(buildReadModelDdl(numberedModels, SCHEMA));
+    await world.pool.query(buildReadModelDdl(numericNameModels, SCHEMA));
   });
 
   afterEach(() => world.close());
 
-  const run = async (
+  const runUntilError = async (
     signal: AbortSignal,
     onProgress: (progress: ProjectionProgress) => void = () => undefined,
     pool = world.pool,
   ) => {
     const loadParkedStreams = async () => ({ streams: new Map(), lastRevision: EMPTY_STREAM });
-    const options = { ...world, pool, schema: SCHEMA, models: numberedModels, logger, loadParkedStreams, onProgress };
+    const options = {
+      ...world,
+      pool,
+      schema: SCHEMA,
+      models: numericNameModels,
+      logger,
+      loadParkedStreams,
+      onProgress,
+    };
     return runProjection(options, signal).then(
       () => undefined,
       (error: Error) => error,
@@ -129,7 +137,7 @@ describe("a projection with a database that refuses statements", function () {
     const positionBefore = await world.append(`customer-${secondId}`, createRegisteredEvent(secondId, "3"));
     await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
     const failedPosition = await world.append(`customer-${firstId}`, createRenamedEvent(firstId, "Ana Kos"));
-    const error = await run(new AbortController().signal);
+    const error = await runUntilError(new AbortController().signal);
     expect(error).to.be.instanceOf(ProjectionError);
     expect(error?.message).to.match(
       new RegExp(
@@ -147,7 +155,7 @@ describe("a projection with a database that refuses statements", function () {
     const id = randomUUID();
     await world.append(`customer-${id}`, createRegisteredEvent(id, "1"));
     await world.pool.query(`DROP TABLE ${SCHEMA}.customer`);
-    const error = await run(new AbortController().signal);
+    const error = await runUntilError(new AbortController().signal);
     expect(error).to.be.instanceOf(ProjectionError);
     expect(error?.message).to.equal("The database refused a statement (SQLSTATE 42P01).");
     expect((error as ProjectionError).failedEventPosition).to.equal(undefined);
@@ -167,7 +175,7 @@ describe("a projection with a database that refuses statements", function () {
     const onProgress = (progress: ProjectionProgress) => {
       lastProgress = { ...progress };
     };
-    const runPromise = run(stopController.signal, onProgress, pool);
+    const runPromise = runUntilError(stopController.signal, onProgress, pool);
     await eventually("it waits", () => lastProgress?.waitsFor === "the database");
     expect(lastProgress?.lastError).to.be.instanceOf(Error);
     await blocker.query("ROLLBACK");

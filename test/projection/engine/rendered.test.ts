@@ -16,7 +16,7 @@ describe("rendered columns", () => {
 
   after(() => database.close());
 
-  async function readRendered(customerId: string): Promise<unknown> {
+  async function readRenderedCustomer(customerId: string): Promise<unknown> {
     const { rows } = await database.admin.query(
       "SELECT appointment_json FROM read_model.customer WHERE customer_id = $1",
       [customerId],
@@ -27,10 +27,10 @@ describe("rendered columns", () => {
   it("a rendered column follows every change of its row", async () => {
     const [clinicId, id] = [randomUUID(), randomUUID()];
     await database.given(customerRegistered(clinicId, id, { fullName: 'Ada "Ash" Yılmaz' }));
-    expect(await readRendered(id)).to.deep.equal({ id, fullName: 'Ada "Ash" Yılmaz' });
+    expect(await readRenderedCustomer(id)).to.deep.equal({ id, fullName: 'Ada "Ash" Yılmaz' });
     const details = { fullName: "Ada Öz", phone: null, email: null, city: null };
     await database.given({ type: "CustomerDetailsChanged", data: { customerId: id, ...details } });
-    expect(await readRendered(id)).to.deep.equal({ id, fullName: "Ada Öz" });
+    expect(await readRenderedCustomer(id)).to.deep.equal({ id, fullName: "Ada Öz" });
   });
 
   for (const text of ['"', "\\", 'a\\"b', "{a,b}", "NULL", "a  b", "a\nb\tc", "'; --", "Żółw 🐢"]) {

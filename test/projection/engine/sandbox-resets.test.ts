@@ -32,20 +32,20 @@ describe("sandbox resets in the read models", () => {
       ]);
       return rows;
     };
-    return { clinicId, reset: createResetEvent, created: createRequestedEvent, rows: readRows };
+    return { clinicId, createResetEvent, createRequestedEvent, readRows };
   }
 
   it("after a sandbox reset, only the fixture data is left, regardless of how the events are divided into batches", async () => {
     for (const isOneBatch of [true, false]) {
-      const { reset, created: createRequestedEvent, rows: readRows, clinicId } = createSandbox();
-      await database.given(reset(1));
+      const { createResetEvent, createRequestedEvent, readRows, clinicId } = createSandbox();
+      await database.given(createResetEvent(1));
       const tables = ["service", "customer", "animal", "resource", "appointment"];
       const freshRows = await Promise.all(tables.map(readRows));
       const events = [
         createRequestedEvent(1),
         customerRegistered(clinicId, randomUUID()),
         createRequestedEvent(1),
-        reset(2),
+        createResetEvent(2),
         createRequestedEvent(1),
       ];
       if (isOneBatch) await database.given(...events);
@@ -59,25 +59,31 @@ describe("sandbox resets in the read models", () => {
   it("a sandbox reset changes no other clinic", async () => {
     const [firstSandbox, secondSandbox] = [createSandbox(), createSandbox()];
     const clinicId = randomUUID();
-    await database.given(firstSandbox.reset(1), secondSandbox.reset(1), secondSandbox.created(1));
+    await database.given(
+      firstSandbox.createResetEvent(1),
+      secondSandbox.createResetEvent(1),
+      secondSandbox.createRequestedEvent(1),
+    );
     await database.given(appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z"));
-    const rowsBefore = [await secondSandbox.rows("appointment"), await secondSandbox.rows("animal")];
-    await database.given(firstSandbox.created(1), firstSandbox.reset(2));
-    expect([await secondSandbox.rows("appointment"), await secondSandbox.rows("animal")]).to.deep.equal(rowsBefore);
+    const rowsBefore = [await secondSandbox.readRows("appointment"), await secondSandbox.readRows("animal")];
+    await database.given(firstSandbox.createRequestedEvent(1), firstSandbox.createResetEvent(2));
+    expect([await secondSandbox.readRows("appointment"), await secondSandbox.readRows("animal")]).to.deep.equal(
+      rowsBefore,
+    );
     const { rows } = await database.admin.query("SELECT FROM read_model.appointment WHERE clinic_id = $1", [clinicId]);
     expect(rows).to.have.length(1);
   });
 
   it("a sandbox reset removes availability rules and assignments of deleted resources and appointments", async () => {
-    const { reset, clinicId } = createSandbox();
-    await database.given(reset(1));
+    const { createResetEvent, clinicId } = createSandbox();
+    await database.given(createResetEvent(1));
     const appointment = appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", {
       sandboxGeneration: 1,
     });
     const { appointmentId } = appointment.data as { appointmentId: string };
     const allocationSpan = { allocationStart: "2026-03-12T10:00:00Z", allocationEnd: "2026-03-12T10:30:00Z" };
     const allocation = { appointmentId, assignmentId: randomUUID(), resourceId: randomUUID(), ...allocationSpan };
-    await database.given(appointment, { type: "ResourceAllocated", data: allocation }, reset(2));
+    await database.given(appointment, { type: "ResourceAllocated", data: allocation }, createResetEvent(2));
     const { rows } = await database.admin.query("SELECT FROM read_model.assignment WHERE appointment_id = $1", [
       appointmentId,
     ]);

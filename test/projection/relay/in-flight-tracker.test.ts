@@ -35,18 +35,18 @@ describe("tracking of events in flight", () => {
   });
 
   it("the checkpoint never passes a message in flight, in any order of confirmations", () => {
-    const stepArbitrary = fc.record({ published: fc.boolean(), confirmed: fc.boolean() });
+    const stepArbitrary = fc.record({ isPublished: fc.boolean(), isConfirmed: fc.boolean() });
     fc.assert(
       fc.property(fc.array(stepArbitrary, { maxLength: 30 }), fc.integer({ min: 0, max: 31 }), (steps, ackedCount) => {
         const tracker = new InFlightTracker(BEFORE_FIRST_EVENT);
-        steps.forEach(({ published, confirmed }, index) => {
-          if (!published) tracker.addSkippedEvent(BigInt(index));
-          else if (confirmed) tracker.addPublishedEvent(BigInt(index))(index + 1);
+        steps.forEach(({ isPublished, isConfirmed }, index) => {
+          if (!isPublished) tracker.addSkippedEvent(BigInt(index));
+          else if (isConfirmed) tracker.addPublishedEvent(BigInt(index))(index + 1);
           else tracker.addPublishedEvent(BigInt(index));
         });
         tracker.acknowledge(ackedCount);
         const openIndex = steps.findIndex(
-          ({ published, confirmed }, index) => published && !(confirmed && index + 1 <= ackedCount),
+          ({ isPublished, isConfirmed }, index) => isPublished && !(isConfirmed && index + 1 <= ackedCount),
         );
         expect(tracker.checkpoint).to.equal(BigInt((openIndex < 0 ? steps.length : openIndex) - 1));
       }),

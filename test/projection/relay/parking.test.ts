@@ -62,7 +62,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     return runInProcess(world, (context) => runCommand(context, position, options));
   };
   const readStatus = async () =>
-    (await runOperatorCommand(async (context) => showStatus(context, { json: false }), 0n)).out;
+    (await runOperatorCommand(async (context) => showStatus(context, { json: false }), 0n)).stdout;
   /** Appends an event without domain checks, as another program might do. */
   const appendEvent = (stream: string, type: string, data: object) => {
     const metadata = { ...createStoredMetadata(), environment: "production", clinicId: endpoint.clinicId };
@@ -110,7 +110,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     await reschedule(oddAppointment);
     const position = await waitUntilStopped(oddAppointment);
     const laterAppointment = await world.requestAppointment(endpoint.clinicId);
-    const { code, out } = await runOperatorCommand(park, position);
+    const { code, stdout: out } = await runOperatorCommand(park, position);
     expect(code).to.equal(0);
     expect(out).to.contain(
       `the relay skips stream ${stream} from revision 1 on. Partners get no webhooks for the stream.`,
@@ -137,7 +137,7 @@ describe("an event that projectors can process and the relay cannot map", functi
     await runOperatorCommand(park, position);
     await requestAppointment();
     await world.client.setStreamMetadata(stream, {});
-    const { code, out } = await runOperatorCommand(resume, position);
+    const { code, stdout: out } = await runOperatorCommand(resume, position);
     expect(code).to.equal(0);
     expect(out).to.equal(`Resumed: stream ${stream} is no longer skipped from revision 1 on.`);
     expect(await readStatus()).to.contain("parked streams: none");

@@ -60,10 +60,10 @@ describe("relay and dispatchers during failures of servers", function () {
     const eventIds = await requestAppointments(20);
     await eventually("the relay", () => relay.getStatus().state === "running");
     const positionBefore = (await readRelayCheckpoint(world.pool)).position;
-    const webhooks = world.start.webhooks();
+    const webhooksRole = world.start.webhooks();
     await awaitDeliveries(eventIds);
     await eventually("the checkpoint", async () => (await readRelayCheckpoint(world.pool)).position > positionBefore);
-    await world.stopRoles(relay, webhooks);
+    await world.stopRoles(relay, webhooksRole);
   });
 
   it("messages that NATS lost are published a second time, and each event is delivered once", async () => {
@@ -75,14 +75,14 @@ describe("relay and dispatchers during failures of servers", function () {
     await servers.components.nats.stop();
     fs.rmSync(path.join(servers.context.paths.nats, "jetstream"), { recursive: true });
     await servers.components.nats.start();
-    const webhooks = world.start.webhooks();
+    const webhooksRole = world.start.webhooks();
     await awaitDeliveries(eventIds);
-    await world.stopRoles(relay, webhooks);
+    await world.stopRoles(relay, webhooksRole);
   });
 
   it("relay and dispatchers continue after an outage of NATS, the database or the log", async () => {
     const relay = world.start.relay();
-    const webhooks = world.start.webhooks();
+    const webhooksRole = world.start.webhooks();
     await awaitDeliveries(await requestAppointments(3));
     for (const name of ["nats", "postgres", "eventstore"] as const) {
       receiver.requests.length = 0;
@@ -95,9 +95,9 @@ describe("relay and dispatchers during failures of servers", function () {
       });
     }
     await eventually("both roles run", () =>
-      [relay, webhooks].every((role) => role.getStatus().state === "running" && role.getStatus().detail === null),
+      [relay, webhooksRole].every((role) => role.getStatus().state === "running" && role.getStatus().detail === null),
     );
-    await world.stopRoles(relay, webhooks);
+    await world.stopRoles(relay, webhooksRole);
   });
 
   it("relay and dispatchers stop in time while all servers are unavailable", async () => {
@@ -120,11 +120,11 @@ describe("relay and dispatchers during failures of servers", function () {
     await eventually("the leader", () => firstRelay.getStatus().state === "running");
     const secondRelay = world.start.relay();
     await eventually("the standby", () => secondRelay.getStatus().state === "standby");
-    const webhooks = world.start.webhooks();
+    const webhooksRole = world.start.webhooks();
     await world.stopRoles(firstRelay);
     await awaitDeliveries(await requestAppointments(3));
     expect(secondRelay.getStatus().state).to.equal("running");
-    await world.stopRoles(secondRelay, webhooks);
+    await world.stopRoles(secondRelay, webhooksRole);
   });
 
   it("the relay skips events that are not sent to partners", async () => {
@@ -138,9 +138,9 @@ describe("relay and dispatchers during failures of servers", function () {
         metadata: createMetadata("production"),
       }),
     );
-    const webhooks = world.start.webhooks();
+    const webhooksRole = world.start.webhooks();
     await awaitDeliveries(await requestAppointments(1));
-    await world.stopRoles(relay, webhooks);
+    await world.stopRoles(relay, webhooksRole);
   });
 
   it("the relay stops at an unreadable event, and continues when the event's stream is parked", async () => {

@@ -15,7 +15,7 @@ describe("automatic disabling of an endpoint", () => {
   before(async () => {
     world = await createWorld();
     // Each delivery has two attempts.
-    world.startAll({ clock: () => Date.now() + clockAheadMs, retrySchedule: [0.02] });
+    world.startAll({ clock: () => Date.now() + clockAheadMs, retryScheduleSeconds: [0.02] });
   });
   after(() => world.close());
   beforeEach(async () => {

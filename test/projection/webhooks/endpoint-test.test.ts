@@ -12,7 +12,7 @@ describe("the test of an endpoint", () => {
 
   before(async () => {
     world = await createWorld();
-    world.startAll({ retrySchedule: [0.05] });
+    world.startAll({ retryScheduleSeconds: [0.05] });
   });
   after(() => world.close());
   beforeEach(async () => {
@@ -38,7 +38,7 @@ describe("the test of an endpoint", () => {
       branchIds: [randomUUID()],
     });
     const { clinicId, applicationId, endpointId } = endpoint;
-    const sibling = await world.registerEndpoint(receiver.url, { clinicId });
+    const siblingEndpoint = await world.registerEndpoint(receiver.url, { clinicId });
     const testId = await requestTest(endpoint);
     const { attempts } = await world.waitForDelivery(testId, endpoint, ({ status }) => status === "delivered");
     expect(attempts.map(({ status_code }) => status_code)).to.deep.equal([200]);
@@ -54,7 +54,7 @@ describe("the test of an endpoint", () => {
     // Messages are processed in the order of the log, so a delivery of the test to the other endpoint would exist by
     // then.
     const { eventId } = await world.requestAppointment(clinicId);
-    await world.waitForDelivery(eventId, sibling, ({ status }) => status === "delivered");
+    await world.waitForDelivery(eventId, siblingEndpoint, ({ status }) => status === "delivered");
     const { rows } = await world.pool.query(
       "SELECT endpoint_id, application_id FROM webhooks.delivery WHERE event_id = $1",
       [testId],

@@ -43,12 +43,12 @@ describe("an application whose endpoints do not respond", function () {
 
   /** Registers the endpoints of the slow application at one clinic. @returns one of the endpoints */
   async function registerEndpoints(url: string, environment: Environment): Promise<Endpoint> {
-    const sibling = await world.registerEndpoint(url, { environment });
+    const siblingEndpoint = await world.registerEndpoint(url, { environment });
     const siblingPromises = Array.from({ length: ENDPOINT_COUNT - 1 }, () =>
-      world.registerEndpoint(url, { environment, siblingEndpoint: sibling }),
+      world.registerEndpoint(url, { environment, siblingEndpoint }),
     );
     await Promise.all(siblingPromises);
-    return sibling;
+    return siblingEndpoint;
   }
   const countAttempts = async ({ applicationId }: Endpoint, state: "in progress" | "finished") => {
     const { rows } = await world.pool.query<{ count: number }>(
@@ -95,9 +95,9 @@ describe("an application whose endpoints do not respond", function () {
     const otherEndpoint = await world.registerEndpoint(receiver.url, { environment: "sandbox" });
     const firstWaveCount = await countAttempts(slowEndpoint, "in progress");
     // After successful attempts, no endpoint is limited to one slot, so the application reaches its slot limit again.
-    const heldCount = slowReceiver.countHeldRequests();
+    const heldRequestCount = slowReceiver.countHeldRequests();
     slowReceiver.release();
-    await eventually("the outcomes", async () => (await countAttempts(slowEndpoint, "finished")) >= heldCount);
+    await eventually("the outcomes", async () => (await countAttempts(slowEndpoint, "finished")) >= heldRequestCount);
     for (let n = 0; n < DELIVERIES_PER_ENDPOINT; n += 1) await requestAppointments(slowEndpoint, "sandbox");
     await eventually(
       "as many attempts as before the release",

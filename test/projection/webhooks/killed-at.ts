@@ -37,7 +37,7 @@ const kill = () => process.kill(process.pid, "SIGKILL");
 
 export function killAt(step: KillingStep, pool: pg.Pool): void {
   if (step === "ack | lease") killAfterAck();
-  const { timing: when, statement } = triggers[step];
+  const { timing, statement } = triggers[step];
   const watch = (queryable: { query: unknown }) => {
     const query = (queryable.query as (...parameters: unknown[]) => unknown).bind(queryable);
     let lastWrite = "";
@@ -47,10 +47,10 @@ export function killAt(step: KillingStep, pool: pg.Pool): void {
       const name = getStatementName(parameters[0]);
       const statementName = name === "COMMIT" ? `COMMIT ${lastWrite}` : name;
       if (name === "insert deliveries" || name === "move deliveries") lastWrite = name;
-      if (statement.test(statementName) && when === "before") kill();
-      if (statement.test(statementName) && when === "never") await new Promise(() => undefined);
+      if (statement.test(statementName) && timing === "before") kill();
+      if (statement.test(statementName) && timing === "never") await new Promise(() => undefined);
       const queryResult = (await query(...parameters)) as { rowCount: number | null };
-      const isReached = when === "after" && statement.test(statementName);
+      const isReached = timing === "after" && statement.test(statementName);
       if (isReached && (name === "COMMIT" || (queryResult.rowCount ?? 0) > 0)) kill();
       return queryResult;
     };

@@ -27,13 +27,13 @@ describe("the lifecycle of a delivery", () => {
 
   const appendEndpointEvent = ({ endpointId }: Endpoint, type: "WebhookEndpointEnabled" | "WebhookEndpointRevoked") =>
     world.append(`webhookEndpoint-${endpointId}`, { type, data: { endpointId } });
-  const disable = ({ endpointId }: Endpoint) =>
+  const disableEndpoint = ({ endpointId }: Endpoint) =>
     world.append(`webhookEndpoint-${endpointId}`, {
       type: "WebhookEndpointDisabled",
       data: { endpointId, reason: "operator" },
     });
   /** Rotates the endpoint's secret. Deliveries are also signed with the former secret for `overlap` milliseconds. */
-  async function rotate({ endpointId }: Endpoint, overlapMs: number): Promise<string> {
+  async function rotateSecret({ endpointId }: Endpoint, overlapMs: number): Promise<string> {
     const secret = `whsec_${randomBytes(32).toString("base64")}`;
     const data = {
       ...{ endpointId, secretId: randomUUID(), encryptedSecret: await world.seal(secret) },
@@ -90,7 +90,7 @@ describe("the lifecycle of a delivery", () => {
 
   it("a delivery is skipped while the endpoint is disabled, and can be replayed afterwards", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
-    await disable(endpoint);
+    await disableEndpoint(endpoint);
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await awaitStatus(eventId, endpoint, "skipped");
     await awaitFacts(eventId, endpoint, "WebhookDeliverySkipped");
@@ -111,7 +111,7 @@ describe("the lifecycle of a delivery", () => {
     receiver.setDefaultReaction({ status: 503, headers: { "Retry-After": "3600" } });
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
-    await disable(endpoint);
+    await disableEndpoint(endpoint);
     expect((await awaitStatus(eventId, endpoint, "skipped")).next_attempt_at).to.equal(null);
     await awaitFacts(eventId, endpoint, "WebhookDeliverySkipped");
   });
@@ -155,15 +155,15 @@ describe("the lifecycle of a delivery", () => {
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     expect((await awaitStatus(eventId, endpoint, "failed")).attempts).to.have.length(1);
     expect(await awaitEndpointStatus(endpoint, "disabled")).to.deep.include({ disabled_reason: "gone" });
-    const { eventId: next } = await world.requestAppointment(endpoint.clinicId);
-    await awaitStatus(next, endpoint, "skipped");
+    const { eventId: nextEventId } = await world.requestAppointment(endpoint.clinicId);
+    await awaitStatus(nextEventId, endpoint, "skipped");
     expect(receiver.requests).to.have.length(1);
   });
 
   it("a delivery is signed with every secret that has not expired", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
-    const secondSecret = await rotate(endpoint, 60_000);
-    const thirdSecret = await rotate(endpoint, 120_000);
+    const secondSecret = await rotateSecret(endpoint, 60_000);
+    const thirdSecret = await rotateSecret(endpoint, 120_000);
     const countAcceptingLibraries = async () => {
       await awaitStatus((await world.requestAppointment(endpoint.clinicId)).eventId, endpoint, "delivered");
       return [endpoint.secret, secondSecret, thirdSecret].map(
@@ -180,7 +180,7 @@ describe("the lifecycle of a delivery", () => {
 
   it("after a secret rotation without an overlap, deliveries are signed only with the new secret", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
-    const newSecret = await rotate(endpoint, 0);
+    const newSecret = await rotateSecret(endpoint, 0);
     await awaitStatus((await world.requestAppointment(endpoint.clinicId)).eventId, endpoint, "delivered");
     expect(listAcceptingLibraries(newSecret, receiver.requests[0]!)).to.deep.equal(webhookLibraryNames);
     expect(listAcceptingLibraries(endpoint.secret, receiver.requests[0]!)).to.deep.equal([]);

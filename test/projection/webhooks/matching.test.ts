@@ -21,9 +21,9 @@ describe("endpoints that get an event", () => {
    * Returns the deliveries of an event. First waits for the delivery of a later appointment, because messages are
    * processed in order.
    */
-  const listDeliveries = async (eventId: string, witness: Endpoint) => {
-    const { eventId: lastEventId } = await world.requestAppointment(witness.clinicId);
-    await world.waitForDelivery(lastEventId, witness, ({ status }) => status === "delivered");
+  const listDeliveries = async (eventId: string, witnessEndpoint: Endpoint) => {
+    const { eventId: lastEventId } = await world.requestAppointment(witnessEndpoint.clinicId);
+    await world.waitForDelivery(lastEventId, witnessEndpoint, ({ status }) => status === "delivered");
     const { rows } = await world.pool.query<{ endpoint_id: string; status: string }>(
       "SELECT endpoint_id, status FROM webhooks.delivery WHERE event_id = $1",
       [eventId],

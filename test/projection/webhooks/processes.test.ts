@@ -11,7 +11,7 @@ import { createWorld, type Endpoint, type World } from "./world.ts";
 
 interface ChildOptions {
   timeoutMs: number;
-  retrySchedule?: number[];
+  retryScheduleSeconds?: number[];
   /** Step at which the process kills itself. */
   step?: KillingStep;
 }
@@ -46,7 +46,7 @@ describe("webhooks in several processes", () => {
   /** Starts a process and waits until it has loaded its code. The process starts the role only after input. */
   const loadChild = async (options: ChildOptions) => {
     const { eventstoreUrl, databaseUrl, natsUrl } = world;
-    const settings = { eventstoreUrl, databaseUrl, natsUrl, retrySchedule: [0.2, 0.2, 0.2], ...options };
+    const settings = { eventstoreUrl, databaseUrl, natsUrl, retryScheduleSeconds: [0.2, 0.2, 0.2], ...options };
     const env = { ...process.env, WORLD: JSON.stringify(settings) };
     const nodeCommand = buildNodeCommand(CHILD_SCRIPT);
     const [command, args] = withDeathSignal("SIGKILL", nodeCommand.command, nodeCommand.args);
@@ -180,8 +180,8 @@ describe("webhooks in several processes", () => {
     const cases: { eventId: string; endpoint: Endpoint; step: KillingStep }[] = [];
     // Loading the code takes longest, so the next two processes load it while the current process works.
     const loadAtStep = (step: KillingStep) => {
-      const retrySchedule = step === "fact appended | fact removed" ? [] : [0.2, 0.2, 0.2];
-      return loadChild({ timeoutMs: 300, retrySchedule, step });
+      const retryScheduleSeconds = step === "fact appended | fact removed" ? [] : [0.2, 0.2, 0.2];
+      return loadChild({ timeoutMs: 300, retryScheduleSeconds, step });
     };
     const childPromises = killingSteps.slice(0, 2).map(loadAtStep);
     for (const [index, step] of killingSteps.entries()) {

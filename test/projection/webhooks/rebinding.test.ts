@@ -14,37 +14,37 @@ const PRIVATE_ADDRESS = "127.0.0.1";
 const HOST_NAME = "hooks.partner.example";
 
 describe("a host name that resolves to a private address after the check", () => {
-  let dns: DnsServer;
+  let dnsServer: DnsServer;
   /** Server at the private address to which the host name resolves later. */
-  let insideServer: Server;
+  let privateServer: Server;
   let connectionCount = 0;
 
   beforeEach(async () => {
     connectionCount = 0;
-    dns = await startDnsServer();
-    insideServer = createServer((socket) => {
+    dnsServer = await startDnsServer();
+    privateServer = createServer((socket) => {
       connectionCount += 1;
       socket.on("error", () => undefined).destroy();
     });
-    insideServer.listen(0, PRIVATE_ADDRESS);
-    await once(insideServer, "listening");
+    privateServer.listen(0, PRIVATE_ADDRESS);
+    await once(privateServer, "listening");
   });
   afterEach(async () => {
-    insideServer.close();
-    await dns.close();
+    privateServer.close();
+    await dnsServer.close();
   });
 
-  const lookup = (host: string) => resolveHost(host, [dns.address]);
-  const getInsidePort = () => (insideServer.address() as { port: number }).port;
+  const lookup = (host: string) => resolveHost(host, [dnsServer.address]);
+  const getPrivatePort = () => (privateServer.address() as { port: number }).port;
 
   it("if a host name resolves to a private address after registration, each attempt is refused", async () => {
-    dns.setAddresses(PUBLIC_ADDRESS, PRIVATE_ADDRESS);
+    dnsServer.setAddresses(PUBLIC_ADDRESS, PRIVATE_ADDRESS);
     const url = `https://${HOST_NAME}:8443/in`;
     const checkedDestination = await checkDestination(url, { allowsLoopback: false, lookup });
     expect(checkedDestination.address).to.equal(PUBLIC_ADDRESS);
     const world = await createWorld();
     try {
-      world.startAll({ allowsLoopback: false, lookup, retrySchedule: [0.05] });
+      world.startAll({ allowsLoopback: false, lookup, retryScheduleSeconds: [0.05] });
       const endpoint = await world.registerEndpoint(url);
       const { eventId } = await world.requestAppointment(endpoint.clinicId);
       const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
@@ -52,14 +52,14 @@ describe("a host name that resolves to a private address after the check", () =>
         [null, "address_not_public"],
         [null, "address_not_public"],
       ]);
-      expect(dns.questions.filter((question) => question === `A ${HOST_NAME}`)).to.have.length(3);
+      expect(dnsServer.questions.filter((question) => question === `A ${HOST_NAME}`)).to.have.length(3);
     } finally {
       await world.close();
     }
   });
 
   it("an attempt connects to the checked address without a second DNS lookup", async () => {
-    dns.setAddresses(PUBLIC_ADDRESS, PRIVATE_ADDRESS);
+    dnsServer.setAddresses(PUBLIC_ADDRESS, PRIVATE_ADDRESS);
     const realConnections = createConnections();
     const destinations: SafeDestination[] = [];
     // A connection to the public address is redirected to the local server.
@@ -68,7 +68,7 @@ describe("a host name that resolves to a private address after the check", () =>
       post(applicationId, destination, headers, useNewConnection) {
         destinations.push(destination);
         const url = new URL(destination.url);
-        url.port = String(getInsidePort());
+        url.port = String(getPrivatePort());
         return realConnections.post(applicationId, { url, address: PRIVATE_ADDRESS }, headers, useNewConnection);
       },
     };
@@ -80,17 +80,17 @@ describe("a host name that resolves to a private address after the check", () =>
     realConnections.close();
     expect(destinations.map(({ address }) => address)).to.deep.equal([PUBLIC_ADDRESS]);
     expect([connectionCount, attemptResult?.statusCode]).to.deep.equal([1, null]);
-    expect(dns.questions).to.have.members([`A ${HOST_NAME}`, `AAAA ${HOST_NAME}`]);
+    expect(dnsServer.questions).to.have.members([`A ${HOST_NAME}`, `AAAA ${HOST_NAME}`]);
   });
 
   it("a request connects to the checked address even if the host name now resolves to another address", async () => {
-    dns.setAddresses("203.0.113.9");
+    dnsServer.setAddresses("203.0.113.9");
     const connections = createConnections();
-    const url = new URL(`http://${HOST_NAME}:${getInsidePort()}/`);
+    const url = new URL(`http://${HOST_NAME}:${getPrivatePort()}/`);
     const request = connections.post(randomUUID(), { url, address: PRIVATE_ADDRESS }, {}, false);
     await once(request.end("{}"), "error");
     connections.close();
     expect(connectionCount).to.equal(1);
-    expect(dns.questions).to.deep.equal([]);
+    expect(dnsServer.questions).to.deep.equal([]);
   });
 });

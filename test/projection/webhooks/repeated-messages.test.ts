@@ -10,16 +10,16 @@ import { createWorld, type World } from "./world.ts";
 describe("a repeated message to the webhooks role", () => {
   let world: World;
   let receiver: Receiver;
-  let nats: NatsConnection;
+  let natsConnection: NatsConnection;
 
   beforeEach(async () => {
     world = await createWorld();
     receiver = await startReceiver();
-    nats = await connect({ servers: world.natsUrl });
+    natsConnection = await connect({ servers: world.natsUrl });
     world.start.projectors();
   });
   afterEach(async () => {
-    await nats.close();
+    await natsConnection.close();
     await world.close();
     await receiver.close();
   });
@@ -28,7 +28,7 @@ describe("a repeated message to the webhooks role", () => {
   const collectMessages = () => {
     const { subjectPrefix } = getEventStream(world.databaseUrl);
     const messages: { subject: string; data: Uint8Array; content: Record<string, unknown> }[] = [];
-    nats.subscribe(`${subjectPrefix}.>`, {
+    natsConnection.subscribe(`${subjectPrefix}.>`, {
       callback: (_, { subject, data }) => {
         messages.push({ subject, data, content: JSONCodec<Record<string, unknown>>().decode(data) });
       },
@@ -38,14 +38,14 @@ describe("a repeated message to the webhooks role", () => {
 
   it("a repeated event message does not add a second delivery", async () => {
     const messages = collectMessages();
-    await nats.flush();
+    await natsConnection.flush();
     world.start.relay();
     world.start.webhooks();
     const endpoint = await world.registerEndpoint(receiver.url);
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
     const message = messages.find(({ content }) => (content.body as { id?: string })?.id === eventId)!;
-    for (let i = 0; i < 3; i += 1) await nats.jetstream().publish(message.subject, message.data);
+    for (let i = 0; i < 3; i += 1) await natsConnection.jetstream().publish(message.subject, message.data);
     const { eventId: lastEventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(lastEventId, endpoint, ({ status }) => status === "delivered");
     expect(receiver.requests).to.have.length(2);
@@ -53,9 +53,9 @@ describe("a repeated message to the webhooks role", () => {
 
   it("a repeated replay message does not replay the delivery a second time", async () => {
     const messages = collectMessages();
-    await nats.flush();
+    await natsConnection.flush();
     world.start.relay();
-    world.start.webhooks({ retrySchedule: [] });
+    world.start.webhooks({ retryScheduleSeconds: [] });
     const endpoint = await world.registerEndpoint(receiver.url);
     receiver.setDefaultReaction({ status: 500 });
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
@@ -71,7 +71,7 @@ describe("a repeated message to the webhooks role", () => {
       ({ status, attempts }) => status === "failed" && attempts.length === 2,
     );
     const message = messages.find(({ content }) => content.deliveryId === deliveryId)!;
-    for (let i = 0; i < 3; i += 1) await nats.jetstream().publish(message.subject, message.data);
+    for (let i = 0; i < 3; i += 1) await natsConnection.jetstream().publish(message.subject, message.data);
     receiver.setDefaultReaction({});
     const { eventId: lastEventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(lastEventId, endpoint, ({ status }) => status === "delivered");
@@ -110,8 +110,10 @@ describe("a repeated message to the webhooks role", () => {
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
     const { subjectPrefix } = getEventStream(world.databaseUrl);
-    await nats.jetstream().publish(`${subjectPrefix}.production.appointment.created`, Buffer.from("nonsense"));
-    const { eventId: next } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(next, endpoint, ({ status }) => status === "delivered");
+    await natsConnection
+      .jetstream()
+      .publish(`${subjectPrefix}.production.appointment.created`, Buffer.from("nonsense"));
+    const { eventId: nextEventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(nextEventId, endpoint, ({ status }) => status === "delivered");
   });
 });

@@ -46,7 +46,7 @@ describe("the appointment's revision in webhooks", () => {
       type: "AppointmentConfirmed",
       data: { appointmentId },
     });
-    return { appointmentId, requested: requestedEventId, confirmed: confirmedEventId };
+    return { appointmentId, requestedEventId, confirmedEventId };
   };
 
   it("the webhook with the highest appointment revision contains the appointment's latest state", async () => {
@@ -54,11 +54,7 @@ describe("the appointment's revision in webhooks", () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     // The first delivery fails once, so that it arrives after the second delivery.
     receiver.queueReactions({ status: 500 });
-    const {
-      appointmentId,
-      requested: requestedEventId,
-      confirmed: confirmedEventId,
-    } = await createConfirmedAppointment(endpoint.clinicId);
+    const { appointmentId, requestedEventId, confirmedEventId } = await createConfirmedAppointment(endpoint.clinicId);
     for (const id of [requestedEventId, confirmedEventId]) {
       await world.waitForDelivery(id, endpoint, ({ status }) => status === "delivered");
     }
@@ -77,16 +73,16 @@ describe("the appointment's revision in webhooks", () => {
   });
 
   it("a replayed webhook has the same body and appointment revision as the first attempt", async () => {
-    world.startAll({ retrySchedule: [] });
+    world.startAll({ retryScheduleSeconds: [] });
     const endpoint = await world.registerEndpoint(receiver.url);
     receiver.setDefaultReaction({ status: 500 });
-    const { requested, confirmed } = await createConfirmedAppointment(endpoint.clinicId);
-    for (const id of [requested, confirmed]) {
+    const { requestedEventId, confirmedEventId } = await createConfirmedAppointment(endpoint.clinicId);
+    for (const id of [requestedEventId, confirmedEventId]) {
       await world.waitForDelivery(id, endpoint, ({ status }) => status === "failed");
     }
     receiver.setDefaultReaction({});
     const { endpointId } = endpoint;
-    for (const id of [confirmed, requested]) {
+    for (const id of [confirmedEventId, requestedEventId]) {
       const deliveryId = deriveWebhookDeliveryId(id, endpointId);
       await world.append(`webhookDelivery-${deliveryId}`, {
         type: "WebhookDeliveryReplayRequested",
@@ -120,16 +116,16 @@ describe("the appointment's revision in webhooks", () => {
     };
     expect(relayMessageSchema.parse(message)).to.deep.include({ body, onlyEndpointId: null });
     const { subjectPrefix } = getEventStream(world.databaseUrl);
-    const nats = await connect({ servers: world.natsUrl });
+    const natsConnection = await connect({ servers: world.natsUrl });
     const messageBytes = JSONCodec().encode(message as RelayMessage);
     // The webhooks role may not have created the stream yet.
     await eventually("the stream accepts the message", () =>
-      nats
+      natsConnection
         .jetstream()
         .publish(`${subjectPrefix}.production.appointment.created`, messageBytes)
         .catch(() => undefined),
     );
-    await nats.close();
+    await natsConnection.close();
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
     expect(receiver.requests.map(({ body: text }) => text)).to.deep.equal([JSON.stringify(body)]);
   });

@@ -48,7 +48,11 @@ describe("the operator's status of webhooks", function () {
       await world.registerEndpoint(brokenReceiver.url),
     ] as const;
     const metrics = createMetrics();
-    const roles = [world.start.projectors(), world.start.relay(), world.start.webhooks({ retrySchedule: [3_600] })];
+    const roles = [
+      world.start.projectors(),
+      world.start.relay(),
+      world.start.webhooks({ retryScheduleSeconds: [3_600] }),
+    ];
     const reporters = ["test:1", "test:2"].map((processName) =>
       startReporter({ ...world, roles, metrics, logger, processName }),
     );

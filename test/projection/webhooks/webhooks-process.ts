@@ -12,7 +12,7 @@ import { createLogger } from "../../../shared/runtime/logger.ts";
 import { type KillingStep, killAt } from "./killed-at.ts";
 import { BRAND, SECRET_KEYS, type WorldServers } from "./world.ts";
 
-type Settings = WorldServers & Pick<WebhooksOptions, "retrySchedule" | "timeoutMs"> & { step?: KillingStep };
+type Settings = WorldServers & Pick<WebhooksOptions, "retryScheduleSeconds" | "timeoutMs"> & { step?: KillingStep };
 
 const { eventstoreUrl, databaseUrl, natsUrl, step, ...options } = JSON.parse(process.env.WORLD ?? "") as Settings;
 const logger = createLogger("child", "fatal");

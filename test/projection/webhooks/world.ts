@@ -182,7 +182,7 @@ function createStarters(deps: Parameters<typeof startRelay>[0], roles: Set<Role>
   const defaultOptions = {
     secretReader: secretBox,
     brand: BRAND,
-    retrySchedule: [0.2, 0.2, 0.2],
+    retryScheduleSeconds: [0.2, 0.2, 0.2],
     connectTimeoutMs: 1_000,
     timeoutMs: 1_000,
     allowsLoopback: true,

@@ -6,7 +6,7 @@ import { startChromium } from "../../support/chromium.ts";
 import { eventually } from "../../support/eventually.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
 
-const surfaces = { portal: "/api/v1/openapi.json", partner: "/partner/v1/openapi.json" } as const;
+const documentPaths = { portal: "/api/v1/openapi.json", partner: "/partner/v1/openapi.json" } as const;
 
 describe("the page /docs", function () {
   this.timeout(60_000);
@@ -42,17 +42,17 @@ describe("the page /docs", function () {
   });
 
   /** Locates an operation on the page. */
-  const locateOperation = (surface: keyof typeof surfaces, id: string) =>
+  const locateOperation = (surface: keyof typeof documentPaths, id: string) =>
     page.locator(`#${surface} .opblock[id$="-${id}"]`);
 
-  async function openOperation(surface: keyof typeof surfaces, id: string) {
+  async function openOperation(surface: keyof typeof documentPaths, id: string) {
     const operation = locateOperation(surface, id);
     await operation.locator(".opblock-summary-control").click();
     await operation.locator('.response[data-code="503"]').waitFor();
     return operation;
   }
 
-  for (const [surface, url] of Object.entries(surfaces)) {
+  for (const [surface, url] of Object.entries(documentPaths)) {
     it(`the page /docs shows every operation of the ${surface} document`, async () => {
       const response = await fetch(service.url + url);
       const { info, paths, webhooks } = (await response.json()) as OpenApiDocument;
@@ -72,7 +72,7 @@ describe("the page /docs", function () {
   }
 
   it("URL fragments and links on the page /docs scroll a section to just below the header bar", async () => {
-    const expectInView = (surface: keyof typeof surfaces) =>
+    const expectInView = (surface: keyof typeof documentPaths) =>
       eventually(`${surface} in view`, async () => {
         const topPx = (await page.locator(`#${surface}`).boundingBox())?.y ?? 0;
         return topPx >= 56 && topPx < 120;

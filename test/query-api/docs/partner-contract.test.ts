@@ -16,8 +16,8 @@ describe("responses of the partner API", function () {
   after(() => world.stop());
 
   it("the tests cover exactly the operations of the partner document", () => {
-    const documentedIds = partnerResponseChecker.operations.map(({ operationId }) => operationId);
-    expect(documentedIds).to.have.members(Object.keys(statusTriggers));
+    const documentedOperationIds = partnerResponseChecker.operations.map(({ operationId }) => operationId);
+    expect(documentedOperationIds).to.have.members(Object.keys(statusTriggers));
   });
 
   for (const documentedOperation of partnerResponseChecker.operations) {

@@ -40,10 +40,10 @@ describe("partner webhook reads", () => {
 
   it("listWebhookEndpoints returns every endpoint that is not revoked, even after many revocations", async () => {
     const activeEndpointId = randomUUID();
-    const revokedIds = Array.from({ length: 505 }, () => randomUUID());
+    const revokedEndpointIds = Array.from({ length: 505 }, () => randomUUID());
     await api.given(
       endpointRegistered(caller.application, caller.clinic.clinicId, activeEndpointId),
-      ...revokedIds.flatMap((endpointId) => [
+      ...revokedEndpointIds.flatMap((endpointId) => [
         {
           ...endpointRegistered(caller.application, caller.clinic.clinicId, endpointId),
           at: "2026-03-02T08:00:00.000Z",
@@ -83,18 +83,18 @@ describe("partner webhook reads", () => {
   it("listWebhookDeliveries returns an endpoint's deliveries with all attempts, newest delivery first", async () => {
     const endpointId = randomUUID();
     await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
-    const olderId = await insertDelivery(endpointId, "2026-03-01T08:00:00.000100Z", 2);
-    const newerId = await insertDelivery(endpointId, "2026-03-01T08:00:00.000200Z");
+    const olderDeliveryId = await insertDelivery(endpointId, "2026-03-01T08:00:00.000100Z", 2);
+    const newerDeliveryId = await insertDelivery(endpointId, "2026-03-01T08:00:00.000200Z");
     const path = `/webhook-endpoints/${endpointId}/deliveries`;
     const { deliveries, page } = await caller.readBody("listWebhookDeliveries", path);
-    expect(deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([newerId, olderId]);
+    expect(deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([newerDeliveryId, olderDeliveryId]);
     expect(page).to.deep.equal({ limit: 50, returned: 2, nextCursor: null });
     const { eventId, ...delivery } = deliveries[1];
     expect(eventId).to.be.a("string");
     const startedAt = "2026-03-01T08:00:00.000Z";
     const attempt = { startedAt, durationMs: 12, statusCode: 500, error: null, answer: "oops" };
     expect(delivery).to.deep.equal({
-      id: olderId,
+      id: olderDeliveryId,
       type: "appointment.created",
       status: "failed",
       attempts: [

@@ -66,8 +66,8 @@ describe("portal responses with any server settings", () => {
   for (const [recordKind, listNames] of Object.entries({
     customers: async () => (await readBody("customers")).customers.map((one: { fullName: string }) => one.fullName),
     animals: async () =>
-      (await readBody("customers")).customers.flatMap((one: { animals: { name: string }[] }) =>
-        one.animals.map(({ name }) => name),
+      (await readBody("customers")).customers.flatMap((customer: { animals: { name: string }[] }) =>
+        customer.animals.map(({ name }) => name),
       ),
     services: async () => (await readBody("services")).services.map((one: { name: string }) => one.name),
     staff: async () => (await readBody("staff")).staff.map((one: { fullName: string }) => one.fullName),

@@ -28,7 +28,7 @@ const requirementsByPath: Record<
   "/api/v1/queue": { needsBranch: true, needsOperationalAccess: true },
 };
 
-const roles: Record<string, Permission[]> = {
+const permissionsByRole: Record<string, Permission[]> = {
   owner: ["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"],
   manager: ["manage_staff", "view_clinical", "manage_schedule"],
   veterinarian: ["view_clinical", "manage_schedule"],
@@ -105,7 +105,7 @@ function getExpectedRefusal(path: string, role: string, situation: Situation): s
   const { needsBranch, permission, needsEntitlement, needsOperationalAccess } = requirementsByPath[path]!;
   if (situation.membership) return "no_active_membership";
   if (needsBranch && situation.scope === "another clinic's branch") return "branch_not_in_scope";
-  if (permission && !roles[role]!.includes(permission)) return "permission_required";
+  if (permission && !permissionsByRole[role]!.includes(permission)) return "permission_required";
   if (needsEntitlement && situation.isEntitled === false) return "entitlement_required";
   if (needsOperationalAccess && situation.isOperational === false) return "operational_access_denied";
   return null;
@@ -117,7 +117,7 @@ describe("authorization of the portal API", () => {
   /** Creates a portal user with the given role in the given situation, and returns the user's id. */
   async function createUser(
     role: string,
-    { membership, scope = "all", createChangeEvents: change }: Situation,
+    { membership, scope = "all", createChangeEvents }: Situation,
   ): Promise<string> {
     const [clinicId, branchId, otherClinicId, otherClinicBranchId, userId, membershipId] = Array.from(
       { length: 6 },
@@ -131,7 +131,7 @@ describe("authorization of the portal API", () => {
     const membershipEvent = membershipGranted(clinicId, userId, {
       membershipId,
       role: role as "owner",
-      permissions: roles[role]!,
+      permissions: permissionsByRole[role]!,
       branchAccess: scope === "all" ? "all" : "scoped",
       branchIds,
       ...(membership === "invited" ? { acceptedAt: null } : {}),
@@ -144,7 +144,7 @@ describe("authorization of the portal API", () => {
       subscriptionChanged(clinicId),
       entitlementSet(clinicId),
       branchOpened(clinicId, branchId),
-      ...change(clinicId),
+      ...createChangeEvents(clinicId),
       ...(membership === "none" ? [] : [membershipEvent]),
       ...(membership === "revoked" ? [revocationEvent] : []),
     );
@@ -157,16 +157,20 @@ describe("authorization of the portal API", () => {
   });
 
   for (const [title, situation] of Object.entries(situations)) {
-    for (const role of Object.keys(roles)) {
+    for (const role of Object.keys(permissionsByRole)) {
       it(`if ${title}, each portal operation permits or refuses the role ${role} as required`, async () => {
         const userId = await createUser(role, situation);
         const paths = Object.keys(requirementsByPath);
         const responses = await Promise.all(paths.map((path) => api.get(path, userId)));
         for (const [index, path] of paths.entries()) {
           const { status, body } = responses[index]!;
-          const refusal = getExpectedRefusal(path, role, situation);
+          const expectedRefusal = getExpectedRefusal(path, role, situation);
           const actualOutcome = { path, status, error: body.error ?? null };
-          expect(actualOutcome).to.deep.equal({ path, status: refusal === null ? 200 : 403, error: refusal });
+          expect(actualOutcome).to.deep.equal({
+            path,
+            status: expectedRefusal === null ? 200 : 403,
+            error: expectedRefusal,
+          });
         }
       });
     }

@@ -162,9 +162,9 @@ describe("getAvailability", () => {
     ];
     const expectedIds: string[] = [];
     await api.given(resourceAdded(clinicId, branchId, roomId));
-    for (const [, from, until, isValid] of validityCases) {
+    for (const [, validFrom, validUntil, isValid] of validityCases) {
       const ruleId = randomUUID();
-      await api.given(ruleSet(roomId, ruleId, from, until));
+      await api.given(ruleSet(roomId, ruleId, validFrom, validUntil));
       if (isValid) expectedIds.push(ruleId);
     }
     const removedRuleId = randomUUID();
@@ -179,17 +179,17 @@ describe("getAvailability", () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
     const [roomId, appointmentId, beforeId, overlappingStartId, coveringId, overlappingEndId, afterId, releasedId] =
       Array.from({ length: 8 }, () => randomUUID()) as [string, string, string, string, string, string, string, string];
-    const allocate = (id: string, start: string, end: string) =>
+    const createAllocationEvent = (id: string, start: string, end: string) =>
       resourceAllocated(appointmentId, id, roomId, start, end);
     await api.given(
       resourceAdded(clinicId, branchId, roomId),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
-      allocate(beforeId, "2026-03-02T20:00:00Z", "2026-03-02T21:00:00Z"),
-      allocate(coveringId, "2026-03-02T20:30:00Z", "2026-03-03T21:30:00Z"),
-      allocate(overlappingStartId, "2026-03-02T20:00:00Z", "2026-03-02T21:00:00.001Z"),
-      allocate(overlappingEndId, "2026-03-03T20:59:59.999Z", "2026-03-03T22:00:00Z"),
-      allocate(afterId, "2026-03-03T21:00:00Z", "2026-03-03T22:00:00Z"),
-      allocate(releasedId, "2026-03-03T10:00:00Z", "2026-03-03T11:00:00Z"),
+      createAllocationEvent(beforeId, "2026-03-02T20:00:00Z", "2026-03-02T21:00:00Z"),
+      createAllocationEvent(coveringId, "2026-03-02T20:30:00Z", "2026-03-03T21:30:00Z"),
+      createAllocationEvent(overlappingStartId, "2026-03-02T20:00:00Z", "2026-03-02T21:00:00.001Z"),
+      createAllocationEvent(overlappingEndId, "2026-03-03T20:59:59.999Z", "2026-03-03T22:00:00Z"),
+      createAllocationEvent(afterId, "2026-03-03T21:00:00Z", "2026-03-03T22:00:00Z"),
+      createAllocationEvent(releasedId, "2026-03-03T10:00:00Z", "2026-03-03T11:00:00Z"),
       { type: "ResourceReleased", data: { appointmentId, assignmentId: releasedId } },
     );
     expect(listIds((await readAvailability(userId)).assignments)).to.deep.equal([

@@ -110,8 +110,8 @@ describe("getClinicContext", () => {
       ],
       ["an expired subscription", () => createClinic({ subscriptionStatus: "expired" }), "subscription_inactive"],
       ["no subscription and no demo", () => createClinic({ subscriptionStatus: null }), "subscription_inactive"],
-      ["a suspended clinic", () => createClinicAfter("ClinicSuspended"), "clinic_suspended"],
-      ["a closed clinic", () => createClinicAfter("ClinicClosed"), "clinic_closed"],
+      ["a suspended clinic", () => createClinicWithEvent("ClinicSuspended"), "clinic_suspended"],
+      ["a closed clinic", () => createClinicWithEvent("ClinicClosed"), "clinic_closed"],
       ["a trial within its period", () => createClinicWithPeriod("trialing", futureInstant), null],
       ["a trial without an end", () => createClinicWithPeriod("trialing", null), null],
       ["a trial past its period", () => createClinicWithPeriod("trialing", pastInstant), "subscription_inactive"],
@@ -129,7 +129,7 @@ describe("getClinicContext", () => {
       ],
     ];
 
-    async function createClinicAfter(type: "ClinicSuspended" | "ClinicClosed") {
+    async function createClinicWithEvent(type: "ClinicSuspended" | "ClinicClosed") {
       const ids = await createClinic();
       await api.given({ type, data: { clinicId: ids.clinicId, reason: "test" } });
       return ids;

@@ -134,16 +134,16 @@ describe("listAppointments", () => {
   it("listAppointments treats `from` as inclusive and `to` as exclusive, and sorts by time and id", async () => {
     const { clinicId, branchId, userId } = await createClinic();
     const [lowerId, higherId] = [randomUUID(), randomUUID()].sort() as [string, string];
-    const requestAt = (scheduledAt: string, appointmentId: string = randomUUID()) =>
+    const createRequestEvent = (scheduledAt: string, appointmentId: string = randomUUID()) =>
       appointmentRequested(clinicId, branchId, scheduledAt, { appointmentId });
     const [firstId, lastId] = [randomUUID(), randomUUID()];
     await api.given(
-      requestAt("2026-02-28T23:59:59.999Z"),
-      requestAt("2026-03-31T23:59:59.999Z", lastId),
-      requestAt("2026-03-05T10:00:00Z", higherId),
-      requestAt("2026-03-05T10:00:00Z", lowerId),
-      requestAt("2026-03-01T00:00:00Z", firstId),
-      requestAt("2026-04-01T00:00:00Z"),
+      createRequestEvent("2026-02-28T23:59:59.999Z"),
+      createRequestEvent("2026-03-31T23:59:59.999Z", lastId),
+      createRequestEvent("2026-03-05T10:00:00Z", higherId),
+      createRequestEvent("2026-03-05T10:00:00Z", lowerId),
+      createRequestEvent("2026-03-01T00:00:00Z", firstId),
+      createRequestEvent("2026-04-01T00:00:00Z"),
     );
     expect(listIds(await readList(userId))).to.deep.equal([firstId, lowerId, higherId, lastId]);
   });

@@ -70,7 +70,8 @@ describe("listServices, listStaff and listCustomerProjections", () => {
       const { clinicId, userId } = await openClinic(api.given);
       const serviceId = await offerService(clinicId, "Old");
       await api.given({ type: "ServiceWithdrawn", data: { serviceId } });
-      const count = async (user: string, query: string) => (await readList("services", user, query)).page.returned;
+      const count = async (callerId: string, query: string) =>
+        (await readList("services", callerId, query)).page.returned;
       expect(await count(userId, "?includeInactive=true")).to.equal(1);
       for (const query of ["", "?includeInactive=TRUE", "?includeInactive=1"]) {
         expect(await count(userId, query)).to.equal(0);

@@ -71,16 +71,16 @@ describe("portal session", () => {
   });
 
   it("the session verifier refuses a cached session after its expiry, and does not mix up the sessions of two users", async () => {
-    const verifier = createSessionVerifier(createSettings());
+    const verifySession = createSessionVerifier(createSettings());
     const exp = Math.floor(Date.now() / 1000) + 30;
     const cookie = await provider.createCookie(await provider.createToken({ sub: userId, exp }));
     const otherUserId = randomUUID();
     const otherCookie = await provider.createCookie(await provider.createToken({ sub: otherUserId }));
     for (let request = 0; request < 2; request += 1) {
-      expect(await verifier(cookie, Date.now())).to.deep.equal({ userId });
-      expect(await verifier(otherCookie, Date.now())).to.deep.equal({ userId: otherUserId });
+      expect(await verifySession(cookie, Date.now())).to.deep.equal({ userId });
+      expect(await verifySession(otherCookie, Date.now())).to.deep.equal({ userId: otherUserId });
     }
-    const expiryError = await verifier(cookie, exp * 1000).catch((error: unknown) => error);
+    const expiryError = await verifySession(cookie, exp * 1000).catch((error: unknown) => error);
     expect(expiryError).to.include({ status: 401, code: "session_expired" });
   });
 
@@ -142,10 +142,10 @@ describe("portal session", () => {
   });
 
   it("the session verifier fetches the public keys once for concurrent requests", async () => {
-    const verifier = createSessionVerifier(createSettings());
+    const verifySession = createSessionVerifier(createSettings());
     const cookie = await provider.createCookie(await provider.createToken({}, "ES256"));
     const requestCountBefore = provider.countKeyRequests();
-    await Promise.all(Array.from({ length: 5 }, () => verifier(cookie, Date.now())));
+    await Promise.all(Array.from({ length: 5 }, () => verifySession(cookie, Date.now())));
     expect(provider.countKeyRequests() - requestCountBefore).to.equal(1);
   });
 

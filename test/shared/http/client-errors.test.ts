@@ -11,7 +11,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
   /** A second server with the same routes, but with short time limits for clients. */
   let impatientServer: HttpServer;
   let release: () => void = () => undefined;
-  let heldCount = 0;
+  let heldRequestCount = 0;
 
   before(async () => {
     const app = createApp({
@@ -23,7 +23,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     const parseBody = parseJsonBody();
     app.use(async (ctx, next) => {
       if (ctx.path === "/held") {
-        heldCount += 1;
+        heldRequestCount += 1;
         await new Promise<void>((resolve) => {
           release = resolve;
         });
@@ -150,7 +150,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
 
   it("the server responds to a request in progress before refusing a malformed request on the same connection", async () => {
     const responsesPromise = sendRaw(server.url, `GET /held HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n`);
-    await eventually("the request under way", () => heldCount > 0);
+    await eventually("the request under way", () => heldRequestCount > 0);
     release();
     const [firstResponse, refusal] = await responsesPromise;
     expect([firstResponse?.status, firstResponse?.body]).to.deep.equal([200, { ok: true, held: true }]);

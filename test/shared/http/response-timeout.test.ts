@@ -31,7 +31,7 @@ const RESPONSE_TIMEOUT_MS = 1_000;
 
 describe("a request that times out before the handler ends", () => {
   /** Sends a request whose handler ends only after the caller has received the response. */
-  const sendLateRequest = async (end: () => void) => {
+  const sendLateRequest = async (endHandler: () => void) => {
     const lines: Record<string, unknown>[] = [];
     const logger = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
     const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness: async () => ({}) });
@@ -40,7 +40,7 @@ describe("a request that times out before the handler ends", () => {
     const releasePromise = new Promise<void>((resolve) => {
       release = resolve;
     });
-    app.use(() => releasePromise.then(end));
+    app.use(() => releasePromise.then(endHandler));
     const server = await listen(app.callback(), "127.0.0.1", 0);
     const { status } = await fetch(server.url);
     release();

@@ -30,7 +30,7 @@ describe("rate limits of the partner API", () => {
   let api: PartnerApi;
   /** A second command service with the same event log and database. */
   let peer: TestCommand;
-  let admin: pg.Pool;
+  let adminPool: pg.Pool;
 
   before(async () => {
     api = await startPartnerApi();
@@ -38,13 +38,13 @@ describe("rate limits of the partner API", () => {
       DATABASE_URL: api.database.urls.command,
       TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [api.command.signingKey] }),
     });
-    admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
+    adminPool = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
   });
   // Ends the windows of the counters instead of deleting the rows. If a row is missing, a process continues with the
   // window that it remembers.
-  beforeEach(() => admin.query("UPDATE rate_limit.counter SET expire = $1", [Date.now() - 1]));
+  beforeEach(() => adminPool.query("UPDATE rate_limit.counter SET expire = $1", [Date.now() - 1]));
   after(async () => {
-    await admin.end();
+    await adminPool.end();
     await peer.stop();
     await api.stop();
   });
@@ -65,7 +65,7 @@ describe("rate limits of the partner API", () => {
   };
   const readLimit = ({ headers }: PartnerResponse) => Number(headers.get("RateLimit-Limit"));
   const readKeys = async () =>
-    (await admin.query<{ key: string }>("SELECT key FROM rate_limit.counter")).rows.map(({ key }) => key);
+    (await adminPool.query<{ key: string }>("SELECT key FROM rate_limit.counter")).rows.map(({ key }) => key);
 
   it("all processes of both services share an installation's rate limit", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 9 });
@@ -102,16 +102,16 @@ describe("rate limits of the partner API", () => {
   it("while Postgres is slow, exactly the agreed number of requests in a burst is permitted", async () => {
     const world = await createPartnerWorld(api.command, "production", { rateLimitPerMinute: 25 });
     const key = `installation ${world.applicationId} ${world.clinicId}`;
-    await admin.query("BEGIN");
-    await admin.query("INSERT INTO rate_limit.counter VALUES ($1, 0, 1)", [key]);
+    await adminPool.query("BEGIN");
+    await adminPool.query("INSERT INTO rate_limit.counter VALUES ($1, 0, 1)", [key]);
     const responsePromises = Array.from({ length: 120 }, (_, n) =>
       sendWrite([api.command.url, peer.url][n % 2]!, world.headers),
     );
     await eventually("a process waits for the counter", async () => {
-      const { rows } = await admin.query("SELECT count(*)::integer AS n FROM pg_locks WHERE NOT granted");
+      const { rows } = await adminPool.query("SELECT count(*)::integer AS n FROM pg_locks WHERE NOT granted");
       return rows[0].n >= 1;
     });
-    await admin.query("ROLLBACK");
+    await adminPool.query("ROLLBACK");
     const responses = await Promise.all(responsePromises);
     const refusedResponses = responses.filter(({ status }) => status === 429);
     expect([responses.filter(({ status }) => status === 404).length, refusedResponses.length]).to.deep.equal([25, 95]);
@@ -129,16 +129,16 @@ describe("rate limits of the partner API", () => {
   it("a request that cannot be counted gets 503, and requests of other callers are not delayed", async () => {
     const [world, otherWorld] = await Promise.all([createPartnerWorld(api.command), createPartnerWorld(api.command)]);
     await sendWrite(peer.url, world.headers);
-    await admin.query("BEGIN");
-    await admin.query("SELECT FROM rate_limit.counter WHERE key LIKE $1 FOR UPDATE", [`%${world.clinicId}`]);
-    let hasSlowResponse = false;
+    await adminPool.query("BEGIN");
+    await adminPool.query("SELECT FROM rate_limit.counter WHERE key LIKE $1 FOR UPDATE", [`%${world.clinicId}`]);
+    let hasSlowResponseArrived = false;
     const slowResponsePromise = sendWrite(peer.url, world.headers).finally(() => {
-      hasSlowResponse = true;
+      hasSlowResponseArrived = true;
     });
     expect((await sendWrite(peer.url, otherWorld.headers)).status).to.equal(404);
-    expect(hasSlowResponse, "before the slow one").to.equal(false);
+    expect(hasSlowResponseArrived, "before the slow one").to.equal(false);
     const { status, body, headers } = await slowResponsePromise;
-    await admin.query("ROLLBACK");
+    await adminPool.query("ROLLBACK");
     expect([status, body.error, headers.get("Retry-After")]).to.deep.equal([503, "rate_limit_unavailable", "1"]);
   });
 
@@ -210,8 +210,8 @@ describe("rate limits of the partner API", () => {
   it("sandbox resets have an hourly limit that all processes share and that affects no other operation", async () => {
     const partner = await api.createPartner();
     const urls = [api.command.url, peer.url];
-    const postReset = (count: number, headers = partner.headers) =>
-      sendRequest("POST", `${urls[count % 2]}/sandbox/v1/sandbox/reset`, headers);
+    const postReset = (requestNumber: number, headers = partner.headers) =>
+      sendRequest("POST", `${urls[requestNumber % 2]}/sandbox/v1/sandbox/reset`, headers);
     const readHourlyRemaining = ({ headers }: PartnerResponse) => {
       const resetMs = Date.parse(headers.get("RateLimit-Reset") ?? "");
       expect(resetMs - Date.now()).to.be.within(3_500_000, 3_600_000);
@@ -223,8 +223,8 @@ describe("rate limits of the partner API", () => {
       const response = await postReset(remainingCount);
       expect([response.status, readHourlyRemaining(response)]).to.deep.equal([200, remainingCount]);
     }
-    for (const count of [0, 1]) {
-      const { status, body, headers } = await postReset(count);
+    for (const requestNumber of [0, 1]) {
+      const { status, body, headers } = await postReset(requestNumber);
       expect([status, body.error]).to.deep.equal([429, "rate_limit_exceeded"]);
       expect(Number(headers.get("Retry-After"))).to.be.within(3_500, 3_600);
     }
@@ -242,9 +242,9 @@ describe("rate limits of the partner API", () => {
 
   it("a sandbox reset succeeds while the table of shared counters is missing", async () => {
     const partner = await api.createPartner();
-    await admin.query("ALTER TABLE rate_limit.counter RENAME TO elsewhere");
+    await adminPool.query("ALTER TABLE rate_limit.counter RENAME TO elsewhere");
     const { status } = await partner.request("POST", "/sandbox/reset");
-    await admin.query("ALTER TABLE rate_limit.elsewhere RENAME TO counter");
+    await adminPool.query("ALTER TABLE rate_limit.elsewhere RENAME TO counter");
     expect(status).to.equal(200);
   });
 
@@ -261,11 +261,11 @@ describe("rate limits of the partner API", () => {
     for (const [caseName, breakSql, repairSql] of failures) {
       // These requests make the service read the shared counts before the counters fail.
       for (const headers of [world.headers, {}]) await sendWrite(peer.url, headers);
-      await admin.query(breakSql);
+      await adminPool.query(breakSql);
       const startedAtMs = performance.now();
       const responses = await Promise.all(Array.from({ length: 5 }, () => sendWrite(peer.url, world.headers)));
       const refusedResponse = await sendWrite(peer.url, {});
-      await admin.query(repairSql);
+      await adminPool.query(repairSql);
       expect(
         responses.map(({ status }) => status),
         caseName,
@@ -300,7 +300,7 @@ describe("rate limits of the partner API", () => {
 
   /** Waits until a service counts requests in Postgres. */
   async function waitForSharedCounting(world: PartnerWorld, send: () => Promise<unknown>): Promise<void> {
-    await admin.query("DELETE FROM rate_limit.counter");
+    await adminPool.query("DELETE FROM rate_limit.counter");
     await eventually("counters are shared", async () => {
       await send();
       return (await readKeys()).some((key) => key.includes(world.clinicId));
@@ -309,7 +309,7 @@ describe("rate limits of the partner API", () => {
 
   /** Sets an existing counter to a number of requests. */
   async function setCounter(key: string, points: number): Promise<void> {
-    const { rowCount } = await admin.query("UPDATE rate_limit.counter SET points = $2 WHERE key LIKE $1", [
+    const { rowCount } = await adminPool.query("UPDATE rate_limit.counter SET points = $2 WHERE key LIKE $1", [
       `%${key}%`,
       points,
     ]);

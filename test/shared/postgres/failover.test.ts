@@ -29,9 +29,9 @@ describe("Postgres with TLS and a standby", function () {
 
   /** Returns the projection's URL with other values of options. */
   const buildUrl = (options: Record<string, string>, hosts?: string) => {
-    const [start, query] = pair.urls.projection.split("?") as [string, string];
-    const newStart = hosts === undefined ? start : start.replace(/@.*\//, `@${hosts}/`);
-    return `${newStart}?${new URLSearchParams({ ...Object.fromEntries(new URLSearchParams(query)), ...options })}`;
+    const [baseUrl, query] = pair.urls.projection.split("?") as [string, string];
+    const newBaseUrl = hosts === undefined ? baseUrl : baseUrl.replace(/@.*\//, `@${hosts}/`);
+    return `${newBaseUrl}?${new URLSearchParams({ ...Object.fromEntries(new URLSearchParams(query)), ...options })}`;
   };
   const withClient = async <Result>(url: string, run: (client: pg.Client) => Promise<Result>) => {
     const client = createClient(url, {});
@@ -84,17 +84,17 @@ describe("Postgres with TLS and a standby", function () {
   it("a client does not wait for a host that does not respond", async () => {
     const unresponsiveServer = await startUnresponsiveServer();
     const hosts = `localhost:${unresponsiveServer.port},localhost:${pair.ports.primary}`;
-    const startedAt = performance.now();
+    const startedAtMs = performance.now();
     expect(await readPort(buildUrl({}, hosts))).to.equal(pair.ports.primary);
-    expect(performance.now() - startedAt).to.be.below(4_000);
+    expect(performance.now() - startedAtMs).to.be.below(4_000);
     await unresponsiveServer.close();
   });
 
   it("if no host is suitable, the error is temporary and names the reason for each host", async () => {
-    const { standby } = pair.ports;
-    const singleHostError = await getConnectError(buildUrl({}, `localhost:${standby}`));
+    const { standby: standbyPort } = pair.ports;
+    const singleHostError = await getConnectError(buildUrl({}, `localhost:${standbyPort}`));
     expect(singleHostError.message).to.equal("the server is read-only");
-    const error = await getConnectError(buildUrl({}, `localhost:1,localhost:${standby}`));
+    const error = await getConnectError(buildUrl({}, `localhost:1,localhost:${standbyPort}`));
     expect(error.message).to.match(
       /^No server of DATABASE_URL is suitable \(localhost:1: .*ECONNREFUSED.*; localhost:\d+: the server is read-only\)\.$/,
     );
@@ -125,17 +125,17 @@ describe("Postgres with TLS and a standby", function () {
   it("a user who needs a client certificate can log in only with sslcert and sslkey", async () => {
     await pair.query("primary", "CREATE ROLE with_certificate");
     await pair.query("primary", "CREATE ROLE certified LOGIN PASSWORD 'secret' IN ROLE with_certificate");
-    const url = (options: Record<string, string>) =>
+    const buildCertifiedUrl = (options: Record<string, string>) =>
       buildUrl(options)
         .replace(/\/\/.*@/, "//certified:secret@")
         .replace("/clinic?", "/postgres?");
-    const error = await getConnectError(url({}));
+    const error = await getConnectError(buildCertifiedUrl({}));
     expect(error.message).to.match(/connection requires a valid client certificate/);
-    const files = {
+    const certificateOptions = {
       sslcert: getTlsPath("database-client.cert.pem"),
       sslkey: getTlsPath("database-client.key.pem"),
     };
-    expect(await readPort(url(files))).to.equal(pair.ports.primary);
+    expect(await readPort(buildCertifiedUrl(certificateOptions))).to.equal(pair.ports.primary);
   });
 
   it("a pool whose server becomes read-only drops its connection and continues on another server", async () => {
@@ -224,7 +224,7 @@ describe("Postgres with TLS and a standby", function () {
       expect(response.status).to.equal(200);
       return response.body.appointments.map(({ id }: { id: string }) => id);
     };
-    const expectArrived = async (ids: string[]) => {
+    const expectAppointmentsArrived = async (ids: string[]) => {
       expect(await listAppointmentIds()).to.include.members(ids);
       await eventually("the webhooks", () => {
         const bodies = receiver.requests.map(({ body }) => body);
@@ -235,18 +235,18 @@ describe("Postgres with TLS and a standby", function () {
 
     it("command, query-api and all roles of the projection service continue by themselves, although the new primary lacks transactions", async () => {
       const idsBefore = [await createAppointment()];
-      await expectArrived(idsBefore);
+      await expectAppointmentsArrived(idsBefore);
       await pair.waitForStandby();
       await pair.detachStandby();
       // The standby never receives the transactions of this appointment. Its row and delivery must be created again.
       const lostIds = [await createAppointment()];
-      await expectArrived(lostIds);
+      await expectAppointmentsArrived(lostIds);
       await pair.killPrimary();
       const idsDuringOutage = [await createAppointment(), await createAppointment()];
       await pair.promoteStandby();
       const idsAfter = [await createAppointment()];
       const ids = [...idsBefore, ...lostIds, ...idsDuringOutage, ...idsAfter];
-      await expectArrived(ids);
+      await expectAppointmentsArrived(ids);
       await eventually("the deliveries", () =>
         withClient(pair.urls.projection, async (client) => {
           const { rowCount } = await client.query("SELECT FROM webhooks.delivery WHERE status = 'delivered'");
@@ -254,8 +254,8 @@ describe("Postgres with TLS and a standby", function () {
         }),
       );
       await eventually("all services are ready", async () => {
-        const states = await Promise.all([api.queryUrl, api.projectionUrl].map(isReady));
-        return states.every(Boolean);
+        const readiness = await Promise.all([api.queryUrl, api.projectionUrl].map(isReady));
+        return readiness.every(Boolean);
       });
     });
   });

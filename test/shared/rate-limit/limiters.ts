@@ -38,9 +38,9 @@ export async function startLimiterWorld(): Promise<LimiterWorld> {
 
 /** Numbers of requests by outcome: permitted, over the limit, or not counted in time. */
 export interface Outcomes {
-  passed: number;
-  refused: number;
-  unavailable: number;
+  passedCount: number;
+  refusedCount: number;
+  unavailableCount: number;
   windowEnds: Set<number>;
 }
 
@@ -56,11 +56,11 @@ export async function sendBurst(
   );
   const outcomes = await Promise.all(countPromises);
   const countedOutcomes = outcomes.filter((outcome): outcome is Count => typeof outcome === "object");
-  const passed = countedOutcomes.filter(({ used }) => used <= limit).length;
-  const unavailable = outcomes.filter((outcome) => outcome === "rate_limit_unavailable").length;
-  if (countedOutcomes.length + unavailable !== requestCount) throw new Error(`unforeseen: ${outcomes}`);
+  const passedCount = countedOutcomes.filter(({ used }) => used <= limit).length;
+  const unavailableCount = outcomes.filter((outcome) => outcome === "rate_limit_unavailable").length;
+  if (countedOutcomes.length + unavailableCount !== requestCount) throw new Error(`unforeseen: ${outcomes}`);
   return {
-    ...{ passed, unavailable, refused: countedOutcomes.length - passed },
+    ...{ passedCount, unavailableCount, refusedCount: countedOutcomes.length - passedCount },
     windowEnds: new Set(countedOutcomes.map(({ endsAt }) => endsAt)),
   };
 }

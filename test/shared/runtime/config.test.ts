@@ -65,8 +65,8 @@ describe("configuration", () => {
 
   it("CONFIGURATION.md lists every setting with its default and description", async () => {
     const page = await readPage();
-    const namedSettings = [...page.matchAll(/^\| `([A-Z_]+)`(?: or `[A-Z_]+`)? \| /gm)].map(([, name]) => name);
-    expect(namedSettings).to.have.members(Object.keys(settings));
+    const listedNames = [...page.matchAll(/^\| `([A-Z_]+)`(?: or `[A-Z_]+`)? \| /gm)].map(([, name]) => name);
+    expect(listedNames).to.have.members(Object.keys(settings));
     for (const name of Object.keys(settings) as (keyof Settings)[]) {
       const schema = z.toJSONSchema(settings[name], { io: "input", unrepresentable: "any" });
       const nameCell = isSecret(name) ? `\`${name}\` or \`${name}_FILE\`` : `\`${name}\``;
@@ -136,19 +136,19 @@ describe("configuration", () => {
     "query-api": startQueryApi,
   })) {
     it(`CONFIGURATION.md lists exactly the settings that ${service} reads`, async () => {
-      const readSettingNames = new Set<string>();
+      const usedSettingNames = new Set<string>();
       const emptyEnv = new Proxy({} as NodeJS.ProcessEnv, {
-        get: (_, name) => void (typeof name === "string" && readSettingNames.add(name)),
+        get: (_, name) => void (typeof name === "string" && usedSettingNames.add(name)),
       });
       const error = await start(emptyEnv).catch((reason: unknown) => reason);
       expect(error).to.be.instanceOf(ConfigError);
       for (const name of Object.keys(settings) as (keyof Settings)[])
-        if (isSecret(name) && readSettingNames.has(name)) readSettingNames.delete(`${name}_FILE`);
+        if (isSecret(name) && usedSettingNames.has(name)) usedSettingNames.delete(`${name}_FILE`);
       const row = (await readPage()).split("\n").find((line) => line.startsWith(`| \`${service}\` |`)) ?? "";
       const listedNames = [...row.matchAll(/`([A-Z_]+)(…?)`/g)].flatMap(([, name = "", ellipsis]) =>
         ellipsis ? Object.keys(settings).filter((setting) => setting.startsWith(name)) : [name],
       );
-      expect(listedNames).to.have.members([...readSettingNames]);
+      expect(listedNames).to.have.members([...usedSettingNames]);
     });
   }
 });

@@ -56,8 +56,8 @@ describe("the log", () => {
   it("the log reports lost lines even at level error", async () => {
     const { write } = fs;
     const writtenLines: string[] = [];
-    const callbacks: ((error: null, bytes: number) => void)[] = [];
-    fs.write = ((_fd: number, data: Buffer, done: (error: null, bytes: number) => void) => {
+    const callbacks: ((error: null, byteCount: number) => void)[] = [];
+    fs.write = ((_fd: number, data: Buffer, done: (error: null, byteCount: number) => void) => {
       writtenLines.push(String(data));
       callbacks.push((error) => done(error, data.length));
     }) as unknown as typeof fs.write;

@@ -28,7 +28,7 @@ describe("resolving the name of a destination", () => {
       ({ address }) => address,
       (error) => (error instanceof UnsafeDestinationError ? error.code : error),
     );
-    return { result: outcome, elapsedMs: performance.now() - startedAtMs };
+    return { outcome, elapsedMs: performance.now() - startedAtMs };
   };
 
   const quickCases: [string, DnsReply, DnsReply, string][] = [
@@ -42,7 +42,7 @@ describe("resolving the name of a destination", () => {
   ];
   for (const [caseName, A, AAAA, expectedOutcome] of quickCases) {
     it(`resolving a host with ${caseName} returns ${expectedOutcome} without a repeated query`, async () => {
-      expect((await check(A, AAAA)).result).to.equal(expectedOutcome);
+      expect((await check(A, AAAA)).outcome).to.equal(expectedOutcome);
       // The resolver repeats a dropped query after 1.5 seconds, when the lookup has already ended.
       expect(dns.questions.sort()).to.deep.equal([`A ${HOST_NAME}`, `AAAA ${HOST_NAME}`]);
     });
@@ -50,14 +50,14 @@ describe("resolving the name of a destination", () => {
 
   it("a lookup fails within the time limit if the name server drops all queries", async function () {
     this.timeout(15_000);
-    const { result, elapsedMs } = await check("drop", "drop");
-    expect(result).to.equal("lookup_failed");
+    const { outcome, elapsedMs } = await check("drop", "drop");
+    expect(outcome).to.equal("lookup_failed");
     expect(elapsedMs).to.be.within(1_400, 10_000);
   });
 
   it("if one address family has no address, the lookup waits for a late response for the other family", async () => {
-    const { result } = await check({ addresses: [] }, { ...V6_REPLY, delayMs: 400 });
-    expect(result).to.equal("2606:4700::6810:84e5");
+    const { outcome } = await check({ addresses: [] }, { ...V6_REPLY, delayMs: 400 });
+    expect(outcome).to.equal("2606:4700::6810:84e5");
   });
 
   const lateCases: [string, DnsReply, DnsReply][] = [
@@ -66,12 +66,12 @@ describe("resolving the name of a destination", () => {
   ];
   for (const [type, A, AAAA] of lateCases) {
     it(`a private address in a late ${type} response is refused, even if another response has a public address`, async () => {
-      expect((await check(A, AAAA)).result).to.equal("address_not_public");
+      expect((await check(A, AAAA)).outcome).to.equal("address_not_public");
     });
   }
 
   it("a private address among several addresses is refused", async () => {
     const mixedReply = { addresses: ["93.184.216.34", "192.168.0.1"] };
-    expect((await check(mixedReply, "drop")).result).to.equal("address_not_public");
+    expect((await check(mixedReply, "drop")).outcome).to.equal("address_not_public");
   });
 });

@@ -55,9 +55,9 @@ export async function copyLevelDb(database: LevelDb, dir: string, logDir: string
       });
       requireWithinLimits(index, options.limits);
       await openLog.writer.append(records);
-      if (openLog.writer.end.segment > options.limits.segments) {
+      if (openLog.writer.end.segment > options.limits.maxSegments) {
         throw new LogStartError(
-          `The log in ${dir} cannot be migrated: it needs more than the limit of ${options.limits.segments} segments. Nothing was changed.`,
+          `The log in ${dir} cannot be migrated: it needs more than the limit of ${options.limits.maxSegments} segments. Nothing was changed.`,
         );
       }
       if (performance.now() < nextReportAt) continue;

@@ -88,9 +88,9 @@ export const MAX_FRAME_BYTES = 64 * 1024 * 1024;
 
 /** Maximum numbers of events, streams and segments in the log. */
 export interface LogLimits {
-  readonly events: number;
-  readonly streams: number;
-  readonly segments: number;
+  readonly maxEvents: number;
+  readonly maxStreams: number;
+  readonly maxSegments: number;
 }
 
 /**
@@ -100,4 +100,4 @@ export interface LogLimits {
  * The index is in memory. A million events take 24 MB, and a million streams with names of 48 characters take 100 MB.
  * All segment files stay open. Their total size is at most about 64 GiB.
  */
-export const LOG_LIMITS: LogLimits = { events: 64_000_000, streams: 8_000_000, segments: 1024 };
+export const LOG_LIMITS: LogLimits = { maxEvents: 64_000_000, maxStreams: 8_000_000, maxSegments: 1024 };

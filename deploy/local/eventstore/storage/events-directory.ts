@@ -42,8 +42,10 @@ export async function createEventsDirectory(dir: string): Promise<void> {
  */
 export async function openEventsDirectory(dir: string, options: LogOptions): Promise<OpenLog> {
   const segmentCount = await countSegments(dir);
-  if (segmentCount > options.limits.segments) {
-    throw new LogStartError(`The log in ${dir} has ${segmentCount} segments. The limit is ${options.limits.segments}.`);
+  if (segmentCount > options.limits.maxSegments) {
+    throw new LogStartError(
+      `The log in ${dir} has ${segmentCount} segments. The limit is ${options.limits.maxSegments}.`,
+    );
   }
   const { file: endFile, end: acknowledgedEnd, isIntact, isCurrent } = await AcknowledgedEndFile.open(dir);
   const segments = new Segments(dir);

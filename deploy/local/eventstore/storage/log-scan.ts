@@ -222,9 +222,9 @@ export class LogScan {
 
 /** @throws LogStartError if the log contains more events or streams than its limits allow */
 export function requireWithinLimits({ eventCount, streams }: LogIndex, limits: LogLimits): void {
-  if (eventCount <= limits.events && streams.size <= limits.streams) return;
+  if (eventCount <= limits.maxEvents && streams.size <= limits.maxStreams) return;
   throw new LogStartError(
-    `The log contains ${eventCount} events of ${streams.size} streams. The limits are ${limits.events} events and ${limits.streams} streams.`,
+    `The log contains ${eventCount} events of ${streams.size} streams. The limits are ${limits.maxEvents} events and ${limits.maxStreams} streams.`,
   );
 }
 

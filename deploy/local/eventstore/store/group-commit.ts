@@ -42,7 +42,7 @@ export class GroupCommit {
   #reportFailure: (failure: Error) => void = () => undefined;
 
   /** Resolves with the error if a group cannot be committed. */
-  readonly failure = new Promise<Error>((resolve) => {
+  readonly failurePromise = new Promise<Error>((resolve) => {
     this.#reportFailure = resolve;
   });
 

@@ -65,8 +65,8 @@ export class Store {
    * Resolves with the error if a disk write fails for any reason except a full disk. The log then refuses all further
    * writes.
    */
-  get failure(): Promise<Error> {
-    return this.#groupCommit.failure;
+  get failurePromise(): Promise<Error> {
+    return this.#groupCommit.failurePromise;
   }
 
   /** Queues a write and returns its result. See GroupCommit.submit. */
@@ -186,12 +186,12 @@ export class Store {
 
   #exceedsLimits(group: StagedGroup): boolean {
     const { index } = this.log;
-    const { events, streams, segments } = this.#limits;
+    const { maxEvents, maxStreams, maxSegments } = this.#limits;
     const newStreamCount = [...group.streams].filter((stream) => !index.streams.has(stream)).length;
     return (
-      index.eventCount + group.records.length > events ||
-      index.streams.size + newStreamCount > streams ||
-      this.#openLog.writer.nextSegmentCount > segments
+      index.eventCount + group.records.length > maxEvents ||
+      index.streams.size + newStreamCount > maxStreams ||
+      this.#openLog.writer.nextSegmentCount > maxSegments
     );
   }
 }

@@ -4,13 +4,17 @@ import { createSigningKeys } from "../world.ts";
 
 describe("the keys that sign audit exports", () => {
   it("the command `keys` prints the keys in AUDIT_SIGNING_KEYS, and prints one line if the setting is missing", async () => {
-    const { code, out } = await runAuditCommand(["keys"], {
+    const { code, output: out } = await runAuditCommand(["keys"], {
       env: { AUDIT_SIGNING_KEYS: await createSigningKeys("own") },
     });
     expect(code).to.equal(0);
     expect(JSON.parse(out).keys.map(({ kid }: { kid: string }) => kid)).to.deep.equal(["own"]);
-    const missingResult = await runAuditCommand(["keys"], { env: {} });
-    expect([missingResult.code, missingResult.err.length, missingResult.out]).to.deep.equal([2, 1, ""]);
-    expect(missingResult.err[0]).to.match(/^audit: settings: AUDIT_SIGNING_KEYS is missing [^\n]*$/);
+    const resultWithoutKeys = await runAuditCommand(["keys"], { env: {} });
+    expect([resultWithoutKeys.code, resultWithoutKeys.errorLines.length, resultWithoutKeys.output]).to.deep.equal([
+      2,
+      1,
+      "",
+    ]);
+    expect(resultWithoutKeys.errorLines[0]).to.match(/^audit: settings: AUDIT_SIGNING_KEYS is missing [^\n]*$/);
   });
 });

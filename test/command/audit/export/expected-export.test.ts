@@ -18,12 +18,16 @@ describe("the verification of an export with an expected clinic and range", () =
     clinicId = world.history.clinicId;
     file = path.join(world.folder, "ranged.ndjson");
     const options = ["--from", "2020-01-01T01:00:00+01:00", "--to", range.to, "--out", file];
-    exportOutput = (await world.run(["export", "--clinic", clinicId, ...options])).out;
+    exportOutput = (await world.run(["export", "--clinic", clinicId, ...options])).output;
   });
   after(() => world.stop());
 
   const verifyExport = async (name: string, ...options: string[]) => {
-    const { code, err, out } = await world.run(["verify", name, "--key", world.keyFile, ...options], {});
+    const {
+      code,
+      errorLines: err,
+      output: out,
+    } = await world.run(["verify", name, "--key", world.keyFile, ...options], {});
     return { code, line: err.join("\n"), out };
   };
 
@@ -57,8 +61,11 @@ describe("the verification of an export with an expected clinic and range", () =
     ];
     for (const [options, difference] of cases) {
       const problem = `it is not the expected export: ${difference}`;
-      const result = await verifyExport(file, ...options);
-      expect([result.code, result.line]).to.deep.equal([3, `audit: ${file} is not verified: line ${line}: ${problem}`]);
+      const verifyResult = await verifyExport(file, ...options);
+      expect([verifyResult.code, verifyResult.line]).to.deep.equal([
+        3,
+        `audit: ${file} is not verified: line ${line}: ${problem}`,
+      ]);
       const verdict = JSON.parse((await verifyExport(file, ...options, "--json")).out);
       expect(verdict).to.deep.equal({ ok: false, line, problem });
     }
@@ -80,15 +87,15 @@ describe("the verification of an export with an expected clinic and range", () =
       const alteredManifest = text.slice(manifestStart).replaceAll(originalText, replacement);
       expect(alteredManifest).not.to.equal(text.slice(manifestStart));
       fs.writeFileSync(name, text.slice(0, manifestStart) + alteredManifest);
-      const result = await verifyExport(name, ...options);
-      expect(result.code).to.equal(3);
-      expect(result.line).to.contain("the manifest differs from the signed manifest");
+      const verifyResult = await verifyExport(name, ...options);
+      expect(verifyResult.code).to.equal(3);
+      expect(verifyResult.line).to.contain("the manifest differs from the signed manifest");
     }
   });
 
   it("the command `verify` refuses an invalid expected clinic, start or end", async () => {
-    const result = await verifyExport(file, "--clinic", "x", "--from", "yesterday", "--to", "start");
-    expect([result.code, result.line]).to.deep.equal([
+    const verifyResult = await verifyExport(file, "--clinic", "x", "--from", "yesterday", "--to", "start");
+    expect([verifyResult.code, verifyResult.line]).to.deep.equal([
       2,
       "audit: --clinic must be a UUID; --from must be an RFC 3339 date-time with an offset, or `start`; --to must be an RFC 3339 date-time with an offset",
     ]);

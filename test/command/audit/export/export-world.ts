@@ -33,7 +33,7 @@ export async function startExportWorld(): Promise<ExportWorld> {
   const folder = makeTestRoot();
   const [keyFile, file] = [path.join(folder, "keys.json"), path.join(folder, "export.ndjson")];
   const run: ExportWorld["run"] = (args, env = world.env) => runAuditCommand(args, { env });
-  fs.writeFileSync(keyFile, (await run(["keys"])).out);
+  fs.writeFileSync(keyFile, (await run(["keys"])).output);
   const { code } = await run(["export", "--clinic", history.clinicId, "--out", file, "--actor", "ada"]);
   expect(code).to.equal(0);
   return {
@@ -43,7 +43,7 @@ export async function startExportWorld(): Promise<ExportWorld> {
     async verify(content, key = keyFile) {
       const name = path.join(folder, `${randomUUID()}.ndjson`);
       fs.writeFileSync(name, content);
-      const { code, out } = await run(["verify", name, "--key", key, "--json"], {});
+      const { code, output: out } = await run(["verify", name, "--key", key, "--json"], {});
       return { code, ...JSON.parse(out) };
     },
   };

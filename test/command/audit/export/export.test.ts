@@ -32,7 +32,7 @@ describe("an audit export", () => {
   });
 
   it("an export does not overwrite an existing file", async () => {
-    const { code, err } = await exportTo(world.file);
+    const { code, errorLines: err } = await exportTo(world.file);
     const line = `audit: --out ${world.file} already exists; choose another file`;
     expect([code, err]).to.deep.equal([2, [line]]);
   });
@@ -47,7 +47,7 @@ describe("an audit export", () => {
       [path.join(file, "export.ndjson"), "ENOTDIR"],
     ] as const;
     for (const [outFile, reason] of cases) {
-      const { code, err } = await exportTo(outFile);
+      const { code, errorLines: err } = await exportTo(outFile);
       expect([code, err.length], err.join()).to.deep.equal([2, 1]);
       expect(err[0]).to.match(/^audit: --out [^\n]*$/);
       expect(err[0]).to.contain(`${outFile} cannot be written: `).and.contain(reason);
@@ -126,7 +126,9 @@ describe("an audit export", () => {
 
   it("an export without a signing key fails and reports the missing setting in one line", async () => {
     const { EVENTSTORE_URL } = world.env;
-    const { code, err } = await world.run(["export", "--clinic", world.history.clinicId], { EVENTSTORE_URL });
+    const { code, errorLines: err } = await world.run(["export", "--clinic", world.history.clinicId], {
+      EVENTSTORE_URL,
+    });
     expect([code, err.length]).to.deep.equal([2, 1]);
   });
 });

@@ -18,11 +18,11 @@ describe("the verification of an export", () => {
   });
   after(() => world.stop());
 
-  const getThumbprint = async () => (await world.run(["keys", "--thumbprint"])).out.trim();
+  const getThumbprint = async () => (await world.run(["keys", "--thumbprint"])).output.trim();
 
   it("an export can be verified with the thumbprint that the command `keys --thumbprint` prints", async () => {
     const args = ["verify", world.file, "--key", await getThumbprint()];
-    const { code, out } = await world.run(args, {});
+    const { code, output: out } = await world.run(args, {});
     expect(code).to.equal(0);
     expect(out).to.contain("complete and unaltered");
     expect((await world.run([...args, "--json"], {})).code).to.equal(0);
@@ -31,16 +31,16 @@ describe("the verification of an export", () => {
   const alterLine = (index: number, change: (line: string) => string) =>
     lines.map((line, position) => (position === index ? change(line) : line)).join("");
   const alterManifest = (change: (line: string) => string) => alterLine(lines.length - 1, change);
-  const withoutLine = (index: number) => lines.filter((_, position) => position !== index).join("");
+  const removeLine = (index: number) => lines.filter((_, position) => position !== index).join("");
   /**
    * Each alteration has a description, a function that returns the altered file, and the number of the first wrong
    * line. 0 means the last line, and -1 means the line before the last.
    */
   const alterations: [string, () => string, number][] = [
     ["an event was altered", () => alterLine(3, (line) => line.replace('"operator"', '"system"')), 4],
-    ["an event was removed", () => withoutLine(3), 4],
-    ["the first event was removed", () => withoutLine(0), 1],
-    ["the last event was removed", () => withoutLine(lines.length - 2), -1],
+    ["an event was removed", () => removeLine(3), 4],
+    ["the first event was removed", () => removeLine(0), 1],
+    ["the last event was removed", () => removeLine(lines.length - 2), -1],
     ["an event was repeated", () => alterLine(3, (line) => line + line), 5],
     ["two events were exchanged", () => [...lines.slice(0, 2), lines[3], lines[2], ...lines.slice(4)].join(""), 3],
     ["a line contains an additional space", () => alterLine(2, (line) => line.replace(":", ": ")), 3],
@@ -80,9 +80,9 @@ describe("the verification of an export", () => {
   ];
   for (const [caseName, getContent, line] of alterations) {
     it(`verification fails and names the first wrong line if ${caseName}`, async () => {
-      const { code, ok, line: wrongLine, problem } = await world.verify(getContent());
-      const expectedLine = line > 0 ? line : lines.length + line;
-      expect([code, ok, wrongLine], problem).to.deep.equal([3, false, expectedLine]);
+      const { code, ok, line: wrongLineNumber, problem } = await world.verify(getContent());
+      const expectedLineNumber = line > 0 ? line : lines.length + line;
+      expect([code, ok, wrongLineNumber], problem).to.deep.equal([3, false, expectedLineNumber]);
     });
   }
 
@@ -104,8 +104,8 @@ describe("the verification of an export", () => {
       .sign(await importJWK(jwk, "EdDSA"));
     return {
       signedExport: [...eventLines, `${toCanonicalJson({ manifest, signature })}\n`].join(""),
-      withOldManifest: [...eventLines, lines.at(-1)].join(""),
-      withOldSignature: [...eventLines, `${toCanonicalJson({ manifest, signature: oldSignature })}\n`].join(""),
+      exportWithOldManifest: [...eventLines, lines.at(-1)].join(""),
+      exportWithOldSignature: [...eventLines, `${toCanonicalJson({ manifest, signature: oldSignature })}\n`].join(""),
     };
   }
   const forgeType = (event: Record<string, unknown>) => {
@@ -121,9 +121,9 @@ describe("the verification of an export", () => {
   });
 
   it("verification of a recomputed hash chain with an old signature fails and names the altered line", async () => {
-    const { withOldManifest, withOldSignature } = await forgeExport(await createSigningKeys(), forgeType);
-    expect(await world.verify(withOldManifest)).to.deep.include({ ok: false, line: 3 });
-    expect(await world.verify(withOldSignature)).to.deep.include({ ok: false, line: 3 });
+    const { exportWithOldManifest, exportWithOldSignature } = await forgeExport(await createSigningKeys(), forgeType);
+    expect(await world.verify(exportWithOldManifest)).to.deep.include({ ok: false, line: 3 });
+    expect(await world.verify(exportWithOldSignature)).to.deep.include({ ok: false, line: 3 });
     const { signedExport } = await forgeExport(world.env.AUDIT_SIGNING_KEYS ?? "", () => undefined);
     expect((await world.verify(signedExport)).ok, "an unaltered export").to.equal(true);
   });
@@ -132,7 +132,7 @@ describe("the verification of an export", () => {
     const otherKeys = await createSigningKeys();
     expect((await world.verify(lines.join(""), otherKeys)).code).to.equal(3);
     for (const key of ["no key", path.join(world.folder, "nothing")]) {
-      const { code, err } = await world.run(["verify", world.file, "--key", key], {});
+      const { code, errorLines: err } = await world.run(["verify", world.file, "--key", key], {});
       expect(code).to.equal(2);
       expect(err[0]).to.match(/^audit: --key must be/);
     }
@@ -140,7 +140,7 @@ describe("the verification of an export", () => {
 
   it("the command `verify` reports a missing file as invalid input", async () => {
     const missingFile = path.join(world.folder, "nothing.ndjson");
-    const { code, err } = await world.run(["verify", missingFile, "--key", world.keyFile], {});
+    const { code, errorLines: err } = await world.run(["verify", missingFile, "--key", world.keyFile], {});
     expect(code).to.equal(2);
     expect(err[0]).to.contain(`${missingFile} cannot be read`);
   });
@@ -152,7 +152,7 @@ describe("the verification of an export", () => {
     const workingDirectory = process.cwd();
     process.chdir(world.folder);
     try {
-      const { out } = await world.run(["keys"], { ...world.env, AUDIT_SIGNING_KEYS: otherKeys });
+      const { output: out } = await world.run(["keys"], { ...world.env, AUDIT_SIGNING_KEYS: otherKeys });
       fs.writeFileSync(thumbprint, out);
       expect((await world.verify(signedExport, `./${thumbprint}`)).ok, "with the key of the file").to.equal(true);
       expect((await world.verify(signedExport, thumbprint)).problem).to.contain("untrusted key");

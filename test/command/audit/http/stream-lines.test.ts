@@ -49,14 +49,14 @@ describe("streamLines", () => {
   it("a streamed response to a slow client continues while the client reads", async () => {
     const server = await serveLines(1_000);
     const response = await fetch(server.url);
-    let readBytes = 0;
+    let receivedByteCount = 0;
     // The whole response takes longer than the stall timeout.
     const startedAtMs = performance.now();
     for await (const chunk of response.body ?? []) {
-      readBytes += chunk.length;
+      receivedByteCount += chunk.length;
       if (performance.now() - startedAtMs < 1_500) await new Promise((resolve) => setTimeout(resolve, 5));
     }
-    expect(readBytes).to.equal(LINE_COUNT * LINE.length);
+    expect(receivedByteCount).to.equal(LINE_COUNT * LINE.length);
     await server.endPromise;
     await server.close();
   });

@@ -52,9 +52,11 @@ describe("endpoint rotate-secret", () => {
     it(`\`endpoint rotate-secret\` shows the new secret once and ${caseName}`, async () => {
       const id = await registerTestEndpoint();
       const result = await runClinic(["endpoint", "rotate-secret", "--id", id, ...flags], { env });
-      expect([result.code, result.err]).to.deep.equal([0, []]);
+      expect([result.code, result.errorLines]).to.deep.equal([0, []]);
       const storedRotation = await readRotation(id);
-      expect(result.out).to.deep.equal([`endpoint rotate-secret: done, id ${id}, secret ${storedRotation.secret}`]);
+      expect(result.outputLines).to.deep.equal([
+        `endpoint rotate-secret: done, id ${id}, secret ${storedRotation.secret}`,
+      ]);
       expect(storedRotation.overlap).to.equal(overlapMs);
     });
   }
@@ -62,26 +64,26 @@ describe("endpoint rotate-secret", () => {
   it("`endpoint rotate-secret --json` prints the result as JSON", async () => {
     const id = await registerTestEndpoint();
     const result = await runClinic(["endpoint", "rotate-secret", "--id", id, "--json"], { env });
-    const { position, ...printedResult } = JSON.parse(result.out.join());
+    const { position, ...printedResult } = JSON.parse(result.outputLines.join());
     const { secret } = await readRotation(id);
     expect(printedResult).to.deep.equal({ command: "endpoint rotate-secret", id, changed: true, secret });
     expect(position).to.match(/^\d+$/);
   });
 
   it("`endpoint rotate-secret` refuses an unknown endpoint and a missing option", async () => {
-    const unknownResult = await runClinic(["endpoint", "rotate-secret", "--id", randomUUID()], { env });
-    expect([unknownResult.code, unknownResult.err.join()]).to.deep.equal([
+    const unknownEndpointResult = await runClinic(["endpoint", "rotate-secret", "--id", randomUUID()], { env });
+    expect([unknownEndpointResult.code, unknownEndpointResult.errorLines.join()]).to.deep.equal([
       3,
       "clinic: refused: there is no such webhook endpoint (webhook_endpoint_not_found)",
     ]);
-    const { code, err } = await runClinic(["endpoint", "rotate-secret"], { env });
+    const { code, errorLines: err } = await runClinic(["endpoint", "rotate-secret"], { env });
     expect([code, err]).to.deep.equal([2, ["clinic: --id is missing"]]);
   });
 
   it("`endpoint rotate-secret` requires the keys that encrypt webhook secrets", async () => {
     const { EVENTSTORE_URL } = env;
     const args = ["endpoint", "rotate-secret", "--id", await registerTestEndpoint()];
-    const { code, err } = await runClinic(args, { env: { EVENTSTORE_URL } });
+    const { code, errorLines: err } = await runClinic(args, { env: { EVENTSTORE_URL } });
     expect(code).to.equal(2);
     expect(err.join("\n")).to.match(/^clinic: .*WEBHOOK_SECRET_KEYS[^\n]*$/);
   });

@@ -137,7 +137,7 @@ describe("a second import of a complete file", function () {
 
   const importLines = async (lines: Line[]) => {
     const stdin = lines.map((line) => JSON.stringify(line)).join("\n");
-    const { code, out, err } = await run(["import", "-", "--json"], { env, stdin });
+    const { code, outputLines: out, errorLines: err } = await run(["import", "-", "--json"], { env, stdin });
     const totals = JSON.parse(out.at(-1) ?? "");
     return { code, failures: out.slice(0, -1), totals, err };
   };
@@ -149,12 +149,12 @@ describe("a second import of a complete file", function () {
     const registerLine = { command: "clinic register", id: clinicId, ...clinicFields };
     const branchId = randomUUID();
     const scopes = ["clinic:read", "appointments:read", "webhooks:write"];
-    const partner = { id: application, name: "Planner", environment: "production", scopes };
+    const partnerFields = { id: application, name: "Planner", environment: "production", scopes };
     const firstLines = [
       registerLine,
       { command: "branch open", id: branchId, clinic: clinicId, name: "First" },
-      { command: "partner register", ...partner },
-      { ...partner, command: "partner register", id: randomUUID(), environment: "sandbox" },
+      { command: "partner register", ...partnerFields },
+      { ...partnerFields, command: "partner register", id: randomUUID(), environment: "sandbox" },
     ];
     expect((await importLines(firstLines)).code).to.equal(0);
     const owner = { applicationId: application, clinicId, environment: "production" as const };

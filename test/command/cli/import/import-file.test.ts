@@ -45,26 +45,26 @@ describe("an import", () => {
 
   const runImport = (lines: (Line | string)[], ...options: string[]) =>
     runClinic(["import", "-", "--json", ...options], { env, stdin: toNdjson(lines) });
-  const parseTally = (result: { out: string[] }) => JSON.parse(result.out.at(-1) ?? "");
-  const parseFailures = (result: { out: string[] }) =>
-    result.out
+  const parseTally = (result: { outputLines: string[] }) => JSON.parse(result.outputLines.at(-1) ?? "");
+  const parseFailures = (result: { outputLines: string[] }) =>
+    result.outputLines
       .slice(0, -1)
       .map((line) => JSON.parse(line))
       .sort((a, b) => a.line - b.line);
-  const readTypes = async (stream: string) => (await log.read(stream)).map(({ type }) => type);
+  const readEventTypes = async (stream: string) => (await log.read(stream)).map(({ type }) => type);
 
   it("an import applies every line, and registers each owner before the owner's animal", async () => {
     const id = randomUUID();
     const lines = [...createClinicLines(id), "", ...createCustomerLines(id, 100)];
     const result = await runImport(lines);
-    expect(result.code, result.err.join("\n")).to.equal(0);
+    expect(result.code, result.errorLines.join("\n")).to.equal(0);
     const { seconds, ...totals } = parseTally(result);
     expect(totals).to.deep.equal({
       ...{ end: "complete", lines: 201, applied: 201, alreadyApplied: 0 },
       ...{ invalid: 0, refused: 0, failed: 0, left: 0, dryRun: false },
     });
     expect(seconds).to.be.greaterThan(0);
-    expect(result.err.at(-1)).to.equal("import: 201 of 201 lines, 0 failed");
+    expect(result.errorLines.at(-1)).to.equal("import: 201 of 201 lines, 0 failed");
   });
 
   it("a second import changes nothing, even if some lines undo other lines or have no effect", async () => {
@@ -75,10 +75,10 @@ describe("an import", () => {
     ];
     const lines = [...createClinicLines(id), reinstateLine, suspendLine, reinstateLine, suspendLine];
     expect(parseTally(await runImport(lines))).to.include({ applied: 4, alreadyApplied: 1 });
-    const expectedTypes = await readTypes(`clinic-${id}`);
+    const expectedTypes = await readEventTypes(`clinic-${id}`);
     expect(expectedTypes).to.deep.equal(["ClinicRegistered", "ClinicSuspended", "ClinicReinstated", "ClinicSuspended"]);
     expect(parseTally(await runImport(lines))).to.include({ applied: 0, alreadyApplied: 5 });
-    expect(await readTypes(`clinic-${id}`)).to.deep.equal(expectedTypes);
+    expect(await readEventTypes(`clinic-${id}`)).to.deep.equal(expectedTypes);
   });
 
   it("a second import applies only the lines that were added to the file", async () => {
@@ -89,7 +89,7 @@ describe("an import", () => {
     await runImport([...lines, weighingLine]);
     const longerLines = [...lines, weighingLine, { command: "branch open", id: randomUUID(), clinic: id, name: "New" }];
     expect(parseTally(await runImport([...longerLines, weighingLine]))).to.include({ applied: 2, alreadyApplied: 4 });
-    const animalEventTypes = await readTypes(`animal-${weighingLine.id}`);
+    const animalEventTypes = await readEventTypes(`animal-${weighingLine.id}`);
     expect(animalEventTypes).to.deep.equal(["AnimalRegistered", "AnimalWeighed", "AnimalWeighed"]);
   });
 
@@ -110,8 +110,8 @@ describe("an import", () => {
     ];
     const result = await runClinic(["import", "-"], { env, stdin: toNdjson(lines) });
     expect(result.code).to.equal(3);
-    expect(result.out.join()).to.match(/^import: 9 lines: 3 applied, 0 already applied, 6 failed \(/);
-    const problems = result.err.filter((line) => line.startsWith("line ")).sort();
+    expect(result.outputLines.join()).to.match(/^import: 9 lines: 3 applied, 0 already applied, 6 failed \(/);
+    const problems = result.errorLines.filter((line) => line.startsWith("line ")).sort();
     expect(problems).to.deep.equal([
       "line 3: refused: the id already belongs to another customer (customer_exists)",
       "line 4: refused: line 3 about the same object failed (follows_failure)",
@@ -120,7 +120,7 @@ describe("an import", () => {
       'line 7: command "hospital open" cannot be imported; see `import --help`',
       'line 8: command "partner issue-credential" cannot be imported; see `import --help`',
     ]);
-    expect(await readTypes(`customer-${customer}`)).to.deep.equal(["CustomerRegistered"]);
+    expect(await readEventTypes(`customer-${customer}`)).to.deep.equal(["CustomerRegistered"]);
     expect((await runImport(["nonsense"])).code).to.equal(2);
   });
 
@@ -157,23 +157,23 @@ describe("an import", () => {
     const result = await runImport([...createClinicLines(id), ...createCustomerLines(id, 5), strayLine], "--dry-run");
     expect(parseTally(result)).to.include({ applied: 11, refused: 1 });
     expect(parseFailures(result).map(({ code }) => code)).to.deep.equal(["customer_not_found"]);
-    expect(await readTypes(`clinic-${id}`)).to.deep.equal([]);
+    expect(await readEventTypes(`clinic-${id}`)).to.deep.equal([]);
   });
 
   it("an import exits with 2 for a missing file, and with 4 if the event log is unavailable", async () => {
-    const missingResult = await runClinic(["import", "/nonexistent.ndjson"], { env });
-    expect(missingResult.code).to.equal(2);
-    expect(missingResult.err.join()).to.contain("/nonexistent.ndjson cannot be read");
+    const missingFileResult = await runClinic(["import", "/nonexistent.ndjson"], { env });
+    expect(missingFileResult.code).to.equal(2);
+    expect(missingFileResult.errorLines.join()).to.contain("/nonexistent.ndjson cannot be read");
     const unreachableEnv = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
     const stdin = toNdjson(createClinicLines(randomUUID()));
     const result = await runClinic(["import", "-", "--log-wait", "1"], { env: unreachableEnv, stdin });
     expect(result.code).to.equal(4);
-    expect(result.err).to.deep.equal([
+    expect(result.errorLines).to.deep.equal([
       "import: the event log does not answer; retrying for up to 1 s",
       "import: stopped after 0 of 1 lines; run the same import again to continue",
       "clinic: the event log is unavailable; check EVENTSTORE_URL and try again",
     ]);
-    expect(result.out.join()).to.match(/^import: 1 lines: 0 applied, 0 already applied, 0 failed, 1 left \(/);
+    expect(result.outputLines.join()).to.match(/^import: 1 lines: 0 applied, 0 already applied, 0 failed, 1 left \(/);
   }).timeout(20_000);
 
   it("a second import finishes a killed import", async () => {
@@ -183,14 +183,14 @@ describe("an import", () => {
     fs.writeFileSync(file, toNdjson(lines));
     await killImport(file);
     const result = await runClinic(["import", file, "--json"], { env });
-    expect(result.code, result.err.join("\n")).to.equal(0);
+    expect(result.code, result.errorLines.join("\n")).to.equal(0);
     const { applied, alreadyApplied } = parseTally(result);
     expect(applied + alreadyApplied).to.equal(lines.length);
     expect(alreadyApplied, "lines that the killed run applied").to.be.greaterThan(0);
     expect(applied, "lines that the killed run did not apply").to.be.greaterThan(0);
     const eventTypePromises = lines
       .slice(1)
-      .map(({ command, id }) => readTypes(`${String(command).split(" ")[0]}-${id}`));
+      .map(({ command, id }) => readEventTypes(`${String(command).split(" ")[0]}-${id}`));
     for (const eventTypes of await Promise.all(eventTypePromises)) expect(eventTypes).to.have.length(1);
   }).timeout(60_000);
 

@@ -21,7 +21,7 @@ describe("the lines of an import", function () {
   });
 
   const importLines = async (stdin: string | Buffer | Readable) => {
-    const { code, out, err } = await runClinic(["import", "-", "--json"], { env, stdin });
+    const { code, outputLines: out, errorLines: err } = await runClinic(["import", "-", "--json"], { env, stdin });
     const failures = out.slice(0, -1).map((line) => JSON.parse(line));
     return { code, failures, totals: JSON.parse(out.at(-1) ?? "null"), err };
   };
@@ -92,7 +92,7 @@ describe("the lines of an import", function () {
     const bytesBefore = process.memoryUsage().rss;
     const result = await runClinic(["import", file, "--json"], { env });
     const grownBytes = process.memoryUsage().rss - bytesBefore;
-    const [failure, totals] = result.out.map((line) => JSON.parse(line));
+    const [failure, totals] = result.outputLines.map((line) => JSON.parse(line));
     expect(failure).to.include({ line: 2, code: "invalid" });
     expect(failure.problems).to.deep.equal([{ field: "$", reason: "is longer than 1 MiB" }]);
     expect(totals).to.include({ lines: 3, failed: 1 });

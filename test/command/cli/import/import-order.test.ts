@@ -24,11 +24,11 @@ describe("the order of an import", () => {
   }
 
   it("import commands that depend on each other run in sequence", async () => {
-    const id = fc.constantFrom("a", "b", "c", "d");
-    const command = fc.record({ changedId: id, otherIds: fc.array(id, { maxLength: 2 }) });
+    const idArbitrary = fc.constantFrom("a", "b", "c", "d");
+    const commandArbitrary = fc.record({ changedId: idArbitrary, otherIds: fc.array(idArbitrary, { maxLength: 2 }) });
     await fc.assert(
       fc.asyncProperty(
-        fc.array(command, { maxLength: 30 }),
+        fc.array(commandArbitrary, { maxLength: 30 }),
         fc.array(fc.nat(9), { minLength: 30, maxLength: 30 }),
         async (commands, delays) => {
           const history = await runCommands(commands, delays);

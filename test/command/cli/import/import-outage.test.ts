@@ -207,13 +207,13 @@ describe("an import while the event log is unavailable", function () {
     "an interrupted import finishes the lines in progress and prints the totals as text",
     async (outage) => {
       const client = (await outage.startLog()).createClient();
-      const interruption = new AbortController();
+      const controller = new AbortController();
       const { name, lines } = outage.file;
-      const pendingRun = runClinic(["import", name], { env: outage.env, signal: interruption.signal });
+      const runPromise = runClinic(["import", name], { env: outage.env, signal: controller.signal });
       const eventLog = createEventLog(client);
       await eventually("the first line", async () => (await eventLog.read(`clinic-${lines[0]?.id}`)).length > 0);
-      interruption.abort();
-      const { code, out, err } = await pendingRun;
+      controller.abort();
+      const { code, outputLines: out, errorLines: err } = await runPromise;
       await client.dispose();
       expect(code).to.equal(130);
       expect(err.at(-1)).to.match(/^import: stopped after \d+ of 1052 lines; run the same import again to continue$/);

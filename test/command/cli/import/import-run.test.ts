@@ -13,12 +13,12 @@ describe("an import that the operator interrupts", () => {
    * function of the line.
    */
   async function runImport(...appendFunctions: (() => Promise<bigint>)[]) {
-    const interruption = new AbortController();
+    const controller = new AbortController();
     const log: EventLog = {
       read: async () => [],
       readLast: async () => undefined,
       append: async () => {
-        interruption.abort();
+        controller.abort();
         return (appendFunctions.shift() as () => Promise<bigint>)();
       },
     };
@@ -40,7 +40,7 @@ describe("an import that the operator interrupts", () => {
       log,
       baseContext: createTestOperatorContext(),
       report,
-      interruption: interruption.signal,
+      interruption: controller.signal,
     });
   }
 

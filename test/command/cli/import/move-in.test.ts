@@ -53,12 +53,14 @@ describe("the import example", () => {
 
   it("an import applies every line of the example file, and a second import changes nothing", async () => {
     const firstImport = await importFile();
-    expect([firstImport.code, firstImport.out.length], firstImport.out.join("\n")).to.deep.equal([0, 1]);
-    expect(JSON.parse(firstImport.out[0] ?? "")).to.include({ applied: lines.length, failed: 0 });
+    expect([firstImport.code, firstImport.outputLines.length], firstImport.outputLines.join("\n")).to.deep.equal([
+      0, 1,
+    ]);
+    expect(JSON.parse(firstImport.outputLines[0] ?? "")).to.include({ applied: lines.length, failed: 0 });
     const events = await readWrittenEvents();
     const secondImport = await importFile();
     expect(secondImport.code).to.equal(0);
-    expect(JSON.parse(secondImport.out[0] ?? "")).to.include({ alreadyApplied: lines.length, applied: 0 });
+    expect(JSON.parse(secondImport.outputLines[0] ?? "")).to.include({ alreadyApplied: lines.length, applied: 0 });
     expect((await readWrittenEvents()).map(({ id }) => id)).to.deep.equal(events.map(({ id }) => id));
   });
 

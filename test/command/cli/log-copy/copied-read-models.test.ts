@@ -65,11 +65,11 @@ describe("read models of a copied event log", function () {
     // A real server writes system events of its own, so the positions of the copied events differ.
     await target.client.setStreamMetadata("$server", { anything: 1 });
     const copyResult = await runCopy(source, target);
-    expect(copyResult.code, copyResult.err.join("\n")).to.equal(0);
+    expect(copyResult.code, copyResult.errorLines.join("\n")).to.equal(0);
     const refusal = await runInProcess(targetServers, (context) => rebuildReadModels(context)).catch(String);
     expect(refusal).to.contain("The event log is not the one that this database was built from");
     const adoptionResult = await runInProcess(targetServers, (context) => adoptCurrentLog(context, natsUrl, undefined));
-    expect(adoptionResult.code, adoptionResult.out).to.equal(0);
+    expect(adoptionResult.code, adoptionResult.stdout).to.equal(0);
 
     const replayedDeliveries = await pool.query("SELECT 1 FROM webhooks.delivery WHERE replay_position IS NOT NULL");
     expect(replayedDeliveries.rowCount).to.equal(0);
@@ -87,6 +87,6 @@ describe("read models of a copied event log", function () {
     expect(rowCount).to.be.greaterThan(500);
     const unexpectedDifferences = differences.filter(({ columns }) => columns.join() !== "registered_position");
     expect(unexpectedDifferences).to.deep.equal([]);
-    expect((await runInProcess(targetServers, (context) => verifyReadModels(context))).out).to.match(/: 0 differ$/m);
+    expect((await runInProcess(targetServers, (context) => verifyReadModels(context))).stdout).to.match(/: 0 differ$/m);
   });
 });

@@ -21,7 +21,7 @@ interface CopyProcess {
   out: string[];
   err: string[];
   /** Exit code. */
-  exit: Promise<number | null>;
+  exitPromise: Promise<number | null>;
 }
 
 describe("an interrupted copy of an event log", function () {
@@ -67,8 +67,8 @@ describe("an interrupted copy of an event log", function () {
     const [out, err]: [string[], string[]] = [[], []];
     readline.createInterface({ input: child.stdout }).on("line", (line) => out.push(line));
     readline.createInterface({ input: child.stderr }).on("line", (line) => err.push(line));
-    const exit = once(child, "close").then(([code]) => code as number | null);
-    const copyProcess = { child, out, err, exit };
+    const exitPromise = once(child, "close").then(([code]) => code as number | null);
+    const copyProcess = { child, out, err, exitPromise };
     processes.push(copyProcess);
     return copyProcess;
   }
@@ -86,28 +86,28 @@ describe("an interrupted copy of an event log", function () {
   };
 
   /** Expects that the target holds the first events of the source. Returns their number. */
-  async function expectPrefix(): Promise<number> {
+  async function expectTargetIsPrefix(): Promise<number> {
     const events = await listLogEvents(target);
     expect(events).to.deep.equal((await listLogEvents(source)).slice(0, events.length));
     return events.length;
   }
 
   async function expectCompletedBySecondCopy(): Promise<void> {
-    const copiedCount = await expectPrefix();
+    const copiedCount = await expectTargetIsPrefix();
     expect(copiedCount).to.be.within(1, STREAM_COUNT - 1);
-    const { exit, out, err } = startCopy("--json");
-    expect(await exit, err.join("\n")).to.equal(0);
+    const { exitPromise, out, err } = startCopy("--json");
+    expect(await exitPromise, err.join("\n")).to.equal(0);
     expect(JSON.parse(out.join())).to.include({
       ...{ end: "complete", copied: STREAM_COUNT - copiedCount, equal: true },
     });
-    expect(await expectPrefix()).to.equal(STREAM_COUNT);
+    expect(await expectTargetIsPrefix()).to.equal(STREAM_COUNT);
   }
 
   it("a killed copy leaves the first events of the source, and a second copy completes the target", async () => {
     const copy = startCopy();
     await awaitProgress(copy);
     copy.child.kill("SIGKILL");
-    await copy.exit;
+    await copy.exitPromise;
     await expectCompletedBySecondCopy();
   });
 
@@ -116,7 +116,7 @@ describe("an interrupted copy of an event log", function () {
       const copy = startCopy();
       await awaitProgress(copy);
       copy.child.kill(signal);
-      expect(await copy.exit).to.equal(130);
+      expect(await copy.exitPromise).to.equal(130);
       expect(copy.out).to.deep.equal([]);
       expect(copy.err.at(-1)).to.match(
         /^log copy: interrupted after \d+ copied events; run the same command again to continue$/,
@@ -131,16 +131,16 @@ describe("an interrupted copy of an event log", function () {
     await target.kill("SIGKILL");
     await awaitNote(copy);
     target = await LogProcess.start(getTargetDir(), target.port);
-    expect(await copy.exit, copy.err.join("\n")).to.equal(0);
+    expect(await copy.exitPromise, copy.err.join("\n")).to.equal(0);
     expect(copy.err).to.include("log copy: the target log is available again");
-    expect(await expectPrefix()).to.equal(STREAM_COUNT);
+    expect(await expectTargetIsPrefix()).to.equal(STREAM_COUNT);
   });
 
   it("a copy exits with 4 if the target stays halted for too long, and a second copy completes it", async () => {
     const copy = startCopy("--log-wait", "1");
     await awaitProgress(copy);
     process.kill(target.pid, "SIGSTOP");
-    expect(await copy.exit).to.equal(4);
+    expect(await copy.exitPromise).to.equal(4);
     process.kill(target.pid, "SIGCONT");
     expect(copy.err.at(-1)).to.equal(
       `clinic: the target log at esdb://127.0.0.1:${target.port} does not respond; check COPY_TARGET_URL and run the command again`,
@@ -154,7 +154,7 @@ describe("an interrupted copy of an event log", function () {
     await target.kill("SIGKILL");
     await awaitNote(copy);
     copy.child.kill("SIGINT");
-    expect(await copy.exit).to.equal(130);
+    expect(await copy.exitPromise).to.equal(130);
     target = await LogProcess.start(getTargetDir(), target.port);
     await expectCompletedBySecondCopy();
   });

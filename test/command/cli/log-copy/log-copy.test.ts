@@ -40,8 +40,8 @@ describe("the copy of an event log", () => {
     await target.stop();
   });
 
-  const append = (log: TestLog, stream: string, lastRevision: bigint, ...events: ProposedEvent[]) =>
-    appendBytes(log.client, stream, lastRevision, events);
+  const append = (log: TestLog, stream: string, expectedRevision: bigint, ...events: ProposedEvent[]) =>
+    appendBytes(log.client, stream, expectedRevision, events);
   const expectEqualLogs = async () =>
     expect(selectCopiedEvents(await target.listEvents())).to.deep.equal(selectCopiedEvents(await source.listEvents()));
 
@@ -75,15 +75,15 @@ describe("the copy of an event log", () => {
     const { metadata } = await target.client.getStreamMetadata("note-limited");
     expect(metadata).to.include({ maxCount: 1, x: 1 });
     // A second run compares tombstones, too.
-    expect((await runCopy(source, target)).out[0]).to.equal("log copy: 0 events copied");
+    expect((await runCopy(source, target)).outputLines[0]).to.equal("log copy: 0 events copied");
   });
 
   it("a second copy appends only the events that were written to the source since the first copy", async () => {
     await append(source, "note-1", -1n, createEvent(), createEvent());
-    expect((await runCopy(source, target)).out[0]).to.equal("log copy: 2 events copied");
+    expect((await runCopy(source, target)).outputLines[0]).to.equal("log copy: 2 events copied");
     await append(source, "note-1", 1n, createEvent());
     await append(source, "note-2", -1n, createEvent());
-    const { code, out, err } = await runCopy(source, target);
+    const { code, outputLines: out, errorLines: err } = await runCopy(source, target);
     const hash = /^log copy: source: 4 events, SHA-256 ([0-9a-f]{64})$/.exec(out[1] ?? "")?.[1];
     expect({ code, out }).to.deep.equal({
       code: 0,
@@ -106,7 +106,7 @@ describe("the copy of an event log", () => {
     await append(source, "note-1", 1_199n, createLargeEvent(), createLargeEvent(), createLargeEvent());
     await append(source, "note-1", 1_202n, megabyteEvent);
     await append(source, "note-1", 1_203n, createEvent());
-    expect((await runCopy(source, target)).out[0]).to.equal("log copy: 1205 events copied");
+    expect((await runCopy(source, target)).outputLines[0]).to.equal("log copy: 1205 events copied");
     await expectEqualLogs();
   });
 
@@ -116,14 +116,14 @@ describe("the copy of an event log", () => {
     };
     await writeEvents("first");
     const [copyResult] = await Promise.all([runCopy(source, target), writeEvents("second"), writeEvents("third")]);
-    expect(copyResult.code, copyResult.err.join("\n")).to.equal(0);
+    expect(copyResult.code, copyResult.errorLines.join("\n")).to.equal(0);
     expect((await runCopy(source, target)).code).to.equal(0);
     expect(await target.listEvents()).to.have.length(600);
     await expectEqualLogs();
   });
 
   it("an empty log can be copied", async () => {
-    const { code, out } = await runCopy(source, target, ["--json"]);
+    const { code, outputLines: out } = await runCopy(source, target, ["--json"]);
     expect(code).to.equal(0);
     expect(JSON.parse(out.join())).to.deep.include({ end: "complete", copied: 0, equal: true });
   });
@@ -131,7 +131,7 @@ describe("the copy of an event log", () => {
   describe("a refused copy", () => {
     const expectRefusal = async (pattern: RegExp) => {
       const eventsBefore = await target.listEvents();
-      const { code, out, err } = await runCopy(source, target);
+      const { code, outputLines: out, errorLines: err } = await runCopy(source, target);
       expect({ code, out }).to.deep.equal({ code: 3, out: [] });
       expect(err.at(-1)).to.match(pattern);
       expect(await target.listEvents()).to.deep.equal(eventsBefore);
@@ -188,7 +188,7 @@ describe("the copy of an event log", () => {
       await append(source, "note-1", -1n, createEvent(), createEvent());
       await runCopy(source, target);
       await append(source, "note-1", 1n, createEvent());
-      const { code, out, err } = await runCopy(source, target, ["--verify-only"]);
+      const { code, outputLines: out, errorLines: err } = await runCopy(source, target, ["--verify-only"]);
       expect(code).to.equal(1);
       expect(out[0]).to.match(/^log copy: source: 3 events, SHA-256 /);
       expect(out[1]).to.match(/^log copy: target: 2 events, SHA-256 /);
@@ -201,10 +201,10 @@ describe("the copy of an event log", () => {
     it("the comparison of equal logs exits with 0 and prints the same hash for both", async () => {
       await append(source, "note-1", -1n, createEvent(), createEvent());
       await runCopy(source, target);
-      const { code, out } = await runCopy(source, target, ["--verify-only", "--json"]);
+      const { code, outputLines: out } = await runCopy(source, target, ["--verify-only", "--json"]);
       expect(code).to.equal(0);
-      const { source: sourceSummary, target: targetSummary, ...result } = JSON.parse(out.join());
-      expect(result).to.deep.equal({ command: "log copy", end: "complete", copied: 0, equal: true });
+      const { source: sourceSummary, target: targetSummary, ...otherFields } = JSON.parse(out.join());
+      expect(otherFields).to.deep.equal({ command: "log copy", end: "complete", copied: 0, equal: true });
       expect(sourceSummary).to.deep.equal(targetSummary);
       expect(sourceSummary.events).to.equal(2);
     });
@@ -221,7 +221,11 @@ describe("the copy of an event log", () => {
       ],
     ] as const) {
       it(`log copy exits with 2 and names COPY_TARGET_URL if it is ${problem}`, async () => {
-        const { code, out, err } = await runClinic(["log", "copy"], {
+        const {
+          code,
+          outputLines: out,
+          errorLines: err,
+        } = await runClinic(["log", "copy"], {
           env: { EVENTSTORE_URL: source.url, COPY_TARGET_URL: target },
         });
         expect({ code, out, lines: err.length }).to.deep.equal({ code: 2, out: [], lines: 1 });
@@ -230,7 +234,7 @@ describe("the copy of an event log", () => {
     }
 
     it("log copy exits with 2 if both settings name the same log", async () => {
-      const { code, err } = await runCopy(source, source);
+      const { code, errorLines: err } = await runCopy(source, source);
       expect({ code, err }).to.deep.equal({
         code: 2,
         err: ["clinic: COPY_TARGET_URL must differ from EVENTSTORE_URL"],

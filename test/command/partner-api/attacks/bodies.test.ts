@@ -60,9 +60,13 @@ describe("attacks on the partner API with bodies", () => {
       "validation_failed",
     ],
   ];
-  for (const [caseName, body, status, code] of bodies) {
+  for (const [caseName, buildBody, status, code] of bodies) {
     it(`POST /appointments with ${caseName} returns ${status} ${code}`, async () => {
-      expectRefusal(await postAppointment([...getOwnHeaders(), createKeyHeader(), JSON_TYPE], body()), status, code);
+      expectRefusal(
+        await postAppointment([...getOwnHeaders(), createKeyHeader(), JSON_TYPE], buildBody()),
+        status,
+        code,
+      );
     });
   }
 
@@ -112,8 +116,11 @@ describe("attacks on the partner API with bodies", () => {
     const postToAllOperations = async (parameters: string) => {
       const type = `Content-Type: application/json${parameters}`;
       return Promise.all(
-        operations.map(async ([methodAndTarget, headers, body]) => {
-          return [methodAndTarget, await send(methodAndTarget, [...headers(), type], JSON.stringify(body()))] as const;
+        operations.map(async ([methodAndTarget, getHeaders, buildBody]) => {
+          return [
+            methodAndTarget,
+            await send(methodAndTarget, [...getHeaders(), type], JSON.stringify(buildBody())),
+          ] as const;
         }),
       );
     };

@@ -24,9 +24,9 @@ describe("attacks on the partner API with headers", () => {
     ["an object in the clinic header", () => [getClinicHeader(`{"$ne":null}`)]],
     ["30 KB in the clinic header", () => [getClinicHeader("a".repeat(30_000))]],
   ];
-  for (const [caseName, headers] of clinicHeaders) {
+  for (const [caseName, getHeaders] of clinicHeaders) {
     it(`a request with ${caseName} gets 403 clinic_header_invalid`, async () => {
-      const response = await postAppointment([getAuthorizationHeader(), ...headers(), createKeyHeader(), JSON_TYPE]);
+      const response = await postAppointment([getAuthorizationHeader(), ...getHeaders(), createKeyHeader(), JSON_TYPE]);
       expectRefusal(response, 403, "clinic_header_invalid");
     });
   }
@@ -72,19 +72,19 @@ describe("attacks on the partner API with headers", () => {
   });
 
   it("a request with two Content-Length headers gets 400, and a request with a 40 KB token gets 431", async () => {
-    const lengthResponse = await postAppointment([
+    const twoLengthsResponse = await postAppointment([
       ...getOwnHeaders(),
       createKeyHeader(),
       JSON_TYPE,
       "Content-Length: 1",
     ]);
-    expectRefusal(lengthResponse, 400, "malformed_request");
-    const tokenResponse = await postAppointment([
+    expectRefusal(twoLengthsResponse, 400, "malformed_request");
+    const longTokenResponse = await postAppointment([
       `Authorization: Bearer ${"a".repeat(40_000)}`,
       getClinicHeader(),
       createKeyHeader(),
     ]);
-    expectRefusal(tokenResponse, 431, "headers_too_large");
+    expectRefusal(longTokenResponse, 431, "headers_too_large");
   });
 
   it("POST /appointments accepts the header Expect with `100-continue` or an unknown value", async () => {

@@ -69,13 +69,13 @@ describe("attacks on the partner API with data of other partners", () => {
       ["POST", "/test"],
       ["POST", `/deliveries/${randomUUID()}/replay`],
     ] as const) {
-      const foreignResponse = await send(method, `/webhook-endpoints/${endpointId}${pathSuffix}`);
-      const missingResponse = await send(method, `/webhook-endpoints/${unknownId}${pathSuffix}`);
-      expect([foreignResponse.status, foreignResponse.body.error]).to.deep.equal([
-        missingResponse.status,
-        missingResponse.body.error,
+      const otherPartnerResponse = await send(method, `/webhook-endpoints/${endpointId}${pathSuffix}`);
+      const unknownIdResponse = await send(method, `/webhook-endpoints/${unknownId}${pathSuffix}`);
+      expect([otherPartnerResponse.status, otherPartnerResponse.body.error]).to.deep.equal([
+        unknownIdResponse.status,
+        unknownIdResponse.body.error,
       ]);
-      expect(foreignResponse.status).to.be.oneOf([404, 409]);
+      expect(otherPartnerResponse.status).to.be.oneOf([404, 409]);
     }
     expect(await attacker.command.log.read(`webhookEndpoint-${endpointId}`)).to.have.length(1);
   });

@@ -26,12 +26,12 @@ describe("demo data", () => {
 
   // The tests share one log, so each test sees the events of all earlier tests.
   before(async () => {
-    await startEmpty();
+    await startEmptyLog();
     firstAccess = await seed();
   });
   after(() => server.stop());
 
-  async function startEmpty(): Promise<void> {
+  async function startEmptyLog(): Promise<void> {
     root = makeTestRoot();
     server = await startLogServer({ dir: path.join(root, "log"), host: "127.0.0.1", port: 0, shouldSync: false });
   }
@@ -130,15 +130,15 @@ describe("demo data", () => {
 
   it("seedDemoData completes an interrupted run without duplicates, even hours later", async () => {
     await server.stop();
-    await startEmpty();
+    await startEmptyLog();
     const seedError = await seed(() => {
       throw new Error("interrupted");
     }).catch((error: Error) => error);
     expect(String(seedError)).to.contain("interrupted");
-    const countBefore = (await readEvents()).length;
+    const eventCountBefore = (await readEvents()).length;
     await seed(undefined, now + 5 * 3_600_000);
     const events = await readEvents();
-    expect(countBefore).to.be.within(1, events.length - 1);
+    expect(eventCountBefore).to.be.within(1, events.length - 1);
     const animalIds = filterByType(events, "AnimalRegistered").map(({ data }) => data.animalId);
     expect(new Set(animalIds).size).to.equal(animalIds.length);
     const distinctEvents = new Set(events.map((event) => JSON.stringify(event.data) + event.type));

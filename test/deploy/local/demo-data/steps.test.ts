@@ -5,12 +5,12 @@ import type { EventLog } from "../../../../shared/eventstore/log.ts";
 describe("steps of the demo data", () => {
   it("if the signal is aborted, runSteps stops after the current step and fails with the signal's reason", async () => {
     const controller = new AbortController();
-    const runNames: string[] = [];
+    const startedStepNames: string[] = [];
     const createStep = (name: string, run: () => void = () => undefined): Step => ({
       name,
       timeMs: 0,
       run: async () => {
-        runNames.push(name);
+        startedStepNames.push(name);
         run();
       },
     });
@@ -22,6 +22,6 @@ describe("steps of the demo data", () => {
     ];
     const runPromise = runSteps({} as EventLog, [[sequence]], () => undefined, controller.signal);
     expect(await runPromise.catch((error: Error) => error)).to.equal(stopError);
-    expect(runNames).to.deep.equal(["first", "second"]);
+    expect(startedStepNames).to.deep.equal(["first", "second"]);
   });
 });

@@ -13,9 +13,9 @@ describe("the demo week", () => {
   it("at any hour, the demo week contains every appointment status and a queue for today", () => {
     for (const now of hourTimes) {
       for (const clinic of demoClinics) {
-        const week = createWeekAppointments(clinic, now);
-        expect(new Set(week.map(({ status }) => status))).to.deep.equal(new Set(appointmentStatuses));
-        const todayAppointments = week.filter(({ date }) => date === toLocalDate(clinic.timezone, now));
+        const weekAppointments = createWeekAppointments(clinic, now);
+        expect(new Set(weekAppointments.map(({ status }) => status))).to.deep.equal(new Set(appointmentStatuses));
+        const todayAppointments = weekAppointments.filter(({ date }) => date === toLocalDate(clinic.timezone, now));
         for (const { id } of clinic.branches) {
           const statuses = todayAppointments.filter(({ branchId }) => branchId === id).map(({ status }) => status);
           expect(statuses).to.include.members(["in_consultation", "waiting", "checked_in"]);

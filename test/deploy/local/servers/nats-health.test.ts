@@ -16,8 +16,8 @@ describe("watchJetStream", () => {
     await nats.start();
     const controller = new AbortController();
     let failure: string | undefined;
-    const healthTimes = { intervalMs: 20, greetingIntervalMs: 20, maxGreetings: 20, greetingTimeoutMs: 500 };
-    const watchPromise = watchJetStream(port, controller.signal, healthTimes).then((problem) => {
+    const healthTimings = { intervalMs: 20, greetingIntervalMs: 20, maxGreetings: 20, greetingTimeoutMs: 500 };
+    const watchPromise = watchJetStream(port, controller.signal, healthTimings).then((problem) => {
       failure = problem;
     });
     for (let count = 0; count < 100; count += 1) expect(await readGreeting(port)).to.match(/^INFO /);

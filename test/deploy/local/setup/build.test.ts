@@ -39,7 +39,7 @@ function makeProject(program: string) {
     run: () => spawnSync(process.execPath, args, { cwd: folder, env, encoding: "utf8" }),
     start: () => spawn(process.execPath, args, { cwd: folder, env, stdio: ["ignore", "pipe", "inherit"] }),
     /** Returns a value that changes with each compilation. */
-    buildId: () => fs.statSync(resolveFile(".build")).ino,
+    readBuildId: () => fs.statSync(resolveFile(".build")).ino,
   };
 }
 
@@ -52,11 +52,11 @@ describe("bootstrap --compiled", () => {
   });
 
   it("a changed source file takes effect at the next start, and unchanged files are not compiled again", () => {
-    const { write, run, buildId } = makeProject("console.log(1);");
+    const { write, run, readBuildId } = makeProject("console.log(1);");
     expect(run().stdout).to.equal("1\n");
-    const firstId = buildId();
+    const firstBuildId = readBuildId();
     expect(run().stdout).to.equal("1\n");
-    expect(buildId()).to.equal(firstId);
+    expect(readBuildId()).to.equal(firstBuildId);
     write("console.log(2);");
     expect(run().stdout).to.equal("2\n");
   });

@@ -5,9 +5,9 @@ import { readConfig } from "../../../../shared/runtime/config.ts";
 
 const signingKey = { kty: "OKP", crv: "Ed25519", kid: "k", d: "x", x: "y" };
 
-function buildEnvironments(inherited: NodeJS.ProcessEnv = {}) {
+function buildEnvironments(inheritedEnv: NodeJS.ProcessEnv = {}) {
   return buildServiceEnvironments({
-    ports: readPorts(inherited),
+    ports: readPorts(inheritedEnv),
     secrets: {
       postgres: { superuser: "super-password", projection: "a", command: "b", query: "c", audit: "d" },
       portalJwtSecret: "s".repeat(64),
@@ -25,7 +25,7 @@ function buildEnvironments(inherited: NodeJS.ProcessEnv = {}) {
         audit: "postgres://local_audit@127.0.0.1/clinic",
       },
     },
-    inheritedEnv: inherited,
+    inheritedEnv,
     overrides: { projection: { WEBHOOK_RETRY_SCHEDULE: "0.1,0.1" } },
   });
 }

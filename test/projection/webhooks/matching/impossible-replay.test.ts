@@ -28,7 +28,7 @@ describe("a replay whose event cannot be read", () => {
     });
     receiver = await startReceiver();
     endpoint = await world.registerEndpoint(receiver.url);
-    world.startAll({ retrySchedule: [0.05] });
+    world.startAll({ retryScheduleSeconds: [0.05] });
   });
   after(async () => {
     await world.close();

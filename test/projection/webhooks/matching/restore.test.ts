@@ -18,7 +18,7 @@ describe("the replay of a deleted delivery", () => {
 
   before(async () => {
     world = await createWorld();
-    world.startAll({ retrySchedule: [0.05] });
+    world.startAll({ retryScheduleSeconds: [0.05] });
   });
   after(() => world.close());
   beforeEach(async () => {

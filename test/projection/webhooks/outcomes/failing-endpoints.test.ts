@@ -32,7 +32,7 @@ describe("the failures of an endpoint", () => {
       result: { error },
       verdict: { status: error === null ? "delivered" : "pending" },
     }) as FinishedAttempt;
-  const listFailingIds = async () => {
+  const listFailingEndpointIds = async () => {
     const { rows } = await pool.query("SELECT endpoint_id FROM webhooks.failing_endpoint ORDER BY endpoint_id");
     return rows.map(({ endpoint_id }) => endpoint_id);
   };
@@ -50,7 +50,7 @@ describe("the failures of an endpoint", () => {
       NOW,
     );
     client.release();
-    expect(await listFailingIds()).to.deep.equal([refusingEndpointId]);
+    expect(await listFailingEndpointIds()).to.deep.equal([refusingEndpointId]);
   });
 
   it("two processes can count failures of the same endpoints concurrently without a deadlock", async () => {
@@ -58,8 +58,8 @@ describe("the failures of an endpoint", () => {
     const [firstClient, otherClient] = [await pool.connect(), await pool.connect()];
     await trackFailingEndpoints(firstClient, [createFinishedAttempt(maxEndpointId, "timeout")], NOW);
     await Promise.all([firstClient, otherClient].map((client) => client.query("BEGIN")));
-    let secondPromise: Promise<unknown> | undefined;
-    const isWaiting = async () => {
+    let secondTransactionPromise: Promise<unknown> | undefined;
+    const isTransactionWaiting = async () => {
       const { rowCount } = await pool.query(
         "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
       );
@@ -70,12 +70,12 @@ describe("the failures of an endpoint", () => {
     const pausedClient = {
       async query(config: string | pg.QueryConfig, values?: unknown[]) {
         if (typeof config !== "string" && config.name === "endpoints fail") {
-          secondPromise = trackFailingEndpoints(
+          secondTransactionPromise = trackFailingEndpoints(
             otherClient,
             [createFinishedAttempt(minEndpointId, "timeout"), createFinishedAttempt(maxEndpointId, "timeout")],
             NOW,
           );
-          await eventually("the second transaction waits", isWaiting);
+          await eventually("the second transaction waits", isTransactionWaiting);
         }
         return typeof config === "string" ? firstClient.query(config, values) : firstClient.query(config);
       },
@@ -86,10 +86,10 @@ describe("the failures of an endpoint", () => {
       NOW,
     );
     await firstClient.query("COMMIT");
-    await secondPromise;
+    await secondTransactionPromise;
     await otherClient.query("COMMIT");
     firstClient.release();
     otherClient.release();
-    expect(await listFailingIds()).to.deep.equal([minEndpointId, maxEndpointId]);
+    expect(await listFailingEndpointIds()).to.deep.equal([minEndpointId, maxEndpointId]);
   });
 });

@@ -21,7 +21,7 @@ function createApplication(
   endpoints: Endpoint[],
   fields: Partial<WaitingApplication<Endpoint>> = {},
 ): WaitingApplication<Endpoint> {
-  const occupiedSlots = endpoints.reduce((sum, one) => sum + one.occupiedSlots, 0);
+  const occupiedSlots = endpoints.reduce((sum, endpoint) => sum + endpoint.occupiedSlots, 0);
   return { occupiedSlots, usedMs: 0, maxNewSlots: SLOT_COUNT, listEndpoints: () => endpoints, ...fields };
 }
 
@@ -44,8 +44,8 @@ describe("the fair share of slots", () => {
   });
 
   it("a single application with due deliveries gets nearly a fifth of all slots", () => {
-    const slots = sumSlots(grant({}, createApplication(createEndpoints("a", 1_000))));
-    expect(slots).to.be.within(188, SLOT_COUNT / 5);
+    const slotCount = sumSlots(grant({}, createApplication(createEndpoints("a", 1_000))));
+    expect(slotCount).to.be.within(188, SLOT_COUNT / 5);
   });
 
   it("if 20 applications have reached their slot limits, a new application gets about the same number of slots", () => {
@@ -53,8 +53,8 @@ describe("the fair share of slots", () => {
       createApplication(createEndpoints(`greedy${n} `, 50)),
     );
     const occupiedCount = sumSlots(grant({}, ...greedyApplications));
-    const slots = sumSlots(grant({ occupiedSlots: occupiedCount }, createApplication(createEndpoints("next", 50))));
-    expect(slots).to.be.at.least(occupiedCount / 20 - 8);
+    const slotCount = sumSlots(grant({ occupiedSlots: occupiedCount }, createApplication(createEndpoints("next", 50))));
+    expect(slotCount).to.be.at.least(occupiedCount / 20 - 8);
   });
 
   it("the last free slot goes to the application whose recent attempts took the least time", () => {
@@ -108,29 +108,29 @@ describe("the fair share of slots", () => {
     { maxLength: 60 },
   );
   const poolArbitrary = fc.record({
-    slots: fc.integer({ min: 1, max: 1_000 }),
+    slotCount: fc.integer({ min: 1, max: 1_000 }),
     applications: fc.array(fc.record({ usedMs: fc.nat(1_000_000), endpoints: endpointsArbitrary }), { maxLength: 30 }),
     maxNewSlots: fc.nat(300),
   });
 
   it("granted slots never exceed the limits per endpoint, per application, per pool and per decision", () => {
     fc.assert(
-      fc.property(poolArbitrary, ({ slots, applications, maxNewSlots }) => {
+      fc.property(poolArbitrary, ({ slotCount, applications, maxNewSlots }) => {
         const waitingApplications = applications.map(({ usedMs, endpoints }, applicationIndex) =>
           createApplication(
-            endpoints.map((one, endpointIndex) => ({ ...one, name: `${applicationIndex}/${endpointIndex}` })),
+            endpoints.map((endpoint, endpointIndex) => ({ ...endpoint, name: `${applicationIndex}/${endpointIndex}` })),
             { usedMs },
           ),
         );
-        const occupiedSlots = waitingApplications.reduce((total, one) => total + one.occupiedSlots, 0);
-        const grants = grantSlots({ slotCount: slots, occupiedSlots, maxNewSlots }, waitingApplications);
+        const occupiedSlots = waitingApplications.reduce((total, application) => total + application.occupiedSlots, 0);
+        const grants = grantSlots({ slotCount, occupiedSlots, maxNewSlots }, waitingApplications);
         const total = [...grants.values()].reduce((sum, count) => sum + count, 0);
-        expect(total).to.be.at.most(Math.max(0, Math.min(maxNewSlots, slots - occupiedSlots)));
+        expect(total).to.be.at.most(Math.max(0, Math.min(maxNewSlots, slotCount - occupiedSlots)));
         for (const [endpoint, count] of grants) expect(endpoint.occupiedSlots + count).to.be.at.most(endpoint.maxSlots);
         for (const { occupiedSlots: ownOccupiedCount, listEndpoints } of waitingApplications) {
-          const count = listEndpoints().reduce((sum, one) => sum + (grants.get(one) ?? 0), 0);
+          const count = listEndpoints().reduce((sum, endpoint) => sum + (grants.get(endpoint) ?? 0), 0);
           if (count > 0)
-            expect(ownOccupiedCount + count).to.be.at.most(Math.max(1, Math.floor((slots - occupiedSlots) / 4)));
+            expect(ownOccupiedCount + count).to.be.at.most(Math.max(1, Math.floor((slotCount - occupiedSlots) / 4)));
         }
       }),
     );
@@ -138,18 +138,16 @@ describe("the fair share of slots", () => {
 
   it("a single application with due deliveries gets all slots that the limits allow", () => {
     fc.assert(
-      fc.property(fc.integer({ min: 4, max: 1_000 }), fc.integer({ min: 1, max: 300 }), (slots, count) => {
+      fc.property(fc.integer({ min: 4, max: 1_000 }), fc.integer({ min: 1, max: 300 }), (slotCount, count) => {
         const partnerApplication = createApplication(createEndpoints("a", count));
-        const firstGrants = grant({ slotCount: slots }, partnerApplication);
+        const firstGrants = grant({ slotCount }, partnerApplication);
         const occupiedCount = sumSlots(firstGrants);
         const endpoints = partnerApplication
           .listEndpoints()
-          .map((one) => ({ ...one, occupiedSlots: firstGrants[one.name] ?? 0 }));
-        expect(grant({ slotCount: slots, occupiedSlots: occupiedCount }, createApplication(endpoints))).to.deep.equal(
-          {},
-        );
+          .map((endpoint) => ({ ...endpoint, occupiedSlots: firstGrants[endpoint.name] ?? 0 }));
+        expect(grant({ slotCount, occupiedSlots: occupiedCount }, createApplication(endpoints))).to.deep.equal({});
         // Either all endpoints have reached their limit, or the application has used nearly all of its share.
-        const share = Math.floor((slots - occupiedCount) / 4);
+        const share = Math.floor((slotCount - occupiedCount) / 4);
         expect(occupiedCount === 4 * count || share - occupiedCount < 16).to.equal(true);
       }),
     );

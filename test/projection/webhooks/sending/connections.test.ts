@@ -63,8 +63,9 @@ describe("connections to receivers", () => {
     });
 
     it("two applications with the same origin do not share connections", async () => {
-      const [firstId, otherId] = [randomUUID(), randomUUID()];
-      for (const applicationId of [firstId, otherId, firstId, otherId]) await attempt(receiver.url, applicationId);
+      const [firstApplicationId, otherApplicationId] = [randomUUID(), randomUUID()];
+      for (const applicationId of [firstApplicationId, otherApplicationId, firstApplicationId, otherApplicationId])
+        await attempt(receiver.url, applicationId);
       const ports = receiver.requests.map(({ senderPort }) => senderPort);
       expect(ports).to.deep.equal([ports[0], ports[1], ports[0], ports[1]]);
       expect(new Set(ports).size).to.equal(2);
@@ -72,16 +73,16 @@ describe("connections to receivers", () => {
 
     it("if more than 512 connections are idle, the connection with the longest idle time is closed", async function () {
       this.timeout(30_000);
-      const firstId = randomUUID();
-      await attempt(receiver.url, firstId);
+      const firstApplicationId = randomUUID();
+      await attempt(receiver.url, firstApplicationId);
       await Promise.all(Array.from({ length: 511 }, () => attempt(receiver.url, randomUUID())));
-      const secondId = randomUUID();
-      await attempt(receiver.url, secondId);
+      const secondApplicationId = randomUUID();
+      await attempt(receiver.url, secondApplicationId);
       const getSenderPort = (n: number) => receiver.requests.at(n)?.senderPort;
       const [firstPort, secondPort] = [getSenderPort(0), getSenderPort(-1)];
-      await attempt(receiver.url, secondId);
+      await attempt(receiver.url, secondApplicationId);
       expect(getSenderPort(-1)).to.equal(secondPort);
-      await attempt(receiver.url, firstId);
+      await attempt(receiver.url, firstApplicationId);
       expect(getSenderPort(-1)).not.to.equal(firstPort);
     });
   });
@@ -105,17 +106,17 @@ describe("connections to receivers", () => {
 
     it("an attempt whose host name cannot be resolved in time fails with lookup_failed", async () => {
       const lookup = () => new Promise<never>(() => undefined);
-      const limits = { allowsLoopback: false, lookup, connectTimeoutMs: 100, timeoutMs: 50 };
-      const attemptResult = await attempt("https://hooks.partner.example/", randomUUID(), limits);
+      const options = { allowsLoopback: false, lookup, connectTimeoutMs: 100, timeoutMs: 50 };
+      const attemptResult = await attempt("https://hooks.partner.example/", randomUUID(), options);
       expect(attemptResult).to.deep.include({ statusCode: null, error: "lookup_failed" });
     });
 
     it("the time limit for the response starts when the connection is established", async () => {
       const unresponsiveServer = trackServer(await startUnresponsiveServer());
       const timeoutMs = 1_500;
-      const startedAt = performance.now();
+      const startedAtMs = performance.now();
       const attemptPromise = attempt(`http://127.0.0.1:${unresponsiveServer.port}`, randomUUID(), { timeoutMs });
-      await eventually("the time limit passes", () => performance.now() - startedAt > timeoutMs + 100);
+      await eventually("the time limit passes", () => performance.now() - startedAtMs > timeoutMs + 100);
       unresponsiveServer.accept();
       expect(await attemptPromise).to.deep.include({ statusCode: 200, error: null });
     });

@@ -37,8 +37,8 @@ describe("retry policy", () => {
   });
 
   it("a delivery is retried according to the schedule, and fails after the last retry", () => {
-    const waitsMs = [1, 2, 3].map((attemptCount) => computeWaitMs(createAttemptResult(500), { attemptCount }));
-    expect(waitsMs).to.deep.equal([5_000, 30_000, 300_000]);
+    const waitTimesMs = [1, 2, 3].map((attemptCount) => computeWaitMs(createAttemptResult(500), { attemptCount }));
+    expect(waitTimesMs).to.deep.equal([5_000, 30_000, 300_000]);
     expect(judgeAttempt(createAttemptResult(500), createContext({ attemptCount: 4 }))).to.deep.equal({
       status: "failed",
       gone: false,
@@ -57,10 +57,10 @@ describe("retry policy", () => {
         fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
         fc.integer({ min: 1, max: 3 }),
         (random, attemptCount) => {
-          const seconds = createContext().scheduleSeconds[attemptCount - 1]!;
+          const delaySeconds = createContext().scheduleSeconds[attemptCount - 1]!;
           expect(computeWaitMs(createAttemptResult(500), { random, attemptCount })).to.be.within(
-            seconds * 800,
-            seconds * 1200 + 1,
+            delaySeconds * 800,
+            delaySeconds * 1200 + 1,
           );
         },
       ),

@@ -134,9 +134,9 @@ describe("one attempt", () => {
   });
 
   it("an attempt whose connection is refused fails with connection_refused", async () => {
-    const goneReceiver = await startReceiver();
-    await goneReceiver.close();
-    expect(await attempt(goneReceiver.url)).to.deep.include({ statusCode: null, error: "connection_refused" });
+    const closedReceiver = await startReceiver();
+    await closedReceiver.close();
+    expect(await attempt(closedReceiver.url)).to.deep.include({ statusCode: null, error: "connection_refused" });
   });
 
   it("an attempt with a response that is not HTTP fails with invalid_response", async () => {

@@ -26,14 +26,14 @@ import { decideOrRefuse } from "../decide-or-refuse.ts";
 
 const [clinicId, branchId, otherBranchId, appointmentId] = ["clinic", "branch", "other", "appointment"];
 const now = Date.parse(DEFAULT_EVENT_TIME);
-const minutesFromNow = (count: number) => new Date(now + count * 60_000).toISOString();
+const toInstantInMinutes = (count: number) => new Date(now + count * 60_000).toISOString();
 const request: AppointmentRequest = {
   ...{
     appointmentId,
     clinicId,
     branchId,
     animalId: null,
-    scheduledAt: minutesFromNow(60),
+    scheduledAt: toInstantInMinutes(60),
     durationMinutes: 30,
   },
   ...{ reason: null, notes: null, applicationId: null, requestHash: "hash", sandboxGeneration: 0 },
@@ -80,8 +80,8 @@ const [confirmed, checkedIn, waiting, started, completed] = (
 ];
 const allocation = {
   assignmentId: "one",
-  allocationStart: minutesFromNow(60),
-  allocationEnd: minutesFromNow(90),
+  allocationStart: toInstantInMinutes(60),
+  allocationEnd: toInstantInMinutes(90),
 };
 const allocated: AppointmentEvent = {
   type: "ResourceAllocated",
@@ -135,7 +135,7 @@ describe("appointment", () => {
 
   it("cancelling or rescheduling an appointment releases the appointment's resources", () => {
     givenAppointment(requested, allocated).when(decideCancel(null)).thenEvents(cancelled, released);
-    const newSchedule = { scheduledAt: minutesFromNow(120), durationMinutes: 30 };
+    const newSchedule = { scheduledAt: toInstantInMinutes(120), durationMinutes: 30 };
     givenAppointment(requested, allocated)
       .when(decideReschedule({ scheduledAt: newSchedule.scheduledAt }, now))
       .thenEvents({ type: "AppointmentRescheduled", data: { appointmentId, ...newSchedule } }, released);
@@ -149,7 +149,7 @@ describe("appointment", () => {
       .when(decideReschedule({ scheduledAt: DEFAULT_EVENT_TIME }, now))
       .thenRefused("time_not_in_future");
     givenAppointment(requested, checkedIn)
-      .when(decideReschedule({ scheduledAt: minutesFromNow(120) }, now))
+      .when(decideReschedule({ scheduledAt: toInstantInMinutes(120) }, now))
       .thenRefused("illegal_transition");
   });
 
@@ -198,7 +198,7 @@ describe("appointment", () => {
       })),
       minutesArbitrary.map((minutes) => ({
         what: `reschedule ${minutes}`,
-        decide: decideReschedule({ scheduledAt: minutesFromNow(minutes) }, now),
+        decide: decideReschedule({ scheduledAt: toInstantInMinutes(minutes) }, now),
       })),
       fc
         .tuple(fc.constantFrom("one", "two", "three"), minutesArbitrary, fc.nat(60))
@@ -207,8 +207,8 @@ describe("appointment", () => {
           decide: decideAllocate(
             {
               assignmentId,
-              allocationStart: minutesFromNow(startMinutes),
-              allocationEnd: minutesFromNow(startMinutes + lengthMinutes),
+              allocationStart: toInstantInMinutes(startMinutes),
+              allocationEnd: toInstantInMinutes(startMinutes + lengthMinutes),
             },
             createResource(branchId),
           ),

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { z } from "zod";
-import { manifest } from "../../../../command/audit/export/manifest.ts";
+import { manifestSchema } from "../../../../command/audit/export/manifest.ts";
 import { commands } from "../../../../command/cli/commands/commands.ts";
 import { categories } from "../../../../shared/domain/events/catalog.ts";
 import { parseStoredEvent } from "../../../../shared/domain/events/stored-event.ts";
@@ -36,13 +36,13 @@ const rootSchemas: [string, Schema][] = [
     Object.entries(events).map(([type, schema]): [string, Schema] => [`${name}.${type}`, schema]),
   ),
   ...commands.flatMap(({ noun, verb, options }) =>
-    Object.entries(options).map(([option, { schema }]): [string, Schema] => [`${noun} ${verb} ${option}`, schema]),
+    Object.entries(options).map(([key, { schema }]): [string, Schema] => [`${noun} ${verb} ${key}`, schema]),
   ),
   ...Object.entries<unknown>(requestBodies).filter(
     (entry): entry is [string, z.ZodType] => entry[1] instanceof z.ZodType,
   ),
   ...Object.entries(settings),
-  ["manifest", manifest],
+  ["manifest", manifestSchema],
 ];
 
 interface Definition {

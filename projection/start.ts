@@ -12,6 +12,7 @@ import { settlesWithin } from "../shared/runtime/timeout.ts";
 import type { LogAndDatabase } from "./checkpoints/same-log.ts";
 import { startProjectors } from "./engine/projectors.ts";
 import { readModels } from "./read-models/all.ts";
+import { NATS_SETTING_NAMES, type NatsSettings, toNatsSettings } from "./relay/nats-settings.ts";
 import { startRelay } from "./relay/relay.ts";
 import { requirePreparedDatabase } from "./require-prepared-database.ts";
 import type { Role } from "./roles/role.ts";
@@ -28,7 +29,7 @@ const SETTINGS = [
   "EVENTSTORE_URL",
   "DATABASE_URL",
   "DATABASE_POOL_SIZE",
-  "NATS_URL",
+  ...NATS_SETTING_NAMES,
   "HEADER_BRAND",
   "WEBHOOK_SECRET_KEYS",
   "WEBHOOK_RETRY_SCHEDULE",
@@ -56,10 +57,11 @@ const CLOSE_TIMEOUT_MS = 1_500;
  */
 export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningService> {
   const config = readConfig(SETTINGS, env);
+  const nats = toNatsSettings(config);
   const logger = createLogger("projection", config.LOG_LEVEL);
   const { pool, client, closeConnections } = await connect(config, logger);
   const metrics = createMetrics();
-  const roles = startRoles(config, { client, pool }, metrics, logger);
+  const roles = startRoles(config, { client, pool, nats }, metrics, logger);
   const reporter = startReporter({ client, pool, roles, metrics, logger });
   const checkReadiness = createReadinessCheck(roles, reporter);
   const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness });
@@ -90,8 +92,13 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
 }
 
 /** Starts the configured roles, in the order of ROLES. */
-function startRoles(config: ServiceConfig, connections: LogAndDatabase, metrics: Metrics, logger: Logger): Role[] {
-  const deps = { ...connections, databaseUrl: config.DATABASE_URL, natsUrl: config.NATS_URL, logger };
+function startRoles(
+  config: ServiceConfig,
+  servers: LogAndDatabase & { nats: NatsSettings },
+  metrics: Metrics,
+  logger: Logger,
+): Role[] {
+  const deps = { ...servers, databaseUrl: config.DATABASE_URL, logger };
   const starters = {
     projectors: () =>
       startProjectors({

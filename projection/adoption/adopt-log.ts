@@ -5,15 +5,17 @@ import { readRelayCheckpoint, setRelayCheckpoint } from "../checkpoints/relay-ch
 import { findLogDifference, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";
 import { CommandRefusedError } from "../parking/parking-commands.ts";
-import { deleteEventStream, getEventStream } from "../relay/event-stream.ts";
+import { NatsUnavailableError } from "../relay/connect-nats.ts";
+import { deleteEventStream, getEventStream, JETSTREAM_OPTIONS } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
+import type { NatsSettings } from "../relay/nats-settings.ts";
 import { findLastEventBefore } from "./last-event-before.ts";
 import { closeLostDeliveries, findLostRows } from "./lost-deliveries.ts";
 import { deleteReplayPositions } from "./replay-positions.ts";
 
 export interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "includedStream"> {
   databaseUrl: string;
-  natsUrl: string;
+  nats: NatsSettings;
   /**
    * If set, the relay sends all events that the log stored at or after this time. Otherwise the relay continues at its
    * checkpoint or, if the log does not hold that event, sends only future events. Milliseconds since 1970.
@@ -45,7 +47,7 @@ export interface AdoptionResult {
  *
  * @returns undefined if the signal aborted first
  * @throws {CommandRefusedError} if the database was built from this log
- * @throws {StartError} if NATS does not respond, or another rebuild or verify is running
+ * @throws {StartError} if NATS is unavailable, or another rebuild or verify is running
  */
 export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): Promise<AdoptionResult | undefined> {
   const { client, pool, notifyFrom, now } = options;
@@ -88,12 +90,13 @@ async function holdsRelayAnchor({ client, pool }: AdoptionOptions): Promise<bool
 }
 
 /** @throws {StartError} */
-async function deleteMessages({ natsUrl, databaseUrl }: AdoptionOptions, signal: AbortSignal): Promise<void> {
+async function deleteMessages({ nats, databaseUrl }: AdoptionOptions, signal: AbortSignal): Promise<void> {
   try {
-    await withNats({ url: natsUrl, name: "clinic adoption", signal }, async (connection) => {
-      await deleteEventStream(await connection.jetstreamManager(), getEventStream(databaseUrl));
+    await withNats({ nats, name: "clinic adoption", signal }, async (connection) => {
+      await deleteEventStream(await connection.jetstreamManager(JETSTREAM_OPTIONS), getEventStream(databaseUrl));
     });
   } catch (error) {
+    if (error instanceof NatsUnavailableError) throw new StartError(error.message);
     throw new StartError("NATS does not answer. Check NATS_URL.", { cause: error });
   }
 }

@@ -1,6 +1,7 @@
 import { adoptLog } from "../adoption/adopt-log.ts";
 import { readLogEnd } from "../checkpoints/log-end.ts";
 import { readModels } from "../read-models/all.ts";
+import type { NatsSettings } from "../relay/nats-settings.ts";
 import type { CommandContext } from "./command.ts";
 import { createProgressReporter } from "./fill-progress.ts";
 
@@ -14,12 +15,12 @@ import { createProgressReporter } from "./fill-progress.ts";
  */
 export async function adoptCurrentLog(
   context: CommandContext,
-  natsUrl: string,
+  nats: NatsSettings,
   notifyFrom: number | undefined,
 ): Promise<number> {
   const { client, terminal, signal } = context;
   const onProgress = createProgressReporter(terminal, await readLogEnd(client));
-  const adoption = await adoptLog({ ...context, natsUrl, models: readModels, onProgress, notifyFrom }, signal);
+  const adoption = await adoptLog({ ...context, nats, models: readModels, onProgress, notifyFrom }, signal);
   if (!adoption) {
     terminal.out("Interrupted. Run the command again to continue.");
     return 1;

@@ -10,6 +10,7 @@ import { createLogger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { DifferentLogError } from "../checkpoints/same-log.ts";
 import { CommandRefusedError } from "../parking/parking-commands.ts";
+import { NATS_SETTING_NAMES, toNatsSettings } from "../relay/nats-settings.ts";
 import { requirePreparedDatabase } from "../require-prepared-database.ts";
 import { ProjectionError } from "../roles/failure.ts";
 import { adoptCurrentLog } from "./adopt-log.ts";
@@ -67,7 +68,10 @@ program
   )
   .action(({ adoptLog, tellSince: notifyFrom }: { adoptLog?: boolean; tellSince?: number }) =>
     runWithServers((context) => {
-      if (adoptLog) return adoptCurrentLog(context, readConfig(["NATS_URL"], process.env).NATS_URL, notifyFrom);
+      if (adoptLog) {
+        const nats = toNatsSettings(readConfig(NATS_SETTING_NAMES, process.env));
+        return adoptCurrentLog(context, nats, notifyFrom);
+      }
       if (notifyFrom === undefined) return rebuildReadModels(context);
       throw new CommandRefusedError("--tell-since requires --adopt-log.");
     }),

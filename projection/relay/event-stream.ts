@@ -1,15 +1,6 @@
-import {
-  AckPolicy,
-  type ConsumerConfig,
-  DiscardPolicy,
-  type JetStreamManager,
-  NatsError,
-  nanos,
-  RetentionPolicy,
-  StorageType,
-  type StreamConfig,
-} from "nats";
+import { AckPolicy, DiscardPolicy, type JetStreamManager, NatsError, nanos, RetentionPolicy, StorageType } from "nats";
 import { getDatabaseName, parseConnectionString } from "../../shared/postgres/connection-string.ts";
+import type { Logger } from "../../shared/runtime/logger.ts";
 
 /** Names of the JetStream stream between relay and dispatchers, and of the stream's durable consumer. */
 export interface EventStream {
@@ -17,6 +8,8 @@ export interface EventStream {
   consumerName: string;
   /** Prefix of all subjects, without a final dot. */
   subjectPrefix: string;
+  /** Configured number of replicas. If undefined, up to three, as the cluster allows. */
+  replicas: number | undefined;
 }
 
 /** Maximum number of unacknowledged messages of all dispatchers together. */
@@ -37,44 +30,119 @@ const DEDUPLICATION_WINDOW_MS = 30_000;
  */
 const MAX_MESSAGES = 100_000;
 
+/**
+ * Options of JetStream requests. A request that no server answers is repeated soon, because a cluster may be electing a
+ * leader. The check of the API is off, because it fails while the whole cluster has no leader, although the stream works.
+ */
+export const JETSTREAM_OPTIONS = { timeout: 2_000, checkAPI: false };
+
+/** Number of replicas if none is configured and the cluster has enough servers. */
+const DEFAULT_REPLICAS = 3;
+
 /** Error codes of JetStream for a missing stream and a missing consumer. */
-const NOT_FOUND_CODES = new Set([10_059, 10_014]);
+const NOT_FOUND_CODES = [10_059, 10_014];
+
+/**
+ * Error codes of JetStream if too few servers can hold a replica: no cluster, no change of replicas in this version, no
+ * suitable servers, or too little space on them.
+ */
+const PLACEMENT_CODES = [10_074, 10_061, 10_005, 10_023, 10_047];
 
 /**
  * Returns the names of a database's stream and consumer. Each database has its own stream, because several databases
  * can share one NATS server.
  */
-export function getEventStream(databaseUrl: string): EventStream {
+export function getEventStream(databaseUrl: string, replicas?: number): EventStream {
   const databaseName = getDatabaseName(parseConnectionString(databaseUrl));
   const safeName = databaseName.replace(/[^A-Za-z0-9_-]/g, "_");
-  return { name: `clinic_events_${safeName}`, consumerName: "webhooks", subjectPrefix: `clinic.events.${safeName}` };
+  const name = `clinic_events_${safeName}`;
+  return { name, consumerName: "webhooks", subjectPrefix: `clinic.events.${safeName}`, replicas };
 }
 
 /**
  * Creates stream and consumer if they are missing. The stream is a work queue, so JetStream deletes acknowledged
  * messages. A full stream refuses new messages, and the relay waits.
+ *
+ * If the stream has fewer replicas than it should have, adds replicas. Never removes replicas, and changes nothing else
+ * that an operator may have set. The consumer has as many replicas as the stream.
+ *
+ * @throws {Error} if the stream is missing and the cluster cannot hold the configured number of replicas
  */
-export async function ensureEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
-  const config: Partial<StreamConfig> & { name: string } = {
-    name: stream.name,
-    subjects: [`${stream.subjectPrefix}.>`],
-    retention: RetentionPolicy.Workqueue,
-    storage: StorageType.File,
-    discard: DiscardPolicy.New,
-    max_msgs: MAX_MESSAGES,
-    duplicate_window: nanos(DEDUPLICATION_WINDOW_MS),
-  };
-  const consumerConfig: Partial<ConsumerConfig> = {
-    durable_name: stream.consumerName,
-    ack_policy: AckPolicy.Explicit,
-    ack_wait: nanos(ACK_TIMEOUT_MS),
-    max_ack_pending: MAX_UNACKED_MESSAGES,
-    max_deliver: -1,
-  };
-  if (!(await isFound(() => jsm.streams.info(stream.name)))) await jsm.streams.add(config);
-  if (!(await isFound(() => jsm.consumers.info(stream.name, stream.consumerName)))) {
-    await jsm.consumers.add(stream.name, consumerConfig);
+export async function ensureEventStream(jsm: JetStreamManager, stream: EventStream, logger: Logger): Promise<void> {
+  const info = await findInfo(() => jsm.streams.info(stream.name));
+  if (info) await addReplicas(jsm, stream, info.config.num_replicas, logger);
+  else await createStream(jsm, stream);
+  if (!(await findInfo(() => jsm.consumers.info(stream.name, stream.consumerName)))) {
+    await jsm.consumers.add(stream.name, {
+      durable_name: stream.consumerName,
+      ack_policy: AckPolicy.Explicit,
+      ack_wait: nanos(ACK_TIMEOUT_MS),
+      max_ack_pending: MAX_UNACKED_MESSAGES,
+      max_deliver: -1,
+    });
   }
+}
+
+async function createStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
+  const addStream = (replicas: number) =>
+    jsm.streams.add({
+      name: stream.name,
+      subjects: [`${stream.subjectPrefix}.>`],
+      retention: RetentionPolicy.Workqueue,
+      storage: StorageType.File,
+      discard: DiscardPolicy.New,
+      max_msgs: MAX_MESSAGES,
+      duplicate_window: nanos(DEDUPLICATION_WINDOW_MS),
+      num_replicas: replicas,
+    });
+  const problem = await placeReplicas(stream, 1, addStream);
+  if (problem === undefined) return;
+  const settingText = stream.replicas === undefined ? "" : ` Check NATS_STREAM_REPLICAS, which is ${stream.replicas}.`;
+  throw new Error(`NATS cannot store the stream ${stream.name}: ${problem}.${settingText}`);
+}
+
+async function addReplicas(
+  jsm: JetStreamManager,
+  stream: EventStream,
+  currentReplicas: number,
+  logger: Logger,
+): Promise<void> {
+  const problem = await placeReplicas(stream, currentReplicas + 1, (replicas) =>
+    jsm.streams.update(stream.name, { num_replicas: replicas }),
+  );
+  // The stream works with fewer replicas, and the next session tries again.
+  if (problem !== undefined && stream.replicas !== undefined)
+    logger.warn(
+      { problem, currentReplicas, replicas: stream.replicas },
+      "NATS cannot store as many replicas as NATS_STREAM_REPLICAS demands.",
+    );
+}
+
+/**
+ * Requests the configured number of replicas. If none is configured, requests up to three replicas, and fewer while the
+ * cluster cannot hold them.
+ *
+ * @param minReplicas smallest number to request
+ * @returns the reason if the cluster cannot hold the replicas
+ * @throws other errors of the request
+ */
+async function placeReplicas(
+  stream: EventStream,
+  minReplicas: number,
+  request: (replicas: number) => Promise<unknown>,
+): Promise<string | undefined> {
+  let problem: string | undefined;
+  for (let replicas = stream.replicas ?? DEFAULT_REPLICAS; replicas >= minReplicas; replicas -= 1) {
+    try {
+      await request(replicas);
+      return undefined;
+    } catch (error) {
+      if (!isApiError(error, PLACEMENT_CODES)) throw error;
+      problem = error.message;
+    }
+    if (stream.replicas !== undefined) return problem;
+  }
+  return problem;
 }
 
 /**
@@ -82,15 +150,18 @@ export async function ensureEventStream(jsm: JetStreamManager, stream: EventStre
  * session. When they continue, they create an empty stream.
  */
 export async function deleteEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
-  if (await isFound(() => jsm.streams.info(stream.name))) await jsm.streams.delete(stream.name);
+  if (await findInfo(() => jsm.streams.info(stream.name))) await jsm.streams.delete(stream.name);
 }
 
-async function isFound(sendRequest: () => Promise<unknown>): Promise<boolean> {
+async function findInfo<Info>(request: () => Promise<Info>): Promise<Info | undefined> {
   try {
-    await sendRequest();
-    return true;
+    return await request();
   } catch (error) {
-    if (error instanceof NatsError && NOT_FOUND_CODES.has(error.api_error?.err_code ?? 0)) return false;
+    if (isApiError(error, NOT_FOUND_CODES)) return undefined;
     throw error;
   }
+}
+
+function isApiError(error: unknown, codes: readonly number[]): error is NatsError {
+  return error instanceof NatsError && codes.includes(error.api_error?.err_code ?? 0);
 }

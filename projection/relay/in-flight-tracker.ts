@@ -34,6 +34,11 @@ export class InFlightTracker<Checkpoint> {
     return this.#entries.length;
   }
 
+  /** True if the server has stored the oldest message, but the dispatchers have not acknowledged it. */
+  get hasStoredMessage(): boolean {
+    return this.#entries[0]?.sequence !== undefined;
+  }
+
   /** Adds an event without a message. */
   addSkippedEvent(checkpoint: Checkpoint): void {
     const newestEvent = this.#entries.at(-1);

@@ -1,42 +1,31 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { connect, type NatsConnection } from "nats";
+import type { NatsConnection } from "nats";
 import { onAbort } from "../../shared/runtime/abort.ts";
+import { connectNats } from "./connect-nats.ts";
+import type { NatsSettings } from "./nats-settings.ts";
 
 export interface NatsSessionOptions {
-  url: string;
+  nats: NatsSettings;
   /** Name of the connection at the server. */
   name: string;
   signal: AbortSignal;
 }
 
-const CONNECT_TIMEOUT_MS = 2_000;
-
-/** A server that does not respond to two pings counts as dead. Milliseconds. */
-const PING_INTERVAL_MS = 5_000;
-
 /** Time limit for the work to end after an abort. Milliseconds. */
 const FINISH_TIMEOUT_MS = 1_000;
 
 /**
- * Connects to NATS and runs work. If the connection is lost, the signal of the work aborts. The session never
- * reconnects, because the server may have lost state that the work depends on.
+ * Connects to a NATS server and runs work. If the connection is lost, the signal of the work aborts. The session never
+ * reconnects, because the server may have lost state that the work depends on. The next session can use another server.
  *
- * @throws errors of the connection and of the work, and an error if the connection was lost
+ * @throws {NatsUnavailableError} if no server accepts the connection
+ * @throws errors of the work, and an error if the connection was lost
  */
 export async function withNats(
   options: NatsSessionOptions,
   run: (connection: NatsConnection, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
-  const connection = await connect({
-    servers: options.url,
-    name: options.name,
-    reconnect: false,
-    timeout: CONNECT_TIMEOUT_MS,
-    pingInterval: PING_INTERVAL_MS,
-    maxPingOut: 2,
-    // A stack trace for each message costs more than sending the message.
-    noAsyncTraces: true,
-  });
+  const connection = await connectNats(options.nats, options.name);
   const sessionController = new AbortController();
   let closeTimer: NodeJS.Timeout | undefined;
   const endSession = () => {

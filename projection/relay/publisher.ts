@@ -7,7 +7,8 @@ export interface Publisher {
   /**
    * @param id id for deduplication: the server drops a second message with the same id
    * @returns sequence number of the message, once the server has stored it
-   * @throws if the server refuses the message or does not confirm the message in time
+   * @throws if the server refuses the message or does not confirm the message in time, or if the stream has lost
+   *   messages
    */
   publish(subject: string, id: string, payload: Uint8Array): Promise<number>;
 }
@@ -47,12 +48,21 @@ export function createPublisher(connection: NatsConnection, deliveredSequence: n
   const inbox = createInbox();
   const pendingConfirmations = new Map<string, PendingConfirmation>();
   let messageCount = 0;
+  let lastSequence = deliveredSequence;
+  const requireNewSequence = (confirmation: Confirmation) => {
+    const { sequence, isDuplicate } = confirmation;
+    // After messages were lost, the stream assigns their numbers again. An acknowledgement of a lost message would then
+    // look like an acknowledgement of a new message, or the other way round.
+    if (!isDuplicate && sequence <= lastSequence) throw new Error("The JetStream stream has lost messages.");
+    lastSequence = Math.max(lastSequence, sequence);
+    return confirmation;
+  };
   const settleConfirmation = (message: Msg) => {
     const replyToken = message.subject.slice(inbox.length + 1);
     const confirmation = pendingConfirmations.get(replyToken);
     pendingConfirmations.delete(replyToken);
     try {
-      confirmation?.resolve(parseConfirmation(message));
+      confirmation?.resolve(requireNewSequence(parseConfirmation(message)));
     } catch (error) {
       confirmation?.reject(error as Error);
     }

@@ -5,12 +5,13 @@ import { type LogPosition, subscribeToLog, UnreadableEventError } from "../../sh
 import { onAbort, waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
+import type { Logger } from "../../shared/runtime/logger.ts";
 import { runTaskGroup } from "../../shared/runtime/task-group.ts";
 import { type Anchor, BEFORE_FIRST_EVENT, type Checkpoint } from "../checkpoints/checkpoint.ts";
 import { moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { type LogAndDatabase, requireSameLog } from "../checkpoints/same-log.ts";
 import { isParked, PARKING_STREAM, readParkedStreams } from "../parking/parked-streams.ts";
-import { type EventStream, ensureEventStream } from "./event-stream.ts";
+import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "./event-stream.ts";
 import { InFlightTracker } from "./in-flight-tracker.ts";
 import type { OutgoingMessage } from "./message.ts";
 import { createPublisher } from "./publisher.ts";
@@ -18,6 +19,7 @@ import { RelayError, relayedCategories, toMessage } from "./to-message.ts";
 
 export interface RelayRunOptions extends LogAndDatabase {
   stream: EventStream;
+  logger: Logger;
   /** Called with the position of the checkpoint. */
   onProgress(progress: { position: bigint; isCaughtUp: boolean }): void;
   /** Called for each event that is read from the log. */
@@ -47,6 +49,12 @@ const MAX_UNACKNOWLEDGED_MESSAGES = 10_000;
 /** Interval at which the relay reads the acknowledgements and moves the checkpoint. Milliseconds. */
 const CHECKPOINT_INTERVAL_MS = 100;
 
+/**
+ * Time after which a message counts as lost if the stream neither holds the message nor reports its acknowledgement.
+ * Servers of a cluster may report different states for a moment. Milliseconds.
+ */
+const LOSS_TIMEOUT_MS = 5_000;
+
 /** An event of the log whose message is created or being created. */
 interface PreparedEvent {
   anchor: Anchor;
@@ -69,7 +77,7 @@ export async function runRelay(
   signal: AbortSignal,
 ): Promise<void> {
   await requireSameLog(options);
-  await ensureEventStream(await connection.jetstreamManager(), options.stream);
+  await ensureEventStream(await connection.jetstreamManager(JETSTREAM_OPTIONS), options.stream, options.logger);
   const checkpoint = await readRelayCheckpoint(options.pool);
   const tracker = new InFlightTracker<Checkpoint>(checkpoint);
   const preparedEvents = new BoundedBuffer<PreparedEvent>(MAX_PREPARED_MESSAGES);
@@ -217,7 +225,12 @@ async function awaitConfirmations(confirmations: BoundedBuffer<Confirmation>, si
   }
 }
 
-/** Regularly moves the checkpoint to the last event before the first unacknowledged message. */
+/**
+ * Regularly moves the checkpoint to the last event before the first unacknowledged message.
+ *
+ * @throws if messages were lost, for example because a server of a cluster lost its disk. The next session publishes
+ *   them again.
+ */
 async function moveCheckpoint(
   connection: NatsConnection,
   { pool, stream }: RelayRunOptions,
@@ -225,13 +238,18 @@ async function moveCheckpoint(
   reportProgress: () => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const jsm = await connection.jetstreamManager();
+  const jsm = await connection.jetstreamManager(JETSTREAM_OPTIONS);
   let storedCheckpoint = tracker.checkpoint;
+  let missingSince: number | undefined;
   while (!signal.aborted) {
     await pause(CHECKPOINT_INTERVAL_MS, signal);
     if (tracker.size > 0) {
-      const { ack_floor } = await jsm.consumers.info(stream.name, stream.consumerName);
-      tracker.acknowledge(ack_floor.stream_seq);
+      const info = await jsm.consumers.info(stream.name, stream.consumerName);
+      tracker.acknowledge(info.ack_floor.stream_seq);
+      const isMissing = tracker.hasStoredMessage && info.num_pending + info.num_ack_pending === 0;
+      missingSince = isMissing ? (missingSince ?? performance.now()) : undefined;
+      if (missingSince !== undefined && performance.now() - missingSince > LOSS_TIMEOUT_MS)
+        throw new Error("The JetStream stream has lost messages.");
     }
     const { checkpoint } = tracker;
     if (checkpoint === storedCheckpoint || !checkpoint.anchor) continue;

@@ -6,10 +6,11 @@ import type { Detail, Role, RoleDeps, RoleStatus } from "../roles/role.ts";
 import { toFailedStatus, toLastError } from "../roles/role-status.ts";
 import { getEventStream } from "./event-stream.ts";
 import { withNats } from "./nats-session.ts";
+import type { NatsSettings } from "./nats-settings.ts";
 import { RelayStoppedError, runRelay } from "./relay-run.ts";
 
 export interface RelayOptions extends RoleDeps {
-  natsUrl: string;
+  nats: NatsSettings;
 }
 
 /**
@@ -62,8 +63,8 @@ async function relayUntilLost(
   reportStatus: (status: RoleStatus) => void,
   onEventRead: () => void,
 ): Promise<void> {
-  const { client, pool, natsUrl, logger } = options;
-  const stream = getEventStream(options.databaseUrl);
+  const { client, pool, nats, logger } = options;
+  const stream = getEventStream(options.databaseUrl, nats.streamReplicas);
   const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
   let state: RoleStatus["state"] = "starting";
   let position: bigint | undefined;
@@ -77,8 +78,8 @@ async function relayUntilLost(
   };
   while (!signal.aborted) {
     try {
-      await withNats({ url: natsUrl, name: "clinic relay", signal }, (connection, sessionSignal) =>
-        runRelay(connection, { client, pool, stream, onProgress, onEventRead }, sessionSignal),
+      await withNats({ nats, name: "clinic relay", signal }, (connection, sessionSignal) =>
+        runRelay(connection, { client, pool, stream, logger, onProgress, onEventRead }, sessionSignal),
       );
     } catch (thrownError) {
       const error = await findCause(options, thrownError);

@@ -6,6 +6,7 @@ import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
 import { DifferentLogError, requireSameLog, waitForSameLog } from "../checkpoints/same-log.ts";
 import { getEventStream } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
+import type { NatsSettings } from "../relay/nats-settings.ts";
 import type { Role, RoleDeps, RoleStatus } from "../roles/role.ts";
 import { toFailedStatus, toLastError } from "../roles/role-status.ts";
 import { deleteOldDeliveries } from "./maintenance/retention.ts";
@@ -20,7 +21,7 @@ import { createSecretCache, type SecretReader } from "./sending/secrets.ts";
 import type { AttemptLimits } from "./sending/send.ts";
 
 export interface WebhooksOptions extends RoleDeps, DestinationOptions, AttemptLimits {
-  natsUrl: string;
+  nats: NatsSettings;
   /** Decrypts the signing secrets of endpoints. */
   secretReader: SecretReader;
   /** Brand segment of header names, for example `SERVICE` in `X-SERVICE-Signature`. */
@@ -127,13 +128,18 @@ function startParts(
   connections: Connections,
   signal: AbortSignal,
 ): { getStatus(): RoleStatus; completion: Promise<unknown> } {
-  const { client, pool, natsUrl, logger, clock = Date.now, random = Math.random } = options;
+  const { client, pool, nats, logger, clock = Date.now, random = Math.random } = options;
   const health = new HealthTracker();
   const dueEndpoints = new DueEndpoints();
   const [searchNotifier, outboxNotifier] = [createNotifier(), createNotifier()];
   const requireLog = async () => void (await requireSameLog({ client, pool }));
   const deps = {
-    ...{ pool, log: createEventLog(client), requireLog, stream: getEventStream(options.databaseUrl) },
+    ...{
+      pool,
+      log: createEventLog(client),
+      requireLog,
+      stream: getEventStream(options.databaseUrl, nats.streamReplicas),
+    },
     ...{ logger, health, clock, random, dueEndpoints, searchNotifier },
     onDue: (endpoints: readonly DueEndpoint[]) => dueEndpoints.add(endpoints),
     ...{ onReplay: searchNotifier.wake, onFacts: outboxNotifier.wake },
@@ -145,7 +151,7 @@ function startParts(
   });
   let hasConnected = false;
   const dispatch = (markHealthy: () => void) =>
-    withNats({ url: natsUrl, name: "clinic webhooks", signal }, (connection, connectionSignal) => {
+    withNats({ nats, name: "clinic webhooks", signal }, (connection, connectionSignal) => {
       hasConnected = true;
       return runDispatcher(connection, deps, markHealthy, connectionSignal);
     });

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { describeIssue } from "../domain/validation/describe-issue.ts";
 import { ConnectionStringError, parseConnectionString } from "../postgres/connection-string.ts";
+import { parseNatsUrl } from "./nats-url.ts";
 import { getFileVariable, readSecret } from "./secret-files.ts";
 
 /** Creates the schema of a whole number in a range, written as text. */
@@ -95,9 +96,42 @@ export const settings = {
     )
     .meta(SECRET),
   DATABASE_POOL_SIZE: wholeNumber(1, 100).prefault("6").describe("Maximum number of connections to Postgres."),
-  NATS_URL: url(/^(nats|tls):$/, "nats://host:4222")
-    .describe("URL of a NATS server with JetStream.")
+  NATS_URL: z
+    .string()
+    .refine(
+      (text) => parseNatsUrl(text) !== undefined,
+      "must be a URL like nats://host:4222 or tls://user:password@host:4222, or several URLs separated by commas",
+    )
+    .describe(
+      "URLs of NATS servers with JetStream, separated by commas. Each is nats:// or tls://, optionally with user and password or a token.",
+    )
     .meta(SECRET),
+  NATS_CREDENTIALS: z
+    .string()
+    .regex(/-BEGIN NATS USER JWT-.*-BEGIN USER NKEY SEED-/s, "must be the content of a NATS credentials file")
+    .optional()
+    .describe("Content of a NATS credentials file (.creds): the JWT and the nkey seed of a user.")
+    .meta(SECRET),
+  NATS_NKEY_SEED: z
+    .string()
+    .regex(/^SU[A-Z2-7]+$/, "must be an nkey seed of a user, which begins with SU")
+    .optional()
+    .describe("Nkey seed of the NATS user.")
+    .meta(SECRET),
+  NATS_CA_FILE: z
+    .string()
+    .optional()
+    .describe("PEM file with the certificate authorities of the NATS servers. Requires TLS for all servers."),
+  NATS_CERT_FILE: z
+    .string()
+    .optional()
+    .describe("PEM file with the client certificate for NATS. Requires TLS for all servers."),
+  NATS_KEY_FILE: z.string().optional().describe("PEM file with the private key of the client certificate for NATS."),
+  NATS_STREAM_REPLICAS: wholeNumber(1, 5)
+    .optional()
+    .describe(
+      "Minimum number of replicas of the JetStream stream. If not set, up to three, as the cluster allows. The service adds replicas, but never removes any.",
+    ),
   HEADER_BRAND: z
     .string()
     .regex(/^[A-Za-z0-9]+$/, "must be letters and digits")

@@ -59,7 +59,7 @@ describe("a projection whose database was built from another log", function () {
   });
 
   const startRoles = () => startService({ ...world, roles: ROLES, secretKeys: SECRET_KEYS });
-  const adoptLog = () => runInProcess(world, (context) => adoptCurrentLog(context, world.natsUrl, undefined));
+  const adoptLog = () => runInProcess(world, (context) => adoptCurrentLog(context, { url: world.natsUrl }, undefined));
   const rebuild = () => runInProcess(world, (context) => rebuildReadModels(context));
   const verify = () => runInProcess(world, verifyReadModels);
   const readStatus = async (json: boolean) =>

@@ -33,7 +33,10 @@ describe("an event of a type that only a newer release knows", function () {
 
   async function startRoles(): Promise<void> {
     const { natsUrl } = await getTestServers();
-    roles = [startProjectors({ ...world, models: readModels, logger }), startRelay({ ...world, natsUrl, logger })];
+    roles = [
+      startProjectors({ ...world, models: readModels, logger }),
+      startRelay({ ...world, nats: { url: natsUrl }, logger }),
+    ];
     reporter = startReporter({ ...world, roles, metrics: createMetrics(), logger });
   }
   async function stopRoles(): Promise<void> {

@@ -1,4 +1,5 @@
-import { connect } from "nats";
+import { connectNats } from "../../../projection/relay/connect-nats.ts";
+import { NATS_SETTING_NAMES, toNatsSettings } from "../../../projection/relay/nats-settings.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { requireEventStore } from "../../../shared/eventstore/reach.ts";
 import { ConfigError, readConfig } from "../../../shared/runtime/config.ts";
@@ -32,9 +33,11 @@ export function requireValidUrls(externalUrls: ExternalServers): void {
  * Checks that an external event log and an external NATS server respond. Postgres is checked later, when the database
  * roles are created.
  *
+ * @param env environment with the URLs and the other settings of the connections
  * @throws {SetupError} one line that names the setting
  */
-export async function requireReachable({ EVENTSTORE_URL, NATS_URL }: ExternalServers): Promise<void> {
+export async function requireReachable(env: NodeJS.ProcessEnv): Promise<void> {
+  const { EVENTSTORE_URL, NATS_URL } = env;
   if (EVENTSTORE_URL) {
     const client = connectEventStore(EVENTSTORE_URL, "start");
     try {
@@ -47,11 +50,11 @@ export async function requireReachable({ EVENTSTORE_URL, NATS_URL }: ExternalSer
   }
   if (NATS_URL) {
     try {
-      const connection = await connect({ servers: NATS_URL, timeout: CONNECT_TIMEOUT_MS, reconnect: false });
+      const nats = toNatsSettings(readConfig(NATS_SETTING_NAMES, env));
+      const connection = await connectNats(nats, "start", CONNECT_TIMEOUT_MS);
       await connection.close();
     } catch (error) {
-      const { host } = new URL(NATS_URL);
-      throw new SetupError(`NATS_URL: the server at ${host} does not answer (${(error as Error).message}).`);
+      throw new SetupError((error as Error).message);
     }
   }
 }

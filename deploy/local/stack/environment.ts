@@ -1,3 +1,4 @@
+import { NATS_SETTING_NAMES } from "../../../projection/relay/nats-settings.ts";
 import type { Servers } from "../servers/servers.ts";
 import type { Ports } from "../setup/ports.ts";
 import type { LocalSecrets } from "../setup/secrets.ts";
@@ -21,8 +22,14 @@ export interface EnvironmentOptions {
   overrides?: Partial<Record<ServiceName, Environment>> | undefined;
 }
 
-/** Settings that services never inherit. The stack sets each URL only for the services that need it. */
-const EXCLUDED_VARIABLES = ["DATABASE_URL", "EVENTSTORE_URL", "NATS_URL", "NODE_OPTIONS", "NODE_V8_COVERAGE"];
+/**
+ * Settings that services never inherit. The stack sets each URL, and the settings of an external NATS server, only for
+ * the services that need them.
+ */
+const EXCLUDED_VARIABLES: readonly string[] = [
+  ...["DATABASE_URL", "EVENTSTORE_URL", "NODE_OPTIONS", "NODE_V8_COVERAGE"],
+  ...NATS_SETTING_NAMES,
+];
 
 /** Name of the session cookie of the portal. */
 export const PORTAL_COOKIE_NAME = "sb-local-auth-token";
@@ -66,7 +73,7 @@ export function buildServiceEnvironments(options: EnvironmentOptions): Environme
 }
 
 /** Returns the settings that differ between the services, such as keys and the URLs of servers. */
-function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): Environments {
+function buildServiceSettings({ ports, secrets, servers, inheritedEnv }: EnvironmentOptions): Environments {
   const urls = buildServiceUrls(ports);
   const logSettings = { EVENTSTORE_URL: servers.eventstoreUrl };
   const webhookSettings = { WEBHOOK_SECRET_KEYS: secrets.webhookSecretKeys, WEBHOOK_ALLOW_LOOPBACK: "true" };
@@ -76,6 +83,7 @@ function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): 
       ...logSettings,
       ...webhookSettings,
       DATABASE_URL: servers.databaseUrls.projection,
+      ...(inheritedEnv.NATS_URL === servers.natsUrl ? selectNatsSettings(inheritedEnv) : {}),
       NATS_URL: servers.natsUrl,
     },
     command: {
@@ -103,6 +111,13 @@ function buildServiceSettings({ ports, secrets, servers }: EnvironmentOptions): 
     },
     gateway: { COMMAND_URL: urls.command, QUERY_API_URL: urls.queryApi, AUDIT_URL: urls.audit },
   };
+}
+
+/** Returns the settings of the connection to an external NATS server. */
+function selectNatsSettings(inheritedEnv: NodeJS.ProcessEnv): Environment {
+  return Object.fromEntries(
+    NATS_SETTING_NAMES.flatMap((name) => (inheritedEnv[name] === undefined ? [] : [[name, inheritedEnv[name]]])),
+  );
 }
 
 /** Returns the settings that every service inherits. */

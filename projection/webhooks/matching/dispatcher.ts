@@ -1,4 +1,4 @@
-import { JSONCodec, type JsMsg, type NatsConnection } from "nats";
+import { ConsumerEvents, type ConsumerMessages, JSONCodec, type JsMsg, type NatsConnection } from "nats";
 import type pg from "pg";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import { onAbort, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
@@ -7,7 +7,7 @@ import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { runTaskGroup } from "../../../shared/runtime/task-group.ts";
 import { READ_MODEL_SCHEMA, readPosition } from "../../checkpoints/checkpoint.ts";
-import { type EventStream, ensureEventStream } from "../../relay/event-stream.ts";
+import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "../../relay/event-stream.ts";
 import { type EventMessage, type ReplayMessage, relayMessageSchema } from "../../relay/message.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 import { addDeliveries } from "./match.ts";
@@ -41,6 +41,12 @@ const CATCH_UP_TIMEOUT_MS = 2_000;
 /** Interval at which the position of the read models is checked. Milliseconds. */
 const POLL_INTERVAL_MS = 5;
 
+/** Interval at which JetStream reports that it has no messages. Milliseconds. */
+const HEARTBEAT_INTERVAL_MS = 1_000;
+
+/** Time without messages and heartbeats after which the dispatcher starts a new session. Milliseconds. */
+const MAX_SILENCE_MS = 3_000;
+
 /** Delay before NATS redelivers a message that was not processed. Milliseconds. */
 const REDELIVERY_DELAY_MS = 1_000;
 
@@ -64,12 +70,12 @@ export async function runDispatcher(
   signal: AbortSignal,
 ): Promise<void> {
   const { stream } = options;
-  await ensureEventStream(await connection.jetstreamManager(), stream);
-  const consumer = await connection.jetstream().consumers.get(stream.name, stream.consumerName);
+  await ensureEventStream(await connection.jetstreamManager(JETSTREAM_OPTIONS), stream, options.logger);
+  const consumer = await connection.jetstream(JETSTREAM_OPTIONS).consumers.get(stream.name, stream.consumerName);
   const messages = await consumer.consume({
     max_messages: MAX_PREFETCHED_MESSAGES,
     expires: 10_000,
-    idle_heartbeat: 2_000,
+    idle_heartbeat: HEARTBEAT_INTERVAL_MS,
     abort_on_missing_resource: true,
   });
   const buffer = new BoundedBuffer<JsMsg>(MAX_BATCH_SIZE);
@@ -79,7 +85,18 @@ export async function runDispatcher(
       buffer.close();
       messages.stop();
     });
-    for await (const message of messages) await buffer.push(message);
+    let idleSince = performance.now();
+    const endIfSilent = () => {
+      if (performance.now() - idleSince < MAX_SILENCE_MS) return;
+      messages.stop(new Error("JetStream sends neither messages nor heartbeats."));
+    };
+    void watchHeartbeats(messages, endIfSilent);
+    for await (const message of messages) {
+      // While the dispatcher is busy, it requests no messages, and JetStream sends no heartbeats.
+      idleSince = Number.POSITIVE_INFINITY;
+      await buffer.push(message);
+      idleSince = performance.now();
+    }
     if (!groupSignal.aborted) throw new Error("The JetStream consumer was removed.");
   };
   const dispatchBatches = async (groupSignal: AbortSignal) => {
@@ -90,6 +107,14 @@ export async function runDispatcher(
     }
   };
   await runTaskGroup(signal, [receiveMessages, dispatchBatches]);
+}
+
+/**
+ * Calls a function whenever heartbeats are missing, for example because the server that managed the consumer is gone.
+ * The client library also requests messages again, but only after up to 20 seconds.
+ */
+async function watchHeartbeats(messages: ConsumerMessages, onMissing: () => void): Promise<void> {
+  for await (const { type } of await messages.status()) if (type === ConsumerEvents.HeartbeatsMissed) onMissing();
 }
 
 async function dispatchBatch(

@@ -29,7 +29,7 @@ const deps = {
   client,
   pool,
   databaseUrl,
-  natsUrl,
+  nats: { url: natsUrl },
   logger,
   secretReader,
   brand: BRAND,
@@ -39,5 +39,5 @@ const deps = {
 if (step) killAt(step, pool);
 process.stdout.write("loaded\n");
 await once(process.stdin, "data");
-startWebhooks({ ...deps, ...options });
+startWebhooks({ ...options, ...deps });
 process.stdout.write("ready\n");

@@ -11,6 +11,7 @@ import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
 import { migrate } from "../../../projection/migrate.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
+import type { NatsSettings } from "../../../projection/relay/nats-settings.ts";
 import { startRelay } from "../../../projection/relay/relay.ts";
 import type { Role } from "../../../projection/roles/role.ts";
 import { startWebhooks, type WebhooksOptions } from "../../../projection/webhooks/webhooks.ts";
@@ -58,6 +59,8 @@ export interface Endpoint {
 export interface WorldServers {
   eventstoreUrl: string;
   natsUrl: string;
+  /** Further settings of the connection to NATS. */
+  nats?: Partial<NatsSettings>;
   databaseUrl: string;
 }
 
@@ -128,7 +131,7 @@ export async function createWorld(servers?: WorldServers): Promise<World> {
     await ensureReadModels(pool, readModels);
   }
   const roles = new Set<Role>();
-  const start = createStarters({ client, pool, databaseUrl, natsUrl, logger }, roles);
+  const start = createStarters({ client, pool, databaseUrl, nats: { ...servers?.nats, url: natsUrl }, logger }, roles);
   const append = createAppender(log);
   return {
     ...{ client, log, pool, databaseUrl, eventstoreUrl, natsUrl, start, append },

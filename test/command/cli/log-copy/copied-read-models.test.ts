@@ -68,7 +68,9 @@ describe("read models of a copied event log", function () {
     expect(copyResult.code, copyResult.errorLines.join("\n")).to.equal(0);
     const refusal = await runInProcess(targetServers, (context) => rebuildReadModels(context)).catch(String);
     expect(refusal).to.contain("The event log is not the one that this database was built from");
-    const adoptionResult = await runInProcess(targetServers, (context) => adoptCurrentLog(context, natsUrl, undefined));
+    const adoptionResult = await runInProcess(targetServers, (context) =>
+      adoptCurrentLog(context, { url: natsUrl }, undefined),
+    );
     expect(adoptionResult.code, adoptionResult.stdout).to.equal(0);
 
     const replayedDeliveries = await pool.query("SELECT 1 FROM webhooks.delivery WHERE replay_position IS NOT NULL");

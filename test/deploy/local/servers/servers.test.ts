@@ -90,7 +90,7 @@ describe("an external server", () => {
       "the event log at esdb://127.0.0.1:1 does not respond; check EVENTSTORE_URL and that the log is running",
     );
     expect(await getError(requireReachable({ NATS_URL: "nats://me:secret@127.0.0.1:1" }))).to.equal(
-      "NATS_URL: the server at 127.0.0.1:1 does not answer (CONNECTION_REFUSED).",
+      "NATS_URL: no server accepts the connection (127.0.0.1:1: connection refused)",
     );
   });
 });

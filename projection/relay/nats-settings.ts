@@ -1,0 +1,93 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { nkeys } from "nats";
+import { type Config, ConfigError } from "../../shared/runtime/config.ts";
+import { parseNatsUrl } from "../../shared/runtime/nats-url.ts";
+
+/** Names of the settings of the connection to NATS. */
+export const NATS_SETTING_NAMES = [
+  "NATS_URL",
+  "NATS_CREDENTIALS",
+  "NATS_NKEY_SEED",
+  "NATS_CA_FILE",
+  "NATS_CERT_FILE",
+  "NATS_KEY_FILE",
+  "NATS_STREAM_REPLICAS",
+] as const;
+
+type NatsConfig = Config<(typeof NATS_SETTING_NAMES)[number]>;
+
+/** Settings of the connection to NATS. Only `url` is required. */
+export interface NatsSettings {
+  /** Value of NATS_URL. */
+  url: string;
+  /** Content of a credentials file: a user's JWT and nkey seed. */
+  credentials?: string | undefined;
+  nkeySeed?: string | undefined;
+  /** PEM files. They are read for each connection, so a renewed certificate needs no restart. */
+  caFile?: string | undefined;
+  certFile?: string | undefined;
+  keyFile?: string | undefined;
+  /** Number of replicas of the stream. If undefined, up to three, as the cluster allows. */
+  streamReplicas?: number | undefined;
+}
+
+/**
+ * Checks the settings of the connection to NATS together, including the content of the files.
+ *
+ * @throws {ConfigError} with one line that names the settings
+ */
+export function toNatsSettings(config: NatsConfig): NatsSettings {
+  requireOneLogin(config);
+  if (config.NATS_NKEY_SEED !== undefined) requireSeed(config.NATS_NKEY_SEED);
+  if ((config.NATS_CERT_FILE === undefined) !== (config.NATS_KEY_FILE === undefined))
+    throw new ConfigError("settings: NATS_CERT_FILE and NATS_KEY_FILE must be set together");
+  requirePem("NATS_CA_FILE", config.NATS_CA_FILE, (pem) => new X509Certificate(pem));
+  const certificate = requirePem("NATS_CERT_FILE", config.NATS_CERT_FILE, (pem) => new X509Certificate(pem));
+  const key = requirePem("NATS_KEY_FILE", config.NATS_KEY_FILE, createPrivateKey);
+  if (certificate && key && !certificate.checkPrivateKey(key))
+    throw new ConfigError("settings: NATS_KEY_FILE must contain the key of the certificate in NATS_CERT_FILE");
+  return {
+    url: config.NATS_URL,
+    credentials: config.NATS_CREDENTIALS,
+    nkeySeed: config.NATS_NKEY_SEED,
+    caFile: config.NATS_CA_FILE,
+    certFile: config.NATS_CERT_FILE,
+    keyFile: config.NATS_KEY_FILE,
+    streamReplicas: config.NATS_STREAM_REPLICAS,
+  };
+}
+
+function requireOneLogin({ NATS_URL, NATS_CREDENTIALS, NATS_NKEY_SEED }: NatsConfig): void {
+  const sources = [
+    ...(parseNatsUrl(NATS_URL)?.some(({ login }) => login) ? ["credentials in NATS_URL"] : []),
+    ...(NATS_CREDENTIALS === undefined ? [] : ["NATS_CREDENTIALS"]),
+    ...(NATS_NKEY_SEED === undefined ? [] : ["NATS_NKEY_SEED"]),
+  ];
+  if (sources.length > 1) throw new ConfigError(`settings: only one of these may be set: ${sources.join(", ")}`);
+}
+
+function requireSeed(seed: string): void {
+  try {
+    nkeys.fromSeed(new TextEncoder().encode(seed));
+  } catch {
+    throw new ConfigError("settings: NATS_NKEY_SEED must be an nkey seed of a user, which begins with SU");
+  }
+}
+
+/** Parses the PEM file of a setting. Returns undefined if the setting is not set. */
+function requirePem<Value>(name: string, file: string | undefined, parse: (pem: Buffer) => Value): Value | undefined {
+  if (file === undefined) return undefined;
+  let pem: Buffer;
+  try {
+    pem = readFileSync(file);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new ConfigError(`settings: ${name} names a file that cannot be read (${code})`);
+  }
+  try {
+    return parse(pem);
+  } catch {
+    throw new ConfigError(`settings: ${name} must name a PEM file`);
+  }
+}

@@ -1,0 +1,133 @@
+import { expect } from "chai";
+import { nkeys } from "nats";
+import { connectNats } from "../../../projection/relay/connect-nats.ts";
+import type { NatsSettings } from "../../../projection/relay/nats-settings.ts";
+import { createNatsIdentities } from "../../support/nats-identities.ts";
+import { getTlsFile, type NatsServer, startNatsServer, TLS_BLOCK } from "../../support/nats-server.ts";
+
+/** Characters that have a meaning in URLs and in lists. */
+const PASSWORD = "p,a:s%s/w@rd";
+const ENCODED_PASSWORD = encodeURIComponent(PASSWORD);
+const TOKEN = "t,k@n%";
+
+const decoder = new TextDecoder();
+const tlsFiles = {
+  caFile: getTlsFile("servers-ca.cert"),
+  certFile: getTlsFile("client.cert"),
+  keyFile: getTlsFile("client.key"),
+};
+
+async function connectAndClose(settings: NatsSettings): Promise<void> {
+  const connection = await connectNats(settings, "test", 20_000);
+  await connection.close();
+}
+
+async function getError(settings: NatsSettings): Promise<string> {
+  return connectAndClose(settings).then(
+    () => "connected",
+    (error: Error) => error.message,
+  );
+}
+
+describe("connections to NATS", () => {
+  const user = nkeys.createUser();
+  const nkeySeed = decoder.decode(user.getSeed());
+  const identities = createNatsIdentities();
+  let open: NatsServer;
+  let passwordServer: NatsServer;
+  let tokenServer: NatsServer;
+  let jwtServer: NatsServer;
+  let tlsServer: NatsServer;
+
+  before(async () => {
+    const users = `{ user: "clinic", password: "${PASSWORD}" }, { nkey: "${user.getPublicKey()}" }`;
+    [open, passwordServer, tokenServer, jwtServer, tlsServer] = (await Promise.all(
+      [
+        "",
+        `authorization { users: [ ${users} ] }`,
+        `authorization { token: "${TOKEN}" }`,
+        identities.serverConfig,
+        TLS_BLOCK,
+      ].map(startNatsServer),
+    )) as [NatsServer, NatsServer, NatsServer, NatsServer, NatsServer];
+  });
+  after(() => Promise.all([open, passwordServer, tokenServer, jwtServer, tlsServer].map((server) => server.kill())));
+
+  it("a user and a password in the URL are decoded", async () => {
+    await connectAndClose({ url: `nats://clinic:${ENCODED_PASSWORD}@${passwordServer.host}` });
+  });
+
+  it("a token in the URL is decoded", async () => {
+    await connectAndClose({ url: `nats://${encodeURIComponent(TOKEN)}@${tokenServer.host}` });
+  });
+
+  it("the first credentials in the list apply to the servers without credentials", async () => {
+    await connectAndClose({ url: `nats://clinic:${ENCODED_PASSWORD}@127.0.0.1:1,nats://${passwordServer.host}` });
+  });
+
+  it("each server in the list can have its own credentials", async () => {
+    const token = encodeURIComponent(TOKEN);
+    const urls = [`nats://clinic:${ENCODED_PASSWORD}@127.0.0.1:1`, `nats://${token}@${tokenServer.host}`];
+    await connectAndClose({ url: urls.join(",") });
+    await connectAndClose({ url: urls.reverse().join(", ") });
+  });
+
+  it("an nkey seed and a credentials file are accepted", async () => {
+    await connectAndClose({ url: `nats://${passwordServer.host}`, nkeySeed });
+    await connectAndClose({ url: `nats://${jwtServer.host}`, credentials: identities.credentials });
+  });
+
+  it("a server that requires TLS and a client certificate is accepted, with tls:// and with nats://", async () => {
+    await connectAndClose({ url: `tls://${tlsServer.host}`, ...tlsFiles });
+    await connectAndClose({ url: `nats://${tlsServer.host}`, ...tlsFiles });
+  });
+
+  it("refused credentials are reported in one line that names the setting, but not the secret", async () => {
+    const otherSeed = decoder.decode(nkeys.createUser().getSeed());
+    const otherCredentials = createNatsIdentities().credentials;
+    const cases: [NatsServer, NatsSettings, string][] = [
+      [
+        passwordServer,
+        { url: `nats://clinic:hunter2@${passwordServer.host}` },
+        "access denied; check the user and password in NATS_URL",
+      ],
+      [tokenServer, { url: `nats://hunter2@${tokenServer.host}` }, "access denied; check the token in NATS_URL"],
+      [
+        passwordServer,
+        { url: `nats://${passwordServer.host}` },
+        "access denied; check NATS_URL, which contains no credentials",
+      ],
+      [
+        passwordServer,
+        { url: `nats://${passwordServer.host}`, nkeySeed: otherSeed },
+        "access denied; check NATS_NKEY_SEED",
+      ],
+      [
+        jwtServer,
+        { url: `nats://${jwtServer.host}`, credentials: otherCredentials },
+        "access denied; check NATS_CREDENTIALS",
+      ],
+    ];
+    for (const [server, settings, problem] of cases) {
+      expect(await getError(settings)).to.equal(
+        `NATS_URL: no server accepts the connection (${server.host}: ${problem})`,
+      );
+    }
+  });
+
+  it("TLS problems are reported with the setting to check", async () => {
+    const { caFile, certFile, keyFile } = tlsFiles;
+    const url = `tls://${tlsServer.host}`;
+    expect(await getError({ url, certFile, keyFile })).to.match(/certificate.*; check NATS_CA_FILE\)$/);
+    expect(await getError({ url, caFile })).to.match(
+      /closed the connection .*; if it requires TLS, check NATS_CERT_FILE and NATS_KEY_FILE\)$/,
+    );
+    expect(await getError({ url: `tls://${open.host}` })).to.include("the server does not offer TLS");
+  });
+
+  it("if no server is available, the error names the reason for each server", async () => {
+    const message = await getError({ url: `nats://me:hunter2@127.0.0.1:1,nats://${tokenServer.host}` });
+    expect(message).to.include("127.0.0.1:1: connection refused").and.include(`${tokenServer.host}: access denied`);
+    expect(message).to.not.include("hunter2");
+  });
+});

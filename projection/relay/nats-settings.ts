@@ -42,9 +42,10 @@ export function toNatsSettings(config: NatsConfig): NatsSettings {
   if (config.NATS_NKEY_SEED !== undefined) requireSeed(config.NATS_NKEY_SEED);
   if ((config.NATS_CERT_FILE === undefined) !== (config.NATS_KEY_FILE === undefined))
     throw new ConfigError("settings: NATS_CERT_FILE and NATS_KEY_FILE must be set together");
-  requirePem("NATS_CA_FILE", config.NATS_CA_FILE, (pem) => new X509Certificate(pem));
-  const certificate = requirePem("NATS_CERT_FILE", config.NATS_CERT_FILE, (pem) => new X509Certificate(pem));
-  const key = requirePem("NATS_KEY_FILE", config.NATS_KEY_FILE, createPrivateKey);
+  const parseCertificate = (pem: Buffer) => new X509Certificate(pem);
+  requirePem("NATS_CA_FILE", config.NATS_CA_FILE, "a certificate", parseCertificate);
+  const certificate = requirePem("NATS_CERT_FILE", config.NATS_CERT_FILE, "a certificate", parseCertificate);
+  const key = requirePem("NATS_KEY_FILE", config.NATS_KEY_FILE, "a private key", createPrivateKey);
   if (certificate && key && !certificate.checkPrivateKey(key))
     throw new ConfigError("settings: NATS_KEY_FILE must contain the key of the certificate in NATS_CERT_FILE");
   return {
@@ -76,7 +77,12 @@ function requireSeed(seed: string): void {
 }
 
 /** Parses the PEM file of a setting. Returns undefined if the setting is not set. */
-function requirePem<Value>(name: string, file: string | undefined, parse: (pem: Buffer) => Value): Value | undefined {
+function requirePem<Value>(
+  name: string,
+  file: string | undefined,
+  content: string,
+  parse: (pem: Buffer) => Value,
+): Value | undefined {
   if (file === undefined) return undefined;
   let pem: Buffer;
   try {
@@ -88,6 +94,6 @@ function requirePem<Value>(name: string, file: string | undefined, parse: (pem: 
   try {
     return parse(pem);
   } catch {
-    throw new ConfigError(`settings: ${name} must name a PEM file`);
+    throw new ConfigError(`settings: ${name} must name a PEM file with ${content}`);
   }
 }

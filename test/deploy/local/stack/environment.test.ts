@@ -57,6 +57,15 @@ describe("buildServiceEnvironments", () => {
     expect(JSON.stringify(buildEnvironments({ DATABASE_URL: "x" }))).to.not.include("super-password");
   });
 
+  it("only the projection service gets the settings of an external NATS server", () => {
+    const natsSettings = { NATS_URL: "nats://127.0.0.1:8422", NATS_CREDENTIALS: "c", NATS_CA_FILE: "/ca.pem" };
+    const { projection, command } = buildEnvironments(natsSettings);
+    expect(projection).to.include(natsSettings);
+    expect(command).to.not.have.any.keys(...Object.keys(natsSettings));
+    const embedded = buildEnvironments({ NATS_CA_FILE: "/ca.pem" });
+    expect(embedded.projection).to.not.have.property("NATS_CA_FILE");
+  });
+
   it("every service of the local stack inherits the user's environment, except the variables of npm", () => {
     const { command, gateway } = buildEnvironments({
       LOG_LEVEL: "debug",
